@@ -1,0 +1,1 @@
+//! Handlers: what a server runs for each request.

@@ -1,0 +1,102 @@
+//! How a datagram ends. Every received datagram ends in exactly one fate, or is still in flight.
+
+use crate::wire::Status;
+
+/// The end of a datagram that a server received. The names are those of `/latency` and of the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Fate {
+    /// Served, and its reply handed to the kernel (or the handler chose not to reply).
+    Answered,
+    /// Not a request of the handler's protocol; the reason is a [`crate::wire::Malformed`].
+    Malformed,
+    /// Well-formed, but not served; the reason is a [`Refused`].
+    Refused,
+    /// A queue on its way was full.
+    ShedQueueFull,
+    /// Its deadline passed.
+    ShedExpired,
+    /// Its sender was over its rate.
+    ShedRate,
+    /// The server was stopping.
+    ShedDraining,
+    /// The handler panicked.
+    Failed,
+    /// The handler's future stopped for a reason that the runtime cannot resume.
+    Stalled,
+    /// Served, but the kernel did not take the reply.
+    Unsent,
+}
+
+impl Fate {
+    /// Every fate, in the order of their numbers.
+    pub const ALL: [Fate; 10] = [
+        Fate::Answered,
+        Fate::Malformed,
+        Fate::Refused,
+        Fate::ShedQueueFull,
+        Fate::ShedExpired,
+        Fate::ShedRate,
+        Fate::ShedDraining,
+        Fate::Failed,
+        Fate::Stalled,
+        Fate::Unsent,
+    ];
+
+    /// The name used in metrics and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Fate::Answered => "answered",
+            Fate::Malformed => "malformed",
+            Fate::Refused => "refused",
+            Fate::ShedQueueFull => "shed_queue_full",
+            Fate::ShedExpired => "shed_expired",
+            Fate::ShedRate => "shed_rate",
+            Fate::ShedDraining => "shed_draining",
+            Fate::Failed => "failed",
+            Fate::Stalled => "stalled",
+            Fate::Unsent => "unsent",
+        }
+    }
+
+    /// What the client is told, `None` where it is told nothing.
+    pub const fn status(self) -> Option<Status> {
+        match self {
+            Fate::Answered => Some(Status::Ok),
+            Fate::Refused => Some(Status::Refused),
+            Fate::ShedQueueFull => Some(Status::ShedQueueFull),
+            Fate::ShedExpired => Some(Status::ShedExpired),
+            Fate::ShedRate => Some(Status::ShedRate),
+            Fate::ShedDraining => Some(Status::ShedDraining),
+            Fate::Failed => Some(Status::Failed),
+            Fate::Stalled => Some(Status::Stalled),
+            Fate::Malformed | Fate::Unsent => None,
+        }
+    }
+}
+
+/// Why a well-formed request is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Refused {
+    /// It asks for more CPU time than `--cost-cap` allows.
+    CostCap,
+    /// Its class is not one that the server knows.
+    UnknownClass,
+    /// A rule of the handler's own.
+    Other,
+}
+
+impl Refused {
+    /// Every reason, in the order of their numbers.
+    pub const ALL: [Refused; 3] = [Refused::CostCap, Refused::UnknownClass, Refused::Other];
+
+    /// The name used in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Refused::CostCap => "cost_cap",
+            Refused::UnknownClass => "unknown_class",
+            Refused::Other => "other",
+        }
+    }
+}

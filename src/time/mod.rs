@@ -1,0 +1,89 @@
+//! Time as one type: [`Nanos`], for durations and for points on a clock alike. Reading a clock is [`clock`]'s business,
+//! so that code which must not read one (`sched`) can still speak of time.
+
+pub mod clock;
+
+use std::fmt;
+use std::time::Duration;
+
+/// Nanoseconds: a duration, or a point on the monotonic clock counted from the start of the process.
+///
+/// Arithmetic saturates at both ends: a wait that a clock step makes negative is zero, a deadline past the end of
+/// time is never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(u64);
+
+impl Nanos {
+    /// No time at all, and the origin of the monotonic clock.
+    pub const ZERO: Nanos = Nanos(0);
+    /// Later than every point in time: "never".
+    pub const MAX: Nanos = Nanos(u64::MAX);
+
+    /// `ns` nanoseconds.
+    pub const fn new(ns: u64) -> Nanos {
+        Nanos(ns)
+    }
+
+    /// `us` microseconds.
+    pub const fn from_micros(us: u64) -> Nanos {
+        Nanos(us.saturating_mul(1_000))
+    }
+
+    /// `ms` milliseconds.
+    pub const fn from_millis(ms: u64) -> Nanos {
+        Nanos(ms.saturating_mul(1_000_000))
+    }
+
+    /// `s` seconds.
+    pub const fn from_secs(s: u64) -> Nanos {
+        Nanos(s.saturating_mul(1_000_000_000))
+    }
+
+    /// The number of nanoseconds.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// As microseconds, for people and JSON.
+    pub fn as_micros_f64(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+
+    /// As seconds, for Prometheus.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// `self + other`, at most [`Nanos::MAX`].
+    pub const fn plus(self, other: Nanos) -> Nanos {
+        Nanos(self.0.saturating_add(other.0))
+    }
+
+    /// `self - other`, at least zero.
+    pub const fn minus(self, other: Nanos) -> Nanos {
+        Nanos(self.0.saturating_sub(other.0))
+    }
+
+    /// `self * factor`, at most [`Nanos::MAX`].
+    pub const fn times(self, factor: u64) -> Nanos {
+        Nanos(self.0.saturating_mul(factor))
+    }
+}
+
+impl From<Duration> for Nanos {
+    fn from(duration: Duration) -> Nanos {
+        Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Nanos> for Duration {
+    fn from(nanos: Nanos) -> Duration {
+        Duration::from_nanos(nanos.0)
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", Duration::from(*self))
+    }
+}

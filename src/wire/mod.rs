@@ -1,0 +1,290 @@
+//! The bench protocol: what `loadgen` says to a Forebay server and what it hears.
+//!
+//! One datagram is one message: a header of [`HEADER_BYTES`] bytes, then the payload. All integers are little-endian.
+//!
+//! | offset | bytes | field | request | reply |
+//! |---|---|---|---|---|
+//! | 0 | 4 | magic | `46 42 41 59` ("FBAY") | same |
+//! | 4 | 1 | version | 1 | 1 |
+//! | 5 | 1 | kind | 1 | 2 |
+//! | 6 | 1 | class | 0 = `short`, 1 = `long`, 2 = `class2` .. 7 = `class7` | echoed |
+//! | 7 | 1 | status | 0 | see [`Status`] |
+//! | 8 | 8 | id | chosen by the client | echoed |
+//! | 16 | 8 | stamp | opaque to the server | echoed |
+//! | 24 | 8 | cost, ns | the CPU time to burn | echoed |
+//! | 32 | 4 | deadline, us | after arrival at the server; 0 = none | echoed |
+//! | 36 | 2 | worker | 0 | the worker that finished the request |
+//! | 38 | 1 | pool | 0 | the pool of that worker |
+//! | 39 | 1 | hops | 0 | times the request changed pool, at most 255 |
+//! | 40 | 8 | kernel wait, ns | 0 | from the kernel's receive stamp to the batch that received it |
+//! | 48 | 8 | queue wait, ns | 0 | from there to the finish, less the service time |
+//! | 56 | 8 | service time, ns | 0 | in the handler |
+//! | 64 | .. | payload | any | chosen by the handler |
+//!
+//! A reply is never longer than its request, and a reply is never answered. A request whose status, worker, pool, hops
+//! or times are not zero is accepted: they mean nothing there. A datagram that breaks a rule is not answered; the server
+//! counts it under the [`Malformed`] reason.
+//!
+//! [`Header::parse`] and [`Header::emit`] are inverses on well-formed headers.
+
+use crate::time::Nanos;
+use std::fmt;
+
+/// Length of the header, which is also the shortest datagram.
+pub const HEADER_BYTES: usize = 64;
+/// The longest datagram a server receives: what an Ethernet frame carries and some room; more is
+/// [`Malformed::Oversize`].
+pub const DATAGRAM_MAX_BYTES: usize = 2_048;
+/// Classes are numbered 0 to `CLASSES - 1`: enough for every standard workload, few enough for one label each.
+pub const CLASSES: usize = 8;
+/// The protocol version this crate speaks.
+pub const VERSION: u8 = 1;
+
+const MAGIC: [u8; 4] = *b"FBAY";
+
+/// Names of the classes, as metrics and reports show them.
+pub const CLASS_NAMES: [&str; CLASSES] = ["short", "long", "class2", "class3", "class4", "class5", "class6", "class7"];
+
+/// Whether a message asks or answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// From client to server.
+    Request = 1,
+    /// From server to client.
+    Reply = 2,
+}
+
+/// How a request ended, as its reply tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Status {
+    /// Served.
+    Ok = 0,
+    /// Well-formed, but not a request this server serves (cost above the cap, unknown class).
+    Refused = 1,
+    /// Not served: a queue on its way was full.
+    ShedQueueFull = 2,
+    /// Not served, or not to its end: its deadline had passed.
+    ShedExpired = 3,
+    /// Not served: its sender was over its rate.
+    ShedRate = 4,
+    /// Not served: the server was stopping.
+    ShedDraining = 5,
+    /// The handler panicked.
+    Failed = 6,
+    /// The handler stopped for a reason that the runtime cannot resume.
+    Stalled = 7,
+}
+
+impl Status {
+    const ALL: [Status; 8] = [
+        Status::Ok,
+        Status::Refused,
+        Status::ShedQueueFull,
+        Status::ShedExpired,
+        Status::ShedRate,
+        Status::ShedDraining,
+        Status::Failed,
+        Status::Stalled,
+    ];
+}
+
+/// Why a datagram is not a message of this protocol. Each is a counter, and none is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Malformed {
+    /// No bytes at all.
+    Empty,
+    /// Shorter than a header.
+    Truncated,
+    /// Longer than [`DATAGRAM_MAX_BYTES`].
+    Oversize,
+    /// Does not begin with the magic bytes.
+    Magic,
+    /// Another protocol version.
+    Version,
+    /// Neither a request nor a reply, or a status out of range.
+    Kind,
+    /// A reply, sent to a server: answering it could start an endless exchange between two servers.
+    Reply,
+    /// Sent from port 0, to which no answer can go.
+    SourcePort,
+    /// Breaks a rule of the handler's own protocol.
+    Other,
+}
+
+impl Malformed {
+    /// Every reason, in the order of their numbers.
+    pub const ALL: [Malformed; 9] = [
+        Malformed::Empty,
+        Malformed::Truncated,
+        Malformed::Oversize,
+        Malformed::Magic,
+        Malformed::Version,
+        Malformed::Kind,
+        Malformed::Reply,
+        Malformed::SourcePort,
+        Malformed::Other,
+    ];
+
+    /// The name used in metrics and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Malformed::Empty => "empty",
+            Malformed::Truncated => "truncated",
+            Malformed::Oversize => "oversize",
+            Malformed::Magic => "magic",
+            Malformed::Version => "version",
+            Malformed::Kind => "kind",
+            Malformed::Reply => "reply",
+            Malformed::SourcePort => "source_port",
+            Malformed::Other => "other",
+        }
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A header, parsed. The table of the module says what each field means in which direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Request or reply.
+    pub kind: Kind,
+    /// The class that the client says the request has; any byte parses, a server refuses those from [`CLASSES`] on.
+    pub class: u8,
+    /// How the request ended; [`Status::Ok`] in a request.
+    pub status: Status,
+    /// The client's number for this request.
+    pub id: u64,
+    /// The client's own word, echoed.
+    pub stamp: u64,
+    /// CPU time to burn.
+    pub cost: Nanos,
+    /// Microseconds after arrival at which the answer is worthless; 0 = none.
+    pub deadline_us: u32,
+    /// Where and how the request was served; all zero in a request.
+    pub served: Served,
+}
+
+/// What a reply adds: where the request was served and where its time went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// The worker that finished it.
+    pub worker: u16,
+    /// The pool of that worker.
+    pub pool: u8,
+    /// Times it changed pool, saturating.
+    pub hops: u8,
+    /// Waited in the socket.
+    pub kernel_wait: Nanos,
+    /// Waited in our queues.
+    pub queue_wait: Nanos,
+    /// Time in the handler.
+    pub service: Nanos,
+}
+
+impl Header {
+    /// A request with nothing but the fields that a client must choose.
+    pub const fn request(id: u64, class: u8, cost: Nanos) -> Header {
+        Header {
+            kind: Kind::Request,
+            class,
+            status: Status::Ok,
+            id,
+            stamp: 0,
+            cost,
+            deadline_us: 0,
+            served: Served {
+                worker: 0,
+                pool: 0,
+                hops: 0,
+                kernel_wait: Nanos::ZERO,
+                queue_wait: Nanos::ZERO,
+                service: Nanos::ZERO,
+            },
+        }
+    }
+
+    /// Reads the header at the front of `datagram`.
+    ///
+    /// # Errors
+    /// The first rule that `datagram` breaks, in the order of [`Malformed`]; replies are well-formed here.
+    pub fn parse(datagram: &[u8]) -> Result<Header, Malformed> {
+        if datagram.is_empty() {
+            return Err(Malformed::Empty);
+        }
+        let Some(bytes) = datagram.first_chunk::<HEADER_BYTES>() else {
+            return Err(Malformed::Truncated);
+        };
+        if bytes[0..4] != MAGIC {
+            return Err(Malformed::Magic);
+        }
+        if bytes[4] != VERSION {
+            return Err(Malformed::Version);
+        }
+        let kind = match bytes[5] {
+            1 => Kind::Request,
+            2 => Kind::Reply,
+            _ => return Err(Malformed::Kind),
+        };
+        // A request's status means nothing, so only a reply's is checked.
+        let status = match kind {
+            Kind::Request => Status::Ok,
+            Kind::Reply => *Status::ALL.get(usize::from(bytes[7])).ok_or(Malformed::Kind)?,
+        };
+        let served = match kind {
+            Kind::Request => Served::default(),
+            Kind::Reply => Served {
+                worker: u16::from_le_bytes(field(bytes, 36)),
+                pool: bytes[38],
+                hops: bytes[39],
+                kernel_wait: Nanos::new(u64::from_le_bytes(field(bytes, 40))),
+                queue_wait: Nanos::new(u64::from_le_bytes(field(bytes, 48))),
+                service: Nanos::new(u64::from_le_bytes(field(bytes, 56))),
+            },
+        };
+        Ok(Header {
+            kind,
+            class: bytes[6],
+            status,
+            id: u64::from_le_bytes(field(bytes, 8)),
+            stamp: u64::from_le_bytes(field(bytes, 16)),
+            cost: Nanos::new(u64::from_le_bytes(field(bytes, 24))),
+            deadline_us: u32::from_le_bytes(field(bytes, 32)),
+            served,
+        })
+    }
+
+    /// The header's bytes.
+    pub fn emit(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0..4].copy_from_slice(&MAGIC);
+        bytes[4] = VERSION;
+        bytes[5] = self.kind as u8;
+        bytes[6] = self.class;
+        bytes[7] = self.status as u8;
+        bytes[8..16].copy_from_slice(&self.id.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.stamp.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.cost.get().to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.deadline_us.to_le_bytes());
+        bytes[36..38].copy_from_slice(&self.served.worker.to_le_bytes());
+        bytes[38] = self.served.pool;
+        bytes[39] = self.served.hops;
+        bytes[40..48].copy_from_slice(&self.served.kernel_wait.get().to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.served.queue_wait.get().to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.served.service.get().to_le_bytes());
+        bytes
+    }
+}
+
+/// The `N` bytes at `offset`; the table of the module keeps every offset inside the header.
+fn field<const N: usize>(bytes: &[u8; HEADER_BYTES], offset: usize) -> [u8; N] {
+    let mut field = [0; N];
+    field.copy_from_slice(&bytes[offset..offset + N]);
+    field
+}

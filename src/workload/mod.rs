@@ -1,0 +1,1 @@
+//! Workloads: which classes of request, in which shares, at which cost.
