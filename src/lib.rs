@@ -10,6 +10,9 @@
 
 pub mod handler;
 pub mod metrics;
+pub mod packet;
+pub mod queue;
+pub mod sched;
 pub mod time;
 pub mod wire;
 pub mod workload;

@@ -1,0 +1,88 @@
+//! The bench protocol as a handler: the header is handled here, the work by a [`Work`].
+
+use super::{Handler, Rejected, Reply, Request, Ticket};
+use crate::metrics::Refused;
+use crate::time::Nanos;
+use crate::wire::{CLASSES, HEADER_BYTES, Header, Kind, Malformed, Served, Status};
+use std::future::Future;
+
+/// What a bench request asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Order<'a> {
+    /// CPU time to burn, at most the server's cost cap.
+    pub cost: Nanos,
+    /// What follows the header.
+    pub payload: &'a [u8],
+}
+
+/// The work behind one `--handler` name.
+pub trait Work: Sync {
+    /// Does the work of `order` and writes the reply's payload.
+    fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
+}
+
+/// Serves the bench protocol of [`crate::wire`] with the work `W`.
+#[derive(Debug)]
+pub struct Bench<W> {
+    work: W,
+    cost_cap: Nanos,
+}
+
+impl<W: Work> Bench<W> {
+    /// A handler that refuses requests that cost more than `cost_cap`.
+    pub fn new(work: W, cost_cap: Nanos) -> Bench<W> {
+        Bench { work, cost_cap }
+    }
+}
+
+// The ticket's words.
+const ID: usize = 0;
+const STAMP: usize = 1;
+const COST: usize = 2;
+
+impl<W: Work> Handler for Bench<W> {
+    fn admit(&self, datagram: &[u8]) -> Result<Ticket, Rejected> {
+        let header = Header::parse(datagram).map_err(Rejected::Malformed)?;
+        if header.kind == Kind::Reply {
+            return Err(Rejected::Malformed(Malformed::Reply));
+        }
+        let deadline = (header.deadline_us > 0).then(|| Nanos::from_micros(header.deadline_us.into()));
+        let ticket = Ticket { class: header.class, deadline, words: [header.id, header.stamp, header.cost.get()] };
+        if usize::from(header.class) >= CLASSES {
+            return Err(Rejected::Refused(ticket, Refused::UnknownClass));
+        }
+        if header.cost > self.cost_cap {
+            return Err(Rejected::Refused(ticket, Refused::CostCap));
+        }
+        Ok(ticket)
+    }
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        // The header's place; what stands in it is known only at the end, in `seal`.
+        reply.put(&[0; HEADER_BYTES]);
+        let order = Order { cost: Nanos::new(request.ticket().words[COST]), payload: &request.bytes()[HEADER_BYTES..] };
+        self.work.work(order, reply).await;
+    }
+
+    fn refuse(&self, ticket: &Ticket, status: Status, reply: &mut Reply<'_>) {
+        reply.put(&answer(ticket, status, Served::default()).emit());
+    }
+
+    fn seal(&self, ticket: &Ticket, served: &Served, reply: &mut [u8]) {
+        reply[..HEADER_BYTES].copy_from_slice(&answer(ticket, Status::Ok, *served).emit());
+    }
+}
+
+fn answer(ticket: &Ticket, status: Status, served: Served) -> Header {
+    Header {
+        kind: Kind::Reply,
+        class: ticket.class,
+        status,
+        id: ticket.words[ID],
+        stamp: ticket.words[STAMP],
+        cost: Nanos::new(ticket.words[COST]),
+        // The wire carried it in 32 bits, so it fits them again.
+        deadline_us: ticket.deadline.map_or(0, |deadline| u32::try_from(deadline.get() / 1_000).unwrap_or(u32::MAX)),
+        served,
+    }
+}

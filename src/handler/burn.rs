@@ -1,0 +1,127 @@
+//! Burning a requested amount of CPU time: truly, or asleep on an emulated core.
+
+use crate::time::{Nanos, clock};
+use std::hint::black_box;
+
+/// Burns CPU time on request.
+#[derive(Clone, Copy, Debug)]
+pub enum Burner {
+    /// By computing: so many rounds of a multiplication chain to the microsecond. It counts work, not time, so a
+    /// thread that the kernel interrupts still does all of it.
+    Cpu {
+        /// Rounds that take 1,024 ns on an undisturbed core.
+        rounds_per_1024_ns: u64,
+    },
+    /// By sleeping, as [`emulated`] says.
+    Sleep,
+}
+
+impl Burner {
+    /// A burner that computes, calibrated now: takes about 20 ms.
+    pub fn calibrated() -> Burner {
+        const ROUNDS: u64 = 200_000;
+        // The fastest of several tries is the one that nothing interrupted.
+        let fastest = (0..32)
+            .map(|_| {
+                let start = clock::now();
+                compute(ROUNDS);
+                clock::now().minus(start).get().max(1)
+            })
+            .min()
+            .unwrap_or(1);
+        Burner::Cpu { rounds_per_1024_ns: (ROUNDS * 1_024 / fastest).max(1) }
+    }
+
+    /// Burns `amount`.
+    pub fn burn(self, amount: Nanos) {
+        match self {
+            Burner::Cpu { rounds_per_1024_ns } => compute(amount.get().saturating_mul(rounds_per_1024_ns) / 1_024),
+            Burner::Sleep => emulated::burn(amount),
+        }
+    }
+}
+
+/// A chain of dependent multiplications: no core can do two rounds at once.
+fn compute(rounds: u64) {
+    let mut value = black_box(1_u64);
+    for _ in 0..rounds {
+        value = black_box(value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+    }
+    black_box(value);
+}
+
+/// Emulated cores: each worker thread stands for a core whose time is slept, not burnt.
+///
+/// A core keeps the moment up to which it is busy. Every burn moves that moment on and sleeps until then, to an
+/// absolute time, so the kernel's oversleeping never adds up.
+pub mod emulated {
+    use super::{Nanos, clock};
+    use std::cell::Cell;
+
+    thread_local! {
+        static BUSY_UNTIL: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
+    }
+
+    /// Starts a job that has been ready since `ready_at` on this thread's core; returns when it started.
+    ///
+    /// A job that waited when the core came free starts at that moment, not now: the time that the thread needed to
+    /// notice is the host's, not the core's.
+    pub fn start(ready_at: Nanos) -> Nanos {
+        if ready_at > BUSY_UNTIL.get() {
+            BUSY_UNTIL.set(clock::now());
+        }
+        BUSY_UNTIL.get()
+    }
+
+    /// Until when this thread's core is busy.
+    pub fn busy_until() -> Nanos {
+        BUSY_UNTIL.get()
+    }
+
+    /// Keeps the core busy for `amount`.
+    pub(super) fn burn(amount: Nanos) {
+        let until = BUSY_UNTIL.get().plus(amount);
+        BUSY_UNTIL.set(until);
+        let remaining = until.minus(clock::now());
+        if remaining > Nanos::ZERO {
+            std::thread::sleep(remaining.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_emulated_core_does_not_add_up_oversleeping() {
+        let start = emulated::start(clock::now());
+        for _ in 0..20 {
+            Burner::Sleep.burn(Nanos::from_micros(200));
+        }
+        assert_eq!(emulated::busy_until(), start.plus(Nanos::from_millis(4)));
+        assert!(clock::now() >= emulated::busy_until());
+    }
+
+    #[test]
+    fn a_job_that_waited_starts_when_the_core_came_free() {
+        emulated::start(clock::now());
+        Burner::Sleep.burn(Nanos::from_micros(100));
+        let free = emulated::busy_until();
+        assert_eq!(emulated::start(free), free);
+        assert!(emulated::start(Nanos::MAX) > free);
+    }
+
+    #[test]
+    fn work_grows_with_the_amount() {
+        let burner = Burner::calibrated();
+        let elapsed = |amount| {
+            let start = clock::now();
+            burner.burn(amount);
+            clock::now().minus(start)
+        };
+        // The fastest of several: the rest is what the machine did meanwhile.
+        let fastest = (0..20).map(|_| elapsed(Nanos::from_micros(500))).min().unwrap_or_default();
+        assert!(fastest >= Nanos::from_micros(250), "500 us burnt in {fastest}");
+    }
+}

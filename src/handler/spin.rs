@@ -1,0 +1,30 @@
+//! `--handler spin`: burns exactly the CPU time that the request asks for.
+
+use super::{Burner, Order, Reply, Work, checkpoint};
+use crate::time::Nanos;
+
+/// Burns the requested cost, with a checkpoint after each step of it.
+#[derive(Debug)]
+pub struct Spin {
+    burner: Burner,
+    step: Nanos,
+}
+
+impl Spin {
+    /// Burns with `burner`, one checkpoint per microsecond of unscaled cost.
+    pub fn new(burner: Burner, time_scale: u64) -> Spin {
+        Spin { burner, step: Nanos::from_micros(1).times(time_scale) }
+    }
+}
+
+impl Work for Spin {
+    async fn work(&self, order: Order<'_>, _: &mut Reply<'_>) {
+        let mut left = order.cost;
+        while left > self.step {
+            self.burner.burn(self.step);
+            left = left.minus(self.step);
+            checkpoint().await;
+        }
+        self.burner.burn(left);
+    }
+}

@@ -1,0 +1,270 @@
+//! Policies: pure decisions, no action.
+//!
+//! A policy is a [`Topology`] (which worker belongs to which pool) plus a search order. Somebody else - threads, or
+//! virtual time - asks it what to try [`Policy::next`], tells it what came of that ([`Policy::told`]), asks where a job
+//! goes ([`Policy::place`]) and whether a running one stays ([`Policy::at_checkpoint`]). Nothing here reads a clock or
+//! touches a thread, an atomic or a socket: what a policy knows of the world is its [`View`], which may be stale.
+
+mod global;
+mod isolated;
+mod name;
+mod pools;
+mod search;
+mod steal;
+
+pub use global::Global;
+pub use isolated::Isolated;
+pub use name::PolicyName;
+pub use pools::Pools;
+pub use search::{Local, Stage};
+pub use steal::Steal;
+
+use crate::time::Nanos;
+use std::ops::Range;
+
+/// A worker's number, from 0. Worker, socket and local deque of one number belong together.
+pub type WorkerId = usize;
+/// A pool's number, from 0, in hop order.
+pub type PoolId = usize;
+
+/// What a free worker shall try next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Take from its own deque.
+    Own,
+    /// Take from the queue of this pool.
+    Queue(PoolId),
+    /// Receive a batch from the socket of this worker.
+    Receive(WorkerId),
+    /// Take half of the deque of this worker.
+    Steal(WorkerId),
+    /// There is nothing to do.
+    Idle {
+        /// Some step met a competitor: there may be work after all, so look again before sleeping.
+        contended: bool,
+    },
+}
+
+/// What came of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Something was there.
+    Found,
+    /// Nothing was there.
+    Empty,
+    /// A competitor was at it; whether something is left is not known.
+    Contended,
+}
+
+/// Something that a place must be found for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A request was received; its class, if the policy may know it.
+    Arrived {
+        /// Known under `--classify header` only.
+        class: Option<u8>,
+    },
+    /// A continuation moves to this pool.
+    Hopped(PoolId),
+    /// A continuation stepped aside.
+    Yielded,
+}
+
+/// Where a job waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The deque of the worker that asks.
+    Own,
+    /// The queue of this pool.
+    Queue(PoolId),
+}
+
+/// What becomes of a job at a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It runs on.
+    Keep,
+    /// It steps aside and waits where [`Event::Yielded`] is placed.
+    Yield,
+    /// It goes on in this pool.
+    Hop(PoolId),
+}
+
+/// What a policy may know of the world; values may be stale.
+pub trait View {
+    /// Monotonic time.
+    fn now(&self) -> Nanos;
+    /// Since when this worker has been in one job; `None` when it is in none.
+    fn busy_since(&self, worker: WorkerId) -> Option<Nanos>;
+}
+
+/// Which worker belongs to which pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    pools: Vec<Range<WorkerId>>,
+}
+
+impl Topology {
+    /// Pools of these sizes, in hop order; the first is the ingress.
+    ///
+    /// # Panics
+    /// If there is no pool, or one of no workers.
+    pub fn new(sizes: &[usize]) -> Topology {
+        assert!(!sizes.is_empty() && sizes.iter().all(|&size| size > 0), "every pool has a worker");
+        let mut first = 0;
+        let pools = sizes
+            .iter()
+            .map(|size| {
+                first += size;
+                first - size..first
+            })
+            .collect();
+        Topology { pools }
+    }
+
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.pools.last().map_or(0, |pool| pool.end)
+    }
+
+    /// How many pools there are.
+    pub fn pools(&self) -> usize {
+        self.pools.len()
+    }
+
+    /// The workers of `pool`.
+    pub fn members(&self, pool: PoolId) -> Range<WorkerId> {
+        self.pools[pool].clone()
+    }
+
+    /// The pool of `worker`.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    pub fn pool_of(&self, worker: WorkerId) -> PoolId {
+        self.pools.iter().position(|pool| pool.contains(&worker)).expect("every worker is in a pool")
+    }
+}
+
+/// The rules in which policies differ.
+trait Rules {
+    /// What a free worker of `pool` looks at, first things first.
+    fn order(&self, pool: PoolId) -> &'static [Stage];
+    /// Where `event`, which happened in `pool`, puts its job.
+    fn place(&self, topology: &Topology, pool: PoolId, event: Event) -> Place;
+    /// The CPU time that a job may take in `pool` before [`Rules::at_checkpoint`] decides; `None` = any.
+    fn slice(&self, topology: &Topology, pool: PoolId) -> Option<Nanos> {
+        let _ = (topology, pool);
+        None
+    }
+    /// What becomes of a job of `pool` that has run for `ran` there.
+    fn at_checkpoint(&self, topology: &Topology, pool: PoolId, ran: Nanos) -> Verdict {
+        let _ = (topology, pool, ran);
+        Verdict::Keep
+    }
+    /// How long a worker must have been in one job before others receive from its socket.
+    fn thief_threshold(&self) -> Nanos {
+        Nanos::ZERO
+    }
+}
+
+/// A policy at work on a topology.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    kind: Kind,
+    topology: Topology,
+}
+
+/// The policies; a new one is a file, a variant here and a line in [`Policy::rules`].
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// Each worker serves its own socket.
+    Isolated(Isolated),
+    /// All workers serve one queue.
+    Global(Global),
+    /// Idle workers take from busy ones.
+    Steal(Steal),
+    /// Light and heavy work on different workers.
+    Pools(Pools),
+}
+
+impl Policy {
+    /// `kind` at work on `topology`; every kind but `Pools` sees the workers of all pools as one.
+    pub fn new(kind: Kind, topology: &Topology) -> Policy {
+        let topology = match kind {
+            Kind::Pools(_) => topology.clone(),
+            Kind::Isolated(_) | Kind::Global(_) | Kind::Steal(_) => Topology::new(&[topology.workers()]),
+        };
+        Policy { kind, topology }
+    }
+
+    /// Who is in which pool.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// What the free worker of `local` shall try next; [`Step::Idle`] once everything was tried in vain.
+    pub fn next(&self, local: &mut Local, view: &impl View) -> Step {
+        let rules = self.rules();
+        local.next(rules.order(local.pool()), &self.topology, rules.thief_threshold(), view)
+    }
+
+    /// What came of the step that [`Policy::next`] gave last.
+    pub fn told(&self, local: &mut Local, outcome: Outcome) {
+        local.told(outcome);
+    }
+
+    /// Where `event`, which happened on a worker of `pool`, puts its job.
+    pub fn place(&self, pool: PoolId, event: Event) -> Place {
+        self.rules().place(&self.topology, pool, event)
+    }
+
+    /// The CPU time that a job may take in `pool` before [`Policy::at_checkpoint`] decides; `None` = any.
+    pub fn slice(&self, pool: PoolId) -> Option<Nanos> {
+        self.rules().slice(&self.topology, pool)
+    }
+
+    /// What becomes of a job of `pool` that has run for `ran` there and passes a checkpoint.
+    pub fn at_checkpoint(&self, pool: PoolId, ran: Nanos) -> Verdict {
+        self.rules().at_checkpoint(&self.topology, pool, ran)
+    }
+
+    /// What becomes of a job of `pool` that asks to go on in pool `target`: a pool that the topology lacks makes the
+    /// hop a checkpoint.
+    pub fn at_hop(&self, pool: PoolId, target: PoolId, ran: Nanos) -> Verdict {
+        if target < self.topology.pools() && target != pool {
+            Verdict::Hop(target)
+        } else {
+            self.at_checkpoint(pool, ran)
+        }
+    }
+
+    /// Whether workers of `pool` receive from their own sockets.
+    pub fn receives_own(&self, pool: PoolId) -> bool {
+        let order = self.rules().order(pool);
+        order.contains(&Stage::ReceiveOwn) || order.contains(&Stage::ReceiveAll)
+    }
+
+    /// Whether workers of `pool` receive from others' sockets.
+    pub fn receives_others(&self, pool: PoolId) -> bool {
+        let order = self.rules().order(pool);
+        order.contains(&Stage::ReceiveBusy) || order.contains(&Stage::ReceiveAll)
+    }
+
+    /// How long a worker must have been in one job before others receive from its socket.
+    pub fn thief_threshold(&self) -> Nanos {
+        self.rules().thief_threshold()
+    }
+
+    fn rules(&self) -> &dyn Rules {
+        match &self.kind {
+            Kind::Isolated(rules) => rules,
+            Kind::Global(rules) => rules,
+            Kind::Steal(rules) => rules,
+            Kind::Pools(rules) => rules,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

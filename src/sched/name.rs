@@ -1,0 +1,3 @@
+//! placeholder until merge
+/// x
+pub enum PolicyName {}

@@ -1,0 +1,47 @@
+//! `pools` (micropools): the first pool receives and runs every request for at most one slice; what takes longer goes on
+//! in the next pool, which does nothing else. Pools are joined by sharded queues.
+//!
+//! A request reaches a heavier pool because its class is known and says so, because its handler hops, or because its
+//! slice ran out. The last pool runs everything to its end.
+
+use super::{Event, Place, PoolId, Rules, Stage, Topology, Verdict};
+use crate::time::Nanos;
+
+/// The rules of `pools`.
+#[derive(Clone, Debug)]
+pub struct Pools {
+    /// CPU time that a request may take in a pool that is not the last.
+    pub slice: Nanos,
+}
+
+/// The pool that receives.
+const INGRESS: PoolId = 0;
+
+impl Rules for Pools {
+    fn order(&self, pool: PoolId) -> &'static [Stage] {
+        if pool == INGRESS { &[Stage::Own, Stage::Queue, Stage::ReceiveAll, Stage::Steal] } else { &[Stage::Queue] }
+    }
+
+    fn place(&self, topology: &Topology, pool: PoolId, event: Event) -> Place {
+        match event {
+            // Class 0 is the lightest; each heavier one belongs one pool further on, as far as there are pools.
+            Event::Arrived { class: Some(class) } if class > 0 => {
+                Place::Queue(usize::from(class).min(topology.pools() - 1))
+            }
+            Event::Arrived { .. } => Place::Own,
+            Event::Hopped(target) => Place::Queue(target),
+            Event::Yielded => Place::Queue(pool),
+        }
+    }
+
+    fn slice(&self, topology: &Topology, pool: PoolId) -> Option<Nanos> {
+        (pool + 1 < topology.pools()).then_some(self.slice)
+    }
+
+    fn at_checkpoint(&self, topology: &Topology, pool: PoolId, ran: Nanos) -> Verdict {
+        match self.slice(topology, pool) {
+            Some(slice) if ran >= slice => Verdict::Hop(pool + 1),
+            _ => Verdict::Keep,
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! `steal`: each worker serves its own socket; one that has nothing to do takes half of another's deque, or receives
+//! from the socket of a worker that is stuck in a long job.
+//!
+//! Stealing from deques alone does nothing for the packets behind a long job: they wait in the *socket* of the busy
+//! worker. The threshold keeps thieves away from workers that will be back in a moment.
+
+use super::{Event, Place, PoolId, Rules, Stage, Topology};
+use crate::time::Nanos;
+
+/// The rules of `steal`.
+#[derive(Clone, Debug)]
+pub struct Steal {
+    /// How long a worker must have been in one job before others receive from its socket.
+    pub thief_threshold: Nanos,
+}
+
+impl Rules for Steal {
+    fn order(&self, _: PoolId) -> &'static [Stage] {
+        &[Stage::Own, Stage::ReceiveOwn, Stage::Steal, Stage::ReceiveBusy]
+    }
+
+    fn place(&self, _: &Topology, _: PoolId, _: Event) -> Place {
+        Place::Own
+    }
+
+    fn thief_threshold(&self) -> Nanos {
+        self.thief_threshold
+    }
+}
