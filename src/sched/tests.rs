@@ -96,11 +96,10 @@ fn after_any_outcomes_a_resting_worker_has_looked_everywhere() {
             for sequence in 0..3_usize.pow(DEPTH) {
                 let outcomes: Vec<Outcome> = (0..DEPTH).map(|digit| all[sequence / 3_usize.pow(digit) % 3]).collect();
                 let steps = search(&policy, worker, &outcomes);
-                let finds = outcomes.iter().rposition(|outcome| *outcome == Outcome::Found);
-                let since = finds.filter(|find| *find + 1 < steps.len()).map_or(0, |find| find + 1);
+                let used = &outcomes[..outcomes.len().min(steps.len() - 1)];
+                let since = used.iter().rposition(|outcome| *outcome == Outcome::Found).map_or(0, |find| find + 1);
+                let contended = used[since..].contains(&Outcome::Contended);
                 let mut seen: HashSet<Step> = steps[since..].iter().copied().collect();
-                let contended = outcomes[since.min(outcomes.len())..(steps.len() - 1).min(outcomes.len())]
-                    .contains(&Outcome::Contended);
                 assert_eq!(steps.last(), Some(&Step::Idle { contended }), "{outcomes:?}");
                 seen.remove(&Step::Idle { contended });
                 seen.insert(Step::Idle { contended: false });
