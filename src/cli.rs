@@ -62,8 +62,8 @@ fn serve(matches: &ArgMatches) -> ExitCode {
 fn run_server(config: &Config) -> Result<Ended, ExitCode> {
     server::serve(config).map_err(|error| match error {
         ServeError::Bind { setting, address, source } => {
-            let advice = bind_advice(source.kind());
-            eprintln!("forebay: --{setting} {address}: {source}; {advice}");
+            let (flag, advice) = (setting.trim_start_matches('-'), bind_advice(source.kind()));
+            eprintln!("forebay: --{flag} {address}: {source}; {advice}");
             ExitCode::from(USAGE)
         }
         error => {
@@ -98,7 +98,7 @@ fn command() -> Command {
     Command::new("forebay")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A UDP server that keeps cheap requests fast while others cost a thousand times more.")
-        .after_help(EXIT_CODES)
+        .after_help(format!("`forebay serve --help` explains every setting.\n\n{EXIT_CODES}"))
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)

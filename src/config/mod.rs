@@ -130,6 +130,39 @@ impl Default for Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// Texts of which some are values, some nearly, and some nothing like it.
+    fn written() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[a-z0-9=,.:]{0,24}",
+            "[0-9]{1,22}(ns|us|ms|s|h| |y)?",
+            "([a-z]{1,2}=[0-9]{1,4},?){1,9}",
+            "\\PC{0,12}",
+        ]
+    }
+
+    proptest! {
+        // Is any text for any setting either a configuration that can be written down again, or a problem that names
+        // the setting?
+        #[test]
+        fn any_text_is_a_value_or_a_problem(
+            setting in prop::sample::select(SETTINGS.to_vec()),
+            text in written(),
+        ) {
+            match Config::from_pairs([(setting.key, text.as_str())]) {
+                Ok(config) => {
+                    let pairs = config.to_pairs();
+                    let again = Config::from_pairs(pairs.iter().map(|(key, value)| (*key, value.as_str())));
+                    prop_assert_eq!(again, Ok(config));
+                }
+                Err(problems) => {
+                    prop_assert!(problems.iter().all(|problem| problem.claims[0].key == setting.key), "{}", problems);
+                    prop_assert!(problems.to_string().contains("allowed: "), "{}", problems);
+                }
+            }
+        }
+    }
 
     // Do the scaled times grow with the scale, and nothing else?
     #[test]
