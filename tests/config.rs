@@ -98,7 +98,12 @@ fn unusable_files_are_problems_of_the_setting() {
 
     let file = File::new("workers = 3\npolicy = [\n");
     let said = refusal(forebay().arg("--config").arg(file.path()));
-    assert_says(&said, &["(flag --config): line 2 is not TOML"]);
+    assert_says(&said, &["1 problem ", "(flag --config): line 2 is not TOML"]);
+    // What the file may have said does not matter to flags that exclude each other; what it may have set, does.
+    let mut command = forebay();
+    command.args(["--burn", "sleep", "--wait", "spin", "--policy", "pools", "--workers", "1"]);
+    let said = refusal(command.arg("--config").arg(file.path()));
+    assert_says(&said, &["2 problems", "burn = \"sleep\" (flag --burn) with wait = \"spin\" (flag --wait)"]);
 }
 
 // Do problems of all layers come out in one run, and nothing but them?

@@ -78,7 +78,7 @@ pub(super) struct RawConfig {
     pub(super) config_file: Option<(PathBuf, Origin)>,
     /// What was wrong already.
     pub(super) problems: Vec<Problem>,
-    /// Whether a layer could not be read, so that what looks like a conflict may be none.
+    /// Whether a layer could not be read: settings that nobody gave may stand there.
     pub(super) incomplete: bool,
 }
 

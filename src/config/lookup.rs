@@ -61,15 +61,17 @@ impl Lookup {
         }
     }
 
-    /// Whether the value of `key` is a problem by itself.
-    pub(super) fn is_wrong(&self, key: &str) -> bool {
-        self.raw.problems.iter().any(|problem| matches!(problem.claims.as_slice(), [claim] if claim.key == key))
+    /// Whether it is open what `key` was meant to be: its value is wrong, or it may have one in a layer that could not be
+    /// read.
+    pub(super) fn is_open(&self, key: &str) -> bool {
+        let is_it = |problem: &Problem| matches!(problem.claims.as_slice(), [claim] if claim.key == key);
+        self.raw.problems.iter().any(is_it) || (self.raw.incomplete && !self.has(key))
     }
 
-    /// Reports `claims` as excluding each other, unless one of them is a problem already or may have been given in a
-    /// layer that could not be read: the conflict may vanish with that.
+    /// Reports `claims` as excluding each other, unless one of them is open: the conflict may vanish with what is wrong
+    /// there.
     pub(super) fn conflict(&mut self, claims: Vec<Claim>, message: &str) {
-        if !self.raw.incomplete && !claims.iter().any(|claim| self.is_wrong(&claim.key)) {
+        if !claims.iter().any(|claim| self.is_open(&claim.key)) {
             self.raw.problems.push(Problem { claims, message: message.to_owned() });
         }
     }

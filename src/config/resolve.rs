@@ -84,7 +84,7 @@ fn staff(lookup: &mut Lookup, policy: PolicyName) -> (usize, Vec<Pool>) {
     let workers = lookup.given("workers", parse::workers);
     let Some(pools) = lookup.given("pools", parse::pools) else {
         let workers = workers.unwrap_or_else(cpus);
-        if policy == PolicyName::Pools && workers == 1 && !lookup.is_wrong("pools") {
+        if policy == PolicyName::Pools && workers == 1 && !lookup.is_open("pools") {
             let claims = vec![lookup.claim("policy"), lookup.claim_of("workers", "1".to_owned())];
             lookup.conflict(
                 claims,
