@@ -1,6 +1,6 @@
 //! The command line: what `forebay` understands, says and returns.
 
-use crate::config::{self, Config, LogFormat};
+use crate::config::{self, LogFormat};
 use crate::server::{self, Ended, ServeError};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
@@ -52,25 +52,24 @@ fn serve(matches: &ArgMatches) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     start_logging(effective.config.log_format);
-    match run_server(&effective.config) {
-        Ok(Ended::Drained) => ExitCode::SUCCESS,
-        Ok(Ended::Forced) => ExitCode::from(WORK_LOST),
-        Err(exit_code) => exit_code,
-    }
+    ExitCode::from(exit_code(server::serve(&effective.config)))
 }
 
-fn run_server(config: &Config) -> Result<Ended, ExitCode> {
-    server::serve(config).map_err(|error| match error {
-        ServeError::Bind { setting, address, source } => {
+/// The exit code for how the server ended, after saying why if it failed.
+fn exit_code(ended: Result<Ended, ServeError>) -> u8 {
+    match ended {
+        Ok(Ended::Drained) => 0,
+        Ok(Ended::Forced) => WORK_LOST,
+        Err(ServeError::Bind { setting, address, source }) => {
             let (flag, advice) = (setting.trim_start_matches('-'), bind_advice(source.kind()));
             eprintln!("forebay: --{flag} {address}: {source}; {advice}");
-            ExitCode::from(USAGE)
+            USAGE
         }
-        error => {
+        Err(error) => {
             eprintln!("forebay: {error}");
-            ExitCode::from(FAILED)
+            FAILED
         }
-    })
+    }
 }
 
 /// What to do about an address that could not be bound.
@@ -138,6 +137,16 @@ mod tests {
     #[test]
     fn the_command_is_consistent() {
         command().debug_assert();
+    }
+
+    // Does each end have the exit code that the help states?
+    #[test]
+    fn ends_have_their_exit_codes() {
+        assert_eq!(exit_code(Ok(Ended::Drained)), 0);
+        assert_eq!(exit_code(Ok(Ended::Forced)), 3);
+        let source = io::Error::from(ErrorKind::AddrInUse);
+        let address = ([127, 0, 0, 1], 9_000).into();
+        assert_eq!(exit_code(Err(ServeError::Bind { setting: "listen", address, source })), 2);
     }
 
     // Does every kind of failure to bind say what to do?
