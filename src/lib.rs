@@ -8,11 +8,14 @@
 //! - [`sched`]: the policies, pure;
 //! - the parts: [`time`], [`wire`], [`packet`], [`queue`], [`handler`], [`metrics`], [`workload`].
 
+pub mod cli;
+pub mod config;
 pub mod handler;
 pub mod metrics;
 pub mod packet;
 pub mod queue;
 pub mod sched;
+pub mod server;
 pub mod time;
 pub mod wire;
 pub mod workload;

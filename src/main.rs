@@ -1,3 +1,7 @@
-//! The `forebay` binary.
+//! The `forebay` binary: hands its arguments to the library and its exit code to the shell.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    forebay::cli::run(std::env::args_os())
+}

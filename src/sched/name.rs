@@ -1,3 +1,73 @@
-//! placeholder until merge
-/// x
-pub enum PolicyName {}
+//! What the policies are called.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A policy, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PolicyName {
+    /// Every worker serves its own socket and nothing else (the literature's d-FCFS).
+    Isolated,
+    /// All workers serve one shared queue, first come, first served (c-FCFS).
+    Global,
+    /// A worker without work takes from a busy one: from its deque and from its socket.
+    Steal,
+    /// Micropools: requests start in the first pool; those that turn out heavy move on to the next.
+    Pools,
+}
+
+impl PolicyName {
+    /// Every policy, in the order in which help and error messages list them.
+    pub const ALL: [PolicyName; 4] = [PolicyName::Isolated, PolicyName::Global, PolicyName::Steal, PolicyName::Pools];
+
+    /// The name in flags, files, metrics and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PolicyName::Isolated => "isolated",
+            PolicyName::Global => "global",
+            PolicyName::Steal => "steal",
+            PolicyName::Pools => "pools",
+        }
+    }
+}
+
+impl FromStr for PolicyName {
+    type Err = UnknownPolicy;
+
+    fn from_str(text: &str) -> Result<PolicyName, UnknownPolicy> {
+        PolicyName::ALL
+            .into_iter()
+            .find(|policy| policy.name() == text)
+            .ok_or_else(|| UnknownPolicy { text: text.to_owned() })
+    }
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// No policy has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no policy is called {text:?}; there are isolated, global, steal and pools")]
+pub struct UnknownPolicy {
+    /// What was written instead of a name.
+    pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Do names and policies map onto each other, and does the error offer every name?
+    #[test]
+    fn names_and_policies_are_inverses() {
+        let error = "polls".parse::<PolicyName>().unwrap_err();
+        for policy in PolicyName::ALL {
+            assert_eq!(policy.name().parse(), Ok(policy));
+            assert!(error.to_string().contains(policy.name()), "{error} does not offer {policy}");
+        }
+        assert!("Pools".parse::<PolicyName>().is_err(), "names are lower case");
+    }
+}

@@ -1,0 +1,159 @@
+//! The command line: what `forebay` understands, says and returns.
+
+use crate::config::{self, LogFormat};
+use crate::server::{self, Ended, ServeError};
+use clap::{ArgMatches, Command};
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+
+/// The server failed while it ran, or could not start for a reason that is no setting's.
+const FAILED: u8 = 1;
+/// Usage or configuration is wrong; clap ends with the same number.
+const USAGE: u8 = 2;
+/// The server was stopped and could not finish what it held.
+const WORK_LOST: u8 = 3;
+
+/// Runs the program that `args` describe, the first being the program's name, and returns its exit code: 0 fine, 1
+/// failed while running, 2 usage or configuration, 3 stopped with work lost. Reads the process's environment, and
+/// directs this process's `tracing` events to standard error unless the caller has directed them elsewhere before.
+pub fn run<I, T>(args: I) -> ExitCode
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    let matches = match command().try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Nobody is left to be told if standard output or error is closed.
+            let _ = error.print();
+            return code(error.exit_code());
+        }
+    };
+    match matches.subcommand() {
+        Some(("serve", matches)) => serve(matches),
+        _ => unreachable!("clap ends without a known subcommand"),
+    }
+}
+
+fn serve(matches: &ArgMatches) -> ExitCode {
+    let effective = match config::load(matches, std::env::vars_os()) {
+        Ok(effective) => effective,
+        Err(problems) => {
+            eprintln!("forebay: {problems}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    if config::wants_check(matches) {
+        // A reader that has seen enough and left is no failure.
+        let _ = writeln!(io::stdout(), "{effective}");
+        return ExitCode::SUCCESS;
+    }
+    start_logging(effective.config.log_format);
+    ExitCode::from(exit_code(server::serve(&effective.config)))
+}
+
+/// The exit code for how the server ended, after saying why if it failed.
+fn exit_code(ended: Result<Ended, ServeError>) -> u8 {
+    match ended {
+        Ok(Ended::Drained) => 0,
+        Ok(Ended::Forced) => WORK_LOST,
+        Err(ServeError::Bind { setting, address, source }) => {
+            let (flag, advice) = (setting.trim_start_matches('-'), bind_advice(source.kind()));
+            eprintln!("forebay: --{flag} {address}: {source}; {advice}");
+            USAGE
+        }
+        Err(error) => {
+            eprintln!("forebay: {error}");
+            FAILED
+        }
+    }
+}
+
+/// What to do about an address that could not be bound.
+const fn bind_advice(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::AddrInUse => "stop whatever holds this port, or choose another (port 0 takes a free one)",
+        ErrorKind::AddrNotAvailable => "choose an address of this host, or 0.0.0.0 or [::] for all of them",
+        ErrorKind::PermissionDenied => "choose a port above 1023, or grant CAP_NET_BIND_SERVICE",
+        _ => "choose another address and port",
+    }
+}
+
+fn start_logging(format: LogFormat) {
+    let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
+    let subscriber =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    // An error means that the program around us listens to events already, which is its right.
+    let _ = match format {
+        LogFormat::Text => subscriber.try_init(),
+        LogFormat::Json => subscriber.json().try_init(),
+    };
+}
+
+fn command() -> Command {
+    Command::new("forebay")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A UDP server that keeps cheap requests fast while others cost a thousand times more.")
+        .after_help(format!("`forebay serve --help` explains every setting.\n\n{EXIT_CODES}"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("serve")
+                .about("Serve requests until SIGTERM or SIGINT, then finish what was received.")
+                .after_help("--help says more: allowed values, environment, exit codes.")
+                .after_long_help(format!("{LAYERS}\n\n{UNITS}\n\n{EXIT_CODES}"))
+                .args(config::flags())
+                .args(config::meta_flags()),
+        )
+}
+
+const LAYERS: &str = "\
+Each setting is taken from the first of: flag, environment, file (--config), default. All problems are reported at \
+once. An unknown key in the file and an unknown FOREBAY_ variable are problems too.";
+
+const UNITS: &str = "\
+Durations have a unit: ns, us, ms, s, m, h, as in 50us, 1.5ms, 1s.";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  fine: stopped, and everything received was finished
+  1  failed while running
+  2  wrong usage or configuration, or an address that cannot be bound
+  3  stopped with work unfinished: the drain timeout passed, or a second signal came";
+
+fn code(exit_code: i32) -> ExitCode {
+    u8::try_from(exit_code).map_or(ExitCode::from(FAILED), ExitCode::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is the command well-formed in every part that clap checks only in debug builds?
+    #[test]
+    fn the_command_is_consistent() {
+        command().debug_assert();
+    }
+
+    // Does each end have the exit code that the help states?
+    #[test]
+    fn ends_have_their_exit_codes() {
+        assert_eq!(exit_code(Ok(Ended::Drained)), 0);
+        assert_eq!(exit_code(Ok(Ended::Forced)), 3);
+        let source = io::Error::from(ErrorKind::AddrInUse);
+        let address = ([127, 0, 0, 1], 9_000).into();
+        assert_eq!(exit_code(Err(ServeError::Bind { setting: "listen", address, source })), 2);
+    }
+
+    // Does every kind of failure to bind say what to do?
+    #[test]
+    fn advice_fits_the_failure() {
+        assert!(bind_advice(ErrorKind::AddrInUse).contains("stop whatever holds this port"));
+        assert!(bind_advice(ErrorKind::PermissionDenied).contains("1023"));
+        assert!(!bind_advice(ErrorKind::Other).is_empty());
+    }
+}

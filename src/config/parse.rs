@@ -1,0 +1,151 @@
+//! From the text of one value to the value. What is refused says why; what is allowed stands in the table of settings.
+
+use super::choice::Choice;
+use super::problem::suggestion;
+use super::{POOLS_MAX, Pool, WORKERS_MAX};
+use crate::time::Nanos;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+
+/// Why a text is not a value of its setting.
+pub(super) type Refusal = String;
+
+/// An IP address and a port.
+pub(super) fn address(text: &str) -> Result<SocketAddr, Refusal> {
+    text.parse().map_err(|_| "not an IP address and a port".to_owned())
+}
+
+/// One name of a fixed list.
+pub(super) fn choice<T: Choice>(text: &str) -> Result<T, Refusal> {
+    T::CHOICES.iter().copied().find(|choice| choice.text() == text).ok_or_else(|| {
+        let names = T::CHOICES.iter().map(|choice| choice.text());
+        format!("no such name{}", suggestion(text, names))
+    })
+}
+
+/// `true` or `false`.
+pub(super) fn switch(text: &str) -> Result<bool, Refusal> {
+    text.parse().map_err(|_| "neither true nor false".to_owned())
+}
+
+/// A whole number within `bounds`.
+pub(super) fn count(text: &str, bounds: RangeInclusive<u64>) -> Result<u64, Refusal> {
+    // Digits alone: no sign, and a number too long for a u64 is out of range rather than no number.
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("not a whole number".to_owned());
+    }
+    text.parse().ok().filter(|count| bounds.contains(count)).ok_or_else(|| "out of range".to_owned())
+}
+
+/// A number of workers.
+pub(super) fn workers(text: &str) -> Result<usize, Refusal> {
+    count(text, 1..=WORKERS_MAX as u64).map(|workers| workers as usize)
+}
+
+/// A duration with its unit, within `bounds`.
+pub(super) fn duration(text: &str, bounds: RangeInclusive<Nanos>) -> Result<Nanos, Refusal> {
+    let duration = humantime::parse_duration(text)
+        .map_err(|error| format!("not a duration ({error}); write it like 50us, 2ms or 1s"))?;
+    let duration = Nanos::from(duration);
+    bounds.contains(&duration).then_some(duration).ok_or_else(|| "out of range".to_owned())
+}
+
+/// Pools in the form `front=3,heavy=11`.
+pub(super) fn pools(text: &str) -> Result<Vec<Pool>, Refusal> {
+    let pools = text.split(',').map(|part| pool(part.trim())).collect::<Result<Vec<Pool>, Refusal>>()?;
+    if pools.len() > POOLS_MAX {
+        return Err(format!("{} pools", pools.len()));
+    }
+    for (index, pool) in pools.iter().enumerate() {
+        if pools[..index].iter().any(|earlier| earlier.name == pool.name) {
+            return Err(format!("two pools are called {}", pool.name));
+        }
+    }
+    let workers: usize = pools.iter().map(|pool| pool.workers).sum();
+    if workers > WORKERS_MAX {
+        return Err(format!("{workers} workers in all, more than {WORKERS_MAX}"));
+    }
+    Ok(pools)
+}
+
+fn pool(part: &str) -> Result<Pool, Refusal> {
+    let (name, count) = part.split_once('=').ok_or_else(|| format!("{part:?} is not a name, = and a count"))?;
+    let (name, count) = (name.trim(), count.trim());
+    let well_named = name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-');
+    if !well_named {
+        return Err(format!("{name:?} is no name for a pool: it starts with a-z and goes on with a-z, 0-9 or -"));
+    }
+    let workers = workers(count).map_err(|refusal| match count {
+        "0" => format!("pool {name} has no worker"),
+        _ => format!("the count of pool {name}, {count:?}, is {refusal}, with 1 to {WORKERS_MAX} allowed"),
+    })?;
+    Ok(Pool { name: name.to_owned(), workers })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::PolicyName;
+
+    // What is accepted as a number, and where do its bounds lie?
+    #[test]
+    fn counts_are_digits_within_bounds() {
+        assert_eq!(workers("1"), Ok(1));
+        assert_eq!(workers("1024"), Ok(1_024));
+        for text in ["0", "1025", "18446744073709551616"] {
+            assert_eq!(workers(text), Err("out of range".to_owned()), "{text}");
+        }
+        for text in ["", "-1", "+1", "1.5", "two", "1 ", "0x10"] {
+            assert_eq!(workers(text), Err("not a whole number".to_owned()), "{text:?}");
+        }
+    }
+
+    // Does a duration need its unit, and are both bounds inclusive?
+    #[test]
+    fn durations_have_units_and_bounds() {
+        let bounds = || Nanos::from_micros(1)..=Nanos::from_secs(1);
+        for (text, nanos) in [("1us", 1_000), ("50us", 50_000), ("0.5ms", 500_000), ("1s", 1_000_000_000)] {
+            assert_eq!(duration(text, bounds()), Ok(Nanos::new(nanos)), "{text}");
+        }
+        for text in ["0s", "999ns", "1001ms", "2years"] {
+            assert_eq!(duration(text, bounds()), Err("out of range".to_owned()), "{text}");
+        }
+        for text in ["", "50", "us", "50 parsecs", "-1s"] {
+            assert!(duration(text, bounds()).unwrap_err().starts_with("not a duration"), "{text:?}");
+        }
+    }
+
+    // Which lists of pools are refused, and for which reason?
+    #[test]
+    fn pools_are_named_staffed_and_few() {
+        let pool = |name: &str, workers| Pool { name: name.to_owned(), workers };
+        assert_eq!(pools("front=3, heavy=11"), Ok(vec![pool("front", 3), pool("heavy", 11)]));
+        assert_eq!(pools("a-1=1024"), Ok(vec![pool("a-1", 1_024)]));
+        for (text, reason) in [
+            ("", "is not a name"),
+            ("front", "is not a name"),
+            ("front=1,", "is not a name"),
+            ("front=0", "no worker"),
+            ("front=-1", "not a whole number"),
+            ("front=1=2", "not a whole number"),
+            ("=1", "no name for a pool"),
+            ("Front=1", "no name for a pool"),
+            ("1st=1", "no name for a pool"),
+            ("a=1,b=1,a=2", "two pools are called a"),
+            ("a=1000,b=25", "1025 workers"),
+            ("a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1", "9 pools"),
+        ] {
+            let refusal = pools(text).unwrap_err();
+            assert!(refusal.contains(reason), "{text:?}: {refusal}");
+        }
+    }
+
+    // Is a slip in a name answered with the name?
+    #[test]
+    fn choices_suggest() {
+        assert_eq!(choice::<PolicyName>("pools"), Ok(PolicyName::Pools));
+        assert_eq!(choice::<PolicyName>("polls"), Err("no such name, did you mean pools?".to_owned()));
+        assert_eq!(choice::<PolicyName>("srpt"), Err("no such name".to_owned()));
+    }
+}

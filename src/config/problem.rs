@@ -1,0 +1,140 @@
+//! What can be wrong with a configuration, and where it was written.
+
+use super::setting::environment_name;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The command line.
+    Flag,
+    /// The environment.
+    Environment,
+    /// The configuration file.
+    File {
+        /// The file, as it was named.
+        path: PathBuf,
+        /// The line of the key, counted from 1.
+        line: usize,
+    },
+    /// The program that embeds Forebay ([`super::Config::from_pairs`]).
+    Code,
+    /// Nobody set it.
+    Default,
+    /// Nobody set it, and another setting decides it: the phrase says which.
+    Implied(&'static str),
+}
+
+/// One value that takes part in a [`Problem`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Key of the setting, or what was written in place of one.
+    pub key: String,
+    /// The value as it was written.
+    pub value: String,
+    /// Where it was written.
+    pub origin: Origin,
+}
+
+/// One thing that is wrong: a value, or two that exclude each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The values concerned, one or two.
+    pub claims: Vec<Claim>,
+    /// What is wrong with them and what is allowed.
+    pub message: String,
+}
+
+/// Everything that is wrong with a configuration; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problems(Vec<Problem>);
+
+impl Problems {
+    /// `problems` as an error, if there are any.
+    pub(super) fn from_vec(problems: Vec<Problem>) -> Option<Problems> {
+        (!problems.is_empty()).then_some(Problems(problems))
+    }
+
+    /// Each problem, in the order in which they were found.
+    pub fn iter(&self) -> impl Iterator<Item = &Problem> {
+        self.0.iter()
+    }
+}
+
+impl std::error::Error for Problems {}
+
+impl fmt::Display for Problems {
+    /// A heading and a line for each problem.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.len() {
+            1 => f.write_str("1 problem in the configuration:")?,
+            count => write!(f, "{count} problems in the configuration:")?,
+        }
+        self.0.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, claim) in self.claims.iter().enumerate() {
+            let joint = if index == 0 { "" } else { " with " };
+            write!(f, "{joint}{claim}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Claim { key, value, origin } = self;
+        write!(f, "{key} = {value:?} (")?;
+        match origin {
+            Origin::Flag => write!(f, "flag --{key})"),
+            Origin::Environment => write!(f, "environment {})", environment_name(key)),
+            Origin::File { .. } | Origin::Code | Origin::Default | Origin::Implied(_) => write!(f, "{origin})"),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Flag => f.write_str("flag"),
+            Origin::Environment => f.write_str("environment"),
+            Origin::File { path, line } => write!(f, "file {} line {line}", path.display()),
+            Origin::Code => f.write_str("code"),
+            Origin::Default => f.write_str("default"),
+            Origin::Implied(reason) => f.write_str(reason),
+        }
+    }
+}
+
+/// `, did you mean X?` for the candidate that `written` looks like a slip of, or nothing.
+pub(super) fn suggestion<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    let written = written.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(&written, &candidate.to_lowercase()), candidate))
+        // A slip changes a letter or two, not most of the word.
+        .filter(|(slips, candidate)| *slips <= (candidate.len() / 3).max(1))
+        .min_by_key(|(slips, _)| *slips)
+        .map_or_else(String::new, |(_, candidate)| format!(", did you mean {candidate}?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is a slip recognised, and a different word left alone?
+    #[test]
+    fn suggestions_are_for_slips_only() {
+        let policies = ["isolated", "global", "steal", "pools"];
+        for (written, meant) in [("pool", "pools"), ("stael", "steal"), ("Pools", "pools"), ("gloabl", "global")] {
+            assert_eq!(suggestion(written, policies), format!(", did you mean {meant}?"));
+        }
+        for written in ["", "x", "darc", "round-robin"] {
+            assert_eq!(suggestion(written, policies), "", "{written}");
+        }
+    }
+}

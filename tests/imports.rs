@@ -1,0 +1,179 @@
+//! Does each module import only from below, as the table says? The sources are read as text; what they name counts,
+//! whether it compiles or not. Beside it: how long a file may be, and where `unsafe` may stand.
+
+#[path = "imports/paths.rs"]
+mod paths;
+#[path = "imports/rules.rs"]
+mod rules;
+#[path = "imports/tokens.rs"]
+mod tokens;
+
+use rules::{complaints, has_unsafe, imports, module_of};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const LINES_MAX: usize = 400;
+
+// Does every file under src/ keep to its row?
+#[test]
+fn sources_keep_to_the_table() {
+    let sources = sources(&["src"]);
+    assert!(sources.len() > 10, "src/ was not found");
+    let complaints: Vec<String> =
+        sources.iter().flat_map(|(path, text)| complaints(&path.to_string_lossy(), text)).collect();
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+// Do the modules, parts among them, form no circle?
+#[test]
+fn modules_form_no_circle() {
+    let mut edges = Edges::new();
+    for (path, text) in sources(&["src"]) {
+        let module = module_of(&path.to_string_lossy());
+        if let Some(top) = module.first() {
+            edges.entry(top.clone()).or_default().extend(imports(&module, &text));
+        }
+    }
+    assert_eq!(circle(edges), BTreeSet::new(), "these import one another in a circle");
+}
+
+// Is no file too long to be read at one sitting?
+#[test]
+fn files_are_short() {
+    for (path, text) in sources(&["src", "loadgen", "tests", "benches"]) {
+        let lines = text.lines().count();
+        assert!(lines <= LINES_MAX, "{} has {lines} lines, more than {LINES_MAX}", path.display());
+    }
+}
+
+// Is there `unsafe` in at most one file under src/net/, in allocation counters of tests, and nowhere else?
+#[test]
+fn unsafe_stays_where_it_may() {
+    let unsafe_files: Vec<PathBuf> = sources(&["src", "loadgen", "tests", "benches"])
+        .into_iter()
+        .filter(|(_, text)| has_unsafe(text))
+        .map(|(path, _)| path)
+        .collect();
+    let (in_net, elsewhere): (Vec<_>, Vec<_>) = unsafe_files.into_iter().partition(|path| path.starts_with("src/net"));
+    assert!(in_net.len() <= 1, "{in_net:?}");
+    let strays: Vec<_> = elsewhere
+        .iter()
+        .filter(|path| !(path.starts_with("tests") && path.to_string_lossy().contains("alloc")))
+        .collect();
+    assert!(strays.is_empty(), "{strays:?}");
+}
+
+// Can the checker fail: does it see each way to name what is not allowed?
+#[test]
+fn the_checker_sees_what_is_wrong() {
+    for (path, text, complaint) in [
+        ("src/wire/mod.rs", "use crate::server::serve;", "wire may not import server"),
+        ("src/wire/mod.rs", "fn f() { crate::server::serve() }", "wire may not import server"),
+        ("src/wire/mod.rs", "fn f(x: forebay::sched::PolicyName) {}", "wire may not import sched"),
+        ("src/wire/mod.rs", "use super::sched::PolicyName;", "wire may not import sched"),
+        ("src/wire/deep/er.rs", "use super::super::super::{time::Nanos, sched::{self}};", "may not import sched"),
+        ("src/wire/mod.rs", "mod tests { use super::super::net::Socket; }", "wire may not import net"),
+        ("src/wire/mod.rs", "mod a { mod b {} use super::super::net as n; }", "wire may not import net"),
+        ("src/wire/mod.rs", "macro_rules! m { () => { $crate::net::open() } }", "wire may not import net"),
+        ("src/wire/mod.rs", "use crate::*;", "names the crate's root"),
+        ("src/wire/mod.rs", "use crate as root;", "names the crate's root"),
+        ("src/wire/mod.rs", "use crate::{self as root};", "names the crate's root"),
+        ("src/wire/mod.rs", "use crate::Config;", "wire may not import Config"),
+        ("src/time/mod.rs", "use crate::wire::Status;", "time may not import wire"),
+        ("src/net/batch.rs", "use crate::sched;", "net may not import sched"),
+        ("src/net/batch.rs", "use crate::runtime::Worker;", "net may not import runtime"),
+        ("src/runtime/worker.rs", "use crate::net::Socket;", "runtime may not import net"),
+        ("src/runtime/worker.rs", "use std::{io, net::UdpSocket};", "runtime may not name std::net"),
+        ("src/runtime/worker.rs", "fn f(a: &SocketAddrV4) {}", "runtime may not name SocketAddr*"),
+        ("src/runtime/worker.rs", "use socket2::Socket;", "runtime may not name socket2"),
+        ("src/sched/steal.rs", "use std::{thread, fmt};", "sched may not name std::thread"),
+        ("src/sched/steal.rs", "fn f() { ::std::sync::atomic::fence(x) }", "sched may not name std::sync"),
+        ("src/sched/steal.rs", "use crate::time::clock;", "sched may not name time::clock"),
+        ("src/sched/steal.rs", "use crate::time::*; fn f() { clock::now() }", "sched may not name clock::now"),
+        ("src/sched/steal.rs", "fn f(at: std::time::Instant) {}", "sched may not name Instant"),
+        ("src/sched/steal.rs", "use crossbeam_deque::Stealer;", "sched may not name crossbeam*"),
+        ("src/sched/steal.rs", "use std as s;", "brings in all of std"),
+        ("src/sched/steal.rs", "use std::*;", "brings in all of std"),
+        ("src/sched/steal.rs", "extern crate std as s;", "extern crate"),
+        ("src/novel/mod.rs", "", "novel is not in the table"),
+        ("src/novel.rs", "", "novel is not in the table"),
+    ] {
+        let complaints = complaints(path, text);
+        assert!(complaints.iter().any(|said| said.contains(complaint)), "{path}: {text}\n{complaints:?}");
+    }
+    assert!(has_unsafe("fn f() { unsafe { g() } }"));
+}
+
+// Does it leave alone what is right, however much it looks wrong?
+#[test]
+fn the_checker_lets_pass_what_is_right() {
+    for (path, text) in [
+        ("src/server/mod.rs", "use crate::{config::Config, net, sched::{PolicyName}};"),
+        ("src/cli.rs", "use crate::config::{self, Config};"),
+        ("src/lib.rs", "pub mod cli; pub use server::serve;"),
+        ("src/net/socket.rs", "use super::Socket; use std::net::SocketAddr; pub(in crate::net) fn f() {}"),
+        ("src/sched/steal.rs", "use super::{Step, View}; use self::inner::X; use std::time::Duration;"),
+        ("src/sched/steal.rs", "// use std::thread;\n/* a /* std::sync */ mio */ fn f<'mio>(s: &'mio str) {}"),
+        ("src/sched/steal.rs", r###"const S: &str = "std::thread \" mio"; const R: &str = r#"use "nix";"#;"###),
+        ("src/sched/steal.rs", "const Q: char = '\"'; const B: u8 = b'\\''; mod x { use super::super::View; }"),
+        ("src/sched/steal.rs", "fn f<'a>() -> impl Iterator + use<'a> { crate::queue::Shard::new() }"),
+        ("src/sched/mod.rs", "mod a { fn f() {} } mod b { use super::a; } use self::a::f;"),
+    ] {
+        assert_eq!(complaints(path, text), Vec::<String>::new(), "{path}: {text}");
+    }
+    assert!(!has_unsafe("// unsafe\n#![deny(unsafe_code)]\nconst S: &str = \"unsafe\";"));
+}
+
+// Is a circle seen, and are only its members named?
+#[test]
+fn circles_are_seen() {
+    let edges = |pairs: &[(&str, &str)]| {
+        let mut edges = Edges::new();
+        for (from, to) in pairs {
+            edges.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+        }
+        edges
+    };
+    assert!(circle(edges(&[("a", "b"), ("b", "c"), ("a", "c"), ("c", "c")])).is_empty());
+    let members = circle(edges(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")]));
+    assert_eq!(members, ["b", "c"].map(str::to_owned).into());
+}
+
+type Edges = BTreeMap<String, BTreeSet<String>>;
+
+/// The modules that are left when all are taken away that no circle leads to, or that lead to no circle.
+fn circle(mut edges: Edges) -> BTreeSet<String> {
+    for (from, to) in &mut edges {
+        to.remove(from);
+    }
+    loop {
+        let left: BTreeSet<String> = edges.keys().cloned().collect();
+        edges.values_mut().for_each(|to| to.retain(|to| left.contains(to)));
+        let reached: BTreeSet<String> = edges.values().flatten().cloned().collect();
+        edges.retain(|from, to| !to.is_empty() && reached.contains(from));
+        if edges.len() == left.len() {
+            return left;
+        }
+    }
+}
+
+/// The Rust files below `folders`, by their paths from the root of the repository.
+fn sources(folders: &[&str]) -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pending: Vec<PathBuf> =
+        folders.iter().map(|folder| root.join(folder)).filter(|path| path.exists()).collect();
+    let mut sources = Vec::new();
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                pending.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                sources.push((path.strip_prefix(root).unwrap().to_owned(), text));
+            }
+        }
+    }
+    sources
+}
