@@ -10,6 +10,7 @@
 
 pub mod handler;
 pub mod metrics;
+pub mod server;
 pub mod time;
 pub mod wire;
 pub mod workload;

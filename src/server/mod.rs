@@ -1,0 +1,3 @@
+//! The server: composition, life cycle, admin HTTP.
+
+pub mod admin;
