@@ -3,11 +3,11 @@
 //! # Hand-over
 //!
 //! Each worker fills a ledger of its own. The control thread lays an empty ledger into the worker's mailbox and raises
-//! `asked`; the worker looks at that flag once per turn of its loop and before it sleeps, exchanges its ledger for the empty one and
-//! lays the full one out. A worker in a long job is late, and nobody waits for it: its ledger is picked up next
-//! time. A ledger is always in exactly one place (worker, mailbox, control thread), and moves by value, so nothing can be lost or
-//! counted twice. At most two full ledgers lie in a mailbox: the answer to the one outstanding question, and the last one, which the
-//! worker leaves when it stops.
+//! `asked`; the worker looks at that flag once per turn of its loop and before it sleeps, exchanges its ledger for the
+//! empty one and lays the full one out. A worker in a long job is late, and nobody waits for it: its ledger is picked
+//! up next time. A ledger is always in exactly one place (worker, mailbox, control thread), and moves by value, so
+//! nothing can be lost or counted twice. At most two full ledgers lie in a mailbox: the answer to the one outstanding
+//! question, and the last one, which the worker leaves when it stops.
 
 use super::counters::{Continuation, Counts, Steal, WorkerCounters};
 use super::ledger::{Ledger, Sample};
@@ -230,7 +230,7 @@ mod tests {
     /// Method: a channel between the two plays the queue; a third thread reads until both are through.
     #[test]
     fn no_reading_ever_sees_more_ends_than_arrivals() {
-        const DATAGRAMS: u64 = 50_000;
+        const DATAGRAMS: u64 = 30_000;
         let board = Board::new(2);
         let (queue, jobs) = mpsc::sync_channel(64);
         std::thread::scope(|scope| {

@@ -7,8 +7,8 @@ use super::window::{Measured, Ring};
 use crate::time::{Nanos, clock};
 use std::thread;
 
-/// How long one [`Collector::collect`] waits for workers to hand over. A worker between two turns of its loop takes microseconds;
-/// one in a long job is late, and a scrape that waited for it would miss its own 100 ms.
+/// How long one [`Collector::collect`] waits for workers to hand over. A worker between two turns of its loop takes
+/// microseconds; one in a long job is late, and a scrape that waited for it would miss its own 100 ms.
 const PATIENCE: Nanos = Nanos::from_millis(20);
 
 /// The first pause while waiting, doubled up to [`LONGEST_PAUSE`]: a woken worker needs about this long.
@@ -20,7 +20,8 @@ const LONGEST_PAUSE: Nanos = Nanos::from_millis(2);
 pub struct Collector<'b> {
     board: &'b Board,
     asked: Vec<Asked>,
-    /// The sum of the ledgers picked up in one go: adding histograms of one shape is cheap, sorting out their bins is not.
+    /// The sum of the ledgers picked up in one go: adding histograms of one shape is cheap, sorting out their bins is
+    /// not.
     gathered: Ledger,
     since_start: Measured,
     seconds: Ring,
@@ -50,9 +51,10 @@ impl<'b> Collector<'b> {
         }
     }
 
-    /// Asks every worker that measured something for its ledger, calls `wake` with the number of each (a sleeping worker hands
-    /// nothing over), and gathers what comes within 20 ms; the rest is gathered next time. To be called once per second, so that the
-    /// windows are right, and before a [`Collector::snapshot`]. On an idle server it asks nobody and wakes nobody.
+    /// Asks every worker that measured something for its ledger, calls `wake` with the number of each (a sleeping
+    /// worker hands nothing over), and gathers what comes within 20 ms; the rest is gathered next time. To be called
+    /// once per second, so that the windows are right, and before a [`Collector::snapshot`]. On an idle server it asks
+    /// nobody and wakes nobody.
     ///
     /// Once all recorders are dropped, it gathers everything there is without waiting.
     pub fn collect(&mut self, wake: impl Fn(usize)) {
@@ -66,8 +68,8 @@ impl<'b> Collector<'b> {
         self.fold(clock::now());
     }
 
-    /// The counters now, and the distributions as of the last [`Collector::collect`]: those may lack the latest entries of
-    /// workers that were late, so that an answered request can be in the fates and not yet in a distribution.
+    /// The counters now, and the distributions as of the last [`Collector::collect`]: those may lack the latest entries
+    /// of workers that were late, so that an answered request can be in the fates and not yet in a distribution.
     pub fn snapshot(&self, surroundings: Surroundings) -> Snapshot {
         let now = clock::now();
         let counts = self.board.counts();

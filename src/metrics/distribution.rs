@@ -54,9 +54,9 @@ impl Distribution {
         })
     }
 
-    /// How many values fall between each of `bounds` (ascending, inclusive) and the bound before it, and behind the last bound how
-    /// many are above all of them: one more number than bounds, and their sum is the count. A bin belongs to the
-    /// first bound that none of its values exceeds, and to no other.
+    /// How many values fall between each of `bounds` (ascending, inclusive) and the bound before it, and behind the
+    /// last bound how many are above all of them: one more number than bounds, and their sum is the count. A bin
+    /// belongs to the first bound that none of its values exceeds, and to no other.
     pub(crate) fn buckets(&self, bounds: &[u64]) -> Vec<u64> {
         let mut buckets = vec![0; bounds.len() + 1];
         for bin in &self.bins {

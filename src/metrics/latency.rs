@@ -9,9 +9,6 @@ use serde::{Serialize, Serializer};
 impl Snapshot {
     /// The body of `GET /latency` as one line of JSON. Times are microseconds; percentiles of an empty block are 0.
     /// Under `--burn sleep` an object `emulation` stands beside the rest.
-    ///
-    /// # Panics
-    /// Never: every value in it is a number or a string.
     pub fn to_json(&self) -> String {
         let body = Body {
             schema: "forebay-latency/1",

@@ -49,7 +49,8 @@ pub(crate) const SLOWDOWN_ONE: u64 = 1_000;
 /// Three significant digits: a percentile is at most 0.1 % above the exact one.
 const DIGITS: u8 = 3;
 
-/// Times are told apart from 16 ns on (one clock read takes 20) to 1,000 s, far beyond any cost cap; more counts as 1,000 s.
+/// Times are told apart from 16 ns on (one clock read takes 20) to 1,000 s, far beyond any cost cap; more counts as
+/// 1,000 s.
 const TIME_NS: (u64, u64) = (16, 1_000_000_000_000);
 
 /// Slowdowns from a thousandth to a million; more counts as a million.

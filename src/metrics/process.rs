@@ -2,7 +2,8 @@
 
 use std::fs;
 
-/// How many ticks per second `/proc/self/stat` counts: `USER_HZ`, which is 100 on every Linux that Rust has a standard library for.
+/// How many ticks per second `/proc/self/stat` counts: `USER_HZ`, which is 100 on every Linux that Rust has a standard
+/// library for.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// One reading. `None` where the system does not tell.
@@ -54,8 +55,8 @@ fn max_fds(limits: &str) -> Option<f64> {
     if soft == "unlimited" { Some(f64::INFINITY) } else { soft.parse().ok() }
 }
 
-/// A field of `/proc/self/stat` by its number in proc_pid_stat(5). The second is the program's name in parentheses, which may hold
-/// spaces and parentheses itself.
+/// A field of `/proc/self/stat` by its number in proc_pid_stat(5). The second is the program's name in parentheses,
+/// which may hold spaces and parentheses itself.
 fn stat_field(stat: &str, number: usize) -> Option<f64> {
     let (_, from_third) = stat.rsplit_once(')')?;
     from_third.split_whitespace().nth(number - 3)?.parse().ok()

@@ -3,7 +3,6 @@
 use super::block::Block;
 use super::counters::{Continuation, Counts, Steal};
 use super::distribution::Distribution;
-use super::ledger::SLOWDOWN_ONE;
 use super::window::Measured;
 use super::{Fate, Refused, Stage};
 use crate::time::Nanos;
@@ -71,8 +70,6 @@ pub struct Snapshot {
     pub last_10s: Latencies,
     /// Latencies of the last 50 to 60 seconds.
     pub last_60s: Latencies,
-    /// By class: slowdown since the start.
-    pub slowdown: Vec<(&'static str, Block)>,
     /// Since the start, for histograms.
     pub(super) measured: Measured,
 }
@@ -102,7 +99,6 @@ impl Snapshot {
             since_start: Latencies::new(since_start),
             last_10s: Latencies::new(last_10s),
             last_60s: Latencies::new(last_60s),
-            slowdown: slowdown_blocks(since_start),
             measured: since_start.clone(),
         }
     }
@@ -223,9 +219,4 @@ fn stage_blocks(measured: &Measured, stage: Stage) -> Vec<(&'static str, Block)>
     }
     blocks.insert(0, (ALL_CLASSES, all.block(NANOS_PER_MICRO)));
     blocks
-}
-
-fn slowdown_blocks(measured: &Measured) -> Vec<(&'static str, Block)> {
-    let classes = CLASS_NAMES.iter().zip(&measured.classes).filter(|(_, class)| class.slowdown.count() > 0);
-    classes.map(|(name, class)| (*name, class.slowdown.block(SLOWDOWN_ONE as f64))).collect()
 }

@@ -1,7 +1,7 @@
 //! From the OpenMetrics text that prometheus-client writes to the classic format 0.0.4.
 //!
-//! The samples are the same. What differs: a counter's family carries its `_total` and an information's its `_info`, which is a gauge
-//! there; there are no units and no end mark.
+//! The samples are the same. What differs: a counter's family carries its `_total` and an information's its `_info`,
+//! which is a gauge there; there are no units and no end mark.
 
 /// The classic form of `text`.
 pub(super) fn from_open_metrics(text: &str) -> String {

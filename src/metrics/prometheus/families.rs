@@ -56,8 +56,8 @@ pub(super) fn gauge(
     }
 }
 
-/// One histogram, its bounds and sum divided by `unit`; nothing for an empty distribution. Every bin belongs to exactly one
-/// bucket, so that the last bucket equals the count.
+/// One histogram, its bounds and sum divided by `unit`; nothing for an empty distribution. Every bin belongs to exactly
+/// one bucket, so that the last bucket equals the count.
 pub(super) fn histogram(
     family: &mut MetricEncoder<'_>,
     labels: &[(&str, &str)],

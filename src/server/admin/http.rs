@@ -20,7 +20,8 @@ use tokio::task::AbortHandle;
 /// Bounds of what clients may take. A connection carries one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Open connections; one more cuts the oldest off. A healthy one takes milliseconds, so the oldest is one that stalls.
+    /// Open connections; one more cuts the oldest off. A healthy one takes milliseconds, so the oldest is one that
+    /// stalls.
     pub(super) connections: usize,
     /// From accepting to the end of the request's header.
     pub(super) header: Nanos,

@@ -1,8 +1,8 @@
 //! The admin endpoint: `GET /metrics /latency /healthz /readyz` over HTTP, and the control thread that it runs on.
 //!
-//! One thread does all of it, on a single-threaded tokio runtime that no packet ever sees. The collector and the probe are
-//! borrowed from the server's scope, while HTTP handlers may borrow nothing; so connections ask over a channel, and the
-//! loop in [`run`], which owns the borrows, collects once for all who asked meanwhile and answers them.
+//! One thread does all of it, on a single-threaded tokio runtime that no packet ever sees. The collector and the probe
+//! are borrowed from the server's scope, while HTTP handlers may borrow nothing; so connections ask over a channel, and
+//! the loop in [`run`], which owns the borrows, collects once for all who asked meanwhile and answers them.
 
 mod http;
 
