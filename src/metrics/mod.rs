@@ -3,7 +3,7 @@
 //! Workers write to a [`Board`], each through its own [`Recorder`]: counters, and histograms that change hands by swap.
 //! One control thread owns the [`Collector`], which gathers them; a [`Snapshot`] is what one scrape sees, as JSON
 //! ([`Snapshot::to_json`]), as Prometheus text ([`Snapshot::to_prometheus`]) and as the lines printed at the end
-//! ([`summary`]).
+//! ([`summary()`]).
 
 mod block;
 mod board;
