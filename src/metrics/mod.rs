@@ -1,5 +1,32 @@
 //! What is counted and measured, by whom, and how it is read.
+//!
+//! Workers write to a [`Board`], each through its own [`Recorder`]: counters, and histograms that change hands by swap.
+//! One control thread owns the [`Collector`], which gathers them; a [`Snapshot`] is what one scrape sees, as JSON
+//! ([`Snapshot::to_json`]), as Prometheus text ([`Snapshot::to_prometheus`]) and as the lines printed at the end
+//! ([`summary()`]).
 
+mod block;
+mod board;
+mod collector;
+mod counters;
+mod distribution;
 mod fate;
+mod latency;
+mod ledger;
+mod process;
+mod prometheus;
+mod snapshot;
+mod stage;
+mod summary;
+mod window;
 
+pub use block::{Block, Percentile};
+pub use board::{Board, Recorder};
+pub use collector::Collector;
+pub use counters::{Continuation, Steal};
 pub use fate::{Fate, Refused};
+pub use ledger::Sample;
+pub use prometheus::Format;
+pub use snapshot::{ALL_CLASSES, Description, Emulation, Fates, Latencies, Snapshot, Surroundings};
+pub use stage::Stage;
+pub use summary::summary;

@@ -1,5 +1,7 @@
 //! Composition and life cycle: sockets, workers, admin HTTP, shutdown.
 
+pub mod admin;
+
 use crate::config::Config;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};

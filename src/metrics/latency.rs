@@ -1,0 +1,163 @@
+//! The body of `GET /latency`: schema `forebay-latency/1`.
+
+use super::Stage;
+use super::snapshot::{Description, Emulation, Fates, Latencies, Snapshot};
+use crate::wire::Malformed;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+impl Snapshot {
+    /// The body of `GET /latency` as one line of JSON. Times are microseconds; percentiles of an empty block are 0.
+    /// Under `--burn sleep` an object `emulation` stands beside the rest.
+    pub fn to_json(&self) -> String {
+        let body = Body {
+            schema: "forebay-latency/1",
+            description: &self.description,
+            fates: &self.fates,
+            malformed_by_reason: Reasons(&self.malformed),
+            emulation: self.emulation.as_ref(),
+            since_start: &self.since_start,
+            windows: Windows { last_10s: &self.last_10s, last_60s: &self.last_60s },
+        };
+        serde_json::to_string(&body).expect("numbers and strings serialize")
+    }
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    schema: &'static str,
+    #[serde(flatten)]
+    description: &'a Description,
+    fates: &'a Fates,
+    malformed_by_reason: Reasons<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    emulation: Option<&'a Emulation>,
+    since_start: &'a Latencies,
+    windows: Windows<'a>,
+}
+
+#[derive(Serialize)]
+struct Windows<'a> {
+    #[serde(rename = "10s")]
+    last_10s: &'a Latencies,
+    #[serde(rename = "60s")]
+    last_60s: &'a Latencies,
+}
+
+struct Reasons<'a>(&'a [u64; Malformed::ALL.len()]);
+
+impl Serialize for Reasons<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(Malformed::ALL.iter().map(|reason| reason.name()).zip(self.0))
+    }
+}
+
+impl Serialize for Latencies {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut stages = serializer.serialize_map(Some(Stage::ALL.len()))?;
+        for stage in Stage::ALL {
+            stages.serialize_entry(stage.name(), &Classes(self.stage(stage)))?;
+        }
+        stages.end()
+    }
+}
+
+/// A list of pairs as an object, in the order of the list: `all` first.
+struct Classes<'a>(&'a [(&'static str, super::Block)]);
+
+impl Serialize for Classes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::metrics::{Board, Collector, Description, Fate, Sample, Surroundings};
+    use crate::time::Nanos;
+    use crate::wire::Malformed;
+    use serde_json::{Value, json};
+
+    fn scrape(burn: &str) -> Value {
+        let board = Board::new(1);
+        let mut recorder = board.recorder(0);
+        recorder.received(5);
+        recorder.answered(&Sample {
+            class: 0,
+            kernel: Nanos::from_micros(1),
+            queue: Nanos::from_micros(2),
+            service: Nanos::from_micros(3),
+            send: Nanos::from_micros(4),
+        });
+        recorder.answered(&Sample { class: 1, service: Nanos::from_millis(2), ..Sample::default() });
+        recorder.malformed(Malformed::Magic);
+        recorder.ended(Fate::ShedQueueFull);
+        recorder.overshoot(Nanos::from_millis(10), Nanos::from_micros(100));
+        drop(recorder);
+        let mut collector = Collector::new(&board);
+        collector.collect(|_| ());
+        let description = Description { policy: "pools".into(), workers: 1, burn: burn.into(), time_scale: 1_000 };
+        let surroundings = Surroundings { description, kernel_dropped: vec![3, 4], queue_depths: Vec::new() };
+        serde_json::from_str(&collector.snapshot(surroundings).to_json()).expect("valid JSON")
+    }
+
+    fn keys(value: &Value) -> Vec<&str> {
+        value.as_object().expect("an object").keys().map(String::as_str).collect()
+    }
+
+    /// Does the body have exactly the shape of CONTRACTS.md?
+    #[test]
+    fn the_body_is_what_the_contract_says() {
+        let body = scrape("cpu");
+        assert_eq!(
+            keys(&body),
+            [
+                "burn",
+                "fates",
+                "malformed_by_reason",
+                "policy",
+                "schema",
+                "since_start",
+                "time_scale",
+                "windows",
+                "workers"
+            ]
+        );
+        assert_eq!([&body["schema"], &body["policy"], &body["burn"]], ["forebay-latency/1", "pools", "cpu"]);
+        assert_eq!([&body["workers"], &body["time_scale"]], [1, 1_000]);
+        assert_eq!(
+            body["fates"],
+            json!({"received":5,"answered":2,"malformed":1,"refused":0,"shed_queue_full":1,"shed_expired":0,"shed_rate":0,
+                "shed_draining":0,"failed":0,"stalled":0,"unsent":0,"in_flight":1,"kernel_dropped":7})
+        );
+        assert_eq!(body["malformed_by_reason"]["magic"], 1);
+        assert_eq!(keys(&body["malformed_by_reason"]).len(), Malformed::ALL.len());
+        for latencies in [&body["since_start"], &body["windows"]["10s"], &body["windows"]["60s"]] {
+            assert_eq!(keys(latencies), ["kernel", "queue", "send", "service", "total"]);
+            for stage in ["total", "kernel", "queue", "service", "send"] {
+                assert_eq!(keys(&latencies[stage]), ["all", "long", "short"]);
+                assert_eq!(latencies[stage]["all"]["count"], 2);
+            }
+        }
+    }
+
+    /// Are times microseconds, and the total the sum of the stages, within the histograms' 0.1 % or 16 ns?
+    #[test]
+    fn times_are_microseconds() {
+        let body = scrape("cpu");
+        let p50 = |stage: &str| body["since_start"][stage]["short"]["p50"].as_f64().expect("a number");
+        for (stage, exact) in [("kernel", 1.0), ("queue", 2.0), ("service", 3.0), ("send", 4.0), ("total", 10.0)] {
+            assert!((exact..exact + 0.016).contains(&p50(stage)), "{stage}: {}", p50(stage));
+        }
+    }
+
+    /// Does the accuracy of emulated cores show, and only there?
+    #[test]
+    fn emulation_stands_beside_the_rest() {
+        assert!(scrape("cpu").get("emulation").is_none());
+        let emulation = &scrape("sleep")["emulation"];
+        assert_eq!(keys(emulation), ["overshoot_share", "overshoot_us", "slept_us"]);
+        assert_eq!([&emulation["slept_us"], &emulation["overshoot_share"]], [10_000.0, 0.01]);
+        assert_eq!(emulation["overshoot_us"]["count"], 1);
+    }
+}

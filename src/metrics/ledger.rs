@@ -1,0 +1,231 @@
+//! What one worker measured since it was last asked: plain histograms that only their owner touches.
+
+use super::Stage;
+use crate::time::Nanos;
+use crate::wire::CLASSES;
+use hdrhistogram::Histogram;
+
+/// Where the time of one answered request went. The total is the sum of the four stages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// The class of the request; those from [`CLASSES`] on count as the last one.
+    pub class: u8,
+    /// From the kernel's receive stamp to the batch that received it.
+    pub kernel: Nanos,
+    /// From there to the finish, less the service time.
+    pub queue: Nanos,
+    /// In the handler.
+    pub service: Nanos,
+    /// From the finish to the reply in the kernel's hands.
+    pub send: Nanos,
+}
+
+impl Sample {
+    /// From the kernel's receive stamp to the reply in the kernel's hands.
+    pub const fn total(&self) -> Nanos {
+        self.kernel.plus(self.queue).plus(self.service).plus(self.send)
+    }
+
+    /// The time of one stage.
+    pub const fn stage(&self, stage: Stage) -> Nanos {
+        match stage {
+            Stage::Total => self.total(),
+            Stage::Kernel => self.kernel,
+            Stage::Queue => self.queue,
+            Stage::Service => self.service,
+            Stage::Send => self.send,
+        }
+    }
+
+    /// Total time over service time, in thousandths; a service time too short for the clock counts as one nanosecond.
+    fn slowdown_thousandths(&self) -> u64 {
+        self.total().times(SLOWDOWN_ONE).get() / self.service.get().max(1)
+    }
+}
+
+/// A slowdown of 1 as histograms store it: in thousandths, so that three digits survive at the low end.
+pub(crate) const SLOWDOWN_ONE: u64 = 1_000;
+
+/// Three significant digits: a percentile is at most 0.1 % above the exact one.
+const DIGITS: u8 = 3;
+
+/// Times are told apart from 16 ns on (one clock read takes 20) to 1,000 s, far beyond any cost cap; more counts as
+/// 1,000 s.
+const TIME_NS: (u64, u64) = (16, 1_000_000_000_000);
+
+/// Slowdowns from a thousandth to a million; more counts as a million.
+const SLOWDOWN_THOUSANDTHS: (u64, u64) = (1, 1_000_000 * SLOWDOWN_ONE);
+
+/// The histograms that a worker fills. It is handed over by swap, so that no worker ever locks, shares or merges one.
+///
+/// The histograms of a class exist from its first sample on: all of them together are 8 classes x (5 stages x 110 KB +
+/// 90 KB), that is 5 MB, and a server holds two ledgers per worker, while most workloads have two classes.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    classes: [Option<Box<ClassLedger>>; CLASSES],
+    overshoot: Option<Box<Series>>,
+    records: u64,
+}
+
+impl Ledger {
+    /// Records an answered request.
+    pub(crate) fn record(&mut self, sample: &Sample) {
+        let class = usize::from(sample.class).min(CLASSES - 1);
+        self.classes[class].get_or_insert_with(ClassLedger::boxed).record(sample);
+        self.records += 1;
+    }
+
+    /// Records by how much a sleep of an emulated core was too long.
+    pub(crate) fn record_overshoot(&mut self, late: Nanos) {
+        self.overshoot.get_or_insert_with(|| Box::new(Series::of(TIME_NS))).record(late.get());
+        self.records += 1;
+    }
+
+    /// True while nothing was recorded since the start or the last [`Ledger::reset`].
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Adds everything in `other`.
+    pub(crate) fn add(&mut self, other: &Ledger) {
+        for (mine, theirs) in self.classes.iter_mut().zip(&other.classes) {
+            if let Some(theirs) = theirs.as_ref().filter(|theirs| !theirs.is_empty()) {
+                mine.get_or_insert_with(ClassLedger::boxed).add(theirs);
+            }
+        }
+        if let Some(theirs) = other.overshoot.as_ref() {
+            self.overshoot.get_or_insert_with(|| Box::new(Series::of(TIME_NS))).add(theirs);
+        }
+        self.records += other.records;
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub(crate) fn reset(&mut self) {
+        for class in self.classes.iter_mut().flatten() {
+            class.reset();
+        }
+        if let Some(overshoot) = &mut self.overshoot {
+            overshoot.reset();
+        }
+        self.records = 0;
+    }
+
+    /// The class's histograms, `None` where it has no sample.
+    pub(crate) fn class(&self, class: usize) -> Option<&ClassLedger> {
+        self.classes[class].as_deref().filter(|class| !class.is_empty())
+    }
+
+    /// Overshoot of sleeps, in nanoseconds.
+    pub(crate) fn overshoot(&self) -> Option<&Series> {
+        self.overshoot.as_deref()
+    }
+}
+
+/// The histograms of one class.
+#[derive(Debug)]
+pub(crate) struct ClassLedger {
+    /// Nanoseconds, indexed by `Stage as usize`.
+    pub(crate) stages: [Series; Stage::ALL.len()],
+    /// Thousandths.
+    pub(crate) slowdown: Series,
+}
+
+impl ClassLedger {
+    fn boxed() -> Box<ClassLedger> {
+        Box::new(ClassLedger {
+            stages: Stage::ALL.map(|_| Series::of(TIME_NS)),
+            slowdown: Series::of(SLOWDOWN_THOUSANDTHS),
+        })
+    }
+
+    fn record(&mut self, sample: &Sample) {
+        for (series, stage) in self.stages.iter_mut().zip(Stage::ALL) {
+            series.record(sample.stage(stage).get());
+        }
+        self.slowdown.record(sample.slowdown_thousandths());
+    }
+
+    fn is_empty(&self) -> bool {
+        self.slowdown.histogram.is_empty()
+    }
+
+    fn add(&mut self, other: &ClassLedger) {
+        for (mine, theirs) in self.stages.iter_mut().zip(&other.stages) {
+            mine.add(theirs);
+        }
+        self.slowdown.add(&other.slowdown);
+    }
+
+    fn reset(&mut self) {
+        self.stages.iter_mut().for_each(Series::reset);
+        self.slowdown.reset();
+    }
+}
+
+/// A histogram and the exact sum of what it saw. 32-bit counts do: a ledger lives about a second.
+#[derive(Debug)]
+pub(crate) struct Series {
+    /// The counts.
+    pub(crate) histogram: Histogram<u32>,
+    /// The sum, saturating.
+    pub(crate) sum: u64,
+}
+
+impl Series {
+    fn of((low, high): (u64, u64)) -> Series {
+        let histogram = Histogram::new_with_bounds(low, high, DIGITS).expect("both pairs of bounds are valid");
+        Series { histogram, sum: 0 }
+    }
+
+    fn record(&mut self, value: u64) {
+        self.histogram.saturating_record(value);
+        self.sum = self.sum.saturating_add(value);
+    }
+
+    fn add(&mut self, other: &Series) {
+        self.histogram.add(&other.histogram).expect("both were made with the same bounds");
+        self.sum = self.sum.saturating_add(other.sum);
+    }
+
+    fn reset(&mut self) {
+        self.histogram.reset();
+        self.sum = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does recording keep every sample, in its class and stage, even out of range?
+    #[test]
+    fn every_sample_is_kept() {
+        let mut ledger = Ledger::default();
+        assert!(ledger.is_empty());
+        ledger.record(&Sample { class: 1, service: Nanos::from_micros(10), ..Sample::default() });
+        ledger.record(&Sample { class: 200, queue: Nanos::MAX, service: Nanos::new(1), ..Sample::default() });
+        assert!(ledger.class(0).is_none());
+        assert_eq!(ledger.class(1).expect("one sample").stages[Stage::Service as usize].sum, 10_000);
+        let last = ledger.class(CLASSES - 1).expect("an unknown class counts as the last");
+        assert_eq!(last.stages[Stage::Total as usize].histogram.len(), 1);
+        assert!(last.stages[Stage::Total as usize].histogram.max() >= TIME_NS.1);
+    }
+
+    /// Does a ledger that was reset add nothing, and one that was not add everything?
+    #[test]
+    fn add_and_reset_are_exact() {
+        let sample =
+            Sample { class: 0, queue: Nanos::from_micros(3), service: Nanos::from_micros(1), ..Sample::default() };
+        let (mut sum, mut part) = (Ledger::default(), Ledger::default());
+        part.record(&sample);
+        part.record_overshoot(Nanos::from_micros(60));
+        sum.add(&part);
+        part.reset();
+        assert!(part.is_empty() && part.class(0).is_none());
+        sum.add(&part);
+        let class = sum.class(0).expect("one sample");
+        assert_eq!(class.slowdown.histogram.len(), 1);
+        assert_eq!(class.slowdown.sum, 4 * SLOWDOWN_ONE);
+        assert_eq!(sum.overshoot().expect("one sleep").sum, 60_000);
+    }
+}

@@ -1,0 +1,75 @@
+//! Families of metrics and their samples, one call each.
+
+use crate::metrics::distribution::Distribution;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use std::fmt;
+
+/// Starts families of metrics. Names are without the suffix that the type brings (`_total`, `_info`).
+pub(super) struct Families<'a>(DescriptorEncoder<'a>);
+
+impl<'a> Families<'a> {
+    /// Families written through `encoder`.
+    pub(super) fn new(encoder: DescriptorEncoder<'a>) -> Families<'a> {
+        Families(encoder)
+    }
+
+    /// A family without samples yet.
+    pub(super) fn start<'s>(
+        &'s mut self,
+        name: &'s str,
+        help: &str,
+        metric_type: MetricType,
+    ) -> Result<MetricEncoder<'s>, fmt::Error> {
+        self.0.encode_descriptor(name, help, None, metric_type)
+    }
+
+    /// A whole family of type information.
+    pub(super) fn info(&mut self, name: &str, help: &str, labels: &[(&str, &str)]) -> fmt::Result {
+        self.start(name, help, MetricType::Info)?.encode_info(&labels)
+    }
+}
+
+/// A sample of a counter.
+pub(super) fn counter(
+    family: &mut MetricEncoder<'_>,
+    labels: &[(&str, &str)],
+    value: &impl EncodeCounterValue,
+) -> fmt::Result {
+    let no_exemplar = None::<&Exemplar<NoLabelSet, f64>>;
+    match labels {
+        [] => family.encode_counter(value, no_exemplar),
+        _ => family.encode_family(&labels)?.encode_counter(value, no_exemplar),
+    }
+}
+
+/// A sample of a gauge.
+pub(super) fn gauge(
+    family: &mut MetricEncoder<'_>,
+    labels: &[(&str, &str)],
+    value: &impl EncodeGaugeValue,
+) -> fmt::Result {
+    match labels {
+        [] => family.encode_gauge(value),
+        _ => family.encode_family(&labels)?.encode_gauge(value),
+    }
+}
+
+/// One histogram, its bounds and sum divided by `unit`; nothing for an empty distribution. Every bin belongs to exactly
+/// one bucket, so that the last bucket equals the count.
+pub(super) fn histogram(
+    family: &mut MetricEncoder<'_>,
+    labels: &[(&str, &str)],
+    distribution: &Distribution,
+    bounds: &[u64],
+    unit: f64,
+) -> fmt::Result {
+    if distribution.count() == 0 {
+        return Ok(());
+    }
+    let upper = bounds.iter().map(|bound| *bound as f64 / unit).chain([f64::INFINITY]);
+    let buckets: Vec<(f64, u64)> = upper.zip(distribution.buckets(bounds)).collect();
+    let mut metric = family.encode_family(&labels)?;
+    metric.encode_histogram::<NoLabelSet>(distribution.sum() as f64 / unit, distribution.count(), &buckets, None)
+}

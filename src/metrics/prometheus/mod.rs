@@ -1,0 +1,226 @@
+//! The body of `GET /metrics`, encoded by prometheus-client: one function per family, in the order of CONTRACTS.md.
+
+mod classic;
+mod families;
+
+use super::ledger::SLOWDOWN_ONE;
+use super::process::Process;
+use super::snapshot::{Latencies, Snapshot};
+use super::{Continuation, Fate, Percentile, Refused, Stage, Steal};
+use crate::wire::{CLASS_NAMES, Malformed};
+use families::{Families, counter, gauge, histogram};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::{encode, encode_registry};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use std::fmt;
+use std::sync::LazyLock;
+
+/// The text format of `/metrics`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Prometheus text 0.0.4, which every scraper reads.
+    Classic,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// The format for a request with this `Accept` header: OpenMetrics for those that name it, classic for all else.
+    pub fn accepted(accept: Option<&str>) -> Format {
+        if accept.is_some_and(|accept| accept.contains("application/openmetrics-text")) {
+            Format::OpenMetrics
+        } else {
+            Format::Classic
+        }
+    }
+
+    /// The value of `Content-Type`.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Format::Classic => "text/plain; version=0.0.4; charset=utf-8",
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+impl Snapshot {
+    /// The body of `GET /metrics`: the metrics of CONTRACTS.md and those of this process, in base units.
+    ///
+    /// Histograms and the quantiles of window `start` are since the start; a quantile without a sample is left out.
+    pub fn to_prometheus(&self, format: Format) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Scrape { snapshot: self.clone(), process: Process::read() }));
+        let mut text = String::new();
+        match format {
+            Format::OpenMetrics => encode(&mut text, &registry).expect("a string takes everything"),
+            Format::Classic => {
+                encode_registry(&mut text, &registry).expect("a string takes everything");
+                text = classic::from_open_metrics(&text);
+            }
+        }
+        text
+    }
+}
+
+/// Upper bounds of the latency histogram's buckets in nanoseconds, growing by the square root of 2 from 1 us to 95 s.
+static LATENCY_BOUNDS_NS: LazyLock<Vec<u64>> = LazyLock::new(|| root_two_steps(1_000.0, 54));
+
+/// Upper bounds of the slowdown histogram's buckets in thousandths, growing by the square root of 2 from 1 to 92,682.
+static SLOWDOWN_BOUNDS: LazyLock<Vec<u64>> = LazyLock::new(|| root_two_steps(SLOWDOWN_ONE as f64, 34));
+
+fn root_two_steps(first: f64, count: i32) -> Vec<u64> {
+    (0..count).map(|step| (first * 2_f64.powf(f64::from(step) / 2.0)).round() as u64).collect()
+}
+
+/// One scrape; prometheus-client wants to own what it encodes.
+#[derive(Debug)]
+struct Scrape {
+    snapshot: Snapshot,
+    process: Process,
+}
+
+impl Collector for Scrape {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut families = Families::new(encoder);
+        let snapshot = &self.snapshot;
+        latency(&mut families, snapshot)?;
+        latency_quantiles(&mut families, snapshot)?;
+        slowdown(&mut families, snapshot)?;
+        datagrams(&mut families, snapshot)?;
+        queues_and_workers(&mut families, snapshot)?;
+        families.info("forebay_build", "What this server was built from", &[("version", env!("CARGO_PKG_VERSION"))])?;
+        process(&mut families, &self.process)
+    }
+}
+
+fn latency(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let help =
+        "Time of answered requests in the server, by stage; total is from the kernel's receive stamp to the reply";
+    let mut family = families.start("forebay_latency_seconds", help, MetricType::Histogram)?;
+    for (class, measured) in CLASS_NAMES.iter().zip(&snapshot.measured.classes) {
+        for (stage, distribution) in Stage::ALL.iter().zip(&measured.stages) {
+            let labels = [("stage", stage.name()), ("class", class)];
+            histogram(&mut family, &labels, distribution, &LATENCY_BOUNDS_NS, 1e9)?;
+        }
+    }
+    Ok(())
+}
+
+fn latency_quantiles(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let help =
+        "Exact quantiles of forebay_latency_seconds over the last 10 s, 60 s and since the start; 1 is the maximum";
+    let mut family = families.start("forebay_latency_quantile_seconds", help, MetricType::Gauge)?;
+    for (window, latencies) in
+        [("10s", &snapshot.last_10s), ("60s", &snapshot.last_60s), ("start", &snapshot.since_start)]
+    {
+        quantiles_of_window(&mut family, window, latencies)?;
+    }
+    Ok(())
+}
+
+fn quantiles_of_window(family: &mut MetricEncoder<'_>, window: &str, latencies: &Latencies) -> fmt::Result {
+    for stage in Stage::ALL {
+        for (class, block) in latencies.stage(stage).iter().filter(|(_, block)| block.count > 0) {
+            let percentiles = Percentile::ALL.map(|percentile| (percentile.quantile(), block.percentile(percentile)));
+            for (quantile, micros) in percentiles.into_iter().chain([(1.0, block.max)]) {
+                // "1", not "1.0": the contract's labels are the shortest form.
+                let quantile = quantile.to_string();
+                let labels =
+                    [("stage", stage.name()), ("class", class), ("window", window), ("quantile", quantile.as_str())];
+                // The server's own samples are finite.
+                gauge(family, &labels, &(micros.unwrap_or(f64::INFINITY) / 1e6))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn slowdown(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let help = "Total time of an answered request over its service time";
+    let mut family = families.start("forebay_slowdown", help, MetricType::Histogram)?;
+    for (class, measured) in CLASS_NAMES.iter().zip(&snapshot.measured.classes) {
+        histogram(&mut family, &[("class", class)], &measured.slowdown, &SLOWDOWN_BOUNDS, SLOWDOWN_ONE as f64)?;
+    }
+    Ok(())
+}
+
+fn datagrams(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let mut family = families.start("forebay_datagrams_received", "Datagrams received", MetricType::Counter)?;
+    counter(&mut family, &[], &snapshot.fates.received)?;
+
+    let help = "Datagrams that ended, by fate and reason; received less their sum is in flight";
+    let mut family = families.start("forebay_datagrams", help, MetricType::Counter)?;
+    for fate in Fate::ALL {
+        let reasons: Vec<(&str, u64)> = match fate {
+            Fate::Malformed => Malformed::ALL.iter().map(|reason| reason.name()).zip(snapshot.malformed).collect(),
+            Fate::Refused => Refused::ALL.iter().map(|reason| reason.name()).zip(snapshot.refused).collect(),
+            _ => vec![("", snapshot.fates.of(fate))],
+        };
+        for (reason, count) in reasons {
+            counter(&mut family, &[("fate", fate.name()), ("reason", reason)], &count)?;
+        }
+    }
+
+    let help = "Datagrams that the kernel dropped at a socket because its buffer was full";
+    let mut family = families.start("forebay_kernel_dropped", help, MetricType::Counter)?;
+    for (socket, dropped) in snapshot.kernel_dropped.iter().enumerate() {
+        counter(&mut family, &[("socket", &socket.to_string())], dropped)?;
+    }
+    Ok(())
+}
+
+fn queues_and_workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let mut family = families.start("forebay_queue_depth", "Requests in a queue", MetricType::Gauge)?;
+    for (queue, depth) in &snapshot.queue_depths {
+        gauge(&mut family, &[("queue", queue)], depth)?;
+    }
+
+    let help = "Time that a worker spent on requests";
+    let mut family = families.start("forebay_worker_busy_seconds", help, MetricType::Counter)?;
+    for (worker, busy) in snapshot.busy.iter().enumerate() {
+        counter(&mut family, &[("worker", &worker.to_string())], &busy.as_secs_f64())?;
+    }
+
+    let help = "Attempts to take work from another worker's deque or socket, by result";
+    let mut family = families.start("forebay_steals", help, MetricType::Counter)?;
+    for (result, count) in Steal::ALL.iter().zip(snapshot.steals) {
+        counter(&mut family, &[("result", result.name())], &count)?;
+    }
+
+    let help = "Times that a request left its worker before its end, by reason";
+    let mut family = families.start("forebay_continuations", help, MetricType::Counter)?;
+    for (reason, count) in Continuation::ALL.iter().zip(snapshot.continuations) {
+        counter(&mut family, &[("reason", reason.name())], &count)?;
+    }
+    Ok(())
+}
+
+/// The standard metrics of a process, under the names that every client library uses.
+fn process(families: &mut Families<'_>, process: &Process) -> fmt::Result {
+    if let Some(seconds) = process.cpu_seconds {
+        let help = "Total user and system CPU time spent in seconds";
+        counter(&mut families.start("process_cpu_seconds", help, MetricType::Counter)?, &[], &seconds)?;
+    }
+    for (name, help, value) in [
+        ("process_resident_memory_bytes", "Resident memory size in bytes", process.resident_memory_bytes),
+        ("process_virtual_memory_bytes", "Virtual memory size in bytes", process.virtual_memory_bytes),
+        ("process_open_fds", "Number of open file descriptors", process.open_fds),
+        ("process_max_fds", "Maximum number of open file descriptors", process.max_fds),
+        (
+            "process_start_time_seconds",
+            "Start time of the process since the Unix epoch in seconds",
+            process.start_time_seconds,
+        ),
+        ("process_threads", "Number of threads in the process", process.threads),
+    ] {
+        if let Some(value) = value {
+            gauge(&mut families.start(name, help, MetricType::Gauge)?, &[], &value)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! What a scraper makes of `/metrics`.
+
+use super::*;
+use crate::metrics::{self, Board, Sample, Surroundings};
+use crate::time::Nanos;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn scrape(format: Format) -> String {
+    let board = Board::new(2);
+    let mut recorder = board.recorder(0);
+    recorder.received(1_003);
+    for number in 0..1_000 {
+        let service = Nanos::from_micros(1 + number * number);
+        recorder.answered(&Sample {
+            class: (number % 2) as u8,
+            queue: Nanos::new(number),
+            service,
+            ..Sample::default()
+        });
+    }
+    recorder.malformed(Malformed::Empty);
+    recorder.refused(Refused::CostCap);
+    recorder.busy(Nanos::from_millis(1_500));
+    recorder.stole(Steal::SocketFound);
+    drop(recorder);
+    let mut collector = metrics::Collector::new(&board);
+    collector.collect(|_| ());
+    let queue_depths = vec![("heavy".into(), 4)];
+    let surroundings = Surroundings { kernel_dropped: vec![0, 9], queue_depths, ..Surroundings::default() };
+    collector.snapshot(surroundings).to_prometheus(format)
+}
+
+/// The value of the one sample that starts with `series`.
+fn value(text: &str, series: &str) -> f64 {
+    let found: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(series)?.strip_prefix(' ')).collect();
+    assert_eq!(found.len(), 1, "{series} in\n{text}");
+    found[0].parse().expect("a number")
+}
+
+/// Does every family of CONTRACTS.md stand there, once, under its classic name and type?
+#[test]
+fn families_have_the_contracts_names() {
+    let text = scrape(Format::Classic);
+    let types: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    assert_eq!(types.len(), types.iter().collect::<BTreeSet<_>>().len(), "a family occurs once");
+    for family in [
+        "forebay_latency_seconds histogram",
+        "forebay_latency_quantile_seconds gauge",
+        "forebay_slowdown histogram",
+        "forebay_datagrams_received_total counter",
+        "forebay_datagrams_total counter",
+        "forebay_kernel_dropped_total counter",
+        "forebay_queue_depth gauge",
+        "forebay_worker_busy_seconds_total counter",
+        "forebay_steals_total counter",
+        "forebay_build_info gauge",
+    ] {
+        assert!(types.contains(&family), "{family} in {types:?}");
+    }
+    assert!(!text.contains("# EOF") && !text.contains("# UNIT"));
+}
+
+/// Do the samples say what was counted, the split fates by reason?
+#[test]
+fn samples_say_what_was_counted() {
+    let text = scrape(Format::Classic);
+    for (series, expected) in [
+        ("forebay_datagrams_received_total", 1_003.0),
+        ("forebay_datagrams_total{fate=\"answered\",reason=\"\"}", 1_000.0),
+        ("forebay_datagrams_total{fate=\"malformed\",reason=\"empty\"}", 1.0),
+        ("forebay_datagrams_total{fate=\"malformed\",reason=\"magic\"}", 0.0),
+        ("forebay_datagrams_total{fate=\"refused\",reason=\"cost_cap\"}", 1.0),
+        ("forebay_kernel_dropped_total{socket=\"1\"}", 9.0),
+        ("forebay_queue_depth{queue=\"heavy\"}", 4.0),
+        ("forebay_worker_busy_seconds_total{worker=\"0\"}", 1.5),
+        ("forebay_steals_total{result=\"socket_found\"}", 1.0),
+        ("forebay_latency_seconds_count{stage=\"total\",class=\"short\"}", 500.0),
+    ] {
+        assert_eq!(value(&text, series), expected, "{series}");
+    }
+    let median = value(
+        &text,
+        "forebay_latency_quantile_seconds{stage=\"service\",class=\"all\",window=\"start\",quantile=\"0.5\"}",
+    );
+    assert!((median / 249_002e-6 - 1.0).abs() < 1e-3, "{median}");
+}
+
+/// Do the buckets of every histogram grow, and does the last equal the count? (A bin that straddles a bound must not
+/// count twice.)
+#[test]
+fn the_last_bucket_equals_the_count() {
+    let text = scrape(Format::Classic);
+    let mut histograms = BTreeMap::<String, Vec<f64>>::new();
+    for line in text.lines().filter(|line| line.contains("_bucket{le=")) {
+        let (name, rest) = line.split_once("_bucket{").expect("a bucket");
+        let (le, labels) = rest.split_once(',').expect("further labels");
+        let (labels, count) = labels.rsplit_once(' ').expect("a value");
+        let buckets = histograms.entry(format!("{name}_count{{{labels}")).or_default();
+        buckets.push(count.parse().expect("a number"));
+        let last = le == "le=\"+Inf\"";
+        let expected = if name == "forebay_slowdown" { SLOWDOWN_BOUNDS.len() } else { LATENCY_BOUNDS_NS.len() };
+        assert_eq!(last, buckets.len() == expected + 1, "{line}");
+    }
+    assert_eq!(histograms.len(), 12, "5 stages and the slowdown of 2 classes");
+    for (count, buckets) in histograms {
+        assert!(buckets.is_sorted(), "{count}: {buckets:?}");
+        assert_eq!(buckets.last(), Some(&value(&text, &count)));
+    }
+}
+
+/// Does OpenMetrics keep its own names, and end as it must?
+#[test]
+fn open_metrics_is_open_metrics() {
+    let text = scrape(Format::accepted(Some("application/openmetrics-text;version=1.0.0,text/plain;q=0.5")));
+    assert!(text.contains("# TYPE forebay_datagrams counter\n") && text.ends_with("# EOF\n"));
+    assert_eq!(Format::accepted(Some("*/*")), Format::Classic);
+    assert_eq!(Format::accepted(None), Format::Classic);
+}
+
+/// Do the bounds span 1 us to about 100 s in steps of 1.41?
+#[test]
+fn bounds_grow_by_the_square_root_of_two() {
+    let bounds = &LATENCY_BOUNDS_NS;
+    assert_eq!((bounds[0], bounds[1], bounds[2]), (1_000, 1_414, 2_000));
+    assert!(bounds.windows(2).all(|pair| (1.41..1.4146).contains(&(pair[1] as f64 / pair[0] as f64))));
+    assert!((90_000_000_000..110_000_000_000).contains(bounds.last().expect("not empty")));
+}

@@ -1,0 +1,222 @@
+//! What one scrape sees.
+
+use super::block::Block;
+use super::counters::{Continuation, Counts, Steal};
+use super::distribution::Distribution;
+use super::window::Measured;
+use super::{Fate, Refused, Stage};
+use crate::time::Nanos;
+use crate::wire::{CLASS_NAMES, Malformed};
+use serde::{Deserialize, Serialize};
+
+/// What the board cannot know of its server, read for each scrape.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// How the server is set up.
+    pub description: Description,
+    /// Datagrams that the kernel dropped at each socket, since start.
+    pub kernel_dropped: Vec<u64>,
+    /// The queues by name and how much is in each, as of now.
+    pub queue_depths: Vec<(String, usize)>,
+}
+
+/// How a server is set up, as `/latency` tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Description {
+    /// The policy in force.
+    pub policy: String,
+    /// How many workers there are.
+    pub workers: usize,
+    /// `cpu`, or `sleep` for emulated cores.
+    pub burn: String,
+    /// By how much times are scaled up under emulation; 1 otherwise.
+    pub time_scale: u64,
+}
+
+impl Description {
+    /// True where work is slept instead of burnt.
+    fn is_emulated(&self) -> bool {
+        self.burn == "sleep"
+    }
+}
+
+/// Counters and distributions of one server at one time. Parts of it are read one after the other, each no older than
+/// the last [`super::Collector::collect`].
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// How the server is set up.
+    pub description: Description,
+    /// Where every datagram is.
+    pub fates: Fates,
+    /// Malformed datagrams by reason, in the order of [`Malformed::ALL`].
+    pub malformed: [u64; Malformed::ALL.len()],
+    /// Refused requests by reason, in the order of [`Refused::ALL`].
+    pub refused: [u64; Refused::ALL.len()],
+    /// Attempts to find work elsewhere by result, in the order of [`Steal::ALL`].
+    pub steals: [u64; Steal::ALL.len()],
+    /// Requests that left a worker before their end, in the order of [`Continuation::ALL`].
+    pub continuations: [u64; Continuation::ALL.len()],
+    /// Time spent on requests, by worker.
+    pub busy: Vec<Nanos>,
+    /// Drops by socket.
+    pub kernel_dropped: Vec<u64>,
+    /// Queues by name, and what is in them.
+    pub queue_depths: Vec<(String, usize)>,
+    /// What emulated cores cost in accuracy; `None` where work is burnt.
+    pub emulation: Option<Emulation>,
+    /// Latencies since the start.
+    pub since_start: Latencies,
+    /// Latencies of the last 9 to 10 seconds.
+    pub last_10s: Latencies,
+    /// Latencies of the last 50 to 60 seconds.
+    pub last_60s: Latencies,
+    /// Since the start, for histograms.
+    pub(super) measured: Measured,
+}
+
+impl Snapshot {
+    /// Puts one together.
+    pub(super) fn new(
+        surroundings: Surroundings,
+        counts: Counts,
+        since_start: &Measured,
+        last_10s: &Measured,
+        last_60s: &Measured,
+    ) -> Snapshot {
+        let Surroundings { description, kernel_dropped, queue_depths } = surroundings;
+        let emulation = description.is_emulated().then(|| Emulation::new(&counts, &since_start.overshoot));
+        Snapshot {
+            description,
+            fates: Fates::new(&counts, kernel_dropped.iter().sum()),
+            malformed: counts.malformed,
+            refused: counts.refused,
+            steals: counts.steals,
+            continuations: counts.continuations,
+            busy: counts.busy,
+            kernel_dropped,
+            queue_depths,
+            emulation,
+            since_start: Latencies::new(since_start),
+            last_10s: Latencies::new(last_10s),
+            last_60s: Latencies::new(last_60s),
+            measured: since_start.clone(),
+        }
+    }
+}
+
+/// Where every datagram that came to our sockets is:
+/// `received` is the sum of all others but `kernel_dropped`, and arrivals are `received + kernel_dropped`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are the names of the fates, which stand at `Fate`")]
+pub struct Fates {
+    /// Received from the sockets.
+    pub received: u64,
+    pub answered: u64,
+    pub malformed: u64,
+    pub refused: u64,
+    pub shed_queue_full: u64,
+    pub shed_expired: u64,
+    pub shed_rate: u64,
+    pub shed_draining: u64,
+    pub failed: u64,
+    pub stalled: u64,
+    pub unsent: u64,
+    /// Received and not ended yet.
+    pub in_flight: u64,
+    /// Dropped by the kernel at our sockets, and so never received.
+    pub kernel_dropped: u64,
+}
+
+impl Fates {
+    fn new(counts: &Counts, kernel_dropped: u64) -> Fates {
+        let of = |fate: Fate| counts.ended[fate as usize];
+        let ended: u64 = counts.ended.iter().sum();
+        debug_assert!(ended <= counts.received, "no reading sees more ends than arrivals");
+        Fates {
+            received: counts.received,
+            answered: of(Fate::Answered),
+            malformed: of(Fate::Malformed),
+            refused: of(Fate::Refused),
+            shed_queue_full: of(Fate::ShedQueueFull),
+            shed_expired: of(Fate::ShedExpired),
+            shed_rate: of(Fate::ShedRate),
+            shed_draining: of(Fate::ShedDraining),
+            failed: of(Fate::Failed),
+            stalled: of(Fate::Stalled),
+            unsent: of(Fate::Unsent),
+            in_flight: counts.received.saturating_sub(ended),
+            kernel_dropped,
+        }
+    }
+
+    /// How many datagrams ended so.
+    pub const fn of(&self, fate: Fate) -> u64 {
+        match fate {
+            Fate::Answered => self.answered,
+            Fate::Malformed => self.malformed,
+            Fate::Refused => self.refused,
+            Fate::ShedQueueFull => self.shed_queue_full,
+            Fate::ShedExpired => self.shed_expired,
+            Fate::ShedRate => self.shed_rate,
+            Fate::ShedDraining => self.shed_draining,
+            Fate::Failed => self.failed,
+            Fate::Stalled => self.stalled,
+            Fate::Unsent => self.unsent,
+        }
+    }
+}
+
+/// What emulated cores cost in accuracy, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Emulation {
+    /// Slept in place of working, microseconds.
+    pub slept_us: f64,
+    /// By how much single sleeps were too long, microseconds.
+    pub overshoot_us: Block,
+    /// The sum of the overshoots over the time slept; 0 if none was.
+    pub overshoot_share: f64,
+}
+
+impl Emulation {
+    fn new(counts: &Counts, overshoot: &Distribution) -> Emulation {
+        let slept_us = counts.slept.as_micros_f64();
+        let overshoot_share = if slept_us > 0.0 { counts.late.as_micros_f64() / slept_us } else { 0.0 };
+        Emulation { slept_us, overshoot_us: overshoot.block(NANOS_PER_MICRO), overshoot_share }
+    }
+}
+
+/// The name under which all classes together stand.
+pub const ALL_CLASSES: &str = "all";
+
+/// The blocks of each stage, microseconds: `all` first, then every class with a sample, by number.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Latencies {
+    stages: [Vec<(&'static str, Block)>; Stage::ALL.len()],
+}
+
+impl Latencies {
+    fn new(measured: &Measured) -> Latencies {
+        Latencies { stages: Stage::ALL.map(|stage| stage_blocks(measured, stage)) }
+    }
+
+    /// The blocks of one stage by class name: `all` first, then every class with a sample, by number.
+    pub fn stage(&self, stage: Stage) -> &[(&'static str, Block)] {
+        &self.stages[stage as usize]
+    }
+}
+
+const NANOS_PER_MICRO: f64 = 1e3;
+
+fn stage_blocks(measured: &Measured, stage: Stage) -> Vec<(&'static str, Block)> {
+    let mut all = Distribution::default();
+    let mut blocks = Vec::new();
+    for (name, class) in CLASS_NAMES.iter().zip(&measured.classes) {
+        let distribution = &class.stages[stage as usize];
+        if distribution.count() > 0 {
+            all.add(distribution);
+            blocks.push((*name, distribution.block(NANOS_PER_MICRO)));
+        }
+    }
+    blocks.insert(0, (ALL_CLASSES, all.block(NANOS_PER_MICRO)));
+    blocks
+}

@@ -1,0 +1,79 @@
+//! The summary that a server prints when it ends.
+
+use super::snapshot::Snapshot;
+use super::{Block, Fate, Stage};
+use std::fmt::{self, Display, Write};
+
+/// A few plain lines: where the datagrams went (what is zero is left out) and the total latency of each class.
+pub fn summary(snapshot: &Snapshot) -> String {
+    let mut text = String::new();
+    write_summary(&mut text, snapshot).expect("a string takes everything");
+    text
+}
+
+fn write_summary(text: &mut String, snapshot: &Snapshot) -> fmt::Result {
+    let fates = &snapshot.fates;
+    write!(text, "received {}", fates.received)?;
+    let ends = Fate::ALL.map(|fate| (fate.name(), fates.of(fate)));
+    let rest = [("in_flight", fates.in_flight), ("kernel_dropped", fates.kernel_dropped)];
+    for (name, count) in ends.into_iter().chain(rest).filter(|(_, count)| *count > 0) {
+        write!(text, ", {name} {count}")?;
+    }
+    text.push('\n');
+    if snapshot.since_start.stage(Stage::Total)[0].1.count == 0 {
+        return Ok(());
+    }
+    writeln!(
+        text,
+        "{:<8} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
+        "total us", "count", "p50", "p99", "p99.9", "p99.95", "max"
+    )?;
+    for (class, block) in snapshot.since_start.stage(Stage::Total) {
+        let Block { count, p50, p99, p99_9, p99_95, max, .. } = *block;
+        write!(text, "{class:<8} {count:>10}")?;
+        for value in [p50, p99, p99_9, p99_95, max] {
+            write!(text, " {:>10}", Micros(value))?;
+        }
+        text.push('\n');
+    }
+    Ok(())
+}
+
+/// Microseconds with one decimal; infinity where there is no value.
+struct Micros(Option<f64>);
+
+impl Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.map_or_else(|| "inf".into(), |value| format!("{value:.1}"));
+        f.pad(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{Board, Collector, Sample, Surroundings};
+    use crate::time::Nanos;
+
+    /// Does the summary name what happened and leave out what did not?
+    #[test]
+    fn the_summary_names_what_happened() {
+        let board = Board::new(1);
+        let mut collector = Collector::new(&board);
+        let mut recorder = board.recorder(0);
+        recorder.received(2);
+        assert_eq!(summary(&collector.snapshot(Surroundings::default())), "received 2, in_flight 2\n");
+        recorder.answered(&Sample { class: 1, service: Nanos::from_micros(100), ..Sample::default() });
+        recorder.ended(Fate::Failed);
+        drop(recorder);
+        collector.collect(|_| ());
+        let text = summary(&collector.snapshot(Surroundings::default()));
+        assert_eq!(
+            text,
+            "received 2, answered 1, failed 1\n\
+             total us      count        p50        p99      p99.9     p99.95        max\n\
+             all               1      100.0      100.0      100.0      100.0      100.0\n\
+             long              1      100.0      100.0      100.0      100.0      100.0\n"
+        );
+    }
+}

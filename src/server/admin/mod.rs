@@ -1,0 +1,159 @@
+//! The admin endpoint: `GET /metrics /latency /healthz /readyz` over HTTP, and the control thread that it runs on.
+//!
+//! One thread does all of it, on a single-threaded tokio runtime that no packet ever sees. The collector and the probe
+//! are borrowed from the server's scope, while HTTP handlers may borrow nothing; so connections ask over a channel, and
+//! the loop in [`run`], which owns the borrows, collects once for all who asked meanwhile and answers them.
+
+mod http;
+
+use crate::metrics::{Collector, Format, Snapshot, Surroundings};
+use crate::time::Nanos;
+use http::Limits;
+use std::io;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::MissedTickBehavior;
+
+/// The name that the thread which calls [`run`] should have.
+pub const THREAD_NAME: &str = "forebay-admin";
+
+/// How often ledgers are collected when nobody scrapes: the width of the finest window's slots.
+const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
+
+/// What the endpoint asks of its server. Called on the admin thread; nothing here may block.
+pub trait Probe {
+    /// False from the moment the server starts to drain.
+    fn ready(&self) -> bool;
+    /// Description, kernel drops and queue depths, as of now.
+    fn surroundings(&self) -> Surroundings;
+    /// Makes a worker run through its loop once if it sleeps, so that it hands its ledger over.
+    fn wake(&self, worker: usize);
+}
+
+/// Ends [`run`], when asked or when dropped.
+#[derive(Debug)]
+pub struct Stopper {
+    _dropped_to_stop: oneshot::Sender<()>,
+}
+
+impl Stopper {
+    /// Ends the endpoint; [`run`] returns soon after. Connections in progress are cut off.
+    pub fn stop(self) {}
+}
+
+/// [`run`]'s end of a [`Stopper`].
+#[derive(Debug)]
+pub struct Stop(oneshot::Receiver<()>);
+
+/// A stopper and the end to give to [`run`].
+pub fn stop_pair() -> (Stopper, Stop) {
+    let (sender, receiver) = oneshot::channel();
+    (Stopper { _dropped_to_stop: sender }, Stop(receiver))
+}
+
+/// Serves the endpoint on `listener` and collects every second, until `stop`. Runs on the calling thread.
+///
+/// Answers within 100 ms while every worker is busy: collecting waits 20 ms at most, once for all who ask. A client
+/// that stalls is cut off and holds nobody else up.
+///
+/// When it returns, the collector is the caller's again: once the workers have stopped, one more
+/// [`Collector::collect`] makes the totals exact.
+///
+/// # Errors
+/// When the runtime cannot be made or `listener` cannot be registered with it.
+pub fn run(
+    listener: std::net::TcpListener,
+    collector: &mut Collector<'_>,
+    probe: &impl Probe,
+    stop: Stop,
+) -> io::Result<()> {
+    run_limited(listener, collector, probe, stop, Limits::default())
+}
+
+fn run_limited(
+    listener: std::net::TcpListener,
+    collector: &mut Collector<'_>,
+    probe: &impl Probe,
+    stop: Stop,
+    limits: Limits,
+) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let (asker, questions) = mpsc::channel(limits.connections);
+        tokio::spawn(http::serve(listener, asker, limits));
+        control(collector, probe, questions, stop).await;
+        Ok(())
+    })
+}
+
+/// A question of a connection, and where the answer goes.
+#[derive(Debug)]
+struct Question {
+    about: About,
+    answer: oneshot::Sender<Answer>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum About {
+    Readiness,
+    Latency,
+    Metrics(Format),
+}
+
+#[derive(Debug)]
+enum Answer {
+    Ready(bool),
+    Text { content_type: &'static str, body: String },
+}
+
+async fn control(
+    collector: &mut Collector<'_>,
+    probe: &impl Probe,
+    mut questions: mpsc::Receiver<Question>,
+    Stop(mut stop): Stop,
+) {
+    let mut tick = tokio::time::interval(COLLECT_EVERY.into());
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            _ = &mut stop => return,
+            Some(question) = questions.recv() => {
+                let mut asked = vec![question];
+                while let Ok(question) = questions.try_recv() {
+                    asked.push(question);
+                }
+                answer(collector, probe, asked);
+            }
+            _ = tick.tick() => collector.collect(|worker| probe.wake(worker)),
+        }
+    }
+}
+
+fn answer(collector: &mut Collector<'_>, probe: &impl Probe, asked: Vec<Question>) {
+    let mut snapshot = None;
+    for Question { about, answer } in asked {
+        let text = match about {
+            About::Readiness => Answer::Ready(probe.ready()),
+            About::Latency => {
+                let snapshot = snapshot.get_or_insert_with(|| scrape(collector, probe));
+                Answer::Text { content_type: "application/json", body: snapshot.to_json() }
+            }
+            About::Metrics(format) => {
+                let snapshot = snapshot.get_or_insert_with(|| scrape(collector, probe));
+                Answer::Text { content_type: format.content_type(), body: snapshot.to_prometheus(format) }
+            }
+        };
+        // A client that has gone needs no answer.
+        let _ = answer.send(text);
+    }
+}
+
+fn scrape(collector: &mut Collector<'_>, probe: &impl Probe) -> Snapshot {
+    collector.collect(|worker| probe.wake(worker));
+    collector.snapshot(probe.surroundings())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! The endpoint over real connections to 127.0.0.1.
+
+use super::*;
+use crate::metrics::{Board, Description, Sample};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Far longer than anything here takes: a test that reaches it fails instead of hanging.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
+
+#[derive(Default)]
+struct Server {
+    draining: AtomicBool,
+    wakes: AtomicUsize,
+}
+
+impl Probe for Server {
+    fn ready(&self) -> bool {
+        !self.draining.load(Ordering::SeqCst)
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        let description = Description { policy: "steal".into(), workers: 1, burn: "cpu".into(), time_scale: 1 };
+        Surroundings { description, ..Surroundings::default() }
+    }
+
+    fn wake(&self, _worker: usize) {
+        self.wakes.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Runs `client` against the endpoint of a board with one worker, and stops the endpoint.
+fn with_endpoint(limits: Limits, board: &Board, client: impl FnOnce(SocketAddr, &Server)) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("a bound socket has an address");
+    let (server, (stopper, stop)) = (Server::default(), stop_pair());
+    std::thread::scope(|scope| {
+        let endpoint = scope.spawn(|| run_limited(listener, &mut Collector::new(board), &server, stop, limits));
+        // Moved in, so that a client that panics stops the endpoint too.
+        let stopper = stopper;
+        client(address, &server);
+        stopper.stop();
+        endpoint.join().expect("no panic").expect("the endpoint ran");
+    });
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the endpoint listens");
+    stream.set_read_timeout(Some(GIVE_UP_AFTER)).expect("a timeout above zero");
+    stream
+}
+
+/// Sends `request` and returns everything that comes until the server closes.
+fn exchange(address: SocketAddr, request: &str) -> String {
+    let mut stream = connect(address);
+    stream.write_all(request.as_bytes()).expect("the endpoint reads");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).expect("the endpoint answers and closes");
+    reply
+}
+
+fn request(address: SocketAddr, line: &str) -> (u16, String) {
+    let reply = exchange(address, &format!("{line} HTTP/1.1\r\nhost: forebay\r\n\r\n"));
+    let (head, body) = reply.split_once("\r\n\r\n").expect("a head and a body");
+    (head[9..12].parse().expect("a status"), body.to_owned())
+}
+
+/// Does each route answer as CONTRACTS.md says, and everything else 404 or 405?
+#[test]
+fn routes_answer() {
+    with_endpoint(Limits::default(), &Board::new(1), |address, server| {
+        assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
+        assert_eq!(request(address, "GET /readyz"), (200, "ready\n".into()));
+        server.draining.store(true, Ordering::SeqCst);
+        assert_eq!(request(address, "GET /readyz"), (503, "draining\n".into()));
+        assert_eq!(request(address, "GET /").0, 404);
+        assert_eq!(request(address, "POST /latency").0, 405);
+        let (status, body) = request(address, "GET /latency");
+        assert_eq!(status, 200);
+        let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!([&body["schema"], &body["policy"]], ["forebay-latency/1", "steal"]);
+    });
+}
+
+/// Does `/metrics` choose its format by what the client accepts?
+#[test]
+fn metrics_come_in_the_accepted_format() {
+    with_endpoint(Limits::default(), &Board::new(1), |address, _| {
+        let classic = exchange(address, "GET /metrics HTTP/1.1\r\nhost: forebay\r\n\r\n");
+        assert!(classic.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{classic}");
+        assert!(classic.contains("# TYPE forebay_datagrams_total counter\n"), "{classic}");
+        let accept = "accept: application/openmetrics-text; version=1.0.0";
+        let open = exchange(address, &format!("GET /metrics HTTP/1.1\r\nhost: forebay\r\n{accept}\r\n\r\n"));
+        assert!(
+            open.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"),
+            "{open}"
+        );
+        assert!(open.ends_with("# EOF\n"), "{open}");
+    });
+}
+
+/// Is a scrape answered while the only worker never hands over, and is the worker woken for it?
+#[test]
+fn a_busy_worker_does_not_hold_the_endpoint_up() {
+    let board = Board::new(1);
+    let mut recorder = board.recorder(0);
+    recorder.received(2);
+    recorder.answered(&Sample::default());
+    with_endpoint(Limits::default(), &board, |address, server| {
+        let (status, body) = request(address, "GET /latency");
+        let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!((status, &body["fates"]["in_flight"]), (200, &serde_json::json!(1)));
+        assert_eq!(body["since_start"]["total"]["all"]["count"], 0, "its ledger is still with the worker");
+        assert_eq!(server.wakes.load(Ordering::SeqCst), 1);
+    });
+}
+
+/// Do clients that say nothing leave room for one that does? Method: more of them than connections, all kept open.
+#[test]
+fn silent_clients_do_not_block_others() {
+    let limits = Limits { connections: 4, ..Limits::default() };
+    with_endpoint(limits, &Board::new(1), |address, _| {
+        let silent: Vec<TcpStream> = (0..10).map(|_| connect(address)).collect();
+        assert_eq!(request(address, "GET /healthz").0, 200);
+        assert!(is_cut_off(&silent[0]), "the oldest had to make room");
+    });
+}
+
+/// Is a client cut off that never finishes its header, one that takes too long in all, and one that sends too much?
+/// Method: the bound in question is short, the others are long; a read returns when the endpoint closes.
+#[test]
+fn a_stalling_client_is_cut_off() {
+    let short = Nanos::from_millis(50);
+    with_endpoint(Limits { header: short, ..Limits::default() }, &Board::new(1), |address, _| {
+        assert_eq!(exchange(address, "GET /healthz HTTP/1.1\r\nhost:"), "", "no answer to half a header");
+    });
+    let no_other = Limits { header: GIVE_UP_AFTER.into(), connection: GIVE_UP_AFTER.into(), ..Limits::default() };
+    with_endpoint(Limits { connection: short, ..no_other }, &Board::new(1), |address, _| {
+        assert!(is_cut_off(&connect(address)));
+    });
+    with_endpoint(no_other, &Board::new(1), |address, _| {
+        let mut endless = connect(address);
+        let mut sent = 0;
+        while endless.write_all(&[b'a'; 4_096]).is_ok() {
+            sent += 4_096;
+            assert!(sent < 64 << 20, "the endpoint reads without end");
+        }
+    });
+}
+
+/// Waits until the endpoint closes the connection; false if it says something or stays silent for [`GIVE_UP_AFTER`].
+fn is_cut_off(mut stream: &TcpStream) -> bool {
+    match stream.read(&mut [0]) {
+        Ok(bytes) => bytes == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
