@@ -25,17 +25,29 @@ pub struct Board {
 }
 
 impl Board {
-    /// A board for `workers` workers, numbered from 0.
+    /// A board for `workers` workers, numbered from 0, and for the thread that stops them: at a stop it ends requests
+    /// too, and counts as number `workers`.
     pub fn new(workers: usize) -> Board {
-        Board { workers: (0..workers).map(|_| Worker::new()).collect() }
+        Board { workers: (0..=workers).map(|_| Worker::new()).collect() }
     }
 
     /// How many workers it was made for.
     pub fn workers(&self) -> usize {
+        self.workers.len() - 1
+    }
+
+    /// How many recorders there can be.
+    pub(super) fn recorders(&self) -> usize {
         self.workers.len()
     }
 
-    /// The handle of worker number `worker`, the only one there will ever be: its counters have one writer.
+    /// Datagrams that were received and have not ended; exact when nothing moves.
+    pub fn in_flight(&self) -> u64 {
+        let counts = self.counts();
+        counts.received - counts.ended.iter().sum::<u64>()
+    }
+
+    /// The handle of worker number `worker` (or of the stopping thread, see [`Board::new`]), the only one there will ever be: its counters have one writer.
     ///
     /// # Panics
     /// When there is no such worker, or its recorder was taken before.
@@ -49,7 +61,10 @@ impl Board {
 
     /// Every counter, now.
     pub(super) fn counts(&self) -> Counts {
-        Counts::read(self.workers.iter().map(|worker| &*worker.counters))
+        let mut counts = Counts::read(self.workers.iter().map(|worker| &*worker.counters));
+        // The stopping thread is no worker.
+        counts.busy.truncate(self.workers());
+        counts
     }
 
     /// How many entries a worker has made in its ledgers, ever.

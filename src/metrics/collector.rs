@@ -43,7 +43,7 @@ impl<'b> Collector<'b> {
     pub fn new(board: &'b Board) -> Collector<'b> {
         Collector {
             board,
-            asked: (0..board.workers()).map(|_| Asked { spare: Some(Box::default()), recorded: 0 }).collect(),
+            asked: (0..board.recorders()).map(|_| Asked { spare: Some(Box::default()), recorded: 0 }).collect(),
             gathered: Ledger::default(),
             since_start: Measured::default(),
             seconds: Ring::new(10, Nanos::from_secs(1)),

@@ -1,0 +1,202 @@
+//! Who sleeps, who watches the sockets of those who do not, and who is woken. README.md states the protocol.
+
+use crate::sched::{Policy, PoolId, WorkerId};
+use crossbeam_utils::CachePadded;
+use mio::unix::SourceFd;
+use mio::{Interest, Poll, Registry, Token, Waker};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The event of a waker: somebody has work, or a question.
+pub(super) const WAKE: Token = Token(0);
+/// The event of a worker's own ingress.
+pub(super) const INGRESS: Token = Token(1);
+/// The event of the watch set, which only the watcher sees.
+pub(super) const WATCH: Token = Token(2);
+
+/// The sleepers of one server.
+pub(super) struct Idle {
+    /// How many of each pool are in `State::asleep`, to be read without the lock.
+    asleep: Box<[CachePadded<AtomicUsize>]>,
+    state: Mutex<State>,
+    /// Whether each worker may be the watcher.
+    candidates: Box<[bool]>,
+    pool_of: Box<[PoolId]>,
+    wakers: Box<[Waker]>,
+    registries: Box<[Registry]>,
+    /// A readiness queue of the ingresses that nobody sleeps on.
+    watch_set: Poll,
+    ingress: Box<[RawFd]>,
+}
+
+struct State {
+    asleep: Vec<WorkerId>,
+    watcher: Option<Watcher>,
+}
+
+#[derive(Clone, Copy)]
+struct Watcher {
+    worker: WorkerId,
+    /// The watch set stands in this worker's `Poll`.
+    armed: bool,
+}
+
+impl Idle {
+    /// The sleepers of a server under `policy`, all awake, and a `Poll` for each worker.
+    pub(super) fn new(policy: &Policy, ingress: &[RawFd]) -> io::Result<(Idle, Vec<Poll>)> {
+        let topology = policy.topology();
+        let pool_of: Box<[PoolId]> = (0..topology.workers()).map(|worker| topology.pool_of(worker)).collect();
+        let watch_set = Poll::new()?;
+        let mut polls = Vec::new();
+        let mut wakers = Vec::new();
+        let mut registries = Vec::new();
+        for (worker, pool) in pool_of.iter().enumerate() {
+            let poll = Poll::new()?;
+            wakers.push(Waker::new(poll.registry(), WAKE)?);
+            registries.push(poll.registry().try_clone()?);
+            let mut fd = SourceFd(&ingress[worker]);
+            if policy.receives_own(*pool) {
+                poll.registry().register(&mut fd, INGRESS, Interest::READABLE)?;
+            } else {
+                // Nobody sleeps on this one, ever: the watcher must.
+                watch_set.registry().register(&mut fd, INGRESS, Interest::READABLE)?;
+            }
+            polls.push(poll);
+        }
+        let idle = Idle {
+            asleep: (0..topology.pools()).map(|_| CachePadded::default()).collect(),
+            state: Mutex::new(State { asleep: Vec::with_capacity(pool_of.len()), watcher: None }),
+            candidates: pool_of.iter().map(|pool| policy.receives_others(*pool)).collect(),
+            pool_of,
+            wakers: wakers.into(),
+            registries: registries.into(),
+            watch_set,
+            ingress: ingress.into(),
+        };
+        Ok((idle, polls))
+    }
+
+    /// `worker` is going to sleep; it must look at everything it may serve once more before it does. If there is no
+    /// watcher and it can be, it is. Returns whether it is the watcher.
+    ///
+    /// A watcher that `naps` sleeps without the watch set, for a bounded time.
+    pub(super) fn announce(&self, worker: WorkerId, naps: bool) -> bool {
+        let mut state = self.lock();
+        state.asleep.push(worker);
+        // Ordering: see `wake_one`.
+        self.asleep[self.pool_of[worker]].fetch_add(1, Ordering::Relaxed);
+        if state.watcher.is_none() && self.candidates[worker] {
+            state.watcher = Some(Watcher { worker, armed: false });
+        }
+        let watches = state.watcher.is_some_and(|watcher| watcher.worker == worker);
+        if watches {
+            self.arm(&mut state, !naps);
+        }
+        drop(state);
+        // Ordering: pairs with the fence in `wake_one`: either the waker sees this worker asleep, or this worker's
+        // last look sees the work.
+        fence(Ordering::SeqCst);
+        watches
+    }
+
+    /// `worker` is awake. Returns whether it is the watcher, which it may have become while it slept.
+    pub(super) fn withdraw(&self, worker: WorkerId) -> bool {
+        let mut state = self.lock();
+        self.remove(&mut state, worker);
+        state.watcher.is_some_and(|watcher| watcher.worker == worker)
+    }
+
+    /// The watcher `worker` is going to work: somebody who sleeps becomes the watcher, or else whoever sleeps next.
+    pub(super) fn hand_on(&self, worker: WorkerId) {
+        let mut state = self.lock();
+        if state.watcher.is_none_or(|watcher| watcher.worker != worker) {
+            return;
+        }
+        self.arm(&mut state, false);
+        let next = state.asleep.iter().copied().find(|&sleeper| self.candidates[sleeper]);
+        state.watcher = next.map(|worker| Watcher { worker, armed: false });
+        if next.is_some() {
+            self.arm(&mut state, true);
+        }
+    }
+
+    /// Wakes one sleeper of `pool`, if there is one. To be called after work was put where that pool looks.
+    pub(super) fn wake_one(&self, pool: PoolId) {
+        // Ordering: pairs with the fence in `announce`. The work was put there before; the count is read after.
+        fence(Ordering::SeqCst);
+        if self.asleep[pool].load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut state = self.lock();
+        let watcher = state.watcher.map(|watcher| watcher.worker);
+        let of_pool = || state.asleep.iter().copied().filter(|&sleeper| self.pool_of[sleeper] == pool);
+        // The watcher last: waking it costs one more hand-over.
+        let chosen = of_pool().find(|&sleeper| Some(sleeper) != watcher).or_else(|| of_pool().next());
+        if let Some(worker) = chosen {
+            self.remove(&mut state, worker);
+            drop(state);
+            self.wake(worker);
+        }
+    }
+
+    /// Wakes `worker` if it sleeps, or keeps it from its next sleep.
+    pub(super) fn wake(&self, worker: WorkerId) {
+        // Writing to the descriptor of a living waker fails in no documented case; a worker that was not woken would
+        // be a server that hangs.
+        self.wakers[worker].wake().expect("a worker can be woken");
+    }
+
+    /// The ingress of `worker` is left alone while it works: the watcher must see it.
+    pub(super) fn expose(&self, worker: WorkerId) {
+        let mut fd = SourceFd(&self.ingress[worker]);
+        self.watch_set.registry().register(&mut fd, INGRESS, Interest::READABLE).expect("an ingress can be watched");
+    }
+
+    /// `worker` is going to sleep on its own ingress: the watcher need not see it.
+    pub(super) fn cover(&self, worker: WorkerId) {
+        let mut fd = SourceFd(&self.ingress[worker]);
+        self.watch_set.registry().deregister(&mut fd).expect("the ingress was watched");
+    }
+
+    /// Whether anybody may watch at all.
+    pub(super) fn has_candidates(&self) -> bool {
+        self.candidates.contains(&true)
+    }
+
+    /// Whether anybody of `pool` is asleep; may be stale.
+    pub(super) fn any_asleep(&self, pool: PoolId) -> bool {
+        self.asleep[pool].load(Ordering::Relaxed) > 0
+    }
+
+    fn remove(&self, state: &mut State, worker: WorkerId) {
+        if let Some(place) = state.asleep.iter().position(|&sleeper| sleeper == worker) {
+            state.asleep.remove(place);
+            self.asleep[self.pool_of[worker]].fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts the watch set into the watcher's `Poll`, or takes it out. The kernel looks at it at once: what was ready
+    /// before is reported too.
+    fn arm(&self, state: &mut State, armed: bool) {
+        let Some(watcher) = &mut state.watcher else { return };
+        if watcher.armed == armed {
+            return;
+        }
+        watcher.armed = armed;
+        let fd = self.watch_set.as_raw_fd();
+        let registry = &self.registries[watcher.worker];
+        let done = if armed {
+            registry.register(&mut SourceFd(&fd), WATCH, Interest::READABLE)
+        } else {
+            registry.deregister(&mut SourceFd(&fd))
+        };
+        done.expect("the watch set can be put into a worker's Poll and taken out");
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing under the lock leaves the state half-changed when it panics; the process is about to end then anyway.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

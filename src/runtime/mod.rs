@@ -1,0 +1,220 @@
+//! Threads: workers that carry out what a policy decides, and sleep when there is nothing to do.
+//!
+//! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the [`Engine`]'s business.
+//! README.md beside this file states the sleep and shutdown protocols and why they hold.
+
+mod idle;
+mod wait;
+mod worker;
+
+pub use wait::Wait;
+pub use worker::Worker;
+
+use crate::handler::context::Pause;
+use crate::queue::Sharded;
+use crate::sched::{Event, Outcome, Policy, Step, View, WorkerId};
+use crate::time::{Nanos, clock};
+use crossbeam_deque as deque;
+use crossbeam_utils::CachePadded;
+use idle::Idle;
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// What one worker does with jobs; every worker has its own.
+pub trait Engine {
+    /// What waits in queues: a fresh request or a continuation.
+    type Job: Send;
+
+    /// Receives a batch from the ingress of worker `owner` and gives each job, with its class if the policy may know it,
+    /// to `place`, which returns a job for which there is no room. Returns how many datagrams were received.
+    fn receive(
+        &mut self,
+        owner: WorkerId,
+        place: &mut dyn FnMut(Self::Job, Option<u8>) -> Result<(), Self::Job>,
+    ) -> usize;
+
+    /// Runs `job` until it ends or pauses; its checkpoints pause once it has run for `ask_after`.
+    fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job>;
+
+    /// `job` leaves the worker because of `event`.
+    fn moved(&mut self, job: &mut Self::Job, event: Event);
+
+    /// Ends a job for which there is no room.
+    fn shed_full(&mut self, job: Self::Job);
+
+    /// Ends a job because the drain timeout has passed.
+    fn shed_draining(&mut self, job: Self::Job);
+
+    /// Sends what waits to be sent.
+    fn flush(&mut self);
+
+    /// Called once per turn of the worker's loop and between two slices of one job.
+    fn turn(&mut self);
+
+    /// The worker is about to sleep: it must hold nothing that others may miss meanwhile.
+    fn rest(&mut self);
+
+    /// What came of a step, for the counters.
+    fn tried(&mut self, step: Step, outcome: Outcome);
+
+    /// The latest reading of the monotonic clock, at most one job old.
+    fn now(&self) -> Nanos;
+}
+
+/// What came of running a job.
+pub enum Ran<J> {
+    /// It is over.
+    Ended,
+    /// It paused, and can go on.
+    Paused {
+        /// The continuation.
+        job: J,
+        /// Why: a checkpoint or a hop.
+        pause: Pause,
+        /// How long it ran this time.
+        ran: Nanos,
+    },
+}
+
+/// What all workers share.
+pub struct Shared<J> {
+    policy: Policy,
+    wait: Wait,
+    queues: Box<[Sharded<J>]>,
+    stealers: Box<[deque::Stealer<J>]>,
+    busy_since: Box<[CachePadded<AtomicU64>]>,
+    idle: Idle,
+    /// Workers that spin; bounded by [`Shared::spinners_max`].
+    spinning: CachePadded<AtomicUsize>,
+    accepting: AtomicBool,
+    stopping: AtomicBool,
+    abandoning: AtomicBool,
+}
+
+/// The value of `busy_since` for a worker that is in no job.
+const NOT_BUSY: u64 = u64::MAX;
+
+/// Workers of one pool that share a shard of its queue: with fewer shards order is closer to first come first served,
+/// with more there is less meeting on one cache line.
+const WORKERS_PER_SHARD: usize = 8;
+
+impl<J: Send> Shared<J> {
+    /// What `policy`'s workers share, and the workers. `ingress` are the descriptors whose readiness wakes worker 0, 1,
+    /// and so on; `queue_capacity` bounds the jobs in the queue of one pool.
+    ///
+    /// # Errors
+    /// When the kernel has no more descriptors for readiness queues.
+    pub fn new(
+        policy: Policy,
+        wait: Wait,
+        ingress: &[RawFd],
+        queue_capacity: usize,
+    ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
+        let topology = policy.topology();
+        let queues = (0..topology.pools())
+            .map(|pool| Sharded::new(topology.members(pool).len().div_ceil(WORKERS_PER_SHARD), queue_capacity))
+            .collect();
+        let (idle, polls) = Idle::new(&policy, ingress)?;
+        let workers: Vec<Worker<J>> =
+            polls.into_iter().enumerate().map(|(worker, poll)| Worker::new(worker, topology, poll)).collect();
+        let shared = Shared {
+            wait,
+            queues,
+            stealers: workers.iter().map(Worker::stealer).collect(),
+            busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
+            idle,
+            spinning: CachePadded::default(),
+            accepting: AtomicBool::new(true),
+            stopping: AtomicBool::new(false),
+            abandoning: AtomicBool::new(false),
+            policy,
+        };
+        Ok((shared, workers))
+    }
+
+    /// The policy at work.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// How many jobs wait in the queue of each pool; exact when nothing moves.
+    pub fn queue_lengths(&self) -> impl Iterator<Item = usize> {
+        self.queues.iter().map(Sharded::len)
+    }
+
+    /// How many jobs wait in the deque of each worker; exact when nothing moves.
+    pub fn deque_lengths(&self) -> impl Iterator<Item = usize> {
+        self.stealers.iter().map(deque::Stealer::len)
+    }
+
+    /// Makes `worker` run through its loop once if it sleeps.
+    pub fn wake(&self, worker: WorkerId) {
+        self.idle.wake(worker);
+    }
+
+    /// From now on no worker receives; a batch that one is receiving still counts.
+    pub fn stop_receiving(&self) {
+        // Ordering: release/acquire is more than is needed: a worker that reads the old value receives one batch more,
+        // which the caller must expect anyway.
+        self.accepting.store(false, Ordering::Release);
+    }
+
+    /// From now on jobs are shed instead of run, and a running one is shed at its next checkpoint.
+    pub fn abandon(&self) {
+        // Ordering: relaxed, a worker may see it late.
+        self.abandoning.store(true, Ordering::Relaxed);
+    }
+
+    /// Every worker ends once it finds nothing more to do.
+    pub fn stop(&self) {
+        // Ordering: release, pairs with the acquire in `is_stopping`; the wake below makes sleepers look again.
+        self.stopping.store(true, Ordering::Release);
+        (0..self.stealers.len()).for_each(|worker| self.wake(worker));
+    }
+
+    /// A job that no worker will take any more. To be called when all workers have ended: one of them may have passed
+    /// a continuation on to a pool whose workers had ended before.
+    pub fn leftover(&self) -> Option<J> {
+        self.queues.iter().find_map(|queue| queue.pop(0))
+    }
+
+    fn is_accepting(&self) -> bool {
+        self.accepting.load(Ordering::Acquire)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    fn is_abandoning(&self) -> bool {
+        self.abandoning.load(Ordering::Relaxed)
+    }
+
+    /// At most half of the workers spin, and always one may: more would take from each other what little comes, and
+    /// the processors from everybody else.
+    fn spinners_max(&self) -> usize {
+        (self.stealers.len() / 2).max(1)
+    }
+
+    fn busy(&self, worker: WorkerId, since: Option<Nanos>) {
+        // Ordering: relaxed, thieves use it as a hint; what they then do is safe whatever it says.
+        self.busy_since[worker].store(since.map_or(NOT_BUSY, Nanos::get), Ordering::Relaxed);
+    }
+}
+
+/// What policies see of running threads.
+impl<J> View for Shared<J> {
+    fn now(&self) -> Nanos {
+        clock::now()
+    }
+
+    fn busy_since(&self, worker: WorkerId) -> Option<Nanos> {
+        // Ordering: relaxed, see `busy`.
+        let since = self.busy_since[worker].load(Ordering::Relaxed);
+        (since != NOT_BUSY).then(|| Nanos::new(since))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,300 @@
+//! One worker's loop: own work, own ingress, others, sleep - in the order that the policy says.
+
+use super::idle::WATCH;
+use super::{Engine, Ran, Shared};
+use crate::handler::context::Pause;
+use crate::sched::{Event, Local, Outcome, Place, Step, Topology, Verdict, WorkerId};
+use crate::time::{Nanos, clock};
+use crossbeam_deque as deque;
+use mio::{Events, Poll};
+use std::sync::atomic::Ordering;
+use std::thread;
+
+/// A running job pauses at a checkpoint at least this often, so that replies leave, measurements are handed over and an
+/// abandoned job ends while a long one runs.
+const HEARTBEAT: Nanos = Nanos::from_millis(1);
+
+/// Jobs taken from a victim at once, at most. With the batch of a receive it stays below the 64 places of a deque's
+/// smallest buffer, so that the deque never reallocates.
+const STEAL_MAX: usize = 31;
+
+/// A worker before its thread runs: its deque, its `Poll`, its place in the search.
+pub struct Worker<J> {
+    local: Local,
+    deque: deque::Worker<J>,
+    poll: Poll,
+    events: Events,
+    /// Its ingress stands in the watch set.
+    exposed: bool,
+    /// It is the watcher.
+    watches: bool,
+    /// It counts in `Shared::spinning`.
+    spins: bool,
+    /// The first search of the present run of vain ones.
+    idle_since: Option<Nanos>,
+    /// The watch set woke it, and it has found nothing since.
+    woken_in_vain: bool,
+}
+
+/// What a search found.
+enum Found<J> {
+    Job(J),
+    /// Datagrams; where their jobs went is for the next search.
+    Arrivals,
+    Nothing {
+        contended: bool,
+    },
+}
+
+impl<J: Send> Worker<J> {
+    pub(super) fn new(worker: WorkerId, topology: &Topology, poll: Poll) -> Worker<J> {
+        Worker {
+            local: Local::new(worker, topology),
+            deque: deque::Worker::new_fifo(),
+            poll,
+            events: Events::with_capacity(8),
+            exposed: false,
+            watches: false,
+            spins: false,
+            idle_since: None,
+            woken_in_vain: false,
+        }
+    }
+
+    pub(super) fn stealer(&self) -> deque::Stealer<J> {
+        self.deque.stealer()
+    }
+
+    /// Which worker it is.
+    pub fn id(&self) -> WorkerId {
+        self.local.worker()
+    }
+
+    /// Works on the calling thread until [`Shared::stop`].
+    ///
+    /// # Panics
+    /// When the kernel refuses what it granted before (waiting, waking): the server cannot go on.
+    pub fn run<E: Engine<Job = J>>(mut self, shared: &Shared<J>, engine: &mut E) {
+        loop {
+            engine.turn();
+            match self.search(shared, engine) {
+                Found::Job(job) => self.execute(shared, engine, job),
+                Found::Arrivals => {}
+                Found::Nothing { contended: true } => std::hint::spin_loop(),
+                Found::Nothing { contended: false } => {
+                    if shared.is_stopping() {
+                        break;
+                    }
+                    self.wait(shared, engine);
+                }
+            }
+        }
+        self.stop_spinning(shared);
+        engine.flush();
+    }
+
+    /// One walk through the policy's order, to the first find.
+    fn search<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) -> Found<J> {
+        self.local.begin();
+        loop {
+            let step = shared.policy.next(&mut self.local, shared);
+            if step != Step::Own {
+                engine.flush();
+            }
+            let (found, outcome) = self.attempt(shared, engine, step);
+            engine.tried(step, outcome);
+            if let Some(found) = found {
+                return found;
+            }
+            shared.policy.told(&mut self.local, outcome);
+        }
+    }
+
+    fn attempt<E: Engine<Job = J>>(
+        &mut self,
+        shared: &Shared<J>,
+        engine: &mut E,
+        step: Step,
+    ) -> (Option<Found<J>>, Outcome) {
+        let job = match step {
+            Step::Own => self.deque.pop(),
+            Step::Queue(pool) => shared.queues[pool].pop(self.id()),
+            Step::Steal(victim) => {
+                let limit = (shared.stealers[victim].len().div_ceil(2)).clamp(1, STEAL_MAX);
+                match shared.stealers[victim].steal_batch_with_limit_and_pop(&self.deque, limit) {
+                    deque::Steal::Success(job) => Some(job),
+                    deque::Steal::Empty => None,
+                    deque::Steal::Retry => return (None, Outcome::Contended),
+                }
+            }
+            Step::Receive(owner) => {
+                if shared.is_accepting() && self.receive(shared, engine, owner) > 0 {
+                    return (Some(Found::Arrivals), Outcome::Found);
+                }
+                None
+            }
+            Step::Idle { contended } => return (Some(Found::Nothing { contended }), Outcome::Empty),
+        };
+        match job {
+            Some(job) => (Some(Found::Job(job)), Outcome::Found),
+            None => (None, Outcome::Empty),
+        }
+    }
+
+    fn receive<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, owner: WorkerId) -> usize {
+        let (id, pool) = (self.id(), self.local.pool());
+        let deque = &self.deque;
+        engine.receive(owner, &mut |job, class| match shared.policy.place(pool, Event::Arrived { class }) {
+            Place::Own => {
+                deque.push(job);
+                Ok(())
+            }
+            Place::Queue(target) => {
+                shared.queues[target].push(id, job)?;
+                if target != pool {
+                    shared.idle.wake_one(target);
+                }
+                Ok(())
+            }
+        })
+    }
+
+    fn execute<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, job: J) {
+        self.begin_work(shared);
+        let (id, pool) = (self.id(), self.local.pool());
+        shared.busy(id, Some(engine.now()));
+        let mut job = job;
+        let mut ran_here = Nanos::ZERO;
+        loop {
+            if shared.is_abandoning() {
+                engine.shed_draining(job);
+                break;
+            }
+            let left = shared.policy.slice(pool).map_or(Nanos::MAX, |slice| slice.minus(ran_here));
+            let Ran::Paused { job: back, pause, ran } = engine.run(job, left.min(HEARTBEAT)) else { break };
+            ran_here = ran_here.plus(ran);
+            let verdict = match pause {
+                Pause::Hop(target) => shared.policy.at_hop(pool, target, ran_here),
+                Pause::Checkpoint | Pause::Expired => shared.policy.at_checkpoint(pool, ran_here),
+            };
+            let event = match verdict {
+                Verdict::Keep => {
+                    engine.turn();
+                    job = back;
+                    continue;
+                }
+                Verdict::Yield => Event::Yielded,
+                Verdict::Hop(target) => Event::Hopped(target),
+            };
+            self.put(shared, engine, back, event);
+            break;
+        }
+        shared.busy(id, None);
+    }
+
+    /// Puts a continuation where the policy wants it; no room there ends it.
+    fn put<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, mut job: J, event: Event) {
+        engine.moved(&mut job, event);
+        match shared.policy.place(self.local.pool(), event) {
+            Place::Own => self.deque.push(job),
+            Place::Queue(target) => match shared.queues[target].push(self.id(), job) {
+                Ok(()) => shared.idle.wake_one(target),
+                Err(job) => engine.shed_full(job),
+            },
+        }
+    }
+
+    /// Somebody who may be gone for long sees to it that others serve what he leaves behind.
+    fn begin_work(&mut self, shared: &Shared<J>) {
+        self.stop_spinning(shared);
+        self.idle_since = None;
+        self.woken_in_vain = false;
+        let pool = self.local.pool();
+        if !self.exposed && shared.idle.has_candidates() && shared.policy.receives_own(pool) {
+            shared.idle.expose(self.id());
+            self.exposed = true;
+        }
+        if self.watches {
+            shared.idle.hand_on(self.id());
+            self.watches = false;
+        }
+        if shared.idle.any_asleep(pool) && (!self.deque.is_empty() || !shared.queues[pool].is_empty()) {
+            shared.idle.wake_one(pool);
+        }
+    }
+
+    /// Nothing to do: looks again for a while, then sleeps.
+    fn wait<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) {
+        let now = clock::now();
+        let since = *self.idle_since.get_or_insert(now);
+        if now.minus(since) < shared.wait.spin_for() && self.may_spin(shared) {
+            std::hint::spin_loop();
+            // Whoever else wants this processor - another worker, the load generator - has more use for it.
+            thread::yield_now();
+            return;
+        }
+        self.stop_spinning(shared);
+        self.sleep(shared, engine);
+    }
+
+    fn sleep<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) {
+        if self.exposed {
+            shared.idle.cover(self.id());
+            self.exposed = false;
+        }
+        let naps = self.woken_in_vain;
+        self.watches = shared.idle.announce(self.id(), naps);
+        // The last look: whatever came before the announcement is found here, whatever comes after it wakes.
+        let found = self.search(shared, engine);
+        if matches!(found, Found::Nothing { contended: false }) && !shared.is_stopping() {
+            engine.rest();
+            let nap = (naps && self.watches).then(|| shared.nap());
+            self.doze(nap);
+        }
+        self.watches = shared.idle.withdraw(self.id());
+        if let Found::Job(job) = found {
+            self.execute(shared, engine, job);
+        }
+    }
+
+    /// Sleeps until an event or until `nap` is over.
+    fn doze(&mut self, nap: Option<Nanos>) {
+        self.events.clear();
+        match self.poll.poll(&mut self.events, nap.map(Into::into)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => panic!("a worker cannot wait: {error}"),
+        }
+        self.woken_in_vain = self.events.iter().any(|event| event.token() == WATCH);
+        self.idle_since = None;
+    }
+
+    fn may_spin(&mut self, shared: &Shared<J>) -> bool {
+        if !self.spins {
+            // Ordering: relaxed, a count that bounds spinning and guards nothing.
+            let others = shared.spinning.fetch_add(1, Ordering::Relaxed);
+            if shared.wait.spin_for() < Nanos::MAX && others >= shared.spinners_max() {
+                shared.spinning.fetch_sub(1, Ordering::Relaxed);
+                return false;
+            }
+            self.spins = true;
+        }
+        true
+    }
+
+    fn stop_spinning(&mut self, shared: &Shared<J>) {
+        if self.spins {
+            // Ordering: relaxed, see `may_spin`.
+            shared.spinning.fetch_sub(1, Ordering::Relaxed);
+            self.spins = false;
+        }
+    }
+}
+
+impl<J: Send> Shared<J> {
+    /// How long a watcher that was woken in vain sleeps without watching: until a victim that was too busy to be robbed
+    /// then may be robbed now. At least a millisecond, which bounds what such wakes cost to a few percent of a core.
+    fn nap(&self) -> Nanos {
+        self.policy.thief_threshold().max(Nanos::from_millis(1))
+    }
+}

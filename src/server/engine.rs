@@ -1,0 +1,384 @@
+//! A packet's way through one worker: received, admitted, run, answered, recorded, home.
+
+use super::outbox::{Outbox, REFUSAL_MAX_BYTES};
+use super::slot::{Job, Polled, Slot};
+use crate::handler::{Handler, Rejected, Reply, emulated};
+use crate::metrics::{Continuation, Fate, Recorder, Sample, Steal};
+use crate::net::{BATCH, Datagram, Receiver, Socket};
+use crate::packet::{Depot, Envelope, Lent, Packet, PacketBody};
+use crate::runtime::{self, Ran};
+use crate::sched::{Event, Outcome, Step, WorkerId};
+use crate::time::{Nanos, clock};
+use crate::wire::{Malformed, Served, Status};
+use arrayvec::ArrayVec;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What all engines of a server share.
+pub(super) struct Common<'s, 'e, H, M, F> {
+    pub(super) handler: &'e H,
+    /// Makes the future that runs the handler on a packet: the one place where its type is named.
+    pub(super) make: &'e M,
+    pub(super) sockets: &'e [Socket],
+    pub(super) packets: &'s Depot<PacketBody>,
+    pub(super) slots: &'e Depot<Slot<F>>,
+    /// Whether the policy may know a request's class.
+    pub(super) classified: bool,
+    /// Whether cost is slept on emulated cores.
+    pub(super) emulated: bool,
+    /// Service time from which on a request counts as heavy for the flush rule.
+    pub(super) heavy_from: Nanos,
+}
+
+/// One worker's side of the packet path.
+pub(super) struct Engine<'s, 'e, H, M, F> {
+    common: &'e Common<'s, 'e, H, M, F>,
+    worker: WorkerId,
+    pool: u8,
+    receiver: Receiver,
+    outbox: Outbox<'s>,
+    recorder: Recorder<'e>,
+    /// Packets at hand for the next batch; while the worker sleeps they are home.
+    spare: ArrayVec<Packet<'s>, BATCH>,
+    /// The slot that requests run in which end at their first poll.
+    slot: Option<Lent<'e, Slot<F>>>,
+    now: Nanos,
+    /// Requests to go until a heavy one is no longer expected next.
+    wary_for: u32,
+}
+
+/// After so many light requests in a row, the next one is expected to be light too. Until then each reply leaves before
+/// the next request starts: a batch of replies saves 3 % of a light request, and waiting costs a finished reply the
+/// whole of a heavy one.
+const WARY_FOR: u32 = 1_000;
+
+impl<'s, 'e, H, M, F> Engine<'s, 'e, H, M, F>
+where
+    H: Handler,
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+{
+    /// The engine of `worker`, which belongs to `pool`. To be made on the worker's own thread.
+    pub(super) fn new(
+        common: &'e Common<'s, 'e, H, M, F>,
+        worker: WorkerId,
+        pool: usize,
+        recorder: Recorder<'e>,
+    ) -> Engine<'s, 'e, H, M, F> {
+        Engine {
+            common,
+            worker,
+            // There are at most 256 pools; a configuration has at most 8.
+            pool: u8::try_from(pool).unwrap_or(u8::MAX),
+            receiver: Receiver::new(),
+            outbox: Outbox::new(),
+            recorder,
+            spare: ArrayVec::new(),
+            slot: None,
+            now: clock::now(),
+            wary_for: WARY_FOR,
+        }
+    }
+
+    /// Takes packets to receive into, as far as there are any.
+    pub(super) fn stock_up(&mut self) {
+        while !self.spare.is_full() {
+            let Some(packet) = self.common.packets.lend() else { break };
+            self.spare.push(packet);
+        }
+    }
+
+    /// Receives into the first of the spare packets.
+    fn receive_batch(&mut self, socket: &Socket) -> usize {
+        // An error that an earlier send left on the socket is reported once, in place of datagrams; the second call
+        // sees those. One that stays is no datagram either.
+        for _ in 0..2 {
+            let buffers = self.spare.iter_mut().map(|packet| &mut packet.request[..]);
+            if let Ok(count) = self.receiver.receive(socket, buffers) {
+                return count;
+            }
+        }
+        0
+    }
+
+    /// Looks at a received datagram; a request to serve comes back.
+    fn admit(&mut self, mut packet: Packet<'s>, datagram: &Datagram) -> Option<Packet<'s>> {
+        let Some(peer) = datagram.peer.filter(|peer| peer.port() != 0) else {
+            return self.malformed(packet, Malformed::SourcePort);
+        };
+        if datagram.truncated {
+            return self.malformed(packet, Malformed::Oversize);
+        }
+        packet.envelope = Envelope {
+            peer,
+            local: datagram.local,
+            request_len: datagram.length,
+            received_at: self.now,
+            kernel_wait: datagram.kernel_wait,
+            ready_at: self.now.minus(datagram.kernel_wait),
+            ..Envelope::default()
+        };
+        let bytes = &packet.request[..datagram.length];
+        let handler = self.common.handler;
+        match catch_unwind(AssertUnwindSafe(|| handler.admit(bytes))) {
+            Ok(Ok(ticket)) => {
+                let envelope = &mut packet.envelope;
+                envelope.ticket = ticket;
+                envelope.expires_at = ticket.deadline.map_or(Nanos::MAX, |after| envelope.ready_at.plus(after));
+                if self.now >= envelope.expires_at {
+                    self.end(&packet.envelope, Fate::ShedExpired);
+                    self.recycle(packet);
+                    return None;
+                }
+                Some(packet)
+            }
+            Ok(Err(Rejected::Malformed(reason))) => self.malformed(packet, reason),
+            Ok(Err(Rejected::Refused(ticket, reason))) => {
+                packet.envelope.ticket = ticket;
+                self.recorder.refused(reason);
+                self.refuse(&packet.envelope, Status::Refused);
+                self.recycle(packet);
+                None
+            }
+            Err(_) => {
+                self.recorder.ended(Fate::Failed);
+                self.recycle(packet);
+                None
+            }
+        }
+    }
+
+    fn malformed(&mut self, packet: Packet<'s>, reason: Malformed) -> Option<Packet<'s>> {
+        self.recorder.malformed(reason);
+        self.recycle(packet);
+        None
+    }
+
+    /// Ends a request that was not served, or not to its end.
+    fn end(&mut self, envelope: &Envelope, fate: Fate) {
+        self.recorder.ended(fate);
+        if let Some(status) = fate.status() {
+            self.refuse(envelope, status);
+        }
+    }
+
+    /// Answers a request that was not served, if its handler has words for that.
+    fn refuse(&mut self, envelope: &Envelope, status: Status) {
+        let mut bytes = [0; REFUSAL_MAX_BYTES];
+        let mut reply = Reply::new(&mut bytes[..envelope.request_len.min(REFUSAL_MAX_BYTES)]);
+        let handler = self.common.handler;
+        if catch_unwind(AssertUnwindSafe(|| handler.refuse(&envelope.ticket, status, &mut reply))).is_err() {
+            return;
+        }
+        let length = reply.len();
+        if length > 0 {
+            self.make_room();
+            self.outbox.refusal(envelope, bytes, length);
+        }
+    }
+
+    /// A request was served: its reply goes out.
+    fn finish(&mut self, mut packet: Packet<'s>, envelope: &Envelope) {
+        let queue = self.now.minus(envelope.received_at).minus(envelope.service);
+        let served = Served {
+            worker: u16::try_from(self.worker).unwrap_or(u16::MAX),
+            pool: self.pool,
+            hops: envelope.hops,
+            kernel_wait: envelope.kernel_wait,
+            queue_wait: queue,
+            service: envelope.service,
+        };
+        let sample = Sample {
+            class: envelope.ticket.class,
+            kernel: envelope.kernel_wait,
+            queue,
+            service: envelope.service,
+            send: Nanos::ZERO,
+        };
+        self.wary_for =
+            if envelope.service >= self.common.heavy_from { WARY_FOR } else { self.wary_for.saturating_sub(1) };
+        if packet.reply_len == 0 {
+            self.recorder.answered(&sample);
+            self.recycle(packet);
+            return;
+        }
+        let (handler, length) = (self.common.handler, packet.reply_len);
+        let reply = &mut packet.reply[..length];
+        if catch_unwind(AssertUnwindSafe(|| handler.seal(&envelope.ticket, &served, reply))).is_err() {
+            self.recorder.ended(Fate::Failed);
+            self.recycle(packet);
+            return;
+        }
+        self.make_room();
+        self.outbox.answer(packet, sample, self.now);
+    }
+
+    fn make_room(&mut self) {
+        if self.outbox.is_full() {
+            runtime::Engine::flush(self);
+        }
+    }
+
+    /// Keeps the packet for the next batch, or sends it home.
+    fn recycle(&mut self, packet: Packet<'s>) {
+        // A packet that does not fit goes home as it is dropped.
+        let _ = self.spare.try_push(packet);
+    }
+
+    /// The slot for `job`, with its future in it.
+    fn slot(&mut self, job: Job<'s, 'e, F>) -> Lent<'e, Slot<F>> {
+        match job {
+            Job::Continuation(slot) => {
+                // A continuation is heavy, or it would have ended by now.
+                runtime::Engine::flush(self);
+                slot
+            }
+            Job::Fresh(packet) => {
+                if self.wary_for > 0 {
+                    runtime::Engine::flush(self);
+                }
+                let lend = || self.common.slots.lend().expect("there is a slot for each packet and each worker");
+                let mut slot = self.slot.take().unwrap_or_else(lend);
+                slot.fill(packet.envelope, (self.common.make)(packet));
+                slot
+            }
+        }
+    }
+
+    /// Ends `job` without running it any further.
+    fn abort(&mut self, job: Job<'s, 'e, F>, fate: Fate) {
+        let envelope = match job {
+            Job::Fresh(packet) => packet.envelope,
+            Job::Continuation(mut slot) => {
+                slot.clear();
+                slot.envelope
+            }
+        };
+        self.end(&envelope, fate);
+    }
+}
+
+impl<'s, 'e, H, M, F> runtime::Engine for Engine<'s, 'e, H, M, F>
+where
+    H: Handler,
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+{
+    type Job = Job<'s, 'e, F>;
+
+    fn receive(
+        &mut self,
+        owner: WorkerId,
+        place: &mut dyn FnMut(Self::Job, Option<u8>) -> Result<(), Self::Job>,
+    ) -> usize {
+        self.stock_up();
+        if self.spare.is_empty() {
+            // With every packet away, requests wait in the socket, where the kernel bounds them.
+            return 0;
+        }
+        let count = self.receive_batch(&self.common.sockets[owner]);
+        self.now = clock::now();
+        self.recorder.received(count as u64);
+        let batch: ArrayVec<Packet<'s>, BATCH> = self.spare.drain(..count).collect();
+        for (number, packet) in batch.into_iter().enumerate() {
+            let datagram = self.receiver.datagrams()[number];
+            let Some(packet) = self.admit(packet, &datagram) else { continue };
+            let class = self.common.classified.then_some(packet.envelope.ticket.class);
+            if let Err(job) = place(Job::Fresh(packet), class) {
+                self.shed_full(job);
+            }
+        }
+        count
+    }
+
+    fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {
+        let mut slot = self.slot(job);
+        let start = if self.common.emulated { emulated::start(slot.envelope.ready_at) } else { clock::now() };
+        let polled = slot.poll(start.plus(ask_after));
+        self.now = clock::now();
+        // The emulated core's own time: what the thread overslept is not service.
+        let end = if self.common.emulated { emulated::busy_until() } else { self.now };
+        let ran = end.minus(start);
+        self.recorder.busy(ran);
+        slot.envelope.service = slot.envelope.service.plus(ran);
+        let envelope = slot.envelope;
+        let fate = match polled {
+            Polled::Paused(pause) => {
+                slot.envelope.ready_at = end;
+                return Ran::Paused { job: Job::Continuation(slot), pause, ran };
+            }
+            Polled::Ended(packet) => {
+                self.finish(packet, &envelope);
+                None
+            }
+            Polled::Expired => Some(Fate::ShedExpired),
+            Polled::Failed => Some(Fate::Failed),
+            Polled::Stalled => Some(Fate::Stalled),
+        };
+        slot.clear();
+        self.slot = Some(slot);
+        if let Some(fate) = fate {
+            self.end(&envelope, fate);
+        }
+        if self.common.emulated && envelope.service > Nanos::ZERO {
+            self.recorder.overshoot(envelope.service, self.now.minus(end));
+        }
+        Ran::Ended
+    }
+
+    fn moved(&mut self, job: &mut Self::Job, event: Event) {
+        let Job::Continuation(slot) = job else { return };
+        match event {
+            Event::Hopped(_) => {
+                slot.envelope.hops = slot.envelope.hops.saturating_add(1);
+                self.recorder.continued(Continuation::Hop);
+            }
+            Event::Yielded | Event::Arrived { .. } => self.recorder.continued(Continuation::Yield),
+        }
+    }
+
+    fn shed_full(&mut self, job: Self::Job) {
+        self.abort(job, Fate::ShedQueueFull);
+    }
+
+    fn shed_draining(&mut self, job: Self::Job) {
+        self.abort(job, Fate::ShedDraining);
+    }
+
+    fn flush(&mut self) {
+        if self.outbox.is_empty() {
+            return;
+        }
+        let spare = &mut self.spare;
+        let socket = &self.common.sockets[self.worker % self.common.sockets.len()];
+        self.outbox.flush(socket, &mut self.recorder, |packet| {
+            let _ = spare.try_push(packet);
+        });
+    }
+
+    fn turn(&mut self) {
+        self.recorder.hand_over();
+    }
+
+    fn rest(&mut self) {
+        self.flush();
+        self.spare.clear();
+        self.recorder.hand_over();
+    }
+
+    fn tried(&mut self, step: Step, outcome: Outcome) {
+        let result = match (step, outcome) {
+            (Step::Steal(_), Outcome::Found) => Steal::Found,
+            (Step::Steal(_), Outcome::Empty) => Steal::Empty,
+            (Step::Steal(_), Outcome::Contended) => Steal::Contended,
+            (Step::Receive(owner), Outcome::Found) if owner != self.worker => Steal::SocketFound,
+            (Step::Receive(owner), _) if owner != self.worker => Steal::SocketEmpty,
+            _ => return,
+        };
+        self.recorder.stole(result);
+    }
+
+    fn now(&self) -> Nanos {
+        self.now
+    }
+}

@@ -1,0 +1,17 @@
+//! `--pin`: one CPU for each worker.
+
+use crate::sched::WorkerId;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+/// Keeps the calling thread on the CPU of `worker`: the CPUs that the process may use, in their order, one for each
+/// worker, and from the first again when there are more workers.
+pub(super) fn pin_to_cpu_of(worker: WorkerId) -> nix::Result<()> {
+    let this_thread = Pid::from_raw(0);
+    let allowed = sched_getaffinity(this_thread)?;
+    let cpus: Vec<usize> = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect();
+    let Some(cpu) = cpus.get(worker % cpus.len().max(1)) else { return Ok(()) };
+    let mut one = CpuSet::new();
+    one.set(*cpu)?;
+    sched_setaffinity(this_thread, &one)
+}
