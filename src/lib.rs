@@ -8,6 +8,7 @@
 //! - [`sched`]: the policies, pure;
 //! - the parts: [`time`], [`wire`], [`packet`], [`queue`], [`handler`], [`metrics`], [`workload`].
 
+pub mod cli;
 pub mod handler;
 pub mod metrics;
 pub mod time;
