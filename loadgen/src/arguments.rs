@@ -93,7 +93,7 @@ pub(crate) struct CompareArguments {
 /// What is offered, how long, and how it is judged: common to both commands.
 #[derive(Debug, Args)]
 pub(crate) struct OfferArguments {
-    /// Requests to draw: a preset or a form, see below [default: extreme-bimodal]
+    /// Requests to draw: a preset or a form, see --help [default: extreme-bimodal]
     #[arg(long, value_name = "NAME|FORM", conflicts_with = "cost", long_help = workload_help())]
     pub(crate) workload: Option<Workload>,
     /// Requests to draw, as a form like fixed:20us or bimodal:0.99:20us:2ms (99 % cost 20 us, the rest 2 ms)

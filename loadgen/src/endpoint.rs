@@ -43,8 +43,9 @@ impl Endpoint {
     /// # Errors
     /// If nobody answers there, or not with JSON.
     pub(crate) fn latency(&self) -> Result<ServerView> {
-        let mut response = self.agent.get(&self.latency_url).call().with_context(|| self.latency_url.clone())?;
-        let body = response.body_mut().read_json().with_context(|| self.latency_url.clone())?;
+        let asking = || format!("asking the admin endpoint, {}", self.latency_url);
+        let mut response = self.agent.get(&self.latency_url).call().with_context(asking)?;
+        let body = response.body_mut().read_json().with_context(asking)?;
         Ok(ServerView { body })
     }
 }

@@ -2,6 +2,9 @@
 
 mod arguments;
 mod block;
+mod choices;
+mod compare;
+mod compare_text;
 mod endpoint;
 mod failure;
 mod flows;
@@ -16,6 +19,7 @@ mod run;
 mod run_text;
 mod schedule;
 mod sender;
+mod server_process;
 mod socket_drops;
 mod tally;
 mod text;
@@ -34,8 +38,8 @@ use verdict::Verdict;
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(arguments) => run_command(&arguments),
-        Command::Compare(_) => Err(Failure::usage("compare")),
-        Command::Serve { .. } => Err(Failure::usage("serve")),
+        Command::Compare(arguments) => compare::compare(&arguments),
+        Command::Serve { arguments } => return server_process::serve(arguments),
     };
     match result {
         Ok(Verdict::Valid) => ExitCode::SUCCESS,

@@ -108,6 +108,12 @@ impl RunReport {
             own_socket_drops: evidence.own_socket_drops.as_ref().ok().copied(),
         }
     }
+
+    /// Adds a reason that came to light after the run.
+    pub(crate) fn invalidate(&mut self, reason: String) {
+        self.verdict = Verdict::Invalid;
+        self.reasons.push(reason);
+    }
 }
 
 /// Writes `report` to `path`, indented, with a final newline.

@@ -1,10 +1,11 @@
 //! The result of a run for people.
 
-use crate::block::Block;
+use crate::block::{Block, ByClass};
 use crate::plan::Plan;
 use crate::report::RunReport;
 use crate::text::{factor, grouped, table, time, wrapped};
 use crate::verdict::Verdict;
+use forebay::time::Nanos;
 use std::fmt::Write;
 
 /// The whole report, at most 100 columns wide.
@@ -39,20 +40,19 @@ pub(crate) fn offer(plan: &Plan) -> String {
         grouped(plan.rate.round() as u64),
     );
     if let (Some(load), Some(workers)) = (plan.load(), plan.workers) {
-        let _ = write!(text, ", load {load:.2} of {workers} worker{}", if workers == 1 { "" } else { "s" });
+        let workers = if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
+        let _ = write!(text, ", load {} of {workers}", factor(Some(load)));
     }
     text
 }
 
 /// How long, from how many flows, by which seed.
 pub(crate) fn conditions(plan: &Plan) -> String {
-    format!(
-        "{} after {} of warm-up, {} flows, seed {}",
-        plan.duration,
-        plan.warmup,
-        grouped(plan.flows.into()),
-        plan.seed
-    )
+    let warmup = match plan.warmup {
+        Nanos::ZERO => "without warm-up".to_owned(),
+        warmup => format!("after {warmup} of warm-up"),
+    };
+    format!("{} {warmup}, {} flows, seed {}", plan.duration, grouped(plan.flows.into()), plan.seed)
 }
 
 fn heading(plan: &Plan, report: &RunReport) -> String {
@@ -62,31 +62,30 @@ fn heading(plan: &Plan, report: &RunReport) -> String {
 }
 
 fn latency_table(report: &RunReport) -> String {
-    let header = ["class", "answered", "p50", "p90", "p99", "p99.9", "p99.95", "max", "| slow p50", "p99", "p99.9"];
-    let rows: Vec<Vec<String>> = report
-        .latency_us
-        .0
-        .iter()
-        .zip(&report.slowdown.0)
-        .map(|((class, latency), (_, slowdown))| {
-            let mut row = vec![(*class).to_owned(), grouped(latency.count as u64)];
-            row.extend(["p50", "p90", "p99", "p99_9", "p99_95"].map(|key| cell(latency, key, time)));
-            row.push(if latency.samples == 0 { "-".to_owned() } else { time(latency.max) });
-            row.extend(["p50", "p99", "p99_9"].map(|key| cell(slowdown, key, factor)));
-            row[8].insert_str(0, "| ");
-            row
-        })
-        .collect();
-    let mut text = table(&header, &rows, 1);
-    text += "Latency runs from the intended send to the kernel's receive stamp; slowdown is latency over cost.\n";
+    let mut text = percentiles("latency", &report.latency_us, time);
+    text.push('\n');
+    text += &percentiles("slowdown", &report.slowdown, factor);
+    text += "latency: from the intended send to the kernel's receive stamp. slowdown: latency over cost.\n";
     let blocks = || report.latency_us.0.iter().map(|(_, block)| block);
     if blocks().any(|block| block.samples > 0 && !block.supports("p99_95")) {
         text += "?: too few samples to bound this percentile (95 % confidence).\n";
     }
     if blocks().any(|block| block.samples > block.count) {
-        text += "inf: this share of requests was not answered in time; percentiles are over everything sent.\n";
+        text += "inf: not answered in time; percentiles are over everything sent.\n";
     }
     text
+}
+
+fn percentiles(name: &str, classes: &ByClass<Block>, show: fn(Option<f64>) -> String) -> String {
+    let header = [name, "answered", "p50", "p90", "p99", "p99.9", "p99.95", "max"];
+    let row = |(class, block): &(&str, Block)| {
+        let mut row = vec![(*class).to_owned(), grouped(block.count as u64)];
+        row.extend(["p50", "p90", "p99", "p99_9", "p99_95"].map(|key| cell(block, key, show)));
+        row.push(if block.samples == 0 { "-".to_owned() } else { show(block.max) });
+        row
+    };
+    let rows: Vec<Vec<String>> = classes.0.iter().map(row).collect();
+    table(&header, &rows, 1)
 }
 
 /// A percentile, marked where the sample is too small for it.
@@ -109,8 +108,11 @@ fn accounts(report: &RunReport) -> String {
         (fates.kernel_dropped, "dropped by the server's kernel"),
         (fates.lost, "lost"),
     ];
-    let ended: Vec<String> = all.into_iter().map(|(count, name)| format!("{} {name}", grouped(count))).collect();
-    let mut text = wrapped(&format!("{} sent = {}", grouped(report.sent), ended.join(" + ")), "");
+    let (some, none): (Vec<_>, Vec<_>) = all.into_iter().partition(|(count, _)| *count > 0);
+    let some: Vec<String> = some.into_iter().map(|(count, name)| format!("{} {name}", grouped(count))).collect();
+    let none: Vec<&str> = none.into_iter().map(|(_, name)| name).collect();
+    let ended = format!("{} sent: {}; none {}", grouped(report.sent), some.join(", "), none.join(", "));
+    let mut text = wrapped(&ended, "  ");
     let _ = writeln!(text, "{} answered/s of {} offered/s", rate(report.achieved_rps), rate(report.offered_rps));
     for (reason, count) in &report.send_errors {
         let _ = writeln!(text, "{} could not be sent, counted as lost: {reason}", grouped(*count));

@@ -50,26 +50,31 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> Strin
     std::iter::once(&header).chain(rows).map(line).collect()
 }
 
-/// Wraps `paragraph` at 100 columns, each line after `indent`.
+/// Wraps `paragraph` at 100 columns; each line but the first begins with `indent`.
 pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {
-    let mut lines = vec![indent.to_owned()];
+    let mut text = String::new();
+    let mut width = 0;
     for word in paragraph.split_whitespace() {
-        let line = lines.last_mut().expect("at least one line");
-        if line.len() + word.len() >= 100 {
-            lines.push(format!("{indent}{word}"));
-        } else {
-            if line.len() > indent.len() {
-                line.push(' ');
-            }
-            line.push_str(word);
+        let word_width = word.chars().count();
+        if width > 0 && width + 1 + word_width > 100 {
+            text.push('\n');
+            text.push_str(indent);
+            width = indent.len();
+        } else if width > 0 {
+            text.push(' ');
+            width += 1;
         }
+        text.push_str(word);
+        width += word_width;
     }
-    lines.join("\n") + "\n"
+    text.push('\n');
+    text
 }
 
 fn three_digits(value: f64) -> String {
     match value {
-        value if value == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
+        value if value < 0.0995 => format!("{value:.3}"),
         value if value < 9.995 => format!("{value:.2}"),
         value if value < 99.95 => format!("{value:.1}"),
         value if value < 999_999.5 => grouped(value.round() as u64),
@@ -90,7 +95,10 @@ mod tests {
 
     #[test]
     fn factors_and_counts_are_readable() {
-        assert_eq!([1.0, 55.55, 634.4, 12_345.0].map(|value| factor(Some(value))), ["1.00", "55.5", "634", "12,345"]);
+        assert_eq!(
+            [0.0314, 1.0, 55.5, 634.4, 12_345.0].map(|value| factor(Some(value))),
+            ["0.031", "1.00", "55.5", "634", "12,345"]
+        );
         assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 
@@ -103,7 +111,8 @@ mod tests {
     #[test]
     fn paragraphs_stay_inside_the_page() {
         let text = wrapped(&"word ".repeat(60), "  ");
-        assert!(text.lines().all(|line| line.len() <= 100 && line.starts_with("  word")), "{text}");
+        assert!(text.lines().all(|line| line.len() <= 100), "{text}");
+        assert!(text.starts_with("word") && text.lines().skip(1).all(|line| line.starts_with("  word")), "{text}");
         assert_eq!(text.split_whitespace().count(), 60);
     }
 }

@@ -3,6 +3,7 @@
 use crate::block::Block;
 use crate::percentile::Percentile;
 use crate::tally::{SLIP_LIMIT, Tally};
+use crate::text;
 use forebay::time::Nanos;
 use serde::Serialize;
 
@@ -72,8 +73,10 @@ fn slip_p99(tally: &Tally) -> Option<String> {
     let slip_us = tally.slip_us.percentile("p99").unwrap_or(f64::INFINITY);
     (slip_us > limit_us).then(|| {
         format!(
-            "the generator could not keep its schedule: p99 of the slip is {slip_us:.0} us, above {limit_us:.0} us (the \
-             larger of 1 ms and 5 % of the median latency)"
+            "the generator could not keep its schedule: p99 of the slip is {}, above {} (the larger of 1 ms and \
+             5 % of the median latency)",
+            text::time(Some(slip_us)),
+            text::time(Some(limit_us))
         )
     })
 }
@@ -82,8 +85,9 @@ fn slips_over_limit(tally: &Tally) -> Option<String> {
     let sends = tally.slip_us.count;
     (tally.slips_over_limit as f64 > SLIPS_OVER_LIMIT_SHARE * sends as f64).then(|| {
         format!(
-            "the generator could not keep its schedule: {} of {sends} sends were more than {SLIP_LIMIT} late, above 0.1 %",
-            tally.slips_over_limit
+            "the generator could not keep its schedule: {} of {sends} sends were more than {} late, above 0.1 %",
+            tally.slips_over_limit,
+            text::time(Some(SLIP_LIMIT.as_micros_f64()))
         )
     })
 }
@@ -150,8 +154,8 @@ mod tests {
         let fine = || tally(100.0, 10.0, 0);
         let percentile = "99.95".parse().expect("a percentile");
         for (tally, evidence, expected) in [
-            (tally(100.0, 1_001.0, 0), sound(), "p99 of the slip is 1001 us"),
-            (tally(60_000.0, 3_001.0, 0), sound(), "above 3000 us"),
+            (tally(100.0, 1_001.0, 0), sound(), "p99 of the slip is 1.00 ms"),
+            (tally(60_000.0, 3_001.0, 0), sound(), "above 3.00 ms"),
             (tally(100.0, 10.0, 4), sound(), "4 of 3000 sends"),
             (fine(), Evidence { percentile, ..sound() }, "p99.95 needs 5990 requests, and 3000 were sent"),
             (fine(), Evidence { own_socket_drops: Ok(7), ..sound() }, "dropped 7 replies"),

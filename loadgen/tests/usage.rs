@@ -1,9 +1,7 @@
 //! Is every wrong flag refused with exit code 2 and a message that names the flag and what is allowed? Method: one process
 //! for each mistake.
 
-mod support;
-
-use support::loadgen;
+use std::process::Command;
 
 #[test]
 fn mistakes_end_with_2_and_say_what_is_allowed() {
@@ -28,7 +26,8 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         ("compare --burn nap", "cpu, sleep"),
         ("walk", "unrecognized subcommand"),
     ] {
-        let output = loadgen().args(flags.split_whitespace()).output().expect("loadgen runs");
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_loadgen")).args(flags.split_whitespace()).output().expect("loadgen runs");
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{flags}: {stderr}");
         assert!(stderr.contains(expected), "{flags}: {stderr}");

@@ -1,5 +1,4 @@
 //! A small server of the bench protocol that can be told to misbehave, and a way to run `loadgen` against it.
-#![allow(dead_code, reason = "each test file uses its part of this")]
 
 use forebay::time::{Nanos, clock};
 use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Status};
@@ -7,36 +6,31 @@ use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{SocketAddr, UdpSocket};
-use std::process::Output;
+use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What to do with a request.
-#[derive(Clone, Copy, Debug)]
-pub enum Act {
-    /// Reply so, after so long, so many times.
-    Reply { status: Status, after: Nanos, times: usize },
-    /// Say nothing.
-    Drop,
-    /// Hear nothing for so long, then reply.
-    Stall(Nanos),
-}
+/// What a server says to one request: each reply with its status, and how long it takes to come.
+pub(crate) type Answers = Vec<(Status, Nanos)>;
 
 /// A good answer, at once.
-pub const ANSWER: Act = Act::Reply { status: Status::Ok, after: Nanos::ZERO, times: 1 };
+pub(crate) fn answer() -> Answers {
+    vec![(Status::Ok, Nanos::ZERO)]
+}
 
-/// A server in a thread; it stops when dropped.
-pub struct Server {
-    pub address: SocketAddr,
+/// A server in a thread.
+pub(crate) struct Server {
+    address: SocketAddr,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Vec<Header>>>,
+    thread: JoinHandle<Vec<Header>>,
 }
 
 impl Server {
-    /// Starts a server that asks `act` about each request, in the order of their arrival.
-    pub fn start(act: impl FnMut(&Header) -> Act + Send + 'static) -> Server {
+    /// Starts a server that replies to each request as `act` says, in the order of their arrival. It hears nothing
+    /// while `act` takes its time.
+    pub(crate) fn start(act: impl FnMut(&Header) -> Answers + Send + 'static) -> Server {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
         socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20).expect("a receive buffer");
         socket.set_read_timeout(Some(Duration::from_millis(1))).expect("a timeout");
@@ -44,23 +38,16 @@ impl Server {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || serve(&socket, act, &stopped));
-        Server { address, stop, thread: Some(thread) }
+        Server { address, stop, thread }
     }
 
-    /// Stops and returns every request it heard, in the order of their arrival.
-    pub fn stop(mut self) -> Vec<Header> {
+    fn stop(self) -> Vec<Header> {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().expect("not stopped yet").join().expect("the server does not panic")
+        self.thread.join().expect("the server does not panic")
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-}
-
-fn serve(socket: &UdpSocket, mut act: impl FnMut(&Header) -> Act, stop: &AtomicBool) -> Vec<Header> {
+fn serve(socket: &UdpSocket, mut act: impl FnMut(&Header) -> Answers, stop: &AtomicBool) -> Vec<Header> {
     let mut heard = Vec::new();
     let mut pending: BinaryHeap<Reverse<(Nanos, SocketAddr, Vec<u8>)>> = BinaryHeap::new();
     let mut buffer = [0; DATAGRAM_MAX_BYTES];
@@ -73,41 +60,20 @@ fn serve(socket: &UdpSocket, mut act: impl FnMut(&Header) -> Act, stop: &AtomicB
         let Ok((bytes, client)) = socket.recv_from(&mut buffer) else { continue };
         let request = Header::parse(&buffer[..bytes]).expect("loadgen sends well-formed requests");
         heard.push(request);
-        let (status, after, times) = match act(&request) {
-            Act::Drop => continue,
-            Act::Reply { status, after, times } => (status, after, times),
-            Act::Stall(time) => {
-                std::thread::sleep(time.into());
-                (Status::Ok, Nanos::ZERO, 1)
-            }
-        };
-        let reply = Header { kind: Kind::Reply, status, ..request }.emit().to_vec();
-        for _ in 0..times {
-            pending.push(Reverse((clock::now().plus(after), client, reply.clone())));
+        for (status, after) in act(&request) {
+            let reply = Header { kind: Kind::Reply, status, ..request }.emit().to_vec();
+            pending.push(Reverse((clock::now().plus(after), client, reply)));
         }
     }
     heard
 }
 
-/// What a run left behind.
-pub struct Run {
-    pub output: Output,
-    pub json: Value,
-}
-
-impl Run {
-    /// A number of the JSON report.
-    pub fn number(&self, pointer: &str) -> f64 {
-        let value = self.json.pointer(pointer).unwrap_or_else(|| panic!("no {pointer} in {:#}", self.json));
-        value.as_f64().unwrap_or_else(|| panic!("{pointer} is {value}, no number"))
-    }
-}
-
-/// Runs `loadgen run` against `server` with `flags`, separated by blanks.
-pub fn run(server: &Server, flags: &str) -> Run {
+/// Runs `loadgen run` against `server` with `flags`, separated by blanks. Returns its JSON report, what the server heard in
+/// the order of arrival, and how the process ended.
+pub(crate) fn run(server: Server, flags: &str) -> (Value, Vec<Header>, Output) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("run.json");
-    let output = loadgen()
+    let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
         .args(["run", "--quiet", "--target", &server.address.to_string(), "--json"])
         .arg(&file)
         .args(flags.split_whitespace())
@@ -115,10 +81,11 @@ pub fn run(server: &Server, flags: &str) -> Run {
         .expect("loadgen runs");
     let text = std::fs::read_to_string(&file)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
-    Run { output, json: serde_json::from_str(&text).expect("JSON") }
+    (serde_json::from_str(&text).expect("JSON"), server.stop(), output)
 }
 
-/// The binary under test.
-pub fn loadgen() -> std::process::Command {
-    std::process::Command::new(env!("CARGO_BIN_EXE_loadgen"))
+/// A number of a JSON report.
+pub(crate) fn number(report: &Value, pointer: &str) -> f64 {
+    let value = report.pointer(pointer).unwrap_or_else(|| panic!("no {pointer} in {report:#}"));
+    value.as_f64().unwrap_or_else(|| panic!("{pointer} is {value}, no number"))
 }
