@@ -7,11 +7,13 @@ use forebay::time::Nanos;
 use forebay::workload::Workload;
 use std::net::SocketAddr;
 
-/// Emulated when the machine has too few cores: enough that five and more servers of the literature's size can be shown
-/// anywhere.
+/// Emulated when the machine has too few cores: the size of machine that the literature reports on.
 const WORKERS_DEFAULT: u16 = 14;
 /// One microsecond becomes one millisecond, next to which a wake-up is short.
 const EMULATED_TIME_SCALE: u64 = 1_000;
+/// What `forebay serve` takes as `--slice`.
+const SLICE_MIN: Nanos = Nanos::from_micros(1);
+const SLICE_MAX: Nanos = Nanos::from_secs(1);
 const DEFAULTS: Defaults = Defaults { load: Some(0.7), duration: Nanos::from_secs(20), warmup: Nanos::from_secs(3) };
 
 /// Settings that all servers of a comparison share.
@@ -53,7 +55,7 @@ impl Choices {
         Ok(Choices {
             workers,
             pools: arguments.pools.clone().or_else(|| pools_for(&workload, workers)),
-            slice: arguments.slice.unwrap_or_else(|| workload.smallest_cost().times(10)),
+            slice: arguments.slice.unwrap_or_else(|| workload.smallest_cost().times(10).clamp(SLICE_MIN, SLICE_MAX)),
             burn,
             time_scale: arguments.time_scale.unwrap_or(time_scale),
             classify: arguments.classify,

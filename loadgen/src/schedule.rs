@@ -9,7 +9,7 @@ use forebay::time::Nanos;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// The most requests that one run may hold: about 70 bytes each, with all that is recorded of them.
+/// The most requests that one run may hold: about 90 bytes each, with all that is recorded of them.
 pub(crate) const REQUESTS_MAX: u64 = 50_000_000;
 
 /// One request, before it is sent. Its number is its place in the schedule.
