@@ -1,1 +1,177 @@
 //! Workloads: which classes of request, in which shares, at which cost.
+//!
+//! A [`Workload`] is parsed from the name of a preset (the field's standard workloads, [`PRESETS`]) or from one of the
+//! general [`FORMS`]. Drawing from it is pure: the caller brings the random numbers, so the same seed gives the same
+//! requests.
+//!
+//! ```
+//! use forebay::workload::Workload;
+//! use forebay::time::Nanos;
+//!
+//! let workload: Workload = "bimodal:0.99:20us:2ms".parse()?;
+//! assert_eq!(workload.smallest_cost(), Nanos::from_micros(20));
+//! assert_eq!(workload.mean(), Nanos::new(39_800));
+//! # Ok::<(), forebay::workload::WorkloadError>(())
+//! ```
+
+mod cost;
+mod duration;
+mod parse;
+
+pub use cost::Cost;
+pub use duration::{DurationError, parse_duration};
+pub use parse::{FORMS, PRESETS, WorkloadError};
+
+use crate::time::Nanos;
+use rand::{Rng, RngExt};
+
+/// What a generator offers: one to [`crate::wire::CLASSES`] classes whose shares sum to 1.
+///
+/// A class's number is its place: `short` is number 0. Presets number their classes by cost, the cheapest first; in
+/// `bimodal:P:A:B`, `short` is the one of cost `A`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    name: String,
+    classes: Vec<Class>,
+}
+
+/// One class of a [`Workload`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Class {
+    /// The share of requests that belong to this class, above 0 and at most 1.
+    pub share: f64,
+    /// What one request costs.
+    pub cost: Cost,
+}
+
+impl Workload {
+    /// The preset's name, or the form as it was written.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The classes, in the order of their numbers; at least one.
+    pub fn classes(&self) -> &[Class] {
+        &self.classes
+    }
+
+    /// Mean CPU time of one request, rounded to a nanosecond.
+    pub fn mean(&self) -> Nanos {
+        Nanos::new((self.mean_seconds() * 1e9).round() as u64)
+    }
+
+    /// The mean cost of the class whose mean is the smallest: what "a cheap request" means here.
+    pub fn smallest_cost(&self) -> Nanos {
+        self.classes.iter().map(|class| class.cost.mean()).min().expect("a workload has a class")
+    }
+
+    /// The share of all CPU time that class 0, `short`, takes; above 0 and at most 1.
+    pub fn short_share_of_cpu(&self) -> f64 {
+        let short = &self.classes[0];
+        short.share * short.cost.mean_seconds() / self.mean_seconds()
+    }
+
+    /// Requests per second that occupy the share `load` of `workers` workers, when each cost is multiplied by
+    /// `time_scale`.
+    pub fn rate_at(&self, load: f64, workers: usize, time_scale: u64) -> f64 {
+        load * workers as f64 / (self.mean_seconds() * time_scale as f64)
+    }
+
+    /// The share of `workers` workers that `rate` requests per second occupy: the inverse of [`Workload::rate_at`].
+    pub fn load_at(&self, rate: f64, workers: usize, time_scale: u64) -> f64 {
+        rate * self.mean_seconds() * time_scale as f64 / workers as f64
+    }
+
+    /// The next request: its class's number, and its cost, at least a nanosecond.
+    pub fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> (u8, Nanos) {
+        let mut left: f64 = rng.random();
+        let last = self.classes.len() - 1;
+        for (number, class) in self.classes[..last].iter().enumerate() {
+            left -= class.share;
+            if left < 0.0 {
+                return (number as u8, class.cost.draw(rng));
+            }
+        }
+        (last as u8, self.classes[last].cost.draw(rng))
+    }
+
+    fn mean_seconds(&self) -> f64 {
+        self.classes.iter().map(|class| class.share * class.cost.mean_seconds()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    fn parsed(text: &str) -> Workload {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn presets_have_the_published_means() {
+        let published_ns = [
+            ("extreme-bimodal", 2_997.5),
+            ("high-bimodal", 50_500.0),
+            ("zygos-bimodal-1", 1_000.0),
+            ("zygos-bimodal-2", 1_000.0),
+            ("tpcc", 19_068.0),
+            ("rocksdb", 318_250.0),
+            ("micropools", 1_199.9),
+        ];
+        assert_eq!(published_ns.map(|(name, _)| name), PRESETS);
+        for (name, mean_ns) in published_ns {
+            let mean = parsed(name).mean_seconds() * 1e9;
+            assert!((mean - mean_ns).abs() < 0.01, "{name}: mean {mean} ns, published {mean_ns} ns");
+        }
+    }
+
+    #[test]
+    fn shares_sum_to_one_and_classes_fit_the_wire() {
+        for name in PRESETS {
+            let workload = parsed(name);
+            let sum: f64 = workload.classes().iter().map(|class| class.share).sum();
+            assert!((sum - 1.0).abs() < 1e-9, "{name}: shares sum to {sum}");
+            assert!(workload.classes().len() <= crate::wire::CLASSES);
+            let cheapest = workload.classes()[0].cost.mean();
+            assert_eq!(cheapest, workload.smallest_cost(), "{name}: `short` is not the cheapest class");
+        }
+    }
+
+    #[test]
+    fn drawn_means_and_shares_converge() {
+        let forms = ["fixed:20us", "exponential:20us", "lognormal:20us:1.5", "pareto:20us:3", "bimodal:0.9:5us:0.1ms"];
+        for text in PRESETS.into_iter().chain(forms) {
+            let workload = parsed(text);
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+            let draws = 2_000_000;
+            let (mut sum_ns, mut shorts) = (0.0, 0.0);
+            for _ in 0..draws {
+                let (class, cost) = workload.draw(&mut rng);
+                sum_ns += cost.get() as f64;
+                shorts += f64::from(u8::from(class == 0));
+            }
+            let (mean, expected) = (sum_ns / f64::from(draws), workload.mean_seconds() * 1e9);
+            // The rarest class, 0.01 % of micropools with a sixth of its mean, is drawn about 200 times: good to 7 % of
+            // that sixth. All others are closer.
+            assert!((mean / expected - 1.0).abs() < 0.03, "{text}: drew a mean of {mean} ns, expected {expected} ns");
+            assert!((shorts / f64::from(draws) - workload.classes()[0].share).abs() < 0.002, "{text}: share of short");
+        }
+    }
+
+    #[test]
+    fn the_short_class_of_extreme_bimodal_takes_a_sixth_of_the_cpu() {
+        let share = parsed("extreme-bimodal").short_share_of_cpu();
+        assert!((share - 0.1660).abs() < 1e-4, "share {share}");
+    }
+
+    #[test]
+    fn rate_and_load_are_inverses() {
+        let workload = parsed("extreme-bimodal");
+        let rate = workload.rate_at(0.7, 14, 1_000);
+        assert!((rate - 3_269.4).abs() < 0.1, "rate {rate}");
+        assert!((workload.load_at(rate, 14, 1_000) - 0.7).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,199 @@
+//! The command line: what each flag is called and which text it takes. What the values mean together is decided in
+//! [`crate::plan`] and [`crate::compare`].
+
+use crate::percentile::Percentile;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use forebay::time::Nanos;
+use forebay::workload::{Workload, parse_duration};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Open-loop load generator for Forebay servers.
+///
+/// Offers UDP requests at times drawn beforehand from a seed, whether or not the server keeps up, and measures every
+/// latency from the moment a request should have been sent.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Drive a running server and report latency, slowdown and the fate of every request
+    Run(Box<RunArguments>),
+    /// Start one fresh server per policy, drive each with the same requests, and compare
+    Compare(Box<CompareArguments>),
+    /// The server that `compare` starts: the same entry point as `forebay serve`.
+    #[command(name = "__serve", hide = true)]
+    Serve {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
+/// Flags of `loadgen run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// UDP address of the server
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9000")]
+    pub(crate) target: String,
+    /// Admin address of the server, to learn its workers and policy and to count what its kernel dropped
+    #[arg(long, value_name = "URL")]
+    pub(crate) admin: Option<String>,
+    /// Workers of the server, when there is no --admin to ask
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) workers: Option<u16>,
+    /// Multiply every cost by K, for a server with emulated cores [default: what --admin says, else 1]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) time_scale: Option<u64>,
+    /// Bytes that follow the header of each request
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=PAYLOAD_MAX))]
+    pub(crate) payload_bytes: u16,
+    /// Ask the server to give a request up this long after its arrival
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) deadline: Option<Nanos>,
+    #[command(flatten)]
+    pub(crate) offer: OfferArguments,
+}
+
+/// Flags of `loadgen compare`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArguments {
+    /// Policies to compare; ratios are against the first
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "steal,pools")]
+    pub(crate) policies: Vec<String>,
+    /// Workers of each server [default: the sum of --pools, else 14]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) workers: Option<u16>,
+    /// Pools and their workers, the ingress first, like front=3,heavy=11 [default: front = the short class's share of
+    /// the CPU time, rounded up]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) pools: Option<String>,
+    /// CPU budget of a request before the server may move it, unscaled [default: 10 x the smallest class cost]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) slice: Option<Nanos>,
+    /// Burn CPU, or sleep instead to emulate cores this machine lacks [default: cpu if there are more CPUs than workers]
+    #[arg(long)]
+    pub(crate) burn: Option<Burn>,
+    /// Multiply every cost by K [default: 1 with --burn cpu, 1000 with --burn sleep]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) time_scale: Option<u64>,
+    /// Whether servers may read the class of a request from its header
+    #[arg(long, default_value = "none")]
+    pub(crate) classify: Classify,
+    /// Show the log of each server
+    #[arg(long)]
+    pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) offer: OfferArguments,
+}
+
+/// What is offered, how long, and how it is judged: common to both commands.
+#[derive(Debug, Args)]
+pub(crate) struct OfferArguments {
+    /// Requests to draw: a preset or a form, see --help [default: extreme-bimodal]
+    #[arg(long, value_name = "NAME|FORM", conflicts_with = "cost", long_help = workload_help())]
+    pub(crate) workload: Option<Workload>,
+    /// Requests to draw, as a form like fixed:20us or bimodal:0.99:20us:2ms (99 % cost 20 us, the rest 2 ms)
+    #[arg(long, value_name = "FORM")]
+    pub(crate) cost: Option<Workload>,
+    /// Mean number of requests per second
+    #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "load")]
+    pub(crate) rate: Option<f64>,
+    /// Share of the workers' capacity to offer, instead of --rate [default of compare: 0.7]
+    #[arg(long, value_name = "SHARE", value_parser = parse_load)]
+    pub(crate) load: Option<f64>,
+    /// Time measured, after the warm-up [default: 10s, compare: 20s]
+    #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
+    pub(crate) duration: Option<Nanos>,
+    /// Time driven before anything counts [default: 2s, compare: 3s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) warmup: Option<Nanos>,
+    /// Source ports to send from [default: 32 per worker, at least 256]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) flows: Option<u16>,
+    /// A later reply counts as late [default: 1s + 20 x the largest scaled cost]
+    #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
+    pub(crate) timeout: Option<Nanos>,
+    /// The percentile that the run must have enough samples for
+    #[arg(long, value_name = "P", default_value = "99.9")]
+    pub(crate) percentile: Percentile,
+    /// Arrivals, costs and flows are drawn from this number: the same seed offers the same requests
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Also write the result as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Print no progress
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+/// How a server spends a request's cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Burn {
+    /// By computing.
+    Cpu,
+    /// By sleeping: emulated cores.
+    Sleep,
+}
+
+/// What a server may know of a request before it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Classify {
+    /// Nothing.
+    None,
+    /// Its class.
+    Header,
+}
+
+impl Burn {
+    /// As `forebay serve` spells it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Burn::Cpu => "cpu",
+            Burn::Sleep => "sleep",
+        }
+    }
+}
+
+impl Classify {
+    /// As `forebay serve` spells it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Classify::None => "none",
+            Classify::Header => "header",
+        }
+    }
+}
+
+const PAYLOAD_MAX: i64 = (forebay::wire::DATAGRAM_MAX_BYTES - forebay::wire::HEADER_BYTES) as i64;
+
+fn workload_help() -> String {
+    format!(
+        "Requests to draw: a preset or a form [default: extreme-bimodal]\n\nPresets: {}\nForms: {}\n\n\
+         D, MEAN, A and B are durations like 0.5us or 2ms; bimodal:P:A:B means that the share P costs A, the rest B.",
+        forebay::workload::PRESETS.join(", "),
+        forebay::workload::FORMS.join(", ")
+    )
+}
+
+fn parse_positive_duration(text: &str) -> Result<Nanos, String> {
+    match parse_duration(text).map_err(|error| error.to_string())? {
+        Nanos::ZERO => Err("it must be longer than zero".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    let rate: Option<f64> = number.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "write requests per second, above 0, like 8000 or 8000/s".to_owned())
+}
+
+fn parse_load(text: &str) -> Result<f64, String> {
+    let load: Option<f64> = text.parse().ok().filter(|load: &f64| load.is_finite() && *load > 0.0 && *load <= 10.0);
+    load.ok_or_else(|| "write a share of the workers' capacity, above 0 and at most 10, like 0.7".to_owned())
+}

@@ -1,0 +1,159 @@
+//! What `compare` chooses: every setting of its servers, from flags, workload and machine.
+
+use crate::arguments::{Burn, Classify, CompareArguments};
+use crate::failure::Failure;
+use crate::plan::{Defaults, Plan, cpus, workload_of};
+use forebay::time::Nanos;
+use forebay::workload::Workload;
+use std::net::SocketAddr;
+
+/// Emulated when the machine has too few cores: the size of machine that the literature reports on.
+const WORKERS_DEFAULT: u16 = 14;
+/// One microsecond becomes one millisecond, next to which a wake-up is short.
+const EMULATED_TIME_SCALE: u64 = 1_000;
+/// What `forebay serve` takes as `--slice`.
+const SLICE_MIN: Nanos = Nanos::from_micros(1);
+const SLICE_MAX: Nanos = Nanos::from_secs(1);
+const DEFAULTS: Defaults = Defaults { load: Some(0.7), duration: Nanos::from_secs(20), warmup: Nanos::from_secs(3) };
+
+/// Settings that all servers of a comparison share.
+#[derive(Clone, Debug)]
+pub(crate) struct Choices {
+    /// Workers of each.
+    pub(crate) workers: u16,
+    /// Value of `--pools`; `None` for a single worker, which cannot be divided.
+    pub(crate) pools: Option<String>,
+    /// Unscaled.
+    pub(crate) slice: Nanos,
+    /// Real or emulated cores.
+    pub(crate) burn: Burn,
+    /// Factor on costs, at the generator, and on slices, at the server.
+    pub(crate) time_scale: u64,
+    /// What policies may know.
+    pub(crate) classify: Classify,
+}
+
+impl Choices {
+    /// Chooses.
+    ///
+    /// # Errors
+    /// A usage failure when `--pools` cannot be read, or contradicts `--workers`.
+    pub(crate) fn of(arguments: &CompareArguments) -> Result<Choices, Failure> {
+        let in_pools = arguments.pools.as_deref().map(workers_in).transpose()?;
+        let workers = match (arguments.workers, in_pools) {
+            (Some(workers), Some(sum)) if workers != sum => {
+                return Err(Failure::usage(format!(
+                    "--workers is {workers}, but the pools of --pools have {sum} workers: leave --workers out, or correct it"
+                )));
+            }
+            (workers, sum) => workers.or(sum).unwrap_or(WORKERS_DEFAULT),
+        };
+        let workload = workload_of(&arguments.offer);
+        let enough_cores = usize::from(workers) < cpus();
+        let burn = arguments.burn.unwrap_or(if enough_cores { Burn::Cpu } else { Burn::Sleep });
+        let time_scale = if burn == Burn::Cpu { 1 } else { EMULATED_TIME_SCALE };
+        Ok(Choices {
+            workers,
+            pools: arguments.pools.clone().or_else(|| pools_for(&workload, workers)),
+            slice: arguments.slice.unwrap_or_else(|| workload.smallest_cost().times(10).clamp(SLICE_MIN, SLICE_MAX)),
+            burn,
+            time_scale: arguments.time_scale.unwrap_or(time_scale),
+            classify: arguments.classify,
+        })
+    }
+
+    /// Arguments of `forebay serve` for `policy`, on ports that the system picks.
+    pub(crate) fn serve_arguments(&self, policy: &str) -> Vec<String> {
+        let slice = format!("{}ns", self.slice.get());
+        let workers = self.workers.to_string();
+        let time_scale = self.time_scale.to_string();
+        let mut arguments = vec!["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+        arguments.extend(["--policy", policy, "--workers", &workers, "--slice", &slice]);
+        arguments.extend(["--burn", self.burn.name(), "--time-scale", &time_scale]);
+        arguments.extend(["--classify", self.classify.name(), "--handler", "spin"]);
+        if let Some(pools) = &self.pools {
+            arguments.extend(["--pools", pools]);
+        }
+        arguments.into_iter().map(str::to_owned).collect()
+    }
+
+    /// What is offered to each server, which is at `target`.
+    ///
+    /// # Errors
+    /// Those of [`Plan::of_offer`].
+    pub(crate) fn plan(&self, arguments: &CompareArguments, target: SocketAddr) -> Result<Plan, Failure> {
+        Plan::of_offer(&arguments.offer, &DEFAULTS, target, Some(self.workers), self.time_scale)
+    }
+}
+
+/// The front pool is as large as the short class's share of the CPU time demands; the heavy pool is the rest, at least
+/// one worker.
+fn pools_for(workload: &Workload, workers: u16) -> Option<String> {
+    let most = workers.checked_sub(1).filter(|most| *most > 0)?;
+    let demanded = (f64::from(workers) * workload.short_share_of_cpu()).ceil() as u16;
+    let front = demanded.clamp(1, most);
+    Some(format!("front={front},heavy={}", workers - front))
+}
+
+/// The sum of `front=3,heavy=11`; whether the names are right is the server's to say.
+fn workers_in(pools: &str) -> Result<u16, Failure> {
+    let mut workers = pools.split(',').map(|pool| pool.split_once('=')?.1.trim().parse::<u32>().ok());
+    let sum = workers.try_fold(0_u32, |sum, workers| sum.checked_add(workers?));
+    let sum = sum.and_then(|sum| u16::try_from(sum).ok()).filter(|sum| *sum > 0);
+    sum.ok_or_else(|| {
+        Failure::usage(format!("--pools {pools} is no list of pools: write NAME=WORKERS,.. like front=3,heavy=11"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{Arguments, Command};
+    use clap::Parser;
+
+    fn choices(flags: &str) -> Result<Choices, Failure> {
+        let words = ["loadgen", "compare"].into_iter().chain(flags.split_whitespace());
+        let Command::Compare(arguments) = Arguments::try_parse_from(words).expect("flags").command else {
+            panic!("not compare");
+        };
+        Choices::of(&arguments)
+    }
+
+    fn chosen(flags: &str) -> Choices {
+        choices(flags).unwrap_or_else(|error| panic!("{flags}: {error}"))
+    }
+
+    #[test]
+    fn defaults_follow_from_the_workload() {
+        let defaults = chosen("--burn sleep");
+        assert_eq!((defaults.workers, defaults.pools.as_deref()), (14, Some("front=3,heavy=11")));
+        assert_eq!((defaults.slice, defaults.time_scale), (Nanos::from_micros(5), 1_000));
+        let high = chosen("--burn cpu --workload high-bimodal --workers 4");
+        assert_eq!((high.pools.as_deref(), high.slice), (Some("front=1,heavy=3"), Nanos::from_micros(10)));
+        assert_eq!(high.time_scale, 1);
+    }
+
+    #[test]
+    fn more_workers_than_cpus_are_emulated() {
+        assert_eq!(chosen(&format!("--workers {}", cpus())).burn, Burn::Sleep);
+        if cpus() > 1 {
+            assert_eq!(chosen(&format!("--workers {}", cpus() - 1)).burn, Burn::Cpu);
+        }
+    }
+
+    #[test]
+    fn the_heavy_pool_keeps_a_worker_and_one_worker_is_no_pool() {
+        assert_eq!(chosen("--cost fixed:1us --workers 4").pools.as_deref(), Some("front=3,heavy=1"));
+        assert_eq!(chosen("--cost fixed:1us --workers 1").pools, None);
+    }
+
+    #[test]
+    fn pools_determine_the_workers() {
+        assert_eq!(chosen("--pools front=1,heavy=2").workers, 3);
+        let error = choices("--pools front=1,heavy=2 --workers 4").expect_err("a contradiction").to_string();
+        assert!(error.contains("--workers is 4") && error.contains("--pools have 3"), "{error}");
+        for pools in ["front", "front=0", "front=x,heavy=1", "front=65535,heavy=2"] {
+            assert!(choices(&format!("--pools {pools}")).is_err(), "{pools} was taken");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! `loadgen compare`: a fresh server for each policy, the same requests for each server.
+
+use crate::arguments::CompareArguments;
+use crate::choices::Choices;
+use crate::compare_text;
+use crate::endpoint::{Endpoint, ServerView};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::report::{RunReport, write_json};
+use crate::run;
+use crate::server_process::ServerProcess;
+use crate::verdict::Verdict;
+use anyhow::Result;
+use forebay::time::{Nanos, clock};
+use serde::Serialize;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// After a run the server may still hold requests whose replies nobody waits for.
+const QUIESCENCE_WAIT: Nanos = Nanos::from_secs(5);
+const QUIESCENCE_LOOK: Duration = Duration::from_millis(50);
+
+/// A comparison, as its JSON tells it (`forebay-compare/1`).
+#[derive(Debug, Serialize)]
+pub(crate) struct CompareReport {
+    schema: &'static str,
+    /// One for each policy, in the order asked for.
+    pub(crate) runs: Vec<ComparedRun>,
+}
+
+/// One policy's run, from both sides.
+#[derive(Debug, Serialize)]
+pub(crate) struct ComparedRun {
+    /// The client's side.
+    #[serde(flatten)]
+    pub(crate) report: RunReport,
+    /// The policy that was asked for.
+    #[serde(skip)]
+    pub(crate) policy: String,
+    /// Whether both sides agree on what was sent.
+    pub(crate) reconciled: Reconciled,
+    /// The server's side: the body of its `/latency` once it had nothing left to do.
+    #[serde(serialize_with = "body")]
+    pub(crate) server: ServerView,
+}
+
+/// Datagrams as both sides count them, warm-up included. What is sent is either received or dropped by the server's
+/// kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Reconciled {
+    /// Taken from us by our kernel.
+    pub(crate) client_sent: u64,
+    /// As the server counts.
+    pub(crate) server_received: u64,
+    /// At the server's sockets.
+    pub(crate) server_kernel_dropped: u64,
+    /// Sent, but neither; negative if the server counts more than was sent.
+    pub(crate) unaccounted: i64,
+}
+
+/// Runs the comparison, prints it, and returns the worst verdict.
+///
+/// # Errors
+/// A usage failure for contradicting flags and for settings that a server refuses; otherwise what went wrong.
+pub(crate) fn compare(arguments: &CompareArguments) -> Result<Verdict, Failure> {
+    let interrupt = Interrupt::listen()?;
+    let choices = Choices::of(arguments)?;
+    // Whatever is wrong with the rate is said before a server starts.
+    let plan = choices.plan(arguments, SocketAddr::from(([127, 0, 0, 1], 0)))?;
+    print!("{}", compare_text::heading(&choices, &plan, &arguments.policies));
+    let mut runs = Vec::new();
+    for policy in &arguments.policies {
+        runs.push(run_one(arguments, &choices, policy, &interrupt)?);
+        if interrupt.is_raised() {
+            break;
+        }
+    }
+    let report = CompareReport { schema: "forebay-compare/1", runs };
+    print!("{}", compare_text::render(&report, &choices));
+    if let Some(path) = &arguments.offer.json {
+        write_json(path, &report)?;
+    }
+    let invalid = report.runs.iter().any(|run| run.report.verdict == Verdict::Invalid);
+    Ok(if invalid { Verdict::Invalid } else { Verdict::Valid })
+}
+
+fn run_one(
+    arguments: &CompareArguments,
+    choices: &Choices,
+    policy: &str,
+    interrupt: &Interrupt,
+) -> Result<ComparedRun, Failure> {
+    let process = ServerProcess::start(&choices.serve_arguments(policy), arguments.verbose)?;
+    let endpoint = Endpoint::new(&process.admin)?;
+    let plan = choices.plan(arguments, process.udp)?;
+    let progress = Progress::new(policy, &plan, arguments.offer.quiet);
+    let mut outcome = run::execute(&plan, Some(&endpoint), interrupt, progress)?;
+    let server = at_quiescence(&endpoint, outcome.accepted)?;
+    if let Err(error) = process.stop() {
+        outcome.report.invalidate(format!("{error:#}"));
+    }
+    let reconciled = Reconciled::of(outcome.accepted, &server);
+    Ok(ComparedRun { report: outcome.report, policy: policy.to_owned(), reconciled, server })
+}
+
+/// The server's view once it has seen all of our `sent` datagrams and holds none of them, or as far as it got.
+fn at_quiescence(endpoint: &Endpoint, sent: u64) -> Result<ServerView> {
+    let give_up_at = clock::now().plus(QUIESCENCE_WAIT);
+    loop {
+        let view = endpoint.latency()?;
+        let done = view.in_flight() == Some(0) && Reconciled::of(sent, &view).unaccounted == 0;
+        if done || clock::now() >= give_up_at {
+            return Ok(view);
+        }
+        std::thread::sleep(QUIESCENCE_LOOK);
+    }
+}
+
+impl Reconciled {
+    fn of(client_sent: u64, server: &ServerView) -> Reconciled {
+        let server_received = server.received().unwrap_or(0);
+        let server_kernel_dropped = server.kernel_dropped().unwrap_or(0);
+        let unaccounted = client_sent as i64 - (server_received + server_kernel_dropped) as i64;
+        Reconciled { client_sent, server_received, server_kernel_dropped, unaccounted }
+    }
+}
+
+fn body<S: serde::Serializer>(view: &ServerView, serializer: S) -> Result<S::Ok, S::Error> {
+    view.body.serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_neither_arrived_nor_was_dropped_is_unaccounted() {
+        let server = |received: u64, dropped: u64| ServerView {
+            body: serde_json::json!({"fates": {"received": received, "kernel_dropped": dropped}}),
+        };
+        assert_eq!(Reconciled::of(100, &server(97, 3)).unaccounted, 0);
+        assert_eq!(Reconciled::of(100, &server(90, 3)).unaccounted, 7);
+        assert_eq!(Reconciled::of(100, &server(101, 0)).unaccounted, -1);
+    }
+}

@@ -1,0 +1,142 @@
+//! The server's admin endpoint: what it says of itself and of the run.
+
+use crate::failure::Failure;
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::time::Duration;
+
+/// An admin endpoint that keeps us waiting longer than this is broken: it answers within 100 ms under any load.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The HTTP address of a server's admin endpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint {
+    latency_url: String,
+    agent: ureq::Agent,
+}
+
+/// The body of `GET /latency`, read leniently: a server that leaves something out is asked no more about it.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerView {
+    /// The body as it came.
+    pub(crate) body: Value,
+}
+
+impl Endpoint {
+    /// The endpoint at `address`: `http://127.0.0.1:9001`, or only `127.0.0.1:9001`.
+    ///
+    /// # Errors
+    /// A usage failure for another scheme or an address with a path.
+    pub(crate) fn new(address: &str) -> Result<Endpoint, Failure> {
+        let authority = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
+        if authority.is_empty() || authority.contains('/') || !authority.contains(':') {
+            return Err(Failure::usage(format!(
+                "--admin {address} is no admin address: write http://HOST:PORT or HOST:PORT, like 127.0.0.1:9001"
+            )));
+        }
+        let config = ureq::Agent::config_builder().timeout_global(Some(REQUEST_TIMEOUT)).build();
+        Ok(Endpoint { latency_url: format!("http://{authority}/latency"), agent: config.into() })
+    }
+
+    /// Asks for `/latency`.
+    ///
+    /// # Errors
+    /// If nobody answers there, or not with JSON.
+    pub(crate) fn latency(&self) -> Result<ServerView> {
+        let asking = || format!("asking the admin endpoint, {}", self.latency_url);
+        let mut response = self.agent.get(&self.latency_url).call().with_context(asking)?;
+        let body = response.body_mut().read_json().with_context(asking)?;
+        Ok(ServerView { body })
+    }
+}
+
+impl ServerView {
+    /// The policy's name.
+    pub(crate) fn policy(&self) -> Option<String> {
+        self.text("/policy")
+    }
+
+    /// `cpu` or `sleep`.
+    pub(crate) fn burn(&self) -> Option<String> {
+        self.text("/burn")
+    }
+
+    /// Number of workers.
+    pub(crate) fn workers(&self) -> Option<u16> {
+        self.number("/workers").and_then(|workers| u16::try_from(workers).ok()).filter(|workers| *workers > 0)
+    }
+
+    /// Factor by which the server expects costs to be multiplied.
+    pub(crate) fn time_scale(&self) -> Option<u64> {
+        self.number("/time_scale").filter(|scale| *scale > 0)
+    }
+
+    /// Datagrams that the server has received since its start.
+    pub(crate) fn received(&self) -> Option<u64> {
+        self.number("/fates/received")
+    }
+
+    /// Datagrams that it has neither finished nor given up.
+    pub(crate) fn in_flight(&self) -> Option<u64> {
+        self.number("/fates/in_flight")
+    }
+
+    /// Datagrams that the kernel dropped at the server's sockets since their start.
+    pub(crate) fn kernel_dropped(&self) -> Option<u64> {
+        self.number("/fates/kernel_dropped").or_else(|| self.number("/kernel_dropped"))
+    }
+
+    /// With emulated cores, how much longer than asked the server's workers slept, as a share of the slept time.
+    pub(crate) fn overshoot_share(&self) -> Option<f64> {
+        self.body.pointer("/emulation/overshoot_share")?.as_f64()
+    }
+
+    /// A percentile of the server's own sojourn time since its start, in microseconds; `class` may be `all`.
+    pub(crate) fn total_us(&self, class: &str, key: &str) -> Option<f64> {
+        let total = self.body.get("since_start")?.get("total")?;
+        total.get(class)?.get(key)?.as_f64()
+    }
+
+    fn text(&self, pointer: &str) -> Option<String> {
+        self.body.pointer(pointer)?.as_str().map(str::to_owned)
+    }
+
+    /// JSON has one kind of number: 1.0 is the number of one.
+    fn number(&self, pointer: &str) -> Option<u64> {
+        let value = self.body.pointer(pointer)?;
+        let whole = |number: f64| (number >= 0.0 && number.fract() == 0.0).then_some(number as u64);
+        value.as_u64().or_else(|| value.as_f64().and_then(whole))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_with_and_without_scheme_are_the_same() {
+        for address in ["127.0.0.1:9001", "http://127.0.0.1:9001", "http://127.0.0.1:9001/"] {
+            let endpoint = Endpoint::new(address).unwrap_or_else(|error| panic!("{address}: {error}"));
+            assert_eq!(endpoint.latency_url, "http://127.0.0.1:9001/latency");
+        }
+        for address in ["", "9001", "https://127.0.0.1:9001", "127.0.0.1:9001/metrics"] {
+            assert!(Endpoint::new(address).is_err(), "{address:?} was taken");
+        }
+    }
+
+    #[test]
+    fn the_body_is_read_by_the_names_of_the_contract() {
+        let body = serde_json::json!({
+            "policy": "pools", "workers": 14, "burn": "sleep", "time_scale": 1000.0,
+            "fates": {"received": 90, "in_flight": 3, "kernel_dropped": 2},
+            "emulation": {"overshoot_share": 0.001},
+            "since_start": {"total": {"short": {"p99_9": 12.5}}},
+        });
+        let view = ServerView { body };
+        assert_eq!((view.policy().as_deref(), view.burn().as_deref()), (Some("pools"), Some("sleep")));
+        assert_eq!((view.workers(), view.time_scale()), (Some(14), Some(1_000)));
+        assert_eq!((view.received(), view.in_flight(), view.kernel_dropped()), (Some(90), Some(3), Some(2)));
+        assert_eq!(view.overshoot_share(), Some(0.001));
+        assert_eq!((view.total_us("short", "p99_9"), view.total_us("long", "p50")), (Some(12.5), None));
+    }
+}

@@ -1,0 +1,42 @@
+//! Why a command did not get as far as a verdict, and the exit code that says so.
+
+use std::fmt;
+
+/// A command that ended without a result.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The flags, or what they add up to, are wrong: exit code 2.
+    Usage(String),
+    /// Something went wrong while running: exit code 1.
+    Broken(anyhow::Error),
+}
+
+impl Failure {
+    /// A usage failure; `message` names the flag and what is allowed.
+    pub(crate) fn usage(message: impl Into<String>) -> Failure {
+        Failure::Usage(message.into())
+    }
+
+    /// The process's exit code.
+    pub(crate) const fn exit_code(&self) -> u8 {
+        match self {
+            Failure::Usage(_) => 2,
+            Failure::Broken(_) => 1,
+        }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Failure {
+        Failure::Broken(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Usage(message) => f.write_str(message),
+            Failure::Broken(error) => write!(f, "{error:#}"),
+        }
+    }
+}

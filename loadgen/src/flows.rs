@@ -1,0 +1,44 @@
+//! Flows: one connected socket each, so that each has a source port of its own and hears only its server.
+
+use anyhow::{Context, Result};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::net::{SocketAddr, UdpSocket};
+
+/// Asked for per socket. A flow carries a small part of the load; this absorbs a stall of our own receiver, and more
+/// than the usual system limit would not be granted anyway.
+const RECEIVE_BUFFER_BYTES: usize = 512 * 1024;
+/// Descriptors for everything that is not a flow: standard streams, poll, admin connection, pipes to servers.
+const OTHER_DESCRIPTORS: u64 = 64;
+
+/// Opens `count` non-blocking sockets connected to `target`, with kernel receive stamps.
+///
+/// # Errors
+/// If the system does not let this process open so many, or does not let it reach the target.
+pub(crate) fn open(target: SocketAddr, count: u16) -> Result<Vec<UdpSocket>> {
+    raise_descriptor_limit(u64::from(count) + OTHER_DESCRIPTORS)?;
+    (0..count).map(|_| open_one(target)).collect::<Result<_>>().with_context(|| format!("opening a socket to {target}"))
+}
+
+fn open_one(target: SocketAddr) -> Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(target), Type::DGRAM, Some(Protocol::UDP))?;
+    setsockopt(&socket, ReceiveTimestampns, &true)?;
+    socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+    socket.connect(&target.into())?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// The soft limit is 1,024 on most systems, for the sake of programs that use `select`; the hard limit is far higher.
+fn raise_descriptor_limit(needed: u64) -> Result<()> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if soft >= needed {
+        return Ok(());
+    }
+    anyhow::ensure!(
+        hard >= needed,
+        "--flows needs {needed} open files, and this process may have {hard}: lower --flows, or raise `ulimit -Hn`"
+    );
+    setrlimit(Resource::RLIMIT_NOFILE, needed, hard).context("raising the limit of open files")
+}

@@ -1,0 +1,61 @@
+//! Counters that sender, receiver and progress line share while a run lasts.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How far a run is. Figures read while it lasts may be a moment old.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    sent: AtomicU64,
+    unsendable: AtomicU64,
+    replied: AtomicU64,
+    sending_is_over: AtomicBool,
+}
+
+impl Live {
+    /// Requests attempted so far.
+    pub(crate) fn sent(&self) -> u64 {
+        // Ordering: a figure for people; `outstanding` has what it needs from `sending_is_over`.
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Requests that have had their first reply so far.
+    pub(crate) fn replied(&self) -> u64 {
+        // Ordering: an independent figure for people.
+        self.replied.load(Ordering::Relaxed)
+    }
+
+    /// Requests that could still be replied to, or `None` while more are being sent.
+    pub(crate) fn outstanding(&self) -> Option<u64> {
+        // Ordering: Acquire pairs with the Release in `finish_sending`: with it come the sender's final counts, without
+        // it the receiver could stop before the last replies.
+        if !self.sending_is_over.load(Ordering::Acquire) {
+            return None;
+        }
+        let unsendable = self.unsendable.load(Ordering::Relaxed);
+        Some((self.sent() - unsendable).saturating_sub(self.replied()))
+    }
+
+    /// The sender is about to send one more.
+    pub(crate) fn count_sent(&self) {
+        // Ordering: published by `finish_sending`.
+        self.sent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The kernel did not take the last one.
+    pub(crate) fn count_unsendable(&self) {
+        // Ordering: published by `finish_sending`.
+        self.unsendable.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The receiver has the first reply to one more request.
+    pub(crate) fn count_replied(&self) {
+        // Ordering: read by the same thread, or for people.
+        self.replied.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The sender will send nothing more.
+    pub(crate) fn finish_sending(&self) {
+        // Ordering: Release publishes the counts above to `outstanding`.
+        self.sending_is_over.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,208 @@
+//! From flags to a [`Plan`]: one run, with every default decided and every contradiction refused.
+
+use crate::arguments::{OfferArguments, RunArguments};
+use crate::endpoint::ServerView;
+use crate::failure::Failure;
+use crate::percentile::Percentile;
+use crate::schedule::Request;
+use forebay::time::Nanos;
+use forebay::workload::Workload;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+/// One run: what is sent where, how fast, for how long, and how it is judged.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// UDP address of the server.
+    pub(crate) target: SocketAddr,
+    /// What requests cost.
+    pub(crate) workload: Workload,
+    /// Mean requests per second, above 0.
+    pub(crate) rate: f64,
+    /// Time that counts.
+    pub(crate) duration: Nanos,
+    /// Time before it that does not.
+    pub(crate) warmup: Nanos,
+    /// Source ports, at least 1.
+    pub(crate) flows: u16,
+    /// Factor on every cost, at least 1.
+    pub(crate) time_scale: u64,
+    /// A later reply is late; `None` for [`Plan::timeout`]'s default.
+    pub(crate) timeout: Option<Nanos>,
+    /// The percentile that the verdict tests.
+    pub(crate) percentile: Percentile,
+    /// Of the schedule.
+    pub(crate) seed: u64,
+    /// Bytes after each header.
+    pub(crate) payload_bytes: u16,
+    /// In each header; 0 = none.
+    pub(crate) deadline_us: u32,
+    /// The server's workers, where known.
+    pub(crate) workers: Option<u16>,
+}
+
+/// Defaults of the two commands where they differ.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Defaults {
+    /// Share of capacity when neither a rate nor a load was given.
+    pub(crate) load: Option<f64>,
+    /// Time that counts.
+    pub(crate) duration: Nanos,
+    /// Time before it.
+    pub(crate) warmup: Nanos,
+}
+
+impl Plan {
+    /// The plan of `loadgen run`; `server` is what the admin endpoint says, if there is one.
+    ///
+    /// # Errors
+    /// A usage failure when flags contradict the server or do not determine the rate.
+    pub(crate) fn of_run(arguments: &RunArguments, server: Option<&ServerView>) -> Result<Plan, Failure> {
+        let workers = agreed("--workers", arguments.workers, server.and_then(ServerView::workers))?;
+        let time_scale = agreed("--time-scale", arguments.time_scale, server.and_then(ServerView::time_scale))?;
+        let defaults = Defaults { load: None, duration: Nanos::from_secs(10), warmup: Nanos::from_secs(2) };
+        let target = resolve(&arguments.target)?;
+        let plan = Plan::of_offer(&arguments.offer, &defaults, target, workers, time_scale.unwrap_or(1))?;
+        let deadline_us = arguments.deadline.map_or(0, |deadline| deadline.get().div_ceil(1_000));
+        let deadline_us = u32::try_from(deadline_us)
+            .map_err(|_| Failure::usage("--deadline is too long: the protocol carries at most 4294s"))?;
+        Ok(Plan { payload_bytes: arguments.payload_bytes, deadline_us, ..plan })
+    }
+
+    /// The part of a plan that both commands share.
+    ///
+    /// # Errors
+    /// A usage failure when the rate is not determined, or the costs do not fit a schedule.
+    pub(crate) fn of_offer(
+        offer: &OfferArguments,
+        defaults: &Defaults,
+        target: SocketAddr,
+        workers: Option<u16>,
+        time_scale: u64,
+    ) -> Result<Plan, Failure> {
+        let workload = workload_of(offer);
+        let rate = match (offer.rate, offer.load.or(defaults.load), workers) {
+            (Some(rate), _, _) => rate,
+            (None, Some(load), Some(workers)) => workload.rate_at(load, usize::from(workers), time_scale),
+            (None, Some(_), None) => {
+                return Err(Failure::usage(
+                    "--load needs the number of workers: add --workers N, or --admin URL to ask the server",
+                ));
+            }
+            (None, None, _) => {
+                return Err(Failure::usage("say how much to offer: --rate N (requests/s) or --load SHARE"));
+            }
+        };
+        Ok(Plan {
+            target,
+            workload,
+            rate,
+            duration: offer.duration.unwrap_or(defaults.duration),
+            warmup: offer.warmup.unwrap_or(defaults.warmup),
+            flows: offer.flows.unwrap_or_else(|| workers.map_or(256, |workers| workers.saturating_mul(32)).max(256)),
+            time_scale,
+            timeout: offer.timeout,
+            percentile: offer.percentile,
+            seed: offer.seed,
+            payload_bytes: 0,
+            deadline_us: 0,
+            workers,
+        })
+    }
+
+    /// The share of capacity that the rate amounts to, where the workers are known.
+    pub(crate) fn load(&self) -> Option<f64> {
+        self.workers.map(|workers| self.workload.load_at(self.rate, usize::from(workers), self.time_scale))
+    }
+
+    /// After this time a reply is late: by default a second and 20 of the largest cost in `schedule`.
+    pub(crate) fn timeout(&self, schedule: &[Request]) -> Nanos {
+        let largest = schedule.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO);
+        self.timeout.unwrap_or_else(|| Nanos::from_secs(1).plus(largest.times(20)))
+    }
+
+    /// Whether the pacer may spin: only where a CPU is left over beside the server's workers.
+    pub(crate) fn may_spin(&self) -> bool {
+        self.workers.is_some_and(|workers| usize::from(workers) < cpus())
+    }
+}
+
+/// CPUs that this process may use: the affinity mask and the cgroup quota, not what is installed.
+pub(crate) fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The workload that the flags name.
+pub(crate) fn workload_of(offer: &OfferArguments) -> Workload {
+    let named = offer.workload.as_ref().or(offer.cost.as_ref()).cloned();
+    named.unwrap_or_else(|| "extreme-bimodal".parse().expect("a preset"))
+}
+
+/// The value of a flag and what the server says of itself, which must not differ.
+fn agreed<T: PartialEq + std::fmt::Display>(
+    flag: &str,
+    given: Option<T>,
+    server: Option<T>,
+) -> Result<Option<T>, Failure> {
+    match (given, server) {
+        (Some(given), Some(server)) if given != server => Err(Failure::usage(format!(
+            "{flag} is {given}, but the server at --admin says {server}: leave {flag} out, or correct it"
+        ))),
+        (given, server) => Ok(given.or(server)),
+    }
+}
+
+fn resolve(target: &str) -> Result<SocketAddr, Failure> {
+    let addresses = target.to_socket_addrs();
+    let mut addresses = addresses.map_err(|error| {
+        Failure::usage(format!("--target {target} is no address ({error}): write HOST:PORT, like 127.0.0.1:9000"))
+    })?;
+    addresses.next().ok_or_else(|| Failure::usage(format!("--target {target}: the name has no address")))
+}
+
+/// A plan of one second, half of it warm-up, at 1,000 requests/s.
+#[cfg(test)]
+pub(crate) fn test_plan() -> Plan {
+    Plan {
+        target: SocketAddr::from(([127, 0, 0, 1], 9)),
+        workload: "extreme-bimodal".parse().expect("a preset"),
+        rate: 1_000.0,
+        duration: Nanos::from_millis(500),
+        warmup: Nanos::from_millis(500),
+        flows: 64,
+        time_scale: 1,
+        timeout: None,
+        percentile: "99".parse().expect("a percentile"),
+        seed: 1,
+        payload_bytes: 0,
+        deadline_us: 0,
+        workers: Some(2),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_may_repeat_what_the_server_says_but_not_contradict_it() {
+        assert_eq!(agreed("--workers", Some(2), Some(2)).ok(), Some(Some(2)));
+        assert_eq!(agreed("--workers", None, Some(2)).ok(), Some(Some(2)));
+        let error = agreed("--workers", Some(3), Some(2)).expect_err("a contradiction").to_string();
+        assert!(error.contains("--workers is 3") && error.contains("says 2"), "{error}");
+    }
+
+    #[test]
+    fn the_default_timeout_covers_twenty_of_the_largest_cost() {
+        let request = |ms| Request { at: Nanos::ZERO, cost: Nanos::from_millis(ms), flow: 0, class: 0 };
+        let plan = test_plan();
+        assert_eq!(plan.timeout(&[request(1), request(500), request(2)]), Nanos::from_secs(11));
+        let explicit = Plan { timeout: Some(Nanos::from_millis(5)), ..plan };
+        assert_eq!(explicit.timeout(&[request(500)]), Nanos::from_millis(5));
+    }
+
+    #[test]
+    fn load_is_the_share_of_capacity() {
+        let plan = Plan { rate: 1_000.0, workload: "fixed:1ms".parse().expect("a form"), ..test_plan() };
+        assert_eq!(plan.load(), Some(0.5));
+    }
+}

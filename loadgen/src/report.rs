@@ -1,0 +1,131 @@
+//! The result of a run as JSON tells it (`forebay-loadgen/1`); [`crate::run_text`] tells it to people.
+
+use crate::block::{Block, ByClass};
+use crate::endpoint::ServerView;
+use crate::plan::Plan;
+use crate::receiver::Replies;
+use crate::tally::{Fates, Tally};
+use crate::verdict::{Evidence, Verdict, judge};
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// One run. Everything counts the requests after the warm-up, except where it says so.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RunReport {
+    schema: &'static str,
+    /// Whether to trust the rest.
+    pub(crate) verdict: Verdict,
+    /// Why not; empty for a valid run.
+    pub(crate) reasons: Vec<String>,
+    /// The percentile that the verdict is about.
+    #[serde(serialize_with = "as_text")]
+    pub(crate) percentile: crate::percentile::Percentile,
+    /// Of the schedule.
+    pub(crate) seed: u64,
+    /// Preset or form.
+    pub(crate) workload: String,
+    /// The server's, where it could be asked.
+    pub(crate) policy: Option<String>,
+    /// The server's, where it could be asked.
+    pub(crate) burn: Option<String>,
+    /// Factor on each cost.
+    pub(crate) time_scale: u64,
+    /// The server's, where known.
+    pub(crate) workers: Option<u16>,
+    /// Share of the workers' capacity, where the workers are known.
+    pub(crate) load: Option<f64>,
+    /// Source ports.
+    pub(crate) flows: u16,
+    /// Before anything counted.
+    pub(crate) warmup_s: f64,
+    /// That counted.
+    pub(crate) duration_s: f64,
+    /// The mean rate of the schedule.
+    pub(crate) offered_rps: f64,
+    /// Answered requests per second.
+    pub(crate) achieved_rps: f64,
+    /// Requests attempted.
+    pub(crate) sent: u64,
+    /// How they ended; sums to `sent`.
+    pub(crate) fates: Fates,
+    /// From the intended send to the kernel's receive stamp of the reply, over everything sent.
+    pub(crate) latency_us: ByClass<Block>,
+    /// The same over the answered.
+    pub(crate) latency_answered_us: ByClass<Block>,
+    /// Latency over scaled cost, over everything sent.
+    pub(crate) slowdown: ByClass<Block>,
+    /// From the intended to the actual send.
+    pub(crate) slip_us: Block,
+    /// Requests, warm-up included, that our own kernel did not take, by reason; their fate is `lost`.
+    pub(crate) send_errors: BTreeMap<String, u64>,
+    /// Replies beyond the first, warm-up included.
+    pub(crate) duplicates: u64,
+    /// Datagrams that were no reply to this run, warm-up included.
+    pub(crate) foreign: u64,
+    /// Replies dropped at our own sockets, warm-up included, where it could be counted.
+    pub(crate) own_socket_drops: Option<u64>,
+}
+
+impl RunReport {
+    /// Judges a run and takes its figures together; `server` is what the server said last.
+    pub(crate) fn new(
+        plan: &Plan,
+        server: Option<&ServerView>,
+        tally: Tally,
+        evidence: &Evidence,
+        send_errors: BTreeMap<String, u64>,
+        replies: &Replies,
+    ) -> RunReport {
+        let (verdict, reasons) = judge(&tally, evidence);
+        RunReport {
+            schema: "forebay-loadgen/1",
+            verdict,
+            reasons,
+            percentile: plan.percentile,
+            seed: plan.seed,
+            workload: plan.workload.name().to_owned(),
+            policy: server.and_then(ServerView::policy),
+            burn: server.and_then(ServerView::burn),
+            time_scale: plan.time_scale,
+            workers: plan.workers,
+            load: plan.load(),
+            flows: plan.flows,
+            warmup_s: plan.warmup.as_secs_f64(),
+            duration_s: plan.duration.as_secs_f64(),
+            offered_rps: plan.rate,
+            achieved_rps: tally.fates.answered as f64 / plan.duration.as_secs_f64(),
+            sent: tally.fates.sum(),
+            fates: tally.fates,
+            latency_us: tally.latency_us,
+            latency_answered_us: tally.latency_answered_us,
+            slowdown: tally.slowdown,
+            slip_us: tally.slip_us,
+            send_errors,
+            duplicates: replies.duplicates,
+            foreign: replies.foreign,
+            own_socket_drops: evidence.own_socket_drops.as_ref().ok().copied(),
+        }
+    }
+
+    /// Adds a reason that came to light after the run.
+    pub(crate) fn invalidate(&mut self, reason: String) {
+        self.verdict = Verdict::Invalid;
+        self.reasons.push(reason);
+    }
+}
+
+/// Writes `report` to `path`, indented, with a final newline.
+///
+/// # Errors
+/// If the file cannot be written.
+pub(crate) fn write_json(path: &Path, report: &impl Serialize) -> Result<()> {
+    let mut text = serde_json::to_string_pretty(report).context("the report as JSON")?;
+    text.push('\n');
+    std::fs::write(path, text).with_context(|| format!("--json {} cannot be written", path.display()))
+}
+
+fn as_text<T: std::fmt::Display, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}

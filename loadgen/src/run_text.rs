@@ -1,0 +1,133 @@
+//! The result of a run for people.
+
+use crate::block::{Block, ByClass};
+use crate::plan::Plan;
+use crate::report::RunReport;
+use crate::text::{factor, grouped, table, time, wrapped};
+use crate::verdict::Verdict;
+use forebay::time::Nanos;
+use std::fmt::Write;
+
+/// The whole report, at most 100 columns wide.
+pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
+    let mut text = heading(plan, report);
+    text.push('\n');
+    text += &latency_table(report);
+    text.push('\n');
+    text += &accounts(report);
+    text += &verdict(report);
+    text
+}
+
+/// One line with the verdict, and one for each reason.
+pub(crate) fn verdict(report: &RunReport) -> String {
+    match report.verdict {
+        Verdict::Valid => format!("VALID for {}\n", report.percentile),
+        Verdict::Invalid => {
+            let reasons = report.reasons.iter().map(|reason| wrapped(&format!("- {reason}"), "  "));
+            format!("INVALID for {}: do not use these figures\n{}", report.percentile, reasons.collect::<String>())
+        }
+    }
+}
+
+/// What was offered, to people: workload, costs, rate, load.
+pub(crate) fn offer(plan: &Plan) -> String {
+    let scale = if plan.time_scale == 1 { String::new() } else { format!(" x {}", grouped(plan.time_scale)) };
+    let mut text = format!(
+        "{} (mean {}{scale}) at {} requests/s",
+        plan.workload.name(),
+        time(Some(plan.workload.mean().as_micros_f64())),
+        grouped(plan.rate.round() as u64),
+    );
+    if let (Some(load), Some(workers)) = (plan.load(), plan.workers) {
+        let workers = if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
+        let _ = write!(text, ", load {} of {workers}", factor(Some(load)));
+    }
+    text
+}
+
+/// How long, from how many flows, by which seed.
+pub(crate) fn conditions(plan: &Plan) -> String {
+    let warmup = match plan.warmup {
+        Nanos::ZERO => "without warm-up".to_owned(),
+        warmup => format!("after {warmup} of warm-up"),
+    };
+    format!("{} {warmup}, {} flows, seed {}", plan.duration, grouped(plan.flows.into()), plan.seed)
+}
+
+fn heading(plan: &Plan, report: &RunReport) -> String {
+    let policy = report.policy.as_deref().map_or_else(String::new, |policy| format!(", policy {policy}"));
+    let burn = report.burn.as_deref().map_or_else(String::new, |burn| format!(", burn {burn}"));
+    format!("{}\n{}; server {}{policy}{burn}\n", offer(plan), conditions(plan), plan.target)
+}
+
+fn latency_table(report: &RunReport) -> String {
+    let mut text = percentiles("latency", &report.latency_us, time);
+    text.push('\n');
+    text += &percentiles("slowdown", &report.slowdown, factor);
+    text += "latency: from the intended send to the kernel's receive stamp. slowdown: latency over cost.\n";
+    let blocks = || report.latency_us.0.iter().map(|(_, block)| block);
+    if blocks().any(|block| block.samples > 0 && !block.supports("p99_95")) {
+        text += "?: too few samples to bound this percentile (95 % confidence).\n";
+    }
+    if blocks().any(|block| block.samples > block.count) {
+        text += "inf: not answered in time; percentiles are over everything sent.\n";
+    }
+    text
+}
+
+fn percentiles(name: &str, classes: &ByClass<Block>, show: fn(Option<f64>) -> String) -> String {
+    let header = [name, "answered", "p50", "p90", "p99", "p99.9", "p99.95", "max"];
+    let row = |(class, block): &(&str, Block)| {
+        let mut row = vec![(*class).to_owned(), grouped(block.count as u64)];
+        row.extend(["p50", "p90", "p99", "p99_9", "p99_95"].map(|key| cell(block, key, show)));
+        row.push(if block.samples == 0 { "-".to_owned() } else { show(block.max) });
+        row
+    };
+    let rows: Vec<Vec<String>> = classes.0.iter().map(row).collect();
+    table(&header, &rows, 1)
+}
+
+/// A percentile, marked where the sample is too small for it.
+pub(crate) fn cell(block: &Block, key: &str, show: fn(Option<f64>) -> String) -> String {
+    match block.samples {
+        0 => "-".to_owned(),
+        _ if block.supports(key) => show(block.percentile(key)),
+        _ => format!("{}?", show(block.percentile(key))),
+    }
+}
+
+fn accounts(report: &RunReport) -> String {
+    let fates = &report.fates;
+    let all = [
+        (fates.answered, "answered"),
+        (fates.late, "late"),
+        (fates.shed, "shed"),
+        (fates.refused, "refused"),
+        (fates.failed, "failed"),
+        (fates.kernel_dropped, "dropped by the server's kernel"),
+        (fates.lost, "lost"),
+    ];
+    let (some, none): (Vec<_>, Vec<_>) = all.into_iter().partition(|(count, _)| *count > 0);
+    let some: Vec<String> = some.into_iter().map(|(count, name)| format!("{} {name}", grouped(count))).collect();
+    let none: Vec<&str> = none.into_iter().map(|(_, name)| name).collect();
+    let ended = format!("{} sent: {}; none {}", grouped(report.sent), some.join(", "), none.join(", "));
+    let mut text = wrapped(&ended, "  ");
+    let _ = writeln!(text, "{} answered/s of {} offered/s", rate(report.achieved_rps), rate(report.offered_rps));
+    for (reason, count) in &report.send_errors {
+        let _ = writeln!(text, "{} could not be sent, counted as lost: {reason}", grouped(*count));
+    }
+    for (count, name) in [(report.duplicates, "duplicate replies"), (report.foreign, "foreign datagrams")] {
+        if count > 0 {
+            let _ = writeln!(text, "{} {name} ignored", grouped(count));
+        }
+    }
+    let slip = |key| time(report.slip_us.percentile(key));
+    let (p50, p99, max) = (slip("p50"), slip("p99"), time(report.slip_us.max));
+    let _ = writeln!(text, "schedule slip: p50 {p50}, p99 {p99}, max {max}");
+    text
+}
+
+fn rate(per_second: f64) -> String {
+    if per_second < 100.0 { format!("{per_second:.1}") } else { grouped(per_second.round() as u64) }
+}

@@ -1,0 +1,98 @@
+//! The pacer: sends each request at its time, or as soon after it as the machine allows, and notes how late it was.
+
+use crate::interrupt::Interrupt;
+use crate::live::Live;
+use crate::plan::Plan;
+use crate::schedule::Request;
+use forebay::time::{Nanos, clock};
+use forebay::wire::{HEADER_BYTES, Header};
+use nix::sys::prctl::set_timerslack;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::UdpSocket;
+
+/// Spun instead of slept before a send where a CPU is to spare: about the time a sleeping thread takes to wake.
+const SPIN: Nanos = Nanos::from_micros(50);
+/// The longest sleep, so that an interrupt is noticed.
+const SLEEP_MAX: Nanos = Nanos::from_millis(50);
+
+/// What the sender knows at the end.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    /// For each request attempted, in the order of the schedule, how much later than intended it was sent. Shorter than
+    /// the schedule only after an interrupt.
+    pub(crate) slips: Vec<Nanos>,
+    /// Requests that the kernel took.
+    pub(crate) accepted: u64,
+    /// Requests that it did not take, by the reason it gave.
+    pub(crate) errors: BTreeMap<String, u64>,
+}
+
+/// Sends `schedule`, whose times count from `start` on the monotonic clock, over `sockets`. Each header's stamp is
+/// `session`. Returns early when interrupted.
+pub(crate) fn send(
+    plan: &Plan,
+    schedule: &[Request],
+    sockets: &[UdpSocket],
+    session: u64,
+    start: Nanos,
+    live: &Live,
+    interrupt: &Interrupt,
+) -> Sent {
+    // Without it the kernel may wake a sleeper 50 us late, to save power. Refused, the slip will show it.
+    let _ = set_timerslack(1);
+    let spin = if plan.may_spin() { SPIN } else { Nanos::ZERO };
+    let mut datagram = vec![0; HEADER_BYTES + usize::from(plan.payload_bytes)];
+    let mut sent = Sent { slips: Vec::with_capacity(schedule.len()), ..Sent::default() };
+    for (id, request) in schedule.iter().enumerate() {
+        let intended = start.plus(request.at);
+        let Some(now) = wait_until(intended, spin, interrupt) else {
+            break;
+        };
+        let header = Header {
+            stamp: session,
+            deadline_us: plan.deadline_us,
+            ..Header::request(id as u64, request.class, request.cost)
+        };
+        datagram[..HEADER_BYTES].copy_from_slice(&header.emit());
+        // Counted first: a reply must never seem to come before its request.
+        live.count_sent();
+        sent.slips.push(now.minus(intended));
+        match send_one(&sockets[usize::from(request.flow)], &datagram) {
+            Ok(()) => sent.accepted += 1,
+            Err(error) => {
+                live.count_unsendable();
+                *sent.errors.entry(error.to_string()).or_default() += 1;
+            }
+        }
+    }
+    live.finish_sending();
+    sent
+}
+
+/// Returns the time once `intended` has come, or `None` when interrupted before.
+fn wait_until(intended: Nanos, spin: Nanos, interrupt: &Interrupt) -> Option<Nanos> {
+    loop {
+        let now = clock::now();
+        let left = intended.minus(now);
+        if interrupt.is_raised() {
+            return None;
+        }
+        if left == Nanos::ZERO {
+            return Some(now);
+        }
+        if left > spin {
+            std::thread::sleep(left.minus(spin).min(SLEEP_MAX).into());
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+fn send_one(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {
+    match socket.send(datagram) {
+        // The answer to an earlier datagram of this flow ("port unreachable"), told now; this one was not sent yet.
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => socket.send(datagram).map(drop),
+        result => result.map(drop),
+    }
+}

@@ -1,0 +1,184 @@
+//! A server of our own: this very binary again, in a process of its own, for as long as it is needed.
+
+use crate::failure::Failure;
+use anyhow::{Context, Result, anyhow};
+use forebay::time::{Nanos, clock};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// The subcommand that turns this binary into a server.
+const SERVE: &str = "__serve";
+/// A server is ready in well under a second; a machine that compiles beside it takes longer.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Above the server's own limit for draining (5 s).
+const STOP_TIMEOUT: Nanos = Nanos::from_secs(10);
+/// Between the end of a process's output and its end.
+const EXIT_TIMEOUT: Nanos = Nanos::from_secs(1);
+const STOP_LOOK: Duration = Duration::from_millis(10);
+/// Kept of what a server says, to show if it fails.
+const LOG_LINES_MAX: usize = 200;
+
+/// A running server, killed when dropped.
+#[derive(Debug)]
+pub(crate) struct ServerProcess {
+    child: Child,
+    log: Option<JoinHandle<String>>,
+    /// Where it receives requests.
+    pub(crate) udp: SocketAddr,
+    /// Where its admin endpoint is.
+    pub(crate) admin: String,
+}
+
+/// What the process does that [`ServerProcess::start`] starts: serves as `forebay serve` with `arguments` does, until it
+/// is told to stop or its parent is gone.
+pub(crate) fn serve(arguments: Vec<OsString>) -> ExitCode {
+    if let Err(error) = set_pdeathsig(Signal::SIGTERM) {
+        eprintln!("error: the system does not tell when the parent process ends: {error}");
+        return ExitCode::FAILURE;
+    }
+    let command = ["forebay", "serve"].map(OsString::from);
+    forebay::cli::run(command.into_iter().chain(arguments))
+}
+
+impl ServerProcess {
+    /// Starts `forebay serve` with `arguments` and waits until it is ready. Its settings are those arguments and nothing
+    /// else: `FOREBAY_*` variables are not passed on. With `verbose` its log is shown as it comes.
+    ///
+    /// # Errors
+    /// A usage failure when the server refuses its settings, otherwise why it did not become ready.
+    pub(crate) fn start(arguments: &[String], verbose: bool) -> Result<ServerProcess, Failure> {
+        let program = std::env::current_exe().context("finding our own binary")?;
+        let mut command = Command::new(&program);
+        // A group of its own, so that Ctrl-C reaches it through us only, after the run has been read.
+        command.arg(SERVE).args(arguments).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FOREBAY_")) {
+            command.env_remove(name);
+        }
+        let mut child = command.spawn().with_context(|| format!("starting {} {SERVE}", program.display()))?;
+        let (lines, ready) = mpsc::channel();
+        let stdout = child.stdout.take().expect("standard output is a pipe");
+        let stderr = child.stderr.take().expect("standard error is a pipe");
+        thread::spawn(move || forward(stdout, &lines));
+        let log = thread::spawn(move || keep_log(stderr, verbose));
+        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+        let mut server = ServerProcess { child, log: Some(log), udp: unknown, admin: String::new() };
+        match wait_until_ready(&ready) {
+            Ok((udp, admin)) => {
+                (server.udp, server.admin) = (udp, admin);
+                Ok(server)
+            }
+            Err(error) => Err(server.failure_to_start(error)),
+        }
+    }
+
+    /// Stops the server as its operator would, with SIGTERM, and waits for its end.
+    ///
+    /// # Errors
+    /// If it ends with another code than 0, or has to be killed; its log is part of the error.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        // An id past i32 does not exist; a process that has ended already is found by the wait.
+        let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
+        let status = self.wait(STOP_TIMEOUT)?;
+        anyhow::ensure!(status.success(), "the server ended with {status}: {}", self.log());
+        Ok(())
+    }
+
+    fn wait(&mut self, timeout: Nanos) -> Result<ExitStatus> {
+        let deadline = clock::now().plus(timeout);
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            anyhow::ensure!(clock::now() < deadline, "the server did not stop within {timeout}");
+            thread::sleep(STOP_LOOK);
+        }
+    }
+
+    fn failure_to_start(mut self, error: anyhow::Error) -> Failure {
+        // A server that is still there is stuck; its log may tell where.
+        let ended = self.wait(EXIT_TIMEOUT);
+        self.kill();
+        let log = self.log();
+        match ended.map(|status| status.code()) {
+            Ok(Some(2)) => Failure::usage(format!("the server refused its settings: {log}")),
+            _ => error.context(format!("the server did not start: {log}")).into(),
+        }
+    }
+
+    fn kill(&mut self) {
+        // Both fail only if it has ended and been waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// What it wrote to standard error. Only after its end: reading lasts until then.
+    fn log(&mut self) -> String {
+        self.log.take().map_or_else(String::new, |log| log.join().expect("reading a log does not panic"))
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Reads on after the first line, so that the server never waits for room in the pipe.
+fn forward(stdout: impl Read, lines: &Sender<String>) {
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        // Nobody listens after the first line.
+        let _ = lines.send(line);
+    }
+}
+
+fn keep_log(stderr: impl Read, verbose: bool) -> String {
+    let mut kept = VecDeque::new();
+    for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+        if verbose {
+            eprintln!("server: {line}");
+        }
+        if kept.len() == LOG_LINES_MAX {
+            kept.pop_front();
+        }
+        kept.push_back(line);
+    }
+    Vec::from(kept).join("\n")
+}
+
+fn wait_until_ready(lines: &Receiver<String>) -> Result<(SocketAddr, String)> {
+    let line = lines.recv_timeout(READY_TIMEOUT).map_err(|error| match error {
+        mpsc::RecvTimeoutError::Timeout => anyhow!("it was not ready within {READY_TIMEOUT:?}"),
+        mpsc::RecvTimeoutError::Disconnected => anyhow!("it ended before it was ready"),
+    })?;
+    addresses(&line).with_context(|| format!("its first line is `{line}`, and not where it listens"))
+}
+
+/// From `listening on udp 127.0.0.1:40001, admin http://127.0.0.1:40002`.
+fn addresses(line: &str) -> Option<(SocketAddr, String)> {
+    let (udp, admin) = line.strip_prefix("listening on udp ")?.split_once(", admin ")?;
+    Some((udp.parse().ok()?, admin.trim_end().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ready_line_names_both_addresses() {
+        let line = "listening on udp 127.0.0.1:40001, admin http://127.0.0.1:40002";
+        let (udp, admin) = addresses(line).expect("two addresses");
+        assert_eq!((udp.port(), admin.as_str()), (40_001, "http://127.0.0.1:40002"));
+        assert_eq!(addresses("hello"), None);
+    }
+}

@@ -1,0 +1,243 @@
+//! From what was sent and what came back to figures: one fate for each request, and its latency.
+
+use crate::block::{Block, ByClass, Samples};
+use crate::receiver::Reply;
+use crate::schedule::Request;
+use forebay::time::Nanos;
+use forebay::wire::{CLASS_NAMES, Status};
+use serde::Serialize;
+
+/// How the requests of a run ended, as their client knows it. The fates are disjoint and sum to the requests sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Fates {
+    /// Served, in time.
+    pub(crate) answered: u64,
+    /// A reply of any kind came after the timeout.
+    pub(crate) late: u64,
+    /// The server said that it was too busy, over its rate, too late or stopping.
+    pub(crate) shed: u64,
+    /// The server does not serve such requests.
+    pub(crate) refused: u64,
+    /// The handler panicked or stalled.
+    pub(crate) failed: u64,
+    /// No reply, and the server's kernel dropped as many.
+    pub(crate) kernel_dropped: u64,
+    /// No reply, for no known reason.
+    pub(crate) lost: u64,
+}
+
+impl Fates {
+    /// All requests.
+    pub(crate) const fn sum(&self) -> u64 {
+        self.answered + self.late + self.shed + self.refused + self.failed + self.kernel_dropped + self.lost
+    }
+
+    fn of_reply(&mut self, status: Status) -> &mut u64 {
+        match status {
+            Status::Ok => &mut self.answered,
+            Status::Refused => &mut self.refused,
+            Status::ShedQueueFull | Status::ShedExpired | Status::ShedRate | Status::ShedDraining => &mut self.shed,
+            Status::Failed | Status::Stalled => &mut self.failed,
+        }
+    }
+}
+
+/// The raw result of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observed<'a> {
+    /// What was to be sent.
+    pub(crate) schedule: &'a [Request],
+    /// How late each request was sent; those that were never attempted are missing at the end.
+    pub(crate) slips: &'a [Nanos],
+    /// The first reply to each request.
+    pub(crate) replies: &'a [Option<Reply>],
+    /// The start of the schedule on the monotonic clock.
+    pub(crate) start: Nanos,
+    /// Requests that should have been sent earlier, after the start, do not count.
+    pub(crate) warmup: Nanos,
+    /// A reply that took longer is late.
+    pub(crate) timeout: Nanos,
+    /// Datagrams that the server's kernel dropped while the run counted.
+    pub(crate) kernel_dropped: u64,
+    /// Classes of the workload.
+    pub(crate) classes: usize,
+}
+
+/// The figures of a run, over the requests after the warm-up.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    /// One for each request.
+    pub(crate) fates: Fates,
+    /// Microseconds from the intended send to the reply; infinite for whatever was not answered.
+    pub(crate) latency_us: ByClass<Block>,
+    /// The same over the answered only.
+    pub(crate) latency_answered_us: ByClass<Block>,
+    /// Latency over cost; infinite for whatever was not answered.
+    pub(crate) slowdown: ByClass<Block>,
+    /// Microseconds from the intended to the actual send.
+    pub(crate) slip_us: Block,
+    /// Sends that were later than the limit of the verdict.
+    pub(crate) slips_over_limit: u64,
+}
+
+/// Slips above this are counted.
+pub(crate) const SLIP_LIMIT: Nanos = Nanos::from_millis(10);
+
+impl Tally {
+    /// Counts.
+    pub(crate) fn of(observed: &Observed<'_>) -> Tally {
+        let mut fates = Fates::default();
+        let mut unanswered = 0;
+        let mut slips = Samples::default();
+        let mut slips_over_limit = 0;
+        let [mut latency, mut answered, mut slowdown] = [(); 3].map(|()| ClassSamples::new(observed.classes));
+        let attempts = observed.schedule.iter().zip(observed.slips).zip(observed.replies);
+        for ((request, slip), reply) in attempts.filter(|((request, _), _)| request.at >= observed.warmup) {
+            slips.add(slip.as_micros_f64());
+            slips_over_limit += u64::from(*slip > SLIP_LIMIT);
+            let intended = observed.start.plus(request.at);
+            let Some(reply) = reply else {
+                unanswered += 1;
+                latency.add(request.class, None);
+                slowdown.add(request.class, None);
+                continue;
+            };
+            // A step of the real-time clock can move a receive stamp before the send, which it cannot have been.
+            let took = reply.at.max(intended.plus(*slip)).minus(intended);
+            let fate = if took > observed.timeout { &mut fates.late } else { fates.of_reply(reply.status) };
+            *fate += 1;
+            let in_time = reply.status == Status::Ok && took <= observed.timeout;
+            let took_us = in_time.then(|| took.as_micros_f64());
+            latency.add(request.class, took_us);
+            slowdown.add(request.class, took_us.map(|took_us| took_us / request.cost.as_micros_f64()));
+            if in_time {
+                answered.add(request.class, took_us);
+            }
+        }
+        fates.kernel_dropped = observed.kernel_dropped.min(unanswered);
+        fates.lost = unanswered - fates.kernel_dropped;
+        Tally {
+            fates,
+            latency_us: latency.into_blocks(),
+            latency_answered_us: answered.into_blocks(),
+            slowdown: slowdown.into_blocks(),
+            slip_us: slips.into_block(),
+            slips_over_limit,
+        }
+    }
+}
+
+/// Samples of each class; `all` is their union, made at the end.
+struct ClassSamples(Vec<Samples>);
+
+impl ClassSamples {
+    fn new(classes: usize) -> ClassSamples {
+        ClassSamples(vec![Samples::default(); classes])
+    }
+
+    fn add(&mut self, class: u8, value: Option<f64>) {
+        let samples = &mut self.0[usize::from(class)];
+        match value {
+            Some(value) => samples.add(value),
+            None => samples.add_infinite(),
+        }
+    }
+
+    fn into_blocks(self) -> ByClass<Block> {
+        let all = Samples::union(&self.0).into_block();
+        let classes = CLASS_NAMES.into_iter().zip(self.0.into_iter().map(Samples::into_block));
+        ByClass(std::iter::once(("all", all)).chain(classes).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATUSES: [Status; 8] = [
+        Status::Ok,
+        Status::Refused,
+        Status::ShedQueueFull,
+        Status::ShedExpired,
+        Status::ShedRate,
+        Status::ShedDraining,
+        Status::Failed,
+        Status::Stalled,
+    ];
+
+    fn request(at_ms: u64, class: u8) -> Request {
+        Request { at: Nanos::from_millis(at_ms), cost: Nanos::from_micros(10), flow: 0, class }
+    }
+
+    /// Requests at 0, 1, 2, .. ms; the reply to each after so many milliseconds, if any.
+    fn tally(replies: &[Option<(u64, Status)>], warmup_ms: u64, kernel_dropped: u64) -> Tally {
+        let start = Nanos::from_secs(5);
+        let schedule: Vec<Request> = (0..replies.len()).map(|ms| request(ms as u64, (ms % 2) as u8)).collect();
+        let replies: Vec<Option<Reply>> = (0..)
+            .zip(replies)
+            .map(|(ms, reply)| {
+                reply.map(|(took, status)| Reply { at: start.plus(Nanos::from_millis(ms + took)), status })
+            })
+            .collect();
+        let slips = vec![Nanos::from_micros(3); schedule.len()];
+        Tally::of(&Observed {
+            schedule: &schedule,
+            slips: &slips,
+            replies: &replies,
+            start,
+            warmup: Nanos::from_millis(warmup_ms),
+            timeout: Nanos::from_millis(100),
+            kernel_dropped,
+            classes: 2,
+        })
+    }
+
+    #[test]
+    fn every_reply_has_one_fate_and_the_unanswered_are_shared_out() {
+        let mut replies: Vec<_> = STATUSES.into_iter().map(|status| Some((1, status))).collect();
+        replies.extend([Some((101, Status::Ok)), Some((101, Status::ShedRate)), None, None, None]);
+        let fates = tally(&replies, 0, 2).fates;
+        let expected = Fates { answered: 1, late: 2, shed: 4, refused: 1, failed: 2, kernel_dropped: 2, lost: 1 };
+        assert_eq!(fates, expected);
+        assert_eq!(fates.sum(), replies.len() as u64);
+        let capped = tally(&replies, 0, 1_000).fates;
+        assert_eq!((capped.kernel_dropped, capped.lost), (3, 0));
+    }
+
+    #[test]
+    fn warm_up_does_not_count() {
+        let replies = [None, None, Some((1, Status::Ok)), Some((2, Status::Ok))];
+        let tally = tally(&replies, 2, 0);
+        assert_eq!((tally.fates.sum(), tally.fates.answered), (2, 2));
+        assert_eq!(tally.slip_us.count, 2);
+    }
+
+    #[test]
+    fn whatever_is_not_answered_is_infinite_in_latency_and_slowdown_only() {
+        let replies = [Some((1, Status::Ok)), Some((1, Status::ShedRate)), Some((3, Status::Ok)), None];
+        let tally = tally(&replies, 0, 0);
+        assert_eq!(tally.latency_us.all().percentile("p50"), Some(3_000.0));
+        assert_eq!(tally.latency_us.all().percentile("p90"), None);
+        assert_eq!(tally.slowdown.of("long").expect("a class").percentile("p50"), None);
+        assert_eq!(tally.slowdown.of("short").expect("a class").max, Some(300.0));
+        assert_eq!(tally.latency_answered_us.all().max, Some(3_000.0));
+        assert_eq!(tally.latency_us.all().count, 2);
+    }
+
+    #[test]
+    fn a_reply_stamped_before_its_send_took_no_less_than_the_slip() {
+        let schedule = [request(10, 0)];
+        let at = Nanos::from_secs(4);
+        let observed = Observed {
+            schedule: &schedule,
+            slips: &[Nanos::from_micros(40)],
+            replies: &[Some(Reply { at, status: Status::Ok })],
+            start: Nanos::from_secs(5),
+            warmup: Nanos::ZERO,
+            timeout: Nanos::from_secs(1),
+            kernel_dropped: 0,
+            classes: 1,
+        };
+        assert_eq!(Tally::of(&observed).latency_us.all().max, Some(40.0));
+    }
+}

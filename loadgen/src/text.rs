@@ -1,0 +1,118 @@
+//! Figures for people: units chosen per value, thousands grouped, columns aligned.
+
+/// A time in microseconds with three significant digits and the unit that suits it; `None` is infinity.
+pub(crate) fn time(us: Option<f64>) -> String {
+    let Some(us) = us else {
+        return "inf".to_owned();
+    };
+    let (value, unit) = match us {
+        us if us < 0.9995 => (us * 1e3, "ns"),
+        us if us < 999.5 => (us, "us"),
+        us if us < 999_500.0 => (us / 1e3, "ms"),
+        us => (us / 1e6, "s"),
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
+/// A factor, such as a slowdown, with three significant digits; `None` is infinity.
+pub(crate) fn factor(value: Option<f64>) -> String {
+    value.map_or_else(|| "inf".to_owned(), three_digits)
+}
+
+/// A whole number with its thousands grouped.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Rows under a header, the first `left` columns aligned to the left, the others to the right.
+pub(crate) fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
+    let header: Vec<String> = header.iter().map(|&cell| cell.to_owned()).collect();
+    let width = |column: usize| {
+        let cells = std::iter::once(&header).chain(rows).filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
+            if column < left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        let text: Vec<String> = cells.collect();
+        format!("{}\n", text.join("  ").trim_end())
+    };
+    std::iter::once(&header).chain(rows).map(line).collect()
+}
+
+/// Wraps `paragraph` at 100 columns; each line but the first begins with `indent`.
+pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {
+    let mut text = String::new();
+    let mut width = 0;
+    for word in paragraph.split_whitespace() {
+        let word_width = word.chars().count();
+        if width > 0 && width + 1 + word_width > 100 {
+            text.push('\n');
+            text.push_str(indent);
+            width = indent.len();
+        } else if width > 0 {
+            text.push(' ');
+            width += 1;
+        }
+        text.push_str(word);
+        width += word_width;
+    }
+    text.push('\n');
+    text
+}
+
+fn three_digits(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        value if value < 0.0995 => format!("{value:.3}"),
+        value if value < 9.995 => format!("{value:.2}"),
+        value if value < 99.95 => format!("{value:.1}"),
+        value if value < 999_999.5 => grouped(value.round() as u64),
+        value => format!("{value:.2e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_time_has_three_digits_and_a_fitting_unit() {
+        let shown = [0.0, 0.5, 0.9999, 12.345, 999.6, 1_234.5, 999_900.0, 61e6].map(|us| time(Some(us)));
+        assert_eq!(shown, ["0 ns", "500 ns", "1.00 us", "12.3 us", "1.00 ms", "1.23 ms", "1.00 s", "61.0 s"]);
+        assert_eq!(time(None), "inf");
+    }
+
+    #[test]
+    fn factors_and_counts_are_readable() {
+        assert_eq!(
+            [0.0314, 1.0, 55.5, 634.4, 12_345.0].map(|value| factor(Some(value))),
+            ["0.031", "1.00", "55.5", "634", "12,345"]
+        );
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows = [vec!["all".to_owned(), "1".to_owned()], vec!["short".to_owned(), "12".to_owned()]];
+        assert_eq!(table(&["class", "n"], &rows, 1), "class   n\nall     1\nshort  12\n");
+    }
+
+    #[test]
+    fn paragraphs_stay_inside_the_page() {
+        let text = wrapped(&"word ".repeat(60), "  ");
+        assert!(text.lines().all(|line| line.len() <= 100), "{text}");
+        assert!(text.starts_with("word") && text.lines().skip(1).all(|line| line.starts_with("  word")), "{text}");
+        assert_eq!(text.split_whitespace().count(), 60);
+    }
+}

@@ -1,0 +1,91 @@
+//! A small server of the bench protocol that can be told to misbehave, and a way to run `loadgen` against it.
+
+use forebay::time::{Nanos, clock};
+use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Status};
+use serde_json::Value;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What a server says to one request: each reply with its status, and how long it takes to come.
+pub(crate) type Answers = Vec<(Status, Nanos)>;
+
+/// A good answer, at once.
+pub(crate) fn answer() -> Answers {
+    vec![(Status::Ok, Nanos::ZERO)]
+}
+
+/// A server in a thread.
+pub(crate) struct Server {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<Header>>,
+}
+
+impl Server {
+    /// Starts a server that replies to each request as `act` says, in the order of their arrival. It hears nothing
+    /// while `act` takes its time.
+    pub(crate) fn start(act: impl FnMut(&Header) -> Answers + Send + 'static) -> Server {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
+        socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20).expect("a receive buffer");
+        socket.set_read_timeout(Some(Duration::from_millis(1))).expect("a timeout");
+        let address = socket.local_addr().expect("an address");
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || serve(&socket, act, &stopped));
+        Server { address, stop, thread }
+    }
+
+    fn stop(self) -> Vec<Header> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("the server does not panic")
+    }
+}
+
+fn serve(socket: &UdpSocket, mut act: impl FnMut(&Header) -> Answers, stop: &AtomicBool) -> Vec<Header> {
+    let mut heard = Vec::new();
+    let mut pending: BinaryHeap<Reverse<(Nanos, SocketAddr, Vec<u8>)>> = BinaryHeap::new();
+    let mut buffer = [0; DATAGRAM_MAX_BYTES];
+    while !stop.load(Ordering::Relaxed) {
+        while pending.peek().is_some_and(|Reverse((due, ..))| *due <= clock::now()) {
+            let Some(Reverse((_, client, reply))) = pending.pop() else { break };
+            // A client that has gone is no concern of the server's.
+            let _ = socket.send_to(&reply, client);
+        }
+        let Ok((bytes, client)) = socket.recv_from(&mut buffer) else { continue };
+        let request = Header::parse(&buffer[..bytes]).expect("loadgen sends well-formed requests");
+        heard.push(request);
+        for (status, after) in act(&request) {
+            let reply = Header { kind: Kind::Reply, status, ..request }.emit().to_vec();
+            pending.push(Reverse((clock::now().plus(after), client, reply)));
+        }
+    }
+    heard
+}
+
+/// Runs `loadgen run` against `server` with `flags`, separated by blanks. Returns its JSON report, what the server heard in
+/// the order of arrival, and how the process ended.
+pub(crate) fn run(server: Server, flags: &str) -> (Value, Vec<Header>, Output) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("run.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+        .args(["run", "--quiet", "--target", &server.address.to_string(), "--json"])
+        .arg(&file)
+        .args(flags.split_whitespace())
+        .output()
+        .expect("loadgen runs");
+    let text = std::fs::read_to_string(&file)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    (serde_json::from_str(&text).expect("JSON"), server.stop(), output)
+}
+
+/// A number of a JSON report.
+pub(crate) fn number(report: &Value, pointer: &str) -> f64 {
+    let value = report.pointer(pointer).unwrap_or_else(|| panic!("no {pointer} in {report:#}"));
+    value.as_f64().unwrap_or_else(|| panic!("{pointer} is {value}, no number"))
+}

@@ -1,0 +1,35 @@
+//! Is every wrong flag refused with exit code 2 and a message that names the flag and what is allowed? Method: one process
+//! for each mistake.
+
+use std::process::Command;
+
+#[test]
+fn mistakes_end_with_2_and_say_what_is_allowed() {
+    for (flags, expected) in [
+        ("run", "--rate N (requests/s) or --load SHARE"),
+        ("run --load 0.5", "--workers N, or --admin URL"),
+        ("run --rate 0", "like 8000 or 8000/s"),
+        ("run --rate 10 --load 0.5 --workers 2", "cannot be used with"),
+        ("run --rate 10 --workload extreme", "extreme-bimodal"),
+        ("run --rate 10 --workload tpcc --cost fixed:1us", "cannot be used with"),
+        ("run --rate 10 --cost bimodal:0.5:1us", "bimodal:P:A:B"),
+        ("run --rate 10 --duration 5", "write a number and a unit"),
+        ("run --rate 10 --duration 0s", "longer than zero"),
+        ("run --rate 10 --percentile 100", "below 100"),
+        ("run --rate 1e9 --duration 10min", "at most 50000000"),
+        ("run --rate 10 --target nowhere", "HOST:PORT"),
+        ("run --rate 10 --admin https://127.0.0.1:9001", "like 127.0.0.1:9001"),
+        ("run --rate 10 --flows 0", "--flows"),
+        ("run --rate 10 --payload-bytes 2000", "1984"),
+        ("compare --pools front=1,heavy=1 --workers 3", "--workers is 3"),
+        ("compare --pools front", "like front=3,heavy=11"),
+        ("compare --burn nap", "cpu, sleep"),
+        ("walk", "unrecognized subcommand"),
+    ] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_loadgen")).args(flags.split_whitespace()).output().expect("loadgen runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{flags}: {stderr}");
+        assert!(stderr.contains(expected), "{flags}: {stderr}");
+    }
+}

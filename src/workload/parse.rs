@@ -1,0 +1,147 @@
+//! From text to a [`Workload`]: the presets and the general forms.
+
+use super::{Class, Cost, DurationError, Workload, parse_duration};
+use crate::time::Nanos;
+use std::str::FromStr;
+
+/// Names of the presets: the workloads that the literature compares schedulers on.
+pub const PRESETS: [&str; 7] =
+    ["extreme-bimodal", "high-bimodal", "zygos-bimodal-1", "zygos-bimodal-2", "tpcc", "rocksdb", "micropools"];
+
+/// The general forms, as help and errors show them. `D`, `MEAN`, `A` and `B` are durations; `P` is a share of requests,
+/// between 0 and 1; `CV` is standard deviation over mean; `ALPHA` is above 1. `bimodal`: share `P` costs `A`, the rest
+/// `B`.
+pub const FORMS: [&str; 5] = ["fixed:D", "exponential:MEAN", "lognormal:MEAN:CV", "pareto:MEAN:ALPHA", "bimodal:P:A:B"];
+
+/// Why a text is not a workload.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorkloadError {
+    /// Neither a preset nor a form.
+    #[error(
+        "`{0}` is not a workload: name one of {presets}, or write a form: {forms}",
+        presets = PRESETS.join(", "),
+        forms = FORMS.join(", ")
+    )]
+    Unknown(String),
+    /// A form with too few or too many parts.
+    #[error("`{text}` has the wrong number of parts: write {form}")]
+    Parts {
+        /// What was written.
+        text: String,
+        /// The form it began like.
+        form: &'static str,
+    },
+    /// A part that should be a duration is none.
+    #[error(transparent)]
+    Duration(#[from] DurationError),
+    /// A cost of nothing.
+    #[error("`{0}` has a cost of zero: the smallest is 1ns")]
+    NoCost(String),
+    /// A number out of its range.
+    #[error("`{value}` in `{text}` is not {allowed}")]
+    Number {
+        /// What was written.
+        text: String,
+        /// The part in question.
+        value: String,
+        /// What would be right.
+        allowed: &'static str,
+    },
+}
+
+impl FromStr for Workload {
+    type Err = WorkloadError;
+
+    fn from_str(text: &str) -> Result<Workload, WorkloadError> {
+        let classes = match preset(text) {
+            Some(classes) => classes,
+            None => form(text)?,
+        };
+        Ok(Workload { name: text.to_owned(), classes })
+    }
+}
+
+/// Persephone's table 1 names TPC-C's five transactions; ours are numbered by cost: Payment, OrderStatus, NewOrder,
+/// Delivery, StockLevel. A chunk of `micropools` is one SHA-1 of a short string, about a microsecond.
+fn preset(name: &str) -> Option<Vec<Class>> {
+    let shares_and_costs_ns: &[(f64, u64)] = match name {
+        "extreme-bimodal" => &[(0.995, 500), (0.005, 500_000)],
+        "high-bimodal" => &[(0.5, 1_000), (0.5, 100_000)],
+        "zygos-bimodal-1" => &[(0.9, 500), (0.1, 5_500)],
+        "zygos-bimodal-2" => &[(0.999, 500), (0.001, 500_500)],
+        "tpcc" => &[(0.44, 5_700), (0.04, 6_000), (0.44, 20_000), (0.04, 88_000), (0.04, 100_000)],
+        "rocksdb" => &[(0.5, 1_500), (0.5, 635_000)],
+        "micropools" => &[(0.9999, 1_000), (0.0001, 2_000_000)],
+        _ => return None,
+    };
+    Some(shares_and_costs_ns.iter().map(|&(share, ns)| Class { share, cost: Cost::Fixed(Nanos::new(ns)) }).collect())
+}
+
+fn form(text: &str) -> Result<Vec<Class>, WorkloadError> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let form = FORMS.into_iter().find(|form| form.split(':').next() == Some(parts[0]));
+    let form = form.ok_or_else(|| WorkloadError::Unknown(text.to_owned()))?;
+    if parts.len() != form.split(':').count() {
+        return Err(WorkloadError::Parts { text: text.to_owned(), form });
+    }
+    let cost = |part: &str| match parse_duration(part)? {
+        Nanos::ZERO => Err(WorkloadError::NoCost(text.to_owned())),
+        cost => Ok(cost),
+    };
+    let number = |part: &str, allowed: &'static str, fits: fn(f64) -> bool| {
+        let error = || WorkloadError::Number { text: text.to_owned(), value: part.to_owned(), allowed };
+        part.parse().ok().filter(|&number: &f64| number.is_finite() && fits(number)).ok_or_else(error)
+    };
+    let cost = match parts[..] {
+        ["fixed", constant] => Cost::Fixed(cost(constant)?),
+        ["exponential", mean] => Cost::Exponential { mean: cost(mean)? },
+        ["lognormal", mean, variation] => Cost::LogNormal {
+            mean: cost(mean)?,
+            variation: number(variation, "a coefficient of variation, 0 or more", |cv| cv >= 0.0)?,
+        },
+        ["pareto", mean, alpha] => Cost::Pareto {
+            mean: cost(mean)?,
+            alpha: number(alpha, "an exponent above 1, below which there is no mean", |alpha| alpha > 1.0)?,
+        },
+        ["bimodal", share, short, long] => {
+            let share = number(share, "a share between 0 and 1", |share| 0.0 < share && share < 1.0)?;
+            return Ok(vec![
+                Class { share, cost: Cost::Fixed(cost(short)?) },
+                Class { share: 1.0 - share, cost: Cost::Fixed(cost(long)?) },
+            ]);
+        }
+        _ => return Err(WorkloadError::Unknown(text.to_owned())),
+    };
+    Ok(vec![Class { share: 1.0, cost }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bimodal_form_numbers_its_classes_as_written() {
+        let workload: Workload = "bimodal:0.25:2ms:20us".parse().expect("a workload");
+        let costs: Vec<Nanos> = workload.classes().iter().map(|class| class.cost.mean()).collect();
+        assert_eq!(costs, [Nanos::from_millis(2), Nanos::from_micros(20)]);
+        assert_eq!(workload.name(), "bimodal:0.25:2ms:20us");
+    }
+
+    #[test]
+    fn errors_name_what_is_allowed() {
+        for (text, expected) in [
+            ("extreme", "extreme-bimodal"),
+            ("extreme", "bimodal:P:A:B"),
+            ("", "is not a workload"),
+            ("bimodal:0.5:1us", "write bimodal:P:A:B"),
+            ("bimodal:1.5:1us:2us", "a share between 0 and 1"),
+            ("bimodal:0.5:1:2us", "`1` is not a duration"),
+            ("fixed:0us", "smallest is 1ns"),
+            ("pareto:1us:1", "above 1"),
+            ("lognormal:1us:nan", "0 or more"),
+        ] {
+            let error = Workload::from_str(text).expect_err(text).to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}
