@@ -57,9 +57,6 @@ pub trait Engine {
 
     /// What came of a step, for the counters.
     fn tried(&mut self, step: Step, outcome: Outcome);
-
-    /// The latest reading of the monotonic clock, at most one job old.
-    fn now(&self) -> Nanos;
 }
 
 /// What came of running a job.

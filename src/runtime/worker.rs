@@ -162,7 +162,7 @@ impl<J: Send> Worker<J> {
     fn execute<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, job: J) {
         self.begin_work(shared);
         let (id, pool) = (self.id(), self.local.pool());
-        shared.busy(id, Some(engine.now()));
+        shared.busy(id, Some(clock::now()));
         let mut job = job;
         let mut ran_here = Nanos::ZERO;
         loop {
@@ -242,7 +242,7 @@ impl<J: Send> Worker<J> {
             shared.idle.cover(self.id());
             self.exposed = false;
         }
-        let naps = self.woken_in_vain;
+        let naps = self.woken_in_vain && shared.policy.thief_threshold() > Nanos::ZERO;
         self.watches = shared.idle.announce(self.id(), naps);
         // The last look: whatever came before the announcement is found here, whatever comes after it wakes.
         let found = self.search(shared, engine);
@@ -292,8 +292,8 @@ impl<J: Send> Worker<J> {
 }
 
 impl<J: Send> Shared<J> {
-    /// How long a watcher that was woken in vain sleeps without watching: until a victim that was too busy to be robbed
-    /// then may be robbed now. At least a millisecond, which bounds what such wakes cost to a few percent of a core.
+    /// How long a watcher that was woken in vain sleeps without watching: until a victim that could not be robbed yet
+    /// may be robbed. At least a millisecond, which bounds what such wakes cost to a few percent of a core.
     fn nap(&self) -> Nanos {
         self.policy.thief_threshold().max(Nanos::from_millis(1))
     }

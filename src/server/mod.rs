@@ -2,6 +2,8 @@
 
 pub mod admin;
 
+mod admission;
+mod control;
 mod engine;
 mod outbox;
 mod pin;
