@@ -68,7 +68,8 @@ impl Idle {
         let idle = Idle {
             asleep: (0..topology.pools()).map(|_| CachePadded::default()).collect(),
             state: Mutex::new(State { asleep: Vec::with_capacity(pool_of.len()), watcher: None }),
-            candidates: pool_of.iter().map(|pool| policy.receives_others(*pool)).collect(),
+            // A single worker has nobody to watch.
+            candidates: pool_of.iter().map(|pool| pool_of.len() > 1 && policy.receives_others(*pool)).collect(),
             pool_of,
             wakers: wakers.into(),
             registries: registries.into(),
