@@ -3,11 +3,12 @@
 use crate::sched::{Policy, PoolId, WorkerId};
 use crossbeam_utils::CachePadded;
 use mio::unix::SourceFd;
-use mio::{Interest, Poll, Registry, Token, Waker};
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The event of a waker: somebody has work, or a question.
 pub(super) const WAKE: Token = Token(0);
@@ -27,7 +28,9 @@ pub(super) struct Idle {
     wakers: Box<[Waker]>,
     registries: Box<[Registry]>,
     /// A readiness queue of the ingresses that nobody sleeps on.
-    watch_set: Poll,
+    watch_set: Mutex<(Poll, Events)>,
+    watch_registry: Registry,
+    watch_fd: RawFd,
     ingress: Box<[RawFd]>,
 }
 
@@ -73,7 +76,9 @@ impl Idle {
             pool_of,
             wakers: wakers.into(),
             registries: registries.into(),
-            watch_set,
+            watch_registry: watch_set.registry().try_clone()?,
+            watch_fd: watch_set.as_raw_fd(),
+            watch_set: Mutex::new((watch_set, Events::with_capacity(8))),
             ingress: ingress.into(),
         };
         Ok((idle, polls))
@@ -152,13 +157,23 @@ impl Idle {
     /// The ingress of `worker` is left alone while it works: the watcher must see it.
     pub(super) fn expose(&self, worker: WorkerId) {
         let mut fd = SourceFd(&self.ingress[worker]);
-        self.watch_set.registry().register(&mut fd, INGRESS, Interest::READABLE).expect("an ingress can be watched");
+        self.watch_registry.register(&mut fd, INGRESS, Interest::READABLE).expect("an ingress can be watched");
     }
 
     /// `worker` is going to sleep on its own ingress: the watcher need not see it.
     pub(super) fn cover(&self, worker: WorkerId) {
         let mut fd = SourceFd(&self.ingress[worker]);
-        self.watch_set.registry().deregister(&mut fd).expect("the ingress was watched");
+        self.watch_registry.deregister(&mut fd).expect("the ingress was watched");
+    }
+
+    /// Whether something has come into a watched ingress since this was asked last: one system call. False too while
+    /// somebody else is asking. Who hears true must go and receive: it is said once.
+    pub(super) fn arrivals_watched(&self) -> bool {
+        let Ok(mut watch_set) = self.watch_set.try_lock() else { return false };
+        let (poll, events) = &mut *watch_set;
+        events.clear();
+        // An interrupted look is one that saw nothing.
+        poll.poll(events, Some(Duration::ZERO)).is_ok() && !events.is_empty()
     }
 
     /// Whether anybody may watch at all.
@@ -186,7 +201,7 @@ impl Idle {
             return;
         }
         watcher.armed = armed;
-        let fd = self.watch_set.as_raw_fd();
+        let fd = self.watch_fd;
         let registry = &self.registries[watcher.worker];
         let done = if armed {
             registry.register(&mut SourceFd(&fd), WATCH, Interest::READABLE)

@@ -37,6 +37,9 @@ pub trait Engine {
     /// Runs `job` until it ends or pauses; its checkpoints pause once it has run for `ask_after`.
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job>;
 
+    /// Whether `job` has run before.
+    fn is_continuation(&self, job: &Self::Job) -> bool;
+
     /// `job` leaves the worker because of `event`.
     fn moved(&mut self, job: &mut Self::Job, event: Event);
 
@@ -81,6 +84,10 @@ pub struct Shared<J> {
     queues: Box<[Sharded<J>]>,
     stealers: Box<[deque::Stealer<J>]>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
+    /// Raised to ask a worker to step aside; lowered when it takes its next job.
+    flags: Box<[CachePadded<AtomicBool>]>,
+    /// When somebody last looked whether requests wait while all are busy.
+    looked_at: CachePadded<AtomicU64>,
     idle: Idle,
     /// Workers that spin; bounded by [`Shared::spinners_max`].
     spinning: CachePadded<AtomicUsize>,
@@ -120,6 +127,8 @@ impl<J: Send> Shared<J> {
             queues,
             stealers: workers.iter().map(Worker::stealer).collect(),
             busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
+            flags: (0..workers.len()).map(|_| CachePadded::default()).collect(),
+            looked_at: CachePadded::default(),
             idle,
             spinning: CachePadded::default(),
             accepting: AtomicBool::new(true),
@@ -197,6 +206,35 @@ impl<J: Send> Shared<J> {
     fn busy(&self, worker: WorkerId, since: Option<Nanos>) {
         // Ordering: relaxed, thieves use it as a hint; what they then do is safe whatever it says.
         self.busy_since[worker].store(since.map_or(NOT_BUSY, Nanos::get), Ordering::Relaxed);
+    }
+}
+
+impl<J: Send> Shared<J> {
+    /// Whether a fresh request waits in an ingress whose owner is busy. Of all who ask within `interval` one looks, the
+    /// others hear no.
+    fn request_waits(&self, interval: Nanos) -> bool {
+        let now = clock::now();
+        // Ordering: relaxed, the exchange decides who looks and guards nothing.
+        let last = self.looked_at.load(Ordering::Relaxed);
+        now.minus(Nanos::new(last)) >= interval
+            && self.looked_at.compare_exchange(last, now.get(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && self.idle.arrivals_watched()
+    }
+
+    fn flag(&self, worker: WorkerId) {
+        // Ordering: relaxed, a request that may be seen late or, if the worker takes its next job, never: the worker
+        // has then served what waited.
+        self.flags[worker].store(true, Ordering::Relaxed);
+    }
+
+    fn is_flagged(&self, worker: WorkerId) -> bool {
+        self.flags[worker].load(Ordering::Relaxed)
+    }
+
+    fn lower_flag(&self, worker: WorkerId) {
+        if self.is_flagged(worker) {
+            self.flags[worker].store(false, Ordering::Relaxed);
+        }
     }
 }
 

@@ -63,6 +63,10 @@ impl Engine for Toy<'_> {
         Ran::Ended
     }
 
+    fn is_continuation(&self, (_, moved): &(u8, bool)) -> bool {
+        *moved
+    }
+
     fn moved(&mut self, _: &mut (u8, bool), _: Event) {}
 
     fn shed_full(&mut self, _: (u8, bool)) {

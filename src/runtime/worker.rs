@@ -3,7 +3,7 @@
 use super::idle::WATCH;
 use super::{Engine, Ran, Shared};
 use crate::handler::context::Pause;
-use crate::sched::{Event, Local, Outcome, Place, Step, Topology, Verdict, WorkerId};
+use crate::sched::{Event, Local, Outcome, Place, Running, Step, Topology, Verdict, WorkerId};
 use crate::time::{Nanos, clock};
 use crossbeam_deque as deque;
 use mio::{Events, Poll};
@@ -144,38 +144,47 @@ impl<J: Send> Worker<J> {
     fn receive<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, owner: WorkerId) -> usize {
         let (id, pool) = (self.id(), self.local.pool());
         let deque = &self.deque;
-        engine.receive(owner, &mut |job, class| match shared.policy.place(pool, Event::Arrived { class }) {
-            Place::Own => {
-                deque.push(job);
-                Ok(())
-            }
-            Place::Queue(target) => {
-                shared.queues[target].push(id, job)?;
-                if target != pool {
-                    shared.idle.wake_one(target);
+        let received =
+            engine.receive(owner, &mut |job, class| match shared.policy.place(pool, Event::Arrived { class }) {
+                Place::Own => {
+                    deque.push(job);
+                    Ok(())
                 }
-                Ok(())
-            }
-        })
+                Place::Queue(target) => {
+                    shared.queues[target].push(id, job)?;
+                    if target != pool {
+                        shared.idle.wake_one(target);
+                    }
+                    Ok(())
+                }
+            });
+        if received > 0 && !shared.idle.any_asleep(pool) {
+            shared.policy.on_arrivals(shared, id, self.deque.len(), |other| shared.flag(other));
+        }
+        received
     }
 
     fn execute<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, job: J) {
         self.begin_work(shared);
         let (id, pool) = (self.id(), self.local.pool());
         shared.busy(id, Some(clock::now()));
+        shared.lower_flag(id);
         let mut job = job;
-        let mut ran_here = Nanos::ZERO;
+        let continuation = engine.is_continuation(&job);
+        let mut running = Running { worker: id, pool, continuation, ran: Nanos::ZERO, flagged: false, waiting: false };
         loop {
             if shared.is_abandoning() {
                 engine.shed_draining(job);
                 break;
             }
-            let left = shared.policy.slice(pool).map_or(Nanos::MAX, |slice| slice.minus(ran_here));
-            let Ran::Paused { job: back, pause, ran } = engine.run(job, left.min(HEARTBEAT)) else { break };
-            ran_here = ran_here.plus(ran);
+            let ask_after = shared.policy.ask_after(&running).unwrap_or(Nanos::MAX);
+            let Ran::Paused { job: back, pause, ran } = engine.run(job, ask_after.min(HEARTBEAT)) else { break };
+            running.ran = running.ran.plus(ran);
+            running.flagged = shared.is_flagged(id);
+            running.waiting = shared.policy.gives_way(&running) && self.request_waits(shared, ask_after);
             let verdict = match pause {
-                Pause::Hop(target) => shared.policy.at_hop(pool, target, ran_here),
-                Pause::Checkpoint | Pause::Expired => shared.policy.at_checkpoint(pool, ran_here),
+                Pause::Hop(target) => shared.policy.at_hop(&running, target),
+                Pause::Checkpoint | Pause::Expired => shared.policy.at_checkpoint(&running),
             };
             let event = match verdict {
                 Verdict::Keep => {
@@ -190,6 +199,11 @@ impl<J: Send> Worker<J> {
             break;
         }
         shared.busy(id, None);
+    }
+
+    /// Whether a fresh request waits that this worker would serve if it stepped aside.
+    fn request_waits(&self, shared: &Shared<J>, interval: Nanos) -> bool {
+        !self.deque.is_empty() || shared.request_waits(interval)
     }
 
     /// Puts a continuation where the policy wants it; no room there ends it.

@@ -94,7 +94,7 @@ impl<J: Send> Probe for Control<'_, J> {
         let config = self.config;
         let names = |pool: usize| match config.policy {
             PolicyName::Pools => config.pools[pool].name.clone(),
-            PolicyName::Isolated | PolicyName::Global | PolicyName::Steal => "all".to_owned(),
+            _ => "all".to_owned(),
         };
         let mut queue_depths: Vec<(String, usize)> =
             self.shared.queue_lengths().enumerate().map(|(pool, length)| (names(pool), length)).collect();

@@ -250,6 +250,10 @@ where
         Ran::Ended
     }
 
+    fn is_continuation(&self, job: &Self::Job) -> bool {
+        matches!(job, Job::Continuation(_))
+    }
+
     fn moved(&mut self, job: &mut Self::Job, event: Event) {
         let Job::Continuation(slot) = job else { return };
         match event {

@@ -11,7 +11,7 @@ use crate::metrics::{Board, Collector, summary};
 use crate::net::{BATCH, Socket};
 use crate::packet::{Depot, Packet, PacketBody};
 use crate::runtime::{self, Shared};
-use crate::sched::{Global, Isolated, Kind, Policy, PolicyName, Pools, Steal, Topology};
+use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, Policy, PolicyName, Pools, Steal, Topology};
 use crate::time::Nanos;
 use std::future::Future;
 use std::io;
@@ -28,6 +28,15 @@ const _: () = assert!(PACKETS_PER_WORKER / 2 > BATCH + 63 + BATCH);
 /// How long a worker must have been in one job before thieves look into its socket, unscaled: longer than a light
 /// request takes with its kernel part, shorter than anything worth waiting for.
 const THIEF_THRESHOLD: Nanos = Nanos::from_micros(20);
+
+/// How often a heavy request looks for fresh ones on a reserved worker under `hybrid`, unscaled: some light requests' time.
+const SHORT_SLICE: Nanos = Nanos::from_micros(3);
+
+/// How often it does on the other workers, unscaled: so seldom that looking costs next to nothing.
+const LONG_SLICE: Nanos = Nanos::from_micros(30);
+
+/// How often somebody looks whether a request waits while all workers are busy, unscaled.
+const POLL_INTERVAL: Nanos = Nanos::from_micros(1);
 
 /// Service time from which on a request counts as heavy for the flush rule, unscaled: some ten times what sending its
 /// own reply costs.
@@ -143,6 +152,15 @@ fn policy(config: &Config) -> Policy {
         PolicyName::Global => Kind::Global(Global),
         PolicyName::Steal => Kind::Steal(Steal { thief_threshold: config.scaled(THIEF_THRESHOLD) }),
         PolicyName::Pools => Kind::Pools(Pools { slice: config.slice_scaled() }),
+        PolicyName::Hybrid => Kind::Hybrid(Hybrid {
+            budget: config.slice_scaled(),
+            reserved: config.workers.div_ceil(5),
+            short_slice: config.scaled(SHORT_SLICE),
+            long_slice: config.scaled(LONG_SLICE),
+        }),
+        PolicyName::OnDemand => {
+            Kind::OnDemand(OnDemand { budget: config.slice_scaled(), poll_interval: config.scaled(POLL_INTERVAL) })
+        }
     };
     Policy::new(kind, &Topology::new(&sizes))
 }
