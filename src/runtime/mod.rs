@@ -14,11 +14,13 @@ use crate::handler::context::Pause;
 use crate::queue::Sharded;
 use crate::sched::{Event, Outcome, Policy, Step, View, WorkerId};
 use crate::time::{Nanos, clock};
+use arc_swap::ArcSwap;
 use crossbeam_deque as deque;
 use crossbeam_utils::CachePadded;
 use idle::Idle;
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// What one worker does with jobs; every worker has its own.
@@ -79,7 +81,9 @@ pub enum Ran<J> {
 
 /// What all workers share.
 pub struct Shared<J> {
-    policy: Policy,
+    policy: ArcSwap<Policy>,
+    /// Moves on with every policy, so that a worker knows by one load whether it follows the present one.
+    epoch: CachePadded<AtomicUsize>,
     wait: Wait,
     queues: Box<[Sharded<J>]>,
     stealers: Box<[deque::Stealer<J>]>,
@@ -99,9 +103,9 @@ pub struct Shared<J> {
 /// The value of `busy_since` for a worker that is in no job.
 const NOT_BUSY: u64 = u64::MAX;
 
-/// Workers of one pool that share a shard of its queue: with fewer shards order is closer to first come first served,
+/// Workers for each shard of a queue: with fewer shards order is closer to first come first served,
 /// with more there is less meeting on one cache line.
-const WORKERS_PER_SHARD: usize = 8;
+const WORKERS_PER_SHARD: usize = 16;
 
 impl<J: Send> Shared<J> {
     /// What `policy`'s workers share, and the workers. `ingress` are the descriptors whose readiness wakes worker 0, 1,
@@ -115,13 +119,16 @@ impl<J: Send> Shared<J> {
         ingress: &[RawFd],
         queue_capacity: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
-        let topology = policy.topology();
-        let queues = (0..topology.pools())
-            .map(|pool| Sharded::new(topology.members(pool).len().div_ceil(WORKERS_PER_SHARD), queue_capacity))
+        let queues: Box<[Sharded<J>]> = (0..policy.queues())
+            .map(|_| Sharded::new(ingress.len().div_ceil(WORKERS_PER_SHARD), queue_capacity))
             .collect();
-        let (idle, polls) = Idle::new(&policy, ingress)?;
-        let workers: Vec<Worker<J>> =
-            polls.into_iter().enumerate().map(|(worker, poll)| Worker::new(worker, topology, poll)).collect();
+        let (idle, polls) = Idle::new(&policy, queues.len(), ingress)?;
+        let policy = Arc::new(policy);
+        let workers: Vec<Worker<J>> = polls
+            .into_iter()
+            .enumerate()
+            .map(|(worker, poll)| Worker::new(worker, Arc::clone(&policy), poll))
+            .collect();
         let shared = Shared {
             wait,
             queues,
@@ -134,14 +141,34 @@ impl<J: Send> Shared<J> {
             accepting: AtomicBool::new(true),
             stopping: AtomicBool::new(false),
             abandoning: AtomicBool::new(false),
-            policy,
+            policy: ArcSwap::new(policy),
+            epoch: CachePadded::default(),
         };
         Ok((shared, workers))
     }
 
     /// The policy at work.
-    pub fn policy(&self) -> &Policy {
-        &self.policy
+    pub fn policy(&self) -> Arc<Policy> {
+        self.policy.load_full()
+    }
+
+    /// Puts `policy` to work. Each worker follows it from its next turn on; until then jobs go where the old one puts
+    /// them, and are found there.
+    ///
+    /// # Panics
+    /// If `policy` is for another number of workers, or for more queues than there are.
+    pub fn switch(&self, policy: Policy) {
+        assert_eq!(policy.topology().workers(), self.stealers.len(), "the workers stay the same");
+        assert!(policy.queues() <= self.queues.len(), "the queues stay the same");
+        self.idle.set_pools(policy.topology().pools());
+        self.policy.store(Arc::new(policy));
+        // Ordering: release, pairs with the acquire in `epoch`: who sees the number finds the policy.
+        self.epoch.fetch_add(1, Ordering::Release);
+        (0..self.stealers.len()).for_each(|worker| self.wake(worker));
+    }
+
+    fn epoch(&self) -> usize {
+        self.epoch.load(Ordering::Acquire)
     }
 
     /// How many jobs wait in the queue of each pool; exact when nothing moves.

@@ -1,7 +1,7 @@
 //! Do running workers serve everything, whoever sleeps or is stuck? Jobs are bytes in pipes, engines are these few lines.
 
 use super::*;
-use crate::sched::{Event, Global, Isolated, Kind, Pools, Steal, Topology};
+use crate::sched::{Event, Global, Hybrid, Isolated, Kind, OnDemand, Pools, Steal, Topology};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -88,6 +88,11 @@ impl Engine for Toy<'_> {
 
 /// Runs workers under `kind` on pools of these `sizes` while `test` plays with them, then stops them.
 fn with_workers(kind: Kind, wait: Wait, sizes: &[usize], test: impl FnOnce(&mut Playground)) {
+    with_switch(kind, wait, sizes, |play, _| test(play));
+}
+
+/// The same for a test that switches policies.
+fn with_switch(kind: Kind, wait: Wait, sizes: &[usize], test: impl FnOnce(&mut Playground, &Shared<(u8, bool)>)) {
     let policy = Policy::new(kind, &Topology::new(sizes));
     let workers = sizes.iter().sum();
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
@@ -111,7 +116,7 @@ fn with_workers(kind: Kind, wait: Wait, sizes: &[usize], test: impl FnOnce(&mut 
         }
         // Also when the test panics: the workers must end, or the panic is never seen.
         let _stop = Stop(&shared);
-        test(&mut Playground { inputs, done, release });
+        test(&mut Playground { inputs, done, release }, &shared);
     });
     assert_eq!(shed.into_inner(), 0, "every queue has room for all that these tests send");
 }
@@ -135,12 +140,22 @@ impl Playground {
     }
 }
 
-fn kinds() -> [(Kind, &'static [usize]); 4] {
+fn kinds() -> [(Kind, &'static [usize]); 6] {
     [
         (Kind::Isolated(Isolated), &[3]),
         (Kind::Global(Global), &[3]),
         (Kind::Steal(Steal { thief_threshold: Nanos::from_micros(20) }), &[3]),
         (Kind::Pools(Pools { slice: Nanos::from_micros(50) }), &[2, 1]),
+        (Kind::OnDemand(OnDemand { budget: Nanos::from_micros(5), poll_interval: Nanos::from_micros(1) }), &[3]),
+        (
+            Kind::Hybrid(Hybrid {
+                budget: Nanos::from_micros(5),
+                reserved: 1,
+                short_slice: Nanos::from_micros(3),
+                long_slice: Nanos::from_micros(30),
+            }),
+            &[3],
+        ),
     ]
 }
 
@@ -161,6 +176,28 @@ fn no_wake_up_is_lost() {
             });
         }
     }
+}
+
+/// Policies are switched between jobs and in the middle of them; hopping jobs wait in queues that the next policy does
+/// not use.
+#[test]
+fn a_switch_strands_nothing() {
+    let topology = Topology::new(&[2, 1]);
+    with_switch(Kind::Pools(Pools { slice: Nanos::from_micros(50) }), Wait::Park, &[2, 1], |play, shared| {
+        for round in 0..150_usize {
+            for (number, (kind, _)) in kinds().into_iter().enumerate() {
+                for job in 0..6 {
+                    play.send(job % 3, if (job + round) % 2 == 0 { HOPS } else { 10 });
+                    if job == number {
+                        shared.switch(Policy::new(kind.clone(), &topology));
+                    }
+                }
+                for _ in 0..6 {
+                    play.next();
+                }
+            }
+        }
+    });
 }
 
 #[test]

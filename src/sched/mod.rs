@@ -203,6 +203,8 @@ trait Rules {
 pub struct Policy {
     kind: Kind,
     topology: Topology,
+    /// Queues that exist, whatever the policy: at least as many as there are pools.
+    queues: usize,
 }
 
 /// The policies; a new one is a file, a variant here and a line in [`Policy::rules`].
@@ -223,13 +225,20 @@ pub enum Kind {
 }
 
 impl Policy {
-    /// `kind` at work on `topology`; every kind but `Pools` sees the workers of all pools as one.
+    /// `kind` at work on `topology`; every kind but `Pools` sees the workers of all pools as one. There is a queue for
+    /// each pool of `topology` all the same: what another policy left in one is found after everything else.
     pub fn new(kind: Kind, topology: &Topology) -> Policy {
+        let queues = topology.pools();
         let topology = match kind {
             Kind::Pools(_) => topology.clone(),
             _ => Topology::new(&[topology.workers()]),
         };
-        Policy { kind, topology }
+        Policy { kind, topology, queues }
+    }
+
+    /// How many queues there are.
+    pub fn queues(&self) -> usize {
+        self.queues
     }
 
     /// Who is in which pool.
@@ -240,7 +249,14 @@ impl Policy {
     /// What the free worker of `local` shall try next; [`Step::Idle`] once everything was tried in vain.
     pub fn next(&self, local: &mut Local, view: &impl View) -> Step {
         let rules = self.rules();
-        local.next(rules.order(local.pool()), &self.topology, rules.thief_threshold(), view)
+        let order = rules.order(local.pool());
+        let step = local.next(order, &self.topology, rules.thief_threshold(), view);
+        if !matches!(step, Step::Idle { .. }) {
+            return step;
+        }
+        // What another policy left: the queues of pools that are no more, and of all if this policy uses none.
+        let served = if order.contains(&Stage::Queue) { self.topology.pools() } else { 0 };
+        local.next_orphan(served..self.queues).unwrap_or(step)
     }
 
     /// What came of the step that [`Policy::next`] gave last.
@@ -301,6 +317,11 @@ impl Policy {
     pub fn receives_others(&self, pool: PoolId) -> bool {
         let order = self.rules().order(pool);
         order.contains(&Stage::ReceiveBusy) || order.contains(&Stage::ReceiveAll)
+    }
+
+    /// Whether anybody receives from the socket of another.
+    pub fn has_watchers(&self) -> bool {
+        self.topology.workers() > 1 && (0..self.topology.pools()).any(|pool| self.receives_others(pool))
     }
 
     /// How long a worker must have been in one job before others receive from its socket.

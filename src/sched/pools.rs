@@ -19,7 +19,12 @@ const INGRESS: PoolId = 0;
 
 impl Rules for Pools {
     fn order(&self, pool: PoolId) -> &'static [Stage] {
-        if pool == INGRESS { &[Stage::Own, Stage::Queue, Stage::ReceiveAll, Stage::Steal] } else { &[Stage::Queue] }
+        if pool == INGRESS {
+            &[Stage::Own, Stage::Queue, Stage::ReceiveAll, Stage::Steal]
+        } else {
+            // Its deque holds only what another policy left there.
+            &[Stage::Queue, Stage::Own]
+        }
     }
 
     fn place(&self, topology: &Topology, pool: PoolId, event: Event) -> Place {
