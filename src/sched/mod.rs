@@ -5,6 +5,8 @@
 //! goes ([`Policy::place`]) and whether a running one stays ([`Policy::at_checkpoint`]). Nothing here reads a clock or
 //! touches a thread, an atomic or a socket: what a policy knows of the world is its [`View`], which may be stale.
 
+pub mod auto;
+pub mod estimate;
 mod global;
 mod hybrid;
 mod isolated;
