@@ -2,21 +2,18 @@
 
 #![allow(dead_code, reason = "every test crate compiles all of it and uses its own part")]
 
-mod client;
-mod http;
-mod process;
-mod scripted;
-
-pub(crate) use client::{Answer, Client};
-pub(crate) use http::{Reply, fates, http, latency, metric};
-pub(crate) use process::{Forebay, Process, wait_for_exit};
-pub(crate) use scripted::{Act, Scripted, scripted};
+pub(crate) mod client;
+pub(crate) mod http;
+pub(crate) mod process;
+pub(crate) mod raw;
+pub(crate) mod scripted;
 
 use forebay::config::Config;
 use forebay::handler::Handler;
 use forebay::metrics::Fates;
 use forebay::server::{Report, Server, StopHandle};
 use forebay::time::{Nanos, clock};
+use http::{fates, latency};
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
