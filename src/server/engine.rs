@@ -218,7 +218,9 @@ where
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {
         let mut slot = self.slot(job);
         let start = if self.common.emulated { emulated::start(slot.envelope.ready_at) } else { clock::now() };
-        let polled = slot.poll(start.plus(ask_after));
+        let expired = start >= slot.envelope.expires_at;
+        // What expired while it waited is not worth its handler's way to the first checkpoint, if it has one at all.
+        let polled = if expired { Polled::Expired } else { slot.poll(start.plus(ask_after)) };
         self.now = clock::now();
         // The emulated core's own time: what the thread overslept is not service.
         let end = if self.common.emulated { emulated::busy_until() } else { self.now };
