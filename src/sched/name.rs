@@ -18,17 +18,20 @@ pub enum PolicyName {
     Hybrid,
     /// A heavy request steps aside when a fresh one waits that finds no free worker.
     OnDemand,
+    /// Chooses among steal, hybrid and ondemand, and their budget, by what it measures.
+    Auto,
 }
 
 impl PolicyName {
     /// Every policy, in the order in which help and error messages list them.
-    pub const ALL: [PolicyName; 6] = [
+    pub const ALL: [PolicyName; 7] = [
         PolicyName::Isolated,
         PolicyName::Global,
         PolicyName::Steal,
         PolicyName::Pools,
         PolicyName::Hybrid,
         PolicyName::OnDemand,
+        PolicyName::Auto,
     ];
 
     /// The name in flags, files, metrics and JSON.
@@ -40,6 +43,7 @@ impl PolicyName {
             PolicyName::Pools => "pools",
             PolicyName::Hybrid => "hybrid",
             PolicyName::OnDemand => "ondemand",
+            PolicyName::Auto => "auto",
         }
     }
 }
@@ -63,7 +67,7 @@ impl fmt::Display for PolicyName {
 
 /// No policy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no policy is called {text:?}; there are isolated, global, steal, pools, hybrid and ondemand")]
+#[error("no policy is called {text:?}; there are isolated, global, steal, pools, hybrid, ondemand and auto")]
 pub struct UnknownPolicy {
     /// What was written instead of a name.
     pub text: String,

@@ -1,15 +1,17 @@
 //! The thread that waits for a stop, and what the admin endpoint may ask. `runtime/README.md` argues the order of a stop.
 
+use super::adapt::Adaptation;
 use super::admin::Probe;
 use super::{Ended, StopRequest};
 use crate::config::Config;
-use crate::metrics::{Board, Description, Surroundings};
+use crate::metrics::{Board, Description, Recent, Surroundings};
 use crate::net::{BATCH, Group, kernel_dropped};
 use crate::runtime::{self, Shared};
-use crate::sched::PolicyName;
+use crate::sched::{Policy, PolicyName, Topology};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// How long workers get to come to a checkpoint once the drain is over; then their handlers count as stuck.
@@ -26,6 +28,10 @@ pub(super) struct Control<'a, J> {
     pub(super) board: &'a Board,
     pub(super) ready: AtomicBool,
     pub(super) inodes: Vec<u64>,
+    /// Pools as configured.
+    pub(super) topology: Topology,
+    /// Touched by the admin thread once a second; locked only because it is reached through a shared reference.
+    pub(super) adaptation: Mutex<Adaptation>,
 }
 
 impl<J: Send> Control<'_, J> {
@@ -84,6 +90,12 @@ impl<J: Send> Control<'_, J> {
     }
 }
 
+impl<J> Control<'_, J> {
+    fn adaptation(&self) -> MutexGuard<'_, Adaptation> {
+        self.adaptation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl<J: Send> Probe for Control<'_, J> {
     fn ready(&self) -> bool {
         // Ordering: relaxed, see `stop`.
@@ -109,7 +121,25 @@ impl<J: Send> Probe for Control<'_, J> {
             // Without the table no drop can be told; zero is then what is known.
             kernel_dropped: kernel_dropped(&self.inodes).unwrap_or_else(|_| vec![0; self.inodes.len()]),
             queue_depths,
+            decision: self.adaptation().decision(),
         }
+    }
+
+    fn adapt(&self, recent: &Recent) {
+        let mut adaptation = self.adaptation();
+        if !adaptation.follow(recent) {
+            return;
+        }
+        if let Some(decision) = adaptation.decision() {
+            tracing::info!(
+                policy = decision.policy,
+                budget_us = decision.budget.map(Nanos::as_micros_f64),
+                reserved = decision.reserved,
+                reason = decision.reason,
+                "the policy follows the load"
+            );
+        }
+        self.shared.switch(Policy::new(adaptation.kind().clone(), &self.topology));
     }
 
     fn wake(&self, worker: usize) {

@@ -2,6 +2,7 @@
 
 pub mod admin;
 
+mod adapt;
 mod admission;
 mod control;
 mod engine;

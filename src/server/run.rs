@@ -1,5 +1,6 @@
 //! A server's life: threads start, work, drain, end. The order of a stop is argued in `runtime/README.md`.
 
+use super::adapt::Adaptation;
 use super::admin::{self, Probe as _};
 use super::control::Control;
 use super::engine::{Common, Engine};
@@ -11,11 +12,12 @@ use crate::metrics::{Board, Collector, summary};
 use crate::net::{BATCH, Socket};
 use crate::packet::{Depot, Packet, PacketBody};
 use crate::runtime::{self, Shared};
-use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, Policy, PolicyName, Pools, Steal, Topology};
+use crate::sched::{Policy, Topology};
 use crate::time::Nanos;
 use std::future::Future;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::thread::{self, ScopedJoinHandle};
 
@@ -24,19 +26,6 @@ use std::thread::{self, ScopedJoinHandle};
 /// however long those are, fresh requests can be received.
 pub(super) const PACKETS_PER_WORKER: usize = 512;
 const _: () = assert!(PACKETS_PER_WORKER / 2 > BATCH + 63 + BATCH);
-
-/// How long a worker must have been in one job before thieves look into its socket, unscaled: longer than a light
-/// request takes with its kernel part, shorter than anything worth waiting for.
-const THIEF_THRESHOLD: Nanos = Nanos::from_micros(20);
-
-/// How often a heavy request looks for fresh ones on a reserved worker under `hybrid`, unscaled: some light requests' time.
-const SHORT_SLICE: Nanos = Nanos::from_micros(3);
-
-/// How often it does on the other workers, unscaled: so seldom that looking costs next to nothing.
-const LONG_SLICE: Nanos = Nanos::from_micros(30);
-
-/// How often somebody looks whether a request waits while all workers are busy, unscaled.
-const POLL_INTERVAL: Nanos = Nanos::from_micros(1);
 
 /// Service time from which on a request counts as heavy for the flush rule, unscaled: some ten times what sending its
 /// own reply costs.
@@ -72,7 +61,9 @@ where
         heavy_from: config.scaled(HEAVY_FROM),
     };
     let board = Board::new(config.workers);
-    let policy = policy(config);
+    let adaptation = Adaptation::new(config);
+    let topology = Topology::new(&config.pools.iter().map(|pool| pool.workers).collect::<Vec<_>>());
+    let policy = Policy::new(adaptation.kind().clone(), &topology);
     let ingress: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
     let queue_capacity = packets.capacity() / 2 / policy.topology().pools();
     let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, wait(config), &ingress, queue_capacity)?;
@@ -83,6 +74,8 @@ where
         shared: &shared,
         board: &board,
         ready: AtomicBool::new(true),
+        topology,
+        adaptation: Mutex::new(adaptation),
         inodes: sockets.iter().map(Socket::inode).collect(),
     };
     let (ended, totals) = thread::scope(|scope| {
@@ -143,26 +136,6 @@ where
         Ok::<_, io::Error>((ended, totals))
     })?;
     Ok(Report { ended, totals, packets_away: packets.away() })
-}
-
-fn policy(config: &Config) -> Policy {
-    let sizes: Vec<usize> = config.pools.iter().map(|pool| pool.workers).collect();
-    let kind = match config.policy {
-        PolicyName::Isolated => Kind::Isolated(Isolated),
-        PolicyName::Global => Kind::Global(Global),
-        PolicyName::Steal => Kind::Steal(Steal { thief_threshold: config.scaled(THIEF_THRESHOLD) }),
-        PolicyName::Pools => Kind::Pools(Pools { slice: config.slice_scaled() }),
-        PolicyName::Hybrid => Kind::Hybrid(Hybrid {
-            budget: config.slice_scaled(),
-            reserved: config.workers.div_ceil(5),
-            short_slice: config.scaled(SHORT_SLICE),
-            long_slice: config.scaled(LONG_SLICE),
-        }),
-        PolicyName::OnDemand => {
-            Kind::OnDemand(OnDemand { budget: config.slice_scaled(), poll_interval: config.scaled(POLL_INTERVAL) })
-        }
-    };
-    Policy::new(kind, &Topology::new(&sizes))
 }
 
 fn wait(config: &Config) -> runtime::Wait {
