@@ -17,6 +17,9 @@ pub(super) const INGRESS: Token = Token(1);
 /// The event of the watch set, which only the watcher sees.
 pub(super) const WATCH: Token = Token(2);
 
+/// Ingresses that one look sees, at most; the next look sees the others.
+const LOOK_MAX: usize = 64;
+
 /// The sleepers of one server.
 pub(super) struct Idle {
     /// How many of each pool are in `State::asleep`, to be read without the lock.
@@ -85,7 +88,7 @@ impl Idle {
             registries: registries.into(),
             watch_registry: watch_set.registry().try_clone()?,
             watch_fd: watch_set.as_raw_fd(),
-            watch_set: Mutex::new((watch_set, Events::with_capacity(8))),
+            watch_set: Mutex::new((watch_set, Events::with_capacity(LOOK_MAX))),
             ingress: ingress.into(),
         };
         Ok((idle, polls))
@@ -194,14 +197,13 @@ impl Idle {
         self.watch_registry.deregister(&mut fd).expect("the ingress was watched");
     }
 
-    /// Whether something has come into a watched ingress since this was asked last: one system call. False too while
-    /// somebody else is asking. Who hears true must go and receive: it is said once.
-    pub(super) fn arrivals_watched(&self) -> bool {
-        let Ok(mut watch_set) = self.watch_set.try_lock() else { return false };
+    /// Into how many watched ingresses something has come since this was asked last: one system call. None too while
+    /// somebody else is asking. Who hears of some must go and receive: it is said once.
+    pub(super) fn arrivals_watched(&self) -> usize {
+        let Ok(mut watch_set) = self.watch_set.try_lock() else { return 0 };
         let (poll, events) = &mut *watch_set;
-        events.clear();
         // An interrupted look is one that saw nothing.
-        poll.poll(events, Some(Duration::ZERO)).is_ok() && !events.is_empty()
+        if poll.poll(events, Some(Duration::ZERO)).is_ok() { events.iter().count() } else { 0 }
     }
 
     /// Whether `worker` wakes from its own ingress from now on.

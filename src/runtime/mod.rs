@@ -237,15 +237,15 @@ impl<J: Send> Shared<J> {
 }
 
 impl<J: Send> Shared<J> {
-    /// Whether a fresh request waits in an ingress whose owner is busy. Of all who ask within `interval` one looks, the
-    /// others hear no.
-    fn request_waits(&self, interval: Nanos) -> bool {
+    /// In how many ingresses of busy owners fresh requests wait. Of all who ask within `interval` one looks, the others
+    /// hear of none.
+    fn requests_waiting(&self, interval: Nanos) -> usize {
         let now = clock::now();
         // Ordering: relaxed, the exchange decides who looks and guards nothing.
         let last = self.looked_at.load(Ordering::Relaxed);
-        now.minus(Nanos::new(last)) >= interval
-            && self.looked_at.compare_exchange(last, now.get(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
-            && self.idle.arrivals_watched()
+        let looks = now.minus(Nanos::new(last)) >= interval
+            && self.looked_at.compare_exchange(last, now.get(), Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if looks { self.idle.arrivals_watched() } else { 0 }
     }
 
     fn flag(&self, worker: WorkerId) {

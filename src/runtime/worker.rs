@@ -201,7 +201,7 @@ impl<J: Send> Worker<J> {
                 }
             });
         if received > 0 && !shared.idle.any_asleep(pool) {
-            self.policy.on_arrivals(shared, id, self.deque.len(), |other| shared.flag(other));
+            self.policy.on_arrivals(shared, id, self.deque.len(), true, |other| shared.flag(other));
         }
         received
     }
@@ -223,7 +223,7 @@ impl<J: Send> Worker<J> {
             let Ran::Paused { job: back, pause, ran } = engine.run(job, ask_after.min(HEARTBEAT)) else { break };
             running.ran = running.ran.plus(ran);
             running.flagged = shared.is_flagged(id);
-            running.waiting = self.policy.gives_way(&running) && self.request_waits(shared, ask_after);
+            running.waiting = self.waits_for(shared, &running);
             let verdict = match pause {
                 Pause::Hop(target) => self.policy.at_hop(&running, target),
                 Pause::Checkpoint | Pause::Expired => self.policy.at_checkpoint(&running),
@@ -243,9 +243,17 @@ impl<J: Send> Worker<J> {
         shared.busy(id, None);
     }
 
-    /// Whether a fresh request waits that this worker would serve if it stepped aside.
-    fn request_waits(&self, shared: &Shared<J>, interval: Nanos) -> bool {
-        !self.deque.is_empty() || shared.request_waits(interval)
+    /// Whether fresh requests wait that this worker would serve if it stepped aside. Where there are more than it can
+    /// serve, others are asked too.
+    fn waits_for(&self, shared: &Shared<J>, running: &Running) -> bool {
+        let behind = self.deque.len();
+        let gives_way = self.policy.gives_way(running);
+        let looked = self.policy.look_interval().filter(|_| gives_way);
+        let waiting = behind + looked.map_or(0, |interval| shared.requests_waiting(interval));
+        if waiting > 0 && !shared.idle.any_asleep(running.pool) {
+            self.policy.on_arrivals(shared, running.worker, waiting, gives_way, |other| shared.flag(other));
+        }
+        gives_way && waiting > 0
     }
 
     /// Puts a continuation where the policy wants it; no room there ends it.

@@ -189,10 +189,14 @@ trait Rules {
     fn heavy_from(&self) -> Option<Nanos> {
         None
     }
-    /// How many other workers shall be asked to step aside when `waiting` fresh requests have come to one worker.
-    fn flags(&self, waiting: usize) -> usize {
+    /// How many workers should serve so many fresh requests that wait.
+    fn servers_for(&self, waiting: usize) -> usize {
         let _ = waiting;
         0
+    }
+    /// At most how often somebody looks into the sockets of busy workers from within a job; `None` = never.
+    fn look_interval(&self) -> Option<Nanos> {
+        None
     }
     /// How long a worker must have been in one job before others receive from its socket.
     fn thief_threshold(&self) -> Nanos {
@@ -296,17 +300,31 @@ impl Policy {
         }
     }
 
-    /// `waiting` fresh requests have come to `worker` and nobody is free: gives those workers to `flag` that shall be
-    /// asked to step aside, the next ones in turn that have been in one job for longer than a light one takes.
-    pub fn on_arrivals(&self, view: &impl View, worker: WorkerId, waiting: usize, flag: impl FnMut(WorkerId)) {
+    /// `waiting` fresh requests have come to `worker`, which is about to serve them or not, and nobody is free: gives
+    /// those workers to `flag` that shall be asked to step aside, the next ones in turn that have been in one job for
+    /// longer than a light one takes.
+    pub fn on_arrivals(
+        &self,
+        view: &impl View,
+        worker: WorkerId,
+        waiting: usize,
+        serving: bool,
+        flag: impl FnMut(WorkerId),
+    ) {
         let Some(heavy_from) = self.rules().heavy_from() else { return };
         let workers = self.topology.workers();
         let now = view.now();
+        let needed = self.rules().servers_for(waiting).saturating_sub(usize::from(serving));
         (1..workers)
             .map(|offset| (worker + offset) % workers)
             .filter(|other| view.busy_since(*other).is_some_and(|since| now.minus(since) >= heavy_from))
-            .take(self.rules().flags(waiting))
+            .take(needed)
             .for_each(flag);
+    }
+
+    /// At most how often somebody looks into the sockets of busy workers from within a job that would give way.
+    pub fn look_interval(&self) -> Option<Nanos> {
+        self.rules().look_interval()
     }
 
     /// Whether workers of `pool` receive from their own sockets.

@@ -17,9 +17,9 @@ pub struct OnDemand {
     pub poll_interval: Nanos,
 }
 
-/// Fresh requests for each worker that steps aside. With eight, as many wait most of the time at high load, and the
-/// light ones among them for several times their cost.
-const WAITING_PER_FLAG: usize = 2;
+/// Fresh requests for each worker that serves them. With eight, as many wait most of the time at high load, and the light
+/// ones among them for several times their cost.
+const WAITING_PER_SERVER: usize = 2;
 
 impl Rules for OnDemand {
     fn order(&self, _: PoolId) -> &'static [Stage] {
@@ -51,8 +51,11 @@ impl Rules for OnDemand {
         Some(self.budget)
     }
 
-    fn flags(&self, waiting: usize) -> usize {
-        // The worker that they came to serves the first ones itself.
-        waiting.div_ceil(WAITING_PER_FLAG).saturating_sub(1)
+    fn servers_for(&self, waiting: usize) -> usize {
+        waiting.div_ceil(WAITING_PER_SERVER)
+    }
+
+    fn look_interval(&self) -> Option<Nanos> {
+        Some(self.poll_interval)
     }
 }

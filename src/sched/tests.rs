@@ -175,7 +175,7 @@ fn ondemand_asks_more_workers_the_more_requests_wait() {
     let policy = Policy::new(Kind::OnDemand(ondemand()), &Topology::new(&[5]));
     let flagged = |worker, waiting| {
         let mut flagged = Vec::new();
-        policy.on_arrivals(&Fixed, worker, waiting, |other| flagged.push(other));
+        policy.on_arrivals(&Fixed, worker, waiting, true, |other| flagged.push(other));
         flagged
     };
     assert!(flagged(0, 2).is_empty());
@@ -183,7 +183,7 @@ fn ondemand_asks_more_workers_the_more_requests_wait() {
     assert_eq!(flagged(1, 3), [2], "the next in turn");
     assert_eq!(flagged(0, 99), [1, 2], "worker 3 has been in its job for a moment only");
     let steal = &policies()[2];
-    steal.on_arrivals(&Fixed, 0, 99, |_| panic!("nobody gives way under steal"));
+    steal.on_arrivals(&Fixed, 0, 99, false, |_| panic!("nobody gives way under steal"));
     let flagged = Running { flagged: true, ..running(0, 0, 9) };
     assert_eq!(policy.at_checkpoint(&flagged), Verdict::Yield);
 }
