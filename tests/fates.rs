@@ -18,6 +18,7 @@ use support::client::{Client, message};
 use support::scripted::{Act, scripted};
 use support::{POLICIES, Running, alone, assert_adds_up, await_until};
 
+const WAITS: [&str; 3] = ["adaptive", "spin", "park"];
 const SHORT: Nanos = Nanos::from_micros(100);
 
 /// A policy with workers for it, and a server of the scripted handler.
@@ -28,15 +29,15 @@ fn settings(policy: &str) -> Vec<(&str, &str)> {
     }
 }
 
-// Is every fate that a request can have counted exactly, and told to its client, under every policy?
+// Is every fate that a request can have counted exactly, and told to its client, under every policy, however workers wait?
 #[test]
 fn every_fate_is_counted() {
     let _alone = alone();
-    for policy in POLICIES {
+    for (policy, wait) in POLICIES.into_iter().flat_map(|policy| WAITS.map(|wait| (policy, wait))) {
         let (handler, _) = scripted();
-        let server = Running::start(&settings(policy), handler);
+        let server = Running::start(&[settings(policy), vec![("wait", wait)]].concat(), handler);
         let mut sent = 0;
-        for round in 0..10 {
+        for round in 0..4 {
             // A port for each request, so that every socket gets some.
             let ask = |header: Header, payload: &[u8]| {
                 Client::new(server.udp).ask(&Header { id: round, ..header }, payload).header.status
@@ -49,30 +50,31 @@ fn every_fate_is_counted() {
                 (&[Act::Hop as u8], Status::Ok),
                 (&[Act::Panic as u8], Status::Failed),
                 (&[Act::Stall as u8], Status::Stalled),
+                (&[Act::Wreck as u8], Status::Stalled),
             ] {
-                assert_eq!(ask(header, payload), status, "{policy} {payload:?}");
+                assert_eq!(ask(header, payload), status, "{policy} {wait} {payload:?}");
             }
             // Expired on the way: the first checkpoint comes after the deadline.
             let late = Header { deadline_us: 50_000, ..Header::request(0, 1, Nanos::from_secs(30)) };
-            assert_eq!(ask(late, &[Act::Step as u8]), Status::ShedExpired, "{policy}");
-            assert_eq!(ask(Header::request(0, 0, Nanos::MAX), b""), Status::Refused, "{policy}");
+            assert_eq!(ask(late, &[Act::Step as u8]), Status::ShedExpired, "{policy} {wait}");
+            assert_eq!(ask(Header::request(0, 0, Nanos::MAX), b""), Status::Refused, "{policy} {wait}");
             Client::new(server.udp).send(b"nonsense");
-            sent += 9;
+            sent += 10;
         }
         let fates = server.quiescent(sent);
         let expected = Fates {
-            received: 90,
-            answered: 40,
-            failed: 10,
-            stalled: 10,
-            shed_expired: 10,
-            refused: 10,
-            malformed: 10,
+            received: 40,
+            answered: 16,
+            failed: 4,
+            stalled: 8,
+            shed_expired: 4,
+            refused: 4,
+            malformed: 4,
             ..Fates::default()
         };
-        assert_eq!(fates, expected, "{policy}");
+        assert_eq!(fates, expected, "{policy} {wait}");
         let report = server.stop();
-        assert_eq!((report.totals.fates, report.packets_away), (expected, 0), "{policy}");
+        assert_eq!((report.totals.fates, report.packets_away), (expected, 0), "{policy} {wait}");
     }
 }
 
