@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use support::client::{Client, message};
 use support::scripted::{Act, scripted};
-use support::{POLICIES, Running, alone, assert_adds_up, await_until};
+use support::{Running, alone, assert_adds_up, await_until, policies};
 
 const WAITS: [&str; 3] = ["adaptive", "spin", "park"];
 const SHORT: Nanos = Nanos::from_micros(100);
@@ -33,7 +33,7 @@ fn settings(policy: &str) -> Vec<(&str, &str)> {
 #[test]
 fn every_fate_is_counted() {
     let _alone = alone();
-    for (policy, wait) in POLICIES.into_iter().flat_map(|policy| WAITS.map(|wait| (policy, wait))) {
+    for (policy, wait) in policies().flat_map(|policy| WAITS.map(|wait| (policy, wait))) {
         let (handler, _) = scripted();
         let server = Running::start(&[settings(policy), vec![("wait", wait)]].concat(), handler);
         let mut sent = 0;
@@ -84,7 +84,7 @@ fn every_fate_is_counted() {
 #[test]
 fn what_expired_while_it_waited_is_not_served() {
     let _alone = alone();
-    for policy in ["isolated", "global", "steal"] {
+    for policy in policies().filter(|policy| *policy != "pools") {
         let (handler, script) = scripted();
         let server = Running::start(&[("policy", policy), ("workers", "1")], handler);
         let client = Client::new(server.udp);
@@ -110,7 +110,7 @@ fn a_flooded_socket_loses_nothing_uncounted() {
     let _alone = alone();
     // More than the buffer of 4 MiB holds, twice over: the kernel books some 700 bytes for the smallest datagram.
     const FLOOD: u64 = 30_000;
-    for policy in ["isolated", "global", "steal"] {
+    for policy in policies().filter(|policy| *policy != "pools") {
         let (handler, script) = scripted();
         let server = Running::start(&[("policy", policy), ("workers", "1")], handler);
         let client = Client::new(server.udp);
@@ -133,7 +133,7 @@ fn a_flooded_socket_loses_nothing_uncounted() {
 #[test]
 fn a_stop_under_load_loses_nothing_uncounted() {
     let _alone = alone();
-    for policy in POLICIES {
+    for policy in policies() {
         for _ in 0..3 {
             stop_under_load(policy);
         }
