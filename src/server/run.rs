@@ -38,10 +38,6 @@ const LONG_SLICE: Nanos = Nanos::from_micros(30);
 /// How often somebody looks whether a request waits while all workers are busy, unscaled.
 const POLL_INTERVAL: Nanos = Nanos::from_micros(1);
 
-/// Service time from which on a request counts as heavy for the flush rule, unscaled: some ten times what sending its
-/// own reply costs.
-const HEAVY_FROM: Nanos = Nanos::from_micros(20);
-
 /// The exit code of a process that ends although a handler is stuck.
 const EXIT_STUCK: i32 = 3;
 
@@ -69,7 +65,6 @@ where
         slots: &slots,
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
-        heavy_from: config.scaled(HEAVY_FROM),
     };
     let board = Board::new(config.workers);
     let policy = policy(config);
