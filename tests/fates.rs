@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use support::client::{Client, message};
 use support::scripted::{Act, scripted};
-use support::{POLICIES, Running, alone, assert_adds_up, await_until};
+use support::{Running, alone, assert_adds_up, await_until, policies};
 
+const WAITS: [&str; 3] = ["adaptive", "spin", "park"];
 const SHORT: Nanos = Nanos::from_micros(100);
 
 /// A policy with workers for it, and a server of the scripted handler.
@@ -28,15 +29,15 @@ fn settings(policy: &str) -> Vec<(&str, &str)> {
     }
 }
 
-// Is every fate that a request can have counted exactly, and told to its client, under every policy?
+// Is every fate that a request can have counted exactly, and told to its client, under every policy, however workers wait?
 #[test]
 fn every_fate_is_counted() {
     let _alone = alone();
-    for policy in POLICIES {
+    for (policy, wait) in policies().flat_map(|policy| WAITS.map(|wait| (policy, wait))) {
         let (handler, _) = scripted();
-        let server = Running::start(&settings(policy), handler);
+        let server = Running::start(&[settings(policy), vec![("wait", wait)]].concat(), handler);
         let mut sent = 0;
-        for round in 0..10 {
+        for round in 0..4 {
             // A port for each request, so that every socket gets some.
             let ask = |header: Header, payload: &[u8]| {
                 Client::new(server.udp).ask(&Header { id: round, ..header }, payload).header.status
@@ -49,30 +50,31 @@ fn every_fate_is_counted() {
                 (&[Act::Hop as u8], Status::Ok),
                 (&[Act::Panic as u8], Status::Failed),
                 (&[Act::Stall as u8], Status::Stalled),
+                (&[Act::Wreck as u8], Status::Stalled),
             ] {
-                assert_eq!(ask(header, payload), status, "{policy} {payload:?}");
+                assert_eq!(ask(header, payload), status, "{policy} {wait} {payload:?}");
             }
             // Expired on the way: the first checkpoint comes after the deadline.
             let late = Header { deadline_us: 50_000, ..Header::request(0, 1, Nanos::from_secs(30)) };
-            assert_eq!(ask(late, &[Act::Step as u8]), Status::ShedExpired, "{policy}");
-            assert_eq!(ask(Header::request(0, 0, Nanos::MAX), b""), Status::Refused, "{policy}");
+            assert_eq!(ask(late, &[Act::Step as u8]), Status::ShedExpired, "{policy} {wait}");
+            assert_eq!(ask(Header::request(0, 0, Nanos::MAX), b""), Status::Refused, "{policy} {wait}");
             Client::new(server.udp).send(b"nonsense");
-            sent += 9;
+            sent += 10;
         }
         let fates = server.quiescent(sent);
         let expected = Fates {
-            received: 90,
-            answered: 40,
-            failed: 10,
-            stalled: 10,
-            shed_expired: 10,
-            refused: 10,
-            malformed: 10,
+            received: 40,
+            answered: 16,
+            failed: 4,
+            stalled: 8,
+            shed_expired: 4,
+            refused: 4,
+            malformed: 4,
             ..Fates::default()
         };
-        assert_eq!(fates, expected, "{policy}");
+        assert_eq!(fates, expected, "{policy} {wait}");
         let report = server.stop();
-        assert_eq!((report.totals.fates, report.packets_away), (expected, 0), "{policy}");
+        assert_eq!((report.totals.fates, report.packets_away), (expected, 0), "{policy} {wait}");
     }
 }
 
@@ -82,7 +84,7 @@ fn every_fate_is_counted() {
 #[test]
 fn what_expired_while_it_waited_is_not_served() {
     let _alone = alone();
-    for policy in ["isolated", "global", "steal"] {
+    for policy in policies().filter(|policy| *policy != "pools") {
         let (handler, script) = scripted();
         let server = Running::start(&[("policy", policy), ("workers", "1")], handler);
         let client = Client::new(server.udp);
@@ -108,7 +110,7 @@ fn a_flooded_socket_loses_nothing_uncounted() {
     let _alone = alone();
     // More than the buffer of 4 MiB holds, twice over: the kernel books some 700 bytes for the smallest datagram.
     const FLOOD: u64 = 30_000;
-    for policy in ["isolated", "global", "steal"] {
+    for policy in policies().filter(|policy| *policy != "pools") {
         let (handler, script) = scripted();
         let server = Running::start(&[("policy", policy), ("workers", "1")], handler);
         let client = Client::new(server.udp);
@@ -131,7 +133,7 @@ fn a_flooded_socket_loses_nothing_uncounted() {
 #[test]
 fn a_stop_under_load_loses_nothing_uncounted() {
     let _alone = alone();
-    for policy in POLICIES {
+    for policy in policies() {
         for _ in 0..3 {
             stop_under_load(policy);
         }

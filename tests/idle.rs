@@ -10,7 +10,7 @@ use std::thread;
 use support::client::Client;
 use support::http::latency;
 use support::process::Forebay;
-use support::{POLICIES, await_until, quiescent};
+use support::{await_until, policies, quiescent};
 
 const QUIET: Nanos = Nanos::from_secs(2);
 /// 1 % of a core over [`QUIET`].
@@ -21,12 +21,14 @@ const BURST: u64 = 2_000;
 
 #[test]
 fn an_idle_server_burns_nothing() {
-    let servers = POLICIES.map(|policy| {
-        let pools: &[&str] = if policy == "pools" { &["--pools", "front=2,heavy=2"] } else { &[] };
-        let flags =
-            [&["--policy", policy, "--workers", "4", "--wait", "adaptive", "--handler", "spin"], pools].concat();
-        (policy, Forebay::start(&flags))
-    });
+    let servers: Vec<(&str, Forebay)> = policies()
+        .map(|policy| {
+            let pools: &[&str] = if policy == "pools" { &["--pools", "front=2,heavy=2"] } else { &[] };
+            let flags =
+                [&["--policy", policy, "--workers", "4", "--wait", "adaptive", "--handler", "spin"], pools].concat();
+            (policy, Forebay::start(&flags))
+        })
+        .collect();
     assert_quiet(&servers, "after the start");
     for (policy, server) in &servers {
         burst(server);

@@ -3,11 +3,15 @@
 
 mod support;
 
+use forebay::config::Config;
+use forebay::handler::{Handler, Reply, Request};
+use forebay::server::Server;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
 use nix::sys::signal::Signal;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::{Command, Output};
+use std::thread;
 use support::client::Client;
 use support::http::{fates, http, latency};
 use support::process::Forebay;
@@ -128,4 +132,44 @@ fn a_port_in_use_is_not_shared() {
     }
     let client = Client::new(first.udp);
     assert_eq!(client.ask(&Header::request(1, 0, Nanos::ZERO), b"").header.status, Status::Ok, "the first goes on");
+}
+
+// Is a server given up whose handler never comes to a checkpoint, with a summary, when it was told not to wait for it?
+// Method: no handler of the binary does that, so this test binary runs itself as such a server.
+#[test]
+fn a_stuck_handler_does_not_keep_the_process() {
+    let mut command = Command::new(std::env::current_exe().expect("this test binary"));
+    command.args(["--exact", "the_stuck_server_itself", "--nocapture"]).env(STUCK, "1");
+    let server = Forebay::spawn(&mut command);
+    begin(&server, &Client::new(server.udp), Nanos::ZERO);
+    server.signal(Signal::SIGTERM);
+    let (status, said) = server.end();
+    assert_eq!((status.code(), said.as_str()), (Some(3), "received 1, in_flight 1\n"));
+}
+
+const STUCK: &str = "FOREBAY_TEST_STUCK";
+
+// Not a test but the child of one.
+#[test]
+fn the_stuck_server_itself() {
+    if std::env::var_os(STUCK).is_none() {
+        return;
+    }
+    let pairs = [("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0"), ("workers", "1"), ("drain-timeout", "50ms")];
+    let config = Config::from_pairs(pairs).expect("a configuration");
+    let server = Server::bind(&config).and_then(Server::stop_on_signals).expect("free ports").exit_when_stuck();
+    println!("listening on udp {}, admin http://{}", server.udp_address(), server.admin_address());
+    let report = server.run(&Stuck);
+    panic!("the server ended without its handler: {report:?}");
+}
+
+/// Never comes back.
+struct Stuck;
+
+impl Handler for Stuck {
+    async fn handle(&self, _: Request<'_>, _: &mut Reply<'_>) {
+        loop {
+            thread::park();
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Does a worker that is stuck in one request hold nobody else up under `steal`?
+//! Does a worker that is stuck in one request hold nobody else up under `steal`, and where all receive?
 //! Method: all workers but one are held for 200 ms without a checkpoint; 40 requests from ports of every socket must be
 //! answered within 20 ms all the same. Under `isolated` they must not, or this test could not fail.
 
@@ -22,6 +22,8 @@ struct Stage {
     server: Running,
     script: Arc<Scripted>,
     clients: Vec<Vec<Client>>,
+    /// A socket has one worker that serves it unless that worker is stuck.
+    has_owners: bool,
 }
 
 impl Stage {
@@ -29,7 +31,8 @@ impl Stage {
         let (handler, script) = scripted();
         let server = Running::start(&[("policy", policy), ("workers", &workers.to_string())], handler);
         let clients = (0..workers).map(|_| Vec::new()).collect();
-        let mut stage = Stage { server, script, clients };
+        let has_owners = matches!(policy, "isolated" | "steal");
+        let mut stage = Stage { server, script, clients, has_owners };
         let wanted = REQUESTS / workers + 1;
         await_until(|| stage.add_client(wanted), "some socket gets no flow");
         stage
@@ -38,7 +41,11 @@ impl Stage {
     /// Adds a client where one is wanted; true when there are enough for every socket.
     fn add_client(&mut self, wanted: usize) -> bool {
         let client = Client::new(self.server.udp);
-        let worker = owner(&client);
+        let worker = if self.has_owners {
+            owner(&client)
+        } else {
+            self.clients.iter().map(Vec::len).sum::<usize>() % self.clients.len()
+        };
         if self.clients[worker].len() < wanted {
             self.clients[worker].push(client);
         }
@@ -102,20 +109,29 @@ fn owner(client: &Client) -> usize {
 #[test]
 fn one_of_two_is_stuck() {
     for stuck in [0, 1] {
-        assert_prompt(2, &[stuck]);
+        assert_prompt("steal", 2, &[stuck]);
     }
 }
 
 // Four workers, three of them stuck.
 #[test]
 fn three_of_four_are_stuck() {
-    assert_prompt(4, &[0, 1, 2]);
-    assert_prompt(4, &[3, 1, 2]);
+    assert_prompt("steal", 4, &[0, 1, 2]);
+    assert_prompt("steal", 4, &[3, 1, 2]);
 }
 
-fn assert_prompt(workers: usize, stuck: &[usize]) {
+// The same where everybody receives from every socket.
+#[test]
+fn nobody_waits_where_all_receive() {
+    for policy in ["global", "hybrid", "ondemand"] {
+        assert_prompt(policy, 2, &[0]);
+        assert_prompt(policy, 4, &[0, 1, 2]);
+    }
+}
+
+fn assert_prompt(policy: &str, workers: usize, stuck: &[usize]) {
     let _alone = alone();
-    let stage = Stage::new("steal", workers);
+    let stage = Stage::new(policy, workers);
     let mut waits = Vec::new();
     for _ in 0..TRIALS {
         let held = stage.hold(stuck);
@@ -127,7 +143,7 @@ fn assert_prompt(workers: usize, stuck: &[usize]) {
             return;
         }
     }
-    panic!("{workers} workers, held for {STUCK_FOR}: longest wait and who was held: {waits:?}");
+    panic!("{policy}, {workers} workers, held for {STUCK_FOR}: longest wait and who was held: {waits:?}");
 }
 
 // Could it fail? Without theft whoever reaches the socket of the stuck worker waits for it.

@@ -26,8 +26,6 @@ pub(super) struct Common<'s, 'e, H, M, F> {
     pub(super) classified: bool,
     /// Whether cost is slept on emulated cores.
     pub(super) emulated: bool,
-    /// Service time from which on a request counts as heavy for the flush rule.
-    pub(super) heavy_from: Nanos,
 }
 
 /// One worker's side of the packet path.
@@ -43,14 +41,7 @@ pub(super) struct Engine<'s, 'e, H, M, F> {
     /// The slot that requests run in which end at their first poll.
     slot: Option<Lent<'e, Slot<F>>>,
     pub(super) now: Nanos,
-    /// Requests to go until a heavy one is no longer expected next.
-    wary_for: u32,
 }
-
-/// After so many light requests in a row, the next one is expected to be light too. Until then each reply leaves before
-/// the next request starts: a batch of replies saves 3 % of a light request, and waiting costs a finished reply the
-/// whole of a heavy one.
-const WARY_FOR: u32 = 1_000;
 
 impl<'s, 'e, H, M, F> Engine<'s, 'e, H, M, F>
 where
@@ -76,7 +67,6 @@ where
             spare: ArrayVec::new(),
             slot: None,
             now: clock::now(),
-            wary_for: WARY_FOR,
         }
     }
 
@@ -119,8 +109,6 @@ where
             service: envelope.service,
             send: Nanos::ZERO,
         };
-        self.wary_for =
-            if envelope.service >= self.common.heavy_from { WARY_FOR } else { self.wary_for.saturating_sub(1) };
         if packet.reply_len == 0 {
             self.recorder.answered(&sample);
             self.recycle(packet);
@@ -158,9 +146,8 @@ where
                 slot
             }
             Job::Fresh(packet) => {
-                if self.wary_for > 0 {
-                    runtime::Engine::flush(self);
-                }
+                // Nobody knows how long this one takes, and a finished reply waits for nobody.
+                runtime::Engine::flush(self);
                 let lend = || self.common.slots.lend().expect("there is a slot for each packet and each worker");
                 let mut slot = self.slot.take().unwrap_or_else(lend);
                 slot.fill(packet.envelope, (self.common.make)(packet));

@@ -27,10 +27,6 @@ use std::thread::{self, ScopedJoinHandle};
 pub(super) const PACKETS_PER_WORKER: usize = 512;
 const _: () = assert!(PACKETS_PER_WORKER / 2 > BATCH + 63 + BATCH);
 
-/// Service time from which on a request counts as heavy for the flush rule, unscaled: some ten times what sending its
-/// own reply costs.
-const HEAVY_FROM: Nanos = Nanos::from_micros(20);
-
 /// The exit code of a process that ends although a handler is stuck.
 const EXIT_STUCK: i32 = 3;
 
@@ -58,7 +54,6 @@ where
         slots: &slots,
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
-        heavy_from: config.scaled(HEAVY_FROM),
     };
     let board = Board::new(config.workers);
     let adaptation = Adaptation::new(config);

@@ -11,6 +11,7 @@ pub(crate) mod scripted;
 use forebay::config::Config;
 use forebay::handler::Handler;
 use forebay::metrics::Fates;
+use forebay::sched::PolicyName;
 use forebay::server::{Report, Server, StopHandle};
 use forebay::time::{Nanos, clock};
 use http::{fates, latency};
@@ -22,7 +23,9 @@ use std::thread::{self, JoinHandle};
 pub(crate) const GIVE_UP_AFTER: Nanos = Nanos::from_secs(30);
 
 /// The policies that exist.
-pub(crate) const POLICIES: [&str; 4] = ["isolated", "global", "steal", "pools"];
+pub(crate) fn policies() -> impl Iterator<Item = &'static str> {
+    PolicyName::ALL.into_iter().map(PolicyName::name)
+}
 
 /// A server in this process; dropping it stops it.
 pub(crate) struct Running {

@@ -18,6 +18,8 @@ pub(crate) enum Act {
     Panic = b'p',
     /// Waits for what never comes.
     Stall = b'w',
+    /// The same, and panics when it is dropped.
+    Wreck = b'd',
     /// Goes on in pool 1.
     Hop = b'h',
 }
@@ -69,10 +71,22 @@ impl Work for Script {
             }
             Some(b'p') => panic!("this request asks for a panic"),
             Some(b'w') => std::future::pending().await,
+            Some(b'd') => {
+                let _wreck = Wreck;
+                std::future::pending::<()>().await;
+            }
             Some(b'h') => hop(1).await,
             _ => {}
         }
         reply.put(order.payload);
+    }
+}
+
+struct Wreck;
+
+impl Drop for Wreck {
+    fn drop(&mut self) {
+        panic!("this request asks for a panic as it is dropped");
     }
 }
 
