@@ -10,6 +10,7 @@ mod failure;
 mod flows;
 mod interrupt;
 mod live;
+mod pacer;
 mod percentile;
 mod plan;
 mod progress;

@@ -120,9 +120,10 @@ impl Plan {
         self.timeout.unwrap_or_else(|| Nanos::from_secs(1).plus(largest.times(20)))
     }
 
-    /// Whether the pacer may spin: only where a CPU is left over beside the server's workers.
+    /// Whether the pacer may spin: only where two CPUs are left over beside the server's workers, one for the pacer and
+    /// one for the receiver. Sharing one, each holds the other up for milliseconds.
     pub(crate) fn may_spin(&self) -> bool {
-        self.workers.is_some_and(|workers| usize::from(workers) < cpus())
+        self.workers.is_some_and(|workers| usize::from(workers) + 1 < cpus())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::block::{Block, ByClass};
 use crate::endpoint::ServerView;
+use crate::pacer::Pacer;
 use crate::plan::Plan;
 use crate::receiver::Replies;
 use crate::tally::{Fates, Tally};
@@ -58,6 +59,8 @@ pub(crate) struct RunReport {
     pub(crate) slowdown: ByClass<Block>,
     /// From the intended to the actual send.
     pub(crate) slip_us: Block,
+    /// How the schedule was kept.
+    pub(crate) pacer: Pacer,
     /// Requests, warm-up included, that our own kernel did not take, by reason; their fate is `lost`.
     pub(crate) send_errors: BTreeMap<String, u64>,
     /// Replies beyond the first, warm-up included.
@@ -102,6 +105,7 @@ impl RunReport {
             latency_answered_us: tally.latency_answered_us,
             slowdown: tally.slowdown,
             slip_us: tally.slip_us,
+            pacer: evidence.pacer,
             send_errors,
             duplicates: replies.duplicates,
             foreign: replies.foreign,

@@ -65,6 +65,7 @@ pub(crate) fn execute(
     });
     let evidence = Evidence {
         percentile: plan.percentile,
+        pacer: sent.pacer,
         own_socket_drops,
         overshoot_share: witness.last.as_ref().and_then(ServerView::overshoot_share),
         endpoint_error: witness.error,

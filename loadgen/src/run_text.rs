@@ -124,7 +124,7 @@ fn accounts(report: &RunReport) -> String {
     }
     let slip = |key| time(report.slip_us.percentile(key));
     let (p50, p99, max) = (slip("p50"), slip("p99"), time(report.slip_us.max));
-    let _ = writeln!(text, "schedule slip: p50 {p50}, p99 {p99}, max {max}");
+    let _ = writeln!(text, "schedule slip: p50 {p50}, p99 {p99}, max {max}; pacer: {}", report.pacer);
     text
 }
 
