@@ -1,8 +1,8 @@
 //! The command line: what each flag is called and which text it takes. What the values mean together is decided in
 //! [`crate::plan`] and [`crate::compare`].
 
-use crate::percentile::Percentile;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use forebay::workload::{Workload, parse_duration};
 use std::ffi::OsString;

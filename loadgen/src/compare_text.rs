@@ -1,16 +1,16 @@
 //! A comparison for people: what was chosen, one table, the accounts, and what it does not show.
 
 use crate::arguments::Burn;
-use crate::block::Block;
 use crate::choices::Choices;
 use crate::compare::{CompareReport, ComparedRun};
 use crate::plan::Plan;
 use crate::run_text::{cell, conditions, offer, verdict};
 use crate::text::{factor, grouped, table, time, wrapped};
+use forebay::metrics::{Block, Percentile};
 use std::fmt::Write;
 
-/// Percentiles of the table: JSON keys and what people call them.
-const SHOWN: [(&str, &str); 4] = [("p50", "p50"), ("p99", "p99"), ("p99_9", "p99.9"), ("p99_95", "p99.95")];
+/// The percentiles of the table.
+const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
 /// What was chosen, before the first run.
 pub(crate) fn heading(choices: &Choices, plan: &Plan, policies: &[String]) -> String {
@@ -49,9 +49,9 @@ fn comparison(report: &CompareReport) -> String {
     let Some(first) = report.runs.first() else {
         return String::new();
     };
-    let mut header = vec!["policy", "class", "side"];
-    header.extend(SHOWN.map(|(_, name)| name));
-    header.extend(["slowdown", "p99 x", "p99.9 x"]);
+    let mut header = ["policy", "class", "side"].map(str::to_owned).to_vec();
+    header.extend(SHOWN.map(|percentile| percentile.to_string()));
+    header.extend(["slowdown", "p99 x", "p99.9 x"].map(str::to_owned));
     let mut rows = Vec::new();
     for run in &report.runs {
         for (class, block) in &run.report.latency_us.0 {
@@ -68,7 +68,11 @@ fn comparison(report: &CompareReport) -> String {
         "slowdown: p99.9 of latency over cost. p99 x, p99.9 x: the client's latency against that of {}.",
         first.policy
     );
-    if report.runs.iter().any(|run| run.report.latency_us.0.iter().any(|(_, block)| !block.supports("p99_95"))) {
+    if report
+        .runs
+        .iter()
+        .any(|run| run.report.latency_us.0.iter().any(|(_, block)| !block.supports(Percentile::P99_95)))
+    {
         text += "?: too few samples to bound this percentile (95 % confidence).\n";
     }
     text
@@ -76,11 +80,12 @@ fn comparison(report: &CompareReport) -> String {
 
 fn client_row(run: &ComparedRun, class: &str, block: &Block, of_first: Option<&Block>) -> Vec<String> {
     let mut row = vec![run.policy.clone(), class.to_owned(), "client".to_owned()];
-    row.extend(SHOWN.map(|(key, _)| cell(block, key, time)));
-    let slowdown = run.report.slowdown.of(class).map_or_else(String::new, |block| cell(block, "p99_9", factor));
+    row.extend(SHOWN.map(|percentile| cell(block, percentile, time)));
+    let slowdown =
+        run.report.slowdown.of(class).map_or_else(String::new, |block| cell(block, Percentile::P99_9, factor));
     row.push(slowdown);
-    row.extend(["p99", "p99_9"].map(|key| {
-        let ratio = block.percentile(key).zip(of_first.and_then(|first| first.percentile(key)));
+    row.extend([Percentile::P99, Percentile::P99_9].map(|percentile| {
+        let ratio = block.percentile(percentile).zip(of_first.and_then(|first| first.percentile(percentile)));
         // Nothing can be said of infinity against anything.
         ratio
             .filter(|(_, first)| *first > 0.0)
@@ -92,7 +97,9 @@ fn client_row(run: &ComparedRun, class: &str, block: &Block, of_first: Option<&B
 fn server_row(run: &ComparedRun, class: &str) -> Vec<String> {
     let mut row = vec![String::new(), String::new(), "server".to_owned()];
     row.extend(
-        SHOWN.map(|(key, _)| run.server.total_us(class, key).map_or_else(|| "-".to_owned(), |us| time(Some(us)))),
+        SHOWN.map(|percentile| {
+            run.server.total_us(class, percentile).map_or_else(|| "-".to_owned(), |us| time(Some(us)))
+        }),
     );
     row
 }
@@ -112,7 +119,7 @@ fn accounts(run: &ComparedRun) -> String {
             missing => format!(", UNACCOUNTED {missing}"),
         }
     );
-    let slip = time(run.report.slip_us.percentile("p99"));
+    let slip = time(run.report.slip_us.p99);
     let _ = write!(text, "  {} of {} answered, slip p99 {slip}", grouped(fates.answered), grouped(run.report.sent));
     if let Some(share) = run.server.overshoot_share() {
         let _ = write!(text, ", emulated cores overslept by {:.2} %", share * 100.0);

@@ -1,7 +1,7 @@
 //! The `loadgen` binary: offers an open-loop load to a Forebay server and measures what its clients see.
 
 mod arguments;
-mod block;
+mod by_class;
 mod choices;
 mod compare;
 mod compare_text;
@@ -11,7 +11,6 @@ mod flows;
 mod interrupt;
 mod live;
 mod pacer;
-mod percentile;
 mod plan;
 mod progress;
 mod receiver;
@@ -21,7 +20,6 @@ mod run_text;
 mod schedule;
 mod sender;
 mod server_process;
-mod socket_drops;
 mod tally;
 mod text;
 mod verdict;

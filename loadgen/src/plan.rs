@@ -3,8 +3,8 @@
 use crate::arguments::{OfferArguments, RunArguments};
 use crate::endpoint::ServerView;
 use crate::failure::Failure;
-use crate::percentile::Percentile;
 use crate::schedule::Request;
+use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use forebay::workload::Workload;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -172,7 +172,7 @@ pub(crate) fn test_plan() -> Plan {
         flows: 64,
         time_scale: 1,
         timeout: None,
-        percentile: "99".parse().expect("a percentile"),
+        percentile: Percentile::P99,
         seed: 1,
         payload_bytes: 0,
         deadline_us: 0,

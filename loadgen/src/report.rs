@@ -1,6 +1,6 @@
 //! The result of a run as JSON tells it (`forebay-loadgen/1`); [`crate::run_text`] tells it to people.
 
-use crate::block::{Block, ByClass};
+use crate::by_class::ByClass;
 use crate::endpoint::ServerView;
 use crate::pacer::Pacer;
 use crate::plan::Plan;
@@ -8,6 +8,7 @@ use crate::receiver::Replies;
 use crate::tally::{Fates, Tally};
 use crate::verdict::{Evidence, Verdict, judge};
 use anyhow::{Context, Result};
+use forebay::metrics::{Block, Percentile};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,7 +23,7 @@ pub(crate) struct RunReport {
     pub(crate) reasons: Vec<String>,
     /// The percentile that the verdict is about.
     #[serde(serialize_with = "as_text")]
-    pub(crate) percentile: crate::percentile::Percentile,
+    pub(crate) percentile: Percentile,
     /// Of the schedule.
     pub(crate) seed: u64,
     /// Preset or form.

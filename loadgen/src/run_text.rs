@@ -1,12 +1,17 @@
 //! The result of a run for people.
 
-use crate::block::{Block, ByClass};
+use crate::by_class::ByClass;
 use crate::plan::Plan;
 use crate::report::RunReport;
 use crate::text::{factor, grouped, table, time, wrapped};
 use crate::verdict::Verdict;
+use forebay::metrics::{Block, Percentile};
 use forebay::time::Nanos;
 use std::fmt::Write;
+
+/// The percentiles of the tables, beside the maximum.
+const SHOWN: [Percentile; 5] =
+    [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
 /// The whole report, at most 100 columns wide.
 pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
@@ -67,21 +72,23 @@ fn latency_table(report: &RunReport) -> String {
     text += &percentiles("slowdown", &report.slowdown, factor);
     text += "latency: from the intended send to the kernel's receive stamp. slowdown: latency over cost.\n";
     let blocks = || report.latency_us.0.iter().map(|(_, block)| block);
-    if blocks().any(|block| block.samples > 0 && !block.supports("p99_95")) {
+    if blocks().any(|block| !block.is_empty() && !block.supports(Percentile::P99_95)) {
         text += "?: too few samples to bound this percentile (95 % confidence).\n";
     }
-    if blocks().any(|block| block.samples > block.count) {
+    if blocks().any(|block| block.max.is_none()) {
         text += "inf: not answered in time; percentiles are over everything sent.\n";
     }
     text
 }
 
 fn percentiles(name: &str, classes: &ByClass<Block>, show: fn(Option<f64>) -> String) -> String {
-    let header = [name, "answered", "p50", "p90", "p99", "p99.9", "p99.95", "max"];
+    let mut header = vec![name.to_owned(), "answered".to_owned()];
+    header.extend(SHOWN.map(|percentile| percentile.to_string()));
+    header.push("max".to_owned());
     let row = |(class, block): &(&str, Block)| {
-        let mut row = vec![(*class).to_owned(), grouped(block.count as u64)];
-        row.extend(["p50", "p90", "p99", "p99_9", "p99_95"].map(|key| cell(block, key, show)));
-        row.push(if block.samples == 0 { "-".to_owned() } else { show(block.max) });
+        let mut row = vec![(*class).to_owned(), grouped(block.count)];
+        row.extend(SHOWN.map(|percentile| cell(block, percentile, show)));
+        row.push(if block.is_empty() { "-".to_owned() } else { show(block.max) });
         row
     };
     let rows: Vec<Vec<String>> = classes.0.iter().map(row).collect();
@@ -89,12 +96,9 @@ fn percentiles(name: &str, classes: &ByClass<Block>, show: fn(Option<f64>) -> St
 }
 
 /// A percentile, marked where the sample is too small for it.
-pub(crate) fn cell(block: &Block, key: &str, show: fn(Option<f64>) -> String) -> String {
-    match block.samples {
-        0 => "-".to_owned(),
-        _ if block.supports(key) => show(block.percentile(key)),
-        _ => format!("{}?", show(block.percentile(key))),
-    }
+pub(crate) fn cell(block: &Block, percentile: Percentile, show: fn(Option<f64>) -> String) -> String {
+    let mark = if block.supports(percentile) { "" } else { "?" };
+    if block.is_empty() { "-".to_owned() } else { format!("{}{mark}", show(block.percentile(percentile))) }
 }
 
 fn accounts(report: &RunReport) -> String {
@@ -122,8 +126,8 @@ fn accounts(report: &RunReport) -> String {
             let _ = writeln!(text, "{} {name} ignored", grouped(count));
         }
     }
-    let slip = |key| time(report.slip_us.percentile(key));
-    let (p50, p99, max) = (slip("p50"), slip("p99"), time(report.slip_us.max));
+    let slip = &report.slip_us;
+    let (p50, p99, max) = (time(slip.p50), time(slip.p99), time(slip.max));
     let _ = writeln!(text, "schedule slip: p50 {p50}, p99 {p99}, max {max}; pacer: {}", report.pacer);
     text
 }

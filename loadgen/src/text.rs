@@ -33,21 +33,20 @@ pub(crate) fn grouped(number: u64) -> String {
 }
 
 /// Rows under a header, the first `left` columns aligned to the left, the others to the right.
-pub(crate) fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
-    let header: Vec<String> = header.iter().map(|&cell| cell.to_owned()).collect();
+pub(crate) fn table(header: &[String], rows: &[Vec<String>], left: usize) -> String {
     let width = |column: usize| {
-        let cells = std::iter::once(&header).chain(rows).filter_map(|row| row.get(column));
+        let cells = std::iter::once(header).chain(rows.iter().map(Vec::as_slice)).filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..header.len()).map(width).collect();
-    let line = |row: &Vec<String>| {
+    let line = |row: &[String]| {
         let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
             if column < left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
         });
         let text: Vec<String> = cells.collect();
         format!("{}\n", text.join("  ").trim_end())
     };
-    std::iter::once(&header).chain(rows).map(line).collect()
+    std::iter::once(header).chain(rows.iter().map(Vec::as_slice)).map(line).collect()
 }
 
 /// Wraps `paragraph` at 100 columns; each line but the first begins with `indent`.
@@ -105,7 +104,7 @@ mod tests {
     #[test]
     fn columns_are_aligned() {
         let rows = [vec!["all".to_owned(), "1".to_owned()], vec!["short".to_owned(), "12".to_owned()]];
-        assert_eq!(table(&["class", "n"], &rows, 1), "class   n\nall     1\nshort  12\n");
+        assert_eq!(table(&["class".to_owned(), "n".to_owned()], &rows, 1), "class   n\nall     1\nshort  12\n");
     }
 
     #[test]

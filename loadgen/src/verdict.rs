@@ -1,10 +1,9 @@
 //! Whether a run may be trusted, and if not, why. A verdict is about the measurement, never about the server.
 
-use crate::block::Block;
 use crate::pacer::Pacer;
-use crate::percentile::Percentile;
 use crate::tally::{SLIP_LIMIT, Tally};
 use crate::text;
+use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use serde::Serialize;
 
@@ -47,7 +46,7 @@ const OVERSHOOT_SHARE_MAX: f64 = 0.02;
 pub(crate) fn judge(tally: &Tally, evidence: &Evidence) -> (Verdict, Vec<String>) {
     let reasons: Vec<String> = [
         evidence.interrupted.then(|| "the run was interrupted".to_owned()),
-        too_few_samples(tally.latency_us.all(), evidence.percentile),
+        too_few_samples(tally.fates.sum(), evidence.percentile),
         slip_p99(tally, evidence.pacer),
         slips_over_limit(tally, evidence.pacer),
         own_socket_drops(&evidence.own_socket_drops),
@@ -60,20 +59,15 @@ pub(crate) fn judge(tally: &Tally, evidence: &Evidence) -> (Verdict, Vec<String>
     (if reasons.is_empty() { Verdict::Valid } else { Verdict::Invalid }, reasons)
 }
 
-fn too_few_samples(latency: &Block, percentile: Percentile) -> Option<String> {
-    (!percentile.is_supported_by(latency.samples)).then(|| {
-        format!(
-            "too few samples: {percentile} needs {} requests, and {} were sent",
-            percentile.samples_needed(),
-            latency.samples
-        )
-    })
+fn too_few_samples(sent: u64, percentile: Percentile) -> Option<String> {
+    let needed = percentile.samples_needed();
+    (sent < needed).then(|| format!("too few samples: {percentile} needs {needed} requests, and {sent} were sent"))
 }
 
 fn slip_p99(tally: &Tally, pacer: Pacer) -> Option<String> {
-    let median_us = tally.latency_us.all().percentile("p50").unwrap_or(0.0);
+    let median_us = tally.latency_us.all().p50.unwrap_or(0.0);
     let limit_us = SLIP_P99_FLOOR.as_micros_f64().max(SLIP_P99_SHARE * median_us);
-    let slip_us = tally.slip_us.percentile("p99").unwrap_or(f64::INFINITY);
+    let slip_us = tally.slip_us.p99.unwrap_or(f64::INFINITY);
     (slip_us > limit_us).then(|| {
         format!(
             "the generator could not keep its schedule: p99 of the slip is {}, above {} (the larger of 1 ms and \
@@ -117,30 +111,25 @@ fn overshoot(share: Option<f64>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::{ByClass, Samples};
+    use crate::by_class::{ByClass, block_of};
     use crate::tally::Fates;
-
-    fn block(values: impl IntoIterator<Item = f64>) -> Block {
-        let mut samples = Samples::default();
-        values.into_iter().for_each(|value| samples.add(value));
-        samples.into_block()
-    }
+    use forebay::metrics::ALL_CLASSES;
 
     fn tally(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> Tally {
-        let latency = ByClass(vec![("all", block([latency_us; 3_000]))]);
+        let latency = ByClass(vec![(ALL_CLASSES, block_of(vec![latency_us; 3_000]))]);
         Tally {
-            fates: Fates::default(),
+            fates: Fates { answered: 3_000, ..Fates::default() },
             latency_us: latency.clone(),
             latency_answered_us: latency.clone(),
             slowdown: latency,
-            slip_us: block([slip_us; 3_000]),
+            slip_us: block_of(vec![slip_us; 3_000]),
             slips_over_limit,
         }
     }
 
     fn sound() -> Evidence {
         Evidence {
-            percentile: "99.9".parse().expect("a percentile"),
+            percentile: Percentile::P99_9,
             pacer: Pacer::RealTime,
             own_socket_drops: Ok(0),
             overshoot_share: Some(0.02),
@@ -158,7 +147,7 @@ mod tests {
     #[test]
     fn each_defect_is_a_reason_of_its_own() {
         let fine = || tally(100.0, 10.0, 0);
-        let percentile = "99.95".parse().expect("a percentile");
+        let percentile = Percentile::P99_95;
         for (tally, evidence, expected) in [
             (tally(100.0, 1_001.0, 0), sound(), "p99 of the slip is 1.00 ms"),
             (tally(100.0, 1_001.0, 0), Evidence { pacer: Pacer::Ordinary, ..sound() }, "cap_sys_nice"),

@@ -15,7 +15,7 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         ("run --rate 10 --cost bimodal:0.5:1us", "bimodal:P:A:B"),
         ("run --rate 10 --duration 5", "write a number and a unit"),
         ("run --rate 10 --duration 0s", "longer than zero"),
-        ("run --rate 10 --percentile 100", "below 100"),
+        ("run --rate 10 --percentile 100", "write one of 50, 90, 99, 99.9"),
         ("run --rate 1e9 --duration 10min", "at most 50000000"),
         ("run --rate 10 --target nowhere", "HOST:PORT"),
         ("run --rate 10 --admin https://127.0.0.1:9001", "like 127.0.0.1:9001"),

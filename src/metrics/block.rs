@@ -1,28 +1,24 @@
 //! One distribution as people and JSON see it: a count, six percentiles, the maximum, and which of the percentiles the
 //! sample is large enough to bound.
 
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
 
-/// The percentiles that every block carries. Their order is by rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// The percentiles that every block carries. Their order is by rank; people read and write them as `p99.9`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Percentile {
     /// The median.
-    #[serde(rename = "p50")]
     P50,
     /// 9 of 10 are at or below.
-    #[serde(rename = "p90")]
     P90,
     /// 99 of 100.
-    #[serde(rename = "p99")]
     P99,
     /// 999 of 1,000.
-    #[serde(rename = "p99_9")]
     P99_9,
     /// 1,999 of 2,000.
-    #[serde(rename = "p99_95")]
     P99_95,
     /// 9,999 of 10,000.
-    #[serde(rename = "p99_99")]
     P99_99,
 }
 
@@ -79,10 +75,36 @@ impl Percentile {
     }
 }
 
+impl fmt::Display for Percentile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p{}", self.in_ten_thousand() as f64 / 1e2)
+    }
+}
+
+/// Why a text is no [`Percentile`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a percentile that is reported: write one of {all}",
+    all = Percentile::ALL.map(|percentile| percentile.to_string()[1..].to_owned()).join(", ")
+)]
+pub struct PercentileError(String);
+
+impl FromStr for Percentile {
+    type Err = PercentileError;
+
+    /// Reads `99.9`, or `p99.9`.
+    fn from_str(text: &str) -> Result<Percentile, PercentileError> {
+        let number = text.strip_prefix('p').unwrap_or(text);
+        let same = |percentile: &Percentile| percentile.to_string()[1..] == *number;
+        Percentile::ALL.into_iter().find(same).ok_or_else(|| PercentileError(text.to_owned()))
+    }
+}
+
 /// The distribution of a latency in microseconds, or of a dimensionless slowdown. Percentiles are nearest ranks.
 ///
-/// `None` is infinity (it prints as `null`), and only infinity is: the percentiles of an empty sample are 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// `None` is infinity (it prints as `null`), and only infinity is: the percentiles of an empty sample are 0, and it
+/// supports `"none"` of them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Block {
     /// How many finite values there are.
     pub count: u64,
@@ -101,7 +123,8 @@ pub struct Block {
     /// The largest value.
     pub max: Option<f64>,
     /// The highest percentile that this sample can bound, counting infinite values; see
-    /// [`Percentile::samples_needed`].
+    /// [`Percentile::samples_needed`]. `None` prints as `"none"`.
+    #[serde(serialize_with = "name_or_none")]
     pub supported: Option<Percentile>,
 }
 
@@ -130,6 +153,16 @@ impl Block {
         }
     }
 
+    /// Whether there are no values at all, infinite ones included.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0 && self.max.is_some()
+    }
+
+    /// Whether the sample is large enough to bound `percentile`.
+    pub fn supports(&self, percentile: Percentile) -> bool {
+        self.supported.is_some_and(|highest| percentile <= highest)
+    }
+
     /// The block of `total` values, `finite` of them finite; `value` gives the one at a rank (1 to `total`) and is
     /// asked in ascending order.
     pub(crate) fn from_ranks(finite: u64, total: u64, mut value: impl FnMut(u64) -> f64) -> Block {
@@ -151,6 +184,17 @@ impl Block {
             supported: Percentile::highest_supported(total),
         }
     }
+}
+
+impl Default for Block {
+    /// The block of no values.
+    fn default() -> Block {
+        Block::from_sorted(&[])
+    }
+}
+
+fn name_or_none<S: Serializer>(supported: &Option<Percentile>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(supported.map_or("none", Percentile::name))
 }
 
 #[cfg(test)]
@@ -196,12 +240,27 @@ mod tests {
     /// Is an empty block all zero, and can a reader tell that it supports nothing?
     #[test]
     fn an_empty_block_is_zero() {
-        let json = serde_json::to_string(&Block::from_sorted(&[])).expect("serializes");
+        let empty = Block::from_sorted(&[]);
         assert_eq!(
-            json,
-            r#"{"count":0,"p50":0.0,"p90":0.0,"p99":0.0,"p99_9":0.0,"p99_95":0.0,"p99_99":0.0,"max":0.0,"supported":null}"#
+            serde_json::to_string(&empty).expect("serializes"),
+            r#"{"count":0,"p50":0.0,"p90":0.0,"p99":0.0,"p99_9":0.0,"p99_95":0.0,"p99_99":0.0,"max":0.0,"supported":"none"}"#
         );
-        let back: Block = serde_json::from_str(&json).expect("parses");
-        assert_eq!(back, Block::from_sorted(&[]));
+        assert!(empty.is_empty() && !empty.supports(Percentile::P50));
+        assert!(!Block::from_sorted(&[f64::INFINITY]).is_empty(), "what never came is a value");
+    }
+
+    /// Does each percentile read back as it is shown, and is nothing else read?
+    #[test]
+    fn percentiles_are_written_as_people_say_them() {
+        let shown = Percentile::ALL.map(|percentile| percentile.to_string());
+        assert_eq!(shown, ["p50", "p90", "p99", "p99.9", "p99.95", "p99.99"]);
+        for percentile in Percentile::ALL {
+            assert_eq!(percentile.to_string().parse(), Ok(percentile));
+            assert_eq!(percentile.to_string()[1..].parse(), Ok(percentile));
+        }
+        for text in ["", "p", "100", "99.999", "pp99", "0.99", "p99_9"] {
+            let error = text.parse::<Percentile>().expect_err(text).to_string();
+            assert!(error.contains("write one of 50, 90, 99, 99.9, 99.95, 99.99"), "{error}");
+        }
     }
 }

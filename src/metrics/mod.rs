@@ -20,7 +20,7 @@ mod stage;
 mod summary;
 mod window;
 
-pub use block::{Block, Percentile};
+pub use block::{Block, Percentile, PercentileError};
 pub use board::{Board, Recorder};
 pub use collector::Collector;
 pub use counters::{Continuation, Steal};
