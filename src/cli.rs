@@ -116,7 +116,7 @@ Each setting is taken from the first of: flag, environment, file (--config), def
 once. An unknown key in the file and an unknown FOREBAY_ variable are problems too.";
 
 const UNITS: &str = "\
-Durations have a unit: ns, us, ms, s, m, h, as in 50us, 1.5ms, 1s.";
+Durations have a unit: ns, us, ms, s, min, h, as in 50us, 1.5ms, 1s.";
 
 const EXIT_CODES: &str = "\
 Exit codes:

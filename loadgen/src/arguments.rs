@@ -3,8 +3,8 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use forebay::metrics::Percentile;
-use forebay::time::Nanos;
-use forebay::workload::{Workload, parse_duration};
+use forebay::time::{Nanos, parse_duration};
+use forebay::workload::Workload;
 use std::ffi::OsString;
 use std::path::PathBuf;
 

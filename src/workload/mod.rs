@@ -15,11 +15,9 @@
 //! ```
 
 mod cost;
-mod duration;
 mod parse;
 
 pub use cost::Cost;
-pub use duration::{DurationError, parse_duration};
 pub use parse::{FORMS, PRESETS, WorkloadError};
 
 use crate::time::Nanos;

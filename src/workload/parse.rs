@@ -1,7 +1,7 @@
 //! From text to a [`Workload`]: the presets and the general forms.
 
-use super::{Class, Cost, DurationError, Workload, parse_duration};
-use crate::time::Nanos;
+use super::{Class, Cost, Workload};
+use crate::time::{DurationError, Nanos, parse_duration};
 use std::str::FromStr;
 
 /// Names of the presets: the workloads that the literature compares schedulers on.
