@@ -174,7 +174,9 @@ const PAYLOAD_MAX: i64 = (forebay::wire::DATAGRAM_MAX_BYTES - forebay::wire::HEA
 fn workload_help() -> String {
     format!(
         "Requests to draw: a preset or a form [default: extreme-bimodal]\n\nPresets: {}\nForms: {}\n\n\
-         D, MEAN, A and B are durations like 0.5us or 2ms; bimodal:P:A:B means that the share P costs A, the rest B.",
+         D, MEAN, A and B are durations like 0.5us or 2ms; bimodal:P:A:B means that the share P costs A, the rest B; \
+         CV is the standard deviation over the mean; ALPHA is above 1. file:PATH draws from a file with one recorded cost in \
+         each line, written as 20us, or with its class as 0 20us or long 2ms; # begins a comment.",
         forebay::workload::PRESETS.join(", "),
         forebay::workload::FORMS.join(", ")
     )
