@@ -84,8 +84,13 @@ const fn bind_advice(kind: ErrorKind) -> &'static str {
 
 fn start_logging(format: LogFormat) {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        // It would report a lost event to standard error, and panic there: a server whose reader has gone could never
+        // stop.
+        .log_internal_errors(false);
     // An error means that the program around us listens to events already, which is its right.
     let _ = match format {
         LogFormat::Text => subscriber.try_init(),
