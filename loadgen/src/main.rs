@@ -57,7 +57,7 @@ fn run_command(arguments: &RunArguments) -> Result<Verdict, Failure> {
     let plan = Plan::of_run(arguments, server.as_ref())?;
     let progress = Progress::new("run", &plan, arguments.offer.quiet);
     let outcome = run::execute(&plan, endpoint.as_ref(), &interrupt, progress)?;
-    print!("{}", run_text::render(&plan, &outcome.report));
+    text::show(&run_text::render(&plan, &outcome.report));
     if let Some(path) = &arguments.offer.json {
         report::write_json(path, &outcome.report)?;
     }

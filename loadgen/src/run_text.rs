@@ -13,15 +13,23 @@ use std::fmt::Write;
 const SHOWN: [Percentile; 5] =
     [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
-/// The whole report, at most 100 columns wide.
+/// What a question mark behind a percentile means.
+pub(crate) const TOO_FEW: &str = "?: too few samples to bound this percentile (95 % confidence).";
+
+/// The whole report, for 80 columns.
 pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
     let mut text = heading(plan, report);
     text.push('\n');
     text += &latency_table(report);
     text.push('\n');
-    text += &accounts(report);
+    text += &accounts(plan, report);
     text += &verdict(report);
     text
+}
+
+/// How the schedule was kept.
+pub(crate) fn pacer(report: &RunReport) -> String {
+    wrapped("", &format!("pacer: {}", report.pacer), "  ")
 }
 
 /// One line with the verdict, and one for each reason.
@@ -29,7 +37,7 @@ pub(crate) fn verdict(report: &RunReport) -> String {
     match report.verdict {
         Verdict::Valid => format!("VALID for {}\n", report.percentile),
         Verdict::Invalid => {
-            let reasons = report.reasons.iter().map(|reason| wrapped(&format!("- {reason}"), "  "));
+            let reasons = report.reasons.iter().map(|reason| wrapped("- ", reason, "  "));
             format!("INVALID for {}: do not use these figures\n{}", report.percentile, reasons.collect::<String>())
         }
     }
@@ -63,17 +71,19 @@ pub(crate) fn conditions(plan: &Plan) -> String {
 fn heading(plan: &Plan, report: &RunReport) -> String {
     let policy = report.policy.as_deref().map_or_else(String::new, |policy| format!(", policy {policy}"));
     let burn = report.burn.as_deref().map_or_else(String::new, |burn| format!(", burn {burn}"));
-    format!("{}\n{}; server {}{policy}{burn}\n", offer(plan), conditions(plan), plan.target)
+    let server = format!("{}; server {}{policy}{burn}", conditions(plan), plan.target);
+    wrapped("", &offer(plan), "  ") + &wrapped("", &server, "  ")
 }
 
 fn latency_table(report: &RunReport) -> String {
     let mut text = percentiles("latency", &report.latency_us, time);
     text.push('\n');
     text += &percentiles("slowdown", &report.slowdown, factor);
-    text += "latency: from the intended send to the kernel's receive stamp. slowdown: latency over cost.\n";
+    text += "latency: from the intended send to the kernel's receive stamp of the reply.\n";
+    text += "slowdown: latency over cost.\n";
     let blocks = || report.latency_us.0.iter().map(|(_, block)| block);
     if blocks().any(|block| !block.is_empty() && !block.supports(Percentile::P99_95)) {
-        text += "?: too few samples to bound this percentile (95 % confidence).\n";
+        let _ = writeln!(text, "{TOO_FEW}");
     }
     if blocks().any(|block| block.max.is_none()) {
         text += "inf: not answered in time; percentiles are over everything sent.\n";
@@ -101,7 +111,7 @@ pub(crate) fn cell(block: &Block, percentile: Percentile, show: fn(Option<f64>) 
     if block.is_empty() { "-".to_owned() } else { format!("{}{mark}", show(block.percentile(percentile))) }
 }
 
-fn accounts(report: &RunReport) -> String {
+fn accounts(plan: &Plan, report: &RunReport) -> String {
     let fates = &report.fates;
     let all = [
         (fates.answered, "answered"),
@@ -115,8 +125,12 @@ fn accounts(report: &RunReport) -> String {
     let (some, none): (Vec<_>, Vec<_>) = all.into_iter().partition(|(count, _)| *count > 0);
     let some: Vec<String> = some.into_iter().map(|(count, name)| format!("{} {name}", grouped(count))).collect();
     let none: Vec<&str> = none.into_iter().map(|(_, name)| name).collect();
-    let ended = format!("{} sent: {}; none {}", grouped(report.sent), some.join(", "), none.join(", "));
-    let mut text = wrapped(&ended, "  ");
+    let ended =
+        if some.is_empty() { String::new() } else { format!(": {}; none {}", some.join(", "), none.join(", ")) };
+    let mut text = wrapped("", &format!("{} sent{ended}", grouped(report.sent)), "  ");
+    if report.sent > 0 && fates.kernel_dropped + fates.lost == report.sent {
+        let _ = writeln!(text, "nothing came back: is a server listening at {}?", plan.target);
+    }
     let _ = writeln!(text, "{} answered/s of {} offered/s", rate(report.achieved_rps), rate(report.offered_rps));
     for (reason, count) in &report.send_errors {
         let _ = writeln!(text, "{} could not be sent, counted as lost: {reason}", grouped(*count));
@@ -128,8 +142,8 @@ fn accounts(report: &RunReport) -> String {
     }
     let slip = &report.slip_us;
     let (p50, p99, max) = (time(slip.p50), time(slip.p99), time(slip.max));
-    let _ = writeln!(text, "schedule slip: p50 {p50}, p99 {p99}, max {max}; pacer: {}", report.pacer);
-    text
+    let _ = writeln!(text, "schedule slip: p50 {p50}, p99 {p99}, max {max}");
+    text + &pacer(report)
 }
 
 fn rate(per_second: f64) -> String {
