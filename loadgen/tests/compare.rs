@@ -13,7 +13,10 @@ const SMALL: &str = "--workers 2 --cost bimodal:0.99:20us:2ms --load 0.5 --burn 
 fn alone() -> (TempDir, Command) {
     let folder = tempfile::tempdir().expect("a folder");
     let copy = folder.path().join("loadgen");
-    std::fs::copy(env!("CARGO_BIN_EXE_loadgen"), &copy).expect("a copy of the binary");
+    // By a process of its own: a child that another test starts meanwhile would inherit our open file for a moment, and
+    // what somebody may still write to cannot be executed ("text file busy").
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_loadgen")).arg(&copy).status();
+    assert!(copied.is_ok_and(|status| status.success()), "a copy of the binary");
     let mut command = Command::new(copy);
     command.current_dir(folder.path()).env_clear().env("PATH", "").env("FOREBAY_POLICY", "none-such");
     (folder, command)
