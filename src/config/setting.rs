@@ -78,9 +78,11 @@ pub const SETTINGS: [Setting; 15] = [
         value_name: "NAME",
         default: DefaultValue::Text("steal"),
         shape: Shape::Text,
-        allowed: "isolated, global, steal, pools",
+        allowed: "isolated, global, steal, pools, hybrid, ondemand, auto",
         help: "Which worker serves which request. isolated: each its own socket. global: all from one queue. \
-               steal: idle workers take from busy ones. pools: heavy requests move to workers of their own.",
+               steal: idle workers take from busy ones. pools: heavy requests move to workers of their own. hybrid: \
+               heavy requests give way after a slice, sooner on reserved workers. ondemand: heavy requests give way \
+               when somebody waits. auto: one of steal, hybrid and ondemand, by what it measures.",
     },
     Setting {
         key: "workers",

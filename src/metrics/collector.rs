@@ -1,8 +1,10 @@
 //! The control thread's side of the board: asks for ledgers, sums them up, and answers what was measured.
 
+use super::Stage;
 use super::board::Board;
+use super::distribution::Distribution;
 use super::ledger::Ledger;
-use super::snapshot::{Snapshot, Surroundings};
+use super::snapshot::{Recent, Snapshot, Surroundings};
 use super::window::{Measured, Ring};
 use crate::time::{Nanos, clock};
 use std::thread;
@@ -24,6 +26,7 @@ pub struct Collector<'b> {
     /// not.
     gathered: Ledger,
     since_start: Measured,
+    began: Nanos,
     seconds: Ring,
     tens: Ring,
 }
@@ -46,6 +49,7 @@ impl<'b> Collector<'b> {
             asked: (0..board.recorders()).map(|_| Asked { spare: Some(Box::default()), recorded: 0 }).collect(),
             gathered: Ledger::default(),
             since_start: Measured::default(),
+            began: clock::now(),
             seconds: Ring::new(10, Nanos::from_secs(1)),
             tens: Ring::new(6, Nanos::from_secs(10)),
         }
@@ -74,6 +78,22 @@ impl<'b> Collector<'b> {
         let now = clock::now();
         let counts = self.board.counts();
         Snapshot::new(surroundings, counts, &self.since_start, &self.seconds.last(now), &self.tens.last(now))
+    }
+
+    /// Service times of the last seconds, as of the last [`Collector::collect`].
+    pub fn recent(&self) -> Recent {
+        let now = clock::now();
+        let measured = self.seconds.last(now);
+        let services = measured.classes.iter().map(|class| &class.stages[Stage::Service as usize]);
+        let spent = Nanos::new(services.clone().map(Distribution::sum).sum());
+        let span = self.seconds.covered(now).min(now.minus(self.began));
+        Recent {
+            service_times: services
+                .flat_map(Distribution::values)
+                .map(|(time, count)| (Nanos::new(time), count))
+                .collect(),
+            busy_workers: spent.as_secs_f64() / span.as_secs_f64().max(f64::MIN_POSITIVE),
+        }
     }
 
     /// Offers the worker an empty ledger if it has something to give, can still answer and owes nothing.

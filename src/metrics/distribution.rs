@@ -30,6 +30,11 @@ impl Distribution {
         self.sum
     }
 
+    /// Values and how many there are of each, ascending; a value is at most 0.1 % too high.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.bins.iter().map(|bin| (bin.highest, bin.count))
+    }
+
     /// Adds everything in `other`.
     pub(crate) fn add(&mut self, other: &Distribution) {
         if other.count == 0 {

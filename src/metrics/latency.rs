@@ -1,20 +1,21 @@
 //! The body of `GET /latency`: schema `forebay-latency/1`.
 
 use super::Stage;
-use super::snapshot::{Description, Emulation, Fates, Latencies, Snapshot};
+use super::snapshot::{Decision, Description, Emulation, Fates, Latencies, Snapshot};
 use crate::wire::Malformed;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 impl Snapshot {
     /// The body of `GET /latency` as one line of JSON. Times are microseconds; percentiles of an empty block are 0.
-    /// Under `--burn sleep` an object `emulation` stands beside the rest.
+    /// Under `--burn sleep` an object `emulation` stands beside the rest, under a policy that adapts an object `decision`.
     pub fn to_json(&self) -> String {
         let body = Body {
             schema: "forebay-latency/1",
             description: &self.description,
             fates: &self.fates,
             malformed_by_reason: Reasons(&self.malformed),
+            decision: self.decision.as_ref(),
             emulation: self.emulation.as_ref(),
             since_start: &self.since_start,
             windows: Windows { last_10s: &self.last_10s, last_60s: &self.last_60s },
@@ -30,6 +31,8 @@ struct Body<'a> {
     description: &'a Description,
     fates: &'a Fates,
     malformed_by_reason: Reasons<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision: Option<&'a Decision>,
     #[serde(skip_serializing_if = "Option::is_none")]
     emulation: Option<&'a Emulation>,
     since_start: &'a Latencies,
@@ -97,7 +100,7 @@ mod tests {
         let mut collector = Collector::new(&board);
         collector.collect(|_| ());
         let description = Description { policy: "pools".into(), workers: 1, burn: burn.into(), time_scale: 1_000 };
-        let surroundings = Surroundings { description, kernel_dropped: vec![3, 4], queue_depths: Vec::new() };
+        let surroundings = Surroundings { description, kernel_dropped: vec![3, 4], ..Surroundings::default() };
         serde_json::from_str(&collector.snapshot(surroundings).to_json()).expect("valid JSON")
     }
 

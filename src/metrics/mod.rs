@@ -29,6 +29,6 @@ pub use fate::{Fate, Refused};
 pub use ledger::Sample;
 pub use percentile::{Percentile, PercentileError};
 pub use prometheus::Format;
-pub use snapshot::{ALL_CLASSES, Description, Emulation, Fates, Latencies, Snapshot, Surroundings};
+pub use snapshot::{ALL_CLASSES, Decision, Description, Emulation, Fates, Latencies, Recent, Snapshot, Surroundings};
 pub use stage::Stage;
 pub use summary::summary;

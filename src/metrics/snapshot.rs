@@ -18,6 +18,36 @@ pub struct Surroundings {
     pub kernel_dropped: Vec<u64>,
     /// The queues by name and how much is in each, as of now.
     pub queue_depths: Vec<(String, usize)>,
+    /// What a policy that adapts has decided; `None` for one that does not.
+    pub decision: Option<Decision>,
+}
+
+/// What a policy that adapts itself to the load has decided, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    /// The policy that the workers follow.
+    pub policy: String,
+    /// CPU time after which a request counts as heavy, if the policy has such a budget.
+    #[serde(rename = "budget_us", serialize_with = "budget_us", skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Nanos>,
+    /// Workers reserved for fresh requests, if the policy reserves any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<usize>,
+    /// Why, for people.
+    pub reason: String,
+}
+
+fn budget_us<S: serde::Serializer>(budget: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
+    budget.map(Nanos::as_micros_f64).serialize(serializer)
+}
+
+/// What was measured lately, for decisions.
+#[derive(Clone, Debug, Default)]
+pub struct Recent {
+    /// Service times of the last 9 to 10 seconds, of all classes together, and how many requests took each.
+    pub service_times: Vec<(Nanos, u64)>,
+    /// The mean number of workers that were busy with them.
+    pub busy_workers: f64,
 }
 
 /// How a server is set up, as `/latency` tells it.
@@ -62,6 +92,8 @@ pub struct Snapshot {
     pub kernel_dropped: Vec<u64>,
     /// Queues by name, and what is in them.
     pub queue_depths: Vec<(String, usize)>,
+    /// What a policy that adapts has decided.
+    pub decision: Option<Decision>,
     /// What emulated cores cost in accuracy; `None` where work is burnt.
     pub emulation: Option<Emulation>,
     /// Latencies since the start.
@@ -83,7 +115,7 @@ impl Snapshot {
         last_10s: &Measured,
         last_60s: &Measured,
     ) -> Snapshot {
-        let Surroundings { description, kernel_dropped, queue_depths } = surroundings;
+        let Surroundings { description, kernel_dropped, queue_depths, decision } = surroundings;
         let emulation = description.is_emulated().then(|| Emulation::new(&counts, &since_start.overshoot));
         Snapshot {
             description,
@@ -95,6 +127,7 @@ impl Snapshot {
             busy: counts.busy,
             kernel_dropped,
             queue_depths,
+            decision,
             emulation,
             since_start: Latencies::new(since_start),
             last_10s: Latencies::new(last_10s),

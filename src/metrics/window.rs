@@ -91,6 +91,12 @@ impl Ring {
         sum
     }
 
+    /// How much time [`Ring::last`] covers.
+    pub(crate) fn covered(&self, now: Nanos) -> Nanos {
+        let begun = Nanos::new(now.get() % self.width.get());
+        self.width.times(self.slots.len() as u64 - 1).plus(begun)
+    }
+
     fn number(&self, now: Nanos) -> u64 {
         now.get() / self.width.get()
     }

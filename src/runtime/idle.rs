@@ -3,11 +3,12 @@
 use crate::sched::{Policy, PoolId, WorkerId};
 use crossbeam_utils::CachePadded;
 use mio::unix::SourceFd;
-use mio::{Interest, Poll, Registry, Token, Waker};
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The event of a waker: somebody has work, or a question.
 pub(super) const WAKE: Token = Token(0);
@@ -21,19 +22,37 @@ pub(super) struct Idle {
     /// How many of each pool are in `State::asleep`, to be read without the lock.
     asleep: Box<[CachePadded<AtomicUsize>]>,
     state: Mutex<State>,
-    /// Whether each worker may be the watcher.
-    candidates: Box<[bool]>,
-    pool_of: Box<[PoolId]>,
+    /// How many pools the policy has; queues of further ones are served by the first.
+    pools: AtomicUsize,
     wakers: Box<[Waker]>,
     registries: Box<[Registry]>,
     /// A readiness queue of the ingresses that nobody sleeps on.
-    watch_set: Poll,
+    watch_set: Mutex<(Poll, Events)>,
+    watch_registry: Registry,
+    watch_fd: RawFd,
     ingress: Box<[RawFd]>,
 }
 
 struct State {
+    seats: Box<[Seat]>,
     asleep: Vec<WorkerId>,
     watcher: Option<Watcher>,
+}
+
+/// What a worker may do under the policy that it follows.
+#[derive(Clone, Copy)]
+struct Seat {
+    pool: PoolId,
+    /// It may receive from others' ingresses, and so be the watcher.
+    candidate: bool,
+}
+
+impl Seat {
+    fn new(worker: WorkerId, policy: &Policy) -> Seat {
+        let pool = policy.topology().pool_of(worker);
+        // A single worker has nobody to watch.
+        Seat { pool, candidate: policy.topology().workers() > 1 && policy.receives_others(pool) }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -44,38 +63,51 @@ struct Watcher {
 }
 
 impl Idle {
-    /// The sleepers of a server under `policy`, all awake, and a `Poll` for each worker.
-    pub(super) fn new(policy: &Policy, ingress: &[RawFd]) -> io::Result<(Idle, Vec<Poll>)> {
-        let topology = policy.topology();
-        let pool_of: Box<[PoolId]> = (0..topology.workers()).map(|worker| topology.pool_of(worker)).collect();
+    /// The sleepers of a server under `policy` with so many queues, all awake, and a `Poll` for each worker, which holds
+    /// nothing but its waker.
+    pub(super) fn new(policy: &Policy, queues: usize, ingress: &[RawFd]) -> io::Result<(Idle, Vec<Poll>)> {
         let watch_set = Poll::new()?;
         let mut polls = Vec::new();
         let mut wakers = Vec::new();
         let mut registries = Vec::new();
-        for (worker, pool) in pool_of.iter().enumerate() {
+        for _ in ingress {
             let poll = Poll::new()?;
             wakers.push(Waker::new(poll.registry(), WAKE)?);
             registries.push(poll.registry().try_clone()?);
-            let mut fd = SourceFd(&ingress[worker]);
-            if policy.receives_own(*pool) {
-                poll.registry().register(&mut fd, INGRESS, Interest::READABLE)?;
-            } else {
-                // Nobody sleeps on this one, ever: the watcher must.
-                watch_set.registry().register(&mut fd, INGRESS, Interest::READABLE)?;
-            }
             polls.push(poll);
         }
+        let seats: Box<[Seat]> = (0..ingress.len()).map(|worker| Seat::new(worker, policy)).collect();
         let idle = Idle {
-            asleep: (0..topology.pools()).map(|_| CachePadded::default()).collect(),
-            state: Mutex::new(State { asleep: Vec::with_capacity(pool_of.len()), watcher: None }),
-            candidates: pool_of.iter().map(|pool| policy.receives_others(*pool)).collect(),
-            pool_of,
+            asleep: (0..queues).map(|_| CachePadded::default()).collect(),
+            state: Mutex::new(State { asleep: Vec::with_capacity(seats.len()), seats, watcher: None }),
+            pools: AtomicUsize::new(policy.topology().pools()),
             wakers: wakers.into(),
             registries: registries.into(),
-            watch_set,
+            watch_registry: watch_set.registry().try_clone()?,
+            watch_fd: watch_set.as_raw_fd(),
+            watch_set: Mutex::new((watch_set, Events::with_capacity(8))),
             ingress: ingress.into(),
         };
         Ok((idle, polls))
+    }
+
+    /// `worker`, which is awake, follows `policy` from now on. Returns whether it is still the watcher.
+    pub(super) fn follow(&self, worker: WorkerId, policy: &Policy) -> bool {
+        let seat = Seat::new(worker, policy);
+        self.lock().seats[worker] = seat;
+        if !seat.candidate {
+            self.hand_on(worker);
+        }
+        self.lock().watcher.is_some_and(|watcher| watcher.worker == worker)
+    }
+
+    /// The policy has so many pools from now on. To be called before any worker follows it.
+    pub(super) fn set_pools(&self, pools: usize) {
+        // Ordering: sequentially consistent by the fences around it: a worker follows the policy, and announces itself
+        // in its new pool, after this; a putter that misses that announcement has its fence before it, and its job is
+        // seen by the last look; one that sees it reads this value after its fence (README.md, 3).
+        self.pools.store(pools, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
     }
 
     /// `worker` is going to sleep; it must look at everything it may serve once more before it does. If there is no
@@ -85,9 +117,10 @@ impl Idle {
     pub(super) fn announce(&self, worker: WorkerId, naps: bool) -> bool {
         let mut state = self.lock();
         state.asleep.push(worker);
+        let seat = state.seats[worker];
         // Ordering: see `wake_one`.
-        self.asleep[self.pool_of[worker]].fetch_add(1, Ordering::Relaxed);
-        if state.watcher.is_none() && self.candidates[worker] {
+        self.asleep[seat.pool].fetch_add(1, Ordering::Relaxed);
+        if state.watcher.is_none() && seat.candidate {
             state.watcher = Some(Watcher { worker, armed: false });
         }
         let watches = state.watcher.is_some_and(|watcher| watcher.worker == worker);
@@ -115,7 +148,7 @@ impl Idle {
             return;
         }
         self.arm(&mut state, false);
-        let next = state.asleep.iter().copied().find(|&sleeper| self.candidates[sleeper]);
+        let next = state.asleep.iter().copied().find(|&sleeper| state.seats[sleeper].candidate);
         state.watcher = next.map(|worker| Watcher { worker, armed: false });
         if next.is_some() {
             self.arm(&mut state, true);
@@ -126,12 +159,13 @@ impl Idle {
     pub(super) fn wake_one(&self, pool: PoolId) {
         // Ordering: pairs with the fence in `announce`. The work was put there before; the count is read after.
         fence(Ordering::SeqCst);
+        let pool = if pool < self.pools.load(Ordering::Relaxed) { pool } else { 0 };
         if self.asleep[pool].load(Ordering::Relaxed) == 0 {
             return;
         }
         let mut state = self.lock();
         let watcher = state.watcher.map(|watcher| watcher.worker);
-        let of_pool = || state.asleep.iter().copied().filter(|&sleeper| self.pool_of[sleeper] == pool);
+        let of_pool = || state.asleep.iter().copied().filter(|&sleeper| state.seats[sleeper].pool == pool);
         // The watcher last: waking it costs one more hand-over.
         let chosen = of_pool().find(|&sleeper| Some(sleeper) != watcher).or_else(|| of_pool().next());
         if let Some(worker) = chosen {
@@ -151,18 +185,32 @@ impl Idle {
     /// The ingress of `worker` is left alone while it works: the watcher must see it.
     pub(super) fn expose(&self, worker: WorkerId) {
         let mut fd = SourceFd(&self.ingress[worker]);
-        self.watch_set.registry().register(&mut fd, INGRESS, Interest::READABLE).expect("an ingress can be watched");
+        self.watch_registry.register(&mut fd, INGRESS, Interest::READABLE).expect("an ingress can be watched");
     }
 
     /// `worker` is going to sleep on its own ingress: the watcher need not see it.
     pub(super) fn cover(&self, worker: WorkerId) {
         let mut fd = SourceFd(&self.ingress[worker]);
-        self.watch_set.registry().deregister(&mut fd).expect("the ingress was watched");
+        self.watch_registry.deregister(&mut fd).expect("the ingress was watched");
     }
 
-    /// Whether anybody may watch at all.
-    pub(super) fn has_candidates(&self) -> bool {
-        self.candidates.contains(&true)
+    /// Whether something has come into a watched ingress since this was asked last: one system call. False too while
+    /// somebody else is asking. Who hears true must go and receive: it is said once.
+    pub(super) fn arrivals_watched(&self) -> bool {
+        let Ok(mut watch_set) = self.watch_set.try_lock() else { return false };
+        let (poll, events) = &mut *watch_set;
+        events.clear();
+        // An interrupted look is one that saw nothing.
+        poll.poll(events, Some(Duration::ZERO)).is_ok() && !events.is_empty()
+    }
+
+    /// Whether `worker` wakes from its own ingress from now on.
+    pub(super) fn sleep_on_own(&self, worker: WorkerId, own: bool) {
+        let mut fd = SourceFd(&self.ingress[worker]);
+        let registry = &self.registries[worker];
+        let done =
+            if own { registry.register(&mut fd, INGRESS, Interest::READABLE) } else { registry.deregister(&mut fd) };
+        done.expect("an ingress can be put into its owner's Poll and taken out");
     }
 
     /// Whether anybody of `pool` is asleep; may be stale.
@@ -173,7 +221,7 @@ impl Idle {
     fn remove(&self, state: &mut State, worker: WorkerId) {
         if let Some(place) = state.asleep.iter().position(|&sleeper| sleeper == worker) {
             state.asleep.remove(place);
-            self.asleep[self.pool_of[worker]].fetch_sub(1, Ordering::Relaxed);
+            self.asleep[state.seats[worker].pool].fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -185,7 +233,7 @@ impl Idle {
             return;
         }
         watcher.armed = armed;
-        let fd = self.watch_set.as_raw_fd();
+        let fd = self.watch_fd;
         let registry = &self.registries[watcher.worker];
         let done = if armed {
             registry.register(&mut SourceFd(&fd), WATCH, Interest::READABLE)

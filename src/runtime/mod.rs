@@ -14,11 +14,13 @@ use crate::handler::context::Pause;
 use crate::queue::Sharded;
 use crate::sched::{Event, Outcome, Policy, Step, View, WorkerId};
 use crate::time::{Nanos, clock};
+use arc_swap::ArcSwap;
 use crossbeam_deque as deque;
 use crossbeam_utils::CachePadded;
 use idle::Idle;
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// What one worker does with jobs; every worker has its own.
@@ -36,6 +38,9 @@ pub trait Engine {
 
     /// Runs `job` until it ends or pauses; its checkpoints pause once it has run for `ask_after`.
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job>;
+
+    /// Whether `job` has run before.
+    fn is_continuation(&self, job: &Self::Job) -> bool;
 
     /// `job` leaves the worker because of `event`.
     fn moved(&mut self, job: &mut Self::Job, event: Event);
@@ -57,9 +62,6 @@ pub trait Engine {
 
     /// What came of a step, for the counters.
     fn tried(&mut self, step: Step, outcome: Outcome);
-
-    /// The latest reading of the monotonic clock, at most one job old.
-    fn now(&self) -> Nanos;
 }
 
 /// What came of running a job.
@@ -79,11 +81,17 @@ pub enum Ran<J> {
 
 /// What all workers share.
 pub struct Shared<J> {
-    policy: Policy,
+    policy: ArcSwap<Policy>,
+    /// Moves on with every policy, so that a worker knows by one load whether it follows the present one.
+    epoch: CachePadded<AtomicUsize>,
     wait: Wait,
     queues: Box<[Sharded<J>]>,
     stealers: Box<[deque::Stealer<J>]>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
+    /// Raised to ask a worker to step aside; lowered when it takes its next job.
+    flags: Box<[CachePadded<AtomicBool>]>,
+    /// When somebody last looked whether requests wait while all are busy.
+    looked_at: CachePadded<AtomicU64>,
     idle: Idle,
     /// Workers that spin; bounded by [`Shared::spinners_max`].
     spinning: CachePadded<AtomicUsize>,
@@ -95,9 +103,9 @@ pub struct Shared<J> {
 /// The value of `busy_since` for a worker that is in no job.
 const NOT_BUSY: u64 = u64::MAX;
 
-/// Workers of one pool that share a shard of its queue: with fewer shards order is closer to first come first served,
+/// Workers for each shard of a queue: with fewer shards order is closer to first come first served,
 /// with more there is less meeting on one cache line.
-const WORKERS_PER_SHARD: usize = 8;
+const WORKERS_PER_SHARD: usize = 16;
 
 impl<J: Send> Shared<J> {
     /// What `policy`'s workers share, and the workers. `ingress` are the descriptors whose readiness wakes worker 0, 1,
@@ -111,31 +119,56 @@ impl<J: Send> Shared<J> {
         ingress: &[RawFd],
         queue_capacity: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
-        let topology = policy.topology();
-        let queues = (0..topology.pools())
-            .map(|pool| Sharded::new(topology.members(pool).len().div_ceil(WORKERS_PER_SHARD), queue_capacity))
+        let queues: Box<[Sharded<J>]> = (0..policy.queues())
+            .map(|_| Sharded::new(ingress.len().div_ceil(WORKERS_PER_SHARD), queue_capacity))
             .collect();
-        let (idle, polls) = Idle::new(&policy, ingress)?;
-        let workers: Vec<Worker<J>> =
-            polls.into_iter().enumerate().map(|(worker, poll)| Worker::new(worker, topology, poll)).collect();
+        let (idle, polls) = Idle::new(&policy, queues.len(), ingress)?;
+        let policy = Arc::new(policy);
+        let workers: Vec<Worker<J>> = polls
+            .into_iter()
+            .enumerate()
+            .map(|(worker, poll)| Worker::new(worker, Arc::clone(&policy), poll))
+            .collect();
         let shared = Shared {
             wait,
             queues,
             stealers: workers.iter().map(Worker::stealer).collect(),
             busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
+            flags: (0..workers.len()).map(|_| CachePadded::default()).collect(),
+            looked_at: CachePadded::default(),
             idle,
             spinning: CachePadded::default(),
             accepting: AtomicBool::new(true),
             stopping: AtomicBool::new(false),
             abandoning: AtomicBool::new(false),
-            policy,
+            policy: ArcSwap::new(policy),
+            epoch: CachePadded::default(),
         };
         Ok((shared, workers))
     }
 
     /// The policy at work.
-    pub fn policy(&self) -> &Policy {
-        &self.policy
+    pub fn policy(&self) -> Arc<Policy> {
+        self.policy.load_full()
+    }
+
+    /// Puts `policy` to work. Each worker follows it from its next turn on; until then jobs go where the old one puts
+    /// them, and are found there.
+    ///
+    /// # Panics
+    /// If `policy` is for another number of workers, or for more queues than there are.
+    pub fn switch(&self, policy: Policy) {
+        assert_eq!(policy.topology().workers(), self.stealers.len(), "the workers stay the same");
+        assert!(policy.queues() <= self.queues.len(), "the queues stay the same");
+        self.idle.set_pools(policy.topology().pools());
+        self.policy.store(Arc::new(policy));
+        // Ordering: release, pairs with the acquire in `epoch`: who sees the number finds the policy.
+        self.epoch.fetch_add(1, Ordering::Release);
+        (0..self.stealers.len()).for_each(|worker| self.wake(worker));
+    }
+
+    fn epoch(&self) -> usize {
+        self.epoch.load(Ordering::Acquire)
     }
 
     /// How many jobs wait in the queue of each pool; exact when nothing moves.
@@ -200,6 +233,35 @@ impl<J: Send> Shared<J> {
     fn busy(&self, worker: WorkerId, since: Option<Nanos>) {
         // Ordering: relaxed, thieves use it as a hint; what they then do is safe whatever it says.
         self.busy_since[worker].store(since.map_or(NOT_BUSY, Nanos::get), Ordering::Relaxed);
+    }
+}
+
+impl<J: Send> Shared<J> {
+    /// Whether a fresh request waits in an ingress whose owner is busy. Of all who ask within `interval` one looks, the
+    /// others hear no.
+    fn request_waits(&self, interval: Nanos) -> bool {
+        let now = clock::now();
+        // Ordering: relaxed, the exchange decides who looks and guards nothing.
+        let last = self.looked_at.load(Ordering::Relaxed);
+        now.minus(Nanos::new(last)) >= interval
+            && self.looked_at.compare_exchange(last, now.get(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && self.idle.arrivals_watched()
+    }
+
+    fn flag(&self, worker: WorkerId) {
+        // Ordering: relaxed, a request that may be seen late or, if the worker takes its next job, never: the worker
+        // has then served what waited.
+        self.flags[worker].store(true, Ordering::Relaxed);
+    }
+
+    fn is_flagged(&self, worker: WorkerId) -> bool {
+        self.flags[worker].load(Ordering::Relaxed)
+    }
+
+    fn lower_flag(&self, worker: WorkerId) {
+        if self.is_flagged(worker) {
+            self.flags[worker].store(false, Ordering::Relaxed);
+        }
     }
 }
 

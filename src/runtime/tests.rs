@@ -1,1 +1,277 @@
+//! Do running workers serve everything, whoever sleeps or is stuck? Jobs are bytes in pipes, engines are these few lines.
 
+use super::*;
+use crate::sched::{Event, Global, Hybrid, Isolated, Kind, OnDemand, Pools, Steal, Topology};
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Longer than anything here takes, shorter than patience.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A job that keeps its worker until the test lets go.
+const STUCK: u8 = 1;
+/// A job that asks for the last pool.
+const HOPS: u8 = 2;
+
+/// One end of every ingress, and who did which job.
+struct Playground {
+    inputs: Vec<mio::unix::pipe::Sender>,
+    done: Receiver<(WorkerId, u8)>,
+    release: Sender<()>,
+}
+
+struct Toy<'t> {
+    worker: WorkerId,
+    outputs: &'t [Mutex<mio::unix::pipe::Receiver>],
+    done: Sender<(WorkerId, u8)>,
+    held: &'t Mutex<Receiver<()>>,
+    shed: &'t AtomicUsize,
+}
+
+impl Engine for Toy<'_> {
+    type Job = (u8, bool);
+
+    fn receive(
+        &mut self,
+        owner: WorkerId,
+        place: &mut dyn FnMut((u8, bool), Option<u8>) -> Result<(), (u8, bool)>,
+    ) -> usize {
+        let mut batch = [0; 16];
+        let mut pipe = self.outputs[owner].lock().unwrap_or_else(PoisonError::into_inner);
+        let count = pipe.read(&mut batch).unwrap_or(0);
+        drop(pipe);
+        for job in &batch[..count] {
+            if place((*job, false), None).is_err() {
+                self.shed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        count
+    }
+
+    fn run(&mut self, (job, moved): (u8, bool), _: Nanos) -> Ran<(u8, bool)> {
+        if job == HOPS && !moved {
+            return Ran::Paused { job: (job, true), pause: Pause::Hop(1), ran: Nanos::ZERO };
+        }
+        self.done.send((self.worker, job)).expect("the test listens");
+        if job == STUCK {
+            self.held.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(DEADLINE).expect("let go");
+        }
+        Ran::Ended
+    }
+
+    fn is_continuation(&self, (_, moved): &(u8, bool)) -> bool {
+        *moved
+    }
+
+    fn moved(&mut self, _: &mut (u8, bool), _: Event) {}
+
+    fn shed_full(&mut self, _: (u8, bool)) {
+        self.shed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn shed_draining(&mut self, _: (u8, bool)) {
+        self.shed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn flush(&mut self) {}
+
+    fn turn(&mut self) {}
+
+    fn rest(&mut self) {}
+
+    fn tried(&mut self, _: Step, _: Outcome) {}
+}
+
+/// Runs workers under `kind` on pools of these `sizes` while `test` plays with them, then stops them.
+fn with_workers(kind: Kind, wait: Wait, sizes: &[usize], test: impl FnOnce(&mut Playground)) {
+    with_switch(kind, wait, sizes, |play, _| test(play));
+}
+
+/// The same for a test that switches policies.
+fn with_switch(kind: Kind, wait: Wait, sizes: &[usize], test: impl FnOnce(&mut Playground, &Shared<(u8, bool)>)) {
+    let policy = Policy::new(kind, &Topology::new(sizes));
+    let workers = sizes.iter().sum();
+    let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+    for _ in 0..workers {
+        let (input, output) = mio::unix::pipe::new().expect("a pipe");
+        inputs.push(input);
+        outputs.push(output);
+    }
+    let fds: Vec<RawFd> = outputs.iter().map(AsRawFd::as_raw_fd).collect();
+    let outputs: Vec<_> = outputs.into_iter().map(Mutex::new).collect();
+    let (finished, done) = channel();
+    let (release, held) = channel();
+    let (held, shed) = (Mutex::new(held), AtomicUsize::new(0));
+    let (shared, workers) = Shared::new(policy, wait, &fds, 1_024).expect("readiness queues");
+    thread::scope(|scope| {
+        for worker in workers {
+            let mut toy =
+                Toy { worker: worker.id(), outputs: &outputs, done: finished.clone(), held: &held, shed: &shed };
+            let shared = &shared;
+            scope.spawn(move || worker.run(shared, &mut toy));
+        }
+        // Also when the test panics: the workers must end, or the panic is never seen.
+        let _stop = Stop(&shared);
+        test(&mut Playground { inputs, done, release }, &shared);
+    });
+    assert_eq!(shed.into_inner(), 0, "every queue has room for all that these tests send");
+}
+
+struct Stop<'a, J: Send>(&'a Shared<J>);
+
+impl<J: Send> Drop for Stop<'_, J> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+impl Playground {
+    fn send(&mut self, ingress: WorkerId, job: u8) {
+        assert_eq!(self.inputs[ingress].write(&[job]).expect("room in the pipe"), 1);
+    }
+
+    /// Who did the next job.
+    fn next(&self) -> (WorkerId, u8) {
+        self.done.recv_timeout(DEADLINE).expect("a job that was sent is done")
+    }
+}
+
+fn kinds() -> [(Kind, &'static [usize]); 6] {
+    [
+        (Kind::Isolated(Isolated), &[3]),
+        (Kind::Global(Global), &[3]),
+        (Kind::Steal(Steal { thief_threshold: Nanos::from_micros(20) }), &[3]),
+        (Kind::Pools(Pools { slice: Nanos::from_micros(50) }), &[2, 1]),
+        (Kind::OnDemand(OnDemand { budget: Nanos::from_micros(5), poll_interval: Nanos::from_micros(1) }), &[3]),
+        (
+            Kind::Hybrid(Hybrid {
+                budget: Nanos::from_micros(5),
+                reserved: 1,
+                short_slice: Nanos::from_micros(3),
+                long_slice: Nanos::from_micros(30),
+            }),
+            &[3],
+        ),
+    ]
+}
+
+/// One job at a time into each ingress in turn: all workers have gone to sleep, or are just about to, when it comes.
+#[test]
+fn no_wake_up_is_lost() {
+    for wait in [Wait::Park, Wait::Adaptive] {
+        for (kind, sizes) in kinds() {
+            with_workers(kind, wait, sizes, |play| {
+                for round in 0..3_000_u32 {
+                    play.send(round as usize % 3, 10);
+                    // Every so often give them time to fall asleep for good; else meet them on the way.
+                    if round % 64 == 0 {
+                        thread::yield_now();
+                    }
+                    play.next();
+                }
+            });
+        }
+    }
+}
+
+/// Policies are switched between jobs and in the middle of them; hopping jobs wait in queues that the next policy does
+/// not use.
+#[test]
+fn a_switch_strands_nothing() {
+    let topology = Topology::new(&[2, 1]);
+    with_switch(Kind::Pools(Pools { slice: Nanos::from_micros(50) }), Wait::Park, &[2, 1], |play, shared| {
+        for round in 0..150_usize {
+            for (number, (kind, _)) in kinds().into_iter().enumerate() {
+                for job in 0..6 {
+                    play.send(job % 3, if (job + round) % 2 == 0 { HOPS } else { 10 });
+                    if job == number {
+                        shared.switch(Policy::new(kind.clone(), &topology));
+                    }
+                }
+                for _ in 0..6 {
+                    play.next();
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn bursts_are_served_to_the_last_job() {
+    for (kind, sizes) in kinds() {
+        with_workers(kind, Wait::Park, sizes, |play| {
+            for _ in 0..50 {
+                for job in 0..60 {
+                    play.send(job % 3, 10);
+                }
+                for _ in 0..60 {
+                    play.next();
+                }
+            }
+        });
+    }
+}
+
+/// All but one worker are stuck; the last one, asleep, must notice what comes into the others' ingresses.
+#[test]
+fn a_stuck_worker_holds_up_nothing_where_others_may_help() {
+    for kind in [Kind::Global(Global), Kind::Steal(Steal { thief_threshold: Nanos::from_micros(20) })] {
+        with_workers(kind, Wait::Park, &[3], |play| {
+            play.send(0, STUCK);
+            let (first, _) = play.next();
+            // Into another's ingress, or it would wait for the nap of a thief.
+            play.send((first + 1) % 3, STUCK);
+            let (second, _) = play.next();
+            assert_ne!(first, second);
+            for round in 0..300 {
+                play.send(round % 3, 10);
+                let (worker, job) = play.next();
+                assert_eq!((worker, job), (3 - first - second, 10));
+            }
+            play.release.send(()).expect("two are stuck");
+            play.release.send(()).expect("two are stuck");
+        });
+    }
+}
+
+/// The same under `isolated`: the job waits for its owner. Without this the test above could not fail.
+#[test]
+fn isolated_waits_for_the_stuck() {
+    with_workers(Kind::Isolated(Isolated), Wait::Park, &[2], |play| {
+        play.send(0, STUCK);
+        assert_eq!(play.next(), (0, STUCK));
+        play.send(0, 10);
+        play.send(1, 11);
+        assert_eq!(play.next(), (1, 11));
+        play.release.send(()).expect("one is stuck");
+        assert_eq!(play.next(), (0, 10));
+    });
+}
+
+#[test]
+fn hops_go_to_the_heavy_pool_and_ingress_stays_with_the_front() {
+    with_workers(Kind::Pools(Pools { slice: Nanos::from_micros(50) }), Wait::Park, &[2, 2], |play| {
+        for round in 0..400 {
+            play.send(round % 4, if round % 3 == 0 { HOPS } else { 10 });
+            let (worker, job) = play.next();
+            assert_eq!(worker >= 2, job == HOPS, "worker {worker} did job {job}");
+        }
+    });
+}
+
+/// The heavy pool is stuck and its ingresses are full of light jobs: the front serves them.
+#[test]
+fn a_stuck_heavy_pool_does_not_hold_up_light_jobs() {
+    with_workers(Kind::Pools(Pools { slice: Nanos::from_micros(50) }), Wait::Park, &[1, 1], |play| {
+        play.send(1, HOPS);
+        assert_eq!(play.next(), (1, HOPS));
+        for _ in 0..200 {
+            play.send(1, 10);
+            assert_eq!(play.next(), (0, 10));
+        }
+    });
+}

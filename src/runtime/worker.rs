@@ -3,10 +3,11 @@
 use super::idle::WATCH;
 use super::{Engine, Ran, Shared};
 use crate::handler::context::Pause;
-use crate::sched::{Event, Local, Outcome, Place, Step, Topology, Verdict, WorkerId};
+use crate::sched::{Event, Local, Outcome, Place, Policy, Running, Step, Verdict, WorkerId};
 use crate::time::{Nanos, clock};
 use crossbeam_deque as deque;
 use mio::{Events, Poll};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
@@ -21,9 +22,14 @@ const STEAL_MAX: usize = 31;
 /// A worker before its thread runs: its deque, its `Poll`, its place in the search.
 pub struct Worker<J> {
     local: Local,
+    policy: Arc<Policy>,
+    /// The number of the policy that it follows; none at the start.
+    epoch: Option<usize>,
     deque: deque::Worker<J>,
     poll: Poll,
     events: Events,
+    /// Its ingress stands in its own `Poll`.
+    sleeps_on_own: bool,
     /// Its ingress stands in the watch set.
     exposed: bool,
     /// It is the watcher.
@@ -47,12 +53,15 @@ enum Found<J> {
 }
 
 impl<J: Send> Worker<J> {
-    pub(super) fn new(worker: WorkerId, topology: &Topology, poll: Poll) -> Worker<J> {
+    pub(super) fn new(worker: WorkerId, policy: Arc<Policy>, poll: Poll) -> Worker<J> {
         Worker {
-            local: Local::new(worker, topology),
+            local: Local::new(worker, policy.topology()),
+            policy,
+            epoch: None,
             deque: deque::Worker::new_fifo(),
             poll,
             events: Events::with_capacity(8),
+            sleeps_on_own: false,
             exposed: false,
             watches: false,
             spins: false,
@@ -77,6 +86,7 @@ impl<J: Send> Worker<J> {
     pub fn run<E: Engine<Job = J>>(mut self, shared: &Shared<J>, engine: &mut E) {
         loop {
             engine.turn();
+            self.follow(shared);
             match self.search(shared, engine) {
                 Found::Job(job) => self.execute(shared, engine, job),
                 Found::Arrivals => {}
@@ -93,11 +103,43 @@ impl<J: Send> Worker<J> {
         engine.flush();
     }
 
+    /// Follows the present policy, if it does not yet.
+    fn follow(&mut self, shared: &Shared<J>) {
+        let epoch = shared.epoch();
+        if self.epoch != Some(epoch) {
+            self.epoch = Some(epoch);
+            self.follow_cold(shared);
+        }
+    }
+
+    #[cold]
+    fn follow_cold(&mut self, shared: &Shared<J>) {
+        self.policy = shared.policy();
+        self.local.moved_to(self.policy.topology());
+        self.watches = shared.idle.follow(self.id(), &self.policy);
+        let own = self.policy.receives_own(self.local.pool());
+        if own != self.sleeps_on_own {
+            shared.idle.sleep_on_own(self.id(), own);
+            self.sleeps_on_own = own;
+        }
+        if !own {
+            // Nobody sleeps on this one any more: the watcher must.
+            self.expose(shared);
+        }
+    }
+
+    fn expose(&mut self, shared: &Shared<J>) {
+        if !self.exposed {
+            shared.idle.expose(self.id());
+            self.exposed = true;
+        }
+    }
+
     /// One walk through the policy's order, to the first find.
     fn search<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) -> Found<J> {
         self.local.begin();
         loop {
-            let step = shared.policy.next(&mut self.local, shared);
+            let step = self.policy.next(&mut self.local, shared);
             if step != Step::Own {
                 engine.flush();
             }
@@ -106,7 +148,7 @@ impl<J: Send> Worker<J> {
             if let Some(found) = found {
                 return found;
             }
-            shared.policy.told(&mut self.local, outcome);
+            self.policy.told(&mut self.local, outcome);
         }
     }
 
@@ -144,38 +186,47 @@ impl<J: Send> Worker<J> {
     fn receive<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, owner: WorkerId) -> usize {
         let (id, pool) = (self.id(), self.local.pool());
         let deque = &self.deque;
-        engine.receive(owner, &mut |job, class| match shared.policy.place(pool, Event::Arrived { class }) {
-            Place::Own => {
-                deque.push(job);
-                Ok(())
-            }
-            Place::Queue(target) => {
-                shared.queues[target].push(id, job)?;
-                if target != pool {
-                    shared.idle.wake_one(target);
+        let received =
+            engine.receive(owner, &mut |job, class| match self.policy.place(pool, Event::Arrived { class }) {
+                Place::Own => {
+                    deque.push(job);
+                    Ok(())
                 }
-                Ok(())
-            }
-        })
+                Place::Queue(target) => {
+                    shared.queues[target].push(id, job)?;
+                    if target != pool {
+                        shared.idle.wake_one(target);
+                    }
+                    Ok(())
+                }
+            });
+        if received > 0 && !shared.idle.any_asleep(pool) {
+            self.policy.on_arrivals(shared, id, self.deque.len(), |other| shared.flag(other));
+        }
+        received
     }
 
     fn execute<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, job: J) {
         self.begin_work(shared);
         let (id, pool) = (self.id(), self.local.pool());
-        shared.busy(id, Some(engine.now()));
+        shared.busy(id, Some(clock::now()));
+        shared.lower_flag(id);
         let mut job = job;
-        let mut ran_here = Nanos::ZERO;
+        let continuation = engine.is_continuation(&job);
+        let mut running = Running { worker: id, pool, continuation, ran: Nanos::ZERO, flagged: false, waiting: false };
         loop {
             if shared.is_abandoning() {
                 engine.shed_draining(job);
                 break;
             }
-            let left = shared.policy.slice(pool).map_or(Nanos::MAX, |slice| slice.minus(ran_here));
-            let Ran::Paused { job: back, pause, ran } = engine.run(job, left.min(HEARTBEAT)) else { break };
-            ran_here = ran_here.plus(ran);
+            let ask_after = self.policy.ask_after(&running).unwrap_or(Nanos::MAX);
+            let Ran::Paused { job: back, pause, ran } = engine.run(job, ask_after.min(HEARTBEAT)) else { break };
+            running.ran = running.ran.plus(ran);
+            running.flagged = shared.is_flagged(id);
+            running.waiting = self.policy.gives_way(&running) && self.request_waits(shared, ask_after);
             let verdict = match pause {
-                Pause::Hop(target) => shared.policy.at_hop(pool, target, ran_here),
-                Pause::Checkpoint | Pause::Expired => shared.policy.at_checkpoint(pool, ran_here),
+                Pause::Hop(target) => self.policy.at_hop(&running, target),
+                Pause::Checkpoint | Pause::Expired => self.policy.at_checkpoint(&running),
             };
             let event = match verdict {
                 Verdict::Keep => {
@@ -192,10 +243,15 @@ impl<J: Send> Worker<J> {
         shared.busy(id, None);
     }
 
+    /// Whether a fresh request waits that this worker would serve if it stepped aside.
+    fn request_waits(&self, shared: &Shared<J>, interval: Nanos) -> bool {
+        !self.deque.is_empty() || shared.request_waits(interval)
+    }
+
     /// Puts a continuation where the policy wants it; no room there ends it.
     fn put<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, mut job: J, event: Event) {
         engine.moved(&mut job, event);
-        match shared.policy.place(self.local.pool(), event) {
+        match self.policy.place(self.local.pool(), event) {
             Place::Own => self.deque.push(job),
             Place::Queue(target) => match shared.queues[target].push(self.id(), job) {
                 Ok(()) => shared.idle.wake_one(target),
@@ -210,9 +266,8 @@ impl<J: Send> Worker<J> {
         self.idle_since = None;
         self.woken_in_vain = false;
         let pool = self.local.pool();
-        if !self.exposed && shared.idle.has_candidates() && shared.policy.receives_own(pool) {
-            shared.idle.expose(self.id());
-            self.exposed = true;
+        if self.policy.has_watchers() {
+            self.expose(shared);
         }
         if self.watches {
             shared.idle.hand_on(self.id());
@@ -238,17 +293,17 @@ impl<J: Send> Worker<J> {
     }
 
     fn sleep<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) {
-        if self.exposed {
+        if self.exposed && self.sleeps_on_own {
             shared.idle.cover(self.id());
             self.exposed = false;
         }
-        let naps = self.woken_in_vain;
+        let naps = self.woken_in_vain && self.policy.thief_threshold() > Nanos::ZERO;
         self.watches = shared.idle.announce(self.id(), naps);
         // The last look: whatever came before the announcement is found here, whatever comes after it wakes.
         let found = self.search(shared, engine);
         if matches!(found, Found::Nothing { contended: false }) && !shared.is_stopping() {
             engine.rest();
-            let nap = (naps && self.watches).then(|| shared.nap());
+            let nap = (naps && self.watches).then(|| self.nap());
             self.doze(nap);
         }
         self.watches = shared.idle.withdraw(self.id());
@@ -267,6 +322,12 @@ impl<J: Send> Worker<J> {
         }
         self.woken_in_vain = self.events.iter().any(|event| event.token() == WATCH);
         self.idle_since = None;
+    }
+
+    /// How long a watcher that was woken in vain sleeps without watching: until a victim that could not be robbed yet
+    /// may be robbed. At least a millisecond, which bounds what such wakes cost to a few percent of a core.
+    fn nap(&self) -> Nanos {
+        self.policy.thief_threshold().max(Nanos::from_millis(1))
     }
 
     fn may_spin(&mut self, shared: &Shared<J>) -> bool {
@@ -288,13 +349,5 @@ impl<J: Send> Worker<J> {
             shared.spinning.fetch_sub(1, Ordering::Relaxed);
             self.spins = false;
         }
-    }
-}
-
-impl<J: Send> Shared<J> {
-    /// How long a watcher that was woken in vain sleeps without watching: until a victim that was too busy to be robbed
-    /// then may be robbed now. At least a millisecond, which bounds what such wakes cost to a few percent of a core.
-    fn nap(&self) -> Nanos {
-        self.policy.thief_threshold().max(Nanos::from_millis(1))
     }
 }

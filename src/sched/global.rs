@@ -8,7 +8,8 @@ pub struct Global;
 
 impl Rules for Global {
     fn order(&self, _: PoolId) -> &'static [Stage] {
-        &[Stage::Queue, Stage::ReceiveAll]
+        // Its deque holds only what another policy left there.
+        &[Stage::Queue, Stage::Own, Stage::ReceiveAll]
     }
 
     fn place(&self, _: &Topology, pool: PoolId, _: Event) -> Place {

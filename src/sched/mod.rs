@@ -5,16 +5,22 @@
 //! goes ([`Policy::place`]) and whether a running one stays ([`Policy::at_checkpoint`]). Nothing here reads a clock or
 //! touches a thread, an atomic or a socket: what a policy knows of the world is its [`View`], which may be stale.
 
+pub mod auto;
+pub mod estimate;
 mod global;
+mod hybrid;
 mod isolated;
 mod name;
+mod ondemand;
 mod pools;
 mod search;
 mod steal;
 
 pub use global::Global;
+pub use hybrid::Hybrid;
 pub use isolated::Isolated;
 pub use name::PolicyName;
+pub use ondemand::OnDemand;
 pub use pools::Pools;
 pub use search::{Local, Stage};
 pub use steal::Steal;
@@ -77,6 +83,23 @@ pub enum Place {
     Own,
     /// The queue of this pool.
     Queue(PoolId),
+}
+
+/// A running job at a checkpoint, and what its worker knows at that moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// The worker that runs it.
+    pub worker: WorkerId,
+    /// The pool of that worker.
+    pub pool: PoolId,
+    /// It was interrupted before.
+    pub continuation: bool,
+    /// CPU time since it was last taken from a queue.
+    pub ran: Nanos,
+    /// Somebody asked this worker to step aside.
+    pub flagged: bool,
+    /// A fresh request waits that no free worker is there for.
+    pub waiting: bool,
 }
 
 /// What becomes of a job at a checkpoint.
@@ -152,15 +175,24 @@ trait Rules {
     fn order(&self, pool: PoolId) -> &'static [Stage];
     /// Where `event`, which happened in `pool`, puts its job.
     fn place(&self, topology: &Topology, pool: PoolId, event: Event) -> Place;
-    /// The CPU time that a job may take in `pool` before [`Rules::at_checkpoint`] decides; `None` = any.
-    fn slice(&self, topology: &Topology, pool: PoolId) -> Option<Nanos> {
-        let _ = (topology, pool);
+    /// How long `running` may run on before [`Rules::at_checkpoint`] is asked; `None` = as long as it likes.
+    fn ask_after(&self, topology: &Topology, running: &Running) -> Option<Nanos> {
+        let _ = (topology, running);
         None
     }
-    /// What becomes of a job of `pool` that has run for `ran` there.
-    fn at_checkpoint(&self, topology: &Topology, pool: PoolId, ran: Nanos) -> Verdict {
-        let _ = (topology, pool, ran);
+    /// What becomes of `running`.
+    fn at_checkpoint(&self, topology: &Topology, running: &Running) -> Verdict {
+        let _ = (topology, running);
         Verdict::Keep
+    }
+    /// CPU time after which a job may be asked to step aside; `None` = never.
+    fn heavy_from(&self) -> Option<Nanos> {
+        None
+    }
+    /// How many other workers shall be asked to step aside when `waiting` fresh requests have come to one worker.
+    fn flags(&self, waiting: usize) -> usize {
+        let _ = waiting;
+        0
     }
     /// How long a worker must have been in one job before others receive from its socket.
     fn thief_threshold(&self) -> Nanos {
@@ -173,6 +205,8 @@ trait Rules {
 pub struct Policy {
     kind: Kind,
     topology: Topology,
+    /// Queues that exist, whatever the policy: at least as many as there are pools.
+    queues: usize,
 }
 
 /// The policies; a new one is a file, a variant here and a line in [`Policy::rules`].
@@ -186,16 +220,27 @@ pub enum Kind {
     Steal(Steal),
     /// Light and heavy work on different workers.
     Pools(Pools),
+    /// Heavy work gives way soon on some workers, later on the others.
+    Hybrid(Hybrid),
+    /// Heavy work gives way when somebody waits.
+    OnDemand(OnDemand),
 }
 
 impl Policy {
-    /// `kind` at work on `topology`; every kind but `Pools` sees the workers of all pools as one.
+    /// `kind` at work on `topology`; every kind but `Pools` sees the workers of all pools as one. There is a queue for
+    /// each pool of `topology` all the same: what another policy left in one is found after everything else.
     pub fn new(kind: Kind, topology: &Topology) -> Policy {
+        let queues = topology.pools();
         let topology = match kind {
             Kind::Pools(_) => topology.clone(),
-            Kind::Isolated(_) | Kind::Global(_) | Kind::Steal(_) => Topology::new(&[topology.workers()]),
+            _ => Topology::new(&[topology.workers()]),
         };
-        Policy { kind, topology }
+        Policy { kind, topology, queues }
+    }
+
+    /// How many queues there are.
+    pub fn queues(&self) -> usize {
+        self.queues
     }
 
     /// Who is in which pool.
@@ -206,7 +251,14 @@ impl Policy {
     /// What the free worker of `local` shall try next; [`Step::Idle`] once everything was tried in vain.
     pub fn next(&self, local: &mut Local, view: &impl View) -> Step {
         let rules = self.rules();
-        local.next(rules.order(local.pool()), &self.topology, rules.thief_threshold(), view)
+        let order = rules.order(local.pool());
+        let step = local.next(order, &self.topology, rules.thief_threshold(), view);
+        if !matches!(step, Step::Idle { .. }) {
+            return step;
+        }
+        // What another policy left: the queues of pools that are no more, and of all if this policy uses none.
+        let served = if order.contains(&Stage::Queue) { self.topology.pools() } else { 0 };
+        local.next_orphan(served..self.queues).unwrap_or(step)
     }
 
     /// What came of the step that [`Policy::next`] gave last.
@@ -219,24 +271,42 @@ impl Policy {
         self.rules().place(&self.topology, pool, event)
     }
 
-    /// The CPU time that a job may take in `pool` before [`Policy::at_checkpoint`] decides; `None` = any.
-    pub fn slice(&self, pool: PoolId) -> Option<Nanos> {
-        self.rules().slice(&self.topology, pool)
+    /// How long `running` may run on before [`Policy::at_checkpoint`] is asked; `None` = as long as it likes.
+    pub fn ask_after(&self, running: &Running) -> Option<Nanos> {
+        self.rules().ask_after(&self.topology, running)
     }
 
-    /// What becomes of a job of `pool` that has run for `ran` there and passes a checkpoint.
-    pub fn at_checkpoint(&self, pool: PoolId, ran: Nanos) -> Verdict {
-        self.rules().at_checkpoint(&self.topology, pool, ran)
+    /// What becomes of `running`.
+    pub fn at_checkpoint(&self, running: &Running) -> Verdict {
+        self.rules().at_checkpoint(&self.topology, running)
     }
 
-    /// What becomes of a job of `pool` that asks to go on in pool `target`: a pool that the topology lacks makes the
-    /// hop a checkpoint.
-    pub fn at_hop(&self, pool: PoolId, target: PoolId, ran: Nanos) -> Verdict {
-        if target < self.topology.pools() && target != pool {
+    /// Whether `running` would step aside for a fresh request: only then is it worth a look whether one waits.
+    pub fn gives_way(&self, running: &Running) -> bool {
+        self.at_checkpoint(&Running { waiting: true, ..*running }) != self.at_checkpoint(running)
+    }
+
+    /// What becomes of `running`, which asks to go on in pool `target`: a pool that the topology lacks makes the hop a
+    /// checkpoint.
+    pub fn at_hop(&self, running: &Running, target: PoolId) -> Verdict {
+        if target < self.topology.pools() && target != running.pool {
             Verdict::Hop(target)
         } else {
-            self.at_checkpoint(pool, ran)
+            self.at_checkpoint(running)
         }
+    }
+
+    /// `waiting` fresh requests have come to `worker` and nobody is free: gives those workers to `flag` that shall be
+    /// asked to step aside, the next ones in turn that have been in one job for longer than a light one takes.
+    pub fn on_arrivals(&self, view: &impl View, worker: WorkerId, waiting: usize, flag: impl FnMut(WorkerId)) {
+        let Some(heavy_from) = self.rules().heavy_from() else { return };
+        let workers = self.topology.workers();
+        let now = view.now();
+        (1..workers)
+            .map(|offset| (worker + offset) % workers)
+            .filter(|other| view.busy_since(*other).is_some_and(|since| now.minus(since) >= heavy_from))
+            .take(self.rules().flags(waiting))
+            .for_each(flag);
     }
 
     /// Whether workers of `pool` receive from their own sockets.
@@ -251,6 +321,11 @@ impl Policy {
         order.contains(&Stage::ReceiveBusy) || order.contains(&Stage::ReceiveAll)
     }
 
+    /// Whether anybody receives from the socket of another.
+    pub fn has_watchers(&self) -> bool {
+        self.topology.workers() > 1 && (0..self.topology.pools()).any(|pool| self.receives_others(pool))
+    }
+
     /// How long a worker must have been in one job before others receive from its socket.
     pub fn thief_threshold(&self) -> Nanos {
         self.rules().thief_threshold()
@@ -262,6 +337,8 @@ impl Policy {
             Kind::Global(rules) => rules,
             Kind::Steal(rules) => rules,
             Kind::Pools(rules) => rules,
+            Kind::Hybrid(rules) => rules,
+            Kind::OnDemand(rules) => rules,
         }
     }
 }

@@ -14,11 +14,25 @@ pub enum PolicyName {
     Steal,
     /// Micropools: requests start in the first pool; those that turn out heavy move on to the next.
     Pools,
+    /// Fresh requests first everywhere; heavy ones give way after a slice, sooner on reserved workers (soft reservation).
+    Hybrid,
+    /// A heavy request steps aside when a fresh one waits that finds no free worker.
+    OnDemand,
+    /// Chooses among steal, hybrid and ondemand, and their budget, by what it measures.
+    Auto,
 }
 
 impl PolicyName {
     /// Every policy, in the order in which help and error messages list them.
-    pub const ALL: [PolicyName; 4] = [PolicyName::Isolated, PolicyName::Global, PolicyName::Steal, PolicyName::Pools];
+    pub const ALL: [PolicyName; 7] = [
+        PolicyName::Isolated,
+        PolicyName::Global,
+        PolicyName::Steal,
+        PolicyName::Pools,
+        PolicyName::Hybrid,
+        PolicyName::OnDemand,
+        PolicyName::Auto,
+    ];
 
     /// The name in flags, files, metrics and JSON.
     pub const fn name(self) -> &'static str {
@@ -27,6 +41,9 @@ impl PolicyName {
             PolicyName::Global => "global",
             PolicyName::Steal => "steal",
             PolicyName::Pools => "pools",
+            PolicyName::Hybrid => "hybrid",
+            PolicyName::OnDemand => "ondemand",
+            PolicyName::Auto => "auto",
         }
     }
 }
@@ -50,7 +67,7 @@ impl fmt::Display for PolicyName {
 
 /// No policy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no policy is called {text:?}; there are isolated, global, steal and pools")]
+#[error("no policy is called {text:?}; there are isolated, global, steal, pools, hybrid, ondemand and auto")]
 pub struct UnknownPolicy {
     /// What was written instead of a name.
     pub text: String,

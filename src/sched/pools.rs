@@ -4,7 +4,7 @@
 //! A request reaches a heavier pool because its class is known and says so, because its handler hops, or because its
 //! slice ran out. The last pool runs everything to its end.
 
-use super::{Event, Place, PoolId, Rules, Stage, Topology, Verdict};
+use super::{Event, Place, PoolId, Rules, Running, Stage, Topology, Verdict};
 use crate::time::Nanos;
 
 /// The rules of `pools`.
@@ -19,7 +19,12 @@ const INGRESS: PoolId = 0;
 
 impl Rules for Pools {
     fn order(&self, pool: PoolId) -> &'static [Stage] {
-        if pool == INGRESS { &[Stage::Own, Stage::Queue, Stage::ReceiveAll, Stage::Steal] } else { &[Stage::Queue] }
+        if pool == INGRESS {
+            &[Stage::Own, Stage::Queue, Stage::ReceiveAll, Stage::Steal]
+        } else {
+            // Its deque holds only what another policy left there.
+            &[Stage::Queue, Stage::Own]
+        }
     }
 
     fn place(&self, topology: &Topology, pool: PoolId, event: Event) -> Place {
@@ -34,14 +39,15 @@ impl Rules for Pools {
         }
     }
 
-    fn slice(&self, topology: &Topology, pool: PoolId) -> Option<Nanos> {
-        (pool + 1 < topology.pools()).then_some(self.slice)
+    fn ask_after(&self, topology: &Topology, running: &Running) -> Option<Nanos> {
+        (running.pool + 1 < topology.pools()).then(|| self.slice.minus(running.ran))
     }
 
-    fn at_checkpoint(&self, topology: &Topology, pool: PoolId, ran: Nanos) -> Verdict {
-        match self.slice(topology, pool) {
-            Some(slice) if ran >= slice => Verdict::Hop(pool + 1),
-            _ => Verdict::Keep,
+    fn at_checkpoint(&self, topology: &Topology, running: &Running) -> Verdict {
+        if running.pool + 1 < topology.pools() && running.ran >= self.slice {
+            Verdict::Hop(running.pool + 1)
+        } else {
+            Verdict::Keep
         }
     }
 }

@@ -39,6 +39,11 @@ impl Local {
         Local { worker, pool: topology.pool_of(worker), stage: 0, tried: 0, contended: false, rotation: worker }
     }
 
+    /// The same worker under another topology.
+    pub fn moved_to(&mut self, topology: &Topology) {
+        *self = Local { rotation: self.rotation, ..Local::new(self.worker, topology) };
+    }
+
     /// Whose search it is.
     pub fn worker(&self) -> WorkerId {
         self.worker
@@ -68,6 +73,14 @@ impl Local {
             }
         }
         Step::Idle { contended: self.contended }
+    }
+
+    /// The next queue of those that no pool serves, `None` when all were tried.
+    pub(super) fn next_orphan(&mut self, queues: std::ops::Range<PoolId>) -> Option<Step> {
+        // Past the last stage of the order, `tried` counts the orphans.
+        let queue = queues.start + self.tried;
+        self.tried += 1;
+        (queue < queues.end).then_some(Step::Queue(queue))
     }
 
     pub(super) fn told(&mut self, outcome: Outcome) {

@@ -20,14 +20,35 @@ impl View for Fixed {
     }
 }
 
-fn policies() -> [Policy; 4] {
+fn policies() -> [Policy; 6] {
     let topology = Topology::new(&[2, 1, 2]);
     [
         Policy::new(Kind::Isolated(Isolated), &topology),
         Policy::new(Kind::Global(Global), &topology),
         Policy::new(Kind::Steal(Steal { thief_threshold: Nanos::from_micros(20) }), &topology),
         Policy::new(Kind::Pools(Pools { slice: Nanos::from_micros(50) }), &topology),
+        Policy::new(Kind::OnDemand(ondemand()), &topology),
+        Policy::new(Kind::Hybrid(hybrid()), &topology),
     ]
+}
+
+fn ondemand() -> OnDemand {
+    OnDemand { budget: Nanos::from_micros(5), poll_interval: Nanos::from_micros(1) }
+}
+
+fn hybrid() -> Hybrid {
+    Hybrid {
+        budget: Nanos::from_micros(5),
+        reserved: 2,
+        short_slice: Nanos::from_micros(3),
+        long_slice: Nanos::from_micros(30),
+    }
+}
+
+/// A job on `worker`, which is in `pool`, that has run for `ran_us`.
+fn running(worker: WorkerId, pool: PoolId, ran_us: u64) -> Running {
+    let ran = Nanos::from_micros(ran_us);
+    Running { worker, pool, continuation: false, ran, flagged: false, waiting: false }
 }
 
 /// Every step of one search of `worker`, each answered with the next of `outcomes`, then with `Empty`.
@@ -47,18 +68,25 @@ fn search(policy: &Policy, worker: WorkerId, outcomes: &[Outcome]) -> Vec<Step> 
     }
 }
 
+/// The end of a search: what other policies may have left, then rest.
+fn orphans(queues: std::ops::Range<PoolId>) -> Vec<Step> {
+    queues.map(Step::Queue).chain([Step::Idle { contended: false }]).collect()
+}
+
 #[test]
 fn isolated_looks_at_nothing_of_others() {
-    assert_eq!(search(&policies()[0], 3, &[]), [Step::Own, Step::Receive(3), Step::Idle { contended: false }]);
+    let steps = search(&policies()[0], 3, &[]);
+    assert_eq!(steps[..2], [Step::Own, Step::Receive(3)]);
+    assert_eq!(steps[2..], orphans(0..3));
 }
 
 #[test]
 fn global_looks_at_the_queue_then_at_every_socket() {
     let steps = search(&policies()[1], 0, &[]);
-    assert_eq!(steps[0], Step::Queue(0));
-    let sockets: HashSet<Step> = steps[1..6].iter().copied().collect();
+    assert_eq!(steps[..2], [Step::Queue(0), Step::Own]);
+    let sockets: HashSet<Step> = steps[2..7].iter().copied().collect();
     assert_eq!(sockets, (0..5).map(Step::Receive).collect());
-    assert_eq!(steps.len(), 7);
+    assert_eq!(steps[7..], orphans(1..3));
 }
 
 #[test]
@@ -69,7 +97,7 @@ fn steal_looks_at_every_deque_and_at_the_sockets_of_the_stuck() {
     assert_eq!(deques, (1..5).map(Step::Steal).collect());
     let sockets: HashSet<Step> = steps[6..8].iter().copied().collect();
     assert_eq!(sockets, [Step::Receive(1), Step::Receive(2)].into(), "worker 3 will be back in a moment");
-    assert_eq!(steps.len(), 9);
+    assert_eq!(steps[8..], orphans(0..3));
 }
 
 #[test]
@@ -80,8 +108,8 @@ fn pools_receive_in_the_ingress_only() {
     let sockets: HashSet<Step> = ingress[2..7].iter().copied().collect();
     assert_eq!(sockets, (0..5).map(Step::Receive).collect());
     assert_eq!(ingress[7..], [Step::Steal(0), Step::Idle { contended: false }]);
-    assert_eq!(search(policy, 2, &[]), [Step::Queue(1), Step::Idle { contended: false }]);
-    assert_eq!(search(policy, 4, &[]), [Step::Queue(2), Step::Idle { contended: false }]);
+    assert_eq!(search(policy, 2, &[]), [Step::Queue(1), Step::Own, Step::Idle { contended: false }]);
+    assert_eq!(search(policy, 4, &[]), [Step::Queue(2), Step::Own, Step::Idle { contended: false }]);
 }
 
 /// All sequences of outcomes up to a depth: a find begins the search anew, a competitor is remembered until then, and
@@ -116,19 +144,65 @@ fn a_request_reaches_the_heavy_pool_by_class_by_hop_and_by_slice() {
     assert_eq!(policy.place(0, Event::Arrived { class: Some(0) }), Place::Own);
     assert_eq!(policy.place(0, Event::Arrived { class: Some(1) }), Place::Queue(1));
     assert_eq!(policy.place(0, Event::Arrived { class: Some(7) }), Place::Queue(2));
-    assert_eq!(policy.at_hop(0, 2, Nanos::ZERO), Verdict::Hop(2));
-    assert_eq!(policy.at_hop(0, 3, Nanos::ZERO), Verdict::Keep, "a pool that is not there");
-    assert_eq!(policy.at_checkpoint(0, Nanos::from_micros(49)), Verdict::Keep);
-    assert_eq!(policy.at_checkpoint(0, Nanos::from_micros(50)), Verdict::Hop(1));
-    assert_eq!(policy.at_checkpoint(2, Nanos::from_secs(1)), Verdict::Keep, "the last pool runs to the end");
+    assert_eq!(policy.at_hop(&running(0, 0, 0), 2), Verdict::Hop(2));
+    assert_eq!(policy.at_hop(&running(0, 0, 0), 3), Verdict::Keep, "a pool that is not there");
+    assert_eq!(policy.ask_after(&running(0, 0, 20)), Some(Nanos::from_micros(30)));
+    assert_eq!(policy.at_checkpoint(&running(0, 0, 49)), Verdict::Keep);
+    assert_eq!(policy.at_checkpoint(&running(0, 0, 50)), Verdict::Hop(1));
+    assert_eq!(policy.at_checkpoint(&running(3, 2, 1_000_000)), Verdict::Keep, "the last pool runs to the end");
+    assert_eq!(policy.ask_after(&running(3, 2, 0)), None);
+}
+
+#[test]
+fn heavy_work_gives_way_on_demand_and_light_work_never() {
+    let topology = Topology::new(&[5]);
+    for kind in [Kind::OnDemand(ondemand()), Kind::Hybrid(hybrid())] {
+        let policy = Policy::new(kind, &topology);
+        let (light, heavy) = (running(0, 0, 4), running(0, 0, 5));
+        let again = Running { continuation: true, ..running(0, 0, 0) };
+        assert!(!policy.gives_way(&light));
+        for running in [heavy, again] {
+            assert_eq!(policy.at_checkpoint(&running), Verdict::Keep, "nobody waits");
+            assert!(policy.gives_way(&running));
+        }
+        assert_eq!(policy.place(0, Event::Yielded), Place::Queue(0));
+        assert_eq!(policy.place(0, Event::Arrived { class: None }), Place::Own);
+    }
+}
+
+#[test]
+fn ondemand_asks_more_workers_the_more_requests_wait() {
+    let policy = Policy::new(Kind::OnDemand(ondemand()), &Topology::new(&[5]));
+    let flagged = |worker, waiting| {
+        let mut flagged = Vec::new();
+        policy.on_arrivals(&Fixed, worker, waiting, |other| flagged.push(other));
+        flagged
+    };
+    assert!(flagged(0, 2).is_empty());
+    assert_eq!(flagged(0, 3), [1]);
+    assert_eq!(flagged(1, 3), [2], "the next in turn");
+    assert_eq!(flagged(0, 99), [1, 2], "worker 3 has been in its job for a moment only");
+    let steal = &policies()[2];
+    steal.on_arrivals(&Fixed, 0, 99, |_| panic!("nobody gives way under steal"));
+    let flagged = Running { flagged: true, ..running(0, 0, 9) };
+    assert_eq!(policy.at_checkpoint(&flagged), Verdict::Yield);
+}
+
+#[test]
+fn hybrid_looks_more_often_on_reserved_workers() {
+    let policy = Policy::new(Kind::Hybrid(hybrid()), &Topology::new(&[5]));
+    let ask = |worker| policy.ask_after(&Running { continuation: true, ..running(worker, 0, 0) });
+    assert_eq!([0, 1, 2, 4].map(ask), [3, 3, 30, 30].map(|us| Some(Nanos::from_micros(us))));
+    assert_eq!(policy.ask_after(&running(4, 0, 2)), Some(Nanos::from_micros(3)), "the rest of the budget");
 }
 
 #[test]
 fn who_receives_from_whom_follows_from_the_order() {
-    let [isolated, global, steal, pools] = policies();
+    let [isolated, global, steal, pools, ondemand, hybrid] = policies();
     assert!(isolated.receives_own(0) && !isolated.receives_others(0));
     assert!(global.receives_own(0) && global.receives_others(0));
     assert!(steal.receives_own(0) && steal.receives_others(0));
     assert!(pools.receives_own(0) && pools.receives_others(0));
     assert!(!pools.receives_own(1) && !pools.receives_others(2));
+    assert!(ondemand.receives_own(0) && hybrid.receives_others(0));
 }

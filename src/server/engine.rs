@@ -1,15 +1,15 @@
 //! A packet's way through one worker: received, admitted, run, answered, recorded, home.
 
-use super::outbox::{Outbox, REFUSAL_MAX_BYTES};
+use super::outbox::Outbox;
 use super::slot::{Job, Polled, Slot};
-use crate::handler::{Handler, Rejected, Reply, emulated};
+use crate::handler::{Handler, emulated};
 use crate::metrics::{Continuation, Fate, Recorder, Sample, Steal};
-use crate::net::{BATCH, Datagram, Receiver, Socket};
+use crate::net::{BATCH, Receiver, Socket};
 use crate::packet::{Depot, Envelope, Lent, Packet, PacketBody};
 use crate::runtime::{self, Ran};
 use crate::sched::{Event, Outcome, Step, WorkerId};
 use crate::time::{Nanos, clock};
-use crate::wire::{Malformed, Served, Status};
+use crate::wire::Served;
 use arrayvec::ArrayVec;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,17 +32,17 @@ pub(super) struct Common<'s, 'e, H, M, F> {
 
 /// One worker's side of the packet path.
 pub(super) struct Engine<'s, 'e, H, M, F> {
-    common: &'e Common<'s, 'e, H, M, F>,
+    pub(super) common: &'e Common<'s, 'e, H, M, F>,
     worker: WorkerId,
     pool: u8,
     receiver: Receiver,
-    outbox: Outbox<'s>,
-    recorder: Recorder<'e>,
+    pub(super) outbox: Outbox<'s>,
+    pub(super) recorder: Recorder<'e>,
     /// Packets at hand for the next batch; while the worker sleeps they are home.
     spare: ArrayVec<Packet<'s>, BATCH>,
     /// The slot that requests run in which end at their first poll.
     slot: Option<Lent<'e, Slot<F>>>,
-    now: Nanos,
+    pub(super) now: Nanos,
     /// Requests to go until a heavy one is no longer expected next.
     wary_for: u32,
 }
@@ -101,82 +101,6 @@ where
         0
     }
 
-    /// Looks at a received datagram; a request to serve comes back.
-    fn admit(&mut self, mut packet: Packet<'s>, datagram: &Datagram) -> Option<Packet<'s>> {
-        let Some(peer) = datagram.peer.filter(|peer| peer.port() != 0) else {
-            return self.malformed(packet, Malformed::SourcePort);
-        };
-        if datagram.truncated {
-            return self.malformed(packet, Malformed::Oversize);
-        }
-        packet.envelope = Envelope {
-            peer,
-            local: datagram.local,
-            request_len: datagram.length,
-            received_at: self.now,
-            kernel_wait: datagram.kernel_wait,
-            ready_at: self.now.minus(datagram.kernel_wait),
-            ..Envelope::default()
-        };
-        let bytes = &packet.request[..datagram.length];
-        let handler = self.common.handler;
-        match catch_unwind(AssertUnwindSafe(|| handler.admit(bytes))) {
-            Ok(Ok(ticket)) => {
-                let envelope = &mut packet.envelope;
-                envelope.ticket = ticket;
-                envelope.expires_at = ticket.deadline.map_or(Nanos::MAX, |after| envelope.ready_at.plus(after));
-                if self.now >= envelope.expires_at {
-                    self.end(&packet.envelope, Fate::ShedExpired);
-                    self.recycle(packet);
-                    return None;
-                }
-                Some(packet)
-            }
-            Ok(Err(Rejected::Malformed(reason))) => self.malformed(packet, reason),
-            Ok(Err(Rejected::Refused(ticket, reason))) => {
-                packet.envelope.ticket = ticket;
-                self.recorder.refused(reason);
-                self.refuse(&packet.envelope, Status::Refused);
-                self.recycle(packet);
-                None
-            }
-            Err(_) => {
-                self.recorder.ended(Fate::Failed);
-                self.recycle(packet);
-                None
-            }
-        }
-    }
-
-    fn malformed(&mut self, packet: Packet<'s>, reason: Malformed) -> Option<Packet<'s>> {
-        self.recorder.malformed(reason);
-        self.recycle(packet);
-        None
-    }
-
-    /// Ends a request that was not served, or not to its end.
-    fn end(&mut self, envelope: &Envelope, fate: Fate) {
-        self.recorder.ended(fate);
-        if let Some(status) = fate.status() {
-            self.refuse(envelope, status);
-        }
-    }
-
-    /// Answers a request that was not served, if its handler has words for that.
-    fn refuse(&mut self, envelope: &Envelope, status: Status) {
-        let mut bytes = [0; REFUSAL_MAX_BYTES];
-        let mut reply = Reply::new(&mut bytes[..envelope.request_len.min(REFUSAL_MAX_BYTES)]);
-        let handler = self.common.handler;
-        if catch_unwind(AssertUnwindSafe(|| handler.refuse(&envelope.ticket, status, &mut reply))).is_err() {
-            return;
-        }
-        let length = reply.len();
-        if length > 0 {
-            self.make_room();
-            self.outbox.refusal(envelope, bytes, length);
-        }
-    }
-
     /// A request was served: its reply goes out.
     fn finish(&mut self, mut packet: Packet<'s>, envelope: &Envelope) {
         let queue = self.now.minus(envelope.received_at).minus(envelope.service);
@@ -213,14 +137,14 @@ where
         self.outbox.answer(packet, sample, self.now);
     }
 
-    fn make_room(&mut self) {
+    pub(super) fn make_room(&mut self) {
         if self.outbox.is_full() {
             runtime::Engine::flush(self);
         }
     }
 
     /// Keeps the packet for the next batch, or sends it home.
-    fn recycle(&mut self, packet: Packet<'s>) {
+    pub(super) fn recycle(&mut self, packet: Packet<'s>) {
         // A packet that does not fit goes home as it is dropped.
         let _ = self.spare.try_push(packet);
     }
@@ -294,7 +218,9 @@ where
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {
         let mut slot = self.slot(job);
         let start = if self.common.emulated { emulated::start(slot.envelope.ready_at) } else { clock::now() };
-        let polled = slot.poll(start.plus(ask_after));
+        let expired = start >= slot.envelope.expires_at;
+        // What expired while it waited is not worth its handler's way to the first checkpoint, if it has one at all.
+        let polled = if expired { Polled::Expired } else { slot.poll(start.plus(ask_after)) };
         self.now = clock::now();
         // The emulated core's own time: what the thread overslept is not service.
         let end = if self.common.emulated { emulated::busy_until() } else { self.now };
@@ -324,6 +250,10 @@ where
             self.recorder.overshoot(envelope.service, self.now.minus(end));
         }
         Ran::Ended
+    }
+
+    fn is_continuation(&self, job: &Self::Job) -> bool {
+        matches!(job, Job::Continuation(_))
     }
 
     fn moved(&mut self, job: &mut Self::Job, event: Event) {
@@ -376,9 +306,5 @@ where
             _ => return,
         };
         self.recorder.stole(result);
-    }
-
-    fn now(&self) -> Nanos {
-        self.now
     }
 }

@@ -2,6 +2,9 @@
 
 pub mod admin;
 
+mod adapt;
+mod admission;
+mod control;
 mod engine;
 mod outbox;
 mod pin;
@@ -65,10 +68,10 @@ pub struct Report {
 /// # Errors
 /// See [`ServeError`].
 pub fn serve(config: &Config) -> Result<Ended, ServeError> {
-    let server = Server::bind(config)?;
+    // Signals are caught before anybody is told that we are here: who was told may send one.
+    let server = Server::bind(config)?.stop_on_signals()?.exit_when_stuck();
     println!("listening on udp {}, admin http://{}", server.udp_address(), server.admin_address());
     io::stdout().flush()?;
-    let server = server.stop_on_signals()?.exit_when_stuck();
     let cap = config.cost_cap_scaled();
     let report = match config.handler {
         HandlerName::Echo => server.run(&Bench::new(Echo, cap)),

@@ -183,6 +183,27 @@ fn queues_and_workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::
         counter(&mut family, &[("worker", &worker.to_string())], &busy.as_secs_f64())?;
     }
 
+    if let Some(decision) = &snapshot.decision {
+        let help = "The policy that workers follow under one that adapts";
+        gauge(
+            &mut families.start("forebay_policy_active", help, MetricType::Gauge)?,
+            &[("policy", &decision.policy)],
+            &1_u64,
+        )?;
+        if let Some(budget) = decision.budget {
+            let help = "CPU time after which a request counts as heavy";
+            gauge(
+                &mut families.start("forebay_policy_budget_seconds", help, MetricType::Gauge)?,
+                &[],
+                &budget.as_secs_f64(),
+            )?;
+        }
+        if let Some(reserved) = decision.reserved {
+            let help = "Workers reserved for fresh requests";
+            gauge(&mut families.start("forebay_policy_reserved_workers", help, MetricType::Gauge)?, &[], &reserved)?;
+        }
+    }
+
     let help = "Attempts to take work from another worker's deque or socket, by result";
     let mut family = families.start("forebay_steals", help, MetricType::Counter)?;
     for (result, count) in Steal::ALL.iter().zip(snapshot.steals) {

@@ -6,7 +6,7 @@
 
 mod http;
 
-use crate::metrics::{Collector, Format, Snapshot, Surroundings};
+use crate::metrics::{Collector, Format, Recent, Snapshot, Surroundings};
 use crate::time::Nanos;
 use http::Limits;
 use std::io;
@@ -25,6 +25,8 @@ pub trait Probe {
     fn ready(&self) -> bool;
     /// Description, kernel drops and queue depths, as of now.
     fn surroundings(&self) -> Surroundings;
+    /// Called every second with what was measured lately, so that policies can adapt.
+    fn adapt(&self, recent: &Recent);
     /// Makes a worker run through its loop once if it sleeps, so that it hands its ledger over.
     fn wake(&self, worker: usize);
 }
@@ -126,7 +128,10 @@ async fn control(
                 }
                 answer(collector, probe, asked);
             }
-            _ = tick.tick() => collector.collect(|worker| probe.wake(worker)),
+            _ = tick.tick() => {
+                collector.collect(|worker| probe.wake(worker));
+                probe.adapt(&collector.recent());
+            }
         }
     }
 }

@@ -17,6 +17,8 @@ struct Server {
 }
 
 impl Probe for Server {
+    fn adapt(&self, _: &Recent) {}
+
     fn ready(&self) -> bool {
         !self.draining.load(Ordering::SeqCst)
     }

@@ -1,0 +1,228 @@
+//! `auto`: chooses among `steal`, `hybrid` and `ondemand`, and their budget, from measured service times and the measured
+//! cost of a yield; with hysteresis, and with a reason to publish.
+
+use super::estimate::{Gap, ServiceTimes};
+use crate::time::Nanos;
+use std::fmt;
+
+/// A policy that `auto` may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// All requests are much alike, or nothing is known yet: first come, first served, and help the stuck.
+    Steal,
+    /// Heavy requests give way after slices, sooner on reserved workers.
+    Hybrid {
+        /// CPU time after which a request counts as heavy.
+        budget: Nanos,
+    },
+    /// Heavy requests give way when somebody waits.
+    OnDemand {
+        /// CPU time after which a request counts as heavy.
+        budget: Nanos,
+    },
+}
+
+/// Why `auto` chose as it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Too few requests were measured.
+    TooFew {
+        /// How many there were in the last seconds.
+        requests: u64,
+    },
+    /// No gap divides the service times.
+    NoGap,
+    /// There is a gap, but looking out for it would cost more than it brings.
+    YieldTooDear {
+        /// The measured cost of a yield.
+        yield_cost: Nanos,
+        /// The gap.
+        gap: Gap,
+    },
+    /// A gap divides light from heavy requests.
+    Divided {
+        /// The gap.
+        gap: Gap,
+        /// The measured cost of a yield.
+        yield_cost: Nanos,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::TooFew { requests } => {
+                write!(f, "{requests} requests in the last seconds are too few to judge by ({REQUESTS_MIN} are enough)")
+            }
+            Reason::NoGap => f.write_str("no gap divides the measured service times"),
+            Reason::YieldTooDear { yield_cost, gap } => {
+                write!(f, "service times divide at {} to {}, but a yield costs {yield_cost}", gap.below, gap.above)
+            }
+            Reason::Divided { gap, yield_cost } => {
+                write!(f, "service times divide at {} to {}, and a yield costs {yield_cost}", gap.below, gap.above)
+            }
+        }
+    }
+}
+
+/// What was decided, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The policy to follow.
+    pub choice: Choice,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// The state of `auto`: the decision in force, and the one that may replace it.
+#[derive(Clone, Debug)]
+pub struct Auto {
+    yield_cost: Nanos,
+    current: Decision,
+    candidate: Option<(Choice, u32)>,
+}
+
+/// Requests in the last seconds that are enough to judge by: with 0.5 % heavy ones, ten of those.
+const REQUESTS_MIN: u64 = 2_000;
+
+/// A budget is at least this many times the cost of a yield: with less, time sharing is worse than none.
+const YIELDS_PER_BUDGET: u64 = 20;
+
+/// A budget need be no more than this many times what light requests take: the rest only delays the moment from which a
+/// heavy one gives way.
+const LIGHTS_PER_BUDGET: u64 = 8;
+
+/// A choice that differs must be the outcome of so many decisions in a row before it comes into force.
+const DECISIONS_IN_A_ROW: u32 = 3;
+
+impl Auto {
+    /// Nothing is known but the cost of a yield.
+    pub fn new(yield_cost: Nanos) -> Auto {
+        let current = Decision { choice: Choice::Steal, reason: Reason::TooFew { requests: 0 } };
+        Auto { yield_cost, current, candidate: None }
+    }
+
+    /// The decision in force.
+    pub fn current(&self) -> Decision {
+        self.current
+    }
+
+    /// Judges anew; returns the decision if it changes what is in force. To be called at regular intervals with the
+    /// service times of the last seconds.
+    pub fn decide(&mut self, times: &ServiceTimes) -> Option<Decision> {
+        let Decision { choice, reason } = judge(times, self.yield_cost);
+        // Too little to judge by is no reason to leave what was chosen on better grounds.
+        if choice.is_like(self.current.choice) || matches!(reason, Reason::TooFew { .. }) {
+            self.candidate = None;
+            return None;
+        }
+        let times_in_a_row = match self.candidate {
+            Some((candidate, times)) if choice.is_like(candidate) => times + 1,
+            _ => 1,
+        };
+        if times_in_a_row < DECISIONS_IN_A_ROW {
+            self.candidate = Some((choice, times_in_a_row));
+            return None;
+        }
+        self.candidate = None;
+        self.current = Decision { choice, reason };
+        Some(self.current)
+    }
+}
+
+impl Choice {
+    /// The same policy, and a budget within a factor of two: less is noise.
+    fn is_like(self, other: Choice) -> bool {
+        match (self, other) {
+            (Choice::Steal, Choice::Steal) => true,
+            (Choice::Hybrid { budget: a }, Choice::Hybrid { budget: b })
+            | (Choice::OnDemand { budget: a }, Choice::OnDemand { budget: b }) => a <= b.times(2) && b <= a.times(2),
+            _ => false,
+        }
+    }
+}
+
+fn judge(times: &ServiceTimes, yield_cost: Nanos) -> Decision {
+    let steal = |reason| Decision { choice: Choice::Steal, reason };
+    let requests = times.count();
+    if requests < REQUESTS_MIN {
+        return steal(Reason::TooFew { requests });
+    }
+    let Some(gap) = times.widest_gap() else { return steal(Reason::NoGap) };
+    let middle = Nanos::new(((gap.below.get() as f64) * (gap.above.get() as f64)).sqrt() as u64);
+    let budget = middle.min(gap.below.times(LIGHTS_PER_BUDGET)).max(yield_cost.times(YIELDS_PER_BUDGET));
+    // On demand tolerates yields of 0.6 of a light request's time, soft reservation those of a whole one (simulated).
+    let choice = if budget.times(2) > gap.above || yield_cost > gap.below {
+        return steal(Reason::YieldTooDear { yield_cost, gap });
+    } else if yield_cost.times(10) <= gap.below.times(6) {
+        Choice::OnDemand { budget }
+    } else {
+        Choice::Hybrid { budget }
+    };
+    Decision { choice, reason: Reason::Divided { gap, yield_cost } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(bins: &[(u64, u64)]) -> ServiceTimes {
+        ServiceTimes::new(bins.iter().map(|(ns, count)| (Nanos::new(*ns), *count)))
+    }
+
+    fn extreme() -> ServiceTimes {
+        times(&[(500, 99_500), (500_000, 500)])
+    }
+
+    fn judged(times: &ServiceTimes, yield_ns: u64) -> Choice {
+        judge(times, Nanos::new(yield_ns)).choice
+    }
+
+    #[test]
+    fn the_cost_of_a_yield_decides_between_the_three() {
+        assert!(matches!(judged(&extreme(), 150), Choice::OnDemand { .. }));
+        assert!(matches!(judged(&extreme(), 450), Choice::Hybrid { .. }));
+        assert_eq!(judged(&extreme(), 2_000), Choice::Steal);
+    }
+
+    #[test]
+    fn the_budget_lies_in_the_gap() {
+        let Choice::OnDemand { budget } = judged(&extreme(), 100) else { panic!("on demand") };
+        assert!(budget > Nanos::new(2_000) && budget < Nanos::new(10_000), "{budget}");
+        let Choice::OnDemand { budget } = judged(&times(&[(10_000, 900), (500_000, 1_100)]), 100) else {
+            panic!("on demand")
+        };
+        assert!(budget > Nanos::new(10_000) && budget < Nanos::new(250_000), "{budget}");
+    }
+
+    #[test]
+    fn alike_requests_and_narrow_gaps_are_for_steal() {
+        assert_eq!(judged(&times(&[(10_000, 50_000)]), 100), Choice::Steal);
+        assert_eq!(
+            judged(&times(&[(500, 9_000), (5_500, 1_000)]), 150),
+            Choice::Steal,
+            "20 yields outlast half the heavy"
+        );
+        assert_eq!(judged(&times(&[(500, 900), (500_000, 100)]), 100), Choice::Steal, "too few");
+    }
+
+    #[test]
+    fn a_change_of_mind_takes_three_in_a_row() {
+        let mut auto = Auto::new(Nanos::new(100));
+        let alike = times(&[(10_000, 50_000)]);
+        assert_eq!(auto.decide(&extreme()), None);
+        assert_eq!(auto.decide(&extreme()), None);
+        assert_eq!(auto.decide(&alike), None, "begins anew");
+        assert_eq!(auto.decide(&extreme()), None);
+        assert_eq!(auto.decide(&extreme()), None);
+        let decision = auto.decide(&extreme()).expect("the third in a row");
+        assert!(matches!(decision.choice, Choice::OnDemand { .. }));
+        assert_eq!(auto.current(), decision);
+        for _ in 0..5 {
+            assert_eq!(auto.decide(&extreme()), None, "nothing new");
+            assert_eq!(auto.decide(&ServiceTimes::default()), None, "silence changes nothing");
+        }
+        assert_eq!((auto.decide(&alike), auto.decide(&alike)), (None, None));
+        assert_eq!(auto.decide(&alike).map(|decision| decision.choice), Some(Choice::Steal));
+    }
+}

@@ -1,0 +1,179 @@
+//! What measured service times say about how to schedule. The server's own decisions and the planner use the same
+//! functions, so that they cannot disagree silently.
+
+use crate::time::Nanos;
+
+/// Measured service times, of all classes together.
+#[derive(Clone, Debug, Default)]
+pub struct ServiceTimes {
+    /// Service time and how many requests took it, ascending.
+    bins: Vec<(Nanos, u64)>,
+}
+
+/// A stretch of service times that next to no request has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Light requests take at most this long.
+    pub below: Nanos,
+    /// Heavy ones take at least this long.
+    pub above: Nanos,
+}
+
+/// Buckets of half an octave: fine enough to place a budget, coarse enough that a few thousand requests fill them.
+const BUCKETS_PER_OCTAVE: f64 = 2.0;
+
+/// A gap spans at least a factor of four: with less, a request that outruns the light ones is likely to end soon anyway.
+const GAP_BUCKETS_MIN: usize = 4;
+
+/// On each side of a gap there are at least so many requests: fewer are outliers.
+const SIDE_MIN: u64 = 20;
+
+/// The requests inside a gap are at most this share of those on its thinner side. Interrupted light requests fall into
+/// it; a distribution with one hump never has as few, however heavy its tail.
+const INSIDE_SHARE_MAX: f64 = 0.2;
+
+/// Heavy requests matter once they take this share of the CPU time.
+const HEAVY_SHARE_MIN: f64 = 0.05;
+
+impl ServiceTimes {
+    /// From service times and how many requests took each, in any order.
+    pub fn new(times: impl IntoIterator<Item = (Nanos, u64)>) -> ServiceTimes {
+        let mut bins: Vec<(Nanos, u64)> = times.into_iter().filter(|(_, count)| *count > 0).collect();
+        bins.sort_unstable();
+        ServiceTimes { bins }
+    }
+
+    /// How many requests were measured.
+    pub fn count(&self) -> u64 {
+        self.bins.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The share of CPU time that requests spend within their first `budget`; 0 without any measurement.
+    pub fn share_within(&self, budget: Nanos) -> f64 {
+        let sum = |time: &dyn Fn(Nanos) -> Nanos| -> f64 {
+            self.bins.iter().map(|(took, count)| time(*took).get() as f64 * *count as f64).sum()
+        };
+        let all = sum(&|took| took);
+        if all > 0.0 { sum(&|took| took.min(budget)) / all } else { 0.0 }
+    }
+
+    /// The widest gap between light and heavy requests, if there is one.
+    pub fn widest_gap(&self) -> Option<Gap> {
+        let buckets = self.buckets();
+        let total_time: f64 = buckets.iter().map(|bucket| bucket.time).sum();
+        let mut widest: Option<(usize, usize)> = None;
+        for light in 0..buckets.len() {
+            for heavy in light + GAP_BUCKETS_MIN + 1..buckets.len() {
+                let count = |range: &[Bucket]| range.iter().map(|bucket| bucket.count).sum::<u64>();
+                let (below, above) = (count(&buckets[..=light]), count(&buckets[heavy..]));
+                let inside = count(&buckets[light + 1..heavy]);
+                let heavy_time: f64 = buckets[heavy..].iter().map(|bucket| bucket.time).sum();
+                let wider = widest.is_none_or(|(from, to)| heavy - light > to - from);
+                if wider
+                    && below.min(above) >= SIDE_MIN
+                    && inside as f64 <= INSIDE_SHARE_MAX * below.min(above) as f64
+                    && heavy_time >= HEAVY_SHARE_MIN * total_time
+                {
+                    widest = Some((light, heavy));
+                }
+            }
+        }
+        widest.map(|(light, heavy)| Gap { below: bucket_start(light + 1), above: bucket_start(heavy) })
+    }
+
+    /// Counts and CPU time by bucket, from the first nanosecond on.
+    fn buckets(&self) -> Vec<Bucket> {
+        let mut buckets = Vec::new();
+        for (took, count) in &self.bins {
+            let number = bucket_of(*took);
+            if buckets.len() <= number {
+                buckets.resize(number + 1, Bucket::default());
+            }
+            buckets[number].count += count;
+            buckets[number].time += took.get() as f64 * *count as f64;
+        }
+        buckets
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Bucket {
+    count: u64,
+    time: f64,
+}
+
+fn bucket_of(time: Nanos) -> usize {
+    ((time.get().max(1) as f64).log2() * BUCKETS_PER_OCTAVE) as usize
+}
+
+/// The shortest time in bucket `number`.
+fn bucket_start(number: usize) -> Nanos {
+    Nanos::new((number as f64 / BUCKETS_PER_OCTAVE).exp2().ceil() as u64)
+}
+
+/// The workers to reserve for fresh requests: as many as they keep busy, rounded up, at least one, and never all.
+/// `offered` is the CPU time that all requests need in each unit of time (the mean number of busy workers).
+pub fn reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64, workers: usize) -> usize {
+    let needed = (offered * times.share_within(budget)).ceil() as usize;
+    needed.clamp(1, workers.saturating_sub(1).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use rand_distr::{Distribution, Exp, LogNormal, Pareto};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    fn bimodal(light: (u64, u64), heavy: (u64, u64)) -> ServiceTimes {
+        ServiceTimes::new([light, heavy].map(|(ns, count)| (Nanos::new(ns), count)))
+    }
+
+    fn drawn(distribution: impl Distribution<f64>) -> ServiceTimes {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+        ServiceTimes::new((0..30_000).map(|_| (Nanos::new(distribution.sample(&mut random) as u64), 1)))
+    }
+
+    #[test]
+    fn a_gap_stands_between_two_humps() {
+        let gap = bimodal((500, 19_900), (500_000, 100)).widest_gap().expect("extreme bimodal has one");
+        assert!(gap.below >= Nanos::new(500) && gap.below < Nanos::new(1_000), "{gap:?}");
+        assert!(gap.above <= Nanos::new(500_000) && gap.above > Nanos::new(250_000), "{gap:?}");
+        assert!(bimodal((1_000, 5_000), (100_000, 5_000)).widest_gap().is_some(), "high bimodal");
+        assert!(bimodal((500, 9_000), (5_500, 1_000)).widest_gap().is_some(), "a factor of eleven");
+    }
+
+    #[test]
+    fn a_few_interrupted_light_requests_do_not_fill_it() {
+        let times = [(500, 19_900), (4_000, 5), (15_000, 5), (60_000, 5), (500_000, 100)];
+        assert!(ServiceTimes::new(times.map(|(ns, count)| (Nanos::new(ns), count))).widest_gap().is_some());
+    }
+
+    #[test]
+    fn there_is_none_where_costs_are_alike() {
+        assert_eq!(bimodal((1_000, 50_000), (1_100, 50_000)).widest_gap(), None);
+        assert_eq!(bimodal((20_000, 4_400), (5_700, 4_400)).widest_gap(), None, "too narrow to matter");
+        assert_eq!(bimodal((500, 20_000), (500_000, 3)).widest_gap(), None, "outliers");
+        assert_eq!(ServiceTimes::default().widest_gap(), None);
+    }
+
+    #[test]
+    fn there_is_none_in_a_distribution_with_one_hump() {
+        assert_eq!(drawn(Exp::new(1.0 / 10_000.0).expect("a rate")).widest_gap(), None);
+        assert_eq!(drawn(LogNormal::new(9.0, 2.0).expect("a spread")).widest_gap(), None);
+        assert_eq!(drawn(Pareto::new(1_000.0, 1.2).expect("a shape")).widest_gap(), None);
+    }
+
+    #[test]
+    fn reserved_workers_follow_the_demand() {
+        // Extreme bimodal: a sixth of the time is spent on light requests.
+        let times = bimodal((500, 99_500), (500_000, 500));
+        let budget = Nanos::new(5_000);
+        assert!((times.share_within(budget) - 0.174).abs() < 0.001);
+        assert_eq!(reserved_workers(&times, budget, 0.7 * 14.0, 14), 2);
+        assert_eq!(reserved_workers(&times, budget, 0.9 * 14.0, 14), 3);
+        assert_eq!(reserved_workers(&times, budget, 0.0, 14), 1);
+        assert_eq!(reserved_workers(&times, Nanos::MAX, 14.0, 14), 13, "somebody must do the heavy work");
+        assert_eq!(reserved_workers(&times, budget, 1.0, 1), 1);
+    }
+}

@@ -1,0 +1,58 @@
+//! `ondemand`: every worker receives; a heavy request runs until a fresh one waits that finds no free worker. Then one
+//! worker - one for every two that wait - steps aside at its next checkpoint, serves what is fresh, and takes the
+//! heavy request that has waited longest.
+//!
+//! No size has to be chosen and no class known. What it needs is a cheap yield: stepping aside for a fresh request must
+//! cost less than the request.
+
+use super::{Event, Place, PoolId, Rules, Running, Stage, Topology, Verdict};
+use crate::time::Nanos;
+
+/// The rules of `ondemand`.
+#[derive(Clone, Debug)]
+pub struct OnDemand {
+    /// CPU time after which a request counts as heavy and may be asked to step aside.
+    pub budget: Nanos,
+    /// How often a heavy request looks whether somebody waits.
+    pub poll_interval: Nanos,
+}
+
+/// Fresh requests for each worker that steps aside. With eight, as many wait most of the time at high load, and the
+/// light ones among them for several times their cost.
+const WAITING_PER_FLAG: usize = 2;
+
+impl Rules for OnDemand {
+    fn order(&self, _: PoolId) -> &'static [Stage] {
+        // Deques hold fresh requests only; the queue holds what has stepped aside.
+        &[Stage::Own, Stage::ReceiveAll, Stage::Steal, Stage::Queue]
+    }
+
+    fn place(&self, _: &Topology, pool: PoolId, event: Event) -> Place {
+        match event {
+            Event::Arrived { .. } => Place::Own,
+            Event::Hopped(_) | Event::Yielded => Place::Queue(pool),
+        }
+    }
+
+    fn ask_after(&self, _: &Topology, running: &Running) -> Option<Nanos> {
+        Some(if running.continuation {
+            self.poll_interval
+        } else {
+            self.budget.minus(running.ran).max(self.poll_interval)
+        })
+    }
+
+    fn at_checkpoint(&self, _: &Topology, running: &Running) -> Verdict {
+        let heavy = running.continuation || running.ran >= self.budget;
+        if heavy && (running.flagged || running.waiting) { Verdict::Yield } else { Verdict::Keep }
+    }
+
+    fn heavy_from(&self) -> Option<Nanos> {
+        Some(self.budget)
+    }
+
+    fn flags(&self, waiting: usize) -> usize {
+        // The worker that they came to serves the first ones itself.
+        waiting.div_ceil(WAITING_PER_FLAG).saturating_sub(1)
+    }
+}

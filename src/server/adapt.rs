@@ -1,0 +1,226 @@
+//! Policies that follow the load: which policy a configuration begins with, and what becomes of it every second.
+
+use crate::config::Config;
+use crate::handler::checkpoint;
+use crate::handler::context::{Limits, enter};
+use crate::metrics::{self, Recent};
+use crate::queue::Sharded;
+use crate::sched::auto::{Auto, Choice};
+use crate::sched::estimate::{ServiceTimes, reserved_workers};
+use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, PolicyName, Pools, Steal};
+use crate::time::{Nanos, clock};
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+/// How long a worker must have been in one job before thieves look into its socket, unscaled: longer than a light
+/// request takes with its kernel part, shorter than anything worth waiting for.
+const THIEF_THRESHOLD: Nanos = Nanos::from_micros(20);
+
+/// How often a heavy request looks for fresh ones on a reserved worker under `hybrid`, unscaled: some light requests'
+/// time.
+const SHORT_SLICE: Nanos = Nanos::from_micros(3);
+
+/// How often it does on the other workers, unscaled: so seldom that looking costs next to nothing.
+const LONG_SLICE: Nanos = Nanos::from_micros(30);
+
+/// How often somebody looks whether a request waits while all workers are busy, unscaled.
+const POLL_INTERVAL: Nanos = Nanos::from_micros(1);
+
+/// The policy in force, and what may change it.
+pub(super) struct Adaptation {
+    /// What the workers follow.
+    kind: Kind,
+    scale: Scale,
+    workers: usize,
+    /// The judge, under `auto`.
+    auto: Option<Auto>,
+    /// A number of reserved workers that was measured once: it comes into force when it is measured again.
+    next_reserved: Option<usize>,
+    reason: String,
+}
+
+/// Factors of a configuration's times.
+#[derive(Clone, Copy)]
+struct Scale(u64);
+
+impl Scale {
+    fn steal(self) -> Kind {
+        Kind::Steal(Steal { thief_threshold: THIEF_THRESHOLD.times(self.0) })
+    }
+
+    fn hybrid(self, budget: Nanos, reserved: usize) -> Kind {
+        let (short_slice, long_slice) = (SHORT_SLICE.times(self.0), LONG_SLICE.times(self.0));
+        Kind::Hybrid(Hybrid { budget, reserved, short_slice, long_slice })
+    }
+
+    fn ondemand(self, budget: Nanos) -> Kind {
+        Kind::OnDemand(OnDemand { budget, poll_interval: POLL_INTERVAL.times(self.0) })
+    }
+}
+
+impl Adaptation {
+    /// What `config` begins with.
+    pub(super) fn new(config: &Config) -> Adaptation {
+        let scale = Scale(config.time_scale);
+        let slice = config.slice_scaled();
+        // Before anything is measured, the share that CONTRACTS gives the front pool.
+        let reserved = config.workers.div_ceil(5);
+        let kind = match config.policy {
+            PolicyName::Isolated => Kind::Isolated(Isolated),
+            PolicyName::Global => Kind::Global(Global),
+            PolicyName::Steal | PolicyName::Auto => scale.steal(),
+            PolicyName::Pools => Kind::Pools(Pools { slice }),
+            PolicyName::Hybrid => scale.hybrid(slice, reserved),
+            PolicyName::OnDemand => scale.ondemand(slice),
+        };
+        let auto = (config.policy == PolicyName::Auto).then(|| Auto::new(yield_cost()));
+        let reason = "nothing has been measured yet".to_owned();
+        Adaptation { kind, scale, workers: config.workers, auto, next_reserved: None, reason }
+    }
+
+    /// What the workers shall follow.
+    pub(super) fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// Follows what was measured lately; true if the policy has changed. To be called every second.
+    pub(super) fn follow(&mut self, recent: &Recent) -> bool {
+        let times = ServiceTimes::new(recent.service_times.iter().copied());
+        if let Some(decision) = self.auto.as_mut().and_then(|auto| auto.decide(&times)) {
+            self.kind = match decision.choice {
+                Choice::Steal => self.scale.steal(),
+                Choice::Hybrid { budget } => {
+                    let reserved = reserved_workers(&times, budget, recent.busy_workers, self.workers);
+                    self.scale.hybrid(budget, reserved)
+                }
+                Choice::OnDemand { budget } => self.scale.ondemand(budget),
+            };
+            self.reason = decision.reason.to_string();
+            return true;
+        }
+        self.resize(&times, recent.busy_workers)
+    }
+
+    /// What has been decided, for the endpoint; `None` under a policy that does not adapt.
+    pub(super) fn decision(&self) -> Option<metrics::Decision> {
+        let (policy, budget, reserved) = match &self.kind {
+            Kind::Steal(_) => (PolicyName::Steal, None, None),
+            Kind::Hybrid(hybrid) => (PolicyName::Hybrid, Some(hybrid.budget), Some(hybrid.reserved)),
+            Kind::OnDemand(ondemand) => (PolicyName::OnDemand, Some(ondemand.budget), None),
+            Kind::Isolated(_) | Kind::Global(_) | Kind::Pools(_) => return None,
+        };
+        (self.auto.is_some() || reserved.is_some()).then(|| metrics::Decision {
+            policy: policy.name().to_owned(),
+            budget,
+            reserved,
+            reason: self.reason.clone(),
+        })
+    }
+
+    /// Reserves as many workers as fresh requests keep busy, once two measurements in a row agree.
+    fn resize(&mut self, times: &ServiceTimes, busy_workers: f64) -> bool {
+        let Kind::Hybrid(hybrid) = &mut self.kind else { return false };
+        // Silence says nothing about the load to come.
+        if times.count() == 0 {
+            return false;
+        }
+        let reserved = reserved_workers(times, hybrid.budget, busy_workers, self.workers);
+        if reserved == hybrid.reserved {
+            self.next_reserved = None;
+            return false;
+        }
+        if self.next_reserved.replace(reserved) != Some(reserved) {
+            return false;
+        }
+        hybrid.reserved = reserved;
+        self.next_reserved = None;
+        let share = times.share_within(hybrid.budget);
+        self.reason = format!(
+            "{busy_workers:.1} workers are busy, {:.0} % of the time with what is within the budget",
+            share * 100.0
+        );
+        true
+    }
+}
+
+/// What it costs to pause a handler, queue its continuation and resume it: the fastest of several tries, for the rest is
+/// what else the machine did.
+fn yield_cost() -> Nanos {
+    const YIELDS: u32 = 1_000;
+    let queue = Sharded::new(1, 1);
+    let limits = Limits { ask_at: Nanos::ZERO, expires_at: Nanos::MAX };
+    let mut context = Context::from_waker(Waker::noop());
+    let mut handler = pin!(async {
+        loop {
+            checkpoint().await;
+        }
+    });
+    let mut run = || {
+        let start = clock::now();
+        for _ in 0..YIELDS {
+            let (polled, pause) = enter(limits, || handler.as_mut().poll(&mut context));
+            let polled: std::task::Poll<()> = polled;
+            let queued = queue.push(0, (polled, pause));
+            debug_assert!(queued.is_ok(), "the queue is empty");
+            std::hint::black_box(queue.pop(0));
+        }
+        clock::now().minus(start).get() / u64::from(YIELDS)
+    };
+    Nanos::new((0..20).map(|_| run()).min().unwrap_or(0).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(pairs: &[(&str, &str)]) -> Config {
+        Config::from_pairs(pairs.iter().copied()).expect("a valid configuration")
+    }
+
+    fn recent(bins: &[(u64, u64)], busy_workers: f64) -> Recent {
+        let service_times = bins.iter().map(|(us, count)| (Nanos::from_micros(*us), *count)).collect();
+        Recent { service_times, busy_workers }
+    }
+
+    #[test]
+    fn hybrid_follows_the_demand_when_two_measurements_agree() {
+        let mut adaptation = Adaptation::new(&config(&[("policy", "hybrid"), ("workers", "14"), ("slice", "5us")]));
+        let reserved = |adaptation: &Adaptation| adaptation.decision().and_then(|decision| decision.reserved);
+        assert_eq!(reserved(&adaptation), Some(3));
+        let heavier = recent(&[(1, 5_000), (100, 5_000)], 11.0);
+        assert!(!adaptation.follow(&heavier));
+        assert!(!adaptation.follow(&recent(&[], 0.0)), "silence");
+        assert!(adaptation.follow(&heavier));
+        assert_eq!(reserved(&adaptation), Some(1));
+        assert!(!adaptation.follow(&heavier), "nothing new");
+    }
+
+    #[test]
+    fn auto_leaves_steal_once_it_sees_a_gap() {
+        let mut adaptation = Adaptation::new(&config(&[("policy", "auto"), ("workers", "4"), ("time-scale", "1000")]));
+        assert_eq!(adaptation.decision().map(|decision| decision.policy), Some("steal".to_owned()));
+        // On the scale of emulated cores a yield costs nothing.
+        let divided = recent(&[(500, 9_900), (500_000, 100)], 2.0);
+        assert!(!adaptation.follow(&divided) && !adaptation.follow(&divided));
+        assert!(adaptation.follow(&divided));
+        let decision = adaptation.decision().expect("auto decides");
+        assert_eq!(decision.policy, "ondemand");
+        assert!(decision.reason.contains("divide"), "{}", decision.reason);
+    }
+
+    #[test]
+    fn fixed_policies_decide_nothing() {
+        for policy in ["isolated", "global", "steal", "ondemand"] {
+            let mut adaptation = Adaptation::new(&config(&[("policy", policy), ("workers", "2")]));
+            assert!(!adaptation.follow(&recent(&[(1, 9_900), (500, 100)], 2.0)));
+            assert_eq!(adaptation.decision(), None);
+        }
+    }
+
+    #[test]
+    fn a_yield_costs_more_than_nothing_and_less_than_a_system_call_on_a_slow_machine() {
+        let cost = yield_cost();
+        assert!(cost > Nanos::ZERO && cost < Nanos::from_micros(20), "{cost}");
+    }
+}

@@ -1,0 +1,95 @@
+//! Which datagrams become requests, and what the others are told.
+
+use super::engine::Engine;
+use super::outbox::REFUSAL_MAX_BYTES;
+use crate::handler::{Handler, Rejected, Reply};
+use crate::metrics::Fate;
+use crate::net::Datagram;
+use crate::packet::{Envelope, Packet};
+use crate::time::Nanos;
+use crate::wire::{Malformed, Status};
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+impl<'s, H, M, F> Engine<'s, '_, H, M, F>
+where
+    H: Handler,
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+{
+    /// Looks at a received datagram; a request to serve comes back.
+    pub(super) fn admit(&mut self, mut packet: Packet<'s>, datagram: &Datagram) -> Option<Packet<'s>> {
+        let Some(peer) = datagram.peer.filter(|peer| peer.port() != 0) else {
+            return self.malformed(packet, Malformed::SourcePort);
+        };
+        if datagram.truncated {
+            return self.malformed(packet, Malformed::Oversize);
+        }
+        packet.envelope = Envelope {
+            peer,
+            local: datagram.local,
+            request_len: datagram.length,
+            received_at: self.now,
+            kernel_wait: datagram.kernel_wait,
+            ready_at: self.now.minus(datagram.kernel_wait),
+            ..Envelope::default()
+        };
+        let bytes = &packet.request[..datagram.length];
+        let handler = self.common.handler;
+        match catch_unwind(AssertUnwindSafe(|| handler.admit(bytes))) {
+            Ok(Ok(ticket)) => {
+                let envelope = &mut packet.envelope;
+                envelope.ticket = ticket;
+                envelope.expires_at = ticket.deadline.map_or(Nanos::MAX, |after| envelope.ready_at.plus(after));
+                if self.now >= envelope.expires_at {
+                    self.end(&packet.envelope, Fate::ShedExpired);
+                    self.recycle(packet);
+                    return None;
+                }
+                Some(packet)
+            }
+            Ok(Err(Rejected::Malformed(reason))) => self.malformed(packet, reason),
+            Ok(Err(Rejected::Refused(ticket, reason))) => {
+                packet.envelope.ticket = ticket;
+                self.recorder.refused(reason);
+                self.refuse(&packet.envelope, Status::Refused);
+                self.recycle(packet);
+                None
+            }
+            Err(_) => {
+                self.recorder.ended(Fate::Failed);
+                self.recycle(packet);
+                None
+            }
+        }
+    }
+
+    fn malformed(&mut self, packet: Packet<'s>, reason: Malformed) -> Option<Packet<'s>> {
+        self.recorder.malformed(reason);
+        self.recycle(packet);
+        None
+    }
+
+    /// Ends a request that was not served, or not to its end.
+    pub(super) fn end(&mut self, envelope: &Envelope, fate: Fate) {
+        self.recorder.ended(fate);
+        if let Some(status) = fate.status() {
+            self.refuse(envelope, status);
+        }
+    }
+
+    /// Answers a request that was not served, if its handler has words for that.
+    fn refuse(&mut self, envelope: &Envelope, status: Status) {
+        let mut bytes = [0; REFUSAL_MAX_BYTES];
+        let mut reply = Reply::new(&mut bytes[..envelope.request_len.min(REFUSAL_MAX_BYTES)]);
+        let handler = self.common.handler;
+        if catch_unwind(AssertUnwindSafe(|| handler.refuse(&envelope.ticket, status, &mut reply))).is_err() {
+            return;
+        }
+        let length = reply.len();
+        if length > 0 {
+            self.make_room();
+            self.outbox.refusal(envelope, bytes, length);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The thread that waits for a stop, and what the admin endpoint may ask. `runtime/README.md` argues the order of a stop.
+
+use super::adapt::Adaptation;
+use super::admin::Probe;
+use super::{Ended, StopRequest};
+use crate::config::Config;
+use crate::metrics::{Board, Description, Recent, Surroundings};
+use crate::net::{BATCH, Group, kernel_dropped};
+use crate::runtime::{self, Shared};
+use crate::sched::{Policy, PolicyName, Topology};
+use crate::time::{Nanos, clock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// How long workers get to come to a checkpoint once the drain is over; then their handlers count as stuck.
+const STUCK_AFTER: Nanos = Nanos::from_millis(100);
+
+/// How often a draining server looks whether it is done.
+const DRAIN_POLL: Nanos = Nanos::from_millis(1);
+
+/// What the control threads share: the one that waits for the stop, and the admin endpoint.
+pub(super) struct Control<'a, J> {
+    pub(super) config: &'a Config,
+    pub(super) group: &'a Group,
+    pub(super) shared: &'a Shared<J>,
+    pub(super) board: &'a Board,
+    pub(super) ready: AtomicBool,
+    pub(super) inodes: Vec<u64>,
+    /// Pools as configured.
+    pub(super) topology: Topology,
+    /// Touched by the admin thread once a second; locked only because it is reached through a shared reference.
+    pub(super) adaptation: Mutex<Adaptation>,
+}
+
+impl<J: Send> Control<'_, J> {
+    /// Stops: shuts the gate, ends what waits in the sockets, and lets the workers finish what they have, until the
+    /// drain timeout or a second request. When that is over, workers have [`STUCK_AFTER`] to come to a checkpoint.
+    pub(super) fn stop(
+        &self,
+        engine: &mut impl runtime::Engine<Job = J>,
+        requests: &Receiver<StopRequest>,
+        all_ended: impl Fn() -> bool,
+    ) -> Ended {
+        // Ordering: relaxed, a probe that comes a moment later sees it.
+        self.ready.store(false, Ordering::Relaxed);
+        tracing::info!(in_flight = self.board.in_flight(), "draining");
+        if let Err(error) = self.group.shut_gate() {
+            tracing::warn!(%error, "the gate cannot be shut: what arrives while the sockets close is lost uncounted");
+        }
+        self.shared.stop_receiving();
+        (0..self.config.workers).for_each(|owner| shed_waiting(engine, owner));
+        let deadline = clock::now().plus(self.config.drain_timeout);
+        let mut asked_to_end = false;
+        while !all_ended() {
+            // A batch that a worker was receiving when the gate shut may come to light after this; it is served, for
+            // a worker ends only when it finds nothing.
+            if !asked_to_end && self.board.in_flight() == 0 {
+                self.shared.stop();
+                asked_to_end = true;
+            }
+            if clock::now() >= deadline || requests.recv_timeout(DRAIN_POLL.into()).is_ok() {
+                self.force(all_ended);
+                return Ended::Forced;
+            }
+        }
+        Ended::Drained
+    }
+
+    fn force(&self, all_ended: impl Fn() -> bool) {
+        tracing::warn!(in_flight = self.board.in_flight(), "the drain is over with work unfinished");
+        self.shared.abandon();
+        self.shared.stop();
+        let deadline = clock::now().plus(STUCK_AFTER);
+        while !all_ended() && clock::now() < deadline {
+            thread::sleep(DRAIN_POLL.into());
+        }
+    }
+
+    /// All workers have ended: ends what none of them took, and takes the sockets out of the kernel's sight.
+    pub(super) fn leave(&self, engine: &mut impl runtime::Engine<Job = J>) {
+        while let Some(job) = self.shared.leftover() {
+            engine.shed_draining(job);
+        }
+        engine.flush();
+        if let Err(error) = self.group.leave() {
+            tracing::warn!(%error, "the sockets cannot leave: drops of the last moment are not counted");
+        }
+    }
+}
+
+impl<J> Control<'_, J> {
+    fn adaptation(&self) -> MutexGuard<'_, Adaptation> {
+        self.adaptation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<J: Send> Probe for Control<'_, J> {
+    fn ready(&self) -> bool {
+        // Ordering: relaxed, see `stop`.
+        self.ready.load(Ordering::Relaxed)
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        let config = self.config;
+        let names = |pool: usize| match config.policy {
+            PolicyName::Pools => config.pools[pool].name.clone(),
+            _ => "all".to_owned(),
+        };
+        let mut queue_depths: Vec<(String, usize)> =
+            self.shared.queue_lengths().enumerate().map(|(pool, length)| (names(pool), length)).collect();
+        queue_depths.push(("deques".to_owned(), self.shared.deque_lengths().sum()));
+        Surroundings {
+            description: Description {
+                policy: config.policy.name().to_owned(),
+                workers: config.workers,
+                burn: config.burn.name().to_owned(),
+                time_scale: config.time_scale,
+            },
+            // Without the table no drop can be told; zero is then what is known.
+            kernel_dropped: kernel_dropped(&self.inodes).unwrap_or_else(|_| vec![0; self.inodes.len()]),
+            queue_depths,
+            decision: self.adaptation().decision(),
+        }
+    }
+
+    fn adapt(&self, recent: &Recent) {
+        let mut adaptation = self.adaptation();
+        if !adaptation.follow(recent) {
+            return;
+        }
+        if let Some(decision) = adaptation.decision() {
+            tracing::info!(
+                policy = decision.policy,
+                budget_us = decision.budget.map(Nanos::as_micros_f64),
+                reserved = decision.reserved,
+                reason = decision.reason,
+                "the policy follows the load"
+            );
+        }
+        self.shared.switch(Policy::new(adaptation.kind().clone(), &self.topology));
+    }
+
+    fn wake(&self, worker: usize) {
+        // The last recorder is this side's own.
+        if worker < self.config.workers {
+            self.shared.wake(worker);
+        }
+    }
+}
+
+/// Ends every datagram that waits in the socket of `owner`, behind a shut gate.
+fn shed_waiting<J>(engine: &mut impl runtime::Engine<Job = J>, owner: usize) {
+    let mut jobs = Vec::with_capacity(BATCH);
+    loop {
+        let received = engine.receive(owner, &mut |job, _| {
+            jobs.push(job);
+            Ok(())
+        });
+        // Batch by batch, so that their packets serve for the next one.
+        jobs.drain(..).for_each(|job| engine.shed_draining(job));
+        engine.flush();
+        if received == 0 {
+            return;
+        }
+    }
+}

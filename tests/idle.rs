@@ -1,0 +1,71 @@
+//! Does an idle server leave the machine alone, and is it there at once when somebody comes?
+//! Method: the built binary under every policy, its CPU time over two quiet seconds before and after a burst, then one
+//! request.
+
+mod support;
+
+use forebay::time::{Nanos, clock};
+use forebay::wire::{Header, Status};
+use std::thread;
+use support::client::Client;
+use support::http::latency;
+use support::process::Forebay;
+use support::{POLICIES, await_until, quiescent};
+
+const QUIET: Nanos = Nanos::from_secs(2);
+/// 1 % of a core over [`QUIET`].
+const IDLE_MAX: Nanos = Nanos::from_millis(20);
+/// Far above a wake-up, far below the second after which the server would look around by itself.
+const PROMPT: Nanos = Nanos::from_millis(100);
+const BURST: u64 = 2_000;
+
+#[test]
+fn an_idle_server_burns_nothing() {
+    let servers = POLICIES.map(|policy| {
+        let pools: &[&str] = if policy == "pools" { &["--pools", "front=2,heavy=2"] } else { &[] };
+        let flags =
+            [&["--policy", policy, "--workers", "4", "--wait", "adaptive", "--handler", "spin"], pools].concat();
+        (policy, Forebay::start(&flags))
+    });
+    assert_quiet(&servers, "after the start");
+    for (policy, server) in &servers {
+        burst(server);
+        let fates = quiescent(server.admin, BURST);
+        assert_eq!(fates.answered + fates.kernel_dropped, BURST, "{policy}");
+        // Adding the burst up is work that belongs to it, and takes an unoptimised build a hundredth of a second.
+        let measured = || latency(server.admin)["since_start"]["total"]["all"]["count"].as_u64();
+        await_until(|| measured() == Some(fates.answered), "the burst is never added up");
+    }
+    assert_quiet(&servers, "after a burst");
+    for (policy, server) in &servers {
+        // The best of some: this machine may be busy with others.
+        let wait = (0..8).map(|_| wait_of(&Client::new(server.udp))).min().expect("eight of them");
+        assert!(wait < PROMPT, "{policy}: a request after the idle time took {wait}");
+    }
+}
+
+fn assert_quiet(servers: &[(&str, Forebay)], when: &str) {
+    // What a start or a burst leaves to do is done in a moment, but that moment is not idle.
+    thread::sleep(Nanos::from_millis(200).into());
+    let before: Vec<Nanos> = servers.iter().map(|(_, server)| server.cpu_time()).collect();
+    thread::sleep(QUIET.into());
+    for ((policy, server), before) in servers.iter().zip(before) {
+        let used = server.cpu_time().minus(before);
+        assert!(used < IDLE_MAX, "{policy}: {used} of CPU time in {QUIET} {when}");
+    }
+}
+
+/// Keeps every worker busy for a while: many ports, and some requests that run out of their slice.
+fn burst(server: &Forebay) {
+    let clients: Vec<Client> = (0..20).map(|_| Client::new(server.udp)).collect();
+    for id in 0..BURST {
+        let cost = if id % 100 == 0 { Nanos::from_millis(2) } else { Nanos::from_micros(5) };
+        clients[usize::try_from(id).expect("small") % clients.len()].request(id, cost, b"");
+    }
+}
+
+fn wait_of(client: &Client) -> Nanos {
+    let sent = clock::now();
+    assert_eq!(client.ask(&Header::request(0, 0, Nanos::ZERO), b"").header.status, Status::Ok);
+    clock::now().minus(sent)
+}

@@ -1,0 +1,131 @@
+//! Does a server that is told to stop finish what it holds, say what became of it, and go?
+//! Method: the built binary, signals, requests that take seconds of CPU time (with a checkpoint each microsecond).
+
+mod support;
+
+use forebay::time::{Nanos, clock};
+use forebay::wire::{Header, Status};
+use nix::sys::signal::Signal;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::process::{Command, Output};
+use support::client::Client;
+use support::http::{fates, http, latency};
+use support::process::Forebay;
+use support::{alone, await_until};
+
+/// One worker that serves one request at a time, and a cap above every cost here.
+const FLAGS: [&str; 8] = ["--policy", "isolated", "--workers", "1", "--handler", "spin", "--cost-cap", "20s"];
+
+fn start(flags: &[&str]) -> Forebay {
+    Forebay::start(&[&FLAGS[..], flags].concat())
+}
+
+/// Sends a request of `cost` and waits until it is in flight.
+fn begin(server: &Forebay, client: &Client, cost: Nanos) {
+    client.request(0, cost, b"");
+    await_until(|| fates(&latency(server.admin)).in_flight == 1, "the request did not begin");
+}
+
+fn await_draining(admin: SocketAddr) {
+    let draining =
+        || http(admin, "GET /readyz").is_some_and(|reply| (reply.status, &*reply.body) == (503, "draining\n"));
+    await_until(draining, "the server never said that it drains");
+}
+
+// Is what was begun finished, what waits in the socket told so, what comes later counted, and all of it summed up?
+#[test]
+fn a_stop_finishes_what_was_begun() {
+    let _alone = alone();
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let server = start(&["--drain-timeout", "60s"]);
+        let (client, waiting) = (Client::new(server.udp), Client::new(server.udp));
+        assert_eq!(http(server.admin, "GET /readyz").map(|reply| reply.status), Some(200));
+        begin(&server, &client, Nanos::from_secs(1));
+        (1..=3).for_each(|id| waiting.request(id, Nanos::ZERO, b""));
+        server.signal(signal);
+        for id in 1..=3 {
+            let header = waiting.receive().header;
+            assert_eq!((header.id, header.status), (id, Status::ShedDraining));
+        }
+        await_draining(server.admin);
+        assert_eq!(http(server.admin, "GET /healthz").map(|reply| reply.status), Some(200), "it is alive");
+        (4..=8).for_each(|id| waiting.request(id, Nanos::ZERO, b""));
+        assert_eq!(client.receive().header.status, Status::Ok);
+        let (status, said) = server.end();
+        assert_eq!(status.code(), Some(0), "{said}");
+        assert!(said.starts_with("received 4, answered 1, shed_draining 3, kernel_dropped 5\n"), "{said}");
+        assert!(said.contains("\nshort "), "the summary has a line for each class: {said}");
+    }
+}
+
+// Does an idle server go at once, with a summary?
+#[test]
+fn an_idle_server_goes_at_once() {
+    let server = Forebay::start(&["--workers", "4"]);
+    server.signal(Signal::SIGTERM);
+    let (status, said) = server.end();
+    assert_eq!((status.code(), said.as_str()), (Some(0), "received 0\n"));
+}
+
+// Is work that outlasts the drain timeout given up, told to its client, and the exit code 3?
+#[test]
+fn a_drain_that_is_too_short_loses_work() {
+    let _alone = alone();
+    let server = start(&["--drain-timeout", "50ms"]);
+    let client = Client::new(server.udp);
+    begin(&server, &client, Nanos::from_secs(20));
+    server.signal(Signal::SIGTERM);
+    assert_eq!(client.receive().header.status, Status::ShedDraining);
+    let (status, said) = server.end();
+    assert_eq!((status.code(), said.as_str()), (Some(3), "received 1, shed_draining 1\n"));
+}
+
+// Does a second signal end the drain at once? Method: the best of three, for the machine may be busy.
+#[test]
+fn a_second_signal_ends_at_once() {
+    let _alone = alone();
+    let time = |_| {
+        let server = start(&["--drain-timeout", "60s"]);
+        let client = Client::new(server.udp);
+        begin(&server, &client, Nanos::from_secs(20));
+        server.signal(Signal::SIGTERM);
+        await_draining(server.admin);
+        server.signal(Signal::SIGTERM);
+        let asked = clock::now();
+        let (status, said) = server.end();
+        assert_eq!((status.code(), said.as_str()), (Some(3), "received 1, shed_draining 1\n"));
+        assert_eq!(client.receive().header.status, Status::ShedDraining);
+        clock::now().minus(asked)
+    };
+    let fastest = (0..3).map(time).min().expect("three of them");
+    assert!(fastest < Nanos::from_secs(1), "it took {fastest}");
+}
+
+// Is a port in use one clear line and exit code 2, also when another Forebay has it and would share?
+#[test]
+fn a_port_in_use_is_not_shared() {
+    let first = Forebay::start(&["--workers", "2"]);
+    let udp = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let tcp = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let (udp, tcp) = (udp.local_addr().expect("bound"), tcp.local_addr().expect("bound"));
+    for (flag, other, taken) in [
+        ("--listen", "--admin", first.udp),
+        ("--listen", "--admin", udp),
+        ("--admin", "--listen", first.admin),
+        ("--admin", "--listen", tcp),
+    ] {
+        let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .env_clear()
+            .args(["serve", flag, &taken.to_string(), other, "127.0.0.1:0"])
+            .output()
+            .expect("the program starts");
+        let said = String::from_utf8(stderr).expect("text");
+        let problem: Vec<&str> = said.lines().filter(|line| line.starts_with("forebay: ")).collect();
+        assert_eq!((status.code(), problem.len()), (Some(2), 1), "{said}");
+        assert!(problem[0].starts_with(&format!("forebay: {flag} {taken}: ")), "{said}");
+        assert_eq!(said.lines().count(), 1, "one line: {said}");
+        assert!(stdout.is_empty());
+    }
+    let client = Client::new(first.udp);
+    assert_eq!(client.ask(&Header::request(1, 0, Nanos::ZERO), b"").header.status, Status::Ok, "the first goes on");
+}

@@ -1,0 +1,143 @@
+//! Does a worker that is stuck in one request hold nobody else up under `steal`?
+//! Method: all workers but one are held for 200 ms without a checkpoint; 40 requests from ports of every socket must be
+//! answered within 20 ms all the same. Under `isolated` they must not, or this test could not fail.
+
+mod support;
+
+use forebay::time::{Nanos, clock};
+use forebay::wire::{Header, Status};
+use std::sync::Arc;
+use support::client::Client;
+use support::scripted::{Act, Scripted, scripted};
+use support::{Running, alone, await_until};
+
+const STUCK_FOR: Nanos = Nanos::from_millis(200);
+const PROMPT: Nanos = Nanos::from_millis(20);
+const REQUESTS: usize = 40;
+/// The machine may hold everybody up for a moment. What the policy does wrong it does wrong every time.
+const TRIALS: usize = 5;
+
+/// A server, and clients sorted by the worker whose socket they reach.
+struct Stage {
+    server: Running,
+    script: Arc<Scripted>,
+    clients: Vec<Vec<Client>>,
+}
+
+impl Stage {
+    fn new(policy: &str, workers: usize) -> Stage {
+        let (handler, script) = scripted();
+        let server = Running::start(&[("policy", policy), ("workers", &workers.to_string())], handler);
+        let clients = (0..workers).map(|_| Vec::new()).collect();
+        let mut stage = Stage { server, script, clients };
+        let wanted = REQUESTS / workers + 1;
+        await_until(|| stage.add_client(wanted), "some socket gets no flow");
+        stage
+    }
+
+    /// Adds a client where one is wanted; true when there are enough for every socket.
+    fn add_client(&mut self, wanted: usize) -> bool {
+        let client = Client::new(self.server.udp);
+        let worker = owner(&client);
+        if self.clients[worker].len() < wanted {
+            self.clients[worker].push(client);
+        }
+        self.clients.iter().all(|clients| clients.len() >= wanted)
+    }
+
+    /// Holds `workers`, and returns those that are held: under `steal` another one may have taken the request.
+    fn hold(&self, workers: &[usize]) -> Vec<usize> {
+        let before = self.script.blockers().len();
+        for (count, worker) in workers.iter().enumerate() {
+            let holder = self.clients[*worker].last().expect("one more than is asked");
+            holder.request(0, STUCK_FOR, &[Act::Block as u8]);
+            await_until(|| self.script.blockers().len() == before + count + 1, "nobody is held");
+        }
+        self.script.blockers()[before..].to_vec()
+    }
+
+    /// The longest wait for an answer, with a request from a port of each socket in turn.
+    fn slowest(&self) -> Nanos {
+        let askers: Vec<&Client> = (0..REQUESTS)
+            .map(|number| &self.clients[number % self.clients.len()][number / self.clients.len()])
+            .collect();
+        let sent: Vec<Nanos> = askers
+            .iter()
+            .map(|asker| {
+                let now = clock::now();
+                asker.request(1, Nanos::ZERO, b"-");
+                now
+            })
+            .collect();
+        let waits = askers.iter().zip(sent).map(|(asker, sent)| {
+            let answer = asker.receive();
+            assert_eq!((answer.header.id, answer.header.status), (1, Status::Ok));
+            clock::now().minus(sent)
+        });
+        waits.max().expect("there are requests")
+    }
+
+    /// Takes the answers of those who held.
+    fn release(&self, workers: &[usize]) {
+        for worker in workers {
+            let holder = self.clients[*worker].last().expect("one more than is asked");
+            assert_eq!(holder.receive().header.id, 0);
+        }
+    }
+}
+
+/// The worker that owns the socket which `client` reaches: the one that serves it time after time.
+fn owner(client: &Client) -> usize {
+    let ask = || usize::from(client.ask(&Header::request(9, 0, Nanos::ZERO), b"").header.served.worker);
+    let (mut worker, mut times) = (ask(), 1);
+    while times < 5 {
+        let next = ask();
+        times = if next == worker { times + 1 } else { 1 };
+        worker = next;
+    }
+    worker
+}
+
+// Two workers, either of them stuck.
+#[test]
+fn one_of_two_is_stuck() {
+    for stuck in [0, 1] {
+        assert_prompt(2, &[stuck]);
+    }
+}
+
+// Four workers, three of them stuck.
+#[test]
+fn three_of_four_are_stuck() {
+    assert_prompt(4, &[0, 1, 2]);
+    assert_prompt(4, &[3, 1, 2]);
+}
+
+fn assert_prompt(workers: usize, stuck: &[usize]) {
+    let _alone = alone();
+    let stage = Stage::new("steal", workers);
+    let mut waits = Vec::new();
+    for _ in 0..TRIALS {
+        let held = stage.hold(stuck);
+        assert_eq!(held.len(), stuck.len());
+        let slowest = stage.slowest();
+        stage.release(stuck);
+        waits.push((slowest, held));
+        if slowest <= PROMPT {
+            return;
+        }
+    }
+    panic!("{workers} workers, held for {STUCK_FOR}: longest wait and who was held: {waits:?}");
+}
+
+// Could it fail? Without theft whoever reaches the socket of the stuck worker waits for it.
+#[test]
+fn isolated_workers_do_hold_others_up() {
+    let _alone = alone();
+    let stage = Stage::new("isolated", 2);
+    let held = stage.hold(&[1]);
+    assert_eq!(held, [1], "an isolated worker serves its own socket");
+    let slowest = stage.slowest();
+    stage.release(&[1]);
+    assert!(slowest > PROMPT.times(2), "the longest wait was {slowest}");
+}

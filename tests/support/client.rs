@@ -1,0 +1,74 @@
+//! Clients of the bench protocol, one source port each.
+
+use super::GIVE_UP_AFTER;
+use forebay::time::Nanos;
+use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+
+/// A client with a source port of its own, connected to one server.
+pub(crate) struct Client {
+    pub(crate) socket: UdpSocket,
+}
+
+/// A reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) header: Header,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Client {
+    pub(crate) fn new(server: SocketAddr) -> Client {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        socket.connect(server).expect("a local address");
+        Client { socket }
+    }
+
+    /// Sends `bytes` as they are.
+    pub(crate) fn send(&self, bytes: &[u8]) {
+        let sent = self.socket.send(bytes).expect("the server's port is open");
+        assert_eq!(sent, bytes.len());
+    }
+
+    /// Sends a request of class `short`.
+    pub(crate) fn request(&self, id: u64, cost: Nanos, payload: &[u8]) {
+        self.send(&message(&Header::request(id, 0, cost), payload));
+    }
+
+    /// Sends a request and waits for its reply.
+    pub(crate) fn ask(&self, header: &Header, payload: &[u8]) -> Answer {
+        self.send(&message(header, payload));
+        let answer = self.receive();
+        assert_eq!(answer.header.id, header.id, "an answer to another request");
+        answer
+    }
+
+    /// The next reply; fails when none comes.
+    pub(crate) fn receive(&self) -> Answer {
+        self.receive_within(GIVE_UP_AFTER).expect("an answer")
+    }
+
+    /// The next reply, if one comes within `patience`; zero takes only what is there.
+    pub(crate) fn receive_within(&self, patience: Nanos) -> Option<Answer> {
+        self.socket.set_nonblocking(patience == Nanos::ZERO).expect("a socket");
+        if patience > Nanos::ZERO {
+            self.socket.set_read_timeout(Some(patience.into())).expect("a timeout above zero");
+        }
+        let mut buffer = [0; DATAGRAM_MAX_BYTES];
+        let length = match self.socket.recv(&mut buffer) {
+            Ok(length) => length,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return None,
+            Err(error) => panic!("{error}"),
+        };
+        self.socket.set_nonblocking(false).expect("a socket");
+        let header = Header::parse(&buffer[..length]).expect("the bench protocol");
+        assert_eq!(header.kind, Kind::Reply);
+        Some(Answer { header, payload: buffer[forebay::wire::HEADER_BYTES..length].to_vec() })
+    }
+}
+
+/// The bytes of a message.
+pub(crate) fn message(header: &Header, payload: &[u8]) -> Vec<u8> {
+    [&header.emit()[..], payload].concat()
+}

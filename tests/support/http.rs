@@ -1,0 +1,46 @@
+//! HTTP by hand: one request for each connection.
+
+use super::GIVE_UP_AFTER;
+use forebay::metrics::Fates;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+/// What an HTTP server answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    /// Lower case.
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+/// Sends `line`, such as `GET /latency`; `None` if nobody answers.
+pub(crate) fn http(admin: SocketAddr, line: &str) -> Option<Reply> {
+    let mut stream = TcpStream::connect(admin).ok()?;
+    stream.set_read_timeout(Some(GIVE_UP_AFTER.into())).ok()?;
+    stream.write_all(format!("{line} HTTP/1.1\r\nhost: forebay\r\n\r\n").as_bytes()).ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some(Reply { status, head: head.to_lowercase(), body: body.to_owned() })
+}
+
+/// The body of `/latency`.
+pub(crate) fn latency(admin: SocketAddr) -> Value {
+    let reply = http(admin, "GET /latency").expect("the endpoint answers");
+    assert_eq!(reply.status, 200, "{reply:?}");
+    serde_json::from_str(&reply.body).expect("JSON")
+}
+
+/// The fates in a body of `/latency`.
+pub(crate) fn fates(latency: &Value) -> Fates {
+    serde_json::from_value(latency["fates"].clone()).expect("every fate")
+}
+
+/// The value of the series written exactly so in `text`, a body of `/metrics`.
+pub(crate) fn metric(text: &str, series: &str) -> f64 {
+    let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("no series {series} in\n{text}")).parse().expect("a number")
+}

@@ -1,0 +1,116 @@
+//! What the integration tests share: servers that stop with their guard, clients, HTTP, and waiting for conditions.
+
+#![allow(dead_code, reason = "every test crate compiles all of it and uses its own part")]
+
+pub(crate) mod client;
+pub(crate) mod http;
+pub(crate) mod process;
+pub(crate) mod raw;
+pub(crate) mod scripted;
+
+use forebay::config::Config;
+use forebay::handler::Handler;
+use forebay::metrics::Fates;
+use forebay::server::{Report, Server, StopHandle};
+use forebay::time::{Nanos, clock};
+use http::{fates, latency};
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// Far longer than anything here takes on a busy machine: a test that reaches it fails instead of hanging.
+pub(crate) const GIVE_UP_AFTER: Nanos = Nanos::from_secs(30);
+
+/// The policies that exist.
+pub(crate) const POLICIES: [&str; 4] = ["isolated", "global", "steal", "pools"];
+
+/// A server in this process; dropping it stops it.
+pub(crate) struct Running {
+    pub(crate) udp: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    stop: StopHandle,
+    thread: Option<JoinHandle<Report>>,
+}
+
+impl Running {
+    /// Serves with `handler` under `settings`, on free ports.
+    pub(crate) fn start<H: Handler + Send + 'static>(settings: &[(&str, &str)], handler: H) -> Running {
+        let ports = [("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0")];
+        let config = Config::from_pairs(ports.into_iter().chain(settings.iter().copied())).expect("a configuration");
+        let server = Server::bind(&config).expect("free ports");
+        let (udp, admin, stop) = (server.udp_address(), server.admin_address(), server.stop_handle());
+        let thread = Some(thread::spawn(move || server.run(&handler).expect("the server runs")));
+        Running { udp, admin, stop, thread }
+    }
+
+    /// What stops it while others still use it.
+    pub(crate) fn stop_handle(&self) -> StopHandle {
+        self.stop.clone()
+    }
+
+    /// Stops it and returns what it leaves behind.
+    pub(crate) fn stop(mut self) -> Report {
+        self.stop.stop();
+        self.join()
+    }
+
+    /// Waits for the end of a server that somebody else has stopped.
+    pub(crate) fn join(&mut self) -> Report {
+        let thread = self.thread.take().expect("a server is joined once");
+        thread.join().expect("the server does not panic")
+    }
+
+    /// Waits until `expected` datagrams have reached its sockets and nothing is in flight; returns where they are.
+    pub(crate) fn quiescent(&self, expected: u64) -> Fates {
+        quiescent(self.admin, expected)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // Twice: a test that fails has no patience for a drain.
+            self.stop.stop();
+            self.stop.stop();
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Waits until `expected` datagrams have reached the server's sockets and nothing is in flight.
+pub(crate) fn quiescent(admin: SocketAddr, expected: u64) -> Fates {
+    let mut last = Fates::default();
+    await_until(
+        || {
+            last = fates(&latency(admin));
+            last.received + last.kernel_dropped >= expected && last.in_flight == 0
+        },
+        "the server never came to rest",
+    );
+    assert_eq!(last.received + last.kernel_dropped, expected, "{last:?}");
+    assert_adds_up(&last);
+    last
+}
+
+/// CONTRACTS.md section 2.
+#[track_caller]
+pub(crate) fn assert_adds_up(fates: &Fates) {
+    let ended = forebay::metrics::Fate::ALL.map(|fate| fates.of(fate)).iter().sum::<u64>();
+    assert_eq!(fates.received, ended + fates.in_flight, "{fates:?}");
+}
+
+/// Waits until `condition` holds, and fails with `complaint` when it does not in [`GIVE_UP_AFTER`].
+#[track_caller]
+pub(crate) fn await_until(mut condition: impl FnMut() -> bool, complaint: &str) {
+    let deadline = clock::now().plus(GIVE_UP_AFTER);
+    while !condition() {
+        assert!(clock::now() < deadline, "{complaint}");
+        thread::sleep(Nanos::from_millis(1).into());
+    }
+}
+
+/// Tests that measure time, or count what the machine counts, run one at a time.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}

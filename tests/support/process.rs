@@ -1,0 +1,99 @@
+//! The built binary as a child process; dropping it kills it.
+
+use super::await_until;
+use forebay::time::{Nanos, clock};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+
+/// A child process that is killed at the latest when it is dropped.
+pub(crate) struct Process {
+    pub(crate) child: Child,
+}
+
+impl Process {
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).expect("a process id");
+        kill(Pid::from_raw(pid), signal).expect("the child lives");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // A child that has ended already is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `forebay serve` on free ports.
+pub(crate) struct Forebay {
+    pub(crate) process: Process,
+    pub(crate) udp: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    output: BufReader<ChildStdout>,
+}
+
+impl Forebay {
+    /// Starts it with `flags` and waits until it listens.
+    pub(crate) fn start(flags: &[&str]) -> Forebay {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        command.env_clear().args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).args(flags);
+        Forebay::spawn(&mut command)
+    }
+
+    /// Starts `command`, which must say where it listens as `forebay serve` does; other lines may come before.
+    pub(crate) fn spawn(command: &mut Command) -> Forebay {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the program starts");
+        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let process = Process { child };
+        let mut line = String::new();
+        while !line.contains("listening on udp ") {
+            line.clear();
+            assert!(output.read_line(&mut line).expect("text") > 0, "the program ended without listening");
+        }
+        let (udp, admin) = line.trim_end().rsplit_once(", admin http://").expect("both addresses");
+        let udp = udp.rsplit(' ').next().and_then(|udp| udp.parse().ok()).expect("an address");
+        Forebay { process, udp, admin: admin.parse().expect("an address"), output }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    /// Waits for its end; returns how it ended and what it said after it began to listen.
+    pub(crate) fn end(mut self) -> (ExitStatus, String) {
+        let status = wait_for_exit(&mut self.process.child);
+        let mut said = String::new();
+        self.output.read_to_string(&mut said).expect("text");
+        (status, said)
+    }
+
+    /// User and system time of all its threads so far, in steps of 10 ms.
+    pub(crate) fn cpu_time(&self) -> Nanos {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).expect("the child lives");
+        let (_, fields) = stat.rsplit_once(") ").expect("the name stands in brackets");
+        // Fields 14 and 15 of proc(5); the first one here is number 3. The kernel shows hundredths of a second.
+        let ticks: u64 = fields.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().expect("a number")).sum();
+        Nanos::from_millis(10 * ticks)
+    }
+}
+
+/// Waits until `child` has ended.
+pub(crate) fn wait_for_exit(child: &mut Child) -> ExitStatus {
+    let (mut status, begin) = (None, clock::now());
+    await_until(
+        || {
+            status = child.try_wait().expect("a child of ours");
+            status.is_some()
+        },
+        &format!("the child has not ended since {begin}"),
+    );
+    status.expect("it has ended")
+}

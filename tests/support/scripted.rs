@@ -1,0 +1,83 @@
+//! A handler that does what each request's first payload byte says, in the bench protocol.
+
+use forebay::handler::{Bench, Order, Reply, Work, checkpoint, hop};
+use forebay::time::{Nanos, clock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// What a request makes the handler do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Act {
+    /// Blocks the worker for the cost, without a checkpoint.
+    Block = b'b',
+    /// Spends the cost with a checkpoint every 100 us.
+    Step = b's',
+    /// Panics.
+    Panic = b'p',
+    /// Waits for what never comes.
+    Stall = b'w',
+    /// Goes on in pool 1.
+    Hop = b'h',
+}
+
+/// What the handler has done so far; shared with the test.
+#[derive(Debug, Default)]
+pub(crate) struct Scripted {
+    begun: AtomicUsize,
+    blockers: Mutex<Vec<usize>>,
+}
+
+impl Scripted {
+    /// How many requests have begun.
+    pub(crate) fn begun(&self) -> usize {
+        self.begun.load(Ordering::SeqCst)
+    }
+
+    /// The workers that began an [`Act::Block`], in this order.
+    pub(crate) fn blockers(&self) -> Vec<usize> {
+        self.blockers.lock().expect("nobody panics with it").clone()
+    }
+}
+
+/// The handler, and what it shares.
+pub(crate) fn scripted() -> (Bench<Script>, Arc<Scripted>) {
+    let shared = Arc::new(Scripted::default());
+    (Bench::new(Script { shared: Arc::clone(&shared) }, Nanos::from_secs(60)), shared)
+}
+
+/// The work behind [`scripted`].
+pub(crate) struct Script {
+    shared: Arc<Scripted>,
+}
+
+impl Work for Script {
+    async fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) {
+        self.shared.begun.fetch_add(1, Ordering::SeqCst);
+        match order.payload.first() {
+            Some(b'b') => {
+                self.shared.blockers.lock().expect("nobody panics with it").push(worker());
+                thread::sleep(order.cost.into());
+            }
+            Some(b's') => {
+                let end = clock::now().plus(order.cost);
+                while clock::now() < end {
+                    thread::sleep(Nanos::from_micros(100).into());
+                    checkpoint().await;
+                }
+            }
+            Some(b'p') => panic!("this request asks for a panic"),
+            Some(b'w') => std::future::pending().await,
+            Some(b'h') => hop(1).await,
+            _ => {}
+        }
+        reply.put(order.payload);
+    }
+}
+
+/// The worker that the calling thread is, by the name that the server gave it.
+fn worker() -> usize {
+    let name = thread::current().name().unwrap_or_default().to_owned();
+    name.strip_prefix("forebay-").and_then(|number| number.parse().ok()).expect("a worker's thread")
+}

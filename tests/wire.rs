@@ -1,0 +1,181 @@
+//! Do the bytes of the bench protocol mean what its table says, in both directions, and can no bytes break it?
+//! Method: property tests over every field and over any bytes, each rule of the table broken alone, golden bytes.
+
+use forebay::time::Nanos;
+use forebay::wire::{CLASS_NAMES, CLASSES, HEADER_BYTES, Header, Kind, Malformed, Served, Status};
+use proptest::prelude::*;
+
+const STATUSES: [Status; 8] = [
+    Status::Ok,
+    Status::Refused,
+    Status::ShedQueueFull,
+    Status::ShedExpired,
+    Status::ShedRate,
+    Status::ShedDraining,
+    Status::Failed,
+    Status::Stalled,
+];
+
+/// `GOLDEN_REQUEST` as bytes, for clients in other languages to compare with.
+const GOLDEN_REQUEST_BYTES: [u8; HEADER_BYTES] = [
+    0x46, 0x42, 0x41, 0x59, 0x01, 0x01, 0x01, 0x00, // magic, version, kind, class, status
+    0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, // id
+    0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01, // stamp
+    0x20, 0xa1, 0x07, 0x00, 0x00, 0x00, 0x00, 0x00, // cost: 500,000 ns
+    0x10, 0x27, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, // deadline: 10,000 us; worker, pool, hops
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, // kernel wait
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, // queue wait
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, // service time
+];
+
+const GOLDEN_REQUEST: Header = Header {
+    kind: Kind::Request,
+    class: 1,
+    status: Status::Ok,
+    id: 0x1122_3344_5566_7788,
+    stamp: 0x0123_4567_89ab_cdef,
+    cost: Nanos::from_micros(500),
+    deadline_us: 10_000,
+    served: Served {
+        worker: 0,
+        pool: 0,
+        hops: 0,
+        kernel_wait: Nanos::ZERO,
+        queue_wait: Nanos::ZERO,
+        service: Nanos::ZERO,
+    },
+};
+
+/// A reply to it, shed because it expired.
+const GOLDEN_REPLY_BYTES: [u8; HEADER_BYTES] = [
+    0x46, 0x42, 0x41, 0x59, 0x01, 0x02, 0x01, 0x03, // magic, version, kind, class, status
+    0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, // id
+    0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01, // stamp
+    0x20, 0xa1, 0x07, 0x00, 0x00, 0x00, 0x00, 0x00, // cost
+    0x10, 0x27, 0x00, 0x00, 0x0d, 0x01, 0x02, 0x03, // deadline; worker 269, pool 2, hops 3
+    0xe8, 0x03, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, // kernel wait: 1,000 ns
+    0x40, 0x42, 0x0f, 0x00, 0x00, 0x00, 0x00, 0x00, // queue wait: 1,000,000 ns
+    0x01, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, // service time: 2^32 + 1 ns
+];
+
+const GOLDEN_REPLY: Header = Header {
+    kind: Kind::Reply,
+    status: Status::ShedExpired,
+    served: Served {
+        worker: 269,
+        pool: 2,
+        hops: 3,
+        kernel_wait: Nanos::from_micros(1),
+        queue_wait: Nanos::from_millis(1),
+        service: Nanos::new((1 << 32) + 1),
+    },
+    ..GOLDEN_REQUEST
+};
+
+fn header() -> impl Strategy<Value = Header> {
+    let what = (any::<bool>(), any::<u8>(), prop::sample::select(STATUSES.to_vec()), any::<u32>());
+    let words = (any::<u64>(), any::<u64>(), any::<u64>());
+    let place = (any::<u16>(), any::<u8>(), any::<u8>());
+    let times = (any::<u64>(), any::<u64>(), any::<u64>());
+    (what, words, place, times).prop_map(|(what, (id, stamp, cost), (worker, pool, hops), times)| {
+        let (is_reply, class, status, deadline_us) = what;
+        let request = Header { class, id, stamp, deadline_us, ..Header::request(id, class, Nanos::new(cost)) };
+        let (kernel_wait, queue_wait, service) = (Nanos::new(times.0), Nanos::new(times.1), Nanos::new(times.2));
+        match is_reply {
+            false => request,
+            true => Header {
+                kind: Kind::Reply,
+                status,
+                served: Served { worker, pool, hops, kernel_wait, queue_wait, service },
+                ..request
+            },
+        }
+    })
+}
+
+proptest! {
+    // Are parse and emit inverses, whatever follows the header?
+    #[test]
+    fn parse_and_emit_are_inverses(header in header(), payload in prop::collection::vec(any::<u8>(), 0..64)) {
+        let bytes = header.emit();
+        prop_assert_eq!(Header::parse(&bytes), Ok(header));
+        prop_assert_eq!(Header::parse(&[&bytes[..], &payload].concat()), Ok(header));
+        prop_assert_eq!(Header::parse(&bytes).unwrap().emit(), bytes);
+    }
+
+    // Is any datagram a header or a reason? A parsed one must have kept every rule of the table.
+    #[test]
+    fn any_bytes_are_a_header_or_a_reason(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..200),
+        prefix in prop::sample::select(vec![0, 4, 5, 6]),
+    ) {
+        let good = GOLDEN_REPLY.emit();
+        let prefix = prefix.min(bytes.len());
+        bytes[..prefix].copy_from_slice(&good[..prefix]);
+        if let Ok(header) = Header::parse(&bytes) {
+            prop_assert!(bytes.len() >= HEADER_BYTES);
+            prop_assert_eq!(&bytes[..5], &good[..5]);
+            prop_assert_eq!(bytes[5], header.kind as u8);
+            prop_assert_eq!(bytes[6], header.class);
+            prop_assert!(header.kind == Kind::Request || bytes[7] < 8);
+        }
+    }
+
+    // Does a request's reader skip what means nothing in a request?
+    #[test]
+    fn a_request_carries_no_served_fields(status in any::<u8>(), noise in prop::array::uniform28(any::<u8>())) {
+        let mut bytes = GOLDEN_REQUEST_BYTES;
+        bytes[7] = status;
+        bytes[36..].copy_from_slice(&noise);
+        prop_assert_eq!(Header::parse(&bytes), Ok(GOLDEN_REQUEST));
+    }
+}
+
+// Are these the bytes? A change here breaks every client there is.
+#[test]
+fn golden_bytes_hold() {
+    for (header, bytes) in [(GOLDEN_REQUEST, GOLDEN_REQUEST_BYTES), (GOLDEN_REPLY, GOLDEN_REPLY_BYTES)] {
+        assert_eq!(header.emit(), bytes);
+        assert_eq!(Header::parse(&bytes), Ok(header));
+    }
+}
+
+// Is each broken rule told by its own reason, and the first of several by its order?
+#[test]
+fn each_rule_has_its_reason() {
+    let with = |changes: &[(usize, u8)]| {
+        let mut bytes = GOLDEN_REPLY_BYTES;
+        changes.iter().for_each(|(offset, value)| bytes[*offset] = *value);
+        Header::parse(&bytes)
+    };
+    assert_eq!(Header::parse(b""), Err(Malformed::Empty));
+    for length in 1..HEADER_BYTES {
+        assert_eq!(Header::parse(&GOLDEN_REQUEST_BYTES[..length]), Err(Malformed::Truncated), "{length} bytes");
+    }
+    for offset in 0..4 {
+        assert_eq!(with(&[(offset, b'x')]), Err(Malformed::Magic), "byte {offset}");
+    }
+    for version in [0, 2, 255] {
+        assert_eq!(with(&[(4, version)]), Err(Malformed::Version), "version {version}");
+    }
+    for kind in [0, 3, 255] {
+        assert_eq!(with(&[(5, kind)]), Err(Malformed::Kind), "kind {kind}");
+    }
+    for status in [8, 255] {
+        assert_eq!(with(&[(7, status)]), Err(Malformed::Kind), "status {status}");
+    }
+    assert_eq!(with(&[(0, 0), (4, 0), (5, 0)]), Err(Malformed::Magic));
+    assert_eq!(with(&[(4, 0), (5, 0)]), Err(Malformed::Version));
+}
+
+// Is each status the number of its row, and does every class have a name of its own?
+#[test]
+fn numbers_are_the_documented_ones() {
+    for (number, status) in STATUSES.into_iter().enumerate() {
+        let mut bytes = GOLDEN_REPLY_BYTES;
+        bytes[7] = u8::try_from(number).expect("eight of them");
+        assert_eq!(Header::parse(&bytes).map(|header| header.status), Ok(status));
+        assert_eq!(usize::from(status as u8), number);
+    }
+    assert_eq!([CLASS_NAMES[0], CLASS_NAMES[1], CLASS_NAMES[CLASSES - 1]], ["short", "long", "class7"]);
+}
