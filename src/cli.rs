@@ -84,8 +84,13 @@ const fn bind_advice(kind: ErrorKind) -> &'static str {
 
 fn start_logging(format: LogFormat) {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        // It would report a lost event to standard error, and panic there: a server whose reader has gone could never
+        // stop.
+        .log_internal_errors(false);
     // An error means that the program around us listens to events already, which is its right.
     let _ = match format {
         LogFormat::Text => subscriber.try_init(),
@@ -116,7 +121,7 @@ Each setting is taken from the first of: flag, environment, file (--config), def
 once. An unknown key in the file and an unknown FOREBAY_ variable are problems too.";
 
 const UNITS: &str = "\
-Durations have a unit: ns, us, ms, s, m, h, as in 50us, 1.5ms, 1s.";
+Durations have a unit: ns, us, ms, s, min, h, as in 50us, 1.5ms, 1s.";
 
 const EXIT_CODES: &str = "\
 Exit codes:

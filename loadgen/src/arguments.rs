@@ -1,10 +1,10 @@
 //! The command line: what each flag is called and which text it takes. What the values mean together is decided in
 //! [`crate::plan`] and [`crate::compare`].
 
-use crate::percentile::Percentile;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use forebay::time::Nanos;
-use forebay::workload::{Workload, parse_duration};
+use forebay::metrics::Percentile;
+use forebay::time::{Nanos, parse_duration};
+use forebay::workload::Workload;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// Offers UDP requests at times drawn beforehand from a seed, whether or not the server keeps up, and measures every
 /// latency from the moment a request should have been sent.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(version, max_term_width = 100, disable_help_subcommand = true, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -75,13 +75,13 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) slice: Option<Nanos>,
     /// Burn CPU, or sleep instead to emulate cores this machine lacks [default: cpu if there are more CPUs than workers]
-    #[arg(long)]
+    #[arg(long, value_name = "HOW")]
     pub(crate) burn: Option<Burn>,
     /// Multiply every cost by K [default: 1 with --burn cpu, 1000 with --burn sleep]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) time_scale: Option<u64>,
     /// Whether servers may read the class of a request from its header
-    #[arg(long, default_value = "none")]
+    #[arg(long, value_name = "WHAT", default_value = "none")]
     pub(crate) classify: Classify,
     /// Show the log of each server
     #[arg(long)]
@@ -117,7 +117,7 @@ pub(crate) struct OfferArguments {
     /// A later reply counts as late [default: 1s + 20 x the largest scaled cost]
     #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
     pub(crate) timeout: Option<Nanos>,
-    /// The percentile that the run must have enough samples for
+    /// The percentile that the run must have enough samples for: 50, 90, 99, 99.9, 99.95 or 99.99
     #[arg(long, value_name = "P", default_value = "99.9")]
     pub(crate) percentile: Percentile,
     /// Arrivals, costs and flows are drawn from this number: the same seed offers the same requests
@@ -169,12 +169,25 @@ impl Classify {
     }
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  loadgen compare
+  loadgen run --admin 127.0.0.1:9001 --cost bimodal:0.99:20us:2ms --rate 8000
+
+Exit codes:
+  0  the run is VALID
+  1  failed while running
+  2  wrong usage, or settings that contradict each other or the server
+  3  the run is INVALID: its figures are not to be used";
+
 const PAYLOAD_MAX: i64 = (forebay::wire::DATAGRAM_MAX_BYTES - forebay::wire::HEADER_BYTES) as i64;
 
 fn workload_help() -> String {
     format!(
         "Requests to draw: a preset or a form [default: extreme-bimodal]\n\nPresets: {}\nForms: {}\n\n\
-         D, MEAN, A and B are durations like 0.5us or 2ms; bimodal:P:A:B means that the share P costs A, the rest B.",
+         D, MEAN, A and B are durations like 0.5us or 2ms; bimodal:P:A:B means that the share P costs A, the rest B; \
+         CV is the standard deviation over the mean; ALPHA is above 1. file:PATH draws from a file with one recorded cost in \
+         each line, written as 20us, or with its class as 0 20us or long 2ms; # begins a comment.",
         forebay::workload::PRESETS.join(", "),
         forebay::workload::FORMS.join(", ")
     )

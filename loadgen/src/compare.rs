@@ -9,7 +9,8 @@ use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::report::{RunReport, write_json};
 use crate::run;
-use crate::server_process::ServerProcess;
+use crate::server_process::{self, ServerProcess};
+use crate::text::show;
 use crate::verdict::Verdict;
 use anyhow::Result;
 use forebay::time::{Nanos, clock};
@@ -66,9 +67,12 @@ pub(crate) struct Reconciled {
 pub(crate) fn compare(arguments: &CompareArguments) -> Result<Verdict, Failure> {
     let interrupt = Interrupt::listen()?;
     let choices = Choices::of(arguments)?;
-    // Whatever is wrong with the rate is said before a server starts.
+    // Whatever is wrong is said before the first server runs for its half minute.
     let plan = choices.plan(arguments, SocketAddr::from(([127, 0, 0, 1], 0)))?;
-    print!("{}", compare_text::heading(&choices, &plan, &arguments.policies));
+    for policy in &arguments.policies {
+        server_process::check(&choices.serve_arguments(policy))?;
+    }
+    show(&compare_text::heading(&choices, &plan, &arguments.policies));
     let mut runs = Vec::new();
     for policy in &arguments.policies {
         runs.push(run_one(arguments, &choices, policy, &interrupt)?);
@@ -77,7 +81,7 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Verdict, Failure> 
         }
     }
     let report = CompareReport { schema: "forebay-compare/1", runs };
-    print!("{}", compare_text::render(&report, &choices));
+    show(&compare_text::render(&report, &choices));
     if let Some(path) = &arguments.offer.json {
         write_json(path, &report)?;
     }

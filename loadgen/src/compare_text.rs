@@ -1,16 +1,20 @@
-//! A comparison for people: what was chosen, one table, the accounts, and what it does not show.
+//! A comparison for people: what was chosen, one table, the accounts, what it does not show, and the result.
 
 use crate::arguments::Burn;
-use crate::block::Block;
+use crate::by_class::ByClass;
 use crate::choices::Choices;
 use crate::compare::{CompareReport, ComparedRun};
 use crate::plan::Plan;
-use crate::run_text::{cell, conditions, offer, verdict};
+use crate::report::RunReport;
+use crate::run_text::{TOO_FEW, cell, conditions, offer, pacer, verdict};
 use crate::text::{factor, grouped, table, time, wrapped};
+use crate::verdict::Verdict;
+use forebay::metrics::{Block, Percentile};
+use forebay::wire::CLASS_NAMES;
 use std::fmt::Write;
 
-/// Percentiles of the table: JSON keys and what people call them.
-const SHOWN: [(&str, &str); 4] = [("p50", "p50"), ("p99", "p99"), ("p99_9", "p99.9"), ("p99_95", "p99.95")];
+/// The percentiles of the table.
+const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
 /// What was chosen, before the first run.
 pub(crate) fn heading(choices: &Choices, plan: &Plan, policies: &[String]) -> String {
@@ -19,82 +23,94 @@ pub(crate) fn heading(choices: &Choices, plan: &Plan, policies: &[String]) -> St
         Burn::Cpu => format!("{} {workers} that burn CPU", choices.workers),
         Burn::Sleep => format!("{} emulated {workers} that sleep for each cost", choices.workers),
     };
-    let pools = choices.pools.as_deref().unwrap_or("none");
-    let slice = time(Some(choices.slice.as_micros_f64()));
+    let pools =
+        choices.pools.as_ref().map_or_else(String::new, |pools| format!("pools {pools} where policies have pools, "));
     let scaled = if choices.time_scale == 1 { String::new() } else { format!(" x {}", grouped(choices.time_scale)) };
-    format!(
-        "Comparing {}\n  load     {}\n  for      {}\n  servers  {cores}\n           pools {pools} (where the policy has pools), \
-         slice {slice}{scaled}, classify {}\n",
-        policies.join(", "),
-        offer(plan),
-        conditions(plan),
-        choices.classify.name(),
-    )
+    let slice = time(Some(choices.slice.as_micros_f64()));
+    let servers = format!("{cores}; {pools}slice {slice}{scaled}, classify {}", choices.classify.name());
+    let item = |label: &str, text: &str| wrapped(&format!("  {label:<9}"), text, "           ");
+    let mut text = format!("Comparing {}\n", policies.join(", "));
+    text += &item("load", &offer(plan));
+    text += &item("for", &conditions(plan));
+    text += &item("servers", &servers);
+    text
 }
 
 /// The result.
 pub(crate) fn render(report: &CompareReport, choices: &Choices) -> String {
-    let mut text = String::from("\n");
-    text += &comparison(report);
-    text.push('\n');
+    let Some((first, others)) = report.runs.split_first() else {
+        return String::new();
+    };
+    let mut text = format!("\n{}\n", comparison(first, others));
     for run in &report.runs {
         text += &accounts(run);
     }
+    text += &pacer(&first.report);
     text.push('\n');
-    text += &wrapped(&limits(report, choices), "");
+    text += &wrapped("", &limits(first, choices), "");
+    for other in others {
+        text += &result(first, other);
+    }
     text
 }
 
-fn comparison(report: &CompareReport) -> String {
-    let Some(first) = report.runs.first() else {
-        return String::new();
-    };
-    let mut header = vec!["policy", "class", "side"];
-    header.extend(SHOWN.map(|(_, name)| name));
-    header.extend(["slowdown", "p99 x", "p99.9 x"]);
-    let mut rows = Vec::new();
-    for run in &report.runs {
-        for (class, block) in &run.report.latency_us.0 {
-            let of_first = first.report.latency_us.of(class);
-            rows.push(client_row(run, class, block, of_first));
-            rows.push(server_row(run, class));
-        }
+fn comparison(first: &ComparedRun, others: &[ComparedRun]) -> String {
+    let mut header = ["policy", "class", "latency"].map(str::to_owned).to_vec();
+    header.extend(SHOWN.map(|percentile| percentile.to_string()));
+    header.push("slowdown".to_owned());
+    let mut rows = rows_of(first, None);
+    for other in others {
+        rows.extend(rows_of(other, Some(first)));
     }
     let mut text = table(&header, &rows, 3);
-    text += "client: from the intended send to the reply, after the warm-up; what was not answered is inf.\n";
-    text += "server: from the kernel's receive stamp to the send, since its start, so with the warm-up.\n";
-    let _ = writeln!(
-        text,
-        "slowdown: p99.9 of latency over cost. p99 x, p99.9 x: the client's latency against that of {}.",
-        first.policy
-    );
-    if report.runs.iter().any(|run| run.report.latency_us.0.iter().any(|(_, block)| !block.supports("p99_95"))) {
-        text += "?: too few samples to bound this percentile (95 % confidence).\n";
+    let mut explain = |paragraph: &str| text += &wrapped("", paragraph, "  ");
+    explain("client: from the intended send to the reply, after the warm-up; what was not answered is inf.");
+    explain("server: from the kernel's receive stamp to the send, since its start, so with the warm-up.");
+    explain("slowdown: p99.9 of the client's latency over the cost of the request.");
+    if !others.is_empty() {
+        let policy = &first.policy;
+        explain(&format!("vs {policy}: the client's figure over that of {policy}; below 1 is better."));
+    }
+    let blocks = || others.iter().chain([first]).flat_map(|run| run.report.latency_us.0.iter().map(|(_, block)| block));
+    if blocks().any(|block| !block.is_empty() && !block.supports(Percentile::P99_95)) {
+        explain(TOO_FEW);
     }
     text
 }
 
-fn client_row(run: &ComparedRun, class: &str, block: &Block, of_first: Option<&Block>) -> Vec<String> {
-    let mut row = vec![run.policy.clone(), class.to_owned(), "client".to_owned()];
-    row.extend(SHOWN.map(|(key, _)| cell(block, key, time)));
-    let slowdown = run.report.slowdown.of(class).map_or_else(String::new, |block| cell(block, "p99_9", factor));
-    row.push(slowdown);
-    row.extend(["p99", "p99_9"].map(|key| {
-        let ratio = block.percentile(key).zip(of_first.and_then(|first| first.percentile(key)));
-        // Nothing can be said of infinity against anything.
-        ratio
-            .filter(|(_, first)| *first > 0.0)
-            .map_or_else(|| "-".to_owned(), |(own, first)| format!("{}x", factor(Some(own / first))))
-    }));
-    row
+/// For each class a row for each side, and one of ratios where there is something to compare with.
+fn rows_of(run: &ComparedRun, first: Option<&ComparedRun>) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for (class, latency) in &run.report.latency_us.0 {
+        let slowdown = run.report.slowdown.of(class);
+        let mut client = vec![run.policy.clone(), (*class).to_owned(), "client".to_owned()];
+        client.extend(SHOWN.map(|percentile| cell(latency, percentile, time)));
+        client.push(slowdown.map_or_else(String::new, |block| cell(block, Percentile::P99_9, factor)));
+        rows.push(client);
+        let side = |name: &str| vec![String::new(), String::new(), name.to_owned()];
+        let of_server = |percentile| run.server.total_us(class, percentile).map_or("-".to_owned(), |us| time(Some(us)));
+        let mut server = side("server");
+        server.extend(SHOWN.map(of_server));
+        rows.push(server);
+        if let Some(first) = first {
+            let mut ratios = side(&format!("vs {}", first.policy));
+            let of_first = first.report.latency_us.of(class);
+            ratios.extend(SHOWN.map(|percentile| ratio_cell(ratio(Some(latency), of_first, percentile))));
+            ratios.push(ratio_cell(ratio(slowdown, first.report.slowdown.of(class), Percentile::P99_9)));
+            rows.push(ratios);
+        }
+    }
+    rows
 }
 
-fn server_row(run: &ComparedRun, class: &str) -> Vec<String> {
-    let mut row = vec![String::new(), String::new(), "server".to_owned()];
-    row.extend(
-        SHOWN.map(|(key, _)| run.server.total_us(class, key).map_or_else(|| "-".to_owned(), |us| time(Some(us)))),
-    );
-    row
+fn ratio_cell(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{}x", factor(Some(ratio))))
+}
+
+/// Nothing can be said of infinity against anything, nor of no requests.
+fn ratio(own: Option<&Block>, first: Option<&Block>, percentile: Percentile) -> Option<f64> {
+    let (own, first) = (own?.percentile(percentile)?, first?.percentile(percentile)?);
+    (own > 0.0 && first > 0.0).then(|| own / first)
 }
 
 fn accounts(run: &ComparedRun) -> String {
@@ -103,7 +119,7 @@ fn accounts(run: &ComparedRun) -> String {
     let mut text = format!("{}: {}", run.policy, verdict(&run.report));
     let _ = writeln!(
         text,
-        "  {} sent with the warm-up = {} received + {} dropped by the server's kernel{}",
+        "  in all: {} sent = {} received + {} kernel drops{}",
         grouped(counts.client_sent),
         grouped(counts.server_received),
         grouped(counts.server_kernel_dropped),
@@ -112,16 +128,17 @@ fn accounts(run: &ComparedRun) -> String {
             missing => format!(", UNACCOUNTED {missing}"),
         }
     );
-    let slip = time(run.report.slip_us.percentile("p99"));
-    let _ = write!(text, "  {} of {} answered, slip p99 {slip}", grouped(fates.answered), grouped(run.report.sent));
+    let slip = time(run.report.slip_us.p99);
+    let _ = write!(text, "  measured: {} of {} answered", grouped(fates.answered), grouped(run.report.sent));
+    let _ = write!(text, "; slip p99 {slip}");
     if let Some(share) = run.server.overshoot_share() {
-        let _ = write!(text, ", emulated cores overslept by {:.2} %", share * 100.0);
+        let _ = write!(text, "; cores overslept {:.2} %", share * 100.0);
     }
     text.push('\n');
     text
 }
 
-fn limits(report: &CompareReport, choices: &Choices) -> String {
+fn limits(first: &ComparedRun, choices: &Choices) -> String {
     let mut text = String::from("What this does not show: ");
     if choices.burn == Burn::Sleep {
         let _ = write!(
@@ -136,11 +153,90 @@ fn limits(report: &CompareReport, choices: &Choices) -> String {
         text += "generator and server share this machine's caches and memory. ";
     }
     text += "Requests come over loopback, without a network card or its interrupts. ";
-    let seed = report.runs.first().map_or(0, |run| run.report.seed);
     let _ = write!(
         text,
-        "One seed ({seed}) and one run for each policy: repeat with other seeds before you trust a difference of less than a \
-         factor of two. Arrivals are Poisson and costs follow a formula; real traffic does neither."
+        "One seed ({}) and one run for each policy: repeat with other seeds before you trust a difference of less than a \
+         factor of two. Arrivals are Poisson and costs follow a formula; real traffic does neither.",
+        first.report.seed
     );
     text
+}
+
+/// One figure of a comparison's result.
+struct Figure {
+    name: &'static str,
+    class: &'static str,
+    percentile: Percentile,
+    of: fn(&RunReport) -> &ByClass<Block>,
+    show: fn(Option<f64>) -> String,
+}
+
+/// What a comparison comes down to: what cheap requests gain, and what costly ones pay for it.
+const RESULT: [Figure; 2] = [
+    Figure {
+        name: "slowdown",
+        class: CLASS_NAMES[0],
+        percentile: Percentile::P99_9,
+        of: |report| &report.slowdown,
+        show: factor,
+    },
+    Figure {
+        name: "latency",
+        class: CLASS_NAMES[1],
+        percentile: Percentile::P99,
+        of: |report| &report.latency_us,
+        show: time,
+    },
+];
+
+fn result(first: &ComparedRun, other: &ComparedRun) -> String {
+    let mut text = format!("\n{} against {}", other.policy, first.policy);
+    if [first, other].iter().any(|run| run.report.verdict == Verdict::Invalid) {
+        text += ", not to be used because a run is INVALID";
+    }
+    text += ":\n";
+    for Figure { name, class, percentile, of, show } in RESULT {
+        let (Some(before), Some(after)) = (of(&first.report).of(class), of(&other.report).of(class)) else { continue };
+        let _ = writeln!(
+            text,
+            "  {percentile} {name} of {class}: {} {}, {} {}{}",
+            first.policy,
+            cell(before, percentile, show),
+            other.policy,
+            cell(after, percentile, show),
+            ratio(Some(after), Some(before), percentile).map_or_else(String::new, judged)
+        );
+    }
+    text
+}
+
+fn judged(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio < 0.995 => format!(" ({}x better)", factor(Some(1.0 / ratio))),
+        ratio if ratio > 1.005 => format!(" ({}x worse)", factor(Some(ratio))),
+        _ => " (the same)".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_better_worse_or_the_same() {
+        assert_eq!(judged(15.6 / 407.0), " (26.1x better)");
+        assert_eq!(judged(1.16), " (1.16x worse)");
+        assert_eq!(judged(1.0), " (the same)");
+    }
+
+    #[test]
+    fn infinity_and_nothing_have_no_ratio() {
+        let [one, never, none] = [&[1.0][..], &[f64::INFINITY], &[]].map(Block::from_sorted);
+        assert_eq!(ratio(Some(&one), Some(&one), Percentile::P99), Some(1.0));
+        for other in [&never, &none] {
+            assert_eq!(ratio(Some(&one), Some(other), Percentile::P99), None);
+            assert_eq!(ratio(Some(other), Some(&one), Percentile::P99), None);
+        }
+        assert_eq!(ratio(Some(&one), None, Percentile::P99), None);
+    }
 }

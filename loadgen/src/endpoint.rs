@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use anyhow::{Context, Result};
+use forebay::metrics::Percentile;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -92,9 +93,9 @@ impl ServerView {
     }
 
     /// A percentile of the server's own sojourn time since its start, in microseconds; `class` may be `all`.
-    pub(crate) fn total_us(&self, class: &str, key: &str) -> Option<f64> {
+    pub(crate) fn total_us(&self, class: &str, percentile: Percentile) -> Option<f64> {
         let total = self.body.get("since_start")?.get("total")?;
-        total.get(class)?.get(key)?.as_f64()
+        total.get(class)?.get(percentile.name())?.as_f64()
     }
 
     fn text(&self, pointer: &str) -> Option<String> {
@@ -137,6 +138,9 @@ mod tests {
         assert_eq!((view.workers(), view.time_scale()), (Some(14), Some(1_000)));
         assert_eq!((view.received(), view.in_flight(), view.kernel_dropped()), (Some(90), Some(3), Some(2)));
         assert_eq!(view.overshoot_share(), Some(0.001));
-        assert_eq!((view.total_us("short", "p99_9"), view.total_us("long", "p50")), (Some(12.5), None));
+        assert_eq!(
+            (view.total_us("short", Percentile::P99_9), view.total_us("long", Percentile::P50)),
+            (Some(12.5), None)
+        );
     }
 }

@@ -1,8 +1,10 @@
 //! Flows: one connected socket each, so that each has a source port of its own and hears only its server.
 
 use anyhow::{Context, Result};
+use forebay::net::kernel_dropped;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
+use nix::sys::stat::fstat;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::{SocketAddr, UdpSocket};
 
@@ -19,6 +21,15 @@ const OTHER_DESCRIPTORS: u64 = 64;
 pub(crate) fn open(target: SocketAddr, count: u16) -> Result<Vec<UdpSocket>> {
     raise_descriptor_limit(u64::from(count) + OTHER_DESCRIPTORS)?;
     (0..count).map(|_| open_one(target)).collect::<Result<_>>().with_context(|| format!("opening a socket to {target}"))
+}
+
+/// Datagrams that the kernel dropped at `sockets` since they were opened, because their receive buffers were full.
+///
+/// # Errors
+/// If the system does not tell.
+pub(crate) fn dropped(sockets: &[UdpSocket]) -> Result<u64> {
+    let inodes = sockets.iter().map(|socket| Ok(fstat(socket)?.st_ino)).collect::<Result<Vec<u64>>>()?;
+    Ok(kernel_dropped(&inodes).context("reading the kernel's table of UDP sockets")?.into_iter().sum())
 }
 
 fn open_one(target: SocketAddr) -> Result<UdpSocket> {

@@ -1,7 +1,7 @@
 //! The `loadgen` binary: offers an open-loop load to a Forebay server and measures what its clients see.
 
 mod arguments;
-mod block;
+mod by_class;
 mod choices;
 mod compare;
 mod compare_text;
@@ -10,7 +10,7 @@ mod failure;
 mod flows;
 mod interrupt;
 mod live;
-mod percentile;
+mod pacer;
 mod plan;
 mod progress;
 mod receiver;
@@ -20,7 +20,6 @@ mod run_text;
 mod schedule;
 mod sender;
 mod server_process;
-mod socket_drops;
 mod tally;
 mod text;
 mod verdict;
@@ -58,7 +57,7 @@ fn run_command(arguments: &RunArguments) -> Result<Verdict, Failure> {
     let plan = Plan::of_run(arguments, server.as_ref())?;
     let progress = Progress::new("run", &plan, arguments.offer.quiet);
     let outcome = run::execute(&plan, endpoint.as_ref(), &interrupt, progress)?;
-    print!("{}", run_text::render(&plan, &outcome.report));
+    text::show(&run_text::render(&plan, &outcome.report));
     if let Some(path) = &arguments.offer.json {
         report::write_json(path, &outcome.report)?;
     }

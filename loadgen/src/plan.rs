@@ -3,8 +3,8 @@
 use crate::arguments::{OfferArguments, RunArguments};
 use crate::endpoint::ServerView;
 use crate::failure::Failure;
-use crate::percentile::Percentile;
 use crate::schedule::Request;
+use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use forebay::workload::Workload;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -120,9 +120,10 @@ impl Plan {
         self.timeout.unwrap_or_else(|| Nanos::from_secs(1).plus(largest.times(20)))
     }
 
-    /// Whether the pacer may spin: only where a CPU is left over beside the server's workers.
+    /// Whether the pacer may spin: only where two CPUs are left over beside the server's workers, one for the pacer and
+    /// one for the receiver. Sharing one, each holds the other up for milliseconds.
     pub(crate) fn may_spin(&self) -> bool {
-        self.workers.is_some_and(|workers| usize::from(workers) < cpus())
+        self.workers.is_some_and(|workers| usize::from(workers) + 1 < cpus())
     }
 }
 
@@ -171,7 +172,7 @@ pub(crate) fn test_plan() -> Plan {
         flows: 64,
         time_scale: 1,
         timeout: None,
-        percentile: "99".parse().expect("a percentile"),
+        percentile: Percentile::P99,
         seed: 1,
         payload_bytes: 0,
         deadline_us: 0,

@@ -1,12 +1,14 @@
 //! The result of a run as JSON tells it (`forebay-loadgen/1`); [`crate::run_text`] tells it to people.
 
-use crate::block::{Block, ByClass};
+use crate::by_class::ByClass;
 use crate::endpoint::ServerView;
+use crate::pacer::Pacer;
 use crate::plan::Plan;
 use crate::receiver::Replies;
 use crate::tally::{Fates, Tally};
 use crate::verdict::{Evidence, Verdict, judge};
 use anyhow::{Context, Result};
+use forebay::metrics::{Block, Percentile};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +23,7 @@ pub(crate) struct RunReport {
     pub(crate) reasons: Vec<String>,
     /// The percentile that the verdict is about.
     #[serde(serialize_with = "as_text")]
-    pub(crate) percentile: crate::percentile::Percentile,
+    pub(crate) percentile: Percentile,
     /// Of the schedule.
     pub(crate) seed: u64,
     /// Preset or form.
@@ -58,6 +60,8 @@ pub(crate) struct RunReport {
     pub(crate) slowdown: ByClass<Block>,
     /// From the intended to the actual send.
     pub(crate) slip_us: Block,
+    /// How the schedule was kept.
+    pub(crate) pacer: Pacer,
     /// Requests, warm-up included, that our own kernel did not take, by reason; their fate is `lost`.
     pub(crate) send_errors: BTreeMap<String, u64>,
     /// Replies beyond the first, warm-up included.
@@ -102,6 +106,7 @@ impl RunReport {
             latency_answered_us: tally.latency_answered_us,
             slowdown: tally.slowdown,
             slip_us: tally.slip_us,
+            pacer: evidence.pacer,
             send_errors,
             duplicates: replies.duplicates,
             foreign: replies.foreign,

@@ -2,6 +2,7 @@
 
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
+use crate::flows;
 use crate::interrupt::Interrupt;
 use crate::live::Live;
 use crate::plan::Plan;
@@ -12,7 +13,6 @@ use crate::schedule::{self, Request};
 use crate::sender::{self, Sent};
 use crate::tally::{Observed, Tally};
 use crate::verdict::Evidence;
-use crate::{flows, socket_drops};
 use anyhow::Context;
 use forebay::time::{Nanos, clock};
 use rand::{Rng, SeedableRng};
@@ -51,7 +51,7 @@ pub(crate) fn execute(
     let mut witness = Witness::new(endpoint);
     let (start, sent, replies) = drive(plan, &schedule, timeout, &sockets, interrupt, &mut witness, &mut progress)?;
     witness.look();
-    let own_socket_drops = socket_drops::count(&sockets).map_err(|error| format!("{error:#}"));
+    let own_socket_drops = flows::dropped(&sockets).map_err(|error| format!("{error:#}"));
     progress.finish();
     let tally = Tally::of(&Observed {
         schedule: &schedule,
@@ -65,6 +65,7 @@ pub(crate) fn execute(
     });
     let evidence = Evidence {
         percentile: plan.percentile,
+        pacer: sent.pacer,
         own_socket_drops,
         overshoot_share: witness.last.as_ref().and_then(ServerView::overshoot_share),
         endpoint_error: witness.error,

@@ -1,22 +1,35 @@
 //! The result of a run for people.
 
-use crate::block::{Block, ByClass};
+use crate::by_class::ByClass;
 use crate::plan::Plan;
 use crate::report::RunReport;
 use crate::text::{factor, grouped, table, time, wrapped};
 use crate::verdict::Verdict;
+use forebay::metrics::{Block, Percentile};
 use forebay::time::Nanos;
 use std::fmt::Write;
 
-/// The whole report, at most 100 columns wide.
+/// The percentiles of the tables, beside the maximum.
+const SHOWN: [Percentile; 5] =
+    [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
+
+/// What a question mark behind a percentile means.
+pub(crate) const TOO_FEW: &str = "?: too few samples to bound this percentile (95 % confidence).";
+
+/// The whole report, for 80 columns.
 pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
     let mut text = heading(plan, report);
     text.push('\n');
     text += &latency_table(report);
     text.push('\n');
-    text += &accounts(report);
+    text += &accounts(plan, report);
     text += &verdict(report);
     text
+}
+
+/// How the schedule was kept.
+pub(crate) fn pacer(report: &RunReport) -> String {
+    wrapped("", &format!("pacer: {}", report.pacer), "  ")
 }
 
 /// One line with the verdict, and one for each reason.
@@ -24,7 +37,7 @@ pub(crate) fn verdict(report: &RunReport) -> String {
     match report.verdict {
         Verdict::Valid => format!("VALID for {}\n", report.percentile),
         Verdict::Invalid => {
-            let reasons = report.reasons.iter().map(|reason| wrapped(&format!("- {reason}"), "  "));
+            let reasons = report.reasons.iter().map(|reason| wrapped("- ", reason, "  "));
             format!("INVALID for {}: do not use these figures\n{}", report.percentile, reasons.collect::<String>())
         }
     }
@@ -58,30 +71,34 @@ pub(crate) fn conditions(plan: &Plan) -> String {
 fn heading(plan: &Plan, report: &RunReport) -> String {
     let policy = report.policy.as_deref().map_or_else(String::new, |policy| format!(", policy {policy}"));
     let burn = report.burn.as_deref().map_or_else(String::new, |burn| format!(", burn {burn}"));
-    format!("{}\n{}; server {}{policy}{burn}\n", offer(plan), conditions(plan), plan.target)
+    let server = format!("{}; server {}{policy}{burn}", conditions(plan), plan.target);
+    wrapped("", &offer(plan), "  ") + &wrapped("", &server, "  ")
 }
 
 fn latency_table(report: &RunReport) -> String {
     let mut text = percentiles("latency", &report.latency_us, time);
     text.push('\n');
     text += &percentiles("slowdown", &report.slowdown, factor);
-    text += "latency: from the intended send to the kernel's receive stamp. slowdown: latency over cost.\n";
+    text += "latency: from the intended send to the kernel's receive stamp of the reply.\n";
+    text += "slowdown: latency over cost.\n";
     let blocks = || report.latency_us.0.iter().map(|(_, block)| block);
-    if blocks().any(|block| block.samples > 0 && !block.supports("p99_95")) {
-        text += "?: too few samples to bound this percentile (95 % confidence).\n";
+    if blocks().any(|block| !block.is_empty() && !block.supports(Percentile::P99_95)) {
+        let _ = writeln!(text, "{TOO_FEW}");
     }
-    if blocks().any(|block| block.samples > block.count) {
+    if blocks().any(|block| block.max.is_none()) {
         text += "inf: not answered in time; percentiles are over everything sent.\n";
     }
     text
 }
 
 fn percentiles(name: &str, classes: &ByClass<Block>, show: fn(Option<f64>) -> String) -> String {
-    let header = [name, "answered", "p50", "p90", "p99", "p99.9", "p99.95", "max"];
+    let mut header = vec![name.to_owned(), "answered".to_owned()];
+    header.extend(SHOWN.map(|percentile| percentile.to_string()));
+    header.push("max".to_owned());
     let row = |(class, block): &(&str, Block)| {
-        let mut row = vec![(*class).to_owned(), grouped(block.count as u64)];
-        row.extend(["p50", "p90", "p99", "p99_9", "p99_95"].map(|key| cell(block, key, show)));
-        row.push(if block.samples == 0 { "-".to_owned() } else { show(block.max) });
+        let mut row = vec![(*class).to_owned(), grouped(block.count)];
+        row.extend(SHOWN.map(|percentile| cell(block, percentile, show)));
+        row.push(if block.is_empty() { "-".to_owned() } else { show(block.max) });
         row
     };
     let rows: Vec<Vec<String>> = classes.0.iter().map(row).collect();
@@ -89,15 +106,12 @@ fn percentiles(name: &str, classes: &ByClass<Block>, show: fn(Option<f64>) -> St
 }
 
 /// A percentile, marked where the sample is too small for it.
-pub(crate) fn cell(block: &Block, key: &str, show: fn(Option<f64>) -> String) -> String {
-    match block.samples {
-        0 => "-".to_owned(),
-        _ if block.supports(key) => show(block.percentile(key)),
-        _ => format!("{}?", show(block.percentile(key))),
-    }
+pub(crate) fn cell(block: &Block, percentile: Percentile, show: fn(Option<f64>) -> String) -> String {
+    let mark = if block.supports(percentile) { "" } else { "?" };
+    if block.is_empty() { "-".to_owned() } else { format!("{}{mark}", show(block.percentile(percentile))) }
 }
 
-fn accounts(report: &RunReport) -> String {
+fn accounts(plan: &Plan, report: &RunReport) -> String {
     let fates = &report.fates;
     let all = [
         (fates.answered, "answered"),
@@ -111,8 +125,12 @@ fn accounts(report: &RunReport) -> String {
     let (some, none): (Vec<_>, Vec<_>) = all.into_iter().partition(|(count, _)| *count > 0);
     let some: Vec<String> = some.into_iter().map(|(count, name)| format!("{} {name}", grouped(count))).collect();
     let none: Vec<&str> = none.into_iter().map(|(_, name)| name).collect();
-    let ended = format!("{} sent: {}; none {}", grouped(report.sent), some.join(", "), none.join(", "));
-    let mut text = wrapped(&ended, "  ");
+    let ended =
+        if some.is_empty() { String::new() } else { format!(": {}; none {}", some.join(", "), none.join(", ")) };
+    let mut text = wrapped("", &format!("{} sent{ended}", grouped(report.sent)), "  ");
+    if report.sent > 0 && fates.kernel_dropped + fates.lost == report.sent {
+        let _ = writeln!(text, "nothing came back: is a server listening at {}?", plan.target);
+    }
     let _ = writeln!(text, "{} answered/s of {} offered/s", rate(report.achieved_rps), rate(report.offered_rps));
     for (reason, count) in &report.send_errors {
         let _ = writeln!(text, "{} could not be sent, counted as lost: {reason}", grouped(*count));
@@ -122,10 +140,10 @@ fn accounts(report: &RunReport) -> String {
             let _ = writeln!(text, "{} {name} ignored", grouped(count));
         }
     }
-    let slip = |key| time(report.slip_us.percentile(key));
-    let (p50, p99, max) = (slip("p50"), slip("p99"), time(report.slip_us.max));
+    let slip = &report.slip_us;
+    let (p50, p99, max) = (time(slip.p50), time(slip.p99), time(slip.max));
     let _ = writeln!(text, "schedule slip: p50 {p50}, p99 {p99}, max {max}");
-    text
+    text + &pacer(report)
 }
 
 fn rate(per_second: f64) -> String {

@@ -1,20 +1,15 @@
-//! The pacer: sends each request at its time, or as soon after it as the machine allows, and notes how late it was.
+//! The sender: sends each request at its time, or as soon after it as the machine allows, and notes how late it was.
 
 use crate::interrupt::Interrupt;
 use crate::live::Live;
+use crate::pacer::Pacer;
 use crate::plan::Plan;
 use crate::schedule::Request;
-use forebay::time::{Nanos, clock};
+use forebay::time::Nanos;
 use forebay::wire::{HEADER_BYTES, Header};
-use nix::sys::prctl::set_timerslack;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
-
-/// Spun instead of slept before a send where a CPU is to spare: about the time a sleeping thread takes to wake.
-const SPIN: Nanos = Nanos::from_micros(50);
-/// The longest sleep, so that an interrupt is noticed.
-const SLEEP_MAX: Nanos = Nanos::from_millis(50);
 
 /// What the sender knows at the end.
 #[derive(Debug, Default)]
@@ -26,6 +21,8 @@ pub(crate) struct Sent {
     pub(crate) accepted: u64,
     /// Requests that it did not take, by the reason it gave.
     pub(crate) errors: BTreeMap<String, u64>,
+    /// How the schedule was kept.
+    pub(crate) pacer: Pacer,
 }
 
 /// Sends `schedule`, whose times count from `start` on the monotonic clock, over `sockets`. Each header's stamp is
@@ -39,14 +36,12 @@ pub(crate) fn send(
     live: &Live,
     interrupt: &Interrupt,
 ) -> Sent {
-    // Without it the kernel may wake a sleeper 50 us late, to save power. Refused, the slip will show it.
-    let _ = set_timerslack(1);
-    let spin = if plan.may_spin() { SPIN } else { Nanos::ZERO };
+    let pacer = Pacer::start(plan.may_spin());
     let mut datagram = vec![0; HEADER_BYTES + usize::from(plan.payload_bytes)];
-    let mut sent = Sent { slips: Vec::with_capacity(schedule.len()), ..Sent::default() };
+    let mut sent = Sent { slips: Vec::with_capacity(schedule.len()), pacer, ..Sent::default() };
     for (id, request) in schedule.iter().enumerate() {
         let intended = start.plus(request.at);
-        let Some(now) = wait_until(intended, spin, interrupt) else {
+        let Some(now) = pacer.wait_until(intended, interrupt) else {
             break;
         };
         let header = Header {
@@ -68,25 +63,6 @@ pub(crate) fn send(
     }
     live.finish_sending();
     sent
-}
-
-/// Returns the time once `intended` has come, or `None` when interrupted before.
-fn wait_until(intended: Nanos, spin: Nanos, interrupt: &Interrupt) -> Option<Nanos> {
-    loop {
-        let now = clock::now();
-        let left = intended.minus(now);
-        if interrupt.is_raised() {
-            return None;
-        }
-        if left == Nanos::ZERO {
-            return Some(now);
-        }
-        if left > spin {
-            std::thread::sleep(left.minus(spin).min(SLEEP_MAX).into());
-        } else {
-            std::hint::spin_loop();
-        }
-    }
 }
 
 fn send_one(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {

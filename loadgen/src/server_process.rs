@@ -50,6 +50,18 @@ pub(crate) fn serve(arguments: Vec<OsString>) -> ExitCode {
     forebay::cli::run(command.into_iter().chain(arguments))
 }
 
+/// Asks whether a server would take `arguments`.
+///
+/// # Errors
+/// A usage failure in the server's words when it would not.
+pub(crate) fn check(arguments: &[String]) -> Result<(), Failure> {
+    let output = command()?.args(arguments).arg("--check-config").output().context("checking the server's settings")?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(refused(String::from_utf8_lossy(&output.stderr).trim_end()))
+}
+
 impl ServerProcess {
     /// Starts `forebay serve` with `arguments` and waits until it is ready. Its settings are those arguments and nothing
     /// else: `FOREBAY_*` variables are not passed on. With `verbose` its log is shown as it comes.
@@ -57,15 +69,10 @@ impl ServerProcess {
     /// # Errors
     /// A usage failure when the server refuses its settings, otherwise why it did not become ready.
     pub(crate) fn start(arguments: &[String], verbose: bool) -> Result<ServerProcess, Failure> {
-        let program = std::env::current_exe().context("finding our own binary")?;
-        let mut command = Command::new(&program);
+        let mut command = command()?;
         // A group of its own, so that Ctrl-C reaches it through us only, after the run has been read.
-        command.arg(SERVE).args(arguments).process_group(0);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FOREBAY_")) {
-            command.env_remove(name);
-        }
-        let mut child = command.spawn().with_context(|| format!("starting {} {SERVE}", program.display()))?;
+        command.args(arguments).process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().context("starting a server")?;
         let (lines, ready) = mpsc::channel();
         let stdout = child.stdout.take().expect("standard output is a pipe");
         let stderr = child.stderr.take().expect("standard error is a pipe");
@@ -111,7 +118,7 @@ impl ServerProcess {
         self.kill();
         let log = self.log();
         match ended.map(|status| status.code()) {
-            Ok(Some(2)) => Failure::usage(format!("the server refused its settings: {log}")),
+            Ok(Some(2)) => refused(&log),
             _ => error.context(format!("the server did not start: {log}")).into(),
         }
     }
@@ -132,6 +139,21 @@ impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// This binary as a server whose settings come from its arguments alone.
+fn command() -> Result<Command> {
+    let program = std::env::current_exe().context("finding our own binary")?;
+    let mut command = Command::new(program);
+    command.arg(SERVE).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FOREBAY_")) {
+        command.env_remove(name);
+    }
+    Ok(command)
+}
+
+fn refused(log: &str) -> Failure {
+    Failure::usage(format!("the server refused its settings: {log}"))
 }
 
 /// Reads on after the first line, so that the server never waits for room in the pipe.

@@ -1,8 +1,9 @@
 //! From what was sent and what came back to figures: one fate for each request, and its latency.
 
-use crate::block::{Block, ByClass, Samples};
+use crate::by_class::{ByClass, block_of};
 use crate::receiver::Reply;
 use crate::schedule::Request;
+use forebay::metrics::{ALL_CLASSES, Block};
 use forebay::time::Nanos;
 use forebay::wire::{CLASS_NAMES, Status};
 use serde::Serialize;
@@ -88,18 +89,18 @@ impl Tally {
     pub(crate) fn of(observed: &Observed<'_>) -> Tally {
         let mut fates = Fates::default();
         let mut unanswered = 0;
-        let mut slips = Samples::default();
+        let mut slips_us = Vec::with_capacity(observed.slips.len());
         let mut slips_over_limit = 0;
         let [mut latency, mut answered, mut slowdown] = [(); 3].map(|()| ClassSamples::new(observed.classes));
         let attempts = observed.schedule.iter().zip(observed.slips).zip(observed.replies);
         for ((request, slip), reply) in attempts.filter(|((request, _), _)| request.at >= observed.warmup) {
-            slips.add(slip.as_micros_f64());
+            slips_us.push(slip.as_micros_f64());
             slips_over_limit += u64::from(*slip > SLIP_LIMIT);
             let intended = observed.start.plus(request.at);
             let Some(reply) = reply else {
                 unanswered += 1;
-                latency.add(request.class, None);
-                slowdown.add(request.class, None);
+                latency.add(request.class, f64::INFINITY);
+                slowdown.add(request.class, f64::INFINITY);
                 continue;
             };
             // A step of the real-time clock can move a receive stamp before the send, which it cannot have been.
@@ -107,9 +108,9 @@ impl Tally {
             let fate = if took > observed.timeout { &mut fates.late } else { fates.of_reply(reply.status) };
             *fate += 1;
             let in_time = reply.status == Status::Ok && took <= observed.timeout;
-            let took_us = in_time.then(|| took.as_micros_f64());
+            let took_us = if in_time { took.as_micros_f64() } else { f64::INFINITY };
             latency.add(request.class, took_us);
-            slowdown.add(request.class, took_us.map(|took_us| took_us / request.cost.as_micros_f64()));
+            slowdown.add(request.class, took_us / request.cost.as_micros_f64());
             if in_time {
                 answered.add(request.class, took_us);
             }
@@ -121,32 +122,28 @@ impl Tally {
             latency_us: latency.into_blocks(),
             latency_answered_us: answered.into_blocks(),
             slowdown: slowdown.into_blocks(),
-            slip_us: slips.into_block(),
+            slip_us: block_of(slips_us),
             slips_over_limit,
         }
     }
 }
 
-/// Samples of each class; `all` is their union, made at the end.
-struct ClassSamples(Vec<Samples>);
+/// The values of each class; `all` is their union, made at the end.
+struct ClassSamples(Vec<Vec<f64>>);
 
 impl ClassSamples {
     fn new(classes: usize) -> ClassSamples {
-        ClassSamples(vec![Samples::default(); classes])
+        ClassSamples(vec![Vec::new(); classes])
     }
 
-    fn add(&mut self, class: u8, value: Option<f64>) {
-        let samples = &mut self.0[usize::from(class)];
-        match value {
-            Some(value) => samples.add(value),
-            None => samples.add_infinite(),
-        }
+    fn add(&mut self, class: u8, value: f64) {
+        self.0[usize::from(class)].push(value);
     }
 
     fn into_blocks(self) -> ByClass<Block> {
-        let all = Samples::union(&self.0).into_block();
-        let classes = CLASS_NAMES.into_iter().zip(self.0.into_iter().map(Samples::into_block));
-        ByClass(std::iter::once(("all", all)).chain(classes).collect())
+        let all = block_of(self.0.concat());
+        let classes = CLASS_NAMES.into_iter().zip(self.0.into_iter().map(block_of));
+        ByClass(std::iter::once((ALL_CLASSES, all)).chain(classes).collect())
     }
 }
 
@@ -216,9 +213,9 @@ mod tests {
     fn whatever_is_not_answered_is_infinite_in_latency_and_slowdown_only() {
         let replies = [Some((1, Status::Ok)), Some((1, Status::ShedRate)), Some((3, Status::Ok)), None];
         let tally = tally(&replies, 0, 0);
-        assert_eq!(tally.latency_us.all().percentile("p50"), Some(3_000.0));
-        assert_eq!(tally.latency_us.all().percentile("p90"), None);
-        assert_eq!(tally.slowdown.of("long").expect("a class").percentile("p50"), None);
+        assert_eq!(tally.latency_us.all().p50, Some(3_000.0));
+        assert_eq!(tally.latency_us.all().p90, None);
+        assert_eq!(tally.slowdown.of("long").expect("a class").p50, None);
         assert_eq!(tally.slowdown.of("short").expect("a class").max, Some(300.0));
         assert_eq!(tally.latency_answered_us.all().max, Some(3_000.0));
         assert_eq!(tally.latency_us.all().count, 2);

@@ -1,5 +1,7 @@
 //! Figures for people: units chosen per value, thousands grouped, columns aligned.
 
+use std::io::{self, Write};
+
 /// A time in microseconds with three significant digits and the unit that suits it; `None` is infinity.
 pub(crate) fn time(us: Option<f64>) -> String {
     let Some(us) = us else {
@@ -33,43 +35,53 @@ pub(crate) fn grouped(number: u64) -> String {
 }
 
 /// Rows under a header, the first `left` columns aligned to the left, the others to the right.
-pub(crate) fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
-    let header: Vec<String> = header.iter().map(|&cell| cell.to_owned()).collect();
+pub(crate) fn table(header: &[String], rows: &[Vec<String>], left: usize) -> String {
     let width = |column: usize| {
-        let cells = std::iter::once(&header).chain(rows).filter_map(|row| row.get(column));
+        let cells = std::iter::once(header).chain(rows.iter().map(Vec::as_slice)).filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..header.len()).map(width).collect();
-    let line = |row: &Vec<String>| {
+    let line = |row: &[String]| {
         let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
             if column < left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
         });
         let text: Vec<String> = cells.collect();
         format!("{}\n", text.join("  ").trim_end())
     };
-    std::iter::once(&header).chain(rows).map(line).collect()
+    std::iter::once(header).chain(rows.iter().map(Vec::as_slice)).map(line).collect()
 }
 
-/// Wraps `paragraph` at 100 columns; each line but the first begins with `indent`.
-pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {
-    let mut text = String::new();
-    let mut width = 0;
+/// Shows `text` on standard output. A reader who has seen enough and left is no failure.
+pub(crate) fn show(text: &str) {
+    let mut stdout = io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// Wraps `paragraph` to [`PAGE_COLUMNS`]; the first line begins with `start`, the others with `indent`.
+pub(crate) fn wrapped(start: &str, paragraph: &str, indent: &str) -> String {
+    let mut text = start.to_owned();
+    let (mut width, mut line_is_empty) = (start.len(), true);
     for word in paragraph.split_whitespace() {
         let word_width = word.chars().count();
-        if width > 0 && width + 1 + word_width > 100 {
+        if !line_is_empty && width + 1 + word_width > PAGE_COLUMNS {
             text.push('\n');
             text.push_str(indent);
-            width = indent.len();
-        } else if width > 0 {
+            (width, line_is_empty) = (indent.len(), true);
+        }
+        if !line_is_empty {
             text.push(' ');
             width += 1;
         }
         text.push_str(word);
         width += word_width;
+        line_is_empty = false;
     }
     text.push('\n');
     text
 }
+
+/// Of running text; the narrowest terminal in common use.
+const PAGE_COLUMNS: usize = 80;
 
 fn three_digits(value: f64) -> String {
     match value {
@@ -105,14 +117,16 @@ mod tests {
     #[test]
     fn columns_are_aligned() {
         let rows = [vec!["all".to_owned(), "1".to_owned()], vec!["short".to_owned(), "12".to_owned()]];
-        assert_eq!(table(&["class", "n"], &rows, 1), "class   n\nall     1\nshort  12\n");
+        assert_eq!(table(&["class".to_owned(), "n".to_owned()], &rows, 1), "class   n\nall     1\nshort  12\n");
     }
 
     #[test]
     fn paragraphs_stay_inside_the_page() {
-        let text = wrapped(&"word ".repeat(60), "  ");
-        assert!(text.lines().all(|line| line.len() <= 100), "{text}");
-        assert!(text.starts_with("word") && text.lines().skip(1).all(|line| line.starts_with("  word")), "{text}");
-        assert_eq!(text.split_whitespace().count(), 60);
+        let text = wrapped("- ", &"word ".repeat(60), "  ");
+        assert!(text.lines().all(|line| line.len() <= PAGE_COLUMNS), "{text}");
+        assert!(text.starts_with("- word") && text.lines().skip(1).all(|line| line.starts_with("  word")), "{text}");
+        assert_eq!(text.split_whitespace().count(), 61);
+        let too_long = "x".repeat(PAGE_COLUMNS + 1);
+        assert_eq!(wrapped("", &too_long, "  "), format!("{too_long}\n"));
     }
 }

@@ -1,9 +1,9 @@
 //! Whether a run may be trusted, and if not, why. A verdict is about the measurement, never about the server.
 
-use crate::block::Block;
-use crate::percentile::Percentile;
+use crate::pacer::Pacer;
 use crate::tally::{SLIP_LIMIT, Tally};
 use crate::text;
+use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use serde::Serialize;
 
@@ -22,6 +22,8 @@ pub(crate) enum Verdict {
 pub(crate) struct Evidence {
     /// The percentile that the run is about.
     pub(crate) percentile: Percentile,
+    /// How the schedule was kept, or not.
+    pub(crate) pacer: Pacer,
     /// Datagrams that the kernel dropped at our own sockets, or why that is not known.
     pub(crate) own_socket_drops: Result<u64, String>,
     /// With emulated cores, the server's excess sleep as a share of its sleep.
@@ -44,9 +46,9 @@ const OVERSHOOT_SHARE_MAX: f64 = 0.02;
 pub(crate) fn judge(tally: &Tally, evidence: &Evidence) -> (Verdict, Vec<String>) {
     let reasons: Vec<String> = [
         evidence.interrupted.then(|| "the run was interrupted".to_owned()),
-        too_few_samples(tally.latency_us.all(), evidence.percentile),
-        slip_p99(tally),
-        slips_over_limit(tally),
+        too_few_samples(tally.fates.sum(), evidence.percentile),
+        slip_p99(tally, evidence.pacer),
+        slips_over_limit(tally, evidence.pacer),
         own_socket_drops(&evidence.own_socket_drops),
         overshoot(evidence.overshoot_share),
         evidence.endpoint_error.as_ref().map(|error| format!("the server's admin endpoint did not answer: {error}")),
@@ -57,37 +59,34 @@ pub(crate) fn judge(tally: &Tally, evidence: &Evidence) -> (Verdict, Vec<String>
     (if reasons.is_empty() { Verdict::Valid } else { Verdict::Invalid }, reasons)
 }
 
-fn too_few_samples(latency: &Block, percentile: Percentile) -> Option<String> {
-    (!percentile.is_supported_by(latency.samples)).then(|| {
-        format!(
-            "too few samples: {percentile} needs {} requests, and {} were sent",
-            percentile.samples_needed(),
-            latency.samples
-        )
-    })
+fn too_few_samples(sent: u64, percentile: Percentile) -> Option<String> {
+    let needed = percentile.samples_needed();
+    (sent < needed).then(|| format!("too few samples: {percentile} needs {needed} requests, and {sent} were sent"))
 }
 
-fn slip_p99(tally: &Tally) -> Option<String> {
-    let median_us = tally.latency_us.all().percentile("p50").unwrap_or(0.0);
+fn slip_p99(tally: &Tally, pacer: Pacer) -> Option<String> {
+    let median_us = tally.latency_us.all().p50.unwrap_or(0.0);
     let limit_us = SLIP_P99_FLOOR.as_micros_f64().max(SLIP_P99_SHARE * median_us);
-    let slip_us = tally.slip_us.percentile("p99").unwrap_or(f64::INFINITY);
+    let slip_us = tally.slip_us.p99.unwrap_or(f64::INFINITY);
     (slip_us > limit_us).then(|| {
         format!(
             "the generator could not keep its schedule: p99 of the slip is {}, above {} (the larger of 1 ms and \
-             5 % of the median latency)",
+             5 % of the median latency); {}",
             text::time(Some(slip_us)),
-            text::time(Some(limit_us))
+            text::time(Some(limit_us)),
+            pacer.remedy()
         )
     })
 }
 
-fn slips_over_limit(tally: &Tally) -> Option<String> {
+fn slips_over_limit(tally: &Tally, pacer: Pacer) -> Option<String> {
     let sends = tally.slip_us.count;
     (tally.slips_over_limit as f64 > SLIPS_OVER_LIMIT_SHARE * sends as f64).then(|| {
         format!(
-            "the generator could not keep its schedule: {} of {sends} sends were more than {} late, above 0.1 %",
+            "the generator could not keep its schedule: {} of {sends} sends were more than {} late, above 0.1 %; {}",
             tally.slips_over_limit,
-            text::time(Some(SLIP_LIMIT.as_micros_f64()))
+            text::time(Some(SLIP_LIMIT.as_micros_f64())),
+            pacer.remedy()
         )
     })
 }
@@ -112,30 +111,26 @@ fn overshoot(share: Option<f64>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::{ByClass, Samples};
+    use crate::by_class::{ByClass, block_of};
     use crate::tally::Fates;
-
-    fn block(values: impl IntoIterator<Item = f64>) -> Block {
-        let mut samples = Samples::default();
-        values.into_iter().for_each(|value| samples.add(value));
-        samples.into_block()
-    }
+    use forebay::metrics::ALL_CLASSES;
 
     fn tally(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> Tally {
-        let latency = ByClass(vec![("all", block([latency_us; 3_000]))]);
+        let latency = ByClass(vec![(ALL_CLASSES, block_of(vec![latency_us; 3_000]))]);
         Tally {
-            fates: Fates::default(),
+            fates: Fates { answered: 3_000, ..Fates::default() },
             latency_us: latency.clone(),
             latency_answered_us: latency.clone(),
             slowdown: latency,
-            slip_us: block([slip_us; 3_000]),
+            slip_us: block_of(vec![slip_us; 3_000]),
             slips_over_limit,
         }
     }
 
     fn sound() -> Evidence {
         Evidence {
-            percentile: "99.9".parse().expect("a percentile"),
+            percentile: Percentile::P99_9,
+            pacer: Pacer::RealTime,
             own_socket_drops: Ok(0),
             overshoot_share: Some(0.02),
             endpoint_error: None,
@@ -152,9 +147,10 @@ mod tests {
     #[test]
     fn each_defect_is_a_reason_of_its_own() {
         let fine = || tally(100.0, 10.0, 0);
-        let percentile = "99.95".parse().expect("a percentile");
+        let percentile = Percentile::P99_95;
         for (tally, evidence, expected) in [
             (tally(100.0, 1_001.0, 0), sound(), "p99 of the slip is 1.00 ms"),
+            (tally(100.0, 1_001.0, 0), Evidence { pacer: Pacer::Ordinary, ..sound() }, "cap_sys_nice"),
             (tally(60_000.0, 3_001.0, 0), sound(), "above 3.00 ms"),
             (tally(100.0, 10.0, 4), sound(), "4 of 3000 sends"),
             (fine(), Evidence { percentile, ..sound() }, "p99.95 needs 5990 requests, and 3000 were sent"),

@@ -89,7 +89,7 @@ fn compare_shows_both_policies_and_accounts_for_everything() {
 #[test]
 fn serve_drive_and_scrape_work_as_written() {
     let mut serve = Command::new(LOADGEN);
-    serve.arg("__serve").args(&arguments(RUN_FOREBAY, "")).args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    serve.arg("__serve").args(arguments(RUN_FOREBAY, "")).args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
     let mut server = Server(serve.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the server starts"));
     let mut line = String::new();
     let stdout = server.0.stdout.take().expect("piped");

@@ -27,7 +27,6 @@ pub(super) fn resolve(raw: RawConfig) -> Result<Effective, Problems> {
 /// # Panics
 /// If `key` is not in [`SETTINGS`].
 pub(super) fn value_text(config: &Config, key: &str) -> String {
-    let duration = |time: Nanos| humantime::format_duration(time.into()).to_string();
     match key {
         "listen" => config.listen.to_string(),
         "admin" => config.admin.to_string(),
@@ -37,14 +36,14 @@ pub(super) fn value_text(config: &Config, key: &str) -> String {
             let pools = config.pools.iter().map(|Pool { name, workers }| format!("{name}={workers}"));
             pools.collect::<Vec<_>>().join(",")
         }
-        "slice" => duration(config.slice),
+        "slice" => config.slice.to_string(),
         "classify" => config.classify.name().to_owned(),
         "handler" => config.handler.name().to_owned(),
         "burn" => config.burn.name().to_owned(),
         "time-scale" => config.time_scale.to_string(),
         "wait" => config.wait.name().to_owned(),
-        "cost-cap" => duration(config.cost_cap),
-        "drain-timeout" => duration(config.drain_timeout),
+        "cost-cap" => config.cost_cap.to_string(),
+        "drain-timeout" => config.drain_timeout.to_string(),
         "pin" => config.pin.to_string(),
         "log-format" => config.log_format.name().to_owned(),
         _ => unreachable!("{key} is not in the table of settings"),

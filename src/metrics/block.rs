@@ -1,88 +1,14 @@
 //! One distribution as people and JSON see it: a count, six percentiles, the maximum, and which of the percentiles the
 //! sample is large enough to bound.
 
-use serde::{Deserialize, Serialize};
-
-/// The percentiles that every block carries. Their order is by rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Percentile {
-    /// The median.
-    #[serde(rename = "p50")]
-    P50,
-    /// 9 of 10 are at or below.
-    #[serde(rename = "p90")]
-    P90,
-    /// 99 of 100.
-    #[serde(rename = "p99")]
-    P99,
-    /// 999 of 1,000.
-    #[serde(rename = "p99_9")]
-    P99_9,
-    /// 1,999 of 2,000.
-    #[serde(rename = "p99_95")]
-    P99_95,
-    /// 9,999 of 10,000.
-    #[serde(rename = "p99_99")]
-    P99_99,
-}
-
-impl Percentile {
-    /// Every percentile, lowest first.
-    pub const ALL: [Percentile; 6] =
-        [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9, Percentile::P99_95, Percentile::P99_99];
-
-    /// The key used in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Percentile::P50 => "p50",
-            Percentile::P90 => "p90",
-            Percentile::P99 => "p99",
-            Percentile::P99_9 => "p99_9",
-            Percentile::P99_95 => "p99_95",
-            Percentile::P99_99 => "p99_99",
-        }
-    }
-
-    /// The share of a sample at or below it, between 0 and 1.
-    pub fn quantile(self) -> f64 {
-        self.in_ten_thousand() as f64 / 1e4
-    }
-
-    /// Its nearest rank among `count` sorted values: 1 to `count`, and 1 for an empty sample.
-    pub const fn rank(self, count: u64) -> u64 {
-        // Whole numbers, because 0.9995 x 2,000 in floats may come out above 1,999 and skip a rank. The product fits:
-        // 2^64 / 10^4 values are more than a century of any server.
-        let rank = count.saturating_mul(self.in_ten_thousand()).div_ceil(10_000);
-        if rank == 0 { 1 } else { rank }
-    }
-
-    /// How many values a sample needs to bound this percentile from above with 95 % confidence (one-sided,
-    /// distribution-free): the smallest n with `quantile^n <= 0.05`, so that the maximum is such a bound.
-    pub fn samples_needed(self) -> u64 {
-        (0.05_f64.ln() / self.quantile().ln()).ceil() as u64
-    }
-
-    /// The highest percentile that a sample of `count` values can bound; `None` where it cannot even bound the median.
-    pub fn highest_supported(count: u64) -> Option<Percentile> {
-        Percentile::ALL.into_iter().rev().find(|percentile| count >= percentile.samples_needed())
-    }
-
-    const fn in_ten_thousand(self) -> u64 {
-        match self {
-            Percentile::P50 => 5_000,
-            Percentile::P90 => 9_000,
-            Percentile::P99 => 9_900,
-            Percentile::P99_9 => 9_990,
-            Percentile::P99_95 => 9_995,
-            Percentile::P99_99 => 9_999,
-        }
-    }
-}
+use super::Percentile;
+use serde::{Serialize, Serializer};
 
 /// The distribution of a latency in microseconds, or of a dimensionless slowdown. Percentiles are nearest ranks.
 ///
-/// `None` is infinity (it prints as `null`), and only infinity is: the percentiles of an empty sample are 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// `None` is infinity (it prints as `null`), and only infinity is: the percentiles of an empty sample are 0, and it
+/// supports `"none"` of them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Block {
     /// How many finite values there are.
     pub count: u64,
@@ -101,7 +27,8 @@ pub struct Block {
     /// The largest value.
     pub max: Option<f64>,
     /// The highest percentile that this sample can bound, counting infinite values; see
-    /// [`Percentile::samples_needed`].
+    /// [`Percentile::samples_needed`]. `None` prints as `"none"`.
+    #[serde(serialize_with = "name_or_none")]
     pub supported: Option<Percentile>,
 }
 
@@ -130,6 +57,16 @@ impl Block {
         }
     }
 
+    /// Whether there are no values at all, infinite ones included.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0 && self.max.is_some()
+    }
+
+    /// Whether the sample is large enough to bound `percentile`.
+    pub fn supports(&self, percentile: Percentile) -> bool {
+        self.supported.is_some_and(|highest| percentile <= highest)
+    }
+
     /// The block of `total` values, `finite` of them finite; `value` gives the one at a rank (1 to `total`) and is
     /// asked in ascending order.
     pub(crate) fn from_ranks(finite: u64, total: u64, mut value: impl FnMut(u64) -> f64) -> Block {
@@ -153,21 +90,20 @@ impl Block {
     }
 }
 
+impl Default for Block {
+    /// The block of no values.
+    fn default() -> Block {
+        Block::from_sorted(&[])
+    }
+}
+
+fn name_or_none<S: Serializer>(supported: &Option<Percentile>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(supported.map_or("none", Percentile::name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Are the sample sizes those of CONTRACTS.md?
-    #[test]
-    fn a_percentile_needs_the_contracts_number_of_samples() {
-        let needed = Percentile::ALL.map(Percentile::samples_needed);
-        assert_eq!(needed, [5, 29, 299, 2_995, 5_990, 29_956]);
-        assert_eq!(Percentile::highest_supported(4), None);
-        assert_eq!(Percentile::highest_supported(5), Some(Percentile::P50));
-        assert_eq!(Percentile::highest_supported(2_994), Some(Percentile::P99));
-        assert_eq!(Percentile::highest_supported(2_995), Some(Percentile::P99_9));
-        assert_eq!(Percentile::highest_supported(u64::MAX), Some(Percentile::P99_99));
-    }
 
     /// Are percentiles nearest ranks? Of 1 to 10,000 they are known.
     #[test]
@@ -177,8 +113,6 @@ mod tests {
         let of_ten_thousand = Percentile::ALL.map(|percentile| block.percentile(percentile).expect("finite"));
         assert_eq!(of_ten_thousand, [5_000.0, 9_000.0, 9_900.0, 9_990.0, 9_995.0, 9_999.0]);
         assert_eq!((block.count, block.max, block.supported), (10_000, Some(10_000.0), Some(Percentile::P99_95)));
-        assert_eq!(Percentile::P99_95.rank(2_000), 1_999, "no float rounding above the exact rank");
-        assert_eq!(Percentile::P50.rank(3), 2);
     }
 
     /// Do values that never came count in the ranks and print as null?
@@ -196,12 +130,12 @@ mod tests {
     /// Is an empty block all zero, and can a reader tell that it supports nothing?
     #[test]
     fn an_empty_block_is_zero() {
-        let json = serde_json::to_string(&Block::from_sorted(&[])).expect("serializes");
+        let empty = Block::from_sorted(&[]);
         assert_eq!(
-            json,
-            r#"{"count":0,"p50":0.0,"p90":0.0,"p99":0.0,"p99_9":0.0,"p99_95":0.0,"p99_99":0.0,"max":0.0,"supported":null}"#
+            serde_json::to_string(&empty).expect("serializes"),
+            r#"{"count":0,"p50":0.0,"p90":0.0,"p99":0.0,"p99_9":0.0,"p99_95":0.0,"p99_99":0.0,"max":0.0,"supported":"none"}"#
         );
-        let back: Block = serde_json::from_str(&json).expect("parses");
-        assert_eq!(back, Block::from_sorted(&[]));
+        assert!(empty.is_empty() && !empty.supports(Percentile::P50));
+        assert!(!Block::from_sorted(&[f64::INFINITY]).is_empty(), "what never came is a value");
     }
 }

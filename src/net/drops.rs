@@ -56,6 +56,23 @@ mod tests {
     }
 
     #[test]
+    fn drops_of_a_full_buffer_are_counted_exactly() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let target = receiver.local_addr().expect("an address");
+        let sent = 5_000;
+        for _ in 0..sent {
+            sender.send_to(&[0; 64], target).expect("a send on loopback");
+        }
+        let inode = nix::sys::stat::fstat(&receiver).expect("an open socket").st_ino;
+        let dropped = kernel_dropped(&[inode]).expect("a table")[0];
+        receiver.set_nonblocking(true).expect("non-blocking");
+        let received = (0..).take_while(|_| receiver.recv(&mut [0; 64]).is_ok()).count() as u64;
+        assert_eq!(received + dropped, sent, "received {received}, dropped {dropped}");
+        assert!(dropped > 0, "the default buffer held {sent} datagrams");
+    }
+
+    #[test]
     fn a_table_without_our_sockets_gives_zero() {
         assert_eq!(kernel_dropped(&[u64::MAX]).expect("a table"), [0]);
     }

@@ -2,6 +2,9 @@
 //! so that code which must not read one (`sched`) can still speak of time.
 
 pub mod clock;
+mod duration;
+
+pub use duration::{DURATION_FORM, DurationError, parse_duration};
 
 use std::fmt;
 use std::time::Duration;
@@ -82,8 +85,9 @@ impl From<Nanos> for Duration {
     }
 }
 
+/// Exact, with the unit that suits it, in ASCII: `50us`, `1.5s`. [`parse_duration`] reads it.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", Duration::from(*self))
+        f.pad(&format!("{:?}", Duration::from(*self)).replace('µ', "u"))
     }
 }

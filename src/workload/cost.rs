@@ -1,12 +1,13 @@
 //! What one request of a class costs.
 
+use super::Recorded;
 use crate::time::Nanos;
-use rand::Rng;
+use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp, LogNormal, Pareto};
 
 /// The distribution of a class's CPU time. Whoever builds one by hand keeps to the bounds of each variant; parsing
 /// does so already.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Cost {
     /// Always the same.
     Fixed(Nanos),
@@ -29,16 +30,19 @@ pub enum Cost {
         /// The exponent; finite, above 1, where the mean is.
         alpha: f64,
     },
+    /// One of the recorded costs, each as likely as the others.
+    Recorded(Recorded),
 }
 
 impl Cost {
     /// The distribution's mean.
-    pub const fn mean(&self) -> Nanos {
+    pub fn mean(&self) -> Nanos {
         match *self {
             Cost::Fixed(mean)
             | Cost::Exponential { mean }
             | Cost::LogNormal { mean, .. }
             | Cost::Pareto { mean, .. } => mean,
+            Cost::Recorded(ref recorded) => Nanos::new((recorded.mean_seconds() * 1e9).round() as u64),
         }
     }
 
@@ -50,6 +54,7 @@ impl Cost {
         let mean_ns = self.mean().get() as f64;
         let cost_ns = match *self {
             Cost::Fixed(cost) => return cost,
+            Cost::Recorded(ref recorded) => return recorded.costs()[rng.random_range(0..recorded.costs().len())],
             Cost::Exponential { .. } => Exp::new(1.0 / mean_ns).expect("a mean above zero").sample(rng),
             Cost::LogNormal { variation, .. } => {
                 LogNormal::from_mean_cv(mean_ns, variation).expect("a mean above zero").sample(rng)
@@ -63,6 +68,9 @@ impl Cost {
     }
 
     pub(super) fn mean_seconds(&self) -> f64 {
-        self.mean().as_secs_f64()
+        match self {
+            Cost::Recorded(recorded) => recorded.mean_seconds(),
+            other => other.mean().as_secs_f64(),
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Workloads: which classes of request, in which shares, at which cost.
 //!
 //! A [`Workload`] is parsed from the name of a preset (the field's standard workloads, [`PRESETS`]) or from one of the
-//! general [`FORMS`]. Drawing from it is pure: the caller brings the random numbers, so the same seed gives the same
-//! requests.
+//! general [`FORMS`]. Parsing is a matter of the text alone, except for the form `file:PATH`, which reads that file.
+//! Drawing is pure: the caller brings the random numbers, so the same seed gives the same requests.
 //!
 //! ```
 //! use forebay::workload::Workload;
@@ -15,12 +15,12 @@
 //! ```
 
 mod cost;
-mod duration;
 mod parse;
+mod recorded;
 
 pub use cost::Cost;
-pub use duration::{DurationError, parse_duration};
 pub use parse::{FORMS, PRESETS, WorkloadError};
+pub use recorded::{RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded, RecordingError};
 
 use crate::time::Nanos;
 use rand::{Rng, RngExt};
@@ -36,7 +36,7 @@ pub struct Workload {
 }
 
 /// One class of a [`Workload`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     /// The share of requests that belong to this class, above 0 and at most 1.
     pub share: f64,

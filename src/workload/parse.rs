@@ -1,7 +1,8 @@
 //! From text to a [`Workload`]: the presets and the general forms.
 
-use super::{Class, Cost, DurationError, Workload, parse_duration};
-use crate::time::Nanos;
+use super::recorded::{self, RecordingError};
+use super::{Class, Cost, Workload};
+use crate::time::{DurationError, Nanos, parse_duration};
 use std::str::FromStr;
 
 /// Names of the presets: the workloads that the literature compares schedulers on.
@@ -10,8 +11,10 @@ pub const PRESETS: [&str; 7] =
 
 /// The general forms, as help and errors show them. `D`, `MEAN`, `A` and `B` are durations; `P` is a share of requests,
 /// between 0 and 1; `CV` is standard deviation over mean; `ALPHA` is above 1. `bimodal`: share `P` costs `A`, the rest
-/// `B`.
-pub const FORMS: [&str; 5] = ["fixed:D", "exponential:MEAN", "lognormal:MEAN:CV", "pareto:MEAN:ALPHA", "bimodal:P:A:B"];
+/// `B`. `file`: each request costs what one line of the file at `PATH` says, written `COST` or `CLASS COST`; every line
+/// is equally likely, blank lines and what follows a `#` do not count.
+pub const FORMS: [&str; 6] =
+    ["fixed:D", "exponential:MEAN", "lognormal:MEAN:CV", "pareto:MEAN:ALPHA", "bimodal:P:A:B", "file:PATH"];
 
 /// Why a text is not a workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +27,7 @@ pub enum WorkloadError {
     )]
     Unknown(String),
     /// A form with too few or too many parts.
-    #[error("`{text}` has the wrong number of parts: write {form}")]
+    #[error("`{text}` has too few or too many parts: write {form}")]
     Parts {
         /// What was written.
         text: String,
@@ -37,6 +40,14 @@ pub enum WorkloadError {
     /// A cost of nothing.
     #[error("`{0}` has a cost of zero: the smallest is 1ns")]
     NoCost(String),
+    /// A file of recorded costs that cannot be used.
+    #[error("file {path}: {problem}")]
+    File {
+        /// As it was written.
+        path: String,
+        /// What is wrong with it.
+        problem: RecordingError,
+    },
     /// A number out of its range.
     #[error("`{value}` in `{text}` is not {allowed}")]
     Number {
@@ -78,10 +89,13 @@ fn preset(name: &str) -> Option<Vec<Class>> {
 }
 
 fn form(text: &str) -> Result<Vec<Class>, WorkloadError> {
+    if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
+        return recorded::read(path).map_err(|problem| WorkloadError::File { path: path.to_owned(), problem });
+    }
     let parts: Vec<&str> = text.split(':').collect();
     let form = FORMS.into_iter().find(|form| form.split(':').next() == Some(parts[0]));
     let form = form.ok_or_else(|| WorkloadError::Unknown(text.to_owned()))?;
-    if parts.len() != form.split(':').count() {
+    if parts.len() != form.split(':').count() || parts.contains(&"") {
         return Err(WorkloadError::Parts { text: text.to_owned(), form });
     }
     let cost = |part: &str| match parse_duration(part)? {
@@ -139,6 +153,9 @@ mod tests {
             ("fixed:0us", "smallest is 1ns"),
             ("pareto:1us:1", "above 1"),
             ("lognormal:1us:nan", "0 or more"),
+            ("file", "write file:PATH"),
+            ("file:", "write file:PATH"),
+            ("fixed:", "write fixed:D"),
         ] {
             let error = Workload::from_str(text).expect_err(text).to_string();
             assert!(error.contains(expected), "{text}: {error}");

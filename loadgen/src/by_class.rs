@@ -1,0 +1,32 @@
+//! One value per class of request, and the [`Block`] of a sample.
+
+use forebay::metrics::Block;
+use serde::ser::{Serialize, Serializer};
+
+/// One value for all requests together and one per class, in the order of reports: `all`, then by class number.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ByClass<T>(pub(crate) Vec<(&'static str, T)>);
+
+impl<T> ByClass<T> {
+    /// The value for all requests together.
+    pub(crate) fn all(&self) -> &T {
+        &self.0[0].1
+    }
+
+    /// The value of that class, or of `all`.
+    pub(crate) fn of(&self, name: &str) -> Option<&T> {
+        self.0.iter().find(|(class, _)| *class == name).map(|(_, value)| value)
+    }
+}
+
+impl<T: Serialize> Serialize for ByClass<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(class, value)| (class, value)))
+    }
+}
+
+/// The exact block of `values` in any order, `f64::INFINITY` for each that never came.
+pub(crate) fn block_of(mut values: Vec<f64>) -> Block {
+    values.sort_unstable_by(f64::total_cmp);
+    Block::from_sorted(&values)
+}

@@ -1,0 +1,116 @@
+//! The pacer: how the sending thread waits for the time of each request, and what it does so that the machine lets it.
+//!
+//! A thread that wakes on time still has to get a CPU. Where workers burn all of them, the kernel lets a worker finish
+//! its turn of some milliseconds first, and the schedule slips by as much. A thread of real-time priority does not
+//! wait for ordinary ones. Nor would they ever get to run again if it kept its CPU: it sleeps between its sends, spins
+//! never, and catches up only on what the schedule holds.
+
+use crate::interrupt::Interrupt;
+use forebay::time::{Nanos, clock};
+use nix::sys::prctl::set_timerslack;
+use serde::Serialize;
+use std::fmt;
+use thread_priority::{
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id,
+};
+
+/// How the sending thread gets its CPU in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Pacer {
+    /// It sleeps, and runs before every ordinary thread when it wakes (`SCHED_FIFO`, the lowest real-time priority).
+    RealTime,
+    /// It sleeps, and takes its turn when it wakes: real-time priority was refused.
+    #[default]
+    Ordinary,
+    /// It spins through the last microseconds, on a CPU that neither workers nor receiver need.
+    Spinning,
+}
+
+/// Spun instead of slept before a send: about the time a sleeping thread takes to wake.
+const SPIN: Nanos = Nanos::from_micros(50);
+/// The longest sleep, so that an interrupt is noticed.
+const SLEEP_MAX: Nanos = Nanos::from_millis(50);
+
+impl Pacer {
+    /// Makes the calling thread a pacer; `may_spin` says whether a CPU is left over for it. The thread stays one until it
+    /// ends.
+    pub(crate) fn start(may_spin: bool) -> Pacer {
+        // Without it the kernel may wake a sleeper 50 us late, to save power. Refused, the slip will show it.
+        let _ = set_timerslack(1);
+        if may_spin {
+            return Pacer::Spinning;
+        }
+        let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+        match set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo) {
+            Ok(()) => Pacer::RealTime,
+            Err(_) => Pacer::Ordinary,
+        }
+    }
+
+    /// Returns the time once `intended` has come, or `None` when interrupted before.
+    pub(crate) fn wait_until(self, intended: Nanos, interrupt: &Interrupt) -> Option<Nanos> {
+        let spin = if self == Pacer::Spinning { SPIN } else { Nanos::ZERO };
+        loop {
+            let now = clock::now();
+            let left = intended.minus(now);
+            if interrupt.is_raised() {
+                return None;
+            }
+            if left == Nanos::ZERO {
+                return Some(now);
+            }
+            if left > spin {
+                std::thread::sleep(left.minus(spin).min(SLEEP_MAX).into());
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    /// What to do about a schedule that this pacer could not keep.
+    pub(crate) const fn remedy(self) -> &'static str {
+        match self {
+            Pacer::Ordinary => "let it have real-time priority (run as root, or `setcap cap_sys_nice+ep` this binary)",
+            Pacer::RealTime | Pacer::Spinning => "lower --rate or --load, or leave the machine more to itself",
+        }
+    }
+}
+
+impl fmt::Display for Pacer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Pacer::RealTime => "real-time priority",
+            Pacer::Ordinary => "ordinary priority (CAP_SYS_NICE would let it keep its schedule better)",
+            Pacer::Spinning => "ordinary priority, spinning on a CPU to spare",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_pacer_is_early_and_all_heed_an_interrupt() {
+        let interrupt = Interrupt::default();
+        for pacer in [Pacer::RealTime, Pacer::Ordinary, Pacer::Spinning] {
+            let intended = clock::now().plus(Nanos::from_micros(200));
+            let came = pacer.wait_until(intended, &interrupt).expect("not interrupted");
+            assert!(came >= intended, "{pacer}: {came} is before {intended}");
+        }
+        interrupt.raise();
+        for pacer in [Pacer::RealTime, Pacer::Ordinary, Pacer::Spinning] {
+            assert_eq!(pacer.wait_until(Nanos::MAX, &interrupt), None, "{pacer}");
+            assert_eq!(pacer.wait_until(Nanos::ZERO, &interrupt), None, "{pacer}, late as it is");
+        }
+    }
+
+    #[test]
+    fn a_pacer_with_a_cpu_to_spare_spins_and_no_other_does() {
+        let start = |may_spin| std::thread::spawn(move || Pacer::start(may_spin)).join().expect("no panic");
+        assert_eq!(start(true), Pacer::Spinning);
+        assert_ne!(start(false), Pacer::Spinning);
+    }
+}
