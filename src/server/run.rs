@@ -13,7 +13,6 @@ use crate::net::{BATCH, Socket};
 use crate::packet::{Depot, Packet, PacketBody};
 use crate::runtime::{self, Shared};
 use crate::sched::{Policy, Topology};
-use crate::time::Nanos;
 use std::future::Future;
 use std::io;
 use std::os::fd::AsRawFd;
