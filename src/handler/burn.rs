@@ -32,14 +32,26 @@ impl Burner {
         Burner::Cpu { rounds_per_1024_ns: (ROUNDS * 1_024 / fastest).max(1) }
     }
 
-    /// Burns `amount`.
+    /// Burns `amount`, with more to come.
     pub fn burn(self, amount: Nanos) {
         match self {
             Burner::Cpu { rounds_per_1024_ns } => compute(amount.get().saturating_mul(rounds_per_1024_ns) / 1_024),
-            Burner::Sleep => emulated::burn(amount),
+            Burner::Sleep => emulated::burn(amount, Nanos::ZERO),
+        }
+    }
+
+    /// Burns the last `amount` of a request: an emulated core is then awake in time to the microsecond, as a real one
+    /// would be.
+    pub fn burn_last(self, amount: Nanos) {
+        match self {
+            Burner::Cpu { .. } => self.burn(amount),
+            Burner::Sleep => emulated::burn(amount, WAKE_LATENCY),
         }
     }
 }
+
+/// What a sleeping thread takes to wake up, at most, mostly: the last stretch of a request is spun through.
+const WAKE_LATENCY: Nanos = Nanos::from_micros(50);
 
 /// A chain of dependent multiplications: no core can do two rounds at once.
 fn compute(rounds: u64) {
@@ -78,13 +90,17 @@ pub mod emulated {
         BUSY_UNTIL.get()
     }
 
-    /// Keeps the core busy for `amount`.
-    pub(super) fn burn(amount: Nanos) {
+    /// Keeps the core busy for `amount`; the last `spun` of it awake.
+    pub(super) fn burn(amount: Nanos, spun: Nanos) {
         let until = BUSY_UNTIL.get().plus(amount);
         BUSY_UNTIL.set(until);
-        let remaining = until.minus(clock::now());
-        if remaining > Nanos::ZERO {
-            std::thread::sleep(remaining.into());
+        let slept = until.minus(spun).minus(clock::now());
+        if slept > Nanos::ZERO {
+            std::thread::sleep(slept.into());
+        }
+        while spun > Nanos::ZERO && clock::now() < until {
+            // The other emulated cores share the few real ones with this one.
+            std::thread::yield_now();
         }
     }
 }

@@ -25,6 +25,6 @@ impl Work for Spin {
             left = left.minus(self.step);
             checkpoint().await;
         }
-        self.burner.burn(left);
+        self.burner.burn_last(left);
     }
 }
