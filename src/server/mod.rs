@@ -84,8 +84,13 @@ pub fn serve(config: &Config) -> Result<Ended, ServeError> {
         }
         HandlerName::Digest => server.run(&Bench::new(Digest, cap)),
     }?;
-    print!("{}", summary(&report.totals));
+    print_summary(&report.totals);
     Ok(report.ended)
+}
+
+/// Prints the summary, if anybody is still there to read it.
+fn print_summary(totals: &Snapshot) {
+    let _ = io::stdout().write_all(summary(totals).as_bytes());
 }
 
 /// A server that listens and does not serve yet.

@@ -8,7 +8,7 @@ use super::slot::{Job, Slot};
 use super::{Report, ServeError, Server, pin};
 use crate::config::{Burn, Classify, Config, Wait};
 use crate::handler::Handler;
-use crate::metrics::{Board, Collector, summary};
+use crate::metrics::{Board, Collector};
 use crate::net::{BATCH, Socket};
 use crate::packet::{Depot, Packet, PacketBody};
 use crate::runtime::{self, Shared};
@@ -75,6 +75,7 @@ where
     let (ended, totals) = thread::scope(|scope| {
         // Whatever way out is taken, the threads must end, or the scope would wait for them for ever.
         let _end = EndWorkers(&shared);
+        let _guard = AbortOnPanic;
         let threads = workers
             .into_iter()
             .map(|worker| {
@@ -124,7 +125,7 @@ where
         collector.collect(|worker| control.wake(worker));
         let totals = collector.snapshot(control.surroundings());
         if exit {
-            print!("{}", summary(&totals));
+            super::print_summary(&totals);
             std::process::exit(EXIT_STUCK);
         }
         Ok::<_, io::Error>((ended, totals))
