@@ -4,6 +4,7 @@
 //! README.md beside this file states the sleep and shutdown protocols and why they hold.
 
 mod idle;
+mod rest;
 mod wait;
 mod worker;
 

@@ -1,6 +1,5 @@
 //! One worker's loop: own work, own ingress, others, sleep - in the order that the policy says.
 
-use super::idle::WATCH;
 use super::{Engine, Ran, Shared};
 use crate::handler::context::Pause;
 use crate::sched::{Event, Local, Outcome, Place, Policy, Running, Step, Verdict, WorkerId};
@@ -8,8 +7,6 @@ use crate::time::{Nanos, clock};
 use crossbeam_deque as deque;
 use mio::{Events, Poll};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread;
 
 /// A running job pauses at a checkpoint at least this often, so that replies leave, measurements are handed over and an
 /// abandoned job ends while a long one runs.
@@ -21,29 +18,29 @@ const STEAL_MAX: usize = 31;
 
 /// A worker before its thread runs: its deque, its `Poll`, its place in the search.
 pub struct Worker<J> {
-    local: Local,
-    policy: Arc<Policy>,
+    pub(super) local: Local,
+    pub(super) policy: Arc<Policy>,
     /// The number of the policy that it follows; none at the start.
     epoch: Option<usize>,
     deque: deque::Worker<J>,
-    poll: Poll,
-    events: Events,
+    pub(super) poll: Poll,
+    pub(super) events: Events,
     /// Its ingress stands in its own `Poll`.
-    sleeps_on_own: bool,
+    pub(super) sleeps_on_own: bool,
     /// Its ingress stands in the watch set.
-    exposed: bool,
+    pub(super) exposed: bool,
     /// It is the watcher.
-    watches: bool,
+    pub(super) watches: bool,
     /// It counts in `Shared::spinning`.
-    spins: bool,
+    pub(super) spins: bool,
     /// The first search of the present run of vain ones.
-    idle_since: Option<Nanos>,
+    pub(super) idle_since: Option<Nanos>,
     /// The watch set woke it, and it has found nothing since.
-    woken_in_vain: bool,
+    pub(super) woken_in_vain: bool,
 }
 
 /// What a search found.
-enum Found<J> {
+pub(super) enum Found<J> {
     Job(J),
     /// Datagrams; where their jobs went is for the next search.
     Arrivals,
@@ -136,7 +133,7 @@ impl<J: Send> Worker<J> {
     }
 
     /// One walk through the policy's order, to the first find.
-    fn search<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) -> Found<J> {
+    pub(super) fn search<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) -> Found<J> {
         self.local.begin();
         loop {
             let step = self.policy.next(&mut self.local, shared);
@@ -206,7 +203,7 @@ impl<J: Send> Worker<J> {
         received
     }
 
-    fn execute<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, job: J) {
+    pub(super) fn execute<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, job: J) {
         self.begin_work(shared);
         let (id, pool) = (self.id(), self.local.pool());
         shared.busy(id, Some(clock::now()));
@@ -283,79 +280,6 @@ impl<J: Send> Worker<J> {
         }
         if shared.idle.any_asleep(pool) && (!self.deque.is_empty() || !shared.queues[pool].is_empty()) {
             shared.idle.wake_one(pool);
-        }
-    }
-
-    /// Nothing to do: looks again for a while, then sleeps.
-    fn wait<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) {
-        let now = clock::now();
-        let since = *self.idle_since.get_or_insert(now);
-        if now.minus(since) < shared.wait.spin_for() && self.may_spin(shared) {
-            std::hint::spin_loop();
-            // Whoever else wants this processor - another worker, the load generator - has more use for it.
-            thread::yield_now();
-            return;
-        }
-        self.stop_spinning(shared);
-        self.sleep(shared, engine);
-    }
-
-    fn sleep<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) {
-        if self.exposed && self.sleeps_on_own {
-            shared.idle.cover(self.id());
-            self.exposed = false;
-        }
-        let naps = self.woken_in_vain && self.policy.thief_threshold() > Nanos::ZERO;
-        self.watches = shared.idle.announce(self.id(), naps);
-        // The last look: whatever came before the announcement is found here, whatever comes after it wakes.
-        let found = self.search(shared, engine);
-        if matches!(found, Found::Nothing { contended: false }) && !shared.is_stopping() {
-            engine.rest();
-            let nap = (naps && self.watches).then(|| self.nap());
-            self.doze(nap);
-        }
-        self.watches = shared.idle.withdraw(self.id());
-        if let Found::Job(job) = found {
-            self.execute(shared, engine, job);
-        }
-    }
-
-    /// Sleeps until an event or until `nap` is over.
-    fn doze(&mut self, nap: Option<Nanos>) {
-        self.events.clear();
-        match self.poll.poll(&mut self.events, nap.map(Into::into)) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => panic!("a worker cannot wait: {error}"),
-        }
-        self.woken_in_vain = self.events.iter().any(|event| event.token() == WATCH);
-        self.idle_since = None;
-    }
-
-    /// How long a watcher that was woken in vain sleeps without watching: until a victim that could not be robbed yet
-    /// may be robbed. At least a millisecond, which bounds what such wakes cost to a few percent of a core.
-    fn nap(&self) -> Nanos {
-        self.policy.thief_threshold().max(Nanos::from_millis(1))
-    }
-
-    fn may_spin(&mut self, shared: &Shared<J>) -> bool {
-        if !self.spins {
-            // Ordering: relaxed, a count that bounds spinning and guards nothing.
-            let others = shared.spinning.fetch_add(1, Ordering::Relaxed);
-            if shared.wait.spin_for() < Nanos::MAX && others >= shared.spinners_max() {
-                shared.spinning.fetch_sub(1, Ordering::Relaxed);
-                return false;
-            }
-            self.spins = true;
-        }
-        true
-    }
-
-    fn stop_spinning(&mut self, shared: &Shared<J>) {
-        if self.spins {
-            // Ordering: relaxed, see `may_spin`.
-            shared.spinning.fetch_sub(1, Ordering::Relaxed);
-            self.spins = false;
         }
     }
 }
