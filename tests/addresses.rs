@@ -5,7 +5,6 @@ mod support;
 
 use forebay::config::Config;
 use forebay::handler::{Bench, Echo};
-use forebay::metrics::Fates;
 use forebay::server::Server;
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
@@ -43,7 +42,8 @@ fn assert_answers(listen: SocketAddr, targets: &[SocketAddr]) {
     stop.stop();
     let fates = server.join().expect("no panic").totals.fates;
     assert_adds_up(&fates);
-    assert_eq!(fates, Fates { received: sent, answered: sent, ..Fates::default() });
+    // A wildcard hears what is meant for others on its port too, so only what it answered is known exactly.
+    assert_eq!(fates.answered, sent, "{fates:?}");
 }
 
 fn client(server: SocketAddr) -> Client {

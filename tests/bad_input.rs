@@ -155,7 +155,7 @@ fn a_reply_that_cannot_be_sent_poisons_nobody() {
 
 /// Sends from anybody's address; false, with a message, where that is not permitted.
 fn sent_raw(source: SocketAddrV4, server: SocketAddr, payload: &[u8]) -> bool {
-    let SocketAddr::V4(server) = server else { unreachable!("the server listens on 127.0.0.1") };
+    let SocketAddr::V4(server) = server else { unreachable!("the server listens on IPv4") };
     match send_from(source, server, payload) {
         Ok(()) => true,
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {

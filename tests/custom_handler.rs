@@ -46,7 +46,7 @@ use std::net::UdpSocket;
 use std::process::Command;
 use support::http::{fates, http, latency, metric};
 use support::process::Forebay;
-use support::{GIVE_UP_AFTER, await_until, quiescent};
+use support::{GIVE_UP_AFTER, await_until, listen, quiescent};
 
 /// 2^31 - 1, a prime: 46,340 divisions.
 const LARGE_PRIME: &str = "2147483647";
@@ -62,7 +62,8 @@ fn the_program_itself() {
 
 fn start(settings: &[&str]) -> Forebay {
     let mut command = Command::new(std::env::current_exe().expect("this test binary"));
-    command.args(["--exact", CHILD, "--nocapture", "listen=127.0.0.1:0", "admin=127.0.0.1:0"]).args(settings);
+    let listen = format!("listen={}", listen());
+    command.args(["--exact", CHILD, "--nocapture", &listen, "admin=127.0.0.1:0"]).args(settings);
     Forebay::spawn(&mut command)
 }
 

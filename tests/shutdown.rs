@@ -15,7 +15,7 @@ use std::thread;
 use support::client::Client;
 use support::http::{fates, http, latency};
 use support::process::Forebay;
-use support::{alone, await_until};
+use support::{alone, await_until, listen};
 
 /// One worker that serves one request at a time, and a cap above every cost here.
 const FLAGS: [&str; 8] = ["--policy", "isolated", "--workers", "1", "--handler", "spin", "--cost-cap", "20s"];
@@ -155,7 +155,8 @@ fn the_stuck_server_itself() {
     if std::env::var_os(STUCK).is_none() {
         return;
     }
-    let pairs = [("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0"), ("workers", "1"), ("drain-timeout", "50ms")];
+    let listen = listen();
+    let pairs = [("listen", listen.as_str()), ("admin", "127.0.0.1:0"), ("workers", "1"), ("drain-timeout", "50ms")];
     let config = Config::from_pairs(pairs).expect("a configuration");
     let server = Server::bind(&config).and_then(Server::stop_on_signals).expect("free ports").exit_when_stuck();
     println!("listening on udp {}, admin http://{}", server.udp_address(), server.admin_address());

@@ -1,6 +1,6 @@
 //! The built binary as a child process; dropping it kills it.
 
-use super::await_until;
+use super::{await_until, listen};
 use forebay::time::{Nanos, clock};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -40,7 +40,7 @@ impl Forebay {
     /// Starts it with `flags` and waits until it listens.
     pub(crate) fn start(flags: &[&str]) -> Forebay {
         let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-        command.env_clear().args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).args(flags);
+        command.env_clear().args(["serve", "--listen", &listen(), "--admin", "127.0.0.1:0"]).args(flags);
         Forebay::spawn(&mut command)
     }
 
