@@ -61,7 +61,7 @@ fn assert_says(text: &str, parts: &[&str]) {
 fn unknown_names_are_answered_with_the_known_ones() {
     let said = refusal(forebay().args(["--policy", "polls"]));
     assert_says(&said, &["policy = \"polls\" (flag --policy)", "did you mean pools?"]);
-    assert_says(&said, &["allowed: isolated, global, steal, pools, hybrid, ondemand, auto"]);
+    assert_says(&said, &["allowed: isolated, global, steal, shed, pools, reserve, hybrid, ondemand, auto"]);
 
     let said = refusal(forebay().env("FOREBAY_HANDLER", "spinn"));
     assert_says(&said, &["handler = \"spinn\" (environment FOREBAY_HANDLER)", "did you mean spin?"]);

@@ -23,9 +23,13 @@ const BURST: u64 = 2_000;
 fn an_idle_server_burns_nothing() {
     let servers: Vec<(&str, Forebay)> = policies()
         .map(|policy| {
-            let pools: &[&str] = if policy == "pools" { &["--pools", "front=2,heavy=2"] } else { &[] };
+            let own: &[&str] = match policy {
+                "pools" => &["--pools", "front=2,heavy=2"],
+                "reserve" => &["--classify", "header"],
+                _ => &[],
+            };
             let flags =
-                [&["--policy", policy, "--workers", "4", "--wait", "adaptive", "--handler", "spin"], pools].concat();
+                [&["--policy", policy, "--workers", "4", "--wait", "adaptive", "--handler", "spin"], own].concat();
             (policy, Forebay::start(&flags))
         })
         .collect();

@@ -5,7 +5,7 @@ use super::lookup::Lookup;
 use super::parse;
 use super::problem::Problems;
 use super::setting::SETTINGS;
-use super::{Burn, Config, HandlerName, Pool, Wait, cpus};
+use super::{Burn, Classify, Config, HandlerName, Pool, Wait, cpus};
 use crate::sched::PolicyName;
 use crate::time::Nanos;
 
@@ -59,6 +59,12 @@ fn config(lookup: &mut Lookup) -> Config {
     let burn = lookup.value("burn", parse::choice);
     let wait = wait(lookup, burn);
     check_handler(lookup, handler, burn);
+    let classify = lookup.value("classify", parse::choice);
+    if policy == PolicyName::Reserve && classify == Classify::None && !lookup.is_open("classify") {
+        let claims = vec![lookup.claim("policy"), lookup.claim_of("classify", "none".to_owned())];
+        lookup
+            .conflict(claims, "reserve must know the class of a request; allowed: classify header, or another policy");
+    }
     Config {
         listen: lookup.value("listen", parse::address),
         admin: lookup.value("admin", parse::address),
@@ -66,7 +72,7 @@ fn config(lookup: &mut Lookup) -> Config {
         workers,
         pools,
         slice: lookup.value("slice", |text| parse::duration(text, MICROSECOND..=Nanos::from_secs(1))),
-        classify: lookup.value("classify", parse::choice),
+        classify,
         handler,
         burn,
         time_scale: lookup.value("time-scale", |text| parse::count(text, 1..=1_000_000)),

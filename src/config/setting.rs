@@ -78,9 +78,9 @@ pub const SETTINGS: [Setting; 15] = [
         value_name: "NAME",
         default: DefaultValue::Text("steal"),
         shape: Shape::Text,
-        allowed: "isolated, global, steal, pools, hybrid, ondemand, auto",
+        allowed: "isolated, global, steal, shed, pools, reserve, hybrid, ondemand, auto",
         help: "Which worker serves which request. isolated: each its own socket. global: all from one queue. \
-               steal: idle workers take from busy ones. pools: heavy requests move to workers of their own. hybrid: \
+               steal: idle workers take from busy ones. shed: as steal, and overloaded workers give work away. pools: heavy requests move to workers of their own. reserve: classes, known from the header, have workers of their own. hybrid: \
                heavy requests give way after a slice, sooner on reserved workers. ondemand: heavy requests give way \
                when somebody waits. auto: one of steal, hybrid and ondemand, by what it measures.",
     },

@@ -92,6 +92,10 @@ impl<'b> Collector<'b> {
                 .flat_map(Distribution::values)
                 .map(|(time, count)| (Nanos::new(time), count))
                 .collect(),
+            by_class: std::array::from_fn(|class| {
+                let service = &measured.classes[class].stages[Stage::Service as usize];
+                (service.count(), Nanos::new(service.sum()))
+            }),
             busy_workers: spent.as_secs_f64() / span.as_secs_f64().max(f64::MIN_POSITIVE),
         }
     }

@@ -6,7 +6,7 @@ use super::distribution::Distribution;
 use super::window::Measured;
 use super::{Fate, Refused, Stage};
 use crate::time::Nanos;
-use crate::wire::{CLASS_NAMES, Malformed};
+use crate::wire::{CLASS_NAMES, CLASSES, Malformed};
 use serde::{Deserialize, Serialize};
 
 /// What the board cannot know of its server, read for each scrape.
@@ -48,6 +48,8 @@ pub struct Recent {
     pub service_times: Vec<(Nanos, u64)>,
     /// The mean number of workers that were busy with them.
     pub busy_workers: f64,
+    /// For each class, how many requests there were, and their service time together.
+    pub by_class: [(u64, Nanos); CLASSES],
 }
 
 /// How a server is set up, as `/latency` tells it.

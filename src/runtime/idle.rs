@@ -158,24 +158,24 @@ impl Idle {
         }
     }
 
-    /// Wakes one sleeper of `pool`, if there is one. To be called after work was put where that pool looks.
-    pub(super) fn wake_one(&self, pool: PoolId) {
+    /// Wakes one sleeper of `pool`; false if there is none. To be called after work was put where that pool looks.
+    pub(super) fn wake_one(&self, pool: PoolId) -> bool {
         // Ordering: pairs with the fence in `announce`. The work was put there before; the count is read after.
         fence(Ordering::SeqCst);
         let pool = if pool < self.pools.load(Ordering::Relaxed) { pool } else { 0 };
         if self.asleep[pool].load(Ordering::Relaxed) == 0 {
-            return;
+            return false;
         }
         let mut state = self.lock();
         let watcher = state.watcher.map(|watcher| watcher.worker);
         let of_pool = || state.asleep.iter().copied().filter(|&sleeper| state.seats[sleeper].pool == pool);
         // The watcher last: waking it costs one more hand-over.
         let chosen = of_pool().find(|&sleeper| Some(sleeper) != watcher).or_else(|| of_pool().next());
-        if let Some(worker) = chosen {
-            self.remove(&mut state, worker);
-            drop(state);
-            self.wake(worker);
-        }
+        let Some(worker) = chosen else { return false };
+        self.remove(&mut state, worker);
+        drop(state);
+        self.wake(worker);
+        true
     }
 
     /// Wakes `worker` if it sleeps, or keeps it from its next sleep.

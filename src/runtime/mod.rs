@@ -4,6 +4,7 @@
 //! README.md beside this file states the sleep and shutdown protocols and why they hold.
 
 mod idle;
+mod queues;
 mod rest;
 mod wait;
 mod worker;
@@ -12,13 +13,13 @@ pub use wait::Wait;
 pub use worker::Worker;
 
 use crate::handler::context::Pause;
-use crate::queue::Sharded;
-use crate::sched::{Event, Outcome, Policy, Step, View, WorkerId};
+use crate::sched::{Event, Outcome, Policy, PoolId, QUEUES, Step, View, WorkerId};
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
 use crossbeam_deque as deque;
 use crossbeam_utils::CachePadded;
 use idle::Idle;
+use queues::Queues;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -86,7 +87,7 @@ pub struct Shared<J> {
     /// Moves on with every policy, so that a worker knows by one load whether it follows the present one.
     epoch: CachePadded<AtomicUsize>,
     wait: Wait,
-    queues: Box<[Sharded<J>]>,
+    queues: Queues<J>,
     stealers: Box<[deque::Stealer<J>]>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
     /// Raised to ask a worker to step aside; lowered when it takes its next job.
@@ -104,13 +105,9 @@ pub struct Shared<J> {
 /// The value of `busy_since` for a worker that is in no job.
 const NOT_BUSY: u64 = u64::MAX;
 
-/// Workers for each shard of a queue: with fewer shards order is closer to first come first served,
-/// with more there is less meeting on one cache line.
-const WORKERS_PER_SHARD: usize = 16;
-
 impl<J: Send> Shared<J> {
     /// What `policy`'s workers share, and the workers. `ingress` are the descriptors whose readiness wakes worker 0, 1,
-    /// and so on; `queue_capacity` bounds the jobs in the queue of one pool.
+    /// and so on; `queue_capacity` bounds the jobs in the queues of all pools together.
     ///
     /// # Errors
     /// When the kernel has no more descriptors for readiness queues.
@@ -120,10 +117,7 @@ impl<J: Send> Shared<J> {
         ingress: &[RawFd],
         queue_capacity: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
-        let queues: Box<[Sharded<J>]> = (0..policy.queues())
-            .map(|_| Sharded::new(ingress.len().div_ceil(WORKERS_PER_SHARD), queue_capacity))
-            .collect();
-        let (idle, polls) = Idle::new(&policy, queues.len(), ingress)?;
+        let (idle, polls) = Idle::new(&policy, QUEUES, ingress)?;
         let policy = Arc::new(policy);
         let workers: Vec<Worker<J>> = polls
             .into_iter()
@@ -132,7 +126,7 @@ impl<J: Send> Shared<J> {
             .collect();
         let shared = Shared {
             wait,
-            queues,
+            queues: Queues::new(ingress.len(), queue_capacity),
             stealers: workers.iter().map(Worker::stealer).collect(),
             busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
             flags: (0..workers.len()).map(|_| CachePadded::default()).collect(),
@@ -157,14 +151,17 @@ impl<J: Send> Shared<J> {
     /// them, and are found there.
     ///
     /// # Panics
-    /// If `policy` is for another number of workers, or for more queues than there are.
+    /// If `policy` is for another number of workers.
     pub fn switch(&self, policy: Policy) {
         assert_eq!(policy.topology().workers(), self.stealers.len(), "the workers stay the same");
-        assert!(policy.queues() <= self.queues.len(), "the queues stay the same");
         self.idle.set_pools(policy.topology().pools());
         self.policy.store(Arc::new(policy));
         // Ordering: release, pairs with the acquire in `epoch`: who sees the number finds the policy.
         self.epoch.fetch_add(1, Ordering::Release);
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
         (0..self.stealers.len()).for_each(|worker| self.wake(worker));
     }
 
@@ -174,7 +171,7 @@ impl<J: Send> Shared<J> {
 
     /// How many jobs wait in the queue of each pool; exact when nothing moves.
     pub fn queue_lengths(&self) -> impl Iterator<Item = usize> {
-        self.queues.iter().map(Sharded::len)
+        self.queues.lengths()
     }
 
     /// How many jobs wait in the deque of each worker; exact when nothing moves.
@@ -204,13 +201,19 @@ impl<J: Send> Shared<J> {
     pub fn stop(&self) {
         // Ordering: release, pairs with the acquire in `is_stopping`; the wake below makes sleepers look again.
         self.stopping.store(true, Ordering::Release);
-        (0..self.stealers.len()).for_each(|worker| self.wake(worker));
+        self.wake_all();
     }
 
     /// A job that no worker will take any more. To be called when all workers have ended: one of them may have passed
     /// a continuation on to a pool whose workers had ended before.
     pub fn leftover(&self) -> Option<J> {
-        self.queues.iter().find_map(|queue| queue.pop(0))
+        self.queues.pop_any()
+    }
+
+    /// Wakes somebody who serves the queue of `pool` under `policy`.
+    fn wake_for(&self, policy: &Policy, pool: PoolId) {
+        // One is enough; whoever should serve it is asked first.
+        let _ = policy.servers_of(pool).any(|server| self.idle.wake_one(server));
     }
 
     fn is_accepting(&self) -> bool {

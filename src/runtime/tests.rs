@@ -1,7 +1,8 @@
 //! Do running workers serve everything, whoever sleeps or is stuck? Jobs are bytes in pipes, engines are these few lines.
 
 use super::*;
-use crate::sched::{Event, Global, Hybrid, Isolated, Kind, OnDemand, Pools, Steal, Topology};
+use crate::sched::estimate::Groups;
+use crate::sched::{Event, Global, Hybrid, Isolated, Kind, OnDemand, Pools, Reserve, Shed, Steal, Topology};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -140,12 +141,14 @@ impl Playground {
     }
 }
 
-fn kinds() -> [(Kind, &'static [usize]); 6] {
+fn kinds() -> [(Kind, &'static [usize]); 8] {
     [
         (Kind::Isolated(Isolated), &[3]),
         (Kind::Global(Global), &[3]),
         (Kind::Steal(Steal { thief_threshold: Nanos::from_micros(20) }), &[3]),
         (Kind::Pools(Pools { slice: Nanos::from_micros(50) }), &[2, 1]),
+        (Kind::Shed(Shed { thief_threshold: Nanos::from_micros(20) }), &[3]),
+        (Kind::Reserve(Reserve { groups: Groups { group_of: [0, 1, 1, 1, 1, 1, 1, 1], sizes: vec![1, 2] } }), &[3]),
         (Kind::OnDemand(OnDemand { budget: Nanos::from_micros(5), poll_interval: Nanos::from_micros(1) }), &[3]),
         (
             Kind::Hybrid(Hybrid {
@@ -186,13 +189,13 @@ fn a_switch_strands_nothing() {
     with_switch(Kind::Pools(Pools { slice: Nanos::from_micros(50) }), Wait::Park, &[2, 1], |play, shared| {
         for round in 0..150_usize {
             for (number, (kind, _)) in kinds().into_iter().enumerate() {
-                for job in 0..6 {
+                for job in 0..8 {
                     play.send(job % 3, if (job + round) % 2 == 0 { HOPS } else { 10 });
                     if job == number {
                         shared.switch(Policy::new(kind.clone(), &topology));
                     }
                 }
-                for _ in 0..6 {
+                for _ in 0..8 {
                     play.next();
                 }
             }

@@ -111,6 +111,10 @@ impl<J: Send> Worker<J> {
 
     #[cold]
     fn follow_cold(&mut self, shared: &Shared<J>) {
+        if self.policy.look_interval().is_some() {
+            // What this worker heard of, and may no longer receive, others hear of now.
+            shared.wake_all();
+        }
         self.policy = shared.policy();
         self.local.moved_to(self.policy.topology());
         self.watches = shared.idle.follow(self.id(), &self.policy);
@@ -157,7 +161,7 @@ impl<J: Send> Worker<J> {
     ) -> (Option<Found<J>>, Outcome) {
         let job = match step {
             Step::Own => self.deque.pop(),
-            Step::Queue(pool) => shared.queues[pool].pop(self.id()),
+            Step::Queue(pool) => shared.queues.pop(pool, self.id()),
             Step::Steal(victim) => {
                 let limit = (shared.stealers[victim].len().div_ceil(2)).clamp(1, STEAL_MAX);
                 match shared.stealers[victim].steal_batch_with_limit_and_pop(&self.deque, limit) {
@@ -183,20 +187,22 @@ impl<J: Send> Worker<J> {
     fn receive<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, owner: WorkerId) -> usize {
         let (id, pool) = (self.id(), self.local.pool());
         let deque = &self.deque;
-        let received =
-            engine.receive(owner, &mut |job, class| match self.policy.place(pool, Event::Arrived { class }) {
-                Place::Own => {
-                    deque.push(job);
-                    Ok(())
+        let received = engine.receive(owner, &mut |job, class| match self
+            .policy
+            .place(pool, Event::Arrived { class, backlog: deque.len() })
+        {
+            Place::Own => {
+                deque.push(job);
+                Ok(())
+            }
+            Place::Queue(target) => {
+                shared.queues.push(target, id, job)?;
+                if target != pool {
+                    shared.wake_for(&self.policy, target);
                 }
-                Place::Queue(target) => {
-                    shared.queues[target].push(id, job)?;
-                    if target != pool {
-                        shared.idle.wake_one(target);
-                    }
-                    Ok(())
-                }
-            });
+                Ok(())
+            }
+        });
         if received > 0 && !shared.idle.any_asleep(pool) {
             self.policy.on_arrivals(shared, id, self.deque.len(), true, |other| shared.flag(other));
         }
@@ -258,8 +264,8 @@ impl<J: Send> Worker<J> {
         engine.moved(&mut job, event);
         match self.policy.place(self.local.pool(), event) {
             Place::Own => self.deque.push(job),
-            Place::Queue(target) => match shared.queues[target].push(self.id(), job) {
-                Ok(()) => shared.idle.wake_one(target),
+            Place::Queue(target) => match shared.queues.push(target, self.id(), job) {
+                Ok(()) => shared.wake_for(&self.policy, target),
                 Err(job) => engine.shed_full(job),
             },
         }
@@ -278,8 +284,8 @@ impl<J: Send> Worker<J> {
             shared.idle.hand_on(self.id());
             self.watches = false;
         }
-        if shared.idle.any_asleep(pool) && (!self.deque.is_empty() || !shared.queues[pool].is_empty()) {
-            shared.idle.wake_one(pool);
+        if !self.deque.is_empty() || !shared.queues.is_empty(pool) {
+            shared.wake_for(&self.policy, pool);
         }
     }
 }

@@ -1,7 +1,9 @@
 //! What measured service times say about how to schedule. The server's own decisions and the planner use the same
 //! functions, so that they cannot disagree silently.
 
+use super::PoolId;
 use crate::time::Nanos;
+use crate::wire::CLASSES;
 
 /// Measured service times, of all classes together.
 #[derive(Clone, Debug, Default)]
@@ -118,6 +120,68 @@ pub fn reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64, worke
     needed.clamp(1, workers.saturating_sub(1).max(1))
 }
 
+/// Classes of like cost as groups, and how many workers each group has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// The group of each class.
+    pub group_of: [PoolId; CLASSES],
+    /// How many workers each group has, the lightest first; their sum is the number of workers.
+    pub sizes: Vec<usize>,
+}
+
+impl Groups {
+    /// Before anything is measured: all classes alike.
+    pub fn one(workers: usize) -> Groups {
+        Groups { group_of: [0; CLASSES], sizes: vec![workers] }
+    }
+
+    /// The group of `class`.
+    pub fn of(&self, class: u8) -> PoolId {
+        self.group_of.get(usize::from(class)).copied().unwrap_or(0)
+    }
+
+    /// From what was measured of each class: how many requests, and the CPU time of them all. Classes whose means lie
+    /// within 20 % of the lightest in a group belong to it. Each group gets its share of the workers, rounded to the
+    /// nearest, at least one; what rounding leaves over or takes too much is the heaviest group's. Classes without a
+    /// request belong to the heaviest group. `None` when nothing was measured.
+    pub fn by_demand(measured: &[(u64, Nanos); CLASSES], workers: usize) -> Option<Groups> {
+        let mut classes: Vec<(f64, usize, f64)> = measured
+            .iter()
+            .enumerate()
+            .filter(|(_, (count, _))| *count > 0)
+            .map(|(class, (count, time))| (time.get() as f64 / *count as f64, class, time.get() as f64))
+            .collect();
+        classes.sort_by(|a, b| a.0.total_cmp(&b.0));
+        // Heavier classes share the last group when there are more groups than workers.
+        let groups_max = workers.min(CLASSES);
+        let mut demands: Vec<f64> = Vec::new();
+        let mut group_of = [usize::MAX; CLASSES];
+        let mut lightest = f64::NAN;
+        for (mean, class, time) in classes {
+            if demands.is_empty() || (mean > lightest * ALIKE && demands.len() < groups_max) {
+                demands.push(0.0);
+                lightest = mean;
+            }
+            group_of[class] = demands.len() - 1;
+            *demands.last_mut()? += time;
+        }
+        let heaviest = demands.len().checked_sub(1)?;
+        let all: f64 = demands.iter().sum();
+        let mut sizes = Vec::new();
+        let mut left = workers;
+        for (group, demand) in demands.iter().enumerate() {
+            let share = (demand / all.max(f64::MIN_POSITIVE) * workers as f64).round() as usize;
+            let size = if group == heaviest { left } else { share.clamp(1, left - (heaviest - group)) };
+            sizes.push(size);
+            left -= size;
+        }
+        Some(Groups { group_of: group_of.map(|group| group.min(heaviest)), sizes })
+    }
+}
+
+/// Means within this factor are alike.
+const ALIKE: f64 = 1.2;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,6 +226,28 @@ mod tests {
         assert_eq!(drawn(Exp::new(1.0 / 10_000.0).expect("a rate")).widest_gap(), None);
         assert_eq!(drawn(LogNormal::new(9.0, 2.0).expect("a spread")).widest_gap(), None);
         assert_eq!(drawn(Pareto::new(1_000.0, 1.2).expect("a shape")).widest_gap(), None);
+    }
+
+    #[test]
+    fn groups_follow_the_demand_of_their_classes() {
+        let us = Nanos::from_micros;
+        let mut measured = [(0, Nanos::ZERO); CLASSES];
+        assert_eq!(Groups::by_demand(&measured, 14), None);
+        // High bimodal: the light half needs a hundredth of the time, and one worker at least.
+        (measured[0], measured[1]) = ((1_000, us(1_000)), (1_000, us(100_000)));
+        let groups = Groups::by_demand(&measured, 14).expect("measured");
+        assert_eq!((groups.sizes.as_slice(), groups.of(0), groups.of(1), groups.of(7)), (&[1, 13][..], 0, 1, 1));
+        // TPC-C: 5.7 and 6 us are alike, 88 and 100 us too.
+        let costs_ns = [5_700, 6_000, 20_000, 88_000, 100_000];
+        let counts = [440, 40, 440, 40, 40];
+        for (class, (cost, count)) in costs_ns.into_iter().zip(counts).enumerate() {
+            measured[class] = (count, Nanos::new(cost * count));
+        }
+        let groups = Groups::by_demand(&measured, 14).expect("measured");
+        assert_eq!(groups.group_of[..5], [0, 0, 1, 2, 2]);
+        assert_eq!(groups.sizes, [2, 6, 6]);
+        assert_eq!(Groups::by_demand(&measured, 2).expect("measured").sizes, [1, 1]);
+        assert_eq!(Groups::by_demand(&measured, 1).expect("measured").sizes, [1]);
     }
 
     #[test]

@@ -13,7 +13,9 @@ mod isolated;
 mod name;
 mod ondemand;
 mod pools;
+mod reserve;
 mod search;
+mod shed;
 mod steal;
 
 pub use global::Global;
@@ -22,7 +24,9 @@ pub use isolated::Isolated;
 pub use name::PolicyName;
 pub use ondemand::OnDemand;
 pub use pools::Pools;
+pub use reserve::Reserve;
 pub use search::{Local, Stage};
+pub use shed::Shed;
 pub use steal::Steal;
 
 use crate::time::Nanos;
@@ -32,6 +36,9 @@ use std::ops::Range;
 pub type WorkerId = usize;
 /// A pool's number, from 0, in hop order.
 pub type PoolId = usize;
+
+/// How many queues exist, whatever the policy: one for each pool that there can be, which is one for each class.
+pub const QUEUES: usize = 8;
 
 /// What a free worker shall try next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,6 +76,8 @@ pub enum Event {
     Arrived {
         /// Known under `--classify header` only.
         class: Option<u8>,
+        /// Jobs that wait in the deque of the worker that received it.
+        backlog: usize,
     },
     /// A continuation moves to this pool.
     Hopped(PoolId),
@@ -209,8 +218,6 @@ trait Rules {
 pub struct Policy {
     kind: Kind,
     topology: Topology,
-    /// Queues that exist, whatever the policy: at least as many as there are pools.
-    queues: usize,
 }
 
 /// The policies; a new one is a file, a variant here and a line in `Policy::rules`.
@@ -222,8 +229,12 @@ pub enum Kind {
     Global(Global),
     /// Idle workers take from busy ones.
     Steal(Steal),
+    /// As `steal`, and overloaded workers give work away.
+    Shed(Shed),
     /// Light and heavy work on different workers.
     Pools(Pools),
+    /// The same for classes that are known, in sizes that follow their demand.
+    Reserve(Reserve),
     /// Heavy work gives way soon on some workers, later on the others.
     Hybrid(Hybrid),
     /// Heavy work gives way when somebody waits.
@@ -231,20 +242,20 @@ pub enum Kind {
 }
 
 impl Policy {
-    /// `kind` at work on `topology`; every kind but `Pools` sees the workers of all pools as one. There is a queue for
-    /// each pool of `topology` all the same: what another policy left in one is found after everything else.
+    /// `kind` at work on `topology`: `Pools` takes its pools from there, `Reserve` has its own, and every other kind sees
+    /// all workers as one pool. There are [`QUEUES`] queues all the same: what another policy left in one is found after
+    /// everything else.
+    ///
+    /// # Panics
+    /// If there are more pools than queues.
     pub fn new(kind: Kind, topology: &Topology) -> Policy {
-        let queues = topology.pools();
-        let topology = match kind {
+        let topology = match &kind {
             Kind::Pools(_) => topology.clone(),
+            Kind::Reserve(reserve) => Topology::new(reserve.sizes()),
             _ => Topology::new(&[topology.workers()]),
         };
-        Policy { kind, topology, queues }
-    }
-
-    /// How many queues there are.
-    pub fn queues(&self) -> usize {
-        self.queues
+        assert!(topology.pools() <= QUEUES, "there is a queue for each pool");
+        Policy { kind, topology }
     }
 
     /// Who is in which pool.
@@ -262,7 +273,7 @@ impl Policy {
         }
         // What another policy left: the queues of pools that are no more, and of all if this policy uses none.
         let served = if order.contains(&Stage::Queue) { self.topology.pools() } else { 0 };
-        local.next_orphan(served..self.queues).unwrap_or(step)
+        local.next_orphan(served..QUEUES).unwrap_or(step)
     }
 
     /// What came of the step that [`Policy::next`] gave last.
@@ -339,6 +350,17 @@ impl Policy {
         order.contains(&Stage::ReceiveBusy) || order.contains(&Stage::ReceiveAll)
     }
 
+    /// Which pools serve the queue of `pool`, those first that should.
+    pub fn servers_of(&self, pool: PoolId) -> std::ops::Range<PoolId> {
+        let pools = self.topology.pools();
+        if pool >= pools {
+            return 0..1;
+        }
+        // If anybody helps lighter pools, the heaviest does.
+        let helps = self.rules().order(pools - 1).contains(&Stage::Lighter);
+        if helps { pool..pools } else { pool..pool + 1 }
+    }
+
     /// Whether anybody receives from the socket of another.
     pub fn has_watchers(&self) -> bool {
         self.topology.workers() > 1 && (0..self.topology.pools()).any(|pool| self.receives_others(pool))
@@ -354,7 +376,9 @@ impl Policy {
             Kind::Isolated(rules) => rules,
             Kind::Global(rules) => rules,
             Kind::Steal(rules) => rules,
+            Kind::Shed(rules) => rules,
             Kind::Pools(rules) => rules,
+            Kind::Reserve(rules) => rules,
             Kind::Hybrid(rules) => rules,
             Kind::OnDemand(rules) => rules,
         }

@@ -12,8 +12,12 @@ pub enum PolicyName {
     Global,
     /// A worker without work takes from a busy one: from its deque and from its socket.
     Steal,
+    /// As steal, and an overloaded worker puts surplus requests where idle ones look before they steal (work shedding).
+    Shed,
     /// Micropools: requests start in the first pool; those that turn out heavy move on to the next.
     Pools,
+    /// Classes that are known from the header have workers of their own, as many as their demand needs (DARC).
+    Reserve,
     /// Fresh requests first everywhere; heavy ones give way after a slice, sooner on reserved workers (soft reservation).
     Hybrid,
     /// A heavy request steps aside when a fresh one waits that finds no free worker.
@@ -24,11 +28,13 @@ pub enum PolicyName {
 
 impl PolicyName {
     /// Every policy, in the order in which help and error messages list them.
-    pub const ALL: [PolicyName; 7] = [
+    pub const ALL: [PolicyName; 9] = [
         PolicyName::Isolated,
         PolicyName::Global,
         PolicyName::Steal,
+        PolicyName::Shed,
         PolicyName::Pools,
+        PolicyName::Reserve,
         PolicyName::Hybrid,
         PolicyName::OnDemand,
         PolicyName::Auto,
@@ -40,7 +46,9 @@ impl PolicyName {
             PolicyName::Isolated => "isolated",
             PolicyName::Global => "global",
             PolicyName::Steal => "steal",
+            PolicyName::Shed => "shed",
             PolicyName::Pools => "pools",
+            PolicyName::Reserve => "reserve",
             PolicyName::Hybrid => "hybrid",
             PolicyName::OnDemand => "ondemand",
             PolicyName::Auto => "auto",
@@ -67,7 +75,9 @@ impl fmt::Display for PolicyName {
 
 /// No policy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no policy is called {text:?}; there are isolated, global, steal, pools, hybrid, ondemand and auto")]
+#[error(
+    "no policy is called {text:?}; there are isolated, global, steal, shed, pools, reserve, hybrid, ondemand and auto"
+)]
 pub struct UnknownPolicy {
     /// What was written instead of a name.
     pub text: String,

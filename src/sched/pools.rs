@@ -30,7 +30,7 @@ impl Rules for Pools {
     fn place(&self, topology: &Topology, pool: PoolId, event: Event) -> Place {
         match event {
             // Class 0 is the lightest; each heavier one belongs one pool further on, as far as there are pools.
-            Event::Arrived { class: Some(class) } if class > 0 => {
+            Event::Arrived { class: Some(class), .. } if class > 0 => {
                 Place::Queue(usize::from(class).min(topology.pools() - 1))
             }
             Event::Arrived { .. } => Place::Own,

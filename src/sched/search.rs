@@ -10,6 +10,8 @@ pub enum Stage {
     Own,
     /// The queue of the own pool.
     Queue,
+    /// The queues of lighter pools, the heaviest of them first.
+    Lighter,
     /// The own socket.
     ReceiveOwn,
     /// Every socket, in rotation.
@@ -96,6 +98,10 @@ impl Local {
         match stage {
             Stage::Own => self.once(Step::Own),
             Stage::Queue => self.once(Step::Queue(self.pool)),
+            Stage::Lighter => {
+                self.tried += 1;
+                self.pool.checked_sub(self.tried).map(Step::Queue)
+            }
             Stage::ReceiveOwn => self.once(Step::Receive(self.worker)),
             Stage::ReceiveAll => self.rotate(0..topology.workers(), |_| true).map(Step::Receive),
             Stage::ReceiveBusy => {

@@ -20,7 +20,7 @@ impl View for Fixed {
     }
 }
 
-fn policies() -> [Policy; 6] {
+fn policies() -> [Policy; 8] {
     let topology = Topology::new(&[2, 1, 2]);
     [
         Policy::new(Kind::Isolated(Isolated), &topology),
@@ -29,6 +29,8 @@ fn policies() -> [Policy; 6] {
         Policy::new(Kind::Pools(Pools { slice: Nanos::from_micros(50) }), &topology),
         Policy::new(Kind::OnDemand(ondemand()), &topology),
         Policy::new(Kind::Hybrid(hybrid()), &topology),
+        Policy::new(Kind::Shed(Shed { thief_threshold: Nanos::from_micros(20) }), &topology),
+        Policy::new(Kind::Reserve(reserve()), &topology),
     ]
 }
 
@@ -43,6 +45,11 @@ fn hybrid() -> Hybrid {
         short_slice: Nanos::from_micros(3),
         long_slice: Nanos::from_micros(30),
     }
+}
+
+/// Classes 0 and 1 have one worker each, the others three.
+fn reserve() -> Reserve {
+    Reserve { groups: estimate::Groups { group_of: [0, 1, 2, 2, 2, 2, 2, 2], sizes: vec![1, 1, 3] } }
 }
 
 /// A job on `worker`, which is in `pool`, that has run for `ran_us`.
@@ -68,6 +75,10 @@ fn search(policy: &Policy, worker: WorkerId, outcomes: &[Outcome]) -> Vec<Step> 
     }
 }
 
+fn arrived(class: Option<u8>) -> Event {
+    Event::Arrived { class, backlog: 0 }
+}
+
 /// The end of a search: what other policies may have left, then rest.
 fn orphans(queues: std::ops::Range<PoolId>) -> Vec<Step> {
     queues.map(Step::Queue).chain([Step::Idle { contended: false }]).collect()
@@ -77,7 +88,7 @@ fn orphans(queues: std::ops::Range<PoolId>) -> Vec<Step> {
 fn isolated_looks_at_nothing_of_others() {
     let steps = search(&policies()[0], 3, &[]);
     assert_eq!(steps[..2], [Step::Own, Step::Receive(3)]);
-    assert_eq!(steps[2..], orphans(0..3));
+    assert_eq!(steps[2..], orphans(0..QUEUES));
 }
 
 #[test]
@@ -86,7 +97,7 @@ fn global_looks_at_the_queue_then_at_every_socket() {
     assert_eq!(steps[..2], [Step::Queue(0), Step::Own]);
     let sockets: HashSet<Step> = steps[2..7].iter().copied().collect();
     assert_eq!(sockets, (0..5).map(Step::Receive).collect());
-    assert_eq!(steps[7..], orphans(1..3));
+    assert_eq!(steps[7..], orphans(1..QUEUES));
 }
 
 #[test]
@@ -97,7 +108,7 @@ fn steal_looks_at_every_deque_and_at_the_sockets_of_the_stuck() {
     assert_eq!(deques, (1..5).map(Step::Steal).collect());
     let sockets: HashSet<Step> = steps[6..8].iter().copied().collect();
     assert_eq!(sockets, [Step::Receive(1), Step::Receive(2)].into(), "worker 3 will be back in a moment");
-    assert_eq!(steps[8..], orphans(0..3));
+    assert_eq!(steps[8..], orphans(0..QUEUES));
 }
 
 #[test]
@@ -107,16 +118,20 @@ fn pools_receive_in_the_ingress_only() {
     assert_eq!(ingress[..2], [Step::Own, Step::Queue(0)]);
     let sockets: HashSet<Step> = ingress[2..7].iter().copied().collect();
     assert_eq!(sockets, (0..5).map(Step::Receive).collect());
-    assert_eq!(ingress[7..], [Step::Steal(0), Step::Idle { contended: false }]);
-    assert_eq!(search(policy, 2, &[]), [Step::Queue(1), Step::Own, Step::Idle { contended: false }]);
-    assert_eq!(search(policy, 4, &[]), [Step::Queue(2), Step::Own, Step::Idle { contended: false }]);
+    assert_eq!(ingress[7], Step::Steal(0));
+    assert_eq!(ingress[8..], orphans(3..QUEUES));
+    for (worker, pool) in [(2, 1), (4, 2)] {
+        let heavy = search(policy, worker, &[]);
+        assert_eq!(heavy[..2], [Step::Queue(pool), Step::Own]);
+        assert_eq!(heavy[2..], orphans(3..QUEUES));
+    }
 }
 
 /// All sequences of outcomes up to a depth: a find begins the search anew, a competitor is remembered until then, and
 /// before a worker may rest it has looked, since its last find, at everything it may serve.
 #[test]
 fn after_any_outcomes_a_resting_worker_has_looked_everywhere() {
-    const DEPTH: u32 = 7;
+    const DEPTH: u32 = 6;
     let all = [Outcome::Found, Outcome::Empty, Outcome::Contended];
     for policy in policies() {
         for worker in 0..5 {
@@ -138,12 +153,33 @@ fn after_any_outcomes_a_resting_worker_has_looked_everywhere() {
 }
 
 #[test]
+fn shed_gives_away_what_is_too_much() {
+    let policy = &policies()[6];
+    let behind = |backlog| policy.place(0, Event::Arrived { class: None, backlog });
+    assert_eq!([0, 7, 8, 31].map(behind), [Place::Own, Place::Own, Place::Queue(0), Place::Queue(0)]);
+    assert_eq!(search(policy, 0, &[])[..3], [Step::Own, Step::Queue(0), Step::Receive(0)], "before any victim");
+}
+
+#[test]
+fn reserve_lets_heavy_workers_help_the_light_and_not_the_other_way_round() {
+    let policy = &policies()[7];
+    assert_eq!([0, 1, 2, 7].map(|class| policy.place(0, arrived(Some(class)))), [0, 1, 2, 2].map(Place::Queue));
+    assert_eq!(search(policy, 0, &[])[..2], [Step::Queue(0), Step::Own]);
+    assert!(!search(policy, 0, &[]).contains(&Step::Queue(1)), "a light worker takes nothing heavy");
+    let heaviest = search(policy, 4, &[]);
+    assert_eq!(heaviest[..4], [Step::Queue(2), Step::Own, Step::Queue(1), Step::Queue(0)]);
+    assert_eq!([policy.servers_of(0), policy.servers_of(1), policy.servers_of(2)], [0..3, 1..3, 2..3]);
+    assert_eq!(policy.servers_of(5), 0..1, "a pool that is no more");
+    assert_eq!(policies()[3].servers_of(0), 0..1, "in strict pools nobody helps");
+}
+
+#[test]
 fn a_request_reaches_the_heavy_pool_by_class_by_hop_and_by_slice() {
     let policy = &policies()[3];
-    assert_eq!(policy.place(0, Event::Arrived { class: None }), Place::Own);
-    assert_eq!(policy.place(0, Event::Arrived { class: Some(0) }), Place::Own);
-    assert_eq!(policy.place(0, Event::Arrived { class: Some(1) }), Place::Queue(1));
-    assert_eq!(policy.place(0, Event::Arrived { class: Some(7) }), Place::Queue(2));
+    assert_eq!(policy.place(0, arrived(None)), Place::Own);
+    assert_eq!(policy.place(0, arrived(Some(0))), Place::Own);
+    assert_eq!(policy.place(0, arrived(Some(1))), Place::Queue(1));
+    assert_eq!(policy.place(0, arrived(Some(7))), Place::Queue(2));
     assert_eq!(policy.at_hop(&running(0, 0, 0), 2), Verdict::Hop(2));
     assert_eq!(policy.at_hop(&running(0, 0, 0), 3), Verdict::Keep, "a pool that is not there");
     assert_eq!(policy.ask_after(&running(0, 0, 20)), Some(Nanos::from_micros(30)));
@@ -166,7 +202,7 @@ fn heavy_work_gives_way_on_demand_and_light_work_never() {
             assert!(policy.gives_way(&running));
         }
         assert_eq!(policy.place(0, Event::Yielded), Place::Queue(0));
-        assert_eq!(policy.place(0, Event::Arrived { class: None }), Place::Own);
+        assert_eq!(policy.place(0, arrived(None)), Place::Own);
     }
 }
 
@@ -198,11 +234,12 @@ fn hybrid_looks_more_often_on_reserved_workers() {
 
 #[test]
 fn who_receives_from_whom_follows_from_the_order() {
-    let [isolated, global, steal, pools, ondemand, hybrid] = policies();
+    let [isolated, global, steal, pools, ondemand, hybrid, shed, reserve] = policies();
     assert!(isolated.receives_own(0) && !isolated.receives_others(0));
     assert!(global.receives_own(0) && global.receives_others(0));
     assert!(steal.receives_own(0) && steal.receives_others(0));
     assert!(pools.receives_own(0) && pools.receives_others(0));
     assert!(!pools.receives_own(1) && !pools.receives_others(2));
-    assert!(ondemand.receives_own(0) && hybrid.receives_others(0));
+    assert!(ondemand.receives_own(0) && hybrid.receives_others(0) && shed.receives_others(0));
+    assert!(reserve.receives_others(0) && !reserve.receives_own(1));
 }

@@ -6,8 +6,8 @@ use crate::handler::context::{Limits, enter};
 use crate::metrics::{self, Recent};
 use crate::queue::Sharded;
 use crate::sched::auto::{Auto, Choice};
-use crate::sched::estimate::{ServiceTimes, reserved_workers};
-use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, PolicyName, Pools, Steal};
+use crate::sched::estimate::{Groups, ServiceTimes, reserved_workers};
+use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, PolicyName, Pools, Reserve, Shed, Steal};
 use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::pin::pin;
@@ -37,6 +37,8 @@ pub(super) struct Adaptation {
     auto: Option<Auto>,
     /// A number of reserved workers that was measured once: it comes into force when it is measured again.
     next_reserved: Option<usize>,
+    /// The same for groups of classes.
+    next_groups: Option<Groups>,
     reason: String,
 }
 
@@ -70,13 +72,15 @@ impl Adaptation {
             PolicyName::Isolated => Kind::Isolated(Isolated),
             PolicyName::Global => Kind::Global(Global),
             PolicyName::Steal | PolicyName::Auto => scale.steal(),
+            PolicyName::Shed => Kind::Shed(Shed { thief_threshold: THIEF_THRESHOLD.times(config.time_scale) }),
             PolicyName::Pools => Kind::Pools(Pools { slice }),
+            PolicyName::Reserve => Kind::Reserve(Reserve { groups: Groups::one(config.workers) }),
             PolicyName::Hybrid => scale.hybrid(slice, reserved),
             PolicyName::OnDemand => scale.ondemand(slice),
         };
         let auto = (config.policy == PolicyName::Auto).then(|| Auto::new(yield_cost()));
         let reason = "nothing has been measured yet".to_owned();
-        Adaptation { kind, scale, workers: config.workers, auto, next_reserved: None, reason }
+        Adaptation { kind, scale, workers: config.workers, auto, next_reserved: None, next_groups: None, reason }
     }
 
     /// What the workers shall follow.
@@ -99,7 +103,7 @@ impl Adaptation {
             self.reason = decision.reason.to_string();
             return true;
         }
-        self.resize(&times, recent.busy_workers)
+        self.resize(&times, recent.busy_workers) || self.regroup(recent)
     }
 
     /// What has been decided, for the endpoint; `None` under a policy that does not adapt.
@@ -108,7 +112,8 @@ impl Adaptation {
             Kind::Steal(_) => (PolicyName::Steal, None, None),
             Kind::Hybrid(hybrid) => (PolicyName::Hybrid, Some(hybrid.budget), Some(hybrid.reserved)),
             Kind::OnDemand(ondemand) => (PolicyName::OnDemand, Some(ondemand.budget), None),
-            Kind::Isolated(_) | Kind::Global(_) | Kind::Pools(_) => return None,
+            Kind::Reserve(reserve) => (PolicyName::Reserve, None, Some(reserve.groups.sizes[0])),
+            Kind::Isolated(_) | Kind::Global(_) | Kind::Shed(_) | Kind::Pools(_) => return None,
         };
         (self.auto.is_some() || reserved.is_some()).then(|| metrics::Decision {
             policy: policy.name().to_owned(),
@@ -140,6 +145,25 @@ impl Adaptation {
             "{busy_workers:.1} workers are busy, {:.0} % of the time with what is within the budget",
             share * 100.0
         );
+        true
+    }
+}
+
+impl Adaptation {
+    /// Gives each group of classes the workers that it keeps busy, once two measurements in a row agree.
+    fn regroup(&mut self, recent: &Recent) -> bool {
+        let Kind::Reserve(reserve) = &mut self.kind else { return false };
+        let Some(groups) = Groups::by_demand(&recent.by_class, self.workers) else { return false };
+        if groups == reserve.groups {
+            self.next_groups = None;
+            return false;
+        }
+        if self.next_groups.replace(groups.clone()).as_ref() != Some(&groups) {
+            return false;
+        }
+        self.reason = format!("workers by group of classes, the lightest first: {:?}", groups.sizes);
+        reserve.groups = groups;
+        self.next_groups = None;
         true
     }
 }
@@ -180,7 +204,7 @@ mod tests {
 
     fn recent(bins: &[(u64, u64)], busy_workers: f64) -> Recent {
         let service_times = bins.iter().map(|(us, count)| (Nanos::from_micros(*us), *count)).collect();
-        Recent { service_times, busy_workers }
+        Recent { service_times, busy_workers, ..Recent::default() }
     }
 
     #[test]
@@ -210,8 +234,23 @@ mod tests {
     }
 
     #[test]
+    fn reserve_follows_the_demand_of_classes() {
+        let pairs = [("policy", "reserve"), ("classify", "header"), ("workers", "14")];
+        let mut adaptation = Adaptation::new(&config(&pairs));
+        let mut recent = Recent::default();
+        assert!(!adaptation.follow(&recent));
+        (recent.by_class[0], recent.by_class[1]) =
+            ((1_000, Nanos::from_micros(1_000)), (1_000, Nanos::from_micros(100_000)));
+        assert!(!adaptation.follow(&recent));
+        assert!(adaptation.follow(&recent));
+        let decision = adaptation.decision().expect("reserve decides");
+        assert_eq!((decision.reserved, decision.policy.as_str()), (Some(1), "reserve"));
+        assert!(decision.reason.contains("[1, 13]"), "{}", decision.reason);
+    }
+
+    #[test]
     fn fixed_policies_decide_nothing() {
-        for policy in ["isolated", "global", "steal", "ondemand"] {
+        for policy in ["isolated", "global", "steal", "shed", "pools", "ondemand"] {
             let mut adaptation = Adaptation::new(&config(&[("policy", policy), ("workers", "2")]));
             assert!(!adaptation.follow(&recent(&[(1, 9_900), (500, 100)], 2.0)));
             assert_eq!(adaptation.decision(), None);

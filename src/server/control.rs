@@ -104,9 +104,10 @@ impl<J: Send> Probe for Control<'_, J> {
 
     fn surroundings(&self) -> Surroundings {
         let config = self.config;
-        let names = |pool: usize| match config.policy {
-            PolicyName::Pools => config.pools[pool].name.clone(),
-            _ => "all".to_owned(),
+        // Only `pools` has names for its queues; the others go by number, as the policy may change what they hold.
+        let names = |pool: usize| match config.pools.get(pool) {
+            Some(configured) if config.policy == PolicyName::Pools => configured.name.clone(),
+            _ => format!("queue{pool}"),
         };
         let mut queue_depths: Vec<(String, usize)> =
             self.shared.queue_lengths().enumerate().map(|(pool, length)| (names(pool), length)).collect();

@@ -50,7 +50,10 @@ impl Running {
     pub(crate) fn start<H: Handler + Send + 'static>(settings: &[(&str, &str)], handler: H) -> Running {
         let listen = listen();
         let ports = [("listen", listen.as_str()), ("admin", "127.0.0.1:0")];
-        let config = Config::from_pairs(ports.into_iter().chain(settings.iter().copied())).expect("a configuration");
+        // The one policy that does not go without.
+        let classify = settings.contains(&("policy", "reserve")).then_some(("classify", "header"));
+        let pairs = ports.into_iter().chain(classify).chain(settings.iter().copied());
+        let config = Config::from_pairs(pairs).expect("a configuration");
         let server = Server::bind(&config).expect("free ports");
         let (udp, admin, stop) = (server.udp_address(), server.admin_address(), server.stop_handle());
         let thread = Some(thread::spawn(move || server.run(&handler).expect("the server runs")));

@@ -1,0 +1,36 @@
+//! `shed` (work shedding): as `steal`, with a queue that only overloaded workers fill and idle ones drain before they look
+//! for victims. Nobody is forced to take work.
+
+use super::{Event, Place, PoolId, Rules, Stage, Topology};
+use crate::time::Nanos;
+
+/// The rules of `shed`.
+#[derive(Clone, Debug)]
+pub struct Shed {
+    /// How long a worker must have been in one job before others receive from its socket.
+    pub thief_threshold: Nanos,
+}
+
+/// A worker behind which so many jobs wait gives further ones away: as many as it would have done by the time that a
+/// woken colleague needs to take the first.
+const OVERLOADED_FROM: usize = 8;
+
+impl Rules for Shed {
+    fn order(&self, _: PoolId) -> &'static [Stage] {
+        // The queue before the socket: who gave work away takes it back before it receives more, so the queue stays
+        // short.
+        &[Stage::Own, Stage::Queue, Stage::ReceiveOwn, Stage::Steal, Stage::ReceiveBusy]
+    }
+
+    fn place(&self, _: &Topology, pool: PoolId, event: Event) -> Place {
+        match event {
+            Event::Arrived { backlog, .. } if backlog >= OVERLOADED_FROM => Place::Queue(pool),
+            Event::Arrived { .. } | Event::Yielded => Place::Own,
+            Event::Hopped(_) => Place::Queue(pool),
+        }
+    }
+
+    fn thief_threshold(&self) -> Nanos {
+        self.thief_threshold
+    }
+}
