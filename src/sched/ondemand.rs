@@ -13,8 +13,10 @@ use crate::time::Nanos;
 pub struct OnDemand {
     /// CPU time after which a request counts as heavy and may be asked to step aside.
     pub budget: Nanos,
-    /// How often a heavy request looks whether somebody waits.
-    pub poll_interval: Nanos,
+    /// How often a request comes to a point at which it can step aside.
+    pub ask_interval: Nanos,
+    /// How often somebody, of all workers together, looks whether requests wait.
+    pub look_interval: Nanos,
 }
 
 /// Fresh requests for each worker that serves them. With eight, as many wait most of the time at high load, and the light
@@ -34,12 +36,9 @@ impl Rules for OnDemand {
         }
     }
 
-    fn ask_after(&self, _: &Topology, running: &Running) -> Option<Nanos> {
-        Some(if running.continuation {
-            self.poll_interval
-        } else {
-            self.budget.minus(running.ran).max(self.poll_interval)
-        })
+    fn ask_after(&self, _: &Topology, _: &Running) -> Option<Nanos> {
+        // A light one comes there too: requests behind it must not wait until it turns out heavy.
+        Some(self.ask_interval)
     }
 
     fn at_checkpoint(&self, _: &Topology, running: &Running) -> Verdict {
@@ -56,6 +55,6 @@ impl Rules for OnDemand {
     }
 
     fn look_interval(&self) -> Option<Nanos> {
-        Some(self.poll_interval)
+        Some(self.look_interval)
     }
 }

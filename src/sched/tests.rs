@@ -35,7 +35,7 @@ fn policies() -> [Policy; 8] {
 }
 
 fn ondemand() -> OnDemand {
-    OnDemand { budget: Nanos::from_micros(5), poll_interval: Nanos::from_micros(1) }
+    OnDemand { budget: Nanos::from_micros(5), ask_interval: Nanos::from_micros(1), look_interval: Nanos::new(250) }
 }
 
 fn hybrid() -> Hybrid {

@@ -24,8 +24,12 @@ const SHORT_SLICE: Nanos = Nanos::from_micros(3);
 /// How often it does on the other workers, unscaled: so seldom that looking costs next to nothing.
 const LONG_SLICE: Nanos = Nanos::from_micros(30);
 
-/// How often somebody looks whether a request waits while all workers are busy, unscaled.
-const POLL_INTERVAL: Nanos = Nanos::from_micros(1);
+/// How often a request comes to a point at which it can step aside under `ondemand`, unscaled.
+const ASK_INTERVAL: Nanos = Nanos::from_micros(1);
+
+/// How often somebody looks whether a request waits while all workers are busy, unscaled. One look frees one worker or a
+/// few; with an interval of a microsecond, fewer than 14 busy workers must free at high load.
+const LOOK_INTERVAL: Nanos = Nanos::new(250);
 
 /// The policy in force, and what may change it.
 pub(super) struct Adaptation {
@@ -57,7 +61,11 @@ impl Scale {
     }
 
     fn ondemand(self, budget: Nanos) -> Kind {
-        Kind::OnDemand(OnDemand { budget, poll_interval: POLL_INTERVAL.times(self.0) })
+        Kind::OnDemand(OnDemand {
+            budget,
+            ask_interval: ASK_INTERVAL.times(self.0),
+            look_interval: LOOK_INTERVAL.times(self.0),
+        })
     }
 }
 
