@@ -4,22 +4,25 @@
 //! README.md beside this file states the sleep and shutdown protocols and why they hold.
 
 mod idle;
+mod lanes;
+mod thread;
 mod wait;
 mod worker;
 
+pub use lanes::Deques;
+pub use thread::{AbortOnPanic, Worker};
 pub use wait::Wait;
-pub use worker::Worker;
 
 use crate::handler::context::Pause;
-use crate::queue::Sharded;
 use crate::sched::{Event, Outcome, Policy, Step, View, WorkerId};
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
-use crossbeam_deque as deque;
 use crossbeam_utils::CachePadded;
 use idle::Idle;
+use lanes::{Queue, Stealers};
 use std::io;
 use std::os::fd::RawFd;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -62,6 +65,22 @@ pub trait Engine {
 
     /// What came of a step, for the counters.
     fn tried(&mut self, step: Step, outcome: Outcome);
+
+    /// The worker's loop begins; jobs that its jobs make may be put into `deques`.
+    fn began(&mut self, deques: &Rc<Deques<Self::Job>>) {
+        let _ = deques;
+    }
+
+    /// The lane in which `job` waits, 0 the most urgent. What was received waits in lane 0.
+    fn lane(&self, job: &Self::Job) -> usize {
+        let _ = job;
+        0
+    }
+
+    /// So many jobs were taken from the deque of another.
+    fn stole(&mut self, jobs: usize) {
+        let _ = jobs;
+    }
 }
 
 /// What came of running a job.
@@ -85,8 +104,8 @@ pub struct Shared<J> {
     /// Moves on with every policy, so that a worker knows by one load whether it follows the present one.
     epoch: CachePadded<AtomicUsize>,
     wait: Wait,
-    queues: Box<[Sharded<J>]>,
-    stealers: Box<[deque::Stealer<J>]>,
+    queues: Box<[Queue<J>]>,
+    stealers: Box<[Stealers<J>]>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
     /// Raised to ask a worker to step aside; lowered when it takes its next job.
     flags: Box<[CachePadded<AtomicBool>]>,
@@ -107,32 +126,54 @@ const NOT_BUSY: u64 = u64::MAX;
 /// with more there is less meeting on one cache line.
 const WORKERS_PER_SHARD: usize = 16;
 
+/// Jobs taken from a victim at once, at most. With the batch of a receive it stays below the 64 places of a deque's
+/// smallest buffer, so that the deque never reallocates.
+const STEAL_MAX: usize = 31;
+
 impl<J: Send> Shared<J> {
     /// What `policy`'s workers share, and the workers. `ingress` are the descriptors whose readiness wakes worker 0, 1,
     /// and so on; `queue_capacity` bounds the jobs in the queue of one pool.
     ///
     /// # Errors
     /// When the kernel has no more descriptors for readiness queues.
+    ///
+    /// # Panics
+    /// If there is not one ingress for each worker.
     pub fn new(
         policy: Policy,
         wait: Wait,
         ingress: &[RawFd],
         queue_capacity: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
-        let queues: Box<[Sharded<J>]> = (0..policy.queues())
-            .map(|_| Sharded::new(ingress.len().div_ceil(WORKERS_PER_SHARD), queue_capacity))
-            .collect();
+        assert_eq!(ingress.len(), policy.topology().workers(), "every worker of a server has an ingress");
+        Shared::with_lanes(policy, wait, 1, ingress, queue_capacity)
+    }
+
+    /// The same with so many lanes; `queue_capacity` bounds the jobs in each lane of the queue of one pool. Under a
+    /// policy that receives nothing `ingress` may be empty.
+    ///
+    /// # Errors
+    /// When the kernel has no more descriptors for readiness queues.
+    pub fn with_lanes(
+        policy: Policy,
+        wait: Wait,
+        lanes: usize,
+        ingress: &[RawFd],
+        queue_capacity: usize,
+    ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
+        let shards = policy.topology().workers().div_ceil(WORKERS_PER_SHARD);
+        let queues: Box<[Queue<J>]> = (0..policy.queues()).map(|_| Queue::new(lanes, shards, queue_capacity)).collect();
         let (idle, polls) = Idle::new(&policy, queues.len(), ingress)?;
         let policy = Arc::new(policy);
         let workers: Vec<Worker<J>> = polls
             .into_iter()
             .enumerate()
-            .map(|(worker, poll)| Worker::new(worker, Arc::clone(&policy), poll))
+            .map(|(worker, poll)| Worker::new(worker, Arc::clone(&policy), lanes, poll))
             .collect();
         let shared = Shared {
             wait,
             queues,
-            stealers: workers.iter().map(Worker::stealer).collect(),
+            stealers: workers.iter().map(Worker::stealers).collect(),
             busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
             flags: (0..workers.len()).map(|_| CachePadded::default()).collect(),
             looked_at: CachePadded::default(),
@@ -173,12 +214,12 @@ impl<J: Send> Shared<J> {
 
     /// How many jobs wait in the queue of each pool; exact when nothing moves.
     pub fn queue_lengths(&self) -> impl Iterator<Item = usize> {
-        self.queues.iter().map(Sharded::len)
+        self.queues.iter().map(Queue::len)
     }
 
     /// How many jobs wait in the deque of each worker; exact when nothing moves.
     pub fn deque_lengths(&self) -> impl Iterator<Item = usize> {
-        self.stealers.iter().map(deque::Stealer::len)
+        self.stealers.iter().map(Stealers::len)
     }
 
     /// Makes `worker` run through its loop once if it sleeps.
@@ -209,7 +250,7 @@ impl<J: Send> Shared<J> {
     /// A job that no worker will take any more. To be called when all workers have ended: one of them may have passed
     /// a continuation on to a pool whose workers had ended before.
     pub fn leftover(&self) -> Option<J> {
-        self.queues.iter().find_map(|queue| queue.pop(0))
+        self.queues.iter().find_map(Queue::pop_any)
     }
 
     fn is_accepting(&self) -> bool {

@@ -15,6 +15,7 @@ mod ondemand;
 mod pools;
 mod search;
 mod steal;
+mod tasks;
 
 pub use global::Global;
 pub use hybrid::Hybrid;
@@ -24,6 +25,7 @@ pub use ondemand::OnDemand;
 pub use pools::Pools;
 pub use search::{Local, Stage};
 pub use steal::Steal;
+pub use tasks::Tasks;
 
 use crate::time::Nanos;
 use std::ops::Range;
@@ -202,6 +204,11 @@ trait Rules {
     fn thief_threshold(&self) -> Nanos {
         Nanos::ZERO
     }
+    /// Whether what waits in the queue of a pool counts as waiting for a job that would give way, as what waits in the
+    /// deque does.
+    fn queue_is_fresh(&self) -> bool {
+        false
+    }
 }
 
 /// A policy at work on a topology.
@@ -228,15 +235,17 @@ pub enum Kind {
     Hybrid(Hybrid),
     /// Heavy work gives way when somebody waits.
     OnDemand(OnDemand),
+    /// No requests but tasks of the runtime as a library.
+    Tasks(Tasks),
 }
 
 impl Policy {
-    /// `kind` at work on `topology`; every kind but `Pools` sees the workers of all pools as one. There is a queue for
+    /// `kind` at work on `topology`; every kind but `Pools` and `Tasks` sees the workers of all pools as one. There is a queue for
     /// each pool of `topology` all the same: what another policy left in one is found after everything else.
     pub fn new(kind: Kind, topology: &Topology) -> Policy {
         let queues = topology.pools();
         let topology = match kind {
-            Kind::Pools(_) => topology.clone(),
+            Kind::Pools(_) | Kind::Tasks(_) => topology.clone(),
             _ => Topology::new(&[topology.workers()]),
         };
         Policy { kind, topology, queues }
@@ -349,6 +358,17 @@ impl Policy {
         self.rules().thief_threshold()
     }
 
+    /// Whether what waits in the queue of a pool counts as waiting for a job that would give way.
+    pub fn queue_is_fresh(&self) -> bool {
+        self.rules().queue_is_fresh()
+    }
+
+    /// Whether any decision asks since when a worker has been in one job.
+    pub fn looks_at_busy(&self) -> bool {
+        let looks = |pool| self.rules().order(pool).contains(&Stage::ReceiveBusy);
+        self.rules().heavy_from().is_some() || (0..self.topology.pools()).any(looks)
+    }
+
     fn rules(&self) -> &dyn Rules {
         match &self.kind {
             Kind::Isolated(rules) => rules,
@@ -357,6 +377,7 @@ impl Policy {
             Kind::Pools(rules) => rules,
             Kind::Hybrid(rules) => rules,
             Kind::OnDemand(rules) => rules,
+            Kind::Tasks(rules) => rules,
         }
     }
 }
