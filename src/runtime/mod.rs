@@ -5,6 +5,7 @@
 
 mod idle;
 mod lanes;
+pub mod task;
 mod thread;
 mod wait;
 mod worker;
