@@ -175,6 +175,12 @@ impl Topology {
 trait Rules {
     /// What a free worker of `pool` looks at, first things first.
     fn order(&self, pool: PoolId) -> &'static [Stage];
+    /// The order of one search in so many ([`Local::is_rare`]), so that nothing waits for ever behind what is looked at
+    /// before it; it names the same stages. `None` = as always.
+    fn rare_order(&self, pool: PoolId) -> Option<&'static [Stage]> {
+        let _ = pool;
+        None
+    }
     /// Where `event`, which happened in `pool`, puts its job.
     fn place(&self, topology: &Topology, pool: PoolId, event: Event) -> Place;
     /// How long `running` may run on before [`Rules::at_checkpoint`] is asked; `None` = as long as it likes.
@@ -264,7 +270,8 @@ impl Policy {
     /// What the free worker of `local` shall try next; [`Step::Idle`] once everything was tried in vain.
     pub fn next(&self, local: &mut Local, view: &impl View) -> Step {
         let rules = self.rules();
-        let order = rules.order(local.pool());
+        let rare = if local.is_rare() { rules.rare_order(local.pool()) } else { None };
+        let order = rare.unwrap_or_else(|| rules.order(local.pool()));
         let step = local.next(order, &self.topology, rules.thief_threshold(), view);
         if !matches!(step, Step::Idle { .. }) {
             return step;

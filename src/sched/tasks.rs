@@ -17,10 +17,17 @@ impl Rules for Tasks {
         &[Stage::Own, Stage::Queue, Stage::Steal]
     }
 
-    fn place(&self, _: &Topology, _: PoolId, event: Event) -> Place {
+    fn rare_order(&self, _: PoolId) -> Option<&'static [Stage]> {
+        // Tasks that spawn tasks for ever keep their deque full, and the queue would wait as long.
+        Some(&[Stage::Queue, Stage::Own, Stage::Steal])
+    }
+
+    fn place(&self, _: &Topology, pool: PoolId, event: Event) -> Place {
         match event {
+            Event::Arrived { .. } => Place::Own,
             Event::Hopped(target) => Place::Queue(target),
-            Event::Arrived { .. } | Event::Yielded => Place::Own,
+            // Behind everything that waits there: from its own deque it would come back at once.
+            Event::Yielded => Place::Queue(pool),
         }
     }
 

@@ -120,8 +120,14 @@ fn tasks_stay_in_their_pool_and_give_way_after_their_slice() {
     assert_eq!(search(policy, 0, &[]), [Step::Own, Step::Queue(0), Step::Steal(1), rest]);
     assert_eq!(search(policy, 2, &[]), [Step::Own, Step::Queue(1), rest]);
     assert_eq!(policy.place(0, Event::Hopped(2)), Place::Queue(2));
-    assert_eq!(policy.place(0, Event::Yielded), Place::Own);
+    assert_eq!(policy.place(1, Event::Yielded), Place::Queue(1));
     assert_eq!(policy.ask_after(&running(0, 0, 20)), Some(Nanos::from_micros(30)));
+    let mut local = Local::new(0, policy.topology());
+    let queue_first = (0..610).filter(|_| {
+        local.begin();
+        policy.next(&mut local, &Fixed) == Step::Queue(0)
+    });
+    assert_eq!(queue_first.count(), 10, "one search in 61 looks into the queue first");
     let waiting = |ran_us| Running { waiting: true, ..running(0, 0, ran_us) };
     assert_eq!(policy.at_checkpoint(&waiting(49)), Verdict::Keep);
     assert_eq!(policy.at_checkpoint(&waiting(50)), Verdict::Yield);
