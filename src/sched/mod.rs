@@ -17,6 +17,7 @@ mod reserve;
 mod search;
 mod shed;
 mod steal;
+mod tasks;
 
 pub use global::Global;
 pub use hybrid::Hybrid;
@@ -28,6 +29,7 @@ pub use reserve::Reserve;
 pub use search::{Local, Stage};
 pub use shed::Shed;
 pub use steal::Steal;
+pub use tasks::Tasks;
 
 use crate::time::Nanos;
 use std::ops::Range;
@@ -37,7 +39,7 @@ pub type WorkerId = usize;
 /// A pool's number, from 0, in hop order.
 pub type PoolId = usize;
 
-/// How many queues exist, whatever the policy: one for each pool that there can be, which is one for each class.
+/// How many queues a server has, whatever the policy: one for each pool that there can be, which is one for each class.
 pub const QUEUES: usize = 8;
 
 /// What a free worker shall try next.
@@ -182,6 +184,12 @@ impl Topology {
 trait Rules {
     /// What a free worker of `pool` looks at, first things first.
     fn order(&self, pool: PoolId) -> &'static [Stage];
+    /// The order of one search in so many ([`Local::is_rare`]), so that nothing waits for ever behind what is looked at
+    /// before it; it names the same stages. `None` = as always.
+    fn rare_order(&self, pool: PoolId) -> Option<&'static [Stage]> {
+        let _ = pool;
+        None
+    }
     /// Where `event`, which happened in `pool`, puts its job.
     fn place(&self, topology: &Topology, pool: PoolId, event: Event) -> Place;
     /// How long `running` may run on before [`Rules::at_checkpoint`] is asked; `None` = as long as it likes.
@@ -211,6 +219,16 @@ trait Rules {
     fn thief_threshold(&self) -> Nanos {
         Nanos::ZERO
     }
+    /// Whether what waits in the queue of a pool counts as waiting for a job that would give way, as what waits in the
+    /// deque does.
+    fn queue_is_fresh(&self) -> bool {
+        false
+    }
+    /// Whether it takes over from other policies, and they from it, while workers run: it then serves what they left, and
+    /// its workers show what they will ask for.
+    fn is_switched(&self) -> bool {
+        true
+    }
 }
 
 /// A policy at work on a topology.
@@ -239,23 +257,32 @@ pub enum Kind {
     Hybrid(Hybrid),
     /// Heavy work gives way when somebody waits.
     OnDemand(OnDemand),
+    /// No requests but tasks of the runtime as a library.
+    Tasks(Tasks),
 }
 
 impl Policy {
-    /// `kind` at work on `topology`: `Pools` takes its pools from there, `Reserve` has its own, and every other kind sees
-    /// all workers as one pool. There are [`QUEUES`] queues all the same: what another policy left in one is found after
-    /// everything else.
+    /// `kind` at work on `topology`: `Pools` and `Tasks` take their pools from there, `Reserve` has its own, and every
+    /// other kind sees all workers as one pool. There are [`Policy::queues`] queues all the same: what another policy left
+    /// in one is found after everything else.
     ///
     /// # Panics
     /// If there are more pools than queues.
     pub fn new(kind: Kind, topology: &Topology) -> Policy {
         let topology = match &kind {
-            Kind::Pools(_) => topology.clone(),
+            Kind::Pools(_) | Kind::Tasks(_) => topology.clone(),
             Kind::Reserve(reserve) => Topology::new(reserve.sizes()),
             _ => Topology::new(&[topology.workers()]),
         };
-        assert!(topology.pools() <= QUEUES, "there is a queue for each pool");
-        Policy { kind, topology }
+        let policy = Policy { kind, topology };
+        assert!(policy.topology.pools() <= policy.queues(), "there is a queue for each pool");
+        policy
+    }
+
+    /// How many queues there must be: [`QUEUES`] for all policies of servers, of which each serves what another left,
+    /// and one for each pool of `Tasks`, which is never switched.
+    pub fn queues(&self) -> usize {
+        if self.rules().is_switched() { QUEUES } else { self.topology.pools() }
     }
 
     /// Who is in which pool.
@@ -266,14 +293,15 @@ impl Policy {
     /// What the free worker of `local` shall try next; [`Step::Idle`] once everything was tried in vain.
     pub fn next(&self, local: &mut Local, view: &impl View) -> Step {
         let rules = self.rules();
-        let order = rules.order(local.pool());
+        let rare = if local.is_rare() { rules.rare_order(local.pool()) } else { None };
+        let order = rare.unwrap_or_else(|| rules.order(local.pool()));
         let step = local.next(order, &self.topology, rules.thief_threshold(), view);
         if !matches!(step, Step::Idle { .. }) {
             return step;
         }
         // What another policy left: the queues of pools that are no more, and of all if this policy uses none.
         let served = if order.contains(&Stage::Queue) { self.topology.pools() } else { 0 };
-        local.next_orphan(served..QUEUES).unwrap_or(step)
+        local.next_orphan(served..self.queues()).unwrap_or(step)
     }
 
     /// What came of the step that [`Policy::next`] gave last.
@@ -371,6 +399,17 @@ impl Policy {
         self.rules().thief_threshold()
     }
 
+    /// Whether what waits in the queue of a pool counts as waiting for a job that would give way.
+    pub fn queue_is_fresh(&self) -> bool {
+        self.rules().queue_is_fresh()
+    }
+
+    /// Whether any decision, of this policy or of one that takes over from it in the middle of a long job, asks since
+    /// when a worker has been in one.
+    pub fn looks_at_busy(&self) -> bool {
+        self.rules().is_switched()
+    }
+
     fn rules(&self) -> &dyn Rules {
         match &self.kind {
             Kind::Isolated(rules) => rules,
@@ -381,6 +420,7 @@ impl Policy {
             Kind::Reserve(rules) => rules,
             Kind::Hybrid(rules) => rules,
             Kind::OnDemand(rules) => rules,
+            Kind::Tasks(rules) => rules,
         }
     }
 }
