@@ -69,7 +69,7 @@ mod tests {
         let grandchild = left.child();
         left.cancel();
         assert_eq!([&root, &left, &right, &grandchild].map(|token| token.is_cancelled()), [false, true, false, true]);
-        root.clone().cancel();
+        root.cancel();
         assert!(right.is_cancelled() && root.is_cancelled());
     }
 }
