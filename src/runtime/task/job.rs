@@ -94,7 +94,7 @@ impl Header {
 
 /// Calls what the user wrote; a panic becomes a value.
 pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, JoinError> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(|payload| JoinError::Panicked(message(payload.as_ref())))
+    catch_unwind(AssertUnwindSafe(call)).map_err(|payload| JoinError::Panicked(panic_message(payload.as_ref())))
 }
 
 /// Drops what the user wrote; a panic on the way concerns nobody any more.
@@ -107,7 +107,8 @@ pub(super) fn count<T>(context: &Context, result: &Result<T, JoinError>) {
     context.tally().ended_here(End::of(result));
 }
 
-fn message(payload: &(dyn Any + Send)) -> String {
+/// What a panic said.
+pub(super) fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a value that is no text".to_owned())
 }

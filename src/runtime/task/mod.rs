@@ -8,22 +8,27 @@ mod counters;
 mod engine;
 mod family;
 mod future;
+mod graph;
 mod handle;
 mod home;
 mod job;
 mod join_state;
 mod options;
 mod outcome;
+mod parallel;
 mod runtime;
+mod scope;
 mod spawner;
 mod token;
 
 pub use builder::{BuildError, Builder};
 pub use counters::{Counters, PoolCounters};
 pub use family::Descendants;
+pub use graph::{Node, NodeError, TaskGraph};
 pub use handle::{JoinError, JoinHandle};
 pub use options::{Options, Priority};
 pub use runtime::Runtime;
+pub use scope::{Scope, ScopeError, scope};
 pub use spawner::{Rejected, Spawner};
 pub use token::CancellationToken;
 
