@@ -55,9 +55,12 @@ pub enum NodeError {
     Skipped,
 }
 
+/// What a node does; a payload is its panic, to be raised again when the others know of its end.
+type Work = Box<dyn FnOnce() -> std::thread::Result<()> + Send>;
+
 struct Vertex {
-    /// What it does; a payload is its panic, to be raised again when the others know of its end.
-    work: Mutex<Option<Box<dyn FnOnce() -> std::thread::Result<()> + Send>>>,
+    /// Until it runs.
+    work: Mutex<Option<Work>>,
     prerequisites: AtomicUsize,
     dependents: Vec<usize>,
 }
