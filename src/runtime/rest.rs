@@ -2,7 +2,8 @@
 //! forgotten meanwhile.
 
 use super::idle::WATCH;
-use super::worker::{Found, Loop};
+use super::search::Found;
+use super::worker::Loop;
 use super::{Engine, Shared};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::Ordering;

@@ -6,6 +6,7 @@
 //! touches a thread, an atomic or a socket: what a policy knows of the world is its [`View`], which may be stale.
 
 pub mod auto;
+mod decision;
 pub mod estimate;
 mod global;
 mod hybrid;
@@ -18,7 +19,9 @@ mod search;
 mod shed;
 mod steal;
 mod tasks;
+mod topology;
 
+pub use decision::{Event, Outcome, Place, Running, Step, Verdict, View};
 pub use global::Global;
 pub use hybrid::Hybrid;
 pub use isolated::Isolated;
@@ -30,9 +33,9 @@ pub use search::{Local, Stage};
 pub use shed::Shed;
 pub use steal::Steal;
 pub use tasks::Tasks;
+pub use topology::Topology;
 
 use crate::time::Nanos;
-use std::ops::Range;
 
 /// A worker's number, from 0. Worker, socket and local deque of one number belong together.
 pub type WorkerId = usize;
@@ -41,144 +44,6 @@ pub type PoolId = usize;
 
 /// How many queues a server has, whatever the policy: one for each pool that there can be, which is one for each class.
 pub const QUEUES: usize = 8;
-
-/// What a free worker shall try next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// Take from its own deque.
-    Own,
-    /// Take from the queue of this pool.
-    Queue(PoolId),
-    /// Receive a batch from the socket of this worker.
-    Receive(WorkerId),
-    /// Take half of the deque of this worker.
-    Steal(WorkerId),
-    /// There is nothing to do.
-    Idle {
-        /// Some step met a competitor: there may be work after all, so look again before sleeping.
-        contended: bool,
-    },
-}
-
-/// What came of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// Something was there.
-    Found,
-    /// Nothing was there.
-    Empty,
-    /// A competitor was at it; whether something is left is not known.
-    Contended,
-}
-
-/// Something that a place must be found for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A request was received; its class, if the policy may know it.
-    Arrived {
-        /// Known under `--classify header` only.
-        class: Option<u8>,
-        /// Jobs that wait in the deque of the worker that received it.
-        backlog: usize,
-    },
-    /// A continuation moves to this pool.
-    Hopped(PoolId),
-    /// A continuation stepped aside.
-    Yielded,
-}
-
-/// Where a job waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The deque of the worker that asks.
-    Own,
-    /// The queue of this pool.
-    Queue(PoolId),
-}
-
-/// A running job at a checkpoint, and what its worker knows at that moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Running {
-    /// The worker that runs it.
-    pub worker: WorkerId,
-    /// The pool of that worker.
-    pub pool: PoolId,
-    /// It was interrupted before.
-    pub continuation: bool,
-    /// CPU time since it was last taken from a queue.
-    pub ran: Nanos,
-    /// Somebody asked this worker to step aside.
-    pub flagged: bool,
-    /// A fresh request waits that no free worker is there for.
-    pub waiting: bool,
-}
-
-/// What becomes of a job at a checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It runs on.
-    Keep,
-    /// It steps aside and waits where [`Event::Yielded`] is placed.
-    Yield,
-    /// It goes on in this pool.
-    Hop(PoolId),
-}
-
-/// What a policy may know of the world; values may be stale.
-pub trait View {
-    /// Monotonic time.
-    fn now(&self) -> Nanos;
-    /// Since when this worker has been in one job; `None` when it is in none.
-    fn busy_since(&self, worker: WorkerId) -> Option<Nanos>;
-}
-
-/// Which worker belongs to which pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Topology {
-    pools: Vec<Range<WorkerId>>,
-}
-
-impl Topology {
-    /// Pools of these sizes, in hop order; the first is the ingress.
-    ///
-    /// # Panics
-    /// If there is no pool, or one of no workers.
-    pub fn new(sizes: &[usize]) -> Topology {
-        assert!(!sizes.is_empty() && sizes.iter().all(|&size| size > 0), "every pool has a worker");
-        let mut first = 0;
-        let pools = sizes
-            .iter()
-            .map(|size| {
-                first += size;
-                first - size..first
-            })
-            .collect();
-        Topology { pools }
-    }
-
-    /// How many workers there are.
-    pub fn workers(&self) -> usize {
-        self.pools.last().map_or(0, |pool| pool.end)
-    }
-
-    /// How many pools there are.
-    pub fn pools(&self) -> usize {
-        self.pools.len()
-    }
-
-    /// The workers of `pool`.
-    pub fn members(&self, pool: PoolId) -> Range<WorkerId> {
-        self.pools[pool].clone()
-    }
-
-    /// The pool of `worker`.
-    ///
-    /// # Panics
-    /// If there is no such worker.
-    pub fn pool_of(&self, worker: WorkerId) -> PoolId {
-        self.pools.iter().position(|pool| pool.contains(&worker)).expect("every worker is in a pool")
-    }
-}
 
 /// The rules in which policies differ.
 trait Rules {
