@@ -73,13 +73,13 @@ impl Idle {
         let mut polls = Vec::new();
         let mut wakers = Vec::new();
         let mut registries = Vec::new();
-        for _ in ingress {
+        for _ in 0..policy.topology().workers() {
             let poll = Poll::new()?;
             wakers.push(Waker::new(poll.registry(), WAKE)?);
             registries.push(poll.registry().try_clone()?);
             polls.push(poll);
         }
-        let seats: Box<[Seat]> = (0..ingress.len()).map(|worker| Seat::new(worker, policy)).collect();
+        let seats: Box<[Seat]> = (0..polls.len()).map(|worker| Seat::new(worker, policy)).collect();
         let idle = Idle {
             asleep: (0..queues).map(|_| CachePadded::default()).collect(),
             state: Mutex::new(State { asleep: Vec::with_capacity(seats.len()), seats, watcher: None }),
@@ -185,9 +185,10 @@ impl Idle {
         self.wakers[worker].wake().expect("a worker can be woken");
     }
 
-    /// The ingress of `worker` is left alone while it works: the watcher must see it.
+    /// The ingress of `worker` is left alone while it works: the watcher must see it. Nothing to do if it has none.
     pub(super) fn expose(&self, worker: WorkerId) {
-        let mut fd = SourceFd(&self.ingress[worker]);
+        let Some(ingress) = self.ingress.get(worker) else { return };
+        let mut fd = SourceFd(ingress);
         self.watch_registry.register(&mut fd, INGRESS, Interest::READABLE).expect("an ingress can be watched");
     }
 

@@ -3,83 +3,33 @@
 //! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the [`Engine`]'s business.
 //! README.md beside this file states the sleep and shutdown protocols and why they hold.
 
+mod engine;
 mod idle;
+mod lanes;
 mod queues;
 mod rest;
+mod search;
+pub mod task;
+mod thread;
 mod wait;
 mod worker;
 
+pub use engine::{Engine, Ran};
+pub use lanes::Deques;
+pub use thread::{AbortOnPanic, Worker};
 pub use wait::Wait;
-pub use worker::Worker;
 
-use crate::handler::context::Pause;
-use crate::sched::{Event, Outcome, Policy, PoolId, QUEUES, Step, View, WorkerId};
+use crate::sched::{Policy, PoolId, View, WorkerId};
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
-use crossbeam_deque as deque;
 use crossbeam_utils::CachePadded;
 use idle::Idle;
+use lanes::Stealers;
 use queues::Queues;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-
-/// What one worker does with jobs; every worker has its own.
-pub trait Engine {
-    /// What waits in queues: a fresh request or a continuation.
-    type Job: Send;
-
-    /// Receives a batch from the ingress of worker `owner` and gives each job, with its class if the policy may know it,
-    /// to `place`, which returns a job for which there is no room. Returns how many datagrams were received.
-    fn receive(
-        &mut self,
-        owner: WorkerId,
-        place: &mut dyn FnMut(Self::Job, Option<u8>) -> Result<(), Self::Job>,
-    ) -> usize;
-
-    /// Runs `job` until it ends or pauses; its checkpoints pause once it has run for `ask_after`.
-    fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job>;
-
-    /// Whether `job` has run before.
-    fn is_continuation(&self, job: &Self::Job) -> bool;
-
-    /// `job` leaves the worker because of `event`.
-    fn moved(&mut self, job: &mut Self::Job, event: Event);
-
-    /// Ends a job for which there is no room.
-    fn shed_full(&mut self, job: Self::Job);
-
-    /// Ends a job because the drain timeout has passed.
-    fn shed_draining(&mut self, job: Self::Job);
-
-    /// Sends what waits to be sent.
-    fn flush(&mut self);
-
-    /// Called once per turn of the worker's loop and between two slices of one job.
-    fn turn(&mut self);
-
-    /// The worker is about to sleep: it must hold nothing that others may miss meanwhile.
-    fn rest(&mut self);
-
-    /// What came of a step, for the counters.
-    fn tried(&mut self, step: Step, outcome: Outcome);
-}
-
-/// What came of running a job.
-pub enum Ran<J> {
-    /// It is over.
-    Ended,
-    /// It paused, and can go on.
-    Paused {
-        /// The continuation.
-        job: J,
-        /// Why: a checkpoint or a hop.
-        pause: Pause,
-        /// How long it ran this time.
-        ran: Nanos,
-    },
-}
 
 /// What all workers share.
 pub struct Shared<J> {
@@ -88,7 +38,7 @@ pub struct Shared<J> {
     epoch: CachePadded<AtomicUsize>,
     wait: Wait,
     queues: Queues<J>,
-    stealers: Box<[deque::Stealer<J>]>,
+    stealers: Box<[Stealers<J>]>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
     /// Raised to ask a worker to step aside; lowered when it takes its next job.
     flags: Box<[CachePadded<AtomicBool>]>,
@@ -111,23 +61,43 @@ impl<J: Send> Shared<J> {
     ///
     /// # Errors
     /// When the kernel has no more descriptors for readiness queues.
+    ///
+    /// # Panics
+    /// If there is not one ingress for each worker.
     pub fn new(
         policy: Policy,
         wait: Wait,
         ingress: &[RawFd],
         queue_capacity: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
-        let (idle, polls) = Idle::new(&policy, QUEUES, ingress)?;
+        assert_eq!(ingress.len(), policy.topology().workers(), "every worker of a server has an ingress");
+        Shared::with_lanes(policy, wait, 1, ingress, queue_capacity)
+    }
+
+    /// The same with so many lanes; `queue_capacity` bounds the jobs in the queues of all pools and lanes together. Under
+    /// a policy that receives nothing `ingress` may be empty.
+    ///
+    /// # Errors
+    /// When the kernel has no more descriptors for readiness queues.
+    pub fn with_lanes(
+        policy: Policy,
+        wait: Wait,
+        lanes: usize,
+        ingress: &[RawFd],
+        queue_capacity: usize,
+    ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
+        let queues = Queues::new(policy.queues(), lanes, policy.topology().workers(), queue_capacity);
+        let (idle, polls) = Idle::new(&policy, policy.queues(), ingress)?;
         let policy = Arc::new(policy);
         let workers: Vec<Worker<J>> = polls
             .into_iter()
             .enumerate()
-            .map(|(worker, poll)| Worker::new(worker, Arc::clone(&policy), poll))
+            .map(|(worker, poll)| Worker::new(worker, Arc::clone(&policy), lanes, poll))
             .collect();
         let shared = Shared {
             wait,
-            queues: Queues::new(ingress.len(), queue_capacity),
-            stealers: workers.iter().map(Worker::stealer).collect(),
+            queues,
+            stealers: workers.iter().map(Worker::stealers).collect(),
             busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
             flags: (0..workers.len()).map(|_| CachePadded::default()).collect(),
             looked_at: CachePadded::default(),
@@ -151,9 +121,10 @@ impl<J: Send> Shared<J> {
     /// them, and are found there.
     ///
     /// # Panics
-    /// If `policy` is for another number of workers.
+    /// If `policy` is for another number of workers, or of queues.
     pub fn switch(&self, policy: Policy) {
         assert_eq!(policy.topology().workers(), self.stealers.len(), "the workers stay the same");
+        assert_eq!(policy.queues(), self.queues.lengths().count(), "the queues stay the same");
         self.idle.set_pools(policy.topology().pools());
         self.policy.store(Arc::new(policy));
         // Ordering: release, pairs with the acquire in `epoch`: who sees the number finds the policy.
@@ -176,7 +147,7 @@ impl<J: Send> Shared<J> {
 
     /// How many jobs wait in the deque of each worker; exact when nothing moves.
     pub fn deque_lengths(&self) -> impl Iterator<Item = usize> {
-        self.stealers.iter().map(deque::Stealer::len)
+        self.stealers.iter().map(Stealers::len)
     }
 
     /// Makes `worker` run through its loop once if it sleeps.

@@ -1,14 +1,16 @@
 //! The queues between workers, bounded together.
 
 use crate::queue::Sharded;
-use crate::sched::{PoolId, QUEUES};
+use crate::sched::PoolId;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One sharded queue for each pool that there can be. What is in all of them together is bounded, so that however long
-/// they get, something is left to receive fresh requests into.
+/// A sharded queue for each lane of each pool that there can be. What is in all of them together is bounded, so that
+/// however long they get, something is left to receive fresh requests into.
 pub(super) struct Queues<J> {
-    queues: [Sharded<J>; QUEUES],
+    /// The lanes of the first pool, those of the second, and so on.
+    queues: Box<[Sharded<J>]>,
+    lanes: usize,
     count: CachePadded<AtomicUsize>,
     capacity: usize,
 }
@@ -18,18 +20,19 @@ pub(super) struct Queues<J> {
 const WORKERS_PER_SHARD: usize = 16;
 
 impl<J> Queues<J> {
-    /// Queues with room for `capacity` jobs in all, for so many workers.
-    pub(super) fn new(workers: usize, capacity: usize) -> Queues<J> {
+    /// Queues of so many lanes for so many pools, with room for `capacity` jobs in all, for so many workers.
+    pub(super) fn new(pools: usize, lanes: usize, workers: usize, capacity: usize) -> Queues<J> {
         let queue = |_| Sharded::new(workers.div_ceil(WORKERS_PER_SHARD).max(1), capacity);
-        Queues { queues: std::array::from_fn(queue), count: CachePadded::default(), capacity }
+        Queues { queues: (0..pools * lanes).map(queue).collect(), lanes, count: CachePadded::default(), capacity }
     }
 
-    /// Puts `job` into the queue of `pool`; `hint` spreads over its shards. Gives it back when there is no room.
-    pub(super) fn push(&self, pool: PoolId, hint: usize, job: J) -> Result<(), J> {
+    /// Puts `job` into a lane of the queue of `pool`; `hint` spreads over its shards. Gives it back when there is no
+    /// room.
+    pub(super) fn push(&self, pool: PoolId, lane: usize, hint: usize, job: J) -> Result<(), J> {
         // Ordering: relaxed, a bound; the queue itself orders the job. Between the two steps the count is too high,
         // never too low.
         let pushed = if self.count.fetch_add(1, Ordering::Relaxed) < self.capacity {
-            self.queues[pool].push(hint, job)
+            self.lanes(pool)[lane].push(hint, job)
         } else {
             Err(job)
         };
@@ -39,26 +42,37 @@ impl<J> Queues<J> {
         pushed
     }
 
-    /// Takes a job from the queue of `pool`.
-    pub(super) fn pop(&self, pool: PoolId, hint: usize) -> Option<J> {
-        let job = self.queues[pool].pop(hint)?;
+    /// Takes a job from a lane of the queue of `pool`.
+    pub(super) fn pop(&self, pool: PoolId, lane: usize, hint: usize) -> Option<J> {
+        let job = self.lanes(pool)[lane].pop(hint)?;
         self.count.fetch_sub(1, Ordering::Relaxed);
         Some(job)
     }
 
     /// Takes a job from any queue.
     pub(super) fn pop_any(&self) -> Option<J> {
-        (0..QUEUES).find_map(|pool| self.pop(pool, 0))
+        let job = self.queues.iter().find_map(|queue| queue.pop(0))?;
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        Some(job)
     }
 
     /// Whether nothing waits for `pool`; exact when nothing moves.
     pub(super) fn is_empty(&self, pool: PoolId) -> bool {
-        self.queues[pool].is_empty()
+        self.lanes(pool).iter().all(Sharded::is_empty)
     }
 
-    /// How many jobs wait in each queue; exact when nothing moves.
+    /// How many jobs wait for `pool` in lanes up to `lane`; exact when nothing moves.
+    pub(super) fn len_up_to(&self, pool: PoolId, lane: usize) -> usize {
+        self.lanes(pool)[..=lane].iter().map(Sharded::len).sum()
+    }
+
+    /// How many jobs wait for each pool; exact when nothing moves.
     pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
-        self.queues.iter().map(Sharded::len)
+        self.queues.chunks(self.lanes).map(|lanes| lanes.iter().map(Sharded::len).sum())
+    }
+
+    fn lanes(&self, pool: PoolId) -> &[Sharded<J>] {
+        &self.queues[pool * self.lanes..][..self.lanes]
     }
 }
 
@@ -67,17 +81,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_is_that_of_all_queues_together() {
-        let queues = Queues::new(4, 3);
-        assert_eq!((queues.push(0, 0, 10), queues.push(7, 0, 11), queues.push(0, 1, 12)), (Ok(()), Ok(()), Ok(())));
-        assert_eq!(queues.push(3, 0, 13), Err(13));
-        assert_eq!(queues.pop(7, 0), Some(11));
-        assert_eq!(queues.push(3, 0, 14), Ok(()));
-        assert_eq!(queues.lengths().sum::<usize>(), 3);
+    fn the_bound_is_that_of_all_pools_and_lanes_together() {
+        let queues = Queues::new(8, 2, 4, 3);
+        assert_eq!(queues.push(0, 1, 0, 10), Ok(()));
+        assert_eq!(queues.push(7, 0, 0, 11), Ok(()));
+        assert_eq!(queues.push(0, 0, 1, 12), Ok(()));
+        assert_eq!(queues.push(3, 0, 0, 13), Err(13));
+        assert_eq!(queues.push(0, 1, 0, 13), Err(13));
+        assert_eq!(queues.pop(7, 0, 0), Some(11));
+        assert_eq!(queues.push(3, 1, 0, 14), Ok(()));
+        assert_eq!(queues.lengths().collect::<Vec<_>>(), [2, 0, 0, 1, 0, 0, 0, 0]);
         let mut left: Vec<i32> = std::iter::from_fn(|| queues.pop_any()).collect();
         left.sort_unstable();
         assert_eq!(left, [10, 12, 14]);
-        assert_eq!(queues.pop(0, 0), None);
+        assert_eq!(queues.pop(0, 0, 0), None);
         assert_eq!(queues.count.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn lanes_and_pools_are_kept_apart() {
+        let queues = Queues::new(2, 3, 1, 8);
+        assert_eq!((queues.push(1, 2, 0, 'c'), queues.push(1, 0, 0, 'a')), (Ok(()), Ok(())));
+        assert_eq!((queues.is_empty(0), queues.is_empty(1)), (true, false));
+        assert_eq!([0, 1, 2].map(|lane| queues.len_up_to(1, lane)), [1, 1, 2]);
+        assert_eq!((queues.pop(1, 1, 0), queues.pop(0, 2, 0)), (None, None));
+        assert_eq!((queues.pop(1, 2, 0), queues.pop(1, 0, 0)), (Some('c'), Some('a')));
+        assert!(queues.is_empty(1));
     }
 }

@@ -2,13 +2,14 @@
 //! forgotten meanwhile.
 
 use super::idle::WATCH;
-use super::worker::{Found, Worker};
+use super::search::Found;
+use super::worker::Loop;
 use super::{Engine, Shared};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::Ordering;
 use std::thread;
 
-impl<J: Send> Worker<J> {
+impl<J: Send> Loop<J> {
     /// Nothing to do: looks again for a while, then sleeps.
     pub(super) fn wait<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) {
         let now = clock::now();

@@ -1,8 +1,11 @@
 //! Do running workers serve everything, whoever sleeps or is stuck? Jobs are bytes in pipes, engines are these few lines.
 
 use super::*;
+use crate::handler::context::Pause;
 use crate::sched::estimate::Groups;
-use crate::sched::{Event, Global, Hybrid, Isolated, Kind, OnDemand, Pools, Reserve, Shed, Steal, Topology};
+use crate::sched::{
+    Event, Global, Hybrid, Isolated, Kind, OnDemand, Outcome, Pools, Reserve, Shed, Steal, Step, Topology,
+};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,28 +1,29 @@
 //! One worker's loop: own work, own ingress, others, sleep - in the order that the policy says.
 
+use super::lanes::{Deques, LaneOrder};
+use super::search::Found;
 use super::{Engine, Ran, Shared};
 use crate::handler::context::Pause;
-use crate::sched::{Event, Local, Outcome, Place, Policy, Running, Step, Verdict, WorkerId};
+use crate::sched::{Event, Local, Place, Policy, Running, Verdict, WorkerId};
 use crate::time::{Nanos, clock};
-use crossbeam_deque as deque;
 use mio::{Events, Poll};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A running job pauses at a checkpoint at least this often, so that replies leave, measurements are handed over and an
 /// abandoned job ends while a long one runs.
 const HEARTBEAT: Nanos = Nanos::from_millis(1);
 
-/// Jobs taken from a victim at once, at most. With the batch of a receive it stays below the 64 places of a deque's
-/// smallest buffer, so that the deque never reallocates.
-const STEAL_MAX: usize = 31;
-
-/// A worker before its thread runs: its deque, its `Poll`, its place in the search.
-pub struct Worker<J> {
+/// A worker on its thread: its deques, its `Poll`, its place in the search.
+pub(super) struct Loop<J> {
     pub(super) local: Local,
     pub(super) policy: Arc<Policy>,
     /// The number of the policy that it follows; none at the start.
     epoch: Option<usize>,
-    deque: deque::Worker<J>,
+    /// The policy wants to know since when it works.
+    shows_busy: bool,
+    pub(super) deques: Rc<Deques<J>>,
+    pub(super) lanes: LaneOrder,
     pub(super) poll: Poll,
     pub(super) events: Events,
     /// Its ingress stands in its own `Poll`.
@@ -39,23 +40,21 @@ pub struct Worker<J> {
     pub(super) woken_in_vain: bool,
 }
 
-/// What a search found.
-pub(super) enum Found<J> {
-    Job(J),
-    /// Datagrams; where their jobs went is for the next search.
-    Arrivals,
-    Nothing {
-        contended: bool,
-    },
-}
-
-impl<J: Send> Worker<J> {
-    pub(super) fn new(worker: WorkerId, policy: Arc<Policy>, poll: Poll) -> Worker<J> {
-        Worker {
+impl<J: Send> Loop<J> {
+    pub(super) fn new(
+        worker: WorkerId,
+        policy: Arc<Policy>,
+        deques: Rc<Deques<J>>,
+        lanes: usize,
+        poll: Poll,
+    ) -> Loop<J> {
+        Loop {
             local: Local::new(worker, policy.topology()),
             policy,
             epoch: None,
-            deque: deque::Worker::new_fifo(),
+            shows_busy: true,
+            deques,
+            lanes: LaneOrder::new(lanes),
             poll,
             events: Events::with_capacity(8),
             sleeps_on_own: false,
@@ -67,20 +66,12 @@ impl<J: Send> Worker<J> {
         }
     }
 
-    pub(super) fn stealer(&self) -> deque::Stealer<J> {
-        self.deque.stealer()
-    }
-
-    /// Which worker it is.
-    pub fn id(&self) -> WorkerId {
+    pub(super) fn id(&self) -> WorkerId {
         self.local.worker()
     }
 
-    /// Works on the calling thread until [`Shared::stop`].
-    ///
-    /// # Panics
-    /// When the kernel refuses what it granted before (waiting, waking): the server cannot go on.
-    pub fn run<E: Engine<Job = J>>(mut self, shared: &Shared<J>, engine: &mut E) {
+    /// Works until [`Shared::stop`].
+    pub(super) fn run<E: Engine<Job = J>>(mut self, shared: &Shared<J>, engine: &mut E) {
         loop {
             engine.turn();
             self.follow(shared);
@@ -117,6 +108,7 @@ impl<J: Send> Worker<J> {
         }
         self.policy = shared.policy();
         self.local.moved_to(self.policy.topology());
+        self.shows_busy = self.policy.looks_at_busy();
         self.watches = shared.idle.follow(self.id(), &self.policy);
         let own = self.policy.receives_own(self.local.pool());
         if own != self.sleeps_on_own {
@@ -136,85 +128,15 @@ impl<J: Send> Worker<J> {
         }
     }
 
-    /// One walk through the policy's order, to the first find.
-    pub(super) fn search<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) -> Found<J> {
-        self.local.begin();
-        loop {
-            let step = self.policy.next(&mut self.local, shared);
-            if step != Step::Own {
-                engine.flush();
-            }
-            let (found, outcome) = self.attempt(shared, engine, step);
-            engine.tried(step, outcome);
-            if let Some(found) = found {
-                return found;
-            }
-            self.policy.told(&mut self.local, outcome);
-        }
-    }
-
-    fn attempt<E: Engine<Job = J>>(
-        &mut self,
-        shared: &Shared<J>,
-        engine: &mut E,
-        step: Step,
-    ) -> (Option<Found<J>>, Outcome) {
-        let job = match step {
-            Step::Own => self.deque.pop(),
-            Step::Queue(pool) => shared.queues.pop(pool, self.id()),
-            Step::Steal(victim) => {
-                let limit = (shared.stealers[victim].len().div_ceil(2)).clamp(1, STEAL_MAX);
-                match shared.stealers[victim].steal_batch_with_limit_and_pop(&self.deque, limit) {
-                    deque::Steal::Success(job) => Some(job),
-                    deque::Steal::Empty => None,
-                    deque::Steal::Retry => return (None, Outcome::Contended),
-                }
-            }
-            Step::Receive(owner) => {
-                if shared.is_accepting() && self.receive(shared, engine, owner) > 0 {
-                    return (Some(Found::Arrivals), Outcome::Found);
-                }
-                None
-            }
-            Step::Idle { contended } => return (Some(Found::Nothing { contended }), Outcome::Empty),
-        };
-        match job {
-            Some(job) => (Some(Found::Job(job)), Outcome::Found),
-            None => (None, Outcome::Empty),
-        }
-    }
-
-    fn receive<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, owner: WorkerId) -> usize {
-        let (id, pool) = (self.id(), self.local.pool());
-        let deque = &self.deque;
-        let received = engine.receive(owner, &mut |job, class| match self
-            .policy
-            .place(pool, Event::Arrived { class, backlog: deque.len() })
-        {
-            Place::Own => {
-                deque.push(job);
-                Ok(())
-            }
-            Place::Queue(target) => {
-                shared.queues.push(target, id, job)?;
-                if target != pool {
-                    shared.wake_for(&self.policy, target);
-                }
-                Ok(())
-            }
-        });
-        if received > 0 && !shared.idle.any_asleep(pool) {
-            self.policy.on_arrivals(shared, id, self.deque.len(), true, |other| shared.flag(other));
-        }
-        received
-    }
-
     pub(super) fn execute<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, job: J) {
         self.begin_work(shared);
         let (id, pool) = (self.id(), self.local.pool());
-        shared.busy(id, Some(clock::now()));
+        if self.shows_busy {
+            shared.busy(id, Some(clock::now()));
+        }
         shared.lower_flag(id);
         let mut job = job;
+        let lane = engine.lane(&job);
         let continuation = engine.is_continuation(&job);
         let mut running = Running { worker: id, pool, continuation, ran: Nanos::ZERO, flagged: false, waiting: false };
         loop {
@@ -226,7 +148,7 @@ impl<J: Send> Worker<J> {
             let Ran::Paused { job: back, pause, ran } = engine.run(job, ask_after.min(HEARTBEAT)) else { break };
             running.ran = running.ran.plus(ran);
             running.flagged = shared.is_flagged(id);
-            running.waiting = self.waits_for(shared, &running);
+            running.waiting = self.waits_for(shared, &running, lane);
             let verdict = match pause {
                 Pause::Hop(target) => self.policy.at_hop(&running, target),
                 Pause::Checkpoint | Pause::Expired => self.policy.at_checkpoint(&running),
@@ -240,16 +162,19 @@ impl<J: Send> Worker<J> {
                 Verdict::Yield => Event::Yielded,
                 Verdict::Hop(target) => Event::Hopped(target),
             };
-            self.put(shared, engine, back, event);
+            self.put(shared, engine, back, event, lane);
             break;
         }
-        shared.busy(id, None);
+        if self.shows_busy {
+            shared.busy(id, None);
+        }
     }
 
-    /// Whether fresh requests wait that this worker would serve if it stepped aside. Where there are more than it can
-    /// serve, others are asked too.
-    fn waits_for(&self, shared: &Shared<J>, running: &Running) -> bool {
-        let behind = self.deque.len();
+    /// Whether jobs wait, none less urgent, that this worker would serve if `running` stepped aside. Where there are more
+    /// than it can serve, others are asked too.
+    fn waits_for(&self, shared: &Shared<J>, running: &Running, lane: usize) -> bool {
+        let queued = if self.policy.queue_is_fresh() { shared.queues.len_up_to(running.pool, lane) } else { 0 };
+        let behind = self.deques.len_up_to(lane) + queued;
         let gives_way = self.policy.gives_way(running);
         let looked = self.policy.look_interval().filter(|_| gives_way);
         let waiting = behind + looked.map_or(0, |interval| shared.requests_waiting(interval));
@@ -260,11 +185,11 @@ impl<J: Send> Worker<J> {
     }
 
     /// Puts a continuation where the policy wants it; no room there ends it.
-    fn put<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, mut job: J, event: Event) {
+    fn put<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, mut job: J, event: Event, lane: usize) {
         engine.moved(&mut job, event);
         match self.policy.place(self.local.pool(), event) {
-            Place::Own => self.deque.push(job),
-            Place::Queue(target) => match shared.queues.push(target, self.id(), job) {
+            Place::Own => self.deques.push(lane, job),
+            Place::Queue(target) => match shared.queues.push(target, lane, self.id(), job) {
                 Ok(()) => shared.wake_for(&self.policy, target),
                 Err(job) => engine.shed_full(job),
             },
@@ -284,7 +209,7 @@ impl<J: Send> Worker<J> {
             shared.idle.hand_on(self.id());
             self.watches = false;
         }
-        if !self.deque.is_empty() || !shared.queues.is_empty(pool) {
+        if !self.deques.is_empty() || !shared.queues.is_empty(pool) {
             shared.wake_for(&self.policy, pool);
         }
     }

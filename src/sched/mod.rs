@@ -6,6 +6,7 @@
 //! touches a thread, an atomic or a socket: what a policy knows of the world is its [`View`], which may be stale.
 
 pub mod auto;
+mod decision;
 pub mod estimate;
 mod global;
 mod hybrid;
@@ -17,7 +18,10 @@ mod reserve;
 mod search;
 mod shed;
 mod steal;
+mod tasks;
+mod topology;
 
+pub use decision::{Event, Outcome, Place, Running, Step, Verdict, View};
 pub use global::Global;
 pub use hybrid::Hybrid;
 pub use isolated::Isolated;
@@ -28,160 +32,29 @@ pub use reserve::Reserve;
 pub use search::{Local, Stage};
 pub use shed::Shed;
 pub use steal::Steal;
+pub use tasks::Tasks;
+pub use topology::Topology;
 
 use crate::time::Nanos;
-use std::ops::Range;
 
 /// A worker's number, from 0. Worker, socket and local deque of one number belong together.
 pub type WorkerId = usize;
 /// A pool's number, from 0, in hop order.
 pub type PoolId = usize;
 
-/// How many queues exist, whatever the policy: one for each pool that there can be, which is one for each class.
+/// How many queues a server has, whatever the policy: one for each pool that there can be, which is one for each class.
 pub const QUEUES: usize = 8;
-
-/// What a free worker shall try next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// Take from its own deque.
-    Own,
-    /// Take from the queue of this pool.
-    Queue(PoolId),
-    /// Receive a batch from the socket of this worker.
-    Receive(WorkerId),
-    /// Take half of the deque of this worker.
-    Steal(WorkerId),
-    /// There is nothing to do.
-    Idle {
-        /// Some step met a competitor: there may be work after all, so look again before sleeping.
-        contended: bool,
-    },
-}
-
-/// What came of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// Something was there.
-    Found,
-    /// Nothing was there.
-    Empty,
-    /// A competitor was at it; whether something is left is not known.
-    Contended,
-}
-
-/// Something that a place must be found for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A request was received; its class, if the policy may know it.
-    Arrived {
-        /// Known under `--classify header` only.
-        class: Option<u8>,
-        /// Jobs that wait in the deque of the worker that received it.
-        backlog: usize,
-    },
-    /// A continuation moves to this pool.
-    Hopped(PoolId),
-    /// A continuation stepped aside.
-    Yielded,
-}
-
-/// Where a job waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The deque of the worker that asks.
-    Own,
-    /// The queue of this pool.
-    Queue(PoolId),
-}
-
-/// A running job at a checkpoint, and what its worker knows at that moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Running {
-    /// The worker that runs it.
-    pub worker: WorkerId,
-    /// The pool of that worker.
-    pub pool: PoolId,
-    /// It was interrupted before.
-    pub continuation: bool,
-    /// CPU time since it was last taken from a queue.
-    pub ran: Nanos,
-    /// Somebody asked this worker to step aside.
-    pub flagged: bool,
-    /// A fresh request waits that no free worker is there for.
-    pub waiting: bool,
-}
-
-/// What becomes of a job at a checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It runs on.
-    Keep,
-    /// It steps aside and waits where [`Event::Yielded`] is placed.
-    Yield,
-    /// It goes on in this pool.
-    Hop(PoolId),
-}
-
-/// What a policy may know of the world; values may be stale.
-pub trait View {
-    /// Monotonic time.
-    fn now(&self) -> Nanos;
-    /// Since when this worker has been in one job; `None` when it is in none.
-    fn busy_since(&self, worker: WorkerId) -> Option<Nanos>;
-}
-
-/// Which worker belongs to which pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Topology {
-    pools: Vec<Range<WorkerId>>,
-}
-
-impl Topology {
-    /// Pools of these sizes, in hop order; the first is the ingress.
-    ///
-    /// # Panics
-    /// If there is no pool, or one of no workers.
-    pub fn new(sizes: &[usize]) -> Topology {
-        assert!(!sizes.is_empty() && sizes.iter().all(|&size| size > 0), "every pool has a worker");
-        let mut first = 0;
-        let pools = sizes
-            .iter()
-            .map(|size| {
-                first += size;
-                first - size..first
-            })
-            .collect();
-        Topology { pools }
-    }
-
-    /// How many workers there are.
-    pub fn workers(&self) -> usize {
-        self.pools.last().map_or(0, |pool| pool.end)
-    }
-
-    /// How many pools there are.
-    pub fn pools(&self) -> usize {
-        self.pools.len()
-    }
-
-    /// The workers of `pool`.
-    pub fn members(&self, pool: PoolId) -> Range<WorkerId> {
-        self.pools[pool].clone()
-    }
-
-    /// The pool of `worker`.
-    ///
-    /// # Panics
-    /// If there is no such worker.
-    pub fn pool_of(&self, worker: WorkerId) -> PoolId {
-        self.pools.iter().position(|pool| pool.contains(&worker)).expect("every worker is in a pool")
-    }
-}
 
 /// The rules in which policies differ.
 trait Rules {
     /// What a free worker of `pool` looks at, first things first.
     fn order(&self, pool: PoolId) -> &'static [Stage];
+    /// The order of one search in so many ([`Local::is_rare`]), so that nothing waits for ever behind what is looked at
+    /// before it; it names the same stages. `None` = as always.
+    fn rare_order(&self, pool: PoolId) -> Option<&'static [Stage]> {
+        let _ = pool;
+        None
+    }
     /// Where `event`, which happened in `pool`, puts its job.
     fn place(&self, topology: &Topology, pool: PoolId, event: Event) -> Place;
     /// How long `running` may run on before [`Rules::at_checkpoint`] is asked; `None` = as long as it likes.
@@ -211,6 +84,16 @@ trait Rules {
     fn thief_threshold(&self) -> Nanos {
         Nanos::ZERO
     }
+    /// Whether what waits in the queue of a pool counts as waiting for a job that would give way, as what waits in the
+    /// deque does.
+    fn queue_is_fresh(&self) -> bool {
+        false
+    }
+    /// Whether it takes over from other policies, and they from it, while workers run: it then serves what they left, and
+    /// its workers show what they will ask for.
+    fn is_switched(&self) -> bool {
+        true
+    }
 }
 
 /// A policy at work on a topology.
@@ -239,23 +122,32 @@ pub enum Kind {
     Hybrid(Hybrid),
     /// Heavy work gives way when somebody waits.
     OnDemand(OnDemand),
+    /// No requests but tasks of the runtime as a library.
+    Tasks(Tasks),
 }
 
 impl Policy {
-    /// `kind` at work on `topology`: `Pools` takes its pools from there, `Reserve` has its own, and every other kind sees
-    /// all workers as one pool. There are [`QUEUES`] queues all the same: what another policy left in one is found after
-    /// everything else.
+    /// `kind` at work on `topology`: `Pools` and `Tasks` take their pools from there, `Reserve` has its own, and every
+    /// other kind sees all workers as one pool. There are [`Policy::queues`] queues all the same: what another policy left
+    /// in one is found after everything else.
     ///
     /// # Panics
     /// If there are more pools than queues.
     pub fn new(kind: Kind, topology: &Topology) -> Policy {
         let topology = match &kind {
-            Kind::Pools(_) => topology.clone(),
+            Kind::Pools(_) | Kind::Tasks(_) => topology.clone(),
             Kind::Reserve(reserve) => Topology::new(reserve.sizes()),
             _ => Topology::new(&[topology.workers()]),
         };
-        assert!(topology.pools() <= QUEUES, "there is a queue for each pool");
-        Policy { kind, topology }
+        let policy = Policy { kind, topology };
+        assert!(policy.topology.pools() <= policy.queues(), "there is a queue for each pool");
+        policy
+    }
+
+    /// How many queues there must be: [`QUEUES`] for all policies of servers, of which each serves what another left,
+    /// and one for each pool of `Tasks`, which is never switched.
+    pub fn queues(&self) -> usize {
+        if self.rules().is_switched() { QUEUES } else { self.topology.pools() }
     }
 
     /// Who is in which pool.
@@ -266,14 +158,15 @@ impl Policy {
     /// What the free worker of `local` shall try next; [`Step::Idle`] once everything was tried in vain.
     pub fn next(&self, local: &mut Local, view: &impl View) -> Step {
         let rules = self.rules();
-        let order = rules.order(local.pool());
+        let rare = if local.is_rare() { rules.rare_order(local.pool()) } else { None };
+        let order = rare.unwrap_or_else(|| rules.order(local.pool()));
         let step = local.next(order, &self.topology, rules.thief_threshold(), view);
         if !matches!(step, Step::Idle { .. }) {
             return step;
         }
         // What another policy left: the queues of pools that are no more, and of all if this policy uses none.
         let served = if order.contains(&Stage::Queue) { self.topology.pools() } else { 0 };
-        local.next_orphan(served..QUEUES).unwrap_or(step)
+        local.next_orphan(served..self.queues()).unwrap_or(step)
     }
 
     /// What came of the step that [`Policy::next`] gave last.
@@ -371,6 +264,17 @@ impl Policy {
         self.rules().thief_threshold()
     }
 
+    /// Whether what waits in the queue of a pool counts as waiting for a job that would give way.
+    pub fn queue_is_fresh(&self) -> bool {
+        self.rules().queue_is_fresh()
+    }
+
+    /// Whether any decision, of this policy or of one that takes over from it in the middle of a long job, asks since
+    /// when a worker has been in one.
+    pub fn looks_at_busy(&self) -> bool {
+        self.rules().is_switched()
+    }
+
     fn rules(&self) -> &dyn Rules {
         match &self.kind {
             Kind::Isolated(rules) => rules,
@@ -381,6 +285,7 @@ impl Policy {
             Kind::Reserve(rules) => rules,
             Kind::Hybrid(rules) => rules,
             Kind::OnDemand(rules) => rules,
+            Kind::Tasks(rules) => rules,
         }
     }
 }

@@ -64,6 +64,11 @@ impl Local {
         self.rotation = self.rotation.wrapping_add(1);
     }
 
+    /// Whether this search is the one in 61 that may go another way. A prime, so that it falls on every lane in turn.
+    pub(super) fn is_rare(&self) -> bool {
+        self.rotation.is_multiple_of(61)
+    }
+
     pub(super) fn next(&mut self, order: &[Stage], topology: &Topology, threshold: Nanos, view: &impl View) -> Step {
         while let Some(stage) = order.get(self.stage) {
             match self.step(*stage, topology, threshold, view) {

@@ -20,7 +20,7 @@ impl View for Fixed {
     }
 }
 
-fn policies() -> [Policy; 8] {
+fn policies() -> [Policy; 9] {
     let topology = Topology::new(&[2, 1, 2]);
     [
         Policy::new(Kind::Isolated(Isolated), &topology),
@@ -31,6 +31,7 @@ fn policies() -> [Policy; 8] {
         Policy::new(Kind::Hybrid(hybrid()), &topology),
         Policy::new(Kind::Shed(Shed { thief_threshold: Nanos::from_micros(20) }), &topology),
         Policy::new(Kind::Reserve(reserve()), &topology),
+        Policy::new(Kind::Tasks(Tasks { slice: Nanos::from_micros(50) }), &topology),
     ]
 }
 
@@ -125,6 +126,27 @@ fn pools_receive_in_the_ingress_only() {
         assert_eq!(heavy[..2], [Step::Queue(pool), Step::Own]);
         assert_eq!(heavy[2..], orphans(3..QUEUES));
     }
+}
+
+#[test]
+fn tasks_stay_in_their_pool_and_give_way_after_their_slice() {
+    let policy = &policies()[8];
+    let rest = Step::Idle { contended: false };
+    assert_eq!(search(policy, 0, &[]), [Step::Own, Step::Queue(0), Step::Steal(1), rest]);
+    assert_eq!(search(policy, 2, &[]), [Step::Own, Step::Queue(1), rest]);
+    assert_eq!(policy.place(0, Event::Hopped(2)), Place::Queue(2));
+    assert_eq!(policy.place(1, Event::Yielded), Place::Queue(1));
+    assert_eq!(policy.ask_after(&running(0, 0, 20)), Some(Nanos::from_micros(30)));
+    let mut local = Local::new(0, policy.topology());
+    let queue_first = (0..610).filter(|_| {
+        local.begin();
+        policy.next(&mut local, &Fixed) == Step::Queue(0)
+    });
+    assert_eq!(queue_first.count(), 10, "one search in 61 looks into the queue first");
+    let waiting = |ran_us| Running { waiting: true, ..running(0, 0, ran_us) };
+    assert_eq!(policy.at_checkpoint(&waiting(49)), Verdict::Keep);
+    assert_eq!(policy.at_checkpoint(&waiting(50)), Verdict::Yield);
+    assert_eq!(policy.at_checkpoint(&running(0, 0, 50)), Verdict::Keep, "nobody waits");
 }
 
 /// All sequences of outcomes up to a depth: a find begins the search anew, a competitor is remembered until then, and
@@ -234,7 +256,7 @@ fn hybrid_looks_more_often_on_reserved_workers() {
 
 #[test]
 fn who_receives_from_whom_follows_from_the_order() {
-    let [isolated, global, steal, pools, ondemand, hybrid, shed, reserve] = policies();
+    let [isolated, global, steal, pools, ondemand, hybrid, shed, reserve, tasks] = policies();
     assert!(isolated.receives_own(0) && !isolated.receives_others(0));
     assert!(global.receives_own(0) && global.receives_others(0));
     assert!(steal.receives_own(0) && steal.receives_others(0));
@@ -242,4 +264,5 @@ fn who_receives_from_whom_follows_from_the_order() {
     assert!(!pools.receives_own(1) && !pools.receives_others(2));
     assert!(ondemand.receives_own(0) && hybrid.receives_others(0) && shed.receives_others(0));
     assert!(reserve.receives_others(0) && !reserve.receives_own(1));
+    assert!(!tasks.receives_own(0) && !tasks.receives_others(0) && !tasks.has_watchers());
 }

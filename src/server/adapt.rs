@@ -121,7 +121,7 @@ impl Adaptation {
             Kind::Hybrid(hybrid) => (PolicyName::Hybrid, Some(hybrid.budget), Some(hybrid.reserved)),
             Kind::OnDemand(ondemand) => (PolicyName::OnDemand, Some(ondemand.budget), None),
             Kind::Reserve(reserve) => (PolicyName::Reserve, None, Some(reserve.groups.sizes[0])),
-            Kind::Isolated(_) | Kind::Global(_) | Kind::Shed(_) | Kind::Pools(_) => return None,
+            Kind::Isolated(_) | Kind::Global(_) | Kind::Shed(_) | Kind::Pools(_) | Kind::Tasks(_) => return None,
         };
         (self.auto.is_some() || reserved.is_some()).then(|| metrics::Decision {
             policy: policy.name().to_owned(),

@@ -75,14 +75,14 @@ where
     let (ended, totals) = thread::scope(|scope| {
         // Whatever way out is taken, the threads must end, or the scope would wait for them for ever.
         let _end = EndWorkers(&shared);
-        let _guard = AbortOnPanic;
+        let _guard = runtime::AbortOnPanic;
         let threads = workers
             .into_iter()
             .map(|worker| {
                 let (common, shared, recorder) = (&common, &shared, board.recorder(worker.id()));
                 let name = format!("forebay-{}", worker.id());
                 thread::Builder::new().name(name).spawn_scoped(scope, move || {
-                    let _guard = AbortOnPanic;
+                    let _guard = runtime::AbortOnPanic;
                     prepare_thread(config, worker.id());
                     let pool = shared.policy().topology().pool_of(worker.id());
                     let mut engine = Engine::new(common, worker.id(), pool, recorder);
@@ -165,16 +165,5 @@ struct EndWorkers<'a, J: Send>(&'a Shared<J>);
 impl<J: Send> Drop for EndWorkers<'_, J> {
     fn drop(&mut self) {
         self.0.stop();
-    }
-}
-
-/// A panic of the runtime itself is the end: other workers would wait forever for what this one held.
-struct AbortOnPanic;
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            std::process::abort();
-        }
     }
 }

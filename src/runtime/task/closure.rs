@@ -1,0 +1,100 @@
+//! A task that is a closure: it runs once, from beginning to end, on the stack of a worker.
+
+use super::context::Context;
+use super::family::Release;
+use super::handle::{JoinError, Joinable};
+use super::job::{Header, Progress, Runnable, Stage, count, discard, guarded};
+use super::lock;
+use super::outcome::Outcome;
+use crate::sched::PoolId;
+use crate::time::Nanos;
+use std::sync::{Arc, Mutex};
+
+/// A closure and its result, in one allocation.
+pub(super) struct ClosureTask<F, T> {
+    header: Header,
+    /// Whoever takes it runs it: the worker that finds the task in a queue, or one that joins it before that.
+    work: Mutex<Option<F>>,
+    outcome: Outcome<T>,
+}
+
+impl<F, T> ClosureTask<F, T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    pub(super) fn new(header: Header, work: F) -> Arc<ClosureTask<F, T>> {
+        Arc::new(ClosureTask { header, work: Mutex::new(Some(work)), outcome: Outcome::new() })
+    }
+
+    /// Takes the closure, so that nobody runs it.
+    pub(super) fn take(&self) -> Option<F> {
+        lock(&self.work).take()
+    }
+
+    fn run_taken(self: &Arc<Self>, context: &Context, work: F) {
+        let result = if self.header.is_cancelled() {
+            discard(work);
+            Err(JoinError::Cancelled)
+        } else {
+            context.within(self.header.current(), || guarded(work))
+        };
+        count(context, &result);
+        self.header.deliver(&self.outcome, result, || Arc::clone(self) as Arc<dyn Release>);
+    }
+}
+
+impl<F, T> Runnable for ClosureTask<F, T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn run(self: Arc<Self>, context: &Context, _: Stage, _: Nanos) -> Progress {
+        if let Some(work) = self.take() {
+            self.run_taken(context, work);
+        }
+        // With the last reference a result goes that nobody wanted.
+        discard(self);
+        Progress::Over
+    }
+
+    fn moved(&self, _: PoolId) {}
+}
+
+impl<F, T> Joinable<T> for ClosureTask<F, T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    fn outcome(&self) -> &Outcome<T> {
+        &self.outcome
+    }
+
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn run_for_joiner(self: Arc<Self>, context: &Context) -> bool {
+        if self.header.own.is_some() {
+            return false;
+        }
+        if let Some(work) = self.take() {
+            self.run_taken(context, work);
+        }
+        true
+    }
+}
+
+impl<F, T> Release for ClosureTask<F, T>
+where
+    F: Send,
+    T: Send,
+{
+    fn release(&self) {
+        self.outcome.release();
+    }
+}

@@ -1,0 +1,77 @@
+//! What a worker's thread knows while it runs tasks: its runtime, its deques, and what a child of the task inherits.
+
+use super::counters::Tally;
+use super::family::Family;
+use super::home::Home;
+use super::job::Job;
+use super::token::CancellationToken;
+use crate::runtime::Deques;
+use crate::sched::{PoolId, WorkerId};
+use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+thread_local! {
+    /// Set once, when a worker's loop begins.
+    static CONTEXT: OnceCell<Rc<Context>> = const { OnceCell::new() };
+}
+
+/// One worker, on its own thread.
+pub(super) struct Context {
+    pub(super) home: Arc<Home>,
+    pub(super) worker: WorkerId,
+    pub(super) pool: PoolId,
+    pub(super) deques: Rc<Deques<Job>>,
+    current: RefCell<Current>,
+}
+
+/// What the children of the running task inherit.
+#[derive(Clone, Default)]
+pub(super) struct Current {
+    pub(super) token: Option<CancellationToken>,
+    pub(super) family: Option<Arc<Family>>,
+}
+
+/// The worker that this thread is, if it is one; none too while the thread ends.
+pub(super) fn current() -> Option<Rc<Context>> {
+    CONTEXT.try_with(|context| context.get().cloned()).ok().flatten()
+}
+
+/// The worker that this thread is, if it is one of `home`.
+pub(super) fn of(home: &Arc<Home>) -> Option<Rc<Context>> {
+    current().filter(|context| Arc::ptr_eq(&context.home, home))
+}
+
+impl Context {
+    pub(super) fn new(home: Arc<Home>, worker: WorkerId, pool: PoolId, deques: Rc<Deques<Job>>) -> Context {
+        Context { home, worker, pool, deques, current: RefCell::default() }
+    }
+
+    /// Makes the calling thread this worker.
+    pub(super) fn install(self) -> Rc<Context> {
+        let context = Rc::new(self);
+        let first = CONTEXT.with(|slot| slot.set(Rc::clone(&context)).is_ok());
+        assert!(first, "a thread is one worker, once");
+        context
+    }
+
+    pub(super) fn tally(&self) -> &Tally {
+        self.home.tally(self.worker)
+    }
+
+    /// Calls `call` as a part of the task whose children inherit `task`.
+    pub(super) fn within<R>(&self, task: Current, call: impl FnOnce() -> R) -> R {
+        let outer = self.current.replace(task);
+        let result = call();
+        self.current.replace(outer);
+        result
+    }
+
+    pub(super) fn token(&self) -> Option<CancellationToken> {
+        self.current.borrow().token.clone()
+    }
+
+    pub(super) fn inherited(&self) -> Current {
+        self.current.borrow().clone()
+    }
+}

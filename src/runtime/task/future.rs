@@ -1,0 +1,202 @@
+//! A task that is a future: it may pause at checkpoints, hop between pools, and wait without keeping a worker.
+
+use super::context::Context;
+use super::counters::End;
+use super::family::Release;
+use super::handle::{JoinError, Joinable};
+use super::home::Home;
+use super::job::{Header, Job, Progress, Runnable, Stage, count, discard, guarded};
+use super::join_state::JoinState;
+use super::lock;
+use super::outcome::Outcome;
+use crate::handler::context::{self as leaf, Limits, Pause};
+use crate::sched::PoolId;
+use crate::time::{Nanos, clock};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Wake, Waker};
+
+/// A future, and how it gets back to a worker. Queues and wakers hold it; when none of them does, nobody can wake it any
+/// more, and it ends as [`JoinError::Stalled`]. Its handle holds only the [`Promise`].
+pub(super) struct FutureTask<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    promise: Arc<Promise<F::Output>>,
+    home: Arc<Home>,
+    pool: AtomicUsize,
+    state: JoinState,
+    /// Empty while a worker polls it, and after its end.
+    future: Mutex<Option<Pin<Box<F>>>>,
+}
+
+/// What of a future its handle needs.
+pub(super) struct Promise<T> {
+    header: Header,
+    outcome: Outcome<T>,
+}
+
+impl<F> FutureTask<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    pub(super) fn new(header: Header, home: Arc<Home>, pool: PoolId, future: F) -> Arc<FutureTask<F>> {
+        Arc::new(FutureTask {
+            promise: Arc::new(Promise { header, outcome: Outcome::new() }),
+            home,
+            pool: AtomicUsize::new(pool),
+            state: JoinState::queued(),
+            future: Mutex::new(Some(Box::pin(future))),
+        })
+    }
+
+    pub(super) fn promise(&self) -> Arc<Promise<F::Output>> {
+        Arc::clone(&self.promise)
+    }
+
+    /// Ends a task that was never queued, without a result.
+    pub(super) fn forget(&self) {
+        let future = lock(&self.future).take();
+        discard(future);
+    }
+
+    /// Polls `future` until it ends (`Ok(result)`) or gives the worker back, for a reason or for none.
+    fn poll(
+        self: &Arc<Self>,
+        context: &Context,
+        future: &mut Pin<Box<F>>,
+        ask_at: Nanos,
+    ) -> Result<Result<F::Output, JoinError>, Option<Pause>> {
+        let header = &self.promise.header;
+        // One with a token pauses at every checkpoint, so that a cancelled one does not pass it.
+        let limits =
+            Limits { ask_at: if header.token.is_some() { Nanos::ZERO } else { ask_at }, expires_at: Nanos::MAX };
+        let waker = Waker::from(Arc::clone(self));
+        let mut waits = std::task::Context::from_waker(&waker);
+        loop {
+            if header.is_cancelled() {
+                return Ok(Err(JoinError::Cancelled));
+            }
+            let poll = || guarded(|| future.as_mut().poll(&mut waits));
+            let (polled, pause) = leaf::enter(limits, || context.within(header.current(), poll));
+            match (polled, pause) {
+                (Ok(Poll::Ready(value)), _) => return Ok(Ok(value)),
+                (Err(panic), _) => return Ok(Err(panic)),
+                (Ok(Poll::Pending), Some(Pause::Checkpoint)) if header.token.is_some() && clock::now() < ask_at => {}
+                (Ok(Poll::Pending), pause) => return Err(pause),
+            }
+        }
+    }
+
+    fn end(&self, context: &Context, future: Pin<Box<F>>, result: Result<F::Output, JoinError>) {
+        discard(future);
+        count(context, &result);
+        self.promise.deliver(result);
+    }
+
+    fn job(self: Arc<Self>, stage: Stage) -> Job {
+        Job { lane: self.promise.header.priority.lane(), task: self, stage }
+    }
+
+    fn pool(&self) -> PoolId {
+        // Ordering: relaxed, it only changes between two runs, and queues order those.
+        self.pool.load(Ordering::Relaxed)
+    }
+}
+
+impl<F> Runnable for FutureTask<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn header(&self) -> &Header {
+        &self.promise.header
+    }
+
+    fn run(self: Arc<Self>, context: &Context, stage: Stage, ask_after: Nanos) -> Progress {
+        if stage != Stage::Running {
+            self.state.begin();
+        }
+        let Some(mut future) = lock(&self.future).take() else { return Progress::Over };
+        let start = clock::now();
+        match self.poll(context, &mut future, start.plus(ask_after)) {
+            Ok(result) => self.end(context, future, result),
+            Err(pause) => {
+                *lock(&self.future) = Some(future);
+                if let Some(pause) = pause {
+                    return Progress::Paused { task: self, pause, ran: clock::now().minus(start) };
+                }
+                if !self.state.park() {
+                    let (home, pool) = (Arc::clone(&self.home), self.pool());
+                    home.put_back(self.job(Stage::Continued), pool);
+                    return Progress::Over;
+                }
+            }
+        }
+        discard(self);
+        Progress::Over
+    }
+
+    fn moved(&self, pool: PoolId) {
+        self.pool.store(pool, Ordering::Relaxed);
+        self.state.requeue();
+    }
+}
+
+impl<F> Wake for FutureTask<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn wake(self: Arc<Self>) {
+        if self.state.wake() {
+            let (home, pool) = (Arc::clone(&self.home), self.pool());
+            home.put_back(self.job(Stage::Continued), pool);
+        }
+    }
+}
+
+impl<F> Drop for FutureTask<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn drop(&mut self) {
+        let future = self.future.get_mut().map_or(None, Option::take);
+        if future.is_some() {
+            discard(future);
+            self.promise.deliver(Err(JoinError::Stalled));
+            self.home.ended_elsewhere(self.pool(), End::Stalled);
+        }
+    }
+}
+
+impl<T: Send + 'static> Promise<T> {
+    fn deliver(self: &Arc<Self>, result: Result<T, JoinError>) {
+        self.header.deliver(&self.outcome, result, || Arc::clone(self) as Arc<dyn Release>);
+    }
+}
+
+impl<T: Send + 'static> Joinable<T> for Promise<T> {
+    fn outcome(&self) -> &Outcome<T> {
+        &self.outcome
+    }
+
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn run_for_joiner(self: Arc<Self>, _: &Context) -> bool {
+        false
+    }
+}
+
+impl<T: Send> Release for Promise<T> {
+    fn release(&self) {
+        self.outcome.release();
+    }
+}

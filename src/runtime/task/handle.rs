@@ -1,0 +1,128 @@
+//! The result of a task, to be waited for by a thread or by another task.
+
+use super::context::{self, Context};
+use super::family::Descendants;
+use super::job::Header;
+use super::outcome::Outcome;
+use crate::sched::PoolId;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{self, Poll};
+
+/// The result of a task that was spawned. Dropped, it lets the task run on; nobody learns how it ends but the counters.
+///
+/// It is a future: a task that awaits it is parked and keeps no worker.
+#[must_use = "a task runs without its handle, but its result and its panic are seen only here"]
+pub struct JoinHandle<T> {
+    task: Result<Arc<dyn Joinable<T>>, JoinError>,
+}
+
+/// Why a task has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JoinError {
+    /// It panicked; this is what the panic said.
+    #[error("the task panicked: {0}")]
+    Panicked(String),
+    /// Its token was cancelled before it began, or before it passed a checkpoint.
+    #[error("the task was cancelled")]
+    Cancelled,
+    /// It waited, and nobody was left who could have woken it.
+    #[error("the task waits for something that cannot come")]
+    Stalled,
+    /// It was spawned from outside after the shutdown had begun, and did not run.
+    #[error("the runtime is shut down")]
+    ShutDown,
+    /// It was spawned for a pool that the runtime lacks, and did not run.
+    #[error("there is no pool {0}")]
+    NoSuchPool(PoolId),
+    /// A worker must not block for this task: see [`JoinHandle::join`]. The task runs on.
+    #[error("a worker cannot block for a future or a task with children: await its handle")]
+    WouldBlock,
+}
+
+/// A task, as its handle sees it.
+pub(super) trait Joinable<T>: Send + Sync {
+    fn outcome(&self) -> &Outcome<T>;
+    fn header(&self) -> &Header;
+    /// The worker of `context` wants to block until the task is over: runs it if it has not begun. False: it must not,
+    /// since the task may wait for something that only this worker could do.
+    fn run_for_joiner(self: Arc<Self>, context: &Context) -> bool;
+}
+
+impl<T> JoinHandle<T> {
+    pub(super) fn new(task: Arc<dyn Joinable<T>>) -> JoinHandle<T> {
+        JoinHandle { task: Ok(task) }
+    }
+
+    pub(super) fn failed(error: JoinError) -> JoinHandle<T> {
+        JoinHandle { task: Err(error) }
+    }
+
+    /// Waits for the result. Outside a worker the calling thread blocks.
+    ///
+    /// On a worker of the same runtime it never deadlocks among tasks that wait only for one another: a closure that has
+    /// not begun is run here and now, whatever its pool and priority; for one that runs on another worker, this worker
+    /// blocks. That one needs nothing of this worker, because below a closure that is run in this way there stand only
+    /// tasks that wait for it. A future, or a task [with children](super::Options::with_children), could need this
+    /// worker; unless it is over, the answer is [`JoinError::WouldBlock`]. Await the handle instead.
+    ///
+    /// # Errors
+    /// Why there is no result.
+    pub fn join(self) -> Result<T, JoinError> {
+        let task = self.task?;
+        if let Some(context) = context::current().filter(|context| context.home.number == task.header().home)
+            && !task.outcome().is_ready()
+            && !Arc::clone(&task).run_for_joiner(&context)
+        {
+            return Err(JoinError::WouldBlock);
+        }
+        task.outcome().wait();
+        task.outcome().take().unwrap_or_else(|| unreachable!("the handle is the only one to take it"))
+    }
+
+    /// The result if there is one yet, or else the handle again.
+    ///
+    /// # Errors
+    /// The handle, while the task is not over.
+    pub fn try_join(self) -> Result<Result<T, JoinError>, JoinHandle<T>> {
+        match &self.task {
+            Err(error) => Ok(Err(error.clone())),
+            Ok(task) => task.outcome().take().ok_or(self),
+        }
+    }
+
+    /// Whether the task is over, so that [`JoinHandle::join`] returns at once.
+    pub fn is_over(&self) -> bool {
+        self.task.as_ref().map_or(true, |task| task.outcome().is_ready())
+    }
+
+    /// How many tasks descend from this one; `None` unless it was spawned
+    /// [with children](super::Options::with_children).
+    pub fn descendants(&self) -> Option<Descendants> {
+        self.task.as_ref().ok()?.header().own.as_ref().map(|family| family.descendants())
+    }
+}
+
+/// The result, as [`JoinHandle::join`] gives it, without blocking anybody.
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    /// # Panics
+    /// When it is polled again after it was ready.
+    fn poll(self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Result<T, JoinError>> {
+        match &self.task {
+            Err(error) => Poll::Ready(Err(error.clone())),
+            Ok(task) => {
+                task.outcome().poll(context).map(|result| result.expect("a handle is not polled after it was ready"))
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("is_over", &self.is_over()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,114 @@
+//! What stands in queues, and what every task knows of itself.
+
+use super::context::{Context, Current};
+use super::counters::End;
+use super::family::{Family, Release};
+use super::handle::JoinError;
+use super::options::Priority;
+use super::outcome::Outcome;
+use super::token::CancellationToken;
+use crate::handler::context::Pause;
+use crate::sched::PoolId;
+use crate::time::Nanos;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// What stands in a deque or a queue.
+pub(super) struct Job {
+    pub(super) task: Arc<dyn Runnable>,
+    pub(super) lane: usize,
+    pub(super) stage: Stage,
+}
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It has not run.
+    Fresh,
+    /// It has, and waits in a queue again.
+    Continued,
+    /// A worker has it, between two slices.
+    Running,
+}
+
+/// A task, as a worker sees it.
+pub(super) trait Runnable: Send + Sync {
+    fn header(&self) -> &Header;
+
+    /// Runs it until it ends, parks or pauses; its checkpoints pause once it has run for `ask_after`.
+    fn run(self: Arc<Self>, context: &Context, stage: Stage, ask_after: Nanos) -> Progress;
+
+    /// It is going to be put into a queue of `pool`.
+    fn moved(&self, pool: PoolId);
+}
+
+/// What came of running a task.
+pub(super) enum Progress {
+    /// The worker has nothing more to do with it.
+    Over,
+    /// It can go on.
+    Paused { task: Arc<dyn Runnable>, pause: Pause, ran: Nanos },
+}
+
+/// What every task knows of itself.
+pub(super) struct Header {
+    /// The number of its runtime.
+    pub(super) home: u64,
+    pub(super) priority: Priority,
+    pub(super) token: Option<CancellationToken>,
+    /// The family that it is a member of.
+    pub(super) family: Option<Arc<Family>>,
+    /// The family that it is the head of.
+    pub(super) own: Option<Arc<Family>>,
+}
+
+impl Header {
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.token.as_ref().is_some_and(CancellationToken::is_cancelled)
+    }
+
+    /// What its children inherit.
+    pub(super) fn current(&self) -> Current {
+        Current { token: self.token.clone(), family: self.own.clone().or_else(|| self.family.clone()) }
+    }
+
+    /// Delivers `result` once the task, and all that it must wait for, is over. `release` is its outcome again.
+    pub(super) fn deliver<T>(
+        &self,
+        outcome: &Outcome<T>,
+        result: Result<T, JoinError>,
+        release: impl FnOnce() -> Arc<dyn Release>,
+    ) {
+        if let Some(own) = &self.own {
+            outcome.withhold(result);
+            own.head_is_over(release());
+            return;
+        }
+        outcome.complete(result);
+        if let Some(family) = &self.family {
+            family.leave();
+        }
+    }
+}
+
+/// Calls what the user wrote; a panic becomes a value.
+pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, JoinError> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|payload| JoinError::Panicked(panic_message(payload.as_ref())))
+}
+
+/// Drops what the user wrote; a panic on the way concerns nobody any more.
+pub(super) fn discard<X>(value: X) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+}
+
+/// Counts how a task ended that ran on the worker of `context`.
+pub(super) fn count<T>(context: &Context, result: &Result<T, JoinError>) {
+    context.tally().ended_here(End::of(result));
+}
+
+/// What a panic said.
+pub(super) fn panic_message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a value that is no text".to_owned())
+}

@@ -1,0 +1,103 @@
+//! Where the result of a task waits for whoever wants it.
+
+use super::family::Release;
+use super::handle::JoinError;
+use super::lock;
+use crossbeam_utils::Backoff;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::task::{Context, Poll, Waker};
+
+/// The result of one task, and who waits for it: at most one, because handles are not shared.
+pub(super) struct Outcome<T> {
+    /// The result may be taken. Written under the lock.
+    ready: AtomicBool,
+    slot: Mutex<Slot<T>>,
+    ended: Condvar,
+}
+
+struct Slot<T> {
+    result: Option<Result<T, JoinError>>,
+    waker: Option<Waker>,
+    /// A thread waits for `ended`: waking nobody costs a system call too.
+    blocked: bool,
+}
+
+impl<T> Outcome<T> {
+    pub(super) fn new() -> Outcome<T> {
+        Outcome {
+            ready: AtomicBool::new(false),
+            slot: Mutex::new(Slot { result: None, waker: None, blocked: false }),
+            ended: Condvar::new(),
+        }
+    }
+
+    /// Puts the result there and lets it be taken.
+    pub(super) fn complete(&self, result: Result<T, JoinError>) {
+        self.publish(Some(result));
+    }
+
+    /// Puts the result there, to be taken only after [`Release::release`].
+    pub(super) fn withhold(&self, result: Result<T, JoinError>) {
+        lock(&self.slot).result = Some(result);
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        // Ordering: acquire, pairs with the release in `publish`: what the task did is seen by whoever learns that it
+        // is over.
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// The result, once.
+    pub(super) fn take(&self) -> Option<Result<T, JoinError>> {
+        if self.is_ready() { lock(&self.slot).result.take() } else { None }
+    }
+
+    /// Blocks the thread until there is a result.
+    pub(super) fn wait(&self) {
+        // A short task is over before a thread could fall asleep and be woken.
+        let backoff = Backoff::new();
+        while !self.is_ready() && !backoff.is_completed() {
+            backoff.snooze();
+        }
+        let mut slot = lock(&self.slot);
+        while !self.is_ready() {
+            slot.blocked = true;
+            slot = self.ended.wait(slot).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+    }
+
+    /// The result, or a wake when it is there.
+    pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
+        let mut slot = lock(&self.slot);
+        if self.is_ready() {
+            return Poll::Ready(slot.result.take());
+        }
+        if !slot.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            slot.waker = Some(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    fn publish(&self, result: Option<Result<T, JoinError>>) {
+        let mut slot = lock(&self.slot);
+        if result.is_some() {
+            slot.result = result;
+        }
+        let (waker, blocked) = (slot.waker.take(), slot.blocked);
+        self.ready.store(true, Ordering::Release);
+        drop(slot);
+        if blocked {
+            self.ended.notify_all();
+        }
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl<T: Send> Release for Outcome<T> {
+    fn release(&self) {
+        self.publish(None);
+    }
+}

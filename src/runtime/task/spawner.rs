@@ -1,0 +1,175 @@
+//! The ways to spawn.
+
+use super::closure::ClosureTask;
+use super::context::{self, Current};
+use super::counters::Counters;
+use super::family::Family;
+use super::future::FutureTask;
+use super::handle::{JoinError, JoinHandle};
+use super::home::{Home, Refusal};
+use super::job::{Header, Job, Runnable, Stage};
+use super::options::Options;
+use crate::sched::PoolId;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+/// Spawns tasks on a [`super::Runtime`]. Cheap to clone; it does not keep the runtime from shutting down.
+///
+/// Whoever is no task of this runtime submits through the bounded queue of a pool, and waits while that is full; after a
+/// shutdown has begun his tasks end as [`JoinError::ShutDown`]. A task puts what it spawns into its worker's own deque,
+/// what is too much for that into the queue, and never waits: what neither holds makes the deque grow. That is the one
+/// place that only memory bounds; [`Spawner::try_spawn_with`] stops before it.
+#[derive(Clone)]
+pub struct Spawner {
+    pub(super) home: Arc<Home>,
+}
+
+/// A task that was not accepted, as it was.
+#[derive(Clone, Copy, thiserror::Error)]
+pub enum Rejected<F> {
+    /// The queue of its pool is full.
+    #[error("the queue is full")]
+    Full(F),
+    /// The shutdown has begun.
+    #[error("the runtime is shut down")]
+    ShutDown(F),
+    /// There is no such pool.
+    #[error("there is no such pool")]
+    NoSuchPool(F),
+}
+
+impl Spawner {
+    /// That of the runtime whose task runs on this thread, if one does.
+    pub fn current() -> Option<Spawner> {
+        context::current().map(|context| Spawner { home: Arc::clone(&context.home) })
+    }
+
+    /// Spawns a closure.
+    pub fn spawn<F, T>(&self, task: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawn_with(Options::default(), task)
+    }
+
+    /// Spawns a closure that runs as `options` say.
+    pub fn spawn_with<F, T>(&self, options: Options, task: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (header, pool) = match self.prepare(options) {
+            Ok(prepared) => prepared,
+            Err(pool) => return JoinHandle::failed(JoinError::NoSuchPool(pool)),
+        };
+        let task = ClosureTask::new(header, task);
+        match self.submit(&task, pool, true) {
+            Ok(()) => JoinHandle::new(task),
+            Err(_) => JoinHandle::failed(JoinError::ShutDown),
+        }
+    }
+
+    /// Spawns a closure if there is room for it, without waiting and without making a deque grow.
+    ///
+    /// # Errors
+    /// The closure, when it was not accepted.
+    pub fn try_spawn_with<F, T>(&self, options: Options, task: F) -> Result<JoinHandle<T>, Rejected<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let Ok((header, pool)) = self.prepare(options) else { return Err(Rejected::NoSuchPool(task)) };
+        let task = ClosureTask::new(header, task);
+        let Err(refusal) = self.submit(&task, pool, false) else { return Ok(JoinHandle::new(task)) };
+        let task = task.take().expect("what was refused stands in no queue");
+        Err(match refusal {
+            Refusal::Full => Rejected::Full(task),
+            Refusal::ShutDown => Rejected::ShutDown(task),
+        })
+    }
+
+    /// Spawns a future. Inside it [`checkpoint`](crate::handler::checkpoint) gives way to tasks that are at least as
+    /// urgent once the task has run for its slice, [`hop`](crate::handler::hop) goes on in another pool (here, if the
+    /// queue there is full), and anything that may be awaited may be awaited: the task is parked until it is woken.
+    pub fn spawn_future<F>(&self, task: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.spawn_future_with(Options::default(), task)
+    }
+
+    /// Spawns a future that runs as `options` say.
+    pub fn spawn_future_with<F>(&self, options: Options, task: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (header, pool) = match self.prepare(options) {
+            Ok(prepared) => prepared,
+            Err(pool) => return JoinHandle::failed(JoinError::NoSuchPool(pool)),
+        };
+        let task = FutureTask::new(header, Arc::clone(&self.home), pool, task);
+        let promise = task.promise();
+        match self.submit(&task, pool, true) {
+            Ok(()) => JoinHandle::new(promise),
+            Err(_) => {
+                task.forget();
+                JoinHandle::failed(JoinError::ShutDown)
+            }
+        }
+    }
+
+    /// The pool of that name.
+    pub fn pool(&self, name: &str) -> Option<PoolId> {
+        self.home.pools.iter().position(|pool| pool == name)
+    }
+
+    /// What happened to the tasks so far.
+    pub fn counters(&self) -> Counters {
+        self.home.counters()
+    }
+
+    /// Makes a task a member of its families; the error is a pool that does not exist.
+    fn prepare(&self, options: Options) -> Result<(Header, PoolId), PoolId> {
+        let context = context::of(&self.home);
+        let pool = options.pool.or(context.as_ref().map(|context| context.pool)).unwrap_or(0);
+        if pool >= self.home.pools.len() {
+            return Err(pool);
+        }
+        let Current { token, family } = context.map_or_else(Current::default, |context| context.inherited());
+        if let Some(family) = &family {
+            family.enter();
+        }
+        let own = options.with_children.then(|| Family::new(family.clone()));
+        let token = options.token.or(token);
+        Ok((Header { home: self.home.number, priority: options.priority, token, family, own }, pool))
+    }
+
+    fn submit<R: Runnable + 'static>(&self, task: &Arc<R>, pool: PoolId, wait: bool) -> Result<(), Refusal> {
+        let header = task.header();
+        let job = Job { lane: header.priority.lane(), task: Arc::clone(task) as _, stage: Stage::Fresh };
+        let submitted = self.home.submit(job, pool, wait);
+        if submitted.is_err()
+            && let Some(family) = &header.family
+        {
+            family.retract();
+        }
+        submitted
+    }
+}
+
+impl fmt::Debug for Spawner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spawner").field("pools", &self.home.pools).finish_non_exhaustive()
+    }
+}
+
+/// Whatever the task is: closures cannot be shown.
+impl<F> fmt::Debug for Rejected<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}

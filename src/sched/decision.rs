@@ -1,0 +1,94 @@
+//! What a policy is asked, what it is told, and what it answers: plain values.
+
+use super::{PoolId, WorkerId};
+use crate::time::Nanos;
+
+/// What a free worker shall try next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Take from its own deque.
+    Own,
+    /// Take from the queue of this pool.
+    Queue(PoolId),
+    /// Receive a batch from the socket of this worker.
+    Receive(WorkerId),
+    /// Take half of the deque of this worker.
+    Steal(WorkerId),
+    /// There is nothing to do.
+    Idle {
+        /// Some step met a competitor: there may be work after all, so look again before sleeping.
+        contended: bool,
+    },
+}
+
+/// What came of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Something was there.
+    Found,
+    /// Nothing was there.
+    Empty,
+    /// A competitor was at it; whether something is left is not known.
+    Contended,
+}
+
+/// Something that a place must be found for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A request was received; its class, if the policy may know it.
+    Arrived {
+        /// Known under `--classify header` only.
+        class: Option<u8>,
+        /// Jobs that wait in the deque of the worker that received it.
+        backlog: usize,
+    },
+    /// A continuation moves to this pool.
+    Hopped(PoolId),
+    /// A continuation stepped aside.
+    Yielded,
+}
+
+/// Where a job waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The deque of the worker that asks.
+    Own,
+    /// The queue of this pool.
+    Queue(PoolId),
+}
+
+/// A running job at a checkpoint, and what its worker knows at that moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// The worker that runs it.
+    pub worker: WorkerId,
+    /// The pool of that worker.
+    pub pool: PoolId,
+    /// It was interrupted before.
+    pub continuation: bool,
+    /// CPU time since it was last taken from a queue.
+    pub ran: Nanos,
+    /// Somebody asked this worker to step aside.
+    pub flagged: bool,
+    /// A fresh request waits that no free worker is there for.
+    pub waiting: bool,
+}
+
+/// What becomes of a job at a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It runs on.
+    Keep,
+    /// It steps aside and waits where [`Event::Yielded`] is placed.
+    Yield,
+    /// It goes on in this pool.
+    Hop(PoolId),
+}
+
+/// What a policy may know of the world; values may be stale.
+pub trait View {
+    /// Monotonic time.
+    fn now(&self) -> Nanos;
+    /// Since when this worker has been in one job; `None` when it is in none.
+    fn busy_since(&self, worker: WorkerId) -> Option<Nanos>;
+}

@@ -1,0 +1,49 @@
+//! `tasks`: what the runtime as a library follows. No sockets; each pool takes from its own deques and its own queue, and
+//! its workers take from one another. A task that has run for a slice gives way, at its checkpoints, to any that waits
+//! and is at least as urgent. The threads keep a deque and a queue for each priority; this is the order within one.
+
+use super::{Event, Place, PoolId, Rules, Running, Stage, Topology, Verdict};
+use crate::time::Nanos;
+
+/// The rules of `tasks`.
+#[derive(Clone, Debug)]
+pub struct Tasks {
+    /// CPU time that a task has before its checkpoints give way to others.
+    pub slice: Nanos,
+}
+
+impl Rules for Tasks {
+    fn order(&self, _: PoolId) -> &'static [Stage] {
+        &[Stage::Own, Stage::Queue, Stage::Steal]
+    }
+
+    fn rare_order(&self, _: PoolId) -> Option<&'static [Stage]> {
+        // Tasks that spawn tasks for ever keep their deque full, and the queue would wait as long.
+        Some(&[Stage::Queue, Stage::Own, Stage::Steal])
+    }
+
+    fn place(&self, _: &Topology, pool: PoolId, event: Event) -> Place {
+        match event {
+            Event::Arrived { .. } => Place::Own,
+            Event::Hopped(target) => Place::Queue(target),
+            // Behind everything that waits there: from its own deque it would come back at once.
+            Event::Yielded => Place::Queue(pool),
+        }
+    }
+
+    fn ask_after(&self, _: &Topology, running: &Running) -> Option<Nanos> {
+        Some(self.slice.minus(running.ran))
+    }
+
+    fn at_checkpoint(&self, _: &Topology, running: &Running) -> Verdict {
+        if running.waiting && running.ran >= self.slice { Verdict::Yield } else { Verdict::Keep }
+    }
+
+    fn queue_is_fresh(&self) -> bool {
+        true
+    }
+
+    fn is_switched(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,180 @@
+//! Can tasks wait for one another, on few workers, without a deadlock and without keeping a worker?
+
+use forebay::handler::{checkpoint, hop};
+use forebay::runtime::task::{JoinError, JoinHandle, Options, Runtime, Spawner};
+use forebay::time::Nanos;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+/// Longer than anything here takes, shorter than patience.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+fn here() -> Spawner {
+    Spawner::current().expect("a task runs on a worker")
+}
+
+// Divide and conquer with blocking joins: a worker that joins runs what it joins.
+#[test]
+fn closures_join_closures_on_any_number_of_workers() {
+    fn fibonacci(n: u64) -> u64 {
+        if n < 2 {
+            return n;
+        }
+        let other = here().spawn(move || fibonacci(n - 2));
+        fibonacci(n - 1) + other.join().unwrap()
+    }
+    for workers in 1..=3 {
+        let runtime = Runtime::with_workers(workers).unwrap();
+        assert_eq!(runtime.spawn(|| fibonacci(16)).join(), Ok(987));
+    }
+}
+
+// One worker, and the task that it joins stands behind one that joins the first: helping with just any task would hang.
+#[test]
+fn a_joiner_runs_what_it_joins_and_nothing_else() {
+    let runtime = Runtime::with_workers(1).unwrap();
+    let (give, given) = channel::<JoinHandle<i32>>();
+    let first = runtime.spawn(move || {
+        let handle = given.recv_timeout(DEADLINE).unwrap();
+        handle.join().unwrap() + 1
+    });
+    let behind = runtime.spawn(move || first.join().unwrap() + 1);
+    give.send(runtime.spawn(|| 1)).unwrap();
+    assert_eq!(behind.join(), Ok(3));
+}
+
+#[test]
+fn a_worker_does_not_block_for_what_may_need_it() {
+    let runtime = Runtime::with_workers(1).unwrap();
+    let refused = runtime.spawn(|| here().spawn_future(async { 1 }).join());
+    assert_eq!(refused.join(), Ok(Err(JoinError::WouldBlock)));
+    let refused = runtime.spawn(|| here().spawn_with(Options::new().with_children(), || 1).join());
+    assert_eq!(refused.join(), Ok(Err(JoinError::WouldBlock)));
+    // What is over may be joined by anybody.
+    let over = runtime.spawn_future(async { 2 });
+    while !over.is_over() {
+        thread::yield_now();
+    }
+    assert_eq!(runtime.spawn(|| over.join()).join(), Ok(Ok(2)));
+}
+
+// Every level awaits the next; a single worker could not hold one of them on its stack and go on.
+#[test]
+fn a_task_that_awaits_is_parked_and_not_its_worker() {
+    fn descend(depth: u32) -> JoinHandle<u32> {
+        here().spawn_future(async move { if depth == 0 { 0 } else { descend(depth - 1).await.unwrap() + 1 } })
+    }
+    for workers in 1..=2 {
+        let runtime = Runtime::with_workers(workers).unwrap();
+        let root = runtime.spawn_future(async { descend(1_000).await });
+        assert_eq!(root.join(), Ok(Ok(1_000)));
+    }
+}
+
+#[test]
+fn many_await_what_ends_in_any_order() {
+    let runtime = Runtime::with_workers(2).unwrap();
+    let sum = runtime.spawn_future(async {
+        let handles: Vec<_> = (0..500_u64).map(|number| here().spawn(move || number)).collect();
+        let mut sum = 0;
+        for handle in handles.into_iter().rev() {
+            sum += handle.await.unwrap();
+        }
+        sum
+    });
+    assert_eq!(sum.join(), Ok(500 * 499 / 2));
+}
+
+// A future of another make, woken from a thread that is no worker, before and after it is polled.
+#[test]
+fn a_wake_from_outside_is_not_lost() {
+    let runtime = Runtime::with_workers(1).unwrap();
+    for _ in 0..500 {
+        let state = Arc::new(Mutex::new((false, None::<Waker>)));
+        let theirs = Arc::clone(&state);
+        let task = runtime.spawn_future(std::future::poll_fn(move |context| {
+            let mut state = theirs.lock().unwrap();
+            state.1 = Some(context.waker().clone());
+            if state.0 { Poll::Ready(()) } else { Poll::Pending }
+        }));
+        let outside = thread::spawn(move || {
+            let mut state = state.lock().unwrap();
+            state.0 = true;
+            if let Some(waker) = state.1.take() {
+                waker.wake();
+            }
+        });
+        assert_eq!(task.join(), Ok(()));
+        outside.join().unwrap();
+    }
+}
+
+#[test]
+fn what_nobody_can_wake_ends_as_stalled() {
+    let runtime = Runtime::with_workers(1).unwrap();
+    assert_eq!(runtime.spawn_future(std::future::pending::<()>()).join(), Err(JoinError::Stalled));
+    let head = Options::new().with_children();
+    assert_eq!(runtime.spawn_future_with(head, std::future::pending::<()>()).join(), Err(JoinError::Stalled));
+    runtime.shutdown();
+    assert_eq!(runtime.counters().total().stalled, 2);
+}
+
+#[test]
+fn a_hop_goes_on_in_another_pool() {
+    let runtime = Runtime::builder().pool("front", 1).pool("heavy", 1).thread_name("hop").build().unwrap();
+    let name = || thread::current().name().map(str::to_owned).unwrap();
+    let names = runtime.spawn_future(async move {
+        let first = name();
+        hop(1).await;
+        let second = name();
+        hop(0).await;
+        [first, second, name()]
+    });
+    assert_eq!(names.join().unwrap(), ["hop-0", "hop-1", "hop-0"]);
+    let counters = runtime.counters();
+    assert_eq!((counters.pools[0].submitted, counters.pools[0].completed), (1, 1));
+}
+
+// Two tasks on one worker, each at a checkpoint after every step: they take turns.
+#[test]
+fn a_checkpoint_lets_others_go_on() {
+    let runtime = Runtime::builder().pool("main", 1).slice(Nanos::ZERO).build().unwrap();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (release, held) = channel::<()>();
+    let gate = runtime.spawn(move || held.recv_timeout(DEADLINE).unwrap());
+    let tasks = ["a", "b"].map(|name| {
+        let log = Arc::clone(&log);
+        runtime.spawn_future(async move {
+            for _ in 0..100 {
+                log.lock().unwrap().push(name);
+                checkpoint().await;
+            }
+        })
+    });
+    release.send(()).unwrap();
+    gate.join().unwrap();
+    tasks.into_iter().for_each(|task| task.join().unwrap());
+    let log = log.lock().unwrap();
+    assert_eq!(log.len(), 200);
+    assert!(log.chunks(2).all(|turn| turn == ["a", "b"]), "{log:?}");
+}
+
+#[test]
+fn try_join_gives_the_handle_back_until_there_is_a_result() {
+    let runtime = Runtime::with_workers(1).unwrap();
+    let (release, held) = channel::<()>();
+    let task = runtime.spawn(move || held.recv_timeout(DEADLINE).map(|()| 3).unwrap());
+    let mut task = task.try_join().expect_err("it is held");
+    release.send(()).unwrap();
+    let result = loop {
+        match task.try_join() {
+            Ok(result) => break result,
+            Err(back) => task = back,
+        }
+        thread::yield_now();
+    };
+    assert_eq!(result, Ok(3));
+}

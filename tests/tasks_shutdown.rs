@@ -1,0 +1,121 @@
+//! Does a shutdown let everything end that was accepted, and only that, however it is begun and however often?
+
+use forebay::runtime::task::{JoinError, Options, Rejected, Runtime, Spawner};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+/// Longer than anything here takes, shorter than patience.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_hundred_lives_lose_nothing() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    for life in 0..100 {
+        let runtime = Runtime::with_workers(1 + life % 3).unwrap();
+        for _ in 0..50 {
+            let runs = Arc::clone(&runs);
+            drop(runtime.spawn(move || runs.fetch_add(1, Ordering::Relaxed)));
+        }
+        if life % 2 == 0 {
+            runtime.shutdown();
+            assert_eq!(runtime.counters().total().completed, 50);
+            runtime.shutdown();
+        }
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 5_000);
+}
+
+// The shutdown begins while a task is in the middle of a tree; every descendant runs all the same.
+#[test]
+fn children_spawned_during_a_shutdown_finish() {
+    fn descend(depth: usize, ends: &Arc<AtomicUsize>) {
+        ends.fetch_add(1, Ordering::Relaxed);
+        let spawner = Spawner::current().expect("a task runs on a worker");
+        for _ in 0..if depth == 0 { 0 } else { 2 } {
+            let ends = Arc::clone(ends);
+            drop(spawner.spawn(move || descend(depth - 1, &ends)));
+        }
+    }
+    let runtime = Runtime::with_workers(2).unwrap();
+    let ends = Arc::new(AtomicUsize::new(0));
+    let (release, held) = channel::<()>();
+    let root = {
+        let ends = Arc::clone(&ends);
+        runtime.spawn(move || {
+            held.recv_timeout(DEADLINE).unwrap();
+            descend(9, &ends);
+        })
+    };
+    let spawner = runtime.spawner().clone();
+    let stopper = thread::spawn(move || drop(runtime));
+    // Not before the shutdown has begun.
+    while spawner.spawn(|| ()).join() != Err(JoinError::ShutDown) {
+        thread::yield_now();
+    }
+    release.send(()).unwrap();
+    root.join().unwrap();
+    stopper.join().unwrap();
+    assert_eq!(ends.load(Ordering::Relaxed), 1_023);
+}
+
+// What waits is waited for: the wake comes from outside after the shutdown has begun.
+#[test]
+fn a_parked_task_is_waited_for() {
+    let runtime = Runtime::with_workers(1).unwrap();
+    let other = Runtime::with_workers(1).unwrap();
+    let (release, held) = channel::<()>();
+    let slow = other.spawn(move || held.recv_timeout(DEADLINE).unwrap());
+    let waits = runtime.spawn_future(async move { slow.await.map(|()| 7) });
+    let spawner = runtime.spawner().clone();
+    let stopper = thread::spawn(move || drop(runtime));
+    while spawner.spawn(|| ()).join() != Err(JoinError::ShutDown) {
+        thread::yield_now();
+    }
+    assert!(!waits.is_over());
+    release.send(()).unwrap();
+    assert_eq!(waits.join(), Ok(Ok(7)));
+    stopper.join().unwrap();
+}
+
+#[test]
+fn use_after_shutdown_is_an_error_value() {
+    let runtime = Runtime::with_workers(2).unwrap();
+    let early = runtime.spawn(|| 1);
+    runtime.shutdown();
+    assert_eq!(early.join(), Ok(1));
+    assert_eq!(runtime.spawn(|| 2).join(), Err(JoinError::ShutDown));
+    assert_eq!(runtime.spawn_future(async { 3 }).join(), Err(JoinError::ShutDown));
+    assert_eq!(runtime.spawn_with(Options::new().with_children(), || 4).join(), Err(JoinError::ShutDown));
+    let refused = runtime.try_spawn_with(Options::new(), || 5);
+    assert!(matches!(refused, Err(Rejected::ShutDown(task)) if task() == 5));
+    assert_eq!(runtime.counters().total().submitted, 1);
+}
+
+// A task cannot wait for its own end; it begins the shutdown and goes on.
+#[test]
+fn a_task_may_begin_the_shutdown() {
+    let runtime = Arc::new(Runtime::with_workers(2).unwrap());
+    let inner = Arc::clone(&runtime);
+    let task = runtime.spawn(move || {
+        inner.shutdown();
+        inner.spawn(|| 8).join()
+    });
+    assert_eq!(task.join(), Ok(Ok(8)), "a task may spawn to the end");
+    runtime.shutdown();
+    assert_eq!(runtime.counters().total().completed, 2);
+}
+
+// The last owner may be a task too.
+#[test]
+fn a_runtime_may_be_dropped_on_its_own_worker() {
+    let runtime = Runtime::with_workers(2).unwrap();
+    let spawner = runtime.spawner().clone();
+    let (give, given) = channel::<Runtime>();
+    let task = spawner.spawn(move || drop(given.recv_timeout(DEADLINE).unwrap()));
+    give.send(runtime).unwrap();
+    assert_eq!(task.join(), Ok(()));
+    assert_eq!(spawner.spawn(|| ()).join(), Err(JoinError::ShutDown));
+}

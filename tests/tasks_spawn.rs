@@ -1,0 +1,192 @@
+//! Is every task that is spawned run once, counted once and delivered once, whoever spawns it and whatever happens to it?
+
+use forebay::runtime::task::{Counters, JoinError, JoinHandle, Options, PoolCounters, Rejected, Runtime, Spawner};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+/// Longer than anything here takes, shorter than patience.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+fn total(counters: &Counters) -> PoolCounters {
+    let total = counters.total();
+    assert_eq!(total.submitted, total.completed + total.panicked + total.cancelled + total.stalled, "{counters:?}");
+    assert_eq!(total.waiting, 0);
+    total
+}
+
+// One thread spawns far more than the queues hold, and joins everything.
+#[test]
+fn a_fan_out_is_accounted_for_exactly() {
+    let runtime = Runtime::with_workers(3).unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let handles: Vec<JoinHandle<usize>> = (0..20_000)
+        .map(|number| {
+            let runs = Arc::clone(&runs);
+            runtime.spawn(move || {
+                runs.fetch_add(1, Ordering::Relaxed);
+                number
+            })
+        })
+        .collect();
+    let sum: usize = handles.into_iter().map(|handle| handle.join().unwrap()).sum();
+    assert_eq!(sum, 20_000 * 19_999 / 2);
+    assert_eq!(runs.load(Ordering::Relaxed), 20_000);
+    let total = total(&runtime.counters());
+    assert_eq!((total.submitted, total.completed), (20_000, 20_000));
+}
+
+// The same from inside: a task spawns more than its worker's deque and the queue hold, and does not wait.
+#[test]
+fn a_task_spawns_more_than_queues_hold() {
+    let runtime = Runtime::builder().pool("main", 2).queue_capacity(16).build().unwrap();
+    let spawner = runtime.spawner().clone();
+    let root = runtime.spawn_with(Options::new().with_children(), move || {
+        (0..20_000).for_each(|_| drop(spawner.spawn(|| {})));
+    });
+    root.join().unwrap();
+    assert_eq!(total(&runtime.counters()).completed, 20_001);
+}
+
+#[test]
+fn eight_producers_at_once_lose_nothing() {
+    let runtime = Runtime::builder().pool("main", 2).queue_capacity(64).build().unwrap();
+    let start = Barrier::new(8);
+    thread::scope(|scope| {
+        for producer in 0..8_usize {
+            let (start, spawner) = (&start, runtime.spawner());
+            scope.spawn(move || {
+                start.wait();
+                let handles: Vec<_> = (0..2_000).map(|number| spawner.spawn(move || producer + number)).collect();
+                for (number, handle) in handles.into_iter().enumerate() {
+                    assert_eq!(handle.join(), Ok(producer + number));
+                }
+            });
+        }
+    });
+    assert_eq!(total(&runtime.counters()).completed, 16_000);
+}
+
+// A worker is stuck in a task; the tasks behind it, in its own deque too, run on the others.
+#[test]
+fn a_blocked_worker_does_not_stop_the_others() {
+    let runtime = Runtime::with_workers(2).unwrap();
+    let (release, held) = channel::<()>();
+    let (tell, told) = channel();
+    let spawner = runtime.spawner().clone();
+    let stuck = runtime.spawn(move || {
+        for number in 0..20 {
+            let tell = tell.clone();
+            drop(spawner.spawn(move || tell.send(number)));
+        }
+        held.recv_timeout(DEADLINE).unwrap();
+    });
+    let mut numbers: Vec<i32> = (0..20).map(|_| told.recv_timeout(DEADLINE).unwrap()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..20).collect::<Vec<_>>());
+    for number in 0..200 {
+        assert_eq!(runtime.spawn(move || number).join(), Ok(number));
+    }
+    assert!(!stuck.is_over());
+    release.send(()).unwrap();
+    stuck.join().unwrap();
+    assert!(runtime.counters().total().stolen > 0, "what lay in the deque of the stuck one was taken from it");
+}
+
+// A tree of tasks, as of a directory walk: each spawns its children and ends; the root's handle waits for all.
+#[test]
+fn a_tree_is_over_when_its_last_leaf_is() {
+    fn walk(depth: usize, leaves: &Arc<AtomicUsize>) {
+        if depth == 0 {
+            leaves.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let spawner = Spawner::current().expect("a task runs on a worker");
+        for _ in 0..6 {
+            let leaves = Arc::clone(leaves);
+            drop(spawner.spawn(move || walk(depth - 1, &leaves)));
+        }
+    }
+    let runtime = Runtime::with_workers(2).unwrap();
+    let leaves = Arc::new(AtomicUsize::new(0));
+    let root = {
+        let leaves = Arc::clone(&leaves);
+        runtime.spawn_with(Options::new().with_children(), move || walk(5, &leaves))
+    };
+    let descendants = root.descendants().expect("it was spawned with children");
+    assert!(descendants.open <= descendants.spawned);
+    root.join().unwrap();
+    assert_eq!(leaves.load(Ordering::Relaxed), 6_usize.pow(5));
+    let nodes: usize = (0..=5).map(|depth| 6_usize.pow(depth)).sum();
+    assert_eq!(total(&runtime.counters()).completed, nodes as u64);
+}
+
+#[test]
+fn a_panic_is_a_value_and_the_worker_lives() {
+    let runtime = Runtime::with_workers(1).unwrap();
+    let panics: JoinHandle<()> = runtime.spawn(|| panic!("no {}", "luck"));
+    assert_eq!(panics.join(), Err(JoinError::Panicked("no luck".to_owned())));
+    let later: JoinHandle<()> = runtime.spawn_future(async {
+        forebay::handler::checkpoint().await;
+        panic!("later")
+    });
+    assert_eq!(later.join(), Err(JoinError::Panicked("later".to_owned())));
+    // Nor does a result that panics when nobody wants it.
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+    let (release, held) = channel::<()>();
+    drop(runtime.spawn(move || held.recv_timeout(DEADLINE)));
+    drop(runtime.spawn(|| Bomb));
+    release.send(()).unwrap();
+    assert_eq!(runtime.spawn(|| 1).join(), Ok(1));
+    let total = total(&runtime.counters());
+    assert_eq!((total.panicked, total.completed), (2, 3));
+}
+
+#[test]
+fn a_full_queue_is_an_outcome() {
+    let runtime = Runtime::builder().pool("main", 1).queue_capacity(4).build().unwrap();
+    let (release, held) = channel::<()>();
+    let (tell, told) = channel();
+    let stuck = runtime.spawn(move || {
+        tell.send(()).unwrap();
+        held.recv_timeout(DEADLINE).unwrap();
+    });
+    told.recv_timeout(DEADLINE).unwrap();
+    let handles: Vec<_> =
+        (0..4).map(|number| runtime.try_spawn_with(Options::new(), move || number).unwrap()).collect();
+    let Err(Rejected::Full(task)) = runtime.try_spawn_with(Options::new(), || 4) else { panic!("there is no room") };
+    assert_eq!(task(), 4, "the task comes back as it was");
+    assert_eq!(runtime.counters().total().waiting, 4);
+    release.send(()).unwrap();
+    stuck.join().unwrap();
+    assert_eq!(handles.into_iter().map(|handle| handle.join().unwrap()).collect::<Vec<i32>>(), [0, 1, 2, 3]);
+    assert_eq!(total(&runtime.counters()).submitted, 5);
+}
+
+#[test]
+fn pools_have_names_and_an_unknown_one_is_an_error_value() {
+    let runtime = Runtime::builder().pool("front", 1).pool("heavy", 2).thread_name("toil").build().unwrap();
+    assert_eq!((runtime.pool("front"), runtime.pool("heavy"), runtime.pool("other")), (Some(0), Some(1), None));
+    let name = || thread::current().name().map(str::to_owned).unwrap();
+    assert_eq!(runtime.spawn(name).join(), Ok("toil-0".to_owned()));
+    let heavy = runtime.spawn_with(Options::new().pool(1), name).join().unwrap();
+    assert!(["toil-1", "toil-2"].contains(&heavy.as_str()), "{heavy}");
+    assert_eq!(runtime.spawn_with(Options::new().pool(2), || ()).join(), Err(JoinError::NoSuchPool(2)));
+    let counters = runtime.counters();
+    assert_eq!([0, 1].map(|pool| counters.pool(pool).unwrap().completed), [1, 1]);
+    assert_eq!(counters.pools[1].name, "heavy");
+    for (builder, complaint) in [
+        (Runtime::builder().pool("none", 0), "pool \"none\" has no workers: at least 1"),
+        (Runtime::builder().pool("a", 1).pool("a", 2), "there are two pools \"a\""),
+        (Runtime::builder().queue_capacity(0), "queue_capacity is 0: at least 1"),
+    ] {
+        assert_eq!(builder.build().unwrap_err().to_string(), complaint);
+    }
+}
