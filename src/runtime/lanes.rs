@@ -3,12 +3,16 @@
 use super::STEAL_MAX;
 use crate::queue::Sharded;
 use crossbeam_deque as deque;
+use crossbeam_utils::CachePadded;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The deques of one worker, one for each lane: the side that only its own thread uses.
 ///
 /// An engine whose jobs make jobs is given them in [`super::Engine::began`], and puts those jobs here.
 pub struct Deques<J> {
     lanes: Box<[deque::Worker<J>]>,
+    urgent: Urgent,
 }
 
 /// The thieves' side of one worker's deques.
@@ -19,6 +23,15 @@ pub(super) struct Stealers<J> {
 /// The queue of one pool.
 pub(super) struct Queue<J> {
     lanes: Box<[Sharded<J>]>,
+    urgent: Urgent,
+}
+
+/// How many jobs of lane 0 wait anywhere, so that a search for less urgent ones need not look for them everywhere first.
+/// It is counted before a job is put somewhere and after it is taken, and so never too low.
+#[derive(Clone)]
+pub(super) struct Urgent {
+    /// None where there is one lane, which is always searched.
+    waiting: Option<Arc<CachePadded<AtomicUsize>>>,
 }
 
 /// In which order a worker searches the lanes: the most urgent first, but for a bounded share that begins elsewhere.
@@ -32,8 +45,8 @@ pub(super) struct LaneOrder {
 pub(super) const FAIR_EVERY: usize = 61;
 
 impl<J> Deques<J> {
-    pub(super) fn new(lanes: usize) -> Deques<J> {
-        Deques { lanes: (0..lanes).map(|_| deque::Worker::new_fifo()).collect() }
+    pub(super) fn new(lanes: usize, urgent: Urgent) -> Deques<J> {
+        Deques { lanes: (0..lanes).map(|_| deque::Worker::new_fifo()).collect(), urgent }
     }
 
     pub(super) fn stealers(&self) -> Stealers<J> {
@@ -42,11 +55,12 @@ impl<J> Deques<J> {
 
     /// Adds a job behind the others of `lane`.
     pub fn push(&self, lane: usize, job: J) {
+        self.urgent.put(lane);
         self.lanes[lane].push(job);
     }
 
     pub(super) fn pop(&self, lane: usize) -> Option<J> {
-        self.lanes[lane].pop()
+        self.lanes[lane].pop().inspect(|_| self.urgent.taken(lane))
     }
 
     /// How many jobs wait in `lane`; thieves may be taking some.
@@ -71,28 +85,34 @@ impl<J> Stealers<J> {
 
     /// Moves half of a lane, at most [`STEAL_MAX`] jobs, behind what is in the lane of `thief`, and takes the first.
     pub(super) fn steal_half(&self, lane: usize, thief: &Deques<J>) -> deque::Steal<J> {
-        let limit = self.lanes[lane].len().div_ceil(2).clamp(1, STEAL_MAX);
-        self.lanes[lane].steal_batch_with_limit_and_pop(&thief.lanes[lane], limit)
+        let victim = &self.lanes[lane];
+        let limit = victim.len().div_ceil(2).clamp(1, STEAL_MAX);
+        let stolen = victim.steal_batch_with_limit_and_pop(&thief.lanes[lane], limit);
+        if stolen.is_success() {
+            thief.urgent.taken(lane);
+        }
+        stolen
     }
 }
 
 impl<J> Queue<J> {
     /// A queue of `shards` shards in each lane, each lane with room for `capacity` jobs.
-    pub(super) fn new(lanes: usize, shards: usize, capacity: usize) -> Queue<J> {
-        Queue { lanes: (0..lanes).map(|_| Sharded::new(shards, capacity)).collect() }
+    pub(super) fn new(lanes: usize, urgent: Urgent, shards: usize, capacity: usize) -> Queue<J> {
+        Queue { lanes: (0..lanes).map(|_| Sharded::new(shards, capacity)).collect(), urgent }
     }
 
     pub(super) fn push(&self, lane: usize, hint: usize, job: J) -> Result<(), J> {
-        self.lanes[lane].push(hint, job)
+        self.urgent.put(lane);
+        self.lanes[lane].push(hint, job).inspect_err(|_| self.urgent.taken(lane))
     }
 
     pub(super) fn pop(&self, lane: usize, hint: usize) -> Option<J> {
-        self.lanes[lane].pop(hint)
+        self.lanes[lane].pop(hint).inspect(|_| self.urgent.taken(lane))
     }
 
     /// A job of any lane.
     pub(super) fn pop_any(&self) -> Option<J> {
-        self.lanes.iter().find_map(|lane| lane.pop(0))
+        (0..self.lanes.len()).find_map(|lane| self.pop(lane, 0))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -106,6 +126,32 @@ impl<J> Queue<J> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.lanes.iter().all(Sharded::is_empty)
+    }
+}
+
+impl Urgent {
+    pub(super) fn new(lanes: usize) -> Urgent {
+        Urgent { waiting: (lanes > 1).then(Arc::default) }
+    }
+
+    /// Whether lane 0 is worth a search.
+    pub(super) fn any(&self) -> bool {
+        // Ordering: relaxed. For a worker that is about to sleep the fences of README.md, 1, order this load behind the
+        // count of any job whose putter did not see it asleep.
+        self.waiting.as_ref().is_none_or(|waiting| waiting.load(Ordering::Relaxed) > 0)
+    }
+
+    fn put(&self, lane: usize) {
+        if let (0, Some(waiting)) = (lane, &self.waiting) {
+            waiting.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A job was taken from `lane`, or was not put there after all.
+    fn taken(&self, lane: usize) {
+        if let (0, Some(waiting)) = (lane, &self.waiting) {
+            waiting.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -156,8 +202,27 @@ mod tests {
     }
 
     #[test]
+    fn urgent_jobs_are_counted_wherever_they_wait() {
+        let urgent = Urgent::new(2);
+        let (victim, thief) = (Deques::new(2, urgent.clone()), Deques::new(2, urgent.clone()));
+        let queue = Queue::new(2, urgent.clone(), 1, 1);
+        victim.push(1, 0);
+        assert!(!urgent.any(), "it is not urgent");
+        assert_eq!((queue.push(0, 0, 1), queue.push(0, 0, 2)), (Ok(()), Err(2)));
+        victim.push(0, 3);
+        victim.push(0, 4);
+        assert!(victim.stealers().steal_half(0, &thief).is_success() && urgent.any());
+        assert_eq!((victim.pop(0), victim.pop(0), thief.pop(0)), (Some(4), None, None));
+        assert!(urgent.any(), "one is in the queue");
+        assert_eq!(queue.pop_any(), Some(1));
+        assert!(!urgent.any());
+        assert!(Urgent::new(1).any(), "a single lane is always searched");
+    }
+
+    #[test]
     fn a_thief_takes_half_of_one_lane() {
-        let (victim, thief) = (Deques::new(3), Deques::new(3));
+        let urgent = Urgent::new(3);
+        let (victim, thief) = (Deques::new(3, urgent.clone()), Deques::new(3, urgent));
         (0..10).for_each(|job| victim.push(1, job));
         victim.push(2, 100);
         let first = loop {

@@ -20,7 +20,7 @@ use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
 use idle::Idle;
-use lanes::{Queue, Stealers};
+use lanes::{Queue, Stealers, Urgent};
 use std::io;
 use std::os::fd::RawFd;
 use std::rc::Rc;
@@ -106,6 +106,7 @@ pub struct Shared<J> {
     epoch: CachePadded<AtomicUsize>,
     wait: Wait,
     queues: Box<[Queue<J>]>,
+    urgent: Urgent,
     stealers: Box<[Stealers<J>]>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
     /// Raised to ask a worker to step aside; lowered when it takes its next job.
@@ -163,17 +164,20 @@ impl<J: Send> Shared<J> {
         queue_capacity: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
         let shards = policy.topology().workers().div_ceil(WORKERS_PER_SHARD);
-        let queues: Box<[Queue<J>]> = (0..policy.queues()).map(|_| Queue::new(lanes, shards, queue_capacity)).collect();
+        let urgent = Urgent::new(lanes);
+        let queues: Box<[Queue<J>]> =
+            (0..policy.queues()).map(|_| Queue::new(lanes, urgent.clone(), shards, queue_capacity)).collect();
         let (idle, polls) = Idle::new(&policy, queues.len(), ingress)?;
         let policy = Arc::new(policy);
         let workers: Vec<Worker<J>> = polls
             .into_iter()
             .enumerate()
-            .map(|(worker, poll)| Worker::new(worker, Arc::clone(&policy), lanes, poll))
+            .map(|(worker, poll)| Worker::new(worker, Arc::clone(&policy), lanes, urgent.clone(), poll))
             .collect();
         let shared = Shared {
             wait,
             queues,
+            urgent,
             stealers: workers.iter().map(Worker::stealers).collect(),
             busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
             flags: (0..workers.len()).map(|_| CachePadded::default()).collect(),

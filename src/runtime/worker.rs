@@ -25,6 +25,8 @@ pub(super) struct Loop<J> {
     epoch: Option<usize>,
     /// The policy wants to know since when it works.
     shows_busy: bool,
+    /// Somebody may watch its ingress while it works.
+    exposes: bool,
     deques: Rc<Deques<J>>,
     lanes: LaneOrder,
     poll: Poll,
@@ -66,6 +68,7 @@ impl<J: Send> Loop<J> {
             policy,
             epoch: None,
             shows_busy: true,
+            exposes: true,
             deques,
             lanes: LaneOrder::new(lanes),
             poll,
@@ -118,6 +121,7 @@ impl<J: Send> Loop<J> {
         self.policy = shared.policy();
         self.local.moved_to(self.policy.topology());
         self.shows_busy = self.policy.looks_at_busy();
+        self.exposes = self.policy.has_watchers();
         self.watches = shared.idle.follow(self.id(), &self.policy);
         let own = self.policy.receives_own(self.local.pool());
         if own != self.sleeps_on_own {
@@ -141,6 +145,9 @@ impl<J: Send> Loop<J> {
     fn search<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) -> Found<J> {
         let mut contended = false;
         for lane in self.lanes.next() {
+            if lane == 0 && !shared.urgent.any() {
+                continue;
+            }
             match self.search_lane(shared, engine, lane) {
                 Found::Nothing { contended: met } => contended |= met,
                 found => return found,
@@ -294,7 +301,7 @@ impl<J: Send> Loop<J> {
         self.idle_since = None;
         self.woken_in_vain = false;
         let pool = self.local.pool();
-        if self.policy.has_watchers() {
+        if self.exposes {
             self.expose(shared);
         }
         if self.watches {
