@@ -22,6 +22,8 @@ pub(super) struct Loop<J> {
     epoch: Option<usize>,
     /// The policy wants to know since when it works.
     shows_busy: bool,
+    /// Somebody may watch its ingress while it works.
+    exposes: bool,
     pub(super) deques: Rc<Deques<J>>,
     pub(super) lanes: LaneOrder,
     pub(super) poll: Poll,
@@ -53,6 +55,7 @@ impl<J: Send> Loop<J> {
             policy,
             epoch: None,
             shows_busy: true,
+            exposes: true,
             deques,
             lanes: LaneOrder::new(lanes),
             poll,
@@ -109,6 +112,7 @@ impl<J: Send> Loop<J> {
         self.policy = shared.policy();
         self.local.moved_to(self.policy.topology());
         self.shows_busy = self.policy.looks_at_busy();
+        self.exposes = self.policy.has_watchers();
         self.watches = shared.idle.follow(self.id(), &self.policy);
         let own = self.policy.receives_own(self.local.pool());
         if own != self.sleeps_on_own {
@@ -202,7 +206,7 @@ impl<J: Send> Loop<J> {
         self.idle_since = None;
         self.woken_in_vain = false;
         let pool = self.local.pool();
-        if self.policy.has_watchers() {
+        if self.exposes {
             self.expose(shared);
         }
         if self.watches {
