@@ -27,6 +27,9 @@ impl<T> Sharded<T> {
     /// # Errors
     /// The item, when every shard is full.
     pub fn push(&self, hint: usize, item: T) -> Result<(), T> {
+        if let [only] = &*self.shards {
+            return only.push(item);
+        }
         let shards = self.shards.len();
         let (mut first, second) = (hint % shards, (hint + 1) % shards);
         if self.shards[second].len() < self.shards[first].len() {
@@ -44,6 +47,9 @@ impl<T> Sharded<T> {
 
     /// Takes an item, looking first at the shard of `hint`, then at every other.
     pub fn pop(&self, hint: usize) -> Option<T> {
+        if let [only] = &*self.shards {
+            return only.pop();
+        }
         let shards = self.shards.len();
         (0..shards).find_map(|offset| self.shards[(hint + offset) % shards].pop())
     }

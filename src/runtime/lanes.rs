@@ -2,17 +2,29 @@
 //! those of the queues. A server has one lane.
 
 use crossbeam_deque as deque;
+use crossbeam_utils::CachePadded;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The deques of one worker, one for each lane: the side that only its own thread uses.
 ///
 /// An engine whose jobs make jobs is given them in [`super::Engine::began`], and puts those jobs here.
 pub struct Deques<J> {
     lanes: Box<[deque::Worker<J>]>,
+    urgent: Urgent,
 }
 
 /// The thieves' side of one worker's deques.
 pub(super) struct Stealers<J> {
     lanes: Box<[deque::Stealer<J>]>,
+}
+
+/// How many jobs of lane 0 wait anywhere, so that a search for less urgent ones need not look for them everywhere first.
+/// It is counted before a job is put somewhere and after it is taken, and so never too low.
+#[derive(Clone)]
+pub(super) struct Urgent {
+    /// None where there is one lane, which is always searched.
+    waiting: Option<Arc<CachePadded<AtomicUsize>>>,
 }
 
 /// In which order a worker searches the lanes: the most urgent first, but for a bounded share that begins elsewhere.
@@ -30,8 +42,8 @@ const FAIR_EVERY: usize = 61;
 const STEAL_MAX: usize = 31;
 
 impl<J> Deques<J> {
-    pub(super) fn new(lanes: usize) -> Deques<J> {
-        Deques { lanes: (0..lanes).map(|_| deque::Worker::new_fifo()).collect() }
+    pub(super) fn new(lanes: usize, urgent: Urgent) -> Deques<J> {
+        Deques { lanes: (0..lanes).map(|_| deque::Worker::new_fifo()).collect(), urgent }
     }
 
     pub(super) fn stealers(&self) -> Stealers<J> {
@@ -40,11 +52,12 @@ impl<J> Deques<J> {
 
     /// Adds a job behind the others of `lane`.
     pub fn push(&self, lane: usize, job: J) {
+        self.urgent.put(lane);
         self.lanes[lane].push(job);
     }
 
     pub(super) fn pop(&self, lane: usize) -> Option<J> {
-        self.lanes[lane].pop()
+        self.lanes[lane].pop().inspect(|_| self.urgent.taken(lane))
     }
 
     /// How many jobs wait in `lane`; thieves may be taking some.
@@ -69,8 +82,40 @@ impl<J> Stealers<J> {
 
     /// Moves half of a lane, at most [`STEAL_MAX`] jobs, behind what is in the lane of `thief`, and takes the first.
     pub(super) fn steal_half(&self, lane: usize, thief: &Deques<J>) -> deque::Steal<J> {
-        let limit = self.lanes[lane].len().div_ceil(2).clamp(1, STEAL_MAX);
-        self.lanes[lane].steal_batch_with_limit_and_pop(&thief.lanes[lane], limit)
+        let victim = &self.lanes[lane];
+        let limit = victim.len().div_ceil(2).clamp(1, STEAL_MAX);
+        let stolen = victim.steal_batch_with_limit_and_pop(&thief.lanes[lane], limit);
+        if stolen.is_success() {
+            thief.urgent.taken(lane);
+        }
+        stolen
+    }
+}
+
+impl Urgent {
+    pub(super) fn new(lanes: usize) -> Urgent {
+        Urgent { waiting: (lanes > 1).then(Arc::default) }
+    }
+
+    /// Whether lane 0 is worth a search.
+    pub(super) fn any(&self) -> bool {
+        // Ordering: relaxed. For a worker that is about to sleep the fences of README.md, 1, order this load behind the
+        // count of any job whose putter did not see it asleep.
+        self.waiting.as_ref().is_none_or(|waiting| waiting.load(Ordering::Relaxed) > 0)
+    }
+
+    /// A job is about to be put into `lane`.
+    pub(super) fn put(&self, lane: usize) {
+        if let (0, Some(waiting)) = (lane, &self.waiting) {
+            waiting.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A job was taken from `lane`, or was not put there after all.
+    pub(super) fn taken(&self, lane: usize) {
+        if let (0, Some(waiting)) = (lane, &self.waiting) {
+            waiting.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -94,6 +139,7 @@ impl LaneOrder {
 
 #[cfg(test)]
 mod tests {
+    use super::super::queues::Queues;
     use super::*;
 
     #[test]
@@ -121,8 +167,27 @@ mod tests {
     }
 
     #[test]
+    fn urgent_jobs_are_counted_wherever_they_wait() {
+        let urgent = Urgent::new(2);
+        let (victim, thief) = (Deques::new(2, urgent.clone()), Deques::new(2, urgent.clone()));
+        let queues = Queues::new(1, urgent.clone(), 2, 1, 1);
+        victim.push(1, 0);
+        assert!(!urgent.any(), "it is not urgent");
+        assert_eq!((queues.push(0, 0, 0, 1), queues.push(0, 0, 0, 2)), (Ok(()), Err(2)));
+        victim.push(0, 3);
+        victim.push(0, 4);
+        assert!(victim.stealers().steal_half(0, &thief).is_success() && urgent.any());
+        assert_eq!((victim.pop(0), victim.pop(0), thief.pop(0)), (Some(4), None, None));
+        assert!(urgent.any(), "one is in the queue");
+        assert_eq!(queues.pop_any(), Some(1));
+        assert!(!urgent.any());
+        assert!(Urgent::new(1).any(), "a single lane is always searched");
+    }
+
+    #[test]
     fn a_thief_takes_half_of_one_lane() {
-        let (victim, thief) = (Deques::new(3), Deques::new(3));
+        let urgent = Urgent::new(3);
+        let (victim, thief) = (Deques::new(3, urgent.clone()), Deques::new(3, urgent));
         (0..10).for_each(|job| victim.push(1, job));
         victim.push(2, 100);
         let first = loop {

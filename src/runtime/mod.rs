@@ -24,7 +24,7 @@ use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
 use idle::Idle;
-use lanes::Stealers;
+use lanes::{Stealers, Urgent};
 use queues::Queues;
 use std::io;
 use std::os::fd::RawFd;
@@ -38,6 +38,7 @@ pub struct Shared<J> {
     epoch: CachePadded<AtomicUsize>,
     wait: Wait,
     queues: Queues<J>,
+    urgent: Urgent,
     stealers: Box<[Stealers<J>]>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
     /// Raised to ask a worker to step aside; lowered when it takes its next job.
@@ -86,17 +87,19 @@ impl<J: Send> Shared<J> {
         ingress: &[RawFd],
         queue_capacity: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
-        let queues = Queues::new(policy.queues(), lanes, policy.topology().workers(), queue_capacity);
+        let urgent = Urgent::new(lanes);
+        let queues = Queues::new(policy.queues(), urgent.clone(), lanes, policy.topology().workers(), queue_capacity);
         let (idle, polls) = Idle::new(&policy, policy.queues(), ingress)?;
         let policy = Arc::new(policy);
         let workers: Vec<Worker<J>> = polls
             .into_iter()
             .enumerate()
-            .map(|(worker, poll)| Worker::new(worker, Arc::clone(&policy), lanes, poll))
+            .map(|(worker, poll)| Worker::new(worker, Arc::clone(&policy), lanes, urgent.clone(), poll))
             .collect();
         let shared = Shared {
             wait,
             queues,
+            urgent,
             stealers: workers.iter().map(Worker::stealers).collect(),
             busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
             flags: (0..workers.len()).map(|_| CachePadded::default()).collect(),

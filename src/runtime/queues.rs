@@ -1,5 +1,6 @@
 //! The queues between workers, bounded together.
 
+use super::lanes::Urgent;
 use crate::queue::Sharded;
 use crate::sched::PoolId;
 use crossbeam_utils::CachePadded;
@@ -11,6 +12,7 @@ pub(super) struct Queues<J> {
     /// The lanes of the first pool, those of the second, and so on.
     queues: Box<[Sharded<J>]>,
     lanes: usize,
+    urgent: Urgent,
     count: CachePadded<AtomicUsize>,
     capacity: usize,
 }
@@ -21,14 +23,16 @@ const WORKERS_PER_SHARD: usize = 16;
 
 impl<J> Queues<J> {
     /// Queues of so many lanes for so many pools, with room for `capacity` jobs in all, for so many workers.
-    pub(super) fn new(pools: usize, lanes: usize, workers: usize, capacity: usize) -> Queues<J> {
+    pub(super) fn new(pools: usize, urgent: Urgent, lanes: usize, workers: usize, capacity: usize) -> Queues<J> {
         let queue = |_| Sharded::new(workers.div_ceil(WORKERS_PER_SHARD).max(1), capacity);
-        Queues { queues: (0..pools * lanes).map(queue).collect(), lanes, count: CachePadded::default(), capacity }
+        let queues = (0..pools * lanes).map(queue).collect();
+        Queues { queues, lanes, urgent, count: CachePadded::default(), capacity }
     }
 
     /// Puts `job` into a lane of the queue of `pool`; `hint` spreads over its shards. Gives it back when there is no
     /// room.
     pub(super) fn push(&self, pool: PoolId, lane: usize, hint: usize, job: J) -> Result<(), J> {
+        self.urgent.put(lane);
         // Ordering: relaxed, a bound; the queue itself orders the job. Between the two steps the count is too high,
         // never too low.
         let pushed = if self.count.fetch_add(1, Ordering::Relaxed) < self.capacity {
@@ -37,23 +41,19 @@ impl<J> Queues<J> {
             Err(job)
         };
         if pushed.is_err() {
-            self.count.fetch_sub(1, Ordering::Relaxed);
+            self.taken(lane);
         }
         pushed
     }
 
     /// Takes a job from a lane of the queue of `pool`.
     pub(super) fn pop(&self, pool: PoolId, lane: usize, hint: usize) -> Option<J> {
-        let job = self.lanes(pool)[lane].pop(hint)?;
-        self.count.fetch_sub(1, Ordering::Relaxed);
-        Some(job)
+        self.lanes(pool)[lane].pop(hint).inspect(|_| self.taken(lane))
     }
 
     /// Takes a job from any queue.
     pub(super) fn pop_any(&self) -> Option<J> {
-        let job = self.queues.iter().find_map(|queue| queue.pop(0))?;
-        self.count.fetch_sub(1, Ordering::Relaxed);
-        Some(job)
+        (0..self.queues.len()).find_map(|queue| self.pop(queue / self.lanes, queue % self.lanes, 0))
     }
 
     /// Whether nothing waits for `pool`; exact when nothing moves.
@@ -71,6 +71,12 @@ impl<J> Queues<J> {
         self.queues.chunks(self.lanes).map(|lanes| lanes.iter().map(Sharded::len).sum())
     }
 
+    /// A job was taken from `lane`, or was not put there after all.
+    fn taken(&self, lane: usize) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.urgent.taken(lane);
+    }
+
     fn lanes(&self, pool: PoolId) -> &[Sharded<J>] {
         &self.queues[pool * self.lanes..][..self.lanes]
     }
@@ -82,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_bound_is_that_of_all_pools_and_lanes_together() {
-        let queues = Queues::new(8, 2, 4, 3);
+        let queues = Queues::new(8, Urgent::new(2), 2, 4, 3);
         assert_eq!(queues.push(0, 1, 0, 10), Ok(()));
         assert_eq!(queues.push(7, 0, 0, 11), Ok(()));
         assert_eq!(queues.push(0, 0, 1, 12), Ok(()));
@@ -100,7 +106,7 @@ mod tests {
 
     #[test]
     fn lanes_and_pools_are_kept_apart() {
-        let queues = Queues::new(2, 3, 1, 8);
+        let queues = Queues::new(2, Urgent::new(3), 3, 1, 8);
         assert_eq!((queues.push(1, 2, 0, 'c'), queues.push(1, 0, 0, 'a')), (Ok(()), Ok(())));
         assert_eq!((queues.is_empty(0), queues.is_empty(1)), (true, false));
         assert_eq!([0, 1, 2].map(|lane| queues.len_up_to(1, lane)), [1, 1, 2]);

@@ -20,6 +20,9 @@ impl<J: Send> Loop<J> {
     pub(super) fn search<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) -> Found<J> {
         let mut contended = false;
         for lane in self.lanes.next() {
+            if lane == 0 && !shared.urgent.any() {
+                continue;
+            }
             match self.search_lane(shared, engine, lane) {
                 Found::Nothing { contended: met } => contended |= met,
                 found => return found,

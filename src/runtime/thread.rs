@@ -1,6 +1,6 @@
 //! A worker before its thread runs, and the guard of that thread.
 
-use super::lanes::{Deques, Stealers};
+use super::lanes::{Deques, Stealers, Urgent};
 use super::worker::Loop;
 use super::{Engine, Shared};
 use crate::sched::{Policy, WorkerId};
@@ -25,8 +25,8 @@ pub struct Worker<J> {
 pub struct AbortOnPanic;
 
 impl<J: Send> Worker<J> {
-    pub(super) fn new(id: WorkerId, policy: Arc<Policy>, lanes: usize, poll: Poll) -> Worker<J> {
-        Worker { id, policy, deques: Deques::new(lanes), lanes, poll }
+    pub(super) fn new(id: WorkerId, policy: Arc<Policy>, lanes: usize, urgent: Urgent, poll: Poll) -> Worker<J> {
+        Worker { id, policy, deques: Deques::new(lanes, urgent), lanes, poll }
     }
 
     pub(super) fn stealers(&self) -> Stealers<J> {

@@ -22,6 +22,8 @@ pub(super) struct Loop<J> {
     epoch: Option<usize>,
     /// The policy wants to know since when it works.
     shows_busy: bool,
+    /// Somebody may watch its ingress while it works.
+    exposes: bool,
     pub(super) deques: Rc<Deques<J>>,
     pub(super) lanes: LaneOrder,
     pub(super) poll: Poll,
@@ -53,6 +55,7 @@ impl<J: Send> Loop<J> {
             policy,
             epoch: None,
             shows_busy: true,
+            exposes: true,
             deques,
             lanes: LaneOrder::new(lanes),
             poll,
@@ -75,12 +78,14 @@ impl<J: Send> Loop<J> {
         loop {
             engine.turn();
             self.follow(shared);
+            // Asked before the search: what was put before the stop is then found, also if both come in the middle of it.
+            let stopping = shared.is_stopping();
             match self.search(shared, engine) {
                 Found::Job(job) => self.execute(shared, engine, job),
                 Found::Arrivals => {}
                 Found::Nothing { contended: true } => std::hint::spin_loop(),
                 Found::Nothing { contended: false } => {
-                    if shared.is_stopping() {
+                    if stopping {
                         break;
                     }
                     self.wait(shared, engine);
@@ -109,6 +114,7 @@ impl<J: Send> Loop<J> {
         self.policy = shared.policy();
         self.local.moved_to(self.policy.topology());
         self.shows_busy = self.policy.looks_at_busy();
+        self.exposes = self.policy.has_watchers();
         self.watches = shared.idle.follow(self.id(), &self.policy);
         let own = self.policy.receives_own(self.local.pool());
         if own != self.sleeps_on_own {
@@ -202,7 +208,7 @@ impl<J: Send> Loop<J> {
         self.idle_since = None;
         self.woken_in_vain = false;
         let pool = self.local.pool();
-        if self.policy.has_watchers() {
+        if self.exposes {
             self.expose(shared);
         }
         if self.watches {
@@ -212,5 +218,63 @@ impl<J: Send> Loop<J> {
         if !self.deques.is_empty() || !shared.queues.is_empty(pool) {
             shared.wake_for(&self.policy, pool);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Wait;
+    use super::*;
+    use crate::sched::{Kind, Outcome, Step, Tasks, Topology};
+
+    /// Puts a job and stops at the last step of its first search, which has found nothing.
+    struct Late<'s> {
+        shared: &'s Shared<u8>,
+        done: Vec<u8>,
+    }
+
+    impl Engine for Late<'_> {
+        type Job = u8;
+
+        fn receive(&mut self, _: WorkerId, _: &mut dyn FnMut(u8, Option<u8>) -> Result<(), u8>) -> usize {
+            0
+        }
+
+        fn run(&mut self, job: u8, _: Nanos) -> Ran<u8> {
+            self.done.push(job);
+            Ran::Ended
+        }
+
+        fn is_continuation(&self, _: &u8) -> bool {
+            false
+        }
+
+        fn moved(&mut self, _: &mut u8, _: Event) {}
+
+        fn shed_full(&mut self, _: u8) {}
+
+        fn shed_draining(&mut self, _: u8) {}
+
+        fn flush(&mut self) {}
+
+        fn turn(&mut self) {}
+
+        fn rest(&mut self) {}
+
+        fn tried(&mut self, step: Step, _: Outcome) {
+            if matches!(step, Step::Idle { .. }) && !self.shared.is_stopping() {
+                assert_eq!(self.shared.queues.push(0, 1, 0, 7), Ok(()));
+                self.shared.stop();
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_put_before_a_stop_is_done_whenever_both_come() {
+        let policy = Policy::new(Kind::Tasks(Tasks { slice: Nanos::MAX }), &Topology::new(&[1]));
+        let (shared, workers) = Shared::with_lanes(policy, Wait::Park, 2, &[], 8).expect("readiness queues");
+        let mut late = Late { shared: &shared, done: Vec::new() };
+        workers.into_iter().for_each(|worker| worker.run(&shared, &mut late));
+        assert_eq!(late.done, [7]);
     }
 }

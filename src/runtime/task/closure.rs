@@ -1,10 +1,11 @@
 //! A task that is a closure: it runs once, from beginning to end, on the stack of a worker.
 
-use super::context::Context;
+use super::context::{Context, Membership};
 use super::family::Release;
 use super::handle::{JoinError, Joinable};
 use super::job::{Header, Progress, Runnable, Stage, count, discard, guarded};
 use super::lock;
+use super::options::Priority;
 use super::outcome::Outcome;
 use crate::sched::PoolId;
 use crate::time::Nanos;
@@ -14,8 +15,13 @@ use std::sync::{Arc, Mutex};
 pub(super) struct ClosureTask<F, T> {
     header: Header,
     /// Whoever takes it runs it: the worker that finds the task in a queue, or one that joins it before that.
-    work: Mutex<Option<F>>,
+    work: Mutex<Option<Work<F>>>,
     outcome: Outcome<T>,
+}
+
+struct Work<F> {
+    closure: F,
+    membership: Membership,
 }
 
 impl<F, T> ClosureTask<F, T>
@@ -23,24 +29,32 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    pub(super) fn new(header: Header, work: F) -> Arc<ClosureTask<F, T>> {
-        Arc::new(ClosureTask { header, work: Mutex::new(Some(work)), outcome: Outcome::new() })
+    pub(super) fn new(header: Header, membership: Membership, closure: F) -> Arc<ClosureTask<F, T>> {
+        let work = Mutex::new(Some(Work { closure, membership }));
+        Arc::new(ClosureTask { header, work, outcome: Outcome::new() })
     }
 
-    /// Takes the closure, so that nobody runs it.
-    pub(super) fn take(&self) -> Option<F> {
+    /// The task was refused and stands in no queue: gives the closure back.
+    pub(super) fn retract(&self) -> Option<F> {
+        let Work { closure, membership } = self.take()?;
+        self.header.retract(&membership);
+        Some(closure)
+    }
+
+    fn take(&self) -> Option<Work<F>> {
         lock(&self.work).take()
     }
 
-    fn run_taken(self: &Arc<Self>, context: &Context, work: F) {
-        let result = if self.header.is_cancelled() {
-            discard(work);
-            Err(JoinError::Cancelled)
+    fn run_taken(self: &Arc<Self>, context: &Context, work: Work<F>) {
+        let Work { closure, membership } = work;
+        let (result, membership) = if membership.is_cancelled() {
+            discard(closure);
+            (Err(JoinError::Cancelled), membership)
         } else {
-            context.within(self.header.current(), || guarded(work))
+            context.within(membership, || guarded(closure))
         };
         count(context, &result);
-        self.header.deliver(&self.outcome, result, || Arc::clone(self) as Arc<dyn Release>);
+        self.header.deliver(&membership, &self.outcome, result, || Arc::clone(self) as Arc<dyn Release>);
     }
 }
 
@@ -49,8 +63,8 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    fn header(&self) -> &Header {
-        &self.header
+    fn priority(&self) -> Priority {
+        self.header.priority
     }
 
     fn run(self: Arc<Self>, context: &Context, _: Stage, _: Nanos) -> Progress {

@@ -22,13 +22,14 @@ pub(super) struct Context {
     pub(super) worker: WorkerId,
     pub(super) pool: PoolId,
     pub(super) deques: Rc<Deques<Job>>,
-    current: RefCell<Current>,
+    current: RefCell<Membership>,
 }
 
-/// What the children of the running task inherit.
+/// What a task is a part of: what its children inherit.
 #[derive(Clone, Default)]
-pub(super) struct Current {
+pub(super) struct Membership {
     pub(super) token: Option<CancellationToken>,
+    /// The family whose head it is, or else that of which it is a member.
     pub(super) family: Option<Arc<Family>>,
 }
 
@@ -59,19 +60,24 @@ impl Context {
         self.home.tally(self.worker)
     }
 
-    /// Calls `call` as a part of the task whose children inherit `task`.
-    pub(super) fn within<R>(&self, task: Current, call: impl FnOnce() -> R) -> R {
+    /// Calls `call` as the task of that membership, and gives the membership back.
+    pub(super) fn within<R>(&self, task: Membership, call: impl FnOnce() -> R) -> (R, Membership) {
         let outer = self.current.replace(task);
         let result = call();
-        self.current.replace(outer);
-        result
+        (result, self.current.replace(outer))
     }
 
     pub(super) fn token(&self) -> Option<CancellationToken> {
         self.current.borrow().token.clone()
     }
 
-    pub(super) fn inherited(&self) -> Current {
+    pub(super) fn inherited(&self) -> Membership {
         self.current.borrow().clone()
+    }
+}
+
+impl Membership {
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.token.as_ref().is_some_and(CancellationToken::is_cancelled)
     }
 }

@@ -1,19 +1,28 @@
 //! A task and all that descends from it, counted, so that its handle can wait for the last of them.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The open tasks below one that was spawned with [`super::Options::with_children`].
 pub(super) struct Family {
-    /// Members that are not over, the head of the family among them. At zero it is closed for good: only a member can
-    /// bring in another.
-    open: AtomicUsize,
-    /// Descendants ever brought in.
-    spawned: AtomicUsize,
+    /// Two counts in one word, so that bringing in a member is one addition: in the lower half the members that are not
+    /// over, the head among them, and in the upper half the descendants ever brought in (which may wrap). At zero open
+    /// members the family is closed for good: only a member can bring in another.
+    members: AtomicU64,
     /// The family that the head is a member of.
     outer: Option<Arc<Family>>,
     /// Whose result is held back until the family is closed.
     head: OnceLock<Arc<dyn Release>>,
+}
+
+/// One open member.
+const OPEN: u64 = 1;
+/// One member that was brought in.
+const SPAWNED: u64 = 1 << 32;
+
+/// How many members of such a word are open.
+fn open(members: u64) -> u64 {
+    members % SPAWNED
 }
 
 /// A result that is held back.
@@ -24,7 +33,7 @@ pub(super) trait Release: Send + Sync {
 /// How many tasks descend from one that was spawned with [`super::Options::with_children`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descendants {
-    /// Spawned so far: its children, their children, and so on.
+    /// Spawned so far: its children, their children, and so on; modulo 2^32.
     pub spawned: usize,
     /// Of those, not over yet. May be stale by the time it is read, never less than what is still open then, unless
     /// more were spawned.
@@ -34,21 +43,19 @@ pub struct Descendants {
 impl Family {
     /// The family of a head that has not begun.
     pub(super) fn new(outer: Option<Arc<Family>>) -> Arc<Family> {
-        Arc::new(Family { open: AtomicUsize::new(1), spawned: AtomicUsize::new(0), outer, head: OnceLock::new() })
+        Arc::new(Family { members: AtomicU64::new(OPEN), outer, head: OnceLock::new() })
     }
 
     /// Somebody who is a member brings in another.
     pub(super) fn enter(&self) {
         // Ordering: relaxed, the member that calls this keeps the count above zero.
-        self.open.fetch_add(1, Ordering::Relaxed);
-        self.spawned.fetch_add(1, Ordering::Relaxed);
+        self.members.fetch_add(OPEN + SPAWNED, Ordering::Relaxed);
     }
 
     /// The member that was brought in last by the caller never was.
     pub(super) fn retract(&self) {
-        self.spawned.fetch_sub(1, Ordering::Relaxed);
-        let before = self.open.fetch_sub(1, Ordering::Relaxed);
-        debug_assert!(before > 1, "the caller is a member too");
+        let before = self.members.fetch_sub(OPEN + SPAWNED, Ordering::Relaxed);
+        debug_assert!(open(before) > 1, "the caller is a member too");
     }
 
     /// The head is over; its result is released once all descendants are.
@@ -63,7 +70,7 @@ impl Family {
         let mut family = self;
         // Ordering: release, so that the last one to leave acquires what the others did before they left, and whoever
         // sees the result sees it too.
-        while family.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+        while open(family.members.fetch_sub(OPEN, Ordering::AcqRel)) == 1 {
             if let Some(head) = family.head.get() {
                 head.release();
             }
@@ -74,17 +81,23 @@ impl Family {
     }
 
     pub(super) fn descendants(&self) -> Descendants {
-        // Ordering: relaxed, figures to look at. Open is read first, so that it is not above spawned.
-        let open = self.open.load(Ordering::Relaxed);
-        let head = usize::from(self.head.get().is_none());
-        let spawned = self.spawned.load(Ordering::Relaxed);
-        Descendants { spawned, open: open.saturating_sub(head).min(spawned) }
+        // Ordering: relaxed, figures to look at.
+        let head = u64::from(self.head.get().is_none());
+        let members = self.members.load(Ordering::Relaxed);
+        let spawned = (members / SPAWNED) as usize;
+        Descendants { spawned, open: (open(members).saturating_sub(head) as usize).min(spawned) }
+    }
+
+    /// The family that the head is a member of.
+    pub(super) fn outer(&self) -> Option<&Family> {
+        self.outer.as_deref()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicUsize;
 
     #[derive(Default)]
     struct Released(AtomicUsize);

@@ -1,6 +1,6 @@
 //! A task that is a future: it may pause at checkpoints, hop between pools, and wait without keeping a worker.
 
-use super::context::Context;
+use super::context::{Context, Membership};
 use super::counters::End;
 use super::family::Release;
 use super::handle::{JoinError, Joinable};
@@ -8,6 +8,7 @@ use super::home::Home;
 use super::job::{Header, Job, Progress, Runnable, Stage, count, discard, guarded};
 use super::join_state::JoinState;
 use super::lock;
+use super::options::Priority;
 use super::outcome::Outcome;
 use crate::handler::context::{self as leaf, Limits, Pause};
 use crate::sched::PoolId;
@@ -30,7 +31,12 @@ where
     pool: AtomicUsize,
     state: JoinState,
     /// Empty while a worker polls it, and after its end.
-    future: Mutex<Option<Pin<Box<F>>>>,
+    work: Mutex<Option<Work<F>>>,
+}
+
+struct Work<F> {
+    future: Pin<Box<F>>,
+    membership: Membership,
 }
 
 /// What of a future its handle needs.
@@ -44,13 +50,19 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    pub(super) fn new(header: Header, home: Arc<Home>, pool: PoolId, future: F) -> Arc<FutureTask<F>> {
+    pub(super) fn new(
+        header: Header,
+        membership: Membership,
+        home: Arc<Home>,
+        pool: PoolId,
+        future: F,
+    ) -> Arc<FutureTask<F>> {
         Arc::new(FutureTask {
             promise: Arc::new(Promise { header, outcome: Outcome::new() }),
             home,
             pool: AtomicUsize::new(pool),
             state: JoinState::queued(),
-            future: Mutex::new(Some(Box::pin(future))),
+            work: Mutex::new(Some(Work { future: Box::pin(future), membership })),
         })
     }
 
@@ -58,44 +70,47 @@ where
         Arc::clone(&self.promise)
     }
 
-    /// Ends a task that was never queued, without a result.
-    pub(super) fn forget(&self) {
-        let future = lock(&self.future).take();
-        discard(future);
+    /// The task was refused and stands in no queue.
+    pub(super) fn retract(&self) {
+        if let Some(Work { future, membership }) = lock(&self.work).take() {
+            self.promise.header.retract(&membership);
+            discard(future);
+        }
     }
 
-    /// Polls `future` until it ends (`Ok(result)`) or gives the worker back, for a reason or for none.
+    /// Polls `work` until it ends (`Ok(result)`) or gives the worker back, for a reason or for none.
     fn poll(
         self: &Arc<Self>,
         context: &Context,
-        future: &mut Pin<Box<F>>,
+        work: &mut Work<F>,
         ask_at: Nanos,
     ) -> Result<Result<F::Output, JoinError>, Option<Pause>> {
-        let header = &self.promise.header;
+        let has_token = work.membership.token.is_some();
         // One with a token pauses at every checkpoint, so that a cancelled one does not pass it.
-        let limits =
-            Limits { ask_at: if header.token.is_some() { Nanos::ZERO } else { ask_at }, expires_at: Nanos::MAX };
+        let limits = Limits { ask_at: if has_token { Nanos::ZERO } else { ask_at }, expires_at: Nanos::MAX };
         let waker = Waker::from(Arc::clone(self));
         let mut waits = std::task::Context::from_waker(&waker);
         loop {
-            if header.is_cancelled() {
+            if work.membership.is_cancelled() {
                 return Ok(Err(JoinError::Cancelled));
             }
-            let poll = || guarded(|| future.as_mut().poll(&mut waits));
-            let (polled, pause) = leaf::enter(limits, || context.within(header.current(), poll));
+            let membership = std::mem::take(&mut work.membership);
+            let poll = || guarded(|| work.future.as_mut().poll(&mut waits));
+            let ((polled, pause), membership) = context.within(membership, || leaf::enter(limits, poll));
+            work.membership = membership;
             match (polled, pause) {
                 (Ok(Poll::Ready(value)), _) => return Ok(Ok(value)),
                 (Err(panic), _) => return Ok(Err(panic)),
-                (Ok(Poll::Pending), Some(Pause::Checkpoint)) if header.token.is_some() && clock::now() < ask_at => {}
+                (Ok(Poll::Pending), Some(Pause::Checkpoint)) if has_token && clock::now() < ask_at => {}
                 (Ok(Poll::Pending), pause) => return Err(pause),
             }
         }
     }
 
-    fn end(&self, context: &Context, future: Pin<Box<F>>, result: Result<F::Output, JoinError>) {
-        discard(future);
+    fn end(&self, context: &Context, work: Work<F>, result: Result<F::Output, JoinError>) {
+        discard(work.future);
         count(context, &result);
-        self.promise.deliver(result);
+        self.promise.deliver(&work.membership, result);
     }
 
     fn job(self: Arc<Self>, stage: Stage) -> Job {
@@ -113,20 +128,20 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    fn header(&self) -> &Header {
-        &self.promise.header
+    fn priority(&self) -> Priority {
+        self.promise.header.priority
     }
 
     fn run(self: Arc<Self>, context: &Context, stage: Stage, ask_after: Nanos) -> Progress {
         if stage != Stage::Running {
             self.state.begin();
         }
-        let Some(mut future) = lock(&self.future).take() else { return Progress::Over };
+        let Some(mut work) = lock(&self.work).take() else { return Progress::Over };
         let start = clock::now();
-        match self.poll(context, &mut future, start.plus(ask_after)) {
-            Ok(result) => self.end(context, future, result),
+        match self.poll(context, &mut work, start.plus(ask_after)) {
+            Ok(result) => self.end(context, work, result),
             Err(pause) => {
-                *lock(&self.future) = Some(future);
+                *lock(&self.work) = Some(work);
                 if let Some(pause) = pause {
                     return Progress::Paused { task: self, pause, ran: clock::now().minus(start) };
                 }
@@ -166,18 +181,18 @@ where
     F::Output: Send + 'static,
 {
     fn drop(&mut self) {
-        let future = self.future.get_mut().map_or(None, Option::take);
-        if future.is_some() {
+        let work = self.work.get_mut().map_or(None, Option::take);
+        if let Some(Work { future, membership }) = work {
             discard(future);
-            self.promise.deliver(Err(JoinError::Stalled));
+            self.promise.deliver(&membership, Err(JoinError::Stalled));
             self.home.ended_elsewhere(self.pool(), End::Stalled);
         }
     }
 }
 
 impl<T: Send + 'static> Promise<T> {
-    fn deliver(self: &Arc<Self>, result: Result<T, JoinError>) {
-        self.header.deliver(&self.outcome, result, || Arc::clone(self) as Arc<dyn Release>);
+    fn deliver(self: &Arc<Self>, membership: &Membership, result: Result<T, JoinError>) {
+        self.header.deliver(membership, &self.outcome, result, || Arc::clone(self) as Arc<dyn Release>);
     }
 }
 

@@ -62,11 +62,9 @@ impl Home {
         }
     }
 
-    /// Puts a new job into a queue of `pool`, or into the deque of the calling worker. Somebody who is no worker may
+    /// Puts a new job into a queue of `pool`, or into the deque of the calling worker, if it is one. Who is none may
     /// `wait` for room; a worker that may finds room in its own deque, however long it gets.
-    pub(super) fn submit(self: &Arc<Self>, job: Job, pool: PoolId, wait: bool) -> Result<(), Refusal> {
-        let context = context::of(self);
-        let context = context.as_deref();
+    pub(super) fn submit(&self, context: Option<&Context>, job: Job, pool: PoolId, wait: bool) -> Result<(), Refusal> {
         let own = context.filter(|context| context.pool == pool).map(Context::tally);
         match own {
             Some(tally) => tally.submitted_here(),

@@ -1,12 +1,11 @@
 //! What stands in queues, and what every task knows of itself.
 
-use super::context::{Context, Current};
+use super::context::{Context, Membership};
 use super::counters::End;
 use super::family::{Family, Release};
 use super::handle::JoinError;
 use super::options::Priority;
 use super::outcome::Outcome;
-use super::token::CancellationToken;
 use crate::handler::context::Pause;
 use crate::sched::PoolId;
 use crate::time::Nanos;
@@ -34,7 +33,7 @@ pub(super) enum Stage {
 
 /// A task, as a worker sees it.
 pub(super) trait Runnable: Send + Sync {
-    fn header(&self) -> &Header;
+    fn priority(&self) -> Priority;
 
     /// Runs it until it ends, parks or pauses; its checkpoints pause once it has run for `ask_after`.
     fn run(self: Arc<Self>, context: &Context, stage: Stage, ask_after: Nanos) -> Progress;
@@ -56,26 +55,15 @@ pub(super) struct Header {
     /// The number of its runtime.
     pub(super) home: u64,
     pub(super) priority: Priority,
-    pub(super) token: Option<CancellationToken>,
-    /// The family that it is a member of.
-    pub(super) family: Option<Arc<Family>>,
     /// The family that it is the head of.
     pub(super) own: Option<Arc<Family>>,
 }
 
 impl Header {
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.token.as_ref().is_some_and(CancellationToken::is_cancelled)
-    }
-
-    /// What its children inherit.
-    pub(super) fn current(&self) -> Current {
-        Current { token: self.token.clone(), family: self.own.clone().or_else(|| self.family.clone()) }
-    }
-
     /// Delivers `result` once the task, and all that it must wait for, is over. `release` is its outcome again.
     pub(super) fn deliver<T>(
         &self,
+        membership: &Membership,
         outcome: &Outcome<T>,
         result: Result<T, JoinError>,
         release: impl FnOnce() -> Arc<dyn Release>,
@@ -86,8 +74,19 @@ impl Header {
             return;
         }
         outcome.complete(result);
-        if let Some(family) = &self.family {
+        if let Some(family) = &membership.family {
             family.leave();
+        }
+    }
+
+    /// The task was refused: its family has one member less.
+    pub(super) fn retract(&self, membership: &Membership) {
+        let family = match &self.own {
+            Some(own) => own.outer(),
+            None => membership.family.as_deref(),
+        };
+        if let Some(family) = family {
+            family.retract();
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The ways to spawn.
 
 use super::closure::ClosureTask;
-use super::context::{self, Current};
+use super::context::{self, Context, Membership};
 use super::counters::Counters;
 use super::family::Family;
 use super::future::FutureTask;
 use super::handle::{JoinError, JoinHandle};
 use super::home::{Home, Refusal};
-use super::job::{Header, Job, Runnable, Stage};
+use super::job::{Header, Job, Runnable, Stage, discard};
 use super::options::Options;
 use crate::sched::PoolId;
 use std::fmt;
@@ -60,14 +60,19 @@ impl Spawner {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (header, pool) = match self.prepare(options) {
+        let context = context::of(&self.home);
+        let context = context.as_deref();
+        let (header, membership, pool) = match self.prepare(context, options) {
             Ok(prepared) => prepared,
             Err(pool) => return JoinHandle::failed(JoinError::NoSuchPool(pool)),
         };
-        let task = ClosureTask::new(header, task);
-        match self.submit(&task, pool, true) {
+        let task = ClosureTask::new(header, membership, task);
+        match self.submit(context, &task, pool, true) {
             Ok(()) => JoinHandle::new(task),
-            Err(_) => JoinHandle::failed(JoinError::ShutDown),
+            Err(_) => {
+                discard(task.retract());
+                JoinHandle::failed(JoinError::ShutDown)
+            }
         }
     }
 
@@ -80,10 +85,14 @@ impl Spawner {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let Ok((header, pool)) = self.prepare(options) else { return Err(Rejected::NoSuchPool(task)) };
-        let task = ClosureTask::new(header, task);
-        let Err(refusal) = self.submit(&task, pool, false) else { return Ok(JoinHandle::new(task)) };
-        let task = task.take().expect("what was refused stands in no queue");
+        let context = context::of(&self.home);
+        let context = context.as_deref();
+        let Ok((header, membership, pool)) = self.prepare(context, options) else {
+            return Err(Rejected::NoSuchPool(task));
+        };
+        let task = ClosureTask::new(header, membership, task);
+        let Err(refusal) = self.submit(context, &task, pool, false) else { return Ok(JoinHandle::new(task)) };
+        let task = task.retract().expect("what was refused stands in no queue");
         Err(match refusal {
             Refusal::Full => Rejected::Full(task),
             Refusal::ShutDown => Rejected::ShutDown(task),
@@ -107,16 +116,18 @@ impl Spawner {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let (header, pool) = match self.prepare(options) {
+        let context = context::of(&self.home);
+        let context = context.as_deref();
+        let (header, membership, pool) = match self.prepare(context, options) {
             Ok(prepared) => prepared,
             Err(pool) => return JoinHandle::failed(JoinError::NoSuchPool(pool)),
         };
-        let task = FutureTask::new(header, Arc::clone(&self.home), pool, task);
+        let task = FutureTask::new(header, membership, Arc::clone(&self.home), pool, task);
         let promise = task.promise();
-        match self.submit(&task, pool, true) {
+        match self.submit(context, &task, pool, true) {
             Ok(()) => JoinHandle::new(promise),
             Err(_) => {
-                task.forget();
+                task.retract();
                 JoinHandle::failed(JoinError::ShutDown)
             }
         }
@@ -133,31 +144,29 @@ impl Spawner {
     }
 
     /// Makes a task a member of its families; the error is a pool that does not exist.
-    fn prepare(&self, options: Options) -> Result<(Header, PoolId), PoolId> {
-        let context = context::of(&self.home);
-        let pool = options.pool.or(context.as_ref().map(|context| context.pool)).unwrap_or(0);
+    fn prepare(&self, context: Option<&Context>, options: Options) -> Result<(Header, Membership, PoolId), PoolId> {
+        let pool = options.pool.or(context.map(|context| context.pool)).unwrap_or(0);
         if pool >= self.home.pools.len() {
             return Err(pool);
         }
-        let Current { token, family } = context.map_or_else(Current::default, |context| context.inherited());
+        let Membership { token, family } = context.map_or_else(Membership::default, Context::inherited);
         if let Some(family) = &family {
             family.enter();
         }
         let own = options.with_children.then(|| Family::new(family.clone()));
-        let token = options.token.or(token);
-        Ok((Header { home: self.home.number, priority: options.priority, token, family, own }, pool))
+        let membership = Membership { token: options.token.or(token), family: own.clone().or(family) };
+        Ok((Header { home: self.home.number, priority: options.priority, own }, membership, pool))
     }
 
-    fn submit<R: Runnable + 'static>(&self, task: &Arc<R>, pool: PoolId, wait: bool) -> Result<(), Refusal> {
-        let header = task.header();
-        let job = Job { lane: header.priority.lane(), task: Arc::clone(task) as _, stage: Stage::Fresh };
-        let submitted = self.home.submit(job, pool, wait);
-        if submitted.is_err()
-            && let Some(family) = &header.family
-        {
-            family.retract();
-        }
-        submitted
+    fn submit<R: Runnable + 'static>(
+        &self,
+        context: Option<&Context>,
+        task: &Arc<R>,
+        pool: PoolId,
+        wait: bool,
+    ) -> Result<(), Refusal> {
+        let job = Job { lane: task.priority().lane(), task: Arc::clone(task) as _, stage: Stage::Fresh };
+        self.home.submit(context, job, pool, wait)
     }
 }
 
