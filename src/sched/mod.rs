@@ -226,7 +226,7 @@ pub struct Policy {
     queues: usize,
 }
 
-/// The policies; a new one is a file, a variant here and a line in [`Policy::rules`].
+/// The policies; a new one is a file, a variant here and a line in `Policy::rules`.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// Each worker serves its own socket.

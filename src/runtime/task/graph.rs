@@ -55,9 +55,11 @@ pub enum NodeError {
     Skipped,
 }
 
+/// What a node does; a payload is its panic, to be raised again when the others know of its end.
+type NodeWork = Box<dyn FnOnce() -> std::thread::Result<()> + Send>;
+
 struct Vertex {
-    /// What it does; a payload is its panic, to be raised again when the others know of its end.
-    work: Mutex<Option<Box<dyn FnOnce() -> std::thread::Result<()> + Send>>>,
+    work: Mutex<Option<NodeWork>>,
     prerequisites: AtomicUsize,
     dependents: Vec<usize>,
 }
