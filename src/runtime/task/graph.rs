@@ -56,11 +56,10 @@ pub enum NodeError {
 }
 
 /// What a node does; a payload is its panic, to be raised again when the others know of its end.
-type Work = Box<dyn FnOnce() -> std::thread::Result<()> + Send>;
+type NodeWork = Box<dyn FnOnce() -> std::thread::Result<()> + Send>;
 
 struct Vertex {
-    /// Until it runs.
-    work: Mutex<Option<Work>>,
+    work: Mutex<Option<NodeWork>>,
     prerequisites: AtomicUsize,
     dependents: Vec<usize>,
 }

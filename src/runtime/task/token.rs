@@ -69,7 +69,8 @@ mod tests {
         let grandchild = left.child();
         left.cancel();
         assert_eq!([&root, &left, &right, &grandchild].map(|token| token.is_cancelled()), [false, true, false, true]);
-        root.cancel();
+        let same = root.clone();
+        same.cancel();
         assert!(right.is_cancelled() && root.is_cancelled());
     }
 }
