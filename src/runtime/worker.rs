@@ -156,6 +156,7 @@ impl<J: Send> Loop<J> {
         Found::Nothing { contended }
     }
 
+    #[inline]
     fn search_lane<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, lane: usize) -> Found<J> {
         self.local.begin();
         loop {
@@ -172,6 +173,7 @@ impl<J: Send> Loop<J> {
         }
     }
 
+    #[inline]
     fn attempt<E: Engine<Job = J>>(
         &mut self,
         shared: &Shared<J>,
