@@ -2,14 +2,15 @@
 //!
 //! Three shapes, each on one and on two worker threads: `single`, one task from outside, joined before the next one;
 //! `batch`, a thousand from outside, all joined at the end; `fanout`, a task that spawns a thousand, joined as one. Every
-//! round checks that all its tasks ran. Rayon's `spawn` has no handle: its tasks count down a latch, one for all of a
-//! round, which is less than a handle with a result for each. With fewer processors than workers and this thread
+//! round checks that all its tasks ran. Rayon's `spawn` has no handle. `rayon` sends the results through one channel for
+//! all tasks of a round; `rayon-latch` returns nothing and counts down one latch, which is less than the others do. With fewer processors than workers and this thread
 //! together the figures say as much about the kernel's scheduler as about these three.
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
 use forebay::runtime::task::{Options, Runtime, Spawner};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -48,6 +49,13 @@ fn single(group: &mut BenchmarkGroup<'_, WallTime>, workers: usize) {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(workers).build().unwrap();
     group.bench_function(format!("rayon/{workers}"), |bencher| {
         bencher.iter(|| {
+            let (sender, receiver) = channel();
+            pool.spawn(move || sender.send(black_box(1)).unwrap());
+            assert_eq!(receiver.recv(), Ok(1));
+        });
+    });
+    group.bench_function(format!("rayon-latch/{workers}"), |bencher| {
+        bencher.iter(|| {
             let latch = Latch::new(1);
             let theirs = Arc::clone(&latch);
             pool.spawn(move || {
@@ -76,6 +84,16 @@ fn batch(group: &mut BenchmarkGroup<'_, WallTime>, workers: usize) {
     drop(runtime);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(workers).build().unwrap();
     group.bench_function(format!("rayon/{workers}"), |bencher| {
+        bencher.iter(|| {
+            let (sender, receiver) = channel();
+            for _ in 0..BATCH {
+                let sender = sender.clone();
+                pool.spawn(move || sender.send(black_box(1)).unwrap());
+            }
+            assert_eq!(receiver.into_iter().take(BATCH).sum::<usize>(), BATCH);
+        });
+    });
+    group.bench_function(format!("rayon-latch/{workers}"), |bencher| {
         bencher.iter(|| {
             let latch = Latch::new(BATCH);
             for _ in 0..BATCH {
@@ -113,6 +131,18 @@ fn fanout(group: &mut BenchmarkGroup<'_, WallTime>, workers: usize) {
     drop(runtime);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(workers).build().unwrap();
     group.bench_function(format!("rayon/{workers}"), |bencher| {
+        bencher.iter(|| {
+            let (sender, receiver) = channel();
+            pool.spawn(move || {
+                for _ in 0..BATCH {
+                    let sender = sender.clone();
+                    rayon::spawn(move || sender.send(black_box(1)).unwrap());
+                }
+            });
+            assert_eq!(receiver.into_iter().take(BATCH).sum::<usize>(), BATCH);
+        });
+    });
+    group.bench_function(format!("rayon-latch/{workers}"), |bencher| {
         bencher.iter(|| {
             let latch = Latch::new(BATCH);
             let root = Arc::clone(&latch);

@@ -31,6 +31,7 @@ impl<J: Send> Loop<J> {
         Found::Nothing { contended }
     }
 
+    #[inline]
     fn search_lane<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, lane: usize) -> Found<J> {
         self.local.begin();
         loop {
@@ -47,6 +48,7 @@ impl<J: Send> Loop<J> {
         }
     }
 
+    #[inline]
     fn attempt<E: Engine<Job = J>>(
         &mut self,
         shared: &Shared<J>,

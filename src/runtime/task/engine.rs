@@ -41,11 +41,11 @@ impl Engine for TaskEngine {
     }
 
     fn run(&mut self, job: Job, ask_after: Nanos) -> Ran<Job> {
-        let Job { task, lane, stage } = job;
+        let Job { task, priority, stage } = job;
         match task.run(self.context(), stage, ask_after) {
             Progress::Over => Ran::Ended,
             Progress::Paused { task, pause, ran } => {
-                Ran::Paused { job: Job { task, lane, stage: Stage::Running }, pause, ran }
+                Ran::Paused { job: Job { task, priority, stage: Stage::Running }, pause, ran }
             }
         }
     }
@@ -55,7 +55,7 @@ impl Engine for TaskEngine {
     }
 
     fn lane(&self, job: &Job) -> usize {
-        job.lane
+        job.lane()
     }
 
     fn moved(&mut self, job: &mut Job, event: Event) {
@@ -66,7 +66,7 @@ impl Engine for TaskEngine {
     /// The queue of the pool that it hops to is full: it goes on here. A task is never lost.
     fn shed_full(&mut self, job: Job) {
         job.task.moved(self.pool);
-        self.context().deques.push(job.lane, job);
+        self.context().deques.push(job.lane(), job);
     }
 
     fn shed_draining(&mut self, _: Job) {

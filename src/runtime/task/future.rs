@@ -114,7 +114,7 @@ where
     }
 
     fn job(self: Arc<Self>, stage: Stage) -> Job {
-        Job { lane: self.promise.header.priority.lane(), task: self, stage }
+        Job { priority: self.promise.header.priority, task: self, stage }
     }
 
     fn pool(&self) -> PoolId {

@@ -72,14 +72,13 @@ impl<T> JoinHandle<T> {
     /// Why there is no result.
     pub fn join(self) -> Result<T, JoinError> {
         let task = self.task?;
-        if let Some(context) = context::current().filter(|context| context.home.number == task.header().home)
-            && !task.outcome().is_ready()
+        if !task.outcome().is_ready()
+            && let Some(context) = context::current().filter(|context| context.home.number == task.header().home)
             && !Arc::clone(&task).run_for_joiner(&context)
         {
             return Err(JoinError::WouldBlock);
         }
-        task.outcome().wait();
-        task.outcome().take().unwrap_or_else(|| unreachable!("the handle is the only one to take it"))
+        task.outcome().wait().unwrap_or_else(|| unreachable!("the handle is the only one to take it"))
     }
 
     /// The result if there is one yet, or else the handle again.

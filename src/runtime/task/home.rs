@@ -103,7 +103,7 @@ impl Home {
 
     /// A bounded place for `job`, if there is one.
     fn offer(&self, context: Option<&Context>, job: Job, pool: PoolId) -> Result<(), Job> {
-        let lane = job.lane;
+        let lane = job.lane();
         match context {
             Some(context) if context.pool == pool && context.deques.lane_len(lane) < DEQUE_MAX => {
                 context.deques.push(lane, job);
@@ -118,7 +118,7 @@ impl Home {
     #[cold]
     fn insist(&self, context: Option<&Context>, mut job: Job, pool: PoolId) {
         if let Some(context) = context {
-            context.deques.push(job.lane, job);
+            context.deques.push(job.lane(), job);
             return;
         }
         while let Err(back) = self.offer(None, job, pool) {

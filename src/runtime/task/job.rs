@@ -16,8 +16,17 @@ use std::sync::Arc;
 /// What stands in a deque or a queue.
 pub(super) struct Job {
     pub(super) task: Arc<dyn Runnable>,
-    pub(super) lane: usize,
+    pub(super) priority: Priority,
     pub(super) stage: Stage,
+}
+
+// Jobs are copied from place to place on the way.
+const _: () = assert!(size_of::<Job>() == 24);
+
+impl Job {
+    pub(super) fn lane(&self) -> usize {
+        self.priority.lane()
+    }
 }
 
 /// How far a job is.

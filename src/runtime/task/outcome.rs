@@ -5,7 +5,7 @@ use super::handle::JoinError;
 use super::lock;
 use crossbeam_utils::Backoff;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// The result of one task, and who waits for it: at most one, because handles are not shared.
@@ -53,8 +53,8 @@ impl<T> Outcome<T> {
         if self.is_ready() { lock(&self.slot).result.take() } else { None }
     }
 
-    /// Blocks the thread until there is a result.
-    pub(super) fn wait(&self) {
+    /// Blocks the thread until there is a result, and takes it. None if it was taken before.
+    pub(super) fn wait(&self) -> Option<Result<T, JoinError>> {
         // A short task is over before a thread could fall asleep and be woken.
         let backoff = Backoff::new();
         while !self.is_ready() && !backoff.is_completed() {
@@ -63,8 +63,9 @@ impl<T> Outcome<T> {
         let mut slot = lock(&self.slot);
         while !self.is_ready() {
             slot.blocked = true;
-            slot = self.ended.wait(slot).unwrap_or_else(std::sync::PoisonError::into_inner);
+            slot = self.ended.wait(slot).unwrap_or_else(PoisonError::into_inner);
         }
+        slot.result.take()
     }
 
     /// The result, or a wake when it is there.

@@ -144,6 +144,7 @@ impl Spawner {
     }
 
     /// Makes a task a member of its families; the error is a pool that does not exist.
+    #[inline]
     fn prepare(&self, context: Option<&Context>, options: Options) -> Result<(Header, Membership, PoolId), PoolId> {
         let pool = options.pool.or(context.map(|context| context.pool)).unwrap_or(0);
         if pool >= self.home.pools.len() {
@@ -165,7 +166,7 @@ impl Spawner {
         pool: PoolId,
         wait: bool,
     ) -> Result<(), Refusal> {
-        let job = Job { lane: task.priority().lane(), task: Arc::clone(task) as _, stage: Stage::Fresh };
+        let job = Job { priority: task.priority(), task: Arc::clone(task) as _, stage: Stage::Fresh };
         self.home.submit(context, job, pool, wait)
     }
 }
