@@ -5,17 +5,6 @@ use forebay::time::Nanos;
 use forebay::wire::{CLASS_NAMES, CLASSES, HEADER_BYTES, Header, Kind, Malformed, Served, Status};
 use proptest::prelude::*;
 
-const STATUSES: [Status; 8] = [
-    Status::Ok,
-    Status::Refused,
-    Status::ShedQueueFull,
-    Status::ShedExpired,
-    Status::ShedRate,
-    Status::ShedDraining,
-    Status::Failed,
-    Status::Stalled,
-];
-
 /// `GOLDEN_REQUEST` as bytes, for clients in other languages to compare with.
 const GOLDEN_REQUEST_BYTES: [u8; HEADER_BYTES] = [
     0x46, 0x42, 0x41, 0x59, 0x01, 0x01, 0x01, 0x00, // magic, version, kind, class, status
@@ -73,7 +62,7 @@ const GOLDEN_REPLY: Header = Header {
 };
 
 fn header() -> impl Strategy<Value = Header> {
-    let what = (any::<bool>(), any::<u8>(), prop::sample::select(STATUSES.to_vec()), any::<u32>());
+    let what = (any::<bool>(), any::<u8>(), prop::sample::select(Status::ALL.to_vec()), any::<u32>());
     let words = (any::<u64>(), any::<u64>(), any::<u64>());
     let place = (any::<u16>(), any::<u8>(), any::<u8>());
     let times = (any::<u64>(), any::<u64>(), any::<u64>());
@@ -171,7 +160,7 @@ fn each_rule_has_its_reason() {
 // Is each status the number of its row, and does every class have a name of its own?
 #[test]
 fn numbers_are_the_documented_ones() {
-    for (number, status) in STATUSES.into_iter().enumerate() {
+    for (number, status) in Status::ALL.into_iter().enumerate() {
         let mut bytes = GOLDEN_REPLY_BYTES;
         bytes[7] = u8::try_from(number).expect("eight of them");
         assert_eq!(Header::parse(&bytes).map(|header| header.status), Ok(status));

@@ -151,17 +151,6 @@ impl ClassSamples {
 mod tests {
     use super::*;
 
-    const STATUSES: [Status; 8] = [
-        Status::Ok,
-        Status::Refused,
-        Status::ShedQueueFull,
-        Status::ShedExpired,
-        Status::ShedRate,
-        Status::ShedDraining,
-        Status::Failed,
-        Status::Stalled,
-    ];
-
     fn request(at_ms: u64, class: u8) -> Request {
         Request { at: Nanos::from_millis(at_ms), cost: Nanos::from_micros(10), flow: 0, class }
     }
@@ -191,7 +180,7 @@ mod tests {
 
     #[test]
     fn every_reply_has_one_fate_and_the_unanswered_are_shared_out() {
-        let mut replies: Vec<_> = STATUSES.into_iter().map(|status| Some((1, status))).collect();
+        let mut replies: Vec<_> = Status::ALL.into_iter().map(|status| Some((1, status))).collect();
         replies.extend([Some((101, Status::Ok)), Some((101, Status::ShedRate)), None, None, None]);
         let fates = tally(&replies, 0, 2).fates;
         let expected = Fates { answered: 1, late: 2, shed: 4, refused: 1, failed: 2, kernel_dropped: 2, lost: 1 };

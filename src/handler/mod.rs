@@ -51,7 +51,7 @@ pub trait Handler: Sync {
     fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
 
     /// Writes the answer to a request that was not served; an empty one is not sent. The request's bytes are gone by
-    /// then, so all it may use is the ticket. A panic here ends the process: there is nobody left to tell.
+    /// then, so all it may use is the ticket. After a panic here nothing is sent.
     fn refuse(&self, ticket: &Ticket, status: Status, reply: &mut Reply<'_>) {
         let _ = (ticket, status, reply);
     }

@@ -78,7 +78,8 @@ pub enum Status {
 }
 
 impl Status {
-    const ALL: [Status; 8] = [
+    /// Every status, in the order of their numbers.
+    pub const ALL: [Status; 8] = [
         Status::Ok,
         Status::Refused,
         Status::ShedQueueFull,
