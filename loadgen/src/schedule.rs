@@ -39,7 +39,8 @@ pub(crate) fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
         )));
     }
     let mut schedule = Vec::with_capacity(with_margin as usize + 1);
-    let arrivals = Arrivals::new(&plan.workload, plan.rate, plan.flows, plan.seed).take_while(|arrival| arrival.at < end);
+    let arrivals =
+        Arrivals::new(&plan.workload, plan.rate, plan.flows, plan.seed).take_while(|arrival| arrival.at < end);
     schedule.extend(arrivals.map(|Arrival { at, cost, flow, class }| Request {
         at,
         cost: cost.times(plan.time_scale),

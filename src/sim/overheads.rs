@@ -118,8 +118,12 @@ impl FromStr for Overheads {
 impl fmt::Display for Overheads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut steps = *self;
-        let charged: Vec<String> =
-            steps.steps_mut().iter().filter(|(_, time)| **time > Nanos::ZERO).map(|(name, time)| format!("{name} {time}")).collect();
+        let charged: Vec<String> = steps
+            .steps_mut()
+            .iter()
+            .filter(|(_, time)| **time > Nanos::ZERO)
+            .map(|(name, time)| format!("{name} {time}"))
+            .collect();
         if charged.is_empty() { f.write_str("none") } else { f.write_str(&charged.join(", ")) }
     }
 }

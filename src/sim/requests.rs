@@ -50,9 +50,4 @@ impl Requests {
     pub(super) fn of(&mut self, id: RequestId) -> &mut Request {
         &mut self.places[id as usize]
     }
-
-    #[cfg(test)]
-    pub(super) fn places(&self) -> usize {
-        self.places.len()
-    }
 }
