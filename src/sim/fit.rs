@@ -97,11 +97,13 @@ impl Fit {
                 let Decision { choice, reason } = auto.current();
                 let mut fitted = match choice {
                     Choice::Steal => plain(scale.steal()),
+                    Choice::Global => plain(Kind::Global(Global)),
                     Choice::Hybrid { budget } => self.hybrid(budget),
                     Choice::OnDemand { budget } => self.ondemand(budget),
                 };
                 let choice = match choice {
                     Choice::Steal => "steal",
+                    Choice::Global => "global",
                     Choice::Hybrid { .. } => "hybrid",
                     Choice::OnDemand { .. } => "ondemand",
                 };
