@@ -75,8 +75,6 @@ pub struct Running {
     pub flagged: bool,
     /// A fresh request waits that no free worker is there for.
     pub waiting: bool,
-    /// Jobs wait in queues, of whatever pool.
-    pub queued: bool,
 }
 
 /// What becomes of a job at a checkpoint.

@@ -74,11 +74,6 @@ trait Rules {
     fn heavy_from(&self) -> Option<Nanos> {
         None
     }
-    /// How many workers should serve so many fresh requests that wait.
-    fn servers_for(&self, waiting: usize) -> usize {
-        let _ = waiting;
-        0
-    }
     /// At most how often somebody looks into the sockets of busy workers from within a job; `None` = never.
     fn look_interval(&self) -> Option<Nanos> {
         None
@@ -221,7 +216,7 @@ impl Policy {
         let Some(heavy_from) = self.rules().heavy_from() else { return };
         let workers = self.topology.workers();
         let now = view.now();
-        let needed = self.rules().servers_for(waiting).saturating_sub(usize::from(serving));
+        let needed = waiting.saturating_sub(usize::from(serving));
         (1..workers)
             .map(|offset| (worker + offset) % workers)
             .filter(|other| view.busy_since(*other).is_some_and(|since| now.minus(since) >= heavy_from))

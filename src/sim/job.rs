@@ -79,7 +79,6 @@ impl<I: Iterator<Item = Incoming>> Driver<'_, I> {
         let mut running = self.workers[id].running;
         running.ran = running.ran.plus(slice.ran);
         running.flagged = self.flags[id];
-        running.queued = self.queues.count() > 0;
         let (waiting, took) = self.waits_for(&running);
         running.waiting = waiting;
         self.workers[id].running = running;
