@@ -1,16 +1,19 @@
 //! What do the options of sharing cost or bring, each against its default? `stealing.md` has the figures and what was made
 //! of them.
 //!
-//! Four situations on the task runtime: `equal`, every worker has as much in its deque as every other; `one`, one worker
-//! has 200 ms of work in its deque and the others have none; `spawner`, one task spawns all others; `all`, every task
-//! spawns two. Three machines: `cpu`, a worker for each processor, and tasks that compute; `emulated`, eight workers and
-//! tasks that sleep, whatever processors there are; `shards`, the same with 64 workers, whose queue has four shards.
+//! Four situations on the task runtime: `equal`, every worker has 30 tasks in its deque, each of which ends by spawning
+//! the next one, for as long as the run takes; `one`, one worker has 200 ms of work in its deque, in 32 tasks, and the
+//! others have none; `spawner`, one task spawns all others; `all`, every task spawns two.
+//!
+//! Four machines: `cpu`, a worker for each processor, and tasks that compute for 0.5 us; `crowded`, the same with eight
+//! workers, whatever processors there are; `emulated`, eight workers and tasks that sleep for 1 ms; `shards`, the same with
+//! 64 workers, whose queue has four shards.
 //!
 //! A figure is the time until the last task has ended, all options in turn, each repetition in another order. An
-//! option's is shown as its ratio to the default's in the same repetition: median, and least to largest. Every run checks
-//! that all its tasks ran.
+//! option's is shown as its ratio to the default's in the same repetition: median, and least to largest. The share is that
+//! of tasks which were taken from another's deque, in all repetitions together. Every run checks that all its tasks ran.
 //!
-//! `cargo bench --bench stealing -- cpu` (or `emulated`, `shards`; all three without a name).
+//! `cargo bench --bench stealing -- cpu` (or another machine; all of them without a name).
 
 use forebay::handler::Burner;
 use forebay::runtime::task::{Options, Runtime, Spawner};
@@ -29,8 +32,8 @@ struct Machine {
     work: Work,
     /// What a task costs where the situation does not say it.
     cost: Nanos,
-    /// How often what is short is done in one run.
-    rounds: usize,
+    /// About so many tasks in one run, where the situation does not say it.
+    tasks: usize,
     /// The default first.
     options: Vec<(String, Sharing)>,
 }
@@ -70,20 +73,23 @@ fn main() {
     }
 }
 
-fn machines() -> [Machine; 3] {
+fn machines() -> [Machine; 4] {
     let processors = thread::available_parallelism().map_or(2, usize::from);
-    let cpu = Machine {
-        name: "cpu",
-        workers: processors,
-        work: Work::Compute(Burner::calibrated()),
-        cost: Nanos::from_micros(5),
-        rounds: 40,
-        options: theft(),
+    let work = Work::Compute(Burner::calibrated());
+    let computing = |name, workers| {
+        let options = theft();
+        Machine { name, workers, work, cost: Nanos::new(500), tasks: 20_000, options }
     };
-    let cost = Nanos::from_millis(1);
-    let emulated = Machine { name: "emulated", workers: 8, work: Work::Sleep, cost, rounds: 1, options: theft() };
-    let shards = Machine { name: "shards", workers: 64, work: Work::Sleep, cost, rounds: 1, options: insertion() };
-    [cpu, emulated, shards]
+    let sleeping = |name, workers, options| {
+        let (cost, tasks) = (Nanos::from_millis(1), workers * 40);
+        Machine { name, workers, work: Work::Sleep, cost, tasks, options }
+    };
+    [
+        computing("cpu", processors),
+        computing("crowded", 8),
+        sleeping("emulated", 8, theft()),
+        sleeping("shards", 64, insertion()),
+    ]
 }
 
 /// The default, and each other choice of whom to rob, how, and how often.
@@ -116,21 +122,15 @@ fn table(machine: &Machine, repetitions: usize) {
     println!("|---|{}", "---|".repeat(SITUATIONS.len()));
     let mut cells = vec![Vec::new(); options.len()];
     for (_, situation) in SITUATIONS {
-        let mut times = vec![vec![0.0; options.len()]; repetitions];
-        for (repetition, times) in times.iter_mut().enumerate() {
+        let mut runs = vec![vec![Run::default(); options.len()]; repetitions];
+        for (repetition, runs) in runs.iter_mut().enumerate() {
             for turn in 0..options.len() {
                 let option = (turn + repetition) % options.len();
-                times[option] = measure(machine, options[option].1, situation);
+                runs[option] = measure(machine, options[option].1, situation);
             }
         }
         for (option, cells) in cells.iter_mut().enumerate() {
-            // The default as it is, in milliseconds; the others by what the default took in the same repetition.
-            let (unit, digits) = if option == 0 { (" ms", 1) } else { ("", 2) };
-            let base = |times: &Vec<f64>| if option == 0 { 1.0 } else { times[0] };
-            let mut values: Vec<f64> = times.iter().map(|times| times[option] / base(times)).collect();
-            values.sort_by(f64::total_cmp);
-            let [median, least, most] = [repetitions / 2, 0, repetitions - 1].map(|at| values[at]);
-            cells.push(format!("{median:.digits$}{unit} ({least:.digits$}-{most:.digits$})"));
+            cells.push(cell(&runs, option));
         }
     }
     for ((name, _), cells) in options.iter().zip(cells) {
@@ -138,13 +138,32 @@ fn table(machine: &Machine, repetitions: usize) {
     }
 }
 
-/// Milliseconds of one run.
-fn measure(machine: &Machine, sharing: Sharing, situation: Situation) -> f64 {
+/// The default as it is, in milliseconds; the others by what the default took in the same repetition.
+fn cell(runs: &[Vec<Run>], option: usize) -> String {
+    let (unit, digits) = if option == 0 { (" ms", 1) } else { ("", 2) };
+    let mut values: Vec<f64> =
+        runs.iter().map(|runs| runs[option].ms / if option == 0 { 1.0 } else { runs[0].ms }).collect();
+    values.sort_by(f64::total_cmp);
+    let [median, least, most] = [runs.len() / 2, 0, runs.len() - 1].map(|at| values[at]);
+    let sum = |of: fn(&Run) -> usize| runs.iter().map(|runs| of(&runs[option])).sum::<usize>() as f64;
+    let stolen = 100.0 * sum(|run| run.stolen) / sum(|run| run.tasks);
+    format!("{median:.digits$}{unit} ({least:.digits$}-{most:.digits$}), {stolen:.1} %")
+}
+
+#[derive(Clone, Copy, Default)]
+struct Run {
+    ms: f64,
+    tasks: usize,
+    /// Tasks that were taken from another's deque.
+    stolen: usize,
+}
+
+fn measure(machine: &Machine, sharing: Sharing, situation: Situation) -> Run {
     let runtime = Runtime::builder().pool("main", machine.workers).sharing(sharing).build().expect("a runtime");
-    let tasks = Tasks { work: machine.work, done: Arc::default() };
-    let (made, time) = situation(&runtime, &tasks, machine);
-    assert_eq!(tasks.done.load(Ordering::Relaxed), made, "every task runs once");
-    time.as_micros_f64() / 1_000.0
+    let counted = Tasks { work: machine.work, done: Arc::default() };
+    let (tasks, time) = situation(&runtime, &counted, machine);
+    assert_eq!(counted.done.load(Ordering::Relaxed), tasks, "every task runs once");
+    Run { ms: time.as_micros_f64() / 1_000.0, tasks, stolen: runtime.counters().total().stolen as usize }
 }
 
 impl Tasks {
@@ -163,6 +182,17 @@ impl Tasks {
             let tasks = self.clone();
             drop(spawner.spawn(move || tasks.run(cost)));
         }
+    }
+
+    /// Spawns one from the calling task, which spawns the next, so many in all.
+    fn repeat(&self, generations: usize, cost: Nanos) {
+        let tasks = self.clone();
+        drop(Spawner::current().expect("this is a task").spawn(move || {
+            tasks.run(cost);
+            if generations > 1 {
+                tasks.repeat(generations - 1, cost);
+            }
+        }));
     }
 
     /// Spawns a tree of `depth` generations below the calling task.
@@ -212,12 +242,10 @@ fn from_one_task(runtime: &Runtime, task: impl FnOnce() + Send + 'static) -> Nan
 
 fn equal(runtime: &Runtime, tasks: &Tasks, machine: &Machine) -> (usize, Nanos) {
     const EACH: usize = IN_A_DEQUE - 2;
-    let mut time = Nanos::ZERO;
-    for _ in 0..machine.rounds {
-        let (tasks, cost) = (tasks.clone(), machine.cost);
-        time = time.plus(from_standstill(runtime, machine.workers, move |_| tasks.spawn(EACH, cost)));
-    }
-    (machine.rounds * machine.workers * EACH, time)
+    let generations = (machine.tasks / machine.workers / EACH).max(1);
+    let (tasks, cost) = (tasks.clone(), machine.cost);
+    let load = move |_| (0..EACH).for_each(|_| tasks.repeat(generations, cost));
+    (generations * machine.workers * EACH, from_standstill(runtime, machine.workers, load))
 }
 
 fn one(runtime: &Runtime, tasks: &Tasks, machine: &Machine) -> (usize, Nanos) {
@@ -231,12 +259,12 @@ fn one(runtime: &Runtime, tasks: &Tasks, machine: &Machine) -> (usize, Nanos) {
 }
 
 fn spawner(runtime: &Runtime, tasks: &Tasks, machine: &Machine) -> (usize, Nanos) {
-    let (count, tasks, cost) = (machine.workers * machine.rounds * 40, tasks.clone(), machine.cost);
+    let (count, tasks, cost) = (machine.tasks, tasks.clone(), machine.cost);
     (count, from_one_task(runtime, move || tasks.spawn(count, cost)))
 }
 
 fn all(runtime: &Runtime, tasks: &Tasks, machine: &Machine) -> (usize, Nanos) {
-    let depth = (machine.workers * machine.rounds * 40).ilog2();
+    let depth = machine.tasks.ilog2();
     let (tasks, cost) = (tasks.clone(), machine.cost);
     ((1 << (depth + 1)) - 2, from_one_task(runtime, move || tasks.branch(depth, cost)))
 }
