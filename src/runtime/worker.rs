@@ -1,6 +1,7 @@
 //! One worker's loop: own work, own ingress, others, sleep - in the order that the policy says.
 
-use super::lanes::{Deques, LaneOrder};
+use super::deques::Deques;
+use super::lanes::LaneOrder;
 use super::search::Found;
 use super::{Engine, Ran, Shared};
 use crate::handler::context::Pause;

@@ -18,6 +18,7 @@ mod pools;
 mod reserve;
 mod scale;
 mod search;
+mod sharing;
 mod shed;
 mod steal;
 mod tasks;
@@ -33,12 +34,14 @@ pub use pools::Pools;
 pub use reserve::Reserve;
 pub use scale::Scale;
 pub use search::{Local, Stage};
+pub use sharing::{Amount, BadSharing, DEQUES_MAX, Insertion, STEAL_EVERY_MAX, Sharing, Victim};
 pub use shed::Shed;
 pub use steal::Steal;
 pub use tasks::Tasks;
 pub use topology::Topology;
 
 use crate::time::Nanos;
+use search::Walk;
 
 /// A worker's number, from 0. Worker, socket and local deque of one number belong together.
 pub type WorkerId = usize;
@@ -99,6 +102,7 @@ trait Rules {
 pub struct Policy {
     kind: Kind,
     topology: Topology,
+    sharing: Sharing,
 }
 
 /// The policies; a new one is a file, a variant here and a line in `Policy::rules`.
@@ -137,9 +141,20 @@ impl Policy {
             Kind::Reserve(reserve) => Topology::new(reserve.sizes()),
             _ => Topology::new(&[topology.workers()]),
         };
-        let policy = Policy { kind, topology };
+        let policy = Policy { kind, topology, sharing: Sharing::default() };
         assert!(policy.topology.pools() <= policy.queues(), "there is a queue for each pool");
         policy
+    }
+
+    /// The same policy with other options than the default.
+    ///
+    /// # Panics
+    /// If one is out of its range.
+    pub fn with_sharing(self, sharing: Sharing) -> Policy {
+        if let Err(bad) = sharing.check() {
+            panic!("{bad}");
+        }
+        Policy { sharing, ..self }
     }
 
     /// How many queues there must be: [`QUEUES`] for all policies of servers, of which each serves what another left,
@@ -153,12 +168,18 @@ impl Policy {
         &self.topology
     }
 
+    /// How its workers share what waits.
+    pub fn sharing(&self) -> &Sharing {
+        &self.sharing
+    }
+
     /// What the free worker of `local` shall try next; [`Step::Idle`] once everything was tried in vain.
     pub fn next(&self, local: &mut Local, view: &impl View) -> Step {
         let rules = self.rules();
         let rare = if local.is_rare() { rules.rare_order(local.pool()) } else { None };
         let order = rare.unwrap_or_else(|| rules.order(local.pool()));
-        let step = local.next(order, &self.topology, rules.thief_threshold(), view);
+        let walk = Walk { order, topology: &self.topology, sharing: &self.sharing, threshold: rules.thief_threshold() };
+        let step = local.next(&walk, view);
         if !matches!(step, Step::Idle { .. }) {
             return step;
         }

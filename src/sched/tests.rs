@@ -1,5 +1,7 @@
 //! Does every policy look at everything it may serve, in its order, and stop looking?
 
+mod sharing;
+
 use super::*;
 use std::collections::HashSet;
 
@@ -17,6 +19,10 @@ impl View for Fixed {
             3 => Some(self.now()),
             _ => None,
         }
+    }
+
+    fn backlog(&self, worker: WorkerId) -> usize {
+        worker * 10
     }
 }
 
@@ -61,18 +67,22 @@ fn running(worker: WorkerId, pool: PoolId, ran_us: u64) -> Running {
 
 /// Every step of one search of `worker`, each answered with the next of `outcomes`, then with `Empty`.
 fn search(policy: &Policy, worker: WorkerId, outcomes: &[Outcome]) -> Vec<Step> {
-    let mut local = Local::new(worker, policy.topology());
+    search_of(policy, &mut Local::new(worker, policy.topology()), outcomes)
+}
+
+/// The same for a worker that may have searched before.
+fn search_of(policy: &Policy, local: &mut Local, outcomes: &[Outcome]) -> Vec<Step> {
     local.begin();
     let mut steps = Vec::new();
     let mut outcomes = outcomes.iter();
     loop {
-        let step = policy.next(&mut local, &Fixed);
+        let step = policy.next(local, &Fixed);
         steps.push(step);
-        assert!(steps.len() < 100, "the search of worker {worker} ends");
+        assert!(steps.len() < 100, "the search of {local:?} ends");
         if matches!(step, Step::Idle { .. }) {
             return steps;
         }
-        policy.told(&mut local, *outcomes.next().unwrap_or(&Outcome::Empty));
+        policy.told(local, *outcomes.next().unwrap_or(&Outcome::Empty));
     }
 }
 
