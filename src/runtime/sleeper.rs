@@ -8,6 +8,8 @@ use crate::time::Nanos;
 /// Where the ingress of one worker stands, and whether it is the watcher.
 pub(super) struct Sleeper {
     worker: WorkerId,
+    /// It has followed a policy.
+    seated: bool,
     /// Somebody may watch its ingress while it works.
     exposes: bool,
     /// Its ingress stands in the watch set.
@@ -55,6 +57,7 @@ impl Sleeper {
     pub(super) fn new(worker: WorkerId) -> Sleeper {
         Sleeper {
             worker,
+            seated: false,
             exposes: true,
             exposed: false,
             sleeps_on_own: false,
@@ -78,6 +81,11 @@ impl Sleeper {
             // Nobody sleeps on this one any more: the watcher must.
             self.expose(idle);
         }
+        if self.seated {
+            // Somebody may have woken this worker for what it no longer serves.
+            idle.wake_all();
+        }
+        self.seated = true;
     }
 
     /// The worker may be gone for long: others must see what comes to it meanwhile, and if there is `more` to do for its

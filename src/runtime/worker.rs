@@ -95,10 +95,6 @@ impl<J: Send> Loop<J> {
 
     #[cold]
     fn follow_cold(&mut self, shared: &Shared<J>) {
-        if self.policy.look_interval().is_some() {
-            // What this worker heard of, and may no longer receive, others hear of now.
-            shared.idle.wake_all();
-        }
         self.policy = shared.policy();
         self.local.moved_to(self.policy.topology());
         self.shows_busy = self.policy.looks_at_busy();
