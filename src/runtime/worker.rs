@@ -151,13 +151,27 @@ impl<J: Send> Loop<J> {
                 break;
             }
             let ask_after = self.policy.ask_after(&running).unwrap_or(Nanos::MAX);
-            let Ran::Paused { job: back, pause, ran } = engine.run(job, ask_after.min(HEARTBEAT)) else { break };
+            let came_of_it = engine.run(job, ask_after.min(HEARTBEAT));
+            self.spread(shared, engine, lane);
+            let (back, pause, ran) = match came_of_it {
+                Ran::Paused { job, pause, ran } => (job, pause, ran),
+                Ran::Ended => break,
+                Ran::Waits { job: back, station } => match shared.stations.park(back, &station) {
+                    None => break,
+                    Some(back) => {
+                        job = back;
+                        continue;
+                    }
+                },
+            };
             running.ran = running.ran.plus(ran);
             running.flagged = shared.is_flagged(id);
             running.waiting = self.waits_for(shared, &running, lane);
             let verdict = match pause {
                 Pause::Hop(target) => self.policy.at_hop(&running, target),
-                Pause::Checkpoint | Pause::Expired => self.policy.at_checkpoint(&running),
+                Pause::Checkpoint | Pause::Join | Pause::Expired | Pause::Broken(_) => {
+                    self.policy.at_checkpoint(&running)
+                }
             };
             let event = match verdict {
                 Verdict::Keep => {
@@ -171,6 +185,7 @@ impl<J: Send> Loop<J> {
             self.put(shared, engine, back, event, lane);
             break;
         }
+        self.spread(shared, engine, lane);
         if self.shows_busy {
             shared.busy(id, None);
         }

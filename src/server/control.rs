@@ -80,7 +80,7 @@ impl<J: Send> Control<'_, J> {
 
     /// All workers have ended: ends what none of them took, and takes the sockets out of the kernel's sight.
     pub(super) fn leave(&self, engine: &mut impl runtime::Engine<Job = J>) {
-        while let Some(job) = self.shared.leftover() {
+        while let Some(job) = self.shared.leftover().or_else(|| self.shared.next_ready(engine)) {
             engine.shed_draining(job);
         }
         engine.flush();

@@ -15,7 +15,7 @@ mod stop;
 pub use stop::StopHandle;
 
 use crate::config::{Burn, Config, HandlerName};
-use crate::handler::{Bench, Burner, Digest, Echo, Handler, Spin};
+use crate::handler::{Bench, Burner, Digest, Echo, Forking, Handler, Spin};
 use crate::metrics::{Snapshot, summary};
 use crate::net::{Group, RECV_BUFFER_BYTES};
 use crate::packet::{Depot, PacketBody, drive};
@@ -75,17 +75,22 @@ pub fn serve(config: &Config) -> Result<Ended, ServeError> {
     let cap = config.cost_cap_scaled();
     let report = match config.handler {
         HandlerName::Echo => server.run(&Bench::new(Echo, cap)),
-        HandlerName::Spin => {
-            let burner = match config.burn {
-                Burn::Cpu => Burner::calibrated(),
-                Burn::Sleep => Burner::Sleep,
-            };
-            server.run(&Bench::new(Spin::new(burner, config.time_scale), cap))
+        HandlerName::Spin => server.run(&Bench::new(Spin::new(burner(config), config.time_scale), cap)),
+        HandlerName::Fork => {
+            let fork = Forking::new(burner(config), config.time_scale, config.slice_scaled(), config.workers);
+            server.run(&Bench::new(fork, cap))
         }
         HandlerName::Digest => server.run(&Bench::new(Digest, cap)),
     }?;
     print_summary(&report.totals);
     Ok(report.ended)
+}
+
+fn burner(config: &Config) -> Burner {
+    match config.burn {
+        Burn::Cpu => Burner::calibrated(),
+        Burn::Sleep => Burner::Sleep,
+    }
 }
 
 /// Prints the summary, if anybody is still there to read it.

@@ -7,7 +7,7 @@ use super::engine::{Common, Engine};
 use super::slot::{Job, Slot};
 use super::{Report, ServeError, Server, pin};
 use crate::config::{Burn, Classify, Config, Wait};
-use crate::handler::Handler;
+use crate::handler::{Handler, Station, new_home};
 use crate::metrics::{Board, Collector};
 use crate::net::{BATCH, Socket};
 use crate::packet::{Depot, Packet, PacketBody};
@@ -44,13 +44,19 @@ where
     let config = &server.config;
     let sockets = server.group.sockets();
     // Each packet can be in one continuation, and each worker keeps one slot at hand.
-    let slots = Depot::new(packets.capacity() + config.workers, Slot::<F>::new);
+    let home = new_home();
+    let mut numbers = 0..;
+    let slots = Depot::new(packets.capacity() + config.workers, || {
+        let number = numbers.next().expect("numbers without end");
+        Slot::<F>::new(Station::new(home, number))
+    });
     let common = Common {
         handler,
         make: &make,
         sockets,
         packets,
         slots: &slots,
+        home,
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
     };
@@ -60,7 +66,8 @@ where
     let policy = Policy::new(adaptation.kind().clone(), &topology);
     let ingress: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
     let queue_capacity = packets.capacity() / 2;
-    let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, wait(config), &ingress, queue_capacity)?;
+    let (shared, workers) =
+        Shared::<Job<'s, '_, F>>::new(policy, wait(config), &ingress, queue_capacity, slots.capacity())?;
     let mut collector = Collector::new(&board);
     let control = Control {
         config,
