@@ -41,7 +41,8 @@ impl<J: Send> Loop<J> {
     /// A bounded place for `job`, and somebody who looks there, if there is one.
     fn offer(&self, shared: &Shared<J>, job: J, lane: usize) -> Result<(), J> {
         let pool = self.local.pool();
-        let target = match self.policy.place(pool, Event::Yielded) {
+        // It belongs to what began before, and goes on with it.
+        let target = match self.policy.place(pool, Event::Yielded { again: true }) {
             Place::Own if self.deques.lane_len(lane) < DEQUE_MAX => {
                 self.deques.push(lane, job);
                 pool

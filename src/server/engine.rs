@@ -271,7 +271,7 @@ where
     fn moved(&mut self, job: &mut Self::Job, event: Event) {
         let reason = match event {
             Event::Hopped(_) => Continuation::Hop,
-            Event::Yielded | Event::Arrived { .. } => Continuation::Yield,
+            Event::Yielded { .. } | Event::Arrived { .. } => Continuation::Yield,
         };
         match job {
             Job::Continuation(slot) if reason == Continuation::Hop => {
