@@ -236,7 +236,8 @@ fn a_stop_leaves_no_part_behind() {
             let (server, seen) = start(&[settings(policy), vec![("drain-timeout", "0s")]].concat());
             let clients: Vec<Client> = (0..6).map(|_| Client::new(server.udp)).collect();
             clients.iter().for_each(|client| client.request(1, Nanos::ZERO, b"e"));
-            await_until(|| seen.begun.load(Ordering::SeqCst) > 2, "the parts do not begin");
+            // Under `isolated` all six may have come to one worker, which then runs one part.
+            await_until(|| seen.begun.load(Ordering::SeqCst) > 0, "no part begins");
             let report = server.stop();
             assert_eq!(report.packets_away, 0, "{policy}");
             let fates = report.totals.fates;

@@ -3,7 +3,7 @@
 use super::Deques;
 use crate::handler::Station;
 use crate::handler::context::Pause;
-use crate::sched::{Event, Outcome, Step, WorkerId};
+use crate::sched::{Event, Outcome, PoolId, Step, WorkerId};
 use crate::time::Nanos;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -51,6 +51,11 @@ pub trait Engine {
     /// The worker's loop begins; jobs that its jobs make may be put into `deques`.
     fn began(&mut self, deques: &Rc<Deques<Self::Job>>) {
         let _ = deques;
+    }
+
+    /// The worker belongs to `pool` from now on.
+    fn joined(&mut self, pool: PoolId) {
+        let _ = pool;
     }
 
     /// The lane in which `job` waits, 0 the most urgent. What was received waits in lane 0.

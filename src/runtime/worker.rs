@@ -77,7 +77,7 @@ impl<J: Send> Loop<J> {
     pub(super) fn run<E: Engine<Job = J>>(mut self, shared: &Shared<J>, engine: &mut E) {
         loop {
             engine.turn();
-            self.follow(shared);
+            self.follow(shared, engine);
             // Asked before the search: what was put before the stop is then found, also if both come in the middle of it.
             let stopping = shared.is_stopping();
             match self.search(shared, engine) {
@@ -97,11 +97,12 @@ impl<J: Send> Loop<J> {
     }
 
     /// Follows the present policy, if it does not yet.
-    fn follow(&mut self, shared: &Shared<J>) {
+    fn follow<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) {
         let epoch = shared.epoch();
         if self.epoch != Some(epoch) {
             self.epoch = Some(epoch);
             self.follow_cold(shared);
+            engine.joined(self.local.pool());
         }
     }
 

@@ -7,7 +7,7 @@ use crate::metrics::{Continuation, Fate, Recorder, Sample, Steal};
 use crate::net::{BATCH, Receiver, Socket};
 use crate::packet::{Depot, Envelope, Lent, Packet, PacketBody};
 use crate::runtime::{self, Ran, Ready};
-use crate::sched::{Event, Outcome, Step, WorkerId};
+use crate::sched::{Event, Outcome, PoolId, Step, WorkerId};
 use crate::time::{Nanos, clock};
 use crate::wire::Served;
 use arrayvec::ArrayVec;
@@ -52,18 +52,16 @@ where
     M: Fn(Packet<'s>) -> F + Sync,
     F: Future<Output = Packet<'s>> + Send,
 {
-    /// The engine of `worker`, which belongs to `pool`. To be made on the worker's own thread.
+    /// The engine of `worker`. To be made on the worker's own thread.
     pub(super) fn new(
         common: &'e Common<'s, 'e, H, M, F>,
         worker: WorkerId,
-        pool: usize,
         recorder: Recorder<'e>,
     ) -> Engine<'s, 'e, H, M, F> {
         Engine {
             common,
             worker,
-            // There are at most 256 pools; a configuration has at most 8.
-            pool: u8::try_from(pool).unwrap_or(u8::MAX),
+            pool: 0,
             receiver: Receiver::new(),
             outbox: Outbox::new(),
             recorder,
@@ -306,6 +304,11 @@ where
             Job::Fresh(_) => return,
         }
         self.recorder.continued(Continuation::Join);
+    }
+
+    fn joined(&mut self, pool: PoolId) {
+        // A server has at most 8.
+        self.pool = u8::try_from(pool).unwrap_or(u8::MAX);
     }
 
     fn shed_full(&mut self, job: Self::Job) {

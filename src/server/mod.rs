@@ -12,7 +12,7 @@ mod run;
 mod slot;
 mod stop;
 
-pub use stop::StopHandle;
+pub use stop::{FollowError, PolicyHandle, StopHandle};
 
 use crate::config::{Burn, Config, HandlerName};
 use crate::handler::{Bench, Burner, Digest, Echo, Forking, Handler, Spin};
@@ -22,7 +22,7 @@ use crate::packet::{Depot, PacketBody, drive};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::Receiver;
-use stop::StopRequest;
+use stop::Demand;
 
 /// How a server that ran came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub struct Server {
     group: Group,
     admin: TcpListener,
     stop: StopHandle,
-    requests: Receiver<StopRequest>,
+    demands: Receiver<Demand>,
     signals: Option<signal_hook::iterator::Signals>,
     exit_when_stuck: bool,
 }
@@ -130,8 +130,8 @@ impl Server {
                  raise it with `sysctl net.core.rmem_max={RECV_BUFFER_BYTES}` (deploy/sysctl/60-forebay.conf)"
             );
         }
-        let (stop, requests) = StopHandle::new();
-        Ok(Server { config: config.clone(), group, admin, stop, requests, signals: None, exit_when_stuck: false })
+        let (stop, demands) = StopHandle::new();
+        Ok(Server { config: config.clone(), group, admin, stop, demands, signals: None, exit_when_stuck: false })
     }
 
     /// Where requests arrive.
@@ -148,6 +148,11 @@ impl Server {
     /// What stops the server from another thread.
     pub fn stop_handle(&self) -> StopHandle {
         self.stop.clone()
+    }
+
+    /// What puts another policy to work from another thread.
+    pub fn policy_handle(&self) -> PolicyHandle {
+        self.stop.policy_handle(&self.config)
     }
 
     /// Stops on SIGTERM and SIGINT too; a second signal ends the drain at once.

@@ -1,10 +1,10 @@
 //! A server's life: threads start, work, drain, end. The order of a stop is argued in `runtime/README.md`.
 
-use super::adapt::Adaptation;
 use super::admin::{self, Probe as _};
-use super::control::Control;
+use super::control::{Control, Following};
 use super::engine::{Common, Engine};
 use super::slot::{Job, Slot};
+use super::stop::Demand;
 use super::{Report, ServeError, Server, pin};
 use crate::config::{Burn, Classify, Config, Wait};
 use crate::handler::{Handler, Station, new_home};
@@ -12,7 +12,6 @@ use crate::metrics::{Board, Collector};
 use crate::net::{BATCH, Socket};
 use crate::packet::{Depot, Packet, PacketBody};
 use crate::runtime::{self, Shared};
-use crate::sched::{Policy, Topology};
 use std::future::Future;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -61,9 +60,8 @@ where
         emulated: config.burn == Burn::Sleep,
     };
     let board = Board::new(config.workers);
-    let adaptation = Adaptation::new(config);
-    let topology = Topology::new(&config.pools.iter().map(|pool| pool.workers).collect::<Vec<_>>());
-    let policy = Policy::new(adaptation.kind().clone(), &topology);
+    let following = Following::new(config);
+    let policy = following.policy();
     let ingress: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
     let queue_capacity = packets.capacity() / 2;
     let (shared, workers) =
@@ -75,8 +73,7 @@ where
         shared: &shared,
         board: &board,
         ready: AtomicBool::new(true),
-        topology,
-        adaptation: Mutex::new(adaptation),
+        following: Mutex::new(following),
         inodes: sockets.iter().map(Socket::inode).collect(),
     };
     let (ended, totals) = thread::scope(|scope| {
@@ -91,8 +88,7 @@ where
                 thread::Builder::new().name(name).spawn_scoped(scope, move || {
                     let _guard = runtime::AbortOnPanic;
                     prepare_thread(config, worker.id());
-                    let pool = shared.policy().topology().pool_of(worker.id());
-                    let mut engine = Engine::new(common, worker.id(), pool, recorder);
+                    let mut engine = Engine::new(common, worker.id(), recorder);
                     worker.run(shared, &mut engine);
                 })
             })
@@ -111,13 +107,15 @@ where
             handle
         });
         // A stop must always find packets to receive into, so these are set aside.
-        let mut engine = Engine::new(&common, config.workers, 0, board.recorder(config.workers));
+        let mut engine = Engine::new(&common, config.workers, board.recorder(config.workers));
         engine.stock_up();
         tracing::info!(policy = config.policy.name(), workers = config.workers, "serving");
         // An error means that no handle is left that could stop the server; there is always the server's own.
-        let _ = server.requests.recv();
+        while let Ok(Demand::Follow(config)) = server.demands.recv() {
+            control.follow(&config);
+        }
         let all_ended = || threads.iter().all(ScopedJoinHandle::is_finished);
-        let ended = control.stop(&mut engine, &server.requests, all_ended);
+        let ended = control.stop(&mut engine, &server.demands, all_ended);
         let exit = server.exit_when_stuck && !all_ended();
         if !exit {
             threads.into_iter().for_each(join);
