@@ -20,6 +20,8 @@ impl<J: Send> Loop<J> {
     #[cold]
     fn spread_one<E: Engine<Job = J>>(&self, shared: &Shared<J>, engine: &mut E, ready: Ready<J>, lane: usize) {
         match ready {
+            // Half of the room is kept for what has no other place. A part for which there is none stays with its request.
+            Ready::Forked(_) if shared.queues.are_half_full() => {}
             Ready::Forked(job) => drop(self.offer(shared, job, lane)),
             Ready::Woken(job) => self.put_woken(shared, engine, job, lane),
             Ready::At(number) => {
