@@ -9,6 +9,7 @@ mod engine;
 mod outbox;
 mod pin;
 mod run;
+mod sizes;
 mod slot;
 mod stop;
 
@@ -19,6 +20,7 @@ use crate::handler::{Bench, Burner, Digest, Echo, Forking, Handler, Spin};
 use crate::metrics::{Snapshot, summary};
 use crate::net::{Group, RECV_BUFFER_BYTES};
 use crate::packet::{Depot, PacketBody, drive};
+use sizes::Sizes;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::Receiver;
@@ -178,7 +180,7 @@ impl Server {
     /// # Errors
     /// When the kernel refuses threads, readiness queues or the like.
     pub fn run<H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
-        let packets = Depot::new(self.config.workers * run::PACKETS_PER_WORKER, PacketBody::new);
+        let packets = Depot::new(Sizes::of(self.config.workers).packets, PacketBody::new);
         run::run(self, handler, &packets, |packet| drive(handler, packet))
     }
 }

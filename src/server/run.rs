@@ -3,13 +3,14 @@
 use super::admin::{self, Probe as _};
 use super::control::{Control, Following};
 use super::engine::{Common, Engine};
+use super::sizes::Sizes;
 use super::slot::{Job, Slot};
 use super::stop::Demand;
 use super::{Report, ServeError, Server, pin};
 use crate::config::{Burn, Classify, Config, Wait};
 use crate::handler::{Handler, Station, new_home};
 use crate::metrics::{Board, Collector};
-use crate::net::{BATCH, Socket};
+use crate::net::Socket;
 use crate::packet::{Depot, Packet, PacketBody};
 use crate::runtime::{self, Shared};
 use std::future::Future;
@@ -18,12 +19,6 @@ use std::os::fd::AsRawFd;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::thread::{self, ScopedJoinHandle};
-
-/// Packets made for each worker. A worker holds at most 32 to receive into, 63 in its deque, 32 replies and one that
-/// runs: 128. The rest is for the queues between pools, which together hold at most half of all packets, so that
-/// however long those are, fresh requests can be received.
-pub(super) const PACKETS_PER_WORKER: usize = 512;
-const _: () = assert!(PACKETS_PER_WORKER / 2 > BATCH + 63 + BATCH);
 
 /// The exit code of a process that ends although a handler is stuck.
 const EXIT_STUCK: i32 = 3;
@@ -42,10 +37,10 @@ where
 {
     let config = &server.config;
     let sockets = server.group.sockets();
-    // Each packet can be in one continuation, and each worker keeps one slot at hand.
+    let sizes = Sizes::of(config.workers);
     let home = new_home();
     let mut numbers = 0..;
-    let slots = Depot::new(packets.capacity() + config.workers, || {
+    let slots = Depot::new(sizes.slots, || {
         let number = numbers.next().expect("numbers without end");
         Slot::<F>::new(Station::new(home, number))
     });
@@ -63,9 +58,7 @@ where
     let following = Following::new(config);
     let policy = following.policy();
     let ingress: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
-    let queue_capacity = packets.capacity() / 2;
-    let (shared, workers) =
-        Shared::<Job<'s, '_, F>>::new(policy, wait(config), &ingress, queue_capacity, slots.capacity())?;
+    let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, wait(config), &ingress, sizes.queued, sizes.slots)?;
     let mut collector = Collector::new(&board);
     let control = Control {
         config,
