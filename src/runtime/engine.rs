@@ -3,7 +3,7 @@
 use super::Deques;
 use crate::handler::context::Pause;
 use crate::sched::{Event, Outcome, Step, WorkerId};
-use crate::time::Nanos;
+use crate::time::{Nanos, clock};
 use std::rc::Rc;
 
 /// What one worker does with jobs; every worker has its own.
@@ -55,6 +55,11 @@ pub trait Engine {
     fn lane(&self, job: &Self::Job) -> usize {
         let _ = job;
         0
+    }
+
+    /// When the last job ended or was received, or later: a reading of the clock that is at hand.
+    fn now(&self) -> Nanos {
+        clock::now()
     }
 
     /// So many jobs were taken from the deque of another.

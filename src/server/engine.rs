@@ -131,6 +131,19 @@ where
         }
     }
 
+    /// Sends what waits to be sent; returns when that was, if there was anything.
+    fn send(&mut self) -> Option<Nanos> {
+        if self.outbox.is_empty() {
+            return None;
+        }
+        let spare = &mut self.spare;
+        let socket = &self.common.sockets[self.worker % self.common.sockets.len()];
+        let sent_at = self.outbox.flush(socket, &mut self.recorder, |packet| {
+            let _ = spare.try_push(packet);
+        });
+        Some(sent_at)
+    }
+
     /// Keeps the packet for the next batch, or sends it home.
     pub(super) fn recycle(&mut self, packet: Packet<'s>) {
         // A packet that does not fit goes home as it is dropped.
@@ -140,14 +153,8 @@ where
     /// The slot for `job`, with its future in it.
     fn slot(&mut self, job: Job<'s, 'e, F>) -> Lent<'e, Slot<F>> {
         match job {
-            Job::Continuation(slot) => {
-                // A continuation is heavy, or it would have ended by now.
-                runtime::Engine::flush(self);
-                slot
-            }
+            Job::Continuation(slot) => slot,
             Job::Fresh(packet) => {
-                // Nobody knows how long this one takes, and a finished reply waits for nobody.
-                runtime::Engine::flush(self);
                 let lend = || self.common.slots.lend().expect("there is a slot for each packet and each worker");
                 let mut slot = self.slot.take().unwrap_or_else(lend);
                 slot.fill(packet.envelope, (self.common.make)(packet));
@@ -204,7 +211,14 @@ where
 
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {
         let mut slot = self.slot(job);
-        let start = if self.common.emulated { emulated::start(slot.envelope.ready_at) } else { clock::now() };
+        // A continuation is heavy, or it would have ended by now; how long a fresh one takes nobody knows. A finished
+        // reply waits for neither.
+        let sent_at = self.send();
+        let start = if self.common.emulated {
+            emulated::start(slot.envelope.ready_at)
+        } else {
+            sent_at.unwrap_or_else(clock::now)
+        };
         let expired = start >= slot.envelope.expires_at;
         // What expired while it waited is not worth its handler's way to the first checkpoint, if it has one at all.
         let polled = if expired { Polled::Expired } else { slot.poll(start.plus(ask_after)) };
@@ -263,14 +277,11 @@ where
     }
 
     fn flush(&mut self) {
-        if self.outbox.is_empty() {
-            return;
-        }
-        let spare = &mut self.spare;
-        let socket = &self.common.sockets[self.worker % self.common.sockets.len()];
-        self.outbox.flush(socket, &mut self.recorder, |packet| {
-            let _ = spare.try_push(packet);
-        });
+        self.send();
+    }
+
+    fn now(&self) -> Nanos {
+        self.now
     }
 
     fn turn(&mut self) {
