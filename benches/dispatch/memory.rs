@@ -1,11 +1,11 @@
 //! What the server's engine knows of sockets, in memory: the same names, and no kernel.
 
 use arrayvec::ArrayVec;
-pub(crate) use forebay::net::{BATCH, Datagram, Message};
-use forebay::time::Nanos;
+use crate::time::Nanos;
+pub(crate) use forebay::net::{BATCH, Message};
 use std::cell::Cell;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 thread_local! {
@@ -29,6 +29,16 @@ impl Socket {
     pub(crate) fn new(request: &[u8], waiting: usize, batch: usize) -> Socket {
         Socket { request: request.into(), waiting: AtomicUsize::new(waiting), batch }
     }
+}
+
+/// What the engine asks of a datagram.
+#[derive(Clone, Copy)]
+pub(crate) struct Datagram {
+    pub(crate) length: usize,
+    pub(crate) truncated: bool,
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) kernel_wait: Nanos,
 }
 
 pub(crate) struct Receiver {

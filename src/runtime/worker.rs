@@ -7,7 +7,7 @@ use super::sleeper::Sleeper;
 use super::{Engine, Ran, Shared};
 use crate::handler::context::Pause;
 use crate::sched::{Event, Local, Place, Policy, Running, Verdict, WorkerId};
-use crate::time::{Nanos, clock};
+use crate::time::Nanos;
 use mio::{Events, Poll};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub(super) struct Loop<J> {
     pub(super) sleeper: Sleeper,
     /// It counts in `Shared::spinning`.
     pub(super) spins: bool,
+    /// When it last had nothing to do.
+    pub(super) idle_at: Nanos,
     /// The first search of the present run of vain ones.
     pub(super) idle_since: Option<Nanos>,
 }
@@ -54,6 +56,7 @@ impl<J: Send> Loop<J> {
             events: Events::with_capacity(8),
             sleeper: Sleeper::new(worker),
             spins: false,
+            idle_at: Nanos::ZERO,
             idle_since: None,
         }
     }
@@ -107,7 +110,8 @@ impl<J: Send> Loop<J> {
         self.begin_work(shared);
         let (id, pool) = (self.id(), self.local.pool());
         if self.shows_busy {
-            shared.busy(id, Some(clock::now()));
+            // Within one search of the present time, which would be one more reading of the clock for each job.
+            shared.busy(id, Some(engine.now().max(self.idle_at)));
         }
         shared.lower_flag(id);
         let mut job = job;
