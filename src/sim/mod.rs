@@ -15,6 +15,7 @@ mod job;
 mod offer;
 mod overheads;
 mod queues;
+mod reference;
 mod requests;
 mod tally;
 mod turn;
@@ -22,6 +23,7 @@ mod turn;
 pub use fit::{Fit, Fitted};
 pub use offer::{Incoming, Offer};
 pub use overheads::{Overheads, OverheadsError};
+pub use reference::Reference;
 pub use tally::{Fates, Tally};
 
 use crate::sched::Policy;
