@@ -7,26 +7,26 @@ use forebay::time::Nanos;
 use forebay::workload::{Arrival, Arrivals};
 
 /// The most requests that one run may hold: about 90 bytes each, with all that is recorded of them.
-pub(crate) const REQUESTS_MAX: u64 = 50_000_000;
+pub const REQUESTS_MAX: u64 = 50_000_000;
 
 /// One request, before it is sent. Its number is its place in the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub struct Request {
     /// When it should be sent, after the start of the run.
-    pub(crate) at: Nanos,
+    pub at: Nanos,
     /// CPU time to ask for, already multiplied by the time scale.
-    pub(crate) cost: Nanos,
+    pub cost: Nanos,
     /// The source port to send from.
-    pub(crate) flow: u16,
+    pub flow: u16,
     /// Its class's number.
-    pub(crate) class: u8,
+    pub class: u8,
 }
 
 /// Draws the Poisson arrivals of `plan`, warm-up included, in the order of their times.
 ///
 /// # Errors
 /// A usage error when more than [`REQUESTS_MAX`] requests would have to be held.
-pub(crate) fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
+pub fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
     let end = plan.warmup.plus(plan.duration);
     let expected = plan.rate * end.as_secs_f64();
     // Six standard deviations of the Poisson count: the draw below then stays under the bound.

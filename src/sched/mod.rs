@@ -8,6 +8,7 @@
 pub mod auto;
 mod decision;
 pub mod estimate;
+mod fresh_first;
 mod global;
 mod hybrid;
 mod isolated;

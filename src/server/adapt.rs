@@ -61,6 +61,7 @@ impl Adaptation {
         if let Some(decision) = self.auto.as_mut().and_then(|auto| auto.decide(&times)) {
             self.kind = match decision.choice {
                 Choice::Steal => self.scale.steal(),
+                Choice::Global => Kind::Global(Global),
                 Choice::Hybrid { budget } => {
                     let reserved = reserved_workers(&times, budget, recent.busy_workers, self.workers);
                     self.scale.hybrid(budget, reserved)
@@ -77,10 +78,11 @@ impl Adaptation {
     pub(super) fn decision(&self) -> Option<metrics::Decision> {
         let (policy, budget, reserved) = match &self.kind {
             Kind::Steal(_) => (PolicyName::Steal, None, None),
+            Kind::Global(_) => (PolicyName::Global, None, None),
             Kind::Hybrid(hybrid) => (PolicyName::Hybrid, Some(hybrid.budget), Some(hybrid.reserved)),
             Kind::OnDemand(ondemand) => (PolicyName::OnDemand, Some(ondemand.budget), None),
             Kind::Reserve(reserve) => (PolicyName::Reserve, None, Some(reserve.groups.sizes[0])),
-            Kind::Isolated(_) | Kind::Global(_) | Kind::Shed(_) | Kind::Pools(_) | Kind::Tasks(_) => return None,
+            Kind::Isolated(_) | Kind::Shed(_) | Kind::Pools(_) | Kind::Tasks(_) => return None,
         };
         (self.auto.is_some() || reserved.is_some()).then(|| metrics::Decision {
             policy: policy.name().to_owned(),
