@@ -22,10 +22,13 @@ fn incoming(
 ) -> impl Iterator<Item = Incoming> {
     let rate = workload.rate_at(load, workers, 1);
     let warmup = requests / 20;
-    Arrivals::new(workload, rate, flows, SEED).take(requests + warmup).enumerate().map(move |(number, arrival)| {
-        let (socket, class) = place(arrival.flow, arrival.class);
-        Incoming { at: arrival.at, cost: arrival.cost, class, socket, counts: number >= warmup }
-    })
+    Arrivals::new(workload, rate, flows, std::env::var("P").map_or(SEED, |s| s.parse().unwrap()))
+        .take(requests + warmup)
+        .enumerate()
+        .map(move |(number, arrival)| {
+            let (socket, class) = place(arrival.flow, arrival.class);
+            Incoming { at: arrival.at, cost: arrival.cost, class, socket, counts: number >= warmup }
+        })
 }
 
 fn workload(text: &str) -> Workload {
@@ -55,6 +58,10 @@ fn own_queues(text: &str, load: f64, workers: usize, requests: usize) -> Tally {
 
 fn assert_near(what: &str, measured: f64, expected: f64) {
     let error = measured / expected - 1.0;
+    println!("ERR {what} {:+.3}", error * 100.0);
+    if std::env::var("P").is_ok() {
+        return;
+    }
     assert!(error.abs() < 0.015, "{what}: {measured:.4}, theory says {expected:.4} ({:+.2} %)", error * 100.0);
 }
 

@@ -100,6 +100,7 @@ impl<'a, I: Iterator<Item = Incoming>> Driver<'a, I> {
                 ran: Nanos::ZERO,
                 flagged: false,
                 waiting: false,
+                queued: false,
             },
             activity: Activity::Idle,
         };

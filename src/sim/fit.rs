@@ -37,6 +37,14 @@ pub struct Fitted {
     pub chosen: String,
 }
 
+impl Fitted {
+    /// Workers of each pool.
+    pub fn sizes(&self) -> Vec<usize> {
+        let topology = self.policy.topology();
+        (0..topology.pools()).map(|pool| topology.members(pool).len()).collect()
+    }
+}
+
 /// Requests that stand for a workload, where its costs vary.
 const REQUESTS: f64 = 1e6;
 /// Costs that are drawn of each class for them.
@@ -97,11 +105,13 @@ impl Fit {
                 let Decision { choice, reason } = auto.current();
                 let mut fitted = match choice {
                     Choice::Steal => plain(scale.steal()),
+                    Choice::Global => plain(Kind::Global(Global)),
                     Choice::Hybrid { budget } => self.hybrid(budget),
                     Choice::OnDemand { budget } => self.ondemand(budget),
                 };
                 let choice = match choice {
                     Choice::Steal => "steal",
+                    Choice::Global => "global",
                     Choice::Hybrid { .. } => "hybrid",
                     Choice::OnDemand { .. } => "ondemand",
                 };

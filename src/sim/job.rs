@@ -79,13 +79,17 @@ impl<I: Iterator<Item = Incoming>> Driver<'_, I> {
         let mut running = self.workers[id].running;
         running.ran = running.ran.plus(slice.ran);
         running.flagged = self.flags[id];
+        running.queued = self.queues.count() > 0;
         let (waiting, took) = self.waits_for(&running);
         running.waiting = waiting;
         self.workers[id].running = running;
         let overheads = &self.setup.overheads;
         match self.policy.at_checkpoint(&running) {
             Verdict::Keep => self.slice(id, slice.request, took),
-            Verdict::Yield => (Activity::Leaving(slice.request, Event::Yielded), Some(took.plus(overheads.yield_))),
+            Verdict::Yield => {
+                let event = Event::Yielded { again: running.continuation };
+                (Activity::Leaving(slice.request, event), Some(took.plus(overheads.yield_)))
+            }
             Verdict::Hop(pool) => {
                 (Activity::Leaving(slice.request, Event::Hopped(pool)), Some(took.plus(overheads.hop)))
             }

@@ -98,6 +98,15 @@ impl Setup {
     }
 }
 
+impl Setup {
+    /// A server with these overheads. Where waking costs something its workers sleep as those of `forebay serve` do.
+    pub fn with_overheads(policy: Policy, overheads: Overheads) -> Setup {
+        let sleeps = Rest::Sleeps { spin_for: Nanos::from_micros(50), nap_min: Nanos::from_millis(1) };
+        let rest = if overheads.wake > Nanos::ZERO { sleeps } else { Rest::Looks };
+        Setup { overheads, rest, ..Setup::ideal(policy) }
+    }
+}
+
 /// What `setup` does with `incoming`, which come in the order of their times and may not end before they should.
 ///
 /// # Panics
