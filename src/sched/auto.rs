@@ -1,5 +1,5 @@
-//! `auto`: chooses among `steal`, `global`, `hybrid` and `ondemand`, and their budget, from measured service times and the measured
-//! cost of a yield; with hysteresis, and with a reason to publish.
+//! `auto`: chooses among `steal`, `global`, `hybrid` and `ondemand`, and their budget, from measured service times and the
+//! measured cost of a yield; with hysteresis, and with a reason to publish.
 
 use super::estimate::{Gap, ServiceTimes};
 use crate::time::Nanos;
