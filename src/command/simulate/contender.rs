@@ -15,9 +15,9 @@ pub(in crate::command) enum Contender {
 }
 
 impl Contender {
-    /// Whether its workers stand in pools whose sizes somebody chooses.
+    /// Whether its workers stand in groups whose sizes somebody chooses.
     pub(in crate::command) fn has_sizes(self) -> bool {
-        matches!(self, Contender::Server(PolicyName::Pools | PolicyName::Reserve))
+        matches!(self, Contender::Server(PolicyName::Pools | PolicyName::Reserve | PolicyName::Hybrid))
     }
 }
 
