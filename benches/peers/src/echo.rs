@@ -1,0 +1,60 @@
+//! Section `echo`: the datagram path on one CPU.
+
+use crate::arguments::Arguments;
+use crate::cpus::Division;
+use crate::drive::{self, Span, Target};
+use crate::figures::Figures;
+use crate::peer::{BARE, Peer, Started};
+use anyhow::{Context, Result, anyhow};
+use forebay::time::Nanos;
+
+/// Datagrams in a train, where trains are sent.
+pub(crate) const TRAIN: usize = 8;
+
+/// Measures each peer once.
+///
+/// # Errors
+/// If one does not start, or loses what it was sent.
+pub(crate) fn round(arguments: &Arguments, figures: &mut Figures) -> Result<()> {
+    let division = Division::new()?;
+    let seed = figures.of(BARE).map_or(1, |bare| bare.rounds.len() as u64 + 1);
+    let span = |ms| {
+        let counted = Nanos::from_millis(if arguments.is_quick() { ms / 20 } else { ms });
+        Span { warmup: Nanos::from_millis(if arguments.is_quick() { 10 } else { 150 }), counted }
+    };
+    let mut half = None;
+    for peer in Peer::echoing().into_iter().filter(|peer| arguments.wants(peer.name)) {
+        let server = match division.on_server_cpu(|| peer.start()).map_err(|failure| anyhow!("{failure}"))? {
+            Started::Running(server) => server,
+            Started::Skipped(reason) => {
+                eprintln!("{} is skipped: {reason}", peer.name);
+                continue;
+            }
+        };
+        let target = Target { address: server.udp, process: server.id() };
+        let measured = division.on_generator_cpu(|| {
+            let one_by_one = drive::saturate(target, 1, span(800))?;
+            let trains = drive::saturate(target, TRAIN, span(500))?;
+            let trips = drive::round_trips(target, span(500))?;
+            let rate = *half.get_or_insert(one_by_one.pps / 2.0);
+            let open = drive::open_loop(target, rate, seed, span(1_000))?;
+            anyhow::Ok([
+                ("pps", Some(one_by_one.pps)),
+                ("cpu_us", Some(one_by_one.cpu_us)),
+                ("generator_waits", Some(one_by_one.generator_waits)),
+                ("trains_pps", Some(trains.pps)),
+                ("trains_cpu_us", Some(trains.cpu_us)),
+                ("trains_generator_waits", Some(trains.generator_waits)),
+                ("one_p50_us", trips.p50),
+                ("one_p99_us", trips.p99),
+                ("rate_rps", Some(rate)),
+                ("p50_us", open.p50),
+                ("p99_us", open.p99),
+                ("p99_9_us", open.p99_9),
+            ])
+        });
+        figures.add(peer.name, measured.with_context(|| peer.name)?);
+        server.stop().with_context(|| peer.name)?;
+    }
+    Ok(())
+}
