@@ -7,6 +7,7 @@
 use crate::line::{FLOWS, Line};
 use anyhow::{Context, Result, ensure};
 use forebay::metrics::{Block, Percentile};
+use forebay::net::RECV_BUFFER_BYTES;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{HEADER_BYTES, Header};
 use loadgen::plan::Plan;
@@ -15,6 +16,7 @@ use loadgen::schedule;
 use loadgen::tally::{Observed, Tally};
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
+use std::fs;
 use std::net::SocketAddr;
 
 /// A server to drive.
@@ -42,13 +44,16 @@ pub(crate) struct Saturated {
     pub(crate) pps: f64,
     /// CPU time of the server's process per reply, in microseconds.
     pub(crate) cpu_us: f64,
+    /// CPU time of the server's process over the time: 1 when it never ran dry, or spins.
+    pub(crate) server_busy: f64,
     /// The share of looks for a reply that found none: near zero, the generator was the slower side.
     pub(crate) generator_waits: f64,
 }
 
-/// Requests outstanding in a closed loop: enough that no worker runs dry between two batches, and few enough for any
-/// socket's buffer.
-const WINDOW: usize = 512;
+/// Requests outstanding in a closed loop: enough that no server runs dry between two of the generator's turns.
+const WINDOW_MAX: usize = 1_024;
+/// What a small datagram is charged against its socket's buffer, rounded up.
+const CHARGE_BYTES: usize = 1_024;
 /// A machine that is busy with something else may not let a server run for a while.
 const REPLIES_MIN: u64 = 1_000;
 /// The most requests in one measurement, whatever the span: a bound for a server that answers without being asked.
@@ -60,6 +65,7 @@ const REQUESTS_MAX: u64 = 20_000_000;
 /// If the system refuses, or requests are lost.
 pub(crate) fn saturate(target: Target, train: usize, span: Span) -> Result<Saturated> {
     let mut line = Line::open(target.address, train, false)?;
+    let window = window()?;
     let clock_of_server = cpu_clock(target.process)?;
     let datagrams = request(0).repeat(train);
     let (mut flow, mut sent) = (0, 0);
@@ -67,7 +73,7 @@ pub(crate) fn saturate(target: Target, train: usize, span: Span) -> Result<Satur
     let begin = clock::now().plus(span.warmup);
     let mut counting = None;
     let (took, cpu) = loop {
-        while line.outstanding() + train <= WINDOW && sent < REQUESTS_MAX {
+        while line.outstanding() + train <= window && sent < REQUESTS_MAX {
             line.send(flow, &datagrams)?;
             flow = (flow + 1) % FLOWS;
             sent += train as u64;
@@ -92,6 +98,7 @@ pub(crate) fn saturate(target: Target, train: usize, span: Span) -> Result<Satur
     Ok(Saturated {
         pps: replies as f64 / took.as_secs_f64(),
         cpu_us: cpu.as_micros_f64() / replies as f64,
+        server_busy: cpu.as_secs_f64() / took.as_secs_f64(),
         generator_waits: vain as f64 / looks as f64,
     })
 }
@@ -168,6 +175,13 @@ pub(crate) fn open_loop(target: Target, rate: f64, seed: u64, span: Span) -> Res
     let tally = Tally::of(&Observed { schedule, slips, replies, start, warmup, timeout, kernel_dropped, classes });
     check(&line, tally.fates.answered)?;
     Ok(*tally.latency_us.all())
+}
+
+/// As many requests as the receive buffer holds that the kernel grants a server, which gets twice what it may ask for.
+fn window() -> Result<usize> {
+    let limit = fs::read_to_string("/proc/sys/net/core/rmem_max").context("reading the limit of receive buffers")?;
+    let limit: usize = limit.trim().parse().context("reading the limit of receive buffers")?;
+    Ok((2 * limit.min(RECV_BUFFER_BYTES) / CHARGE_BYTES).min(WINDOW_MAX))
 }
 
 fn request(id: u64) -> [u8; HEADER_BYTES] {

@@ -41,9 +41,11 @@ pub(crate) fn round(arguments: &Arguments, figures: &mut Figures) -> Result<()> 
             anyhow::Ok([
                 ("pps", Some(one_by_one.pps)),
                 ("cpu_us", Some(one_by_one.cpu_us)),
+                ("server_busy", Some(one_by_one.server_busy)),
                 ("generator_waits", Some(one_by_one.generator_waits)),
                 ("trains_pps", Some(trains.pps)),
                 ("trains_cpu_us", Some(trains.cpu_us)),
+                ("trains_server_busy", Some(trains.server_busy)),
                 ("trains_generator_waits", Some(trains.generator_waits)),
                 ("one_p50_us", trips.p50),
                 ("one_p99_us", trips.p99),

@@ -26,7 +26,7 @@ use std::os::fd::AsRawFd;
 pub(crate) const FLOWS: u16 = 64;
 /// A request outstanding for longer is lost: a server that answers at all answers within a millisecond, once the machine
 /// lets it run.
-const LOST_AFTER: Nanos = Nanos::from_secs(2);
+const LOST_AFTER: Nanos = Nanos::from_secs(10);
 /// Room for what one call receives on one flow: the longest train that a kernel makes of replies.
 const TRAIN_MAX: usize = 128;
 

@@ -12,6 +12,7 @@ mod drive;
 mod echo;
 mod figures;
 mod line;
+mod others;
 mod peer;
 mod report;
 mod serve;
@@ -22,6 +23,7 @@ use anyhow::{Context, Result};
 use arguments::{Arguments, Command, Section};
 use clap::Parser;
 use loadgen::server_process;
+use others::Moment;
 use report::Report;
 use std::process::ExitCode;
 
@@ -48,10 +50,12 @@ fn bench(arguments: &Arguments) -> Result<()> {
     for round in 0..arguments.rounds() {
         for section in arguments.sections() {
             eprintln!("round {} of {}, {section}", round + 1, arguments.rounds());
+            let begin = Moment::now()?;
             match section {
                 Section::Echo => echo::round(arguments, &mut report.echo)?,
                 Section::Bimodal => bimodal::round(arguments, &mut report.bimodal)?,
             }
+            report.others_cpus.push(Moment::now()?.others_since(&begin));
         }
     }
     if let Some(path) = &arguments.json {

@@ -25,6 +25,8 @@ pub(crate) struct Report {
     quick: bool,
     pinning: String,
     core_round_trip_ns: Option<f64>,
+    /// How many CPUs' worth of time processes that are none of this bench's took, in each round of each section.
+    pub(crate) others_cpus: Vec<f64>,
     /// Section `echo`.
     pub(crate) echo: Figures,
     /// Section `bimodal`.
@@ -40,6 +42,7 @@ struct Earlier {
     quick: bool,
     commit: String,
     machine: String,
+    others_cpus: Vec<f64>,
     echo: Figures,
     bimodal: Figures,
 }
@@ -58,6 +61,7 @@ impl Report {
             quick: arguments.is_quick(),
             pinning: division.to_string(),
             core_round_trip_ns: division.round_trip_ns()?,
+            others_cpus: Vec::new(),
             echo: Figures::default(),
             bimodal: Figures::default(),
             setting: Setting::of(arguments),
@@ -73,6 +77,7 @@ impl Report {
                 path.display()
             );
             (report.echo, report.bimodal) = (earlier.echo, earlier.bimodal);
+            report.others_cpus = earlier.others_cpus;
         }
         Ok(report)
     }
@@ -88,7 +93,12 @@ impl Report {
     /// Its tables, in Markdown.
     pub(crate) fn render(&self) -> String {
         let round_trip = self.core_round_trip_ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0} ns"));
-        let mut text = format!("{}; commit {}; cache line there and back {round_trip}.\n", self.machine, self.commit);
+        let others = self.others_cpus.iter().copied().fold(0.0, f64::max);
+        let mut text = format!(
+            "{}; commit {}; cache line there and back {round_trip}; other processes took at most {others:.2} CPUs in a \
+             round.\n",
+            self.machine, self.commit
+        );
         if self.quick {
             text.push_str("\n**A quick run: these figures mean nothing.**\n");
         }
@@ -126,14 +136,13 @@ impl Report {
             ];
             row(text, &peer.peer, &cells);
         }
-        let waits = |name| self.echo.peers.iter().filter_map(move |peer| peer.median(name)).fold(1.0, f64::min);
+        let least = |name| self.echo.peers.iter().filter_map(move |peer| peer.median(name)).fold(1.0, f64::min);
         line(
             text,
             &format!(
-                "\nThe generator looked in vain in at least {:.0} % of its looks for replies ({:.0} % with trains of \
-                 {TRAIN}): where that is near zero, it was the slower side.\n",
-                waits("generator_waits") * 100.0,
-                waits("trains_generator_waits") * 100.0
+                "\nThe servers' CPU was busy with them for at least {:.0} % of the time ({:.0} % with trains of {TRAIN}).\n",
+                least("server_busy") * 100.0,
+                least("trains_server_busy") * 100.0
             ),
         );
         line(
