@@ -2,7 +2,7 @@
 
 use crate::arguments::Arguments;
 use crate::figures::Figures;
-use crate::peer::{BARE, Peer, Started};
+use crate::peer::{Peer, Started};
 use anyhow::{Context, Result, anyhow};
 use forebay::metrics::{Block, Percentile};
 use forebay::time::Nanos;
@@ -40,14 +40,13 @@ impl Setting {
     }
 }
 
-/// Measures each peer once.
+/// Measures each peer once, all with the schedule of `seed`.
 ///
 /// # Errors
 /// If one does not start.
-pub(crate) fn round(arguments: &Arguments, figures: &mut Figures) -> Result<()> {
+pub(crate) fn round(arguments: &Arguments, seed: u64, figures: &mut Figures) -> Result<()> {
     let setting = Setting::of(arguments);
     let workload: Workload = WORKLOAD.parse().context("a preset")?;
-    let seed = figures.of(BARE).map_or(1, |bare| bare.rounds.len() as u64 + 1);
     let interrupt = Interrupt::default();
     let cores = usize::from(setting.cores);
     for peer in Peer::burning(cores, setting.time_scale).into_iter().filter(|peer| arguments.wants(peer.name)) {

@@ -4,20 +4,19 @@ use crate::arguments::Arguments;
 use crate::cpus::Division;
 use crate::drive::{self, Span, Target};
 use crate::figures::Figures;
-use crate::peer::{BARE, Peer, Started};
+use crate::peer::{Peer, Started};
 use anyhow::{Context, Result, anyhow};
 use forebay::time::Nanos;
 
 /// Datagrams in a train, where trains are sent.
 pub(crate) const TRAIN: usize = 8;
 
-/// Measures each peer once.
+/// Measures each peer once, all with the schedule of `seed`.
 ///
 /// # Errors
 /// If one does not start, or loses what it was sent.
-pub(crate) fn round(arguments: &Arguments, figures: &mut Figures) -> Result<()> {
+pub(crate) fn round(arguments: &Arguments, seed: u64, figures: &mut Figures) -> Result<()> {
     let division = Division::new()?;
-    let seed = figures.of(BARE).map_or(1, |bare| bare.rounds.len() as u64 + 1);
     let span = |ms| {
         let counted = Nanos::from_millis(if arguments.is_quick() { ms / 20 } else { ms });
         Span { warmup: Nanos::from_millis(if arguments.is_quick() { 10 } else { 150 }), counted }

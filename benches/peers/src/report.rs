@@ -27,6 +27,8 @@ pub(crate) struct Report {
     core_round_trip_ns: Option<f64>,
     /// How many CPUs' worth of time processes that are none of this bench's took, in each round of each section.
     pub(crate) others_cpus: Vec<f64>,
+    /// Rounds that do not count because others took too much.
+    pub(crate) discarded: u64,
     /// Section `echo`.
     pub(crate) echo: Figures,
     /// Section `bimodal`.
@@ -43,6 +45,7 @@ struct Earlier {
     commit: String,
     machine: String,
     others_cpus: Vec<f64>,
+    discarded: u64,
     echo: Figures,
     bimodal: Figures,
 }
@@ -62,6 +65,7 @@ impl Report {
             pinning: division.to_string(),
             core_round_trip_ns: division.round_trip_ns()?,
             others_cpus: Vec::new(),
+            discarded: 0,
             echo: Figures::default(),
             bimodal: Figures::default(),
             setting: Setting::of(arguments),
@@ -77,9 +81,14 @@ impl Report {
                 path.display()
             );
             (report.echo, report.bimodal) = (earlier.echo, earlier.bimodal);
-            report.others_cpus = earlier.others_cpus;
+            (report.others_cpus, report.discarded) = (earlier.others_cpus, earlier.discarded);
         }
         Ok(report)
+    }
+
+    /// Rounds so far, those that do not count included.
+    pub(crate) fn attempts(&self) -> u64 {
+        self.others_cpus.len() as u64 + self.discarded
     }
 
     /// Writes it as JSON.
@@ -96,8 +105,8 @@ impl Report {
         let others = self.others_cpus.iter().copied().fold(0.0, f64::max);
         let mut text = format!(
             "{}; commit {}; cache line there and back {round_trip}; other processes took at most {others:.2} CPUs in a \
-             round.\n",
-            self.machine, self.commit
+             round ({} rounds in which they took more are discarded).\n",
+            self.machine, self.commit, self.discarded
         );
         if self.quick {
             text.push_str("\n**A quick run: these figures mean nothing.**\n");
