@@ -98,7 +98,7 @@ impl Serialize for Figures {
 }
 
 /// The middle of `values`, the lower of two; infinity counts.
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len().checked_sub(1)? / 2).copied()
 }
