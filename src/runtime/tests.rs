@@ -110,7 +110,7 @@ fn with_switch(kind: Kind, wait: Wait, sizes: &[usize], test: impl FnOnce(&mut P
     let (finished, done) = channel();
     let (release, held) = channel();
     let (held, shed) = (Mutex::new(held), AtomicUsize::new(0));
-    let (shared, workers) = Shared::new(policy, wait, &fds, 1_024).expect("readiness queues");
+    let (shared, workers) = Shared::new(policy, wait, &fds, 1_024, 0).expect("readiness queues");
     thread::scope(|scope| {
         for worker in workers {
             let mut toy =
