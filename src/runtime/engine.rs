@@ -4,7 +4,7 @@ use super::Deques;
 use crate::handler::Station;
 use crate::handler::context::Pause;
 use crate::sched::{Event, Outcome, PoolId, Step, WorkerId};
-use crate::time::Nanos;
+use crate::time::{Nanos, clock};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -72,6 +72,11 @@ pub trait Engine {
     /// `job`, which waited, is going to be put into a queue.
     fn woken(&mut self, job: &mut Self::Job) {
         let _ = job;
+    }
+
+    /// When the last job ended or was received, or later: a reading of the clock that is at hand.
+    fn now(&self) -> Nanos {
+        clock::now()
     }
 
     /// So many jobs were taken from the deque of another.

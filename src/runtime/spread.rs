@@ -55,7 +55,7 @@ impl<J: Send> Loop<J> {
                 target
             }
         };
-        shared.wake_for(&self.policy, target);
+        shared.idle.wake_for(&self.policy, target);
         Ok(())
     }
 }

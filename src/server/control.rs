@@ -8,7 +8,7 @@ use crate::config::{Config, Pool};
 use crate::metrics::{Board, Description, Recent, Surroundings};
 use crate::net::{BATCH, Group, kernel_dropped};
 use crate::runtime::{self, Shared};
-use crate::sched::{Policy, PolicyName, Topology};
+use crate::sched::{Policy, PolicyName, Sharing, Topology};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -40,6 +40,7 @@ pub(super) struct Following {
     name: PolicyName,
     pools: Vec<Pool>,
     topology: Topology,
+    sharing: Sharing,
 }
 
 impl Following {
@@ -49,13 +50,14 @@ impl Following {
             adaptation: Adaptation::new(config),
             name: config.policy,
             pools: config.pools.clone(),
+            sharing: config.sharing,
             topology: Topology::new(&config.pools.iter().map(|pool| pool.workers).collect::<Vec<_>>()),
         }
     }
 
     /// What the workers shall follow now.
     pub(super) fn policy(&self) -> Policy {
-        Policy::new(self.adaptation.kind().clone(), &self.topology)
+        Policy::new(self.adaptation.kind().clone(), &self.topology).with_sharing(self.sharing)
     }
 }
 

@@ -133,6 +133,19 @@ where
         }
     }
 
+    /// Sends what waits to be sent; returns when that was, if there was anything.
+    fn send(&mut self) -> Option<Nanos> {
+        if self.outbox.is_empty() {
+            return None;
+        }
+        let spare = &mut self.spare;
+        let socket = &self.common.sockets[self.worker % self.common.sockets.len()];
+        let sent_at = self.outbox.flush(socket, &mut self.recorder, |packet| {
+            let _ = spare.try_push(packet);
+        });
+        Some(sent_at)
+    }
+
     /// Keeps the packet for the next batch, or sends it home.
     pub(super) fn recycle(&mut self, packet: Packet<'s>) {
         // A packet that does not fit goes home as it is dropped.
@@ -162,8 +175,8 @@ where
     }
 
     /// When a job starts that has been ready since `ready_at`.
-    fn start(&self, ready_at: Nanos) -> Nanos {
-        if self.common.emulated { emulated::start(ready_at) } else { clock::now() }
+    fn start(&self, ready_at: Nanos, now: Option<Nanos>) -> Nanos {
+        if self.common.emulated { emulated::start(ready_at) } else { now.unwrap_or_else(clock::now) }
     }
 
     /// The present time of this worker's core: an emulated one does not know what its thread overslept.
@@ -171,8 +184,8 @@ where
         if self.common.emulated { emulated::busy_until() } else { self.now }
     }
 
-    fn run_part(&mut self, part: Arc<dyn Forked>, ask_after: Nanos) -> Ran<Job<'s, 'e, F>> {
-        let start = self.start(part.ready_at());
+    fn run_part(&mut self, part: Arc<dyn Forked>, now: Option<Nanos>, ask_after: Nanos) -> Ran<Job<'s, 'e, F>> {
+        let start = self.start(part.ready_at(), now);
         let now = if self.common.emulated { emulated::busy_until } else { clock::now };
         let paused = part.run(start, start.plus(ask_after), now);
         self.now = clock::now();
@@ -220,13 +233,13 @@ where
 
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {
         // A continuation or a part is heavy; how long a fresh one takes nobody knows. A finished reply waits for neither.
-        runtime::Engine::flush(self);
+        let sent_at = self.send();
         let mut slot = match job {
             Job::Fresh(packet) => self.filled(packet),
             Job::Continuation(slot) => slot,
-            Job::Part(part) => return self.run_part(part, ask_after),
+            Job::Part(part) => return self.run_part(part, sent_at, ask_after),
         };
-        let start = self.start(slot.envelope.ready_at);
+        let start = self.start(slot.envelope.ready_at, sent_at);
         // What expired while it waited is not worth its handler's way to the first checkpoint, if it has one at all.
         let (polled, joined) = if start >= slot.envelope.expires_at {
             (Polled::Broken(Broken::Expired), Nanos::ZERO)
@@ -320,14 +333,11 @@ where
     }
 
     fn flush(&mut self) {
-        if self.outbox.is_empty() {
-            return;
-        }
-        let spare = &mut self.spare;
-        let socket = &self.common.sockets[self.worker % self.common.sockets.len()];
-        self.outbox.flush(socket, &mut self.recorder, |packet| {
-            let _ = spare.try_push(packet);
-        });
+        self.send();
+    }
+
+    fn now(&self) -> Nanos {
+        self.now
     }
 
     fn turn(&mut self) {
