@@ -3,6 +3,7 @@
 //! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the [`Engine`]'s business.
 //! README.md beside this file states the sleep and shutdown protocols and why they hold.
 
+mod deques;
 mod engine;
 mod idle;
 mod lanes;
@@ -16,8 +17,8 @@ mod thread;
 mod wait;
 mod worker;
 
+pub use deques::Deques;
 pub use engine::{Engine, Ran};
-pub use lanes::Deques;
 pub use thread::{AbortOnPanic, Worker};
 pub use wait::Wait;
 
@@ -25,8 +26,9 @@ use crate::sched::{Policy, View, WorkerId};
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
+use deques::Stealers;
 use idle::Idle;
-use lanes::{Stealers, Urgent};
+use lanes::Urgent;
 use queues::Queues;
 use readiness::Descriptors;
 use std::io;
@@ -91,8 +93,9 @@ impl<J: Send> Shared<J> {
         queue_capacity: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
         let urgent = Urgent::new(lanes);
-        let queues = Queues::new(policy.queues(), urgent.clone(), lanes, policy.topology().workers(), queue_capacity);
-        let (descriptors, polls) = Descriptors::new(policy.topology().workers(), ingress)?;
+        let (workers, insertion) = (policy.topology().workers(), policy.sharing().insertion);
+        let queues = Queues::new(policy.queues(), urgent.clone(), lanes, workers, queue_capacity, insertion);
+        let (descriptors, polls) = Descriptors::new(workers, ingress)?;
         let idle = Idle::new(&policy, policy.queues(), descriptors);
         let policy = Arc::new(policy);
         let workers: Vec<Worker<J>> = polls
@@ -128,10 +131,11 @@ impl<J: Send> Shared<J> {
     /// them, and are found there.
     ///
     /// # Panics
-    /// If `policy` is for another number of workers, or of queues.
+    /// If `policy` is for another number of workers, of queues, or of deques.
     pub fn switch(&self, policy: Policy) {
         assert_eq!(policy.topology().workers(), self.stealers.len(), "the workers stay the same");
         assert_eq!(policy.queues(), self.queues.lengths().count(), "the queues stay the same");
+        assert_eq!(policy.sharing().deques, self.policy().sharing().deques, "the deques stay the same");
         self.idle.switch(policy.topology().pools(), || {
             self.policy.store(Arc::new(policy));
             // Ordering: release, pairs with the acquire in `epoch`: who sees the number finds the policy.
@@ -247,6 +251,10 @@ impl<J> View for Shared<J> {
         // Ordering: relaxed, see `busy`.
         let since = self.busy_since[worker].load(Ordering::Relaxed);
         (since != NOT_BUSY).then(|| Nanos::new(since))
+    }
+
+    fn backlog(&self, worker: WorkerId) -> usize {
+        self.stealers[worker].len()
     }
 }
 

@@ -1,6 +1,7 @@
 //! One worker's loop: own work, own ingress, others, sleep - in the order that the policy says.
 
-use super::lanes::{Deques, LaneOrder};
+use super::deques::Deques;
+use super::lanes::LaneOrder;
 use super::search::Found;
 use super::sleeper::Sleeper;
 use super::{Engine, Ran, Shared};
@@ -28,6 +29,8 @@ pub(super) struct Loop<J> {
     pub(super) poll: Poll,
     pub(super) events: Events,
     pub(super) sleeper: Sleeper,
+    /// Whom it has robbed of the job that it is about to begin.
+    pub(super) robbed: Option<WorkerId>,
     /// It counts in `Shared::spinning`.
     pub(super) spins: bool,
     /// When it last had nothing to do.
@@ -54,6 +57,7 @@ impl<J: Send> Loop<J> {
             poll,
             events: Events::with_capacity(8),
             sleeper: Sleeper::new(worker),
+            robbed: None,
             spins: false,
             idle_at: Nanos::ZERO,
             idle_since: None,
@@ -115,18 +119,22 @@ impl<J: Send> Loop<J> {
         let mut job = job;
         let lane = engine.lane(&job);
         let continuation = engine.is_continuation(&job);
-        let mut running =
-            Running { worker: id, pool, continuation, ran: Nanos::ZERO, flagged: false, waiting: false, queued: false };
+        let mut running = Running { worker: id, pool, continuation, ran: Nanos::ZERO, flagged: false, waiting: false };
+        let mut ask_after = self.ask_after(&running);
         loop {
             if shared.is_abandoning() {
                 engine.shed_draining(job);
                 break;
             }
-            let ask_after = self.policy.ask_after(&running).unwrap_or(Nanos::MAX);
             let Ran::Paused { job: back, pause, ran } = engine.run(job, ask_after.min(HEARTBEAT)) else { break };
             running.ran = running.ran.plus(ran);
+            ask_after = ask_after.minus(ran);
+            if pause == Pause::Checkpoint && ask_after > Nanos::ZERO {
+                engine.turn();
+                job = back;
+                continue;
+            }
             running.flagged = shared.is_flagged(id);
-            running.queued = shared.queues.any();
             running.waiting = self.waits_for(shared, &running, lane);
             let verdict = match pause {
                 Pause::Hop(target) => self.policy.at_hop(&running, target),
@@ -136,6 +144,7 @@ impl<J: Send> Loop<J> {
                 Verdict::Keep => {
                     engine.turn();
                     job = back;
+                    ask_after = self.ask_after(&running);
                     continue;
                 }
                 Verdict::Yield => Event::Yielded { again: running.continuation },
@@ -147,6 +156,10 @@ impl<J: Send> Loop<J> {
         if self.shows_busy {
             shared.busy(id, None);
         }
+    }
+
+    fn ask_after(&self, running: &Running) -> Nanos {
+        self.policy.ask_after(running).unwrap_or(Nanos::MAX)
     }
 
     /// Whether jobs wait, none less urgent, that this worker would serve if `running` stepped aside. Where there are more
@@ -180,7 +193,10 @@ impl<J: Send> Loop<J> {
         self.stop_spinning(shared);
         self.idle_since = None;
         let (deques, pool) = (&self.deques, self.local.pool());
-        let more = || !deques.is_empty() || !shared.queues.is_empty(pool);
+        // A thief leaves a part where it was: its victim has woken nobody but him.
+        let robbed = self.robbed.take();
+        let left = || robbed.is_some_and(|victim| shared.stealers[victim].len() > 0);
+        let more = || !deques.is_empty() || !shared.queues.is_empty(pool) || left();
         self.sleeper.begin_work(&shared.idle, &self.policy, more);
     }
 }

@@ -228,14 +228,13 @@ where
         let ran = end.minus(start);
         self.recorder.busy(ran);
         slot.envelope.service = slot.envelope.service.plus(ran);
-        let envelope = slot.envelope;
         let fate = match polled {
             Polled::Paused(pause) => {
                 slot.envelope.ready_at = end;
                 return Ran::Paused { job: Job::Continuation(slot), pause, ran };
             }
             Polled::Ended(packet) => {
-                self.finish(packet, &envelope);
+                self.finish(packet, &slot.envelope);
                 None
             }
             Polled::Expired => Some(Fate::ShedExpired),
@@ -243,13 +242,14 @@ where
             Polled::Stalled => Some(Fate::Stalled),
         };
         slot.clear();
-        self.slot = Some(slot);
+        let envelope = &slot.envelope;
         if let Some(fate) = fate {
-            self.end(&envelope, fate);
+            self.end(envelope, fate);
         }
         if self.common.emulated && envelope.service > Nanos::ZERO {
             self.recorder.overshoot(envelope.service, self.now.minus(end));
         }
+        self.slot = Some(slot);
         Ran::Ended
     }
 
