@@ -99,7 +99,7 @@ impl<J: Send> Loop<J> {
             Place::Queue(target) => {
                 shared.queues.push(target, 0, id, job)?;
                 if target != pool {
-                    shared.wake_for(&self.policy, target);
+                    shared.idle.wake_for(&self.policy, target);
                 }
                 Ok(())
             }
