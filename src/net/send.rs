@@ -1,12 +1,17 @@
-//! Sending a batch of datagrams, each to its own peer.
+//! Sending a batch of messages, and what becomes of each.
 
+use super::parcel::Plan;
+use super::port::{Batched, Port};
 use super::{BATCH, Socket};
+use crate::metrics::Unsent;
+use crate::time::Nanos;
 use arrayvec::ArrayVec;
 use nix::errno::Errno;
-use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg, sendmsg};
-use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsRawFd;
+
+/// How long one batch waits for room in the socket's send buffer. A device that has not sent anything for so long is
+/// stuck, and a worker has others to serve.
+const PATIENCE: Nanos = Nanos::from_millis(1);
 
 /// A datagram to send.
 #[derive(Clone, Copy, Debug)]
@@ -19,62 +24,30 @@ pub struct Message<'a> {
     pub local: Option<IpAddr>,
 }
 
+/// Of each message of a batch, in their order, whether the kernel took it, and why not.
+pub type Outcomes = ArrayVec<Result<(), Unsent>, BATCH>;
+
 /// The memory for sending batches; one per thread.
 pub struct Sender {
-    headers: MultiHeaders<SockaddrStorage>,
+    dispatch: Dispatch<Batched>,
 }
 
 impl Sender {
     /// A sender for batches of at most [`BATCH`].
     pub fn new() -> Sender {
-        Sender { headers: MultiHeaders::preallocate(BATCH, None) }
+        Sender { dispatch: Dispatch { port: Batched::new(), trains: true } }
     }
 
-    /// Sends `messages` in their order and tells of each whether the kernel took it. One that fails does not keep the
-    /// others back.
+    /// Sends `messages` and tells of each whether the kernel took it. One that fails does not keep the others back.
+    /// Messages to one peer leave in their order, as a train where they are alike; others may overtake them.
+    ///
+    /// Waits a millisecond at most, and only for room in the socket's send buffer.
     ///
     /// # Panics
     /// With more than [`BATCH`] messages.
-    pub fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> ArrayVec<bool, BATCH> {
-        let mut taken = ArrayVec::new();
+    pub fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
         assert!(messages.len() <= BATCH, "a batch has at most {BATCH} messages");
-        while let Some(rest) = messages.get(taken.len()..).filter(|rest| !rest.is_empty()) {
-            if rest[0].local.is_some() {
-                taken.push(send_from(socket, &rest[0]));
-                continue;
-            }
-            let count = rest.iter().take_while(|message| message.local.is_none()).count();
-            let sent = self.send_run(socket, &rest[..count]);
-            (0..sent).for_each(|_| taken.push(true));
-            // The kernel stops at the first message that it does not take: that one has failed, the others have not.
-            if sent < count {
-                taken.push(false);
-            }
-        }
-        taken
-    }
-
-    /// Sends messages that need no source address; returns how many the kernel took before one failed.
-    fn send_run(&mut self, socket: &Socket, messages: &[Message<'_>]) -> usize {
-        let slices: ArrayVec<[IoSlice<'_>; 1], BATCH> =
-            messages.iter().map(|message| [IoSlice::new(message.bytes)]).collect();
-        let peers: ArrayVec<Option<SockaddrStorage>, BATCH> =
-            messages.iter().map(|message| Some(message.peer.into())).collect();
-        loop {
-            let sent = sendmmsg(
-                socket.as_raw_fd(),
-                &mut self.headers,
-                slices.iter(),
-                &peers,
-                [] as [ControlMessage<'_>; 0],
-                MsgFlags::MSG_DONTWAIT,
-            );
-            match sent {
-                Ok(results) => return results.count(),
-                Err(Errno::EINTR) => {}
-                Err(_) => return 0,
-            }
-        }
+        self.dispatch.send(socket, messages)
     }
 }
 
@@ -84,28 +57,176 @@ impl Default for Sender {
     }
 }
 
-/// Sends one message from its own local address: the wrapper around `sendmmsg` shares its control data among all
-/// messages, and a wildcard bind is worth one call per message.
-fn send_from(socket: &Socket, message: &Message<'_>) -> bool {
-    let slice = [IoSlice::new(message.bytes)];
-    let peer = SockaddrStorage::from(message.peer);
-    let send = |control: &[ControlMessage<'_>]| {
-        sendmsg(socket.as_raw_fd(), &slice, control, MsgFlags::MSG_DONTWAIT, Some(&peer)).is_ok()
-    };
-    match message.local {
-        None => send(&[]),
-        Some(IpAddr::V4(local)) => {
-            let info = nix::libc::in_pktinfo {
-                ipi_ifindex: 0,
-                ipi_spec_dst: nix::libc::in_addr { s_addr: u32::from(local).to_be() },
-                ipi_addr: nix::libc::in_addr { s_addr: 0 },
-            };
-            send(&[ControlMessage::Ipv4PacketInfo(&info)])
+/// Goes through a batch to its end, whatever the kernel says of its parts.
+struct Dispatch<P> {
+    port: P,
+    /// The kernel cuts trains, as far as is known.
+    trains: bool,
+}
+
+impl<P: Port> Dispatch<P> {
+    fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
+        let mut outcomes: Outcomes = messages.iter().map(|_| Ok(())).collect();
+        let mut plan = if self.trains { Plan::trains(messages) } else { Plan::singles(messages) };
+        let (mut at, mut patient, mut excused) = (0, true, None);
+        // Each round gets on, splits a train, or spends the one excuse of a parcel or the patience of the batch.
+        while at < plan.parcels().len() {
+            let run = plan.run(at);
+            // The kernel stops at the first parcel that it does not take, and names the error only when that is the
+            // first of a call.
+            match self.port.send(socket, messages, &plan, at, run) {
+                Ok(taken) => {
+                    assert!(taken > 0, "a port takes a parcel or says why not");
+                    at += taken;
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) if patient => {
+                    patient = false;
+                    self.port.wait(socket, PATIENCE);
+                }
+                Err(errno) if excused != Some(at) && may_be_stale(errno) => excused = Some(at),
+                Err(errno) if run.segment.is_some() => {
+                    // EIO: the device cannot cut. Anything else may concern one of the messages only, or the length at
+                    // which they are cut.
+                    self.trains &= errno != Errno::EIO;
+                    plan.split(at);
+                }
+                Err(errno) => {
+                    let parcel = &plan.parcels()[at];
+                    plan.messages(parcel).iter().for_each(|number| outcomes[*number] = Err(reason(errno)));
+                    at += 1;
+                }
+            }
         }
-        Some(IpAddr::V6(local)) => {
-            let info =
-                nix::libc::in6_pktinfo { ipi6_addr: nix::libc::in6_addr { s6_addr: local.octets() }, ipi6_ifindex: 0 };
-            send(&[ControlMessage::Ipv6PacketInfo(&info)])
+        outcomes
+    }
+}
+
+/// Whether this is perhaps no answer to this call, but what the network said of an earlier message: the kernel keeps
+/// that with the socket and tells it once, in place of sending.
+fn may_be_stale(errno: Errno) -> bool {
+    use Errno::{ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH, EMSGSIZE, ENETUNREACH, ENOPROTOOPT, EPROTO};
+    matches!(errno, ECONNREFUSED | EHOSTDOWN | EHOSTUNREACH | EMSGSIZE | ENETUNREACH | ENOPROTOOPT | EPROTO)
+}
+
+fn reason(errno: Errno) -> Unsent {
+    use Errno::{EACCES, EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH, ENOBUFS, ENOMEM, EPERM};
+    match errno {
+        Errno::EAGAIN => Unsent::BufferFull,
+        ENOBUFS | ENOMEM => Unsent::QueueFull,
+        Errno::EMSGSIZE => Unsent::TooLong,
+        EPERM | EACCES => Unsent::Denied,
+        EHOSTDOWN | EHOSTUNREACH | ENETDOWN | ENETUNREACH | Errno::ECONNREFUSED => Unsent::Unreachable,
+        _ => Unsent::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Group;
+    use super::super::parcel::Run;
+    use super::*;
+    use std::collections::VecDeque;
+    use std::net::Ipv4Addr;
+
+    /// A kernel that answers as it is told, and takes everything in the end.
+    #[derive(Default)]
+    struct Told {
+        answers: VecDeque<Result<usize, Errno>>,
+        /// The messages that were taken, in this order, and in how many parcels each time.
+        taken: Vec<usize>,
+        calls: Vec<usize>,
+        waits: usize,
+    }
+
+    impl Port for Told {
+        fn send(&mut self, _: &Socket, _: &[Message<'_>], plan: &Plan, at: usize, run: Run) -> Result<usize, Errno> {
+            let count = self.answers.pop_front().unwrap_or(Ok(run.count))?.min(run.count);
+            self.calls.push(count);
+            plan.parcels()[at..at + count].iter().for_each(|parcel| self.taken.extend(plan.messages(parcel)));
+            Ok(count)
         }
+
+        fn wait(&mut self, _: &Socket, _: Nanos) {
+            self.waits += 1;
+        }
+    }
+
+    /// Sends a message to each of `peers` while the kernel gives `answers`.
+    fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Dispatch<Told>, Vec<Result<(), Unsent>>) {
+        let group = Group::open((Ipv4Addr::LOCALHOST, 0).into(), 1).expect("a free port");
+        let message =
+            |peer: &u8| Message { bytes: b"reply", peer: (Ipv4Addr::new(127, 0, 0, *peer), 9).into(), local: None };
+        let messages: Vec<_> = peers.iter().map(message).collect();
+        let port = Told { answers: answers.iter().copied().collect(), ..Told::default() };
+        let mut dispatch = Dispatch { port, trains: true };
+        let outcomes = dispatch.send(&group.sockets()[0], &messages).to_vec();
+        (dispatch, outcomes)
+    }
+
+    const SENT: Result<(), Unsent> = Ok(());
+
+    #[test]
+    fn the_batch_goes_on_after_each_kind_of_failure() {
+        for (errno, reason) in [
+            (Errno::ENOBUFS, Unsent::QueueFull),
+            (Errno::EPERM, Unsent::Denied),
+            (Errno::EACCES, Unsent::Denied),
+            (Errno::ENETDOWN, Unsent::Unreachable),
+            (Errno::EINVAL, Unsent::Other),
+        ] {
+            let (sender, outcomes) = send(&[1, 2, 3, 4], &[Ok(1), Err(errno)]);
+            assert_eq!(outcomes, [SENT, Err(reason), SENT, SENT], "{errno}");
+            assert_eq!((sender.port.taken, sender.port.calls), (vec![0, 2, 3], vec![1, 2]), "{errno}");
+        }
+    }
+
+    #[test]
+    fn an_error_of_an_earlier_message_costs_no_other_one() {
+        for errno in [Errno::ECONNREFUSED, Errno::EHOSTUNREACH, Errno::ENETUNREACH, Errno::EMSGSIZE] {
+            let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), Err(errno)]);
+            assert_eq!((outcomes, sender.port.taken), (vec![SENT; 3], vec![0, 1, 2]), "{errno}");
+        }
+    }
+
+    #[test]
+    fn an_error_that_stays_is_the_messages_own() {
+        let refused = Err(Errno::ECONNREFUSED);
+        let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), refused, refused, refused, Ok(1)]);
+        assert_eq!((outcomes, sender.port.taken), (vec![SENT, Err(Unsent::Unreachable), SENT], vec![0, 2]));
+        let too_long = Err(Errno::EMSGSIZE);
+        let (sender, outcomes) = send(&[1, 2], &[too_long, too_long]);
+        assert_eq!((outcomes, sender.port.taken), (vec![Err(Unsent::TooLong), SENT], vec![1]));
+    }
+
+    #[test]
+    fn a_full_buffer_is_waited_for_once_in_a_batch() {
+        let full = Err(Errno::EAGAIN);
+        let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), full, Ok(2)]);
+        assert_eq!((outcomes, sender.port.waits), (vec![SENT; 3], 1));
+        let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), full, full, full]);
+        assert_eq!(outcomes, [SENT, Err(Unsent::BufferFull), Err(Unsent::BufferFull)]);
+        assert_eq!((sender.port.waits, sender.port.taken), (1, vec![0]));
+    }
+
+    #[test]
+    fn a_train_that_is_not_taken_goes_message_by_message() {
+        let too_long = Err(Errno::EMSGSIZE);
+        // Not taken, also not when asked again; then the second of its three messages fails.
+        let (sender, outcomes) = send(&[1, 1, 2, 1], &[too_long, too_long, Ok(1), Err(Errno::EPERM)]);
+        assert_eq!(outcomes, [SENT, Err(Unsent::Denied), SENT, SENT]);
+        assert_eq!((sender.port.taken, sender.trains), (vec![0, 3, 2], true));
+    }
+
+    #[test]
+    fn where_trains_cannot_be_cut_none_is_made_again() {
+        let (sender, outcomes) = send(&[1, 1, 1], &[Err(Errno::EIO)]);
+        assert_eq!((outcomes, sender.port.taken, sender.trains), (vec![SENT; 3], vec![0, 1, 2], false));
+    }
+
+    #[test]
+    fn an_interrupted_call_is_made_again() {
+        let (sender, outcomes) = send(&[1, 2], &[Err(Errno::EINTR)]);
+        assert_eq!((outcomes, sender.port.taken), (vec![SENT; 2], vec![0, 1]));
     }
 }

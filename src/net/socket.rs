@@ -1,6 +1,7 @@
 //! UDP sockets: one `SO_REUSEPORT` group, opened at start, shut behind a gate at the end.
 
 use nix::sys::socket::{setsockopt, sockopt};
+use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover};
 use socket2::{Domain, Protocol, SockAddr, SockFilter, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -142,13 +143,29 @@ fn new_socket(address: SocketAddr) -> io::Result<socket2::Socket> {
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
     // Less than asked for is no error: the caller reads back what was granted and says so.
     socket.set_recv_buffer_size(RECV_BUFFER_BYTES)?;
+    discover_path_mtu(&socket, address)?;
     if address.ip().is_unspecified() {
         match address {
             SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?,
-            SocketAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?,
+            SocketAddr::V6(_) => {
+                // Both families, whatever `net.ipv6.bindv6only` says.
+                socket.set_only_v6(false)?;
+                setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?;
+            }
         }
     }
     Ok(socket)
+}
+
+/// Nothing is fragmented: of a datagram in pieces all is lost with one, and pieces can be forged and pile up. What is
+/// longer than the path takes fails at the send.
+fn discover_path_mtu(socket: &socket2::Socket, address: SocketAddr) -> io::Result<()> {
+    // A socket for both families has both settings.
+    if address.is_ipv6() {
+        set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DO)?;
+    }
+    set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DO)?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -61,17 +61,20 @@ impl<'s> Outbox<'s> {
         if self.entries.is_empty() {
             return;
         }
-        let taken = {
+        let outcomes = {
             let messages: ArrayVec<Message<'_>, BATCH> = self.entries.iter().map(Entry::message).collect();
             self.sender.send(socket, &messages)
         };
         let now = clock::now();
-        for (entry, taken) in self.entries.drain(..).zip(taken) {
+        for (entry, outcome) in self.entries.drain(..).zip(outcomes) {
+            if let Err(reason) = outcome {
+                recorder.unsent(reason);
+            }
+            // A refusal keeps the fate that it tells of, whether it is heard or not.
             let Body::Answer { packet, sample, finished_at } = entry.body else { continue };
-            if taken {
-                recorder.answered(&Sample { send: now.minus(finished_at), ..sample });
-            } else {
-                recorder.ended(Fate::Unsent);
+            match outcome {
+                Ok(()) => recorder.answered(&Sample { send: now.minus(finished_at), ..sample }),
+                Err(_) => recorder.ended(Fate::Unsent),
             }
             recycle(packet);
         }
