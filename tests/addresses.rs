@@ -46,14 +46,12 @@ fn assert_answers(listen: SocketAddr, targets: &[SocketAddr]) {
     assert_eq!(fates.answered, sent, "{fates:?}");
 }
 
+/// Sends from whichever address the kernel takes for that.
 fn client(server: SocketAddr) -> Client {
-    let any: SocketAddr = match server {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let socket = UdpSocket::bind(any).expect("a free port");
-    socket.connect(server).expect("a local address");
-    Client { socket }
+    match server {
+        SocketAddr::V4(_) => Client::at(Ipv4Addr::UNSPECIFIED.into(), server),
+        SocketAddr::V6(_) => Client::at(Ipv6Addr::UNSPECIFIED.into(), server),
+    }
 }
 
 fn v4(last: u8) -> SocketAddr {

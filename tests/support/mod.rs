@@ -4,6 +4,7 @@
 
 pub(crate) mod client;
 pub(crate) mod http;
+pub(crate) mod network;
 pub(crate) mod process;
 pub(crate) mod raw;
 pub(crate) mod scripted;
