@@ -146,8 +146,11 @@ where
                 slot
             }
             Job::Fresh(packet) => {
-                // Nobody knows how long this one takes, and a finished reply waits for nobody.
-                runtime::Engine::flush(self);
+                // Nobody knows how long this one takes, and a finished reply waits for nobody; only where all are known
+                // to be brief, a batch may gather.
+                if !H::BRIEF {
+                    runtime::Engine::flush(self);
+                }
                 let lend = || self.common.slots.lend().expect("there is a slot for each packet and each worker");
                 let mut slot = self.slot.take().unwrap_or_else(lend);
                 slot.fill(packet.envelope, (self.common.make)(packet));
