@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use support::client::{Answer, Client, message};
 use support::http::{http, latency, metric};
-use support::raw::send_from;
+use support::raw::Raw;
 use support::scripted::{Act, scripted};
 use support::{Running, await_until};
 
@@ -156,7 +156,7 @@ fn a_reply_that_cannot_be_sent_poisons_nobody() {
 /// Sends from anybody's address; false, with a message, where that is not permitted.
 fn sent_raw(source: SocketAddrV4, server: SocketAddr, payload: &[u8]) -> bool {
     let SocketAddr::V4(server) = server else { unreachable!("the server listens on IPv4") };
-    match send_from(source, server, payload) {
+    match Raw::new(source, server).and_then(|raw| raw.send(payload)) {
         Ok(()) => true,
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             println!("skipped: raw sockets are not permitted here ({error})");

@@ -7,7 +7,7 @@ mod receive;
 mod send;
 mod socket;
 
-pub use drops::kernel_dropped;
+pub use drops::Drops;
 pub use receive::{Datagram, Receiver};
 pub use send::{Message, Outcomes, Sender};
 pub use socket::{Group, RECV_BUFFER_BYTES, Socket};

@@ -5,7 +5,7 @@ use super::admin::Probe;
 use super::{Ended, StopRequest};
 use crate::config::Config;
 use crate::metrics::{Board, Description, Recent, Surroundings};
-use crate::net::{BATCH, Group, kernel_dropped};
+use crate::net::{BATCH, Drops, Group};
 use crate::runtime::{self, Shared};
 use crate::sched::{Policy, PolicyName, Topology};
 use crate::time::{Nanos, clock};
@@ -27,11 +27,12 @@ pub(super) struct Control<'a, J> {
     pub(super) shared: &'a Shared<J>,
     pub(super) board: &'a Board,
     pub(super) ready: AtomicBool,
-    pub(super) inodes: Vec<u64>,
     /// Pools as configured.
     pub(super) topology: Topology,
     /// Touched by the admin thread once a second; locked only because it is reached through a shared reference.
     pub(super) adaptation: Mutex<Adaptation>,
+    /// Touched by the admin thread, and after its end by the one that waits for the stop.
+    pub(super) drops: Mutex<Drops>,
 }
 
 impl<J: Send> Control<'_, J> {
@@ -91,6 +92,15 @@ impl<J: Send> Control<'_, J> {
 }
 
 impl<J> Control<'_, J> {
+    /// What the kernel dropped at each socket. Without its table no drop can be told; what was known last is then known.
+    fn kernel_dropped(&self) -> Vec<u64> {
+        let mut drops = self.drops.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = drops.read() {
+            tracing::debug!(%error, "the kernel's drops cannot be read");
+        }
+        drops.totals().collect()
+    }
+
     fn adaptation(&self) -> MutexGuard<'_, Adaptation> {
         self.adaptation.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,14 +129,15 @@ impl<J: Send> Probe for Control<'_, J> {
                 burn: config.burn.name().to_owned(),
                 time_scale: config.time_scale,
             },
-            // Without the table no drop can be told; zero is then what is known.
-            kernel_dropped: kernel_dropped(&self.inodes).unwrap_or_else(|_| vec![0; self.inodes.len()]),
+            kernel_dropped: self.kernel_dropped(),
             queue_depths,
             decision: self.adaptation().decision(),
         }
     }
 
     fn adapt(&self, recent: &Recent) {
+        // Nobody may scrape for as long as it takes the kernel's counters to wrap.
+        self.kernel_dropped();
         let mut adaptation = self.adaptation();
         if !adaptation.follow(recent) {
             return;

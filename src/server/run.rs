@@ -9,7 +9,7 @@ use super::{Report, ServeError, Server, pin};
 use crate::config::{Burn, Classify, Config, Wait};
 use crate::handler::Handler;
 use crate::metrics::{Board, Collector};
-use crate::net::{BATCH, Socket};
+use crate::net::{BATCH, Drops};
 use crate::packet::{Depot, Packet, PacketBody};
 use crate::runtime::{self, Shared};
 use crate::sched::{Policy, Topology};
@@ -70,7 +70,7 @@ where
         ready: AtomicBool::new(true),
         topology,
         adaptation: Mutex::new(adaptation),
-        inodes: sockets.iter().map(Socket::inode).collect(),
+        drops: Mutex::new(Drops::new(sockets)),
     };
     let (ended, totals) = thread::scope(|scope| {
         // Whatever way out is taken, the threads must end, or the scope would wait for them for ever.
