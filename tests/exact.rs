@@ -35,8 +35,9 @@ fn flood_size() -> u64 {
     size.unwrap_or(40_000)
 }
 
-fn server(policy: &str, listen: &str) -> Running {
-    Running::start(&[("policy", policy), ("workers", "2"), ("listen", listen)], Bench::new(Slow, Nanos::from_secs(1)))
+fn server(policy: &str, io: &str, listen: &str) -> Running {
+    let settings = [("policy", policy), ("workers", "2"), ("io", io), ("listen", listen)];
+    Running::start(&settings, Bench::new(Slow, Nanos::from_secs(1)))
 }
 
 /// What one sender sends, and as whom.
@@ -120,8 +121,11 @@ fn assert_overflowed(fates: &Fates, case: &str) {
 #[test]
 fn a_flood_is_accounted_for() {
     let _alone = alone();
-    for (policy, listen) in [("steal", support::listen()), ("ondemand", "[::1]:0".to_owned())] {
-        let server = server(policy, &listen);
+    let v6 = "[::1]:0".to_owned();
+    for (policy, io, listen) in
+        [("steal", "batches", support::listen()), ("ondemand", "trains", v6), ("pools", "portable", support::listen())]
+    {
+        let server = server(policy, io, &listen);
         let (senders, sent) = (senders(server.udp), AtomicU64::new(0));
         let share = flood_size() / senders.len() as u64;
         thread::scope(|scope| {
@@ -145,7 +149,7 @@ fn a_flood_is_accounted_for() {
 #[test]
 fn a_flood_that_outlasts_its_server_is_accounted_for() {
     let _alone = alone();
-    let mut server = server("steal", &support::listen());
+    let mut server = server("steal", "batches", &support::listen());
     let (senders, sent) = (senders(server.udp), AtomicU64::new(0));
     senders.iter().for_each(Sender::ask_for_returned);
     let report = thread::scope(|scope| {

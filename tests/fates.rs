@@ -17,6 +17,7 @@ use support::scripted::{Act, scripted};
 use support::{Running, alone, assert_adds_up, await_until, policies};
 
 const WAITS: [&str; 3] = ["adaptive", "spin", "park"];
+const IOS: [&str; 3] = ["batches", "trains", "portable"];
 const SHORT: Nanos = Nanos::from_micros(100);
 
 /// A policy with workers for it, and a server of the scripted handler.
@@ -27,13 +28,16 @@ fn settings(policy: &str) -> Vec<(&str, &str)> {
     }
 }
 
-// Is every fate that a request can have counted exactly, and told to its client, under every policy, however workers wait?
+// Is every fate that a request can have counted exactly, and told to its client, under every policy, however workers wait
+// and datagrams come?
 #[test]
 fn every_fate_is_counted() {
     let _alone = alone();
-    for (policy, wait) in policies().flat_map(|policy| WAITS.map(|wait| (policy, wait))) {
+    let ways =
+        WAITS.map(|wait| (wait, "batches")).into_iter().chain(IOS.map(|io| ("adaptive", io)).into_iter().skip(1));
+    for (policy, (wait, io)) in policies().flat_map(|policy| ways.clone().map(move |way| (policy, way))) {
         let (handler, _) = scripted();
-        let server = Running::start(&[settings(policy), vec![("wait", wait)]].concat(), handler);
+        let server = Running::start(&[settings(policy), vec![("wait", wait), ("io", io)]].concat(), handler);
         let mut sent = 0;
         for round in 0..4 {
             // A port for each request, so that every socket gets some.
@@ -132,16 +136,16 @@ fn a_flooded_socket_loses_nothing_uncounted() {
 fn a_stop_under_load_loses_nothing_uncounted() {
     let _alone = alone();
     for policy in policies() {
-        for _ in 0..3 {
-            stop_under_load(policy);
+        for io in IOS {
+            stop_under_load(policy, io);
         }
     }
 }
 
-fn stop_under_load(policy: &str) {
+fn stop_under_load(policy: &str, io: &str) {
     const SENDERS: usize = 3;
     let (handler, script) = scripted();
-    let mut server = Running::start(&settings(policy), handler);
+    let mut server = Running::start(&[settings(policy), vec![("io", io)]].concat(), handler);
     let (udp, stop, sent) = (server.udp, server.stop_handle(), &AtomicU64::new(0));
     let (report, senders) = thread::scope(|scope| {
         let senders: Vec<_> = (0..SENDERS).map(|_| scope.spawn(move || send_until_refused(udp, sent))).collect();

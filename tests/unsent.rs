@@ -105,13 +105,8 @@ fn assert_lost_way(kind: &str) {
             assert_eq!([other.receive(), other.receive()].map(|answer| answer.header.id), [id; 2]);
         }
         let fates = server.quiescent(4 * ROUNDS);
-        let expected = Fates {
-            received: 4 * ROUNDS,
-            answered: 2 * ROUNDS,
-            unsent: ROUNDS,
-            refused: ROUNDS,
-            ..Fates::default()
-        };
+        let expected =
+            Fates { received: 4 * ROUNDS, answered: 2 * ROUNDS, unsent: ROUNDS, refused: ROUNDS, ..Fates::default() };
         assert_eq!(fates, expected, "{listen}");
         let reason = if kind == "prohibit" { "denied" } else { "unreachable" };
         let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;

@@ -73,12 +73,12 @@ fn parse(table: &str) -> HashMap<u64, u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::Group;
+    use crate::net::{Group, Io};
     use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
     #[test]
     fn drops_at_a_shut_gate_are_counted_exactly() {
-        let group = Group::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 2).expect("a free port");
+        let group = Group::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 2, Io::Batches).expect("a free port");
         let mut drops = Drops::new(group.sockets());
         let mut dropped = || {
             drops.read().expect("a table");
@@ -128,7 +128,8 @@ mod tests {
     fn a_counter_that_wraps_goes_on() {
         let mut drops = Drops::of_inodes([41, 42].into_iter());
         let mut total = 0;
-        for (raw, more) in [(5_u32, 5), (u32::MAX, u64::from(u32::MAX) - 5), (2, 3), (2, 0), (u32::MAX, (1 << 32) - 3)] {
+        for (raw, more) in [(5_u32, 5), (u32::MAX, u64::from(u32::MAX) - 5), (2, 3), (2, 0), (u32::MAX, (1 << 32) - 3)]
+        {
             let row = |inode, raw| {
                 format!(
                     " 7: 0100007F:2328 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 \

@@ -1,7 +1,7 @@
 //! Replies on their way out: kept until a batch is full or somebody would wait for them.
 
 use crate::metrics::{Fate, Recorder, Sample};
-use crate::net::{BATCH, Message, Sender, Socket};
+use crate::net::{BATCH, Io, Message, Sender, Socket};
 use crate::packet::{Envelope, Packet};
 use crate::time::{Nanos, clock};
 use crate::wire::HEADER_BYTES;
@@ -31,8 +31,8 @@ enum Body<'s> {
 }
 
 impl<'s> Outbox<'s> {
-    pub(super) fn new() -> Outbox<'s> {
-        Outbox { entries: ArrayVec::new(), sender: Sender::new() }
+    pub(super) fn new(io: Io) -> Outbox<'s> {
+        Outbox { entries: ArrayVec::new(), sender: Sender::new(io) }
     }
 
     pub(super) fn is_empty(&self) -> bool {

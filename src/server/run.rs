@@ -6,10 +6,10 @@ use super::control::Control;
 use super::engine::{Common, Engine};
 use super::slot::{Job, Slot};
 use super::{Report, ServeError, Server, pin};
-use crate::config::{Burn, Classify, Config, Wait};
+use crate::config::{Burn, Classify, Config, Io, Wait};
 use crate::handler::Handler;
 use crate::metrics::{Board, Collector};
-use crate::net::{BATCH, Drops};
+use crate::net::{self, BATCH, Drops};
 use crate::packet::{Depot, Packet, PacketBody};
 use crate::runtime::{self, Shared};
 use crate::sched::{Policy, Topology};
@@ -20,11 +20,12 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::thread::{self, ScopedJoinHandle};
 
-/// Packets made for each worker. A worker holds at most 32 to receive into, 63 in its deque, 32 replies and one that
-/// runs: 128. The rest is for the queues between pools, which together hold at most half of all packets, so that
-/// however long those are, fresh requests can be received.
+/// Packets made for each worker. A worker holds at most 32 to receive into, 63 in its deque (for a moment 127 more where
+/// a train came, of which there are at most 128 datagrams), 32 replies and one that runs. The rest is for the queues
+/// between pools, which together hold at most half of all packets, so that however long those are, fresh requests can
+/// be received.
 pub(super) const PACKETS_PER_WORKER: usize = 512;
-const _: () = assert!(PACKETS_PER_WORKER / 2 > BATCH + 63 + BATCH);
+const _: () = assert!(PACKETS_PER_WORKER / 2 >= BATCH + 63 + 127 + BATCH + 1);
 
 /// The exit code of a process that ends although a handler is stuck.
 const EXIT_STUCK: i32 = 3;
@@ -53,6 +54,7 @@ where
         slots: &slots,
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
+        io: io(config),
     };
     let board = Board::new(config.workers);
     let adaptation = Adaptation::new(config);
@@ -138,6 +140,14 @@ fn wait(config: &Config) -> runtime::Wait {
         Wait::Adaptive => runtime::Wait::Adaptive,
         Wait::Spin => runtime::Wait::Spin,
         Wait::Park => runtime::Wait::Park,
+    }
+}
+
+pub(super) fn io(config: &Config) -> net::Io {
+    match config.io {
+        Io::Batches => net::Io::Batches,
+        Io::Trains => net::Io::Trains,
+        Io::Portable => net::Io::Portable,
     }
 }
 

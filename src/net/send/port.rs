@@ -1,7 +1,8 @@
 //! How parcels are handed to the kernel.
 
+use super::Message;
 use super::parcel::{Plan, Run};
-use super::{BATCH, Message, Socket};
+use crate::net::{BATCH, Socket};
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 use nix::cmsg_space;

@@ -1,12 +1,17 @@
 //! Sending a batch of messages, and what becomes of each.
 
-use super::parcel::Plan;
-use super::port::{Batched, Port};
-use super::{BATCH, Socket};
+mod one_by_one;
+mod parcel;
+mod port;
+
+use super::{BATCH, Io, Socket};
 use crate::metrics::Unsent;
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 use nix::errno::Errno;
+use one_by_one::OneByOne;
+use parcel::Plan;
+use port::{Batched, Port};
 use std::net::{IpAddr, SocketAddr};
 
 /// How long one batch waits for room in the socket's send buffer. A device that has not sent anything for so long is
@@ -29,13 +34,22 @@ pub type Outcomes = ArrayVec<Result<(), Unsent>, BATCH>;
 
 /// The memory for sending batches; one per thread.
 pub struct Sender {
-    dispatch: Dispatch<Batched>,
+    way: Way,
+}
+
+enum Way {
+    Batched(Dispatch<Batched>),
+    OneByOne(Dispatch<OneByOne>),
 }
 
 impl Sender {
-    /// A sender for batches of at most [`BATCH`].
-    pub fn new() -> Sender {
-        Sender { dispatch: Dispatch { port: Batched::new(), trains: true } }
+    /// A sender for batches of at most [`BATCH`], through sockets that were opened for `io`.
+    pub fn new(io: Io) -> Sender {
+        let way = match io {
+            Io::Batches | Io::Trains => Way::Batched(Dispatch { port: Batched::new(), trains: true }),
+            Io::Portable => Way::OneByOne(Dispatch { port: OneByOne, trains: false }),
+        };
+        Sender { way }
     }
 
     /// Sends `messages` and tells of each whether the kernel took it. One that fails does not keep the others back.
@@ -47,13 +61,10 @@ impl Sender {
     /// With more than [`BATCH`] messages.
     pub fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
         assert!(messages.len() <= BATCH, "a batch has at most {BATCH} messages");
-        self.dispatch.send(socket, messages)
-    }
-}
-
-impl Default for Sender {
-    fn default() -> Sender {
-        Sender::new()
+        match &mut self.way {
+            Way::Batched(dispatch) => dispatch.send(socket, messages),
+            Way::OneByOne(dispatch) => dispatch.send(socket, messages),
+        }
     }
 }
 
@@ -124,7 +135,7 @@ fn reason(errno: Errno) -> Unsent {
 #[cfg(test)]
 mod tests {
     use super::super::Group;
-    use super::super::parcel::Run;
+    use super::parcel::Run;
     use super::*;
     use std::collections::VecDeque;
     use std::net::Ipv4Addr;
@@ -154,7 +165,7 @@ mod tests {
 
     /// Sends a message to each of `peers` while the kernel gives `answers`.
     fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Dispatch<Told>, Vec<Result<(), Unsent>>) {
-        let group = Group::open((Ipv4Addr::LOCALHOST, 0).into(), 1).expect("a free port");
+        let group = Group::open((Ipv4Addr::LOCALHOST, 0).into(), 1, Io::Batches).expect("a free port");
         let message =
             |peer: &u8| Message { bytes: b"reply", peer: (Ipv4Addr::new(127, 0, 0, *peer), 9).into(), local: None };
         let messages: Vec<_> = peers.iter().map(message).collect();

@@ -4,7 +4,8 @@
 //! equally long, only the last one may be shorter. Messages to one peer stay in their order; those to different peers
 //! may overtake each other.
 
-use super::{BATCH, Message};
+use super::Message;
+use crate::net::BATCH;
 use arrayvec::ArrayVec;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
