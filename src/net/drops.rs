@@ -3,7 +3,6 @@
 //! The control message `SO_RXQ_OVFL` lags behind; this table, like `SO_MEMINFO` (for which there is no safe wrapper), is
 //! the counter itself. Reading it costs some 100 us, which is nothing once per second.
 
-use super::Socket;
 use std::collections::HashMap;
 use std::{fs, io};
 
@@ -22,13 +21,9 @@ struct Count {
 }
 
 impl Drops {
-    /// Counts at `sockets`, from when they were opened.
-    pub fn new(sockets: &[Socket]) -> Drops {
-        Drops::of_inodes(sockets.iter().map(Socket::inode))
-    }
-
-    fn of_inodes(inodes: impl Iterator<Item = u64>) -> Drops {
-        Drops { counts: inodes.map(|inode| Count { inode, last: 0, total: 0 }).collect() }
+    /// Counts at the sockets with these inodes, from when they were opened.
+    pub fn new(inodes: impl IntoIterator<Item = u64>) -> Drops {
+        Drops { counts: inodes.into_iter().map(|inode| Count { inode, last: 0, total: 0 }).collect() }
     }
 
     /// Reads the kernel's counters. They wrap after 2^32 drops, so that this must be done once in a few minutes at least.
@@ -73,13 +68,13 @@ fn parse(table: &str) -> HashMap<u64, u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::{Group, Io};
+    use crate::net::{Group, Io, Socket};
     use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
     #[test]
     fn drops_at_a_shut_gate_are_counted_exactly() {
         let group = Group::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 2, Io::Batches).expect("a free port");
-        let mut drops = Drops::new(group.sockets());
+        let mut drops = Drops::new(group.sockets().iter().map(Socket::inode));
         let mut dropped = || {
             drops.read().expect("a table");
             drops.totals().sum::<u64>()
@@ -107,7 +102,7 @@ mod tests {
             sender.send_to(&[0; 64], target).expect("a send on loopback");
         }
         let inode = nix::sys::stat::fstat(&receiver).expect("an open socket").st_ino;
-        let mut drops = Drops::of_inodes([inode].into_iter());
+        let mut drops = Drops::new([inode]);
         drops.read().expect("a table");
         let dropped = drops.totals().sum::<u64>();
         receiver.set_nonblocking(true).expect("non-blocking");
@@ -118,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_table_without_our_sockets_gives_zero() {
-        let mut drops = Drops::of_inodes([u64::MAX].into_iter());
+        let mut drops = Drops::new([u64::MAX]);
         drops.read().expect("a table");
         assert_eq!(drops.totals().collect::<Vec<_>>(), [0]);
     }
@@ -126,7 +121,7 @@ mod tests {
     // Method: rows as the kernel prints them, from a counter that passes 2^32.
     #[test]
     fn a_counter_that_wraps_goes_on() {
-        let mut drops = Drops::of_inodes([41, 42].into_iter());
+        let mut drops = Drops::new([41, 42]);
         let mut total = 0;
         for (raw, more) in [(5_u32, 5), (u32::MAX, u64::from(u32::MAX) - 5), (2, 3), (2, 0), (u32::MAX, (1 << 32) - 3)]
         {

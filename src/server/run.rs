@@ -9,7 +9,7 @@ use super::{Report, ServeError, Server, pin};
 use crate::config::{Burn, Classify, Config, Io, Wait};
 use crate::handler::Handler;
 use crate::metrics::{Board, Collector};
-use crate::net::{self, BATCH, Drops};
+use crate::net::{self, BATCH, Drops, Socket};
 use crate::packet::{Depot, Packet, PacketBody};
 use crate::runtime::{self, Shared};
 use crate::sched::{Policy, Topology};
@@ -72,7 +72,7 @@ where
         ready: AtomicBool::new(true),
         topology,
         adaptation: Mutex::new(adaptation),
-        drops: Mutex::new(Drops::new(sockets)),
+        drops: Mutex::new(Drops::new(sockets.iter().map(Socket::inode))),
     };
     let (ended, totals) = thread::scope(|scope| {
         // Whatever way out is taken, the threads must end, or the scope would wait for them for ever.
