@@ -1,8 +1,9 @@
 //! The command line: what `forebay` understands, says and returns.
 
+use crate::command::simulate::{SimulateArguments, simulate};
 use crate::config::{self, LogFormat};
 use crate::server::{self, Ended, ServeError};
-use clap::{ArgMatches, Command};
+use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -34,7 +35,25 @@ where
     };
     match matches.subcommand() {
         Some(("serve", matches)) => serve(matches),
+        Some(("simulate", matches)) => print(
+            SimulateArguments::from_arg_matches(matches).map_err(|error| error.to_string()).and_then(|a| simulate(&a)),
+        ),
         _ => unreachable!("clap ends without a known subcommand"),
+    }
+}
+
+/// Prints the report of a command, or why there is none.
+fn print(report: Result<String, String>) -> ExitCode {
+    match report {
+        Ok(text) => {
+            // A reader that has seen enough and left is no failure.
+            let _ = write!(io::stdout(), "{text}");
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            eprintln!("forebay: {problem}");
+            ExitCode::from(USAGE)
+        }
     }
 }
 
@@ -114,6 +133,9 @@ fn command() -> Command {
                 .args(config::flags())
                 .args(config::meta_flags()),
         )
+        .subcommand(SimulateArguments::augment_args(
+            Command::new("simulate").about("Simulate policies in virtual time: what they would do with a workload."),
+        ))
 }
 
 const LAYERS: &str = "\

@@ -3,12 +3,15 @@
 //! Modules, from the edge down; imports point down only (`tests/imports.rs` holds the table):
 //!
 //! - [`cli`], [`config`]: flags, environment and file become a [`config::Config`] that cannot be wrong;
+//! - [`command`]: what the binary does beside serving;
 //! - [`server`]: composition, life cycle, admin HTTP;
 //! - [`runtime`] (threads, sleeping) and [`net`] (sockets, batches), which do not know each other;
+//! - [`sim`] (virtual time): the same policies without threads;
 //! - [`sched`]: the policies, pure;
 //! - the parts: [`time`], [`wire`], [`packet`], [`queue`], [`handler`], [`metrics`], [`workload`].
 
 pub mod cli;
+pub mod command;
 pub mod config;
 pub mod handler;
 pub mod metrics;
@@ -18,6 +21,7 @@ pub mod queue;
 pub mod runtime;
 pub mod sched;
 pub mod server;
+pub mod sim;
 pub mod time;
 pub mod wire;
 pub mod workload;

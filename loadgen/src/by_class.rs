@@ -5,16 +5,16 @@ use serde::ser::{Serialize, Serializer};
 
 /// One value for all requests together and one per class, in the order of reports: `all`, then by class number.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ByClass<T>(pub(crate) Vec<(&'static str, T)>);
+pub struct ByClass<T>(pub(crate) Vec<(&'static str, T)>);
 
 impl<T> ByClass<T> {
     /// The value for all requests together.
-    pub(crate) fn all(&self) -> &T {
+    pub fn all(&self) -> &T {
         &self.0[0].1
     }
 
     /// The value of that class, or of `all`.
-    pub(crate) fn of(&self, name: &str) -> Option<&T> {
+    pub fn of(&self, name: &str) -> Option<&T> {
         self.0.iter().find(|(class, _)| *class == name).map(|(_, value)| value)
     }
 }
@@ -26,7 +26,7 @@ impl<T: Serialize> Serialize for ByClass<T> {
 }
 
 /// The exact block of `values` in any order, `f64::INFINITY` for each that never came.
-pub(crate) fn block_of(mut values: Vec<f64>) -> Block {
+pub fn block_of(mut values: Vec<f64>) -> Block {
     values.sort_unstable_by(f64::total_cmp);
     Block::from_sorted(&values)
 }

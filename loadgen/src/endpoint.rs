@@ -11,7 +11,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The HTTP address of a server's admin endpoint.
 #[derive(Clone, Debug)]
-pub(crate) struct Endpoint {
+pub struct Endpoint {
     latency_url: String,
     agent: ureq::Agent,
 }
@@ -28,7 +28,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// A usage failure for another scheme or an address with a path.
-    pub(crate) fn new(address: &str) -> Result<Endpoint, Failure> {
+    pub fn new(address: &str) -> Result<Endpoint, Failure> {
         let authority = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
         if authority.is_empty() || authority.contains('/') || !authority.contains(':') {
             return Err(Failure::usage(format!(

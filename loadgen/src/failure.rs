@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A command that ended without a result.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The flags, or what they add up to, are wrong: exit code 2.
     Usage(String),
     /// Something went wrong while running: exit code 1.
@@ -13,12 +13,12 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// A usage failure; `message` names the flag and what is allowed.
-    pub(crate) fn usage(message: impl Into<String>) -> Failure {
+    pub fn usage(message: impl Into<String>) -> Failure {
         Failure::Usage(message.into())
     }
 
     /// The process's exit code.
-    pub(crate) const fn exit_code(&self) -> u8 {
+    pub const fn exit_code(&self) -> u8 {
         match self {
             Failure::Usage(_) => 2,
             Failure::Broken(_) => 1,

@@ -18,7 +18,7 @@ const OTHER_DESCRIPTORS: u64 = 64;
 ///
 /// # Errors
 /// If the system does not let this process open so many, or does not let it reach the target.
-pub(crate) fn open(target: SocketAddr, count: u16) -> Result<Vec<UdpSocket>> {
+pub fn open(target: SocketAddr, count: u16) -> Result<Vec<UdpSocket>> {
     raise_descriptor_limit(u64::from(count) + OTHER_DESCRIPTORS)?;
     (0..count).map(|_| open_one(target)).collect::<Result<_>>().with_context(|| format!("opening a socket to {target}"))
 }
@@ -27,7 +27,7 @@ pub(crate) fn open(target: SocketAddr, count: u16) -> Result<Vec<UdpSocket>> {
 ///
 /// # Errors
 /// If the system does not tell.
-pub(crate) fn dropped(sockets: &[UdpSocket]) -> Result<u64> {
+pub fn dropped(sockets: &[UdpSocket]) -> Result<u64> {
     let inodes = sockets.iter().map(|socket| Ok(fstat(socket)?.st_ino)).collect::<Result<Vec<u64>>>()?;
     let mut drops = Drops::new(inodes);
     drops.read().context("reading the kernel's table of UDP sockets")?;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether somebody asked this process to stop.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Interrupt {
+pub struct Interrupt {
     raised: Arc<AtomicBool>,
 }
 
@@ -17,7 +17,7 @@ impl Interrupt {
     ///
     /// # Errors
     /// If the system refuses the signal handlers.
-    pub(crate) fn listen() -> Result<Interrupt> {
+    pub fn listen() -> Result<Interrupt> {
         let interrupt = Interrupt::default();
         for signal in [SIGINT, SIGTERM] {
             // In this order: the handler that ends the process looks at the flag before the other one raises it.
@@ -29,13 +29,13 @@ impl Interrupt {
     }
 
     /// Stops the run as a signal would.
-    pub(crate) fn raise(&self) {
+    pub fn raise(&self) {
         // Ordering: no data comes with the flag.
         self.raised.store(true, Ordering::Relaxed);
     }
 
     /// Whether a signal came.
-    pub(crate) fn is_raised(&self) -> bool {
+    pub fn is_raised(&self) -> bool {
         // Ordering: no data comes with the flag.
         self.raised.load(Ordering::Relaxed)
     }

@@ -11,33 +11,33 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 /// One run: what is sent where, how fast, for how long, and how it is judged.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// UDP address of the server.
-    pub(crate) target: SocketAddr,
+    pub target: SocketAddr,
     /// What requests cost.
-    pub(crate) workload: Workload,
+    pub workload: Workload,
     /// Mean requests per second, above 0.
-    pub(crate) rate: f64,
+    pub rate: f64,
     /// Time that counts.
-    pub(crate) duration: Nanos,
+    pub duration: Nanos,
     /// Time before it that does not.
-    pub(crate) warmup: Nanos,
+    pub warmup: Nanos,
     /// Source ports, at least 1.
-    pub(crate) flows: u16,
+    pub flows: u16,
     /// Factor on every cost, at least 1.
-    pub(crate) time_scale: u64,
+    pub time_scale: u64,
     /// A later reply is late; `None` for [`Plan::timeout`]'s default.
-    pub(crate) timeout: Option<Nanos>,
+    pub timeout: Option<Nanos>,
     /// The percentile that the verdict tests.
-    pub(crate) percentile: Percentile,
+    pub percentile: Percentile,
     /// Of the schedule.
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// Bytes after each header.
-    pub(crate) payload_bytes: u16,
+    pub payload_bytes: u16,
     /// In each header; 0 = none.
-    pub(crate) deadline_us: u32,
+    pub deadline_us: u32,
     /// The server's workers, where known.
-    pub(crate) workers: Option<u16>,
+    pub workers: Option<u16>,
 }
 
 /// Defaults of the two commands where they differ.
@@ -110,25 +110,25 @@ impl Plan {
     }
 
     /// The share of capacity that the rate amounts to, where the workers are known.
-    pub(crate) fn load(&self) -> Option<f64> {
+    pub fn load(&self) -> Option<f64> {
         self.workers.map(|workers| self.workload.load_at(self.rate, usize::from(workers), self.time_scale))
     }
 
     /// After this time a reply is late: by default a second and 20 of the largest cost in `schedule`.
-    pub(crate) fn timeout(&self, schedule: &[Request]) -> Nanos {
+    pub fn timeout(&self, schedule: &[Request]) -> Nanos {
         let largest = schedule.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO);
         self.timeout.unwrap_or_else(|| Nanos::from_secs(1).plus(largest.times(20)))
     }
 
     /// Whether the pacer may spin: only where two CPUs are left over beside the server's workers, one for the pacer and
     /// one for the receiver. Sharing one, each holds the other up for milliseconds.
-    pub(crate) fn may_spin(&self) -> bool {
+    pub fn may_spin(&self) -> bool {
         self.workers.is_some_and(|workers| usize::from(workers) + 1 < cpus())
     }
 }
 
 /// CPUs that this process may use: the affinity mask and the cgroup quota, not what is installed.
-pub(crate) fn cpus() -> usize {
+pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

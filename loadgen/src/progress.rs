@@ -13,7 +13,7 @@ const PLAIN_EVERY: Nanos = Nanos::from_secs(5);
 
 /// Shows how far a run is.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub struct Progress {
     label: String,
     warmup: Nanos,
     end: Nanos,
@@ -29,7 +29,7 @@ enum Line {
 
 impl Progress {
     /// For the run of `plan`; `label` begins each line.
-    pub(crate) fn new(label: &str, plan: &Plan, quiet: bool) -> Progress {
+    pub fn new(label: &str, plan: &Plan, quiet: bool) -> Progress {
         let end = plan.warmup.plus(plan.duration);
         let line = match (quiet, stderr().is_terminal()) {
             (true, _) => Line::Quiet,

@@ -25,11 +25,11 @@ const INTERRUPTED_WAIT: Nanos = Nanos::from_millis(500);
 
 /// The first reply to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reply {
+pub struct Reply {
     /// When the kernel received it, on the monotonic clock.
-    pub(crate) at: Nanos,
+    pub at: Nanos,
     /// What it says.
-    pub(crate) status: Status,
+    pub status: Status,
 }
 
 /// What the receiver knows at the end.
@@ -138,7 +138,7 @@ impl Receiver<'_> {
 
 /// A clock step between stamp and reading moves the result, but never past now; that it is not before the send either
 /// is seen to when the two are matched.
-fn received_at(mut control: impl Iterator<Item = ControlMessageOwned>) -> Nanos {
+pub fn received_at(mut control: impl Iterator<Item = ControlMessageOwned>) -> Nanos {
     let (realtime, now) = (clock::realtime(), clock::now());
     let stamp = control.find_map(|message| match message {
         ControlMessageOwned::ScmTimestampns(stamp) => Some(Nanos::from(Duration::from(stamp))),

@@ -15,61 +15,61 @@ use std::path::Path;
 
 /// One run. Everything counts the requests after the warm-up, except where it says so.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct RunReport {
+pub struct RunReport {
     schema: &'static str,
     /// Whether to trust the rest.
-    pub(crate) verdict: Verdict,
+    pub verdict: Verdict,
     /// Why not; empty for a valid run.
-    pub(crate) reasons: Vec<String>,
+    pub reasons: Vec<String>,
     /// The percentile that the verdict is about.
     #[serde(serialize_with = "as_text")]
-    pub(crate) percentile: Percentile,
+    pub percentile: Percentile,
     /// Of the schedule.
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// Preset or form.
-    pub(crate) workload: String,
+    pub workload: String,
     /// The server's, where it could be asked.
-    pub(crate) policy: Option<String>,
+    pub policy: Option<String>,
     /// The server's, where it could be asked.
-    pub(crate) burn: Option<String>,
+    pub burn: Option<String>,
     /// Factor on each cost.
-    pub(crate) time_scale: u64,
+    pub time_scale: u64,
     /// The server's, where known.
-    pub(crate) workers: Option<u16>,
+    pub workers: Option<u16>,
     /// Share of the workers' capacity, where the workers are known.
-    pub(crate) load: Option<f64>,
+    pub load: Option<f64>,
     /// Source ports.
-    pub(crate) flows: u16,
+    pub flows: u16,
     /// Before anything counted.
-    pub(crate) warmup_s: f64,
+    pub warmup_s: f64,
     /// That counted.
-    pub(crate) duration_s: f64,
+    pub duration_s: f64,
     /// The mean rate of the schedule.
-    pub(crate) offered_rps: f64,
+    pub offered_rps: f64,
     /// Answered requests per second.
-    pub(crate) achieved_rps: f64,
+    pub achieved_rps: f64,
     /// Requests attempted.
-    pub(crate) sent: u64,
+    pub sent: u64,
     /// How they ended; sums to `sent`.
-    pub(crate) fates: Fates,
+    pub fates: Fates,
     /// From the intended send to the kernel's receive stamp of the reply, over everything sent.
-    pub(crate) latency_us: ByClass<Block>,
+    pub latency_us: ByClass<Block>,
     /// The same over the answered.
-    pub(crate) latency_answered_us: ByClass<Block>,
+    pub latency_answered_us: ByClass<Block>,
     /// Latency over scaled cost, over everything sent.
-    pub(crate) slowdown: ByClass<Block>,
+    pub slowdown: ByClass<Block>,
     /// From the intended to the actual send.
-    pub(crate) slip_us: Block,
+    pub slip_us: Block,
     /// How the schedule was kept.
     pub(crate) pacer: Pacer,
     /// Requests, warm-up included, that our own kernel did not take, by reason; their fate is `lost`.
-    pub(crate) send_errors: BTreeMap<String, u64>,
+    pub send_errors: BTreeMap<String, u64>,
     /// Replies beyond the first, warm-up included.
-    pub(crate) duplicates: u64,
+    pub duplicates: u64,
     /// Datagrams that were no reply to this run, warm-up included.
-    pub(crate) foreign: u64,
+    pub foreign: u64,
     /// Replies dropped at our own sockets, warm-up included, where it could be counted.
-    pub(crate) own_socket_drops: Option<u64>,
+    pub own_socket_drops: Option<u64>,
 }
 
 impl RunReport {
@@ -125,7 +125,7 @@ impl RunReport {
 ///
 /// # Errors
 /// If the file cannot be written.
-pub(crate) fn write_json(path: &Path, report: &impl Serialize) -> Result<()> {
+pub fn write_json(path: &Path, report: &impl Serialize) -> Result<()> {
     let mut text = serde_json::to_string_pretty(report).context("the report as JSON")?;
     text.push('\n');
     std::fs::write(path, text).with_context(|| format!("--json {} cannot be written", path.display()))

@@ -28,18 +28,18 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// A run that took place.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     /// The figures after the warm-up, judged.
-    pub(crate) report: RunReport,
+    pub report: RunReport,
     /// Datagrams that our kernel took, warm-up included: what the server's side should add up to.
-    pub(crate) accepted: u64,
+    pub accepted: u64,
 }
 
 /// Carries out `plan`, asking `endpoint` for the server's counters where there is one.
 ///
 /// # Errors
 /// A usage failure for a schedule that cannot be held; otherwise what the system refused.
-pub(crate) fn execute(
+pub fn execute(
     plan: &Plan,
     endpoint: Option<&Endpoint>,
     interrupt: &Interrupt,

@@ -1,35 +1,32 @@
 //! The schedule: every request of a run, drawn before the first is sent.
-//!
-//! Arrivals, costs and flows come from three streams of one seed that do not overlap, so that a different workload
-//! keeps the arrival times, and a different number of flows keeps both.
+//! [`Arrivals`] draws them, for the simulator too.
 
 use crate::failure::Failure;
 use crate::plan::Plan;
 use forebay::time::Nanos;
-use rand::{RngExt, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use forebay::workload::{Arrival, Arrivals};
 
 /// The most requests that one run may hold: about 90 bytes each, with all that is recorded of them.
-pub(crate) const REQUESTS_MAX: u64 = 50_000_000;
+pub const REQUESTS_MAX: u64 = 50_000_000;
 
 /// One request, before it is sent. Its number is its place in the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub struct Request {
     /// When it should be sent, after the start of the run.
-    pub(crate) at: Nanos,
+    pub at: Nanos,
     /// CPU time to ask for, already multiplied by the time scale.
-    pub(crate) cost: Nanos,
+    pub cost: Nanos,
     /// The source port to send from.
-    pub(crate) flow: u16,
+    pub flow: u16,
     /// Its class's number.
-    pub(crate) class: u8,
+    pub class: u8,
 }
 
 /// Draws the Poisson arrivals of `plan`, warm-up included, in the order of their times.
 ///
 /// # Errors
 /// A usage error when more than [`REQUESTS_MAX`] requests would have to be held.
-pub(crate) fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
+pub fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
     let end = plan.warmup.plus(plan.duration);
     let expected = plan.rate * end.as_secs_f64();
     // Six standard deviations of the Poisson count: the draw below then stays under the bound.
@@ -41,29 +38,16 @@ pub(crate) fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
             plan.rate
         )));
     }
-    let [mut arrivals, mut costs, mut flows] = streams(plan.seed);
     let mut schedule = Vec::with_capacity(with_margin as usize + 1);
-    let mut at_seconds = 0.0;
-    loop {
-        // The inverse of the exponential distribution function; 1 - u is never 0.
-        at_seconds -= (1.0 - arrivals.random::<f64>()).ln() / plan.rate;
-        let at = Nanos::new((at_seconds * 1e9) as u64);
-        if at >= end {
-            return Ok(schedule);
-        }
-        let (class, cost) = plan.workload.draw(&mut costs);
-        let flow = flows.random_range(0..plan.flows);
-        schedule.push(Request { at, cost: cost.times(plan.time_scale), flow, class });
-    }
-}
-
-fn streams(seed: u64) -> [Xoshiro256PlusPlus; 3] {
-    let arrivals = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut costs = arrivals.clone();
-    costs.long_jump();
-    let mut flows = costs.clone();
-    flows.long_jump();
-    [arrivals, costs, flows]
+    let arrivals =
+        Arrivals::new(&plan.workload, plan.rate, plan.flows, plan.seed).take_while(|arrival| arrival.at < end);
+    schedule.extend(arrivals.map(|Arrival { at, cost, flow, class }| Request {
+        at,
+        cost: cost.times(plan.time_scale),
+        flow,
+        class,
+    }));
+    Ok(schedule)
 }
 
 #[cfg(test)]

@@ -30,18 +30,18 @@ const LOG_LINES_MAX: usize = 200;
 
 /// A running server, killed when dropped.
 #[derive(Debug)]
-pub(crate) struct ServerProcess {
+pub struct ServerProcess {
     child: Child,
     log: Option<JoinHandle<String>>,
     /// Where it receives requests.
-    pub(crate) udp: SocketAddr,
+    pub udp: SocketAddr,
     /// Where its admin endpoint is.
-    pub(crate) admin: String,
+    pub admin: String,
 }
 
 /// What the process does that [`ServerProcess::start`] starts: serves as `forebay serve` with `arguments` does, until it
 /// is told to stop or its parent is gone.
-pub(crate) fn serve(arguments: Vec<OsString>) -> ExitCode {
+pub fn serve(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = set_pdeathsig(Signal::SIGTERM) {
         eprintln!("error: the system does not tell when the parent process ends: {error}");
         return ExitCode::FAILURE;
@@ -68,10 +68,20 @@ impl ServerProcess {
     ///
     /// # Errors
     /// A usage failure when the server refuses its settings, otherwise why it did not become ready.
-    pub(crate) fn start(arguments: &[String], verbose: bool) -> Result<ServerProcess, Failure> {
+    pub fn start(arguments: &[String], verbose: bool) -> Result<ServerProcess, Failure> {
         let mut command = command()?;
+        command.args(arguments);
+        ServerProcess::launch(command, verbose)
+    }
+
+    /// Starts `command`, which must print the same first line when it is ready (a server without an admin endpoint says
+    /// `admin none`), end with 0 on SIGTERM, and end with 2 when it refuses its settings.
+    ///
+    /// # Errors
+    /// Those of [`ServerProcess::start`].
+    pub fn launch(mut command: Command, verbose: bool) -> Result<ServerProcess, Failure> {
         // A group of its own, so that Ctrl-C reaches it through us only, after the run has been read.
-        command.args(arguments).process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("starting a server")?;
         let (lines, ready) = mpsc::channel();
         let stdout = child.stdout.take().expect("standard output is a pipe");
@@ -89,11 +99,16 @@ impl ServerProcess {
         }
     }
 
+    /// Its process's number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Stops the server as its operator would, with SIGTERM, and waits for its end.
     ///
     /// # Errors
     /// If it ends with another code than 0, or has to be killed; its log is part of the error.
-    pub(crate) fn stop(mut self) -> Result<()> {
+    pub fn stop(mut self) -> Result<()> {
         // An id past i32 does not exist; a process that has ended already is found by the wait.
         let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
         let status = self.wait(STOP_TIMEOUT)?;

@@ -10,26 +10,26 @@ use serde::Serialize;
 
 /// How the requests of a run ended, as their client knows it. The fates are disjoint and sum to the requests sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Fates {
+pub struct Fates {
     /// Served, in time.
-    pub(crate) answered: u64,
+    pub answered: u64,
     /// A reply of any kind came after the timeout.
-    pub(crate) late: u64,
+    pub late: u64,
     /// The server said that it was too busy, over its rate, too late or stopping.
-    pub(crate) shed: u64,
+    pub shed: u64,
     /// The server does not serve such requests.
-    pub(crate) refused: u64,
+    pub refused: u64,
     /// The handler panicked or stalled.
-    pub(crate) failed: u64,
+    pub failed: u64,
     /// No reply, and the server's kernel dropped as many.
-    pub(crate) kernel_dropped: u64,
+    pub kernel_dropped: u64,
     /// No reply, for no known reason.
-    pub(crate) lost: u64,
+    pub lost: u64,
 }
 
 impl Fates {
     /// All requests.
-    pub(crate) const fn sum(&self) -> u64 {
+    pub const fn sum(&self) -> u64 {
         self.answered + self.late + self.shed + self.refused + self.failed + self.kernel_dropped + self.lost
     }
 
@@ -45,48 +45,48 @@ impl Fates {
 
 /// The raw result of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Observed<'a> {
+pub struct Observed<'a> {
     /// What was to be sent.
-    pub(crate) schedule: &'a [Request],
+    pub schedule: &'a [Request],
     /// How late each request was sent; those that were never attempted are missing at the end.
-    pub(crate) slips: &'a [Nanos],
+    pub slips: &'a [Nanos],
     /// The first reply to each request.
-    pub(crate) replies: &'a [Option<Reply>],
+    pub replies: &'a [Option<Reply>],
     /// The start of the schedule on the monotonic clock.
-    pub(crate) start: Nanos,
+    pub start: Nanos,
     /// Requests that should have been sent earlier, after the start, do not count.
-    pub(crate) warmup: Nanos,
+    pub warmup: Nanos,
     /// A reply that took longer is late.
-    pub(crate) timeout: Nanos,
+    pub timeout: Nanos,
     /// Datagrams that the server's kernel dropped while the run counted.
-    pub(crate) kernel_dropped: u64,
+    pub kernel_dropped: u64,
     /// Classes of the workload.
-    pub(crate) classes: usize,
+    pub classes: usize,
 }
 
 /// The figures of a run, over the requests after the warm-up.
 #[derive(Clone, Debug)]
-pub(crate) struct Tally {
+pub struct Tally {
     /// One for each request.
-    pub(crate) fates: Fates,
+    pub fates: Fates,
     /// Microseconds from the intended send to the reply; infinite for whatever was not answered.
-    pub(crate) latency_us: ByClass<Block>,
+    pub latency_us: ByClass<Block>,
     /// The same over the answered only.
-    pub(crate) latency_answered_us: ByClass<Block>,
+    pub latency_answered_us: ByClass<Block>,
     /// Latency over cost; infinite for whatever was not answered.
-    pub(crate) slowdown: ByClass<Block>,
+    pub slowdown: ByClass<Block>,
     /// Microseconds from the intended to the actual send.
-    pub(crate) slip_us: Block,
+    pub slip_us: Block,
     /// Sends that were later than the limit of the verdict.
-    pub(crate) slips_over_limit: u64,
+    pub slips_over_limit: u64,
 }
 
 /// Slips above this are counted.
-pub(crate) const SLIP_LIMIT: Nanos = Nanos::from_millis(10);
+pub const SLIP_LIMIT: Nanos = Nanos::from_millis(10);
 
 impl Tally {
     /// Counts.
-    pub(crate) fn of(observed: &Observed<'_>) -> Tally {
+    pub fn of(observed: &Observed<'_>) -> Tally {
         let mut fates = Fates::default();
         let mut unanswered = 0;
         let mut slips_us = Vec::with_capacity(observed.slips.len());

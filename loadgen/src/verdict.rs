@@ -10,7 +10,7 @@ use serde::Serialize;
 /// The stamp on every result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// The figures are what they say they are.
     Valid,
     /// They are not; the reasons say why.

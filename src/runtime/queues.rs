@@ -61,6 +61,11 @@ impl<J> Queues<J> {
         self.lanes(pool).iter().all(Sharded::is_empty)
     }
 
+    /// Whether anything waits for any pool; exact when nothing moves.
+    pub(super) fn any(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
     /// How many jobs wait for `pool` in lanes up to `lane`; exact when nothing moves.
     pub(super) fn len_up_to(&self, pool: PoolId, lane: usize) -> usize {
         self.lanes(pool)[..=lane].iter().map(Sharded::len).sum()

@@ -144,7 +144,8 @@ impl<J: Send> Loop<J> {
         let mut job = job;
         let lane = engine.lane(&job);
         let continuation = engine.is_continuation(&job);
-        let mut running = Running { worker: id, pool, continuation, ran: Nanos::ZERO, flagged: false, waiting: false };
+        let mut running =
+            Running { worker: id, pool, continuation, ran: Nanos::ZERO, flagged: false, waiting: false, queued: false };
         loop {
             if shared.is_abandoning() {
                 engine.shed_draining(job);
@@ -154,6 +155,7 @@ impl<J: Send> Loop<J> {
             let Ran::Paused { job: back, pause, ran } = engine.run(job, ask_after.min(HEARTBEAT)) else { break };
             running.ran = running.ran.plus(ran);
             running.flagged = shared.is_flagged(id);
+            running.queued = shared.queues.any();
             running.waiting = self.waits_for(shared, &running, lane);
             let verdict = match pause {
                 Pause::Hop(target) => self.policy.at_hop(&running, target),
@@ -165,7 +167,7 @@ impl<J: Send> Loop<J> {
                     job = back;
                     continue;
                 }
-                Verdict::Yield => Event::Yielded,
+                Verdict::Yield => Event::Yielded { again: running.continuation },
                 Verdict::Hop(target) => Event::Hopped(target),
             };
             self.put(shared, engine, back, event, lane);

@@ -1,5 +1,5 @@
-//! `auto`: chooses among `steal`, `hybrid` and `ondemand`, and their budget, from measured service times and the measured
-//! cost of a yield; with hysteresis, and with a reason to publish.
+//! `auto`: chooses among `steal`, `global`, `hybrid` and `ondemand`, and their budget, from measured service times and the
+//! measured cost of a yield; with hysteresis, and with a reason to publish.
 
 use super::estimate::{Gap, ServiceTimes};
 use crate::time::Nanos;
@@ -8,8 +8,11 @@ use std::fmt;
 /// A policy that `auto` may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// All requests are much alike, or nothing is known yet: first come, first served, and help the stuck.
+    /// Nothing is known yet, or requests cost so little that one queue for all would: each worker serves its own and
+    /// helps the stuck.
     Steal,
+    /// All requests are much alike, and long enough for one queue: first come, first served.
+    Global,
     /// Heavy requests give way after slices, sooner on reserved workers.
     Hybrid {
         /// CPU time after which a request counts as heavy.
@@ -134,7 +137,7 @@ impl Choice {
     /// The same policy, and a budget within a factor of two: less is noise.
     fn is_like(self, other: Choice) -> bool {
         match (self, other) {
-            (Choice::Steal, Choice::Steal) => true,
+            (Choice::Steal, Choice::Steal) | (Choice::Global, Choice::Global) => true,
             (Choice::Hybrid { budget: a }, Choice::Hybrid { budget: b })
             | (Choice::OnDemand { budget: a }, Choice::OnDemand { budget: b }) => a <= b.times(2) && b <= a.times(2),
             _ => false,
@@ -143,17 +146,19 @@ impl Choice {
 }
 
 fn judge(times: &ServiceTimes, yield_cost: Nanos) -> Decision {
-    let steal = |reason| Decision { choice: Choice::Steal, reason };
+    // Through one queue for all a request passes as through a yield. The better order is worth that as a budget is.
+    let alike = if times.mean() >= yield_cost.times(YIELDS_PER_BUDGET) { Choice::Global } else { Choice::Steal };
+    let undivided = |reason| Decision { choice: alike, reason };
     let requests = times.count();
     if requests < REQUESTS_MIN {
-        return steal(Reason::TooFew { requests });
+        return Decision { choice: Choice::Steal, reason: Reason::TooFew { requests } };
     }
-    let Some(gap) = times.widest_gap() else { return steal(Reason::NoGap) };
+    let Some(gap) = times.widest_gap() else { return undivided(Reason::NoGap) };
     let middle = Nanos::new(((gap.below.get() as f64) * (gap.above.get() as f64)).sqrt() as u64);
     let budget = middle.min(gap.below.times(LIGHTS_PER_BUDGET)).max(yield_cost.times(YIELDS_PER_BUDGET));
     // On demand tolerates yields of 0.6 of a light request's time, soft reservation those of a whole one (simulated).
     let choice = if budget.times(2) > gap.above || yield_cost > gap.below {
-        return steal(Reason::YieldTooDear { yield_cost, gap });
+        return undivided(Reason::YieldTooDear { yield_cost, gap });
     } else if yield_cost.times(10) <= gap.below.times(6) {
         Choice::OnDemand { budget }
     } else {
@@ -196,8 +201,9 @@ mod tests {
     }
 
     #[test]
-    fn alike_requests_and_narrow_gaps_are_for_steal() {
-        assert_eq!(judged(&times(&[(10_000, 50_000)]), 100), Choice::Steal);
+    fn alike_requests_and_narrow_gaps_are_first_come_first_served() {
+        assert_eq!(judged(&times(&[(10_000, 50_000)]), 100), Choice::Global);
+        assert_eq!(judged(&times(&[(1_000, 50_000)]), 100), Choice::Steal, "one queue costs too much");
         assert_eq!(
             judged(&times(&[(500, 9_000), (5_500, 1_000)]), 150),
             Choice::Steal,
@@ -223,6 +229,6 @@ mod tests {
             assert_eq!(auto.decide(&ServiceTimes::default()), None, "silence changes nothing");
         }
         assert_eq!((auto.decide(&alike), auto.decide(&alike)), (None, None));
-        assert_eq!(auto.decide(&alike).map(|decision| decision.choice), Some(Choice::Steal));
+        assert_eq!(auto.decide(&alike).map(|decision| decision.choice), Some(Choice::Global));
     }
 }

@@ -44,8 +44,11 @@ pub enum Event {
     },
     /// A continuation moves to this pool.
     Hopped(PoolId),
-    /// A continuation stepped aside.
-    Yielded,
+    /// A job stepped aside.
+    Yielded {
+        /// It had been interrupted before.
+        again: bool,
+    },
 }
 
 /// Where a job waits.
@@ -72,6 +75,8 @@ pub struct Running {
     pub flagged: bool,
     /// A fresh request waits that no free worker is there for.
     pub waiting: bool,
+    /// Jobs wait in queues, of whatever pool.
+    pub queued: bool,
 }
 
 /// What becomes of a job at a checkpoint.

@@ -50,6 +50,12 @@ impl ServiceTimes {
         self.bins.iter().map(|(_, count)| count).sum()
     }
 
+    /// The mean; zero without any measurement.
+    pub fn mean(&self) -> Nanos {
+        let sum: u128 = self.bins.iter().map(|(took, count)| u128::from(took.get()) * u128::from(*count)).sum();
+        Nanos::new(u64::try_from(sum / u128::from(self.count().max(1))).unwrap_or(u64::MAX))
+    }
+
     /// The share of CPU time that requests spend within their first `budget`; 0 without any measurement.
     pub fn share_within(&self, budget: Nanos) -> f64 {
         let sum = |time: &dyn Fn(Nanos) -> Nanos| -> f64 {

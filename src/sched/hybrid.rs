@@ -2,6 +2,7 @@
 //! nobody fresh waits. On the reserved workers they look for fresh requests after each short slice, elsewhere after each
 //! long one: a reserved worker is never far from free, and never idle while there is heavy work.
 
+use super::fresh_first::{self, is_behind, is_heavy};
 use super::{Event, Place, PoolId, Rules, Running, Stage, Topology, Verdict};
 use crate::time::Nanos;
 
@@ -26,28 +27,21 @@ impl Hybrid {
 
 impl Rules for Hybrid {
     fn order(&self, _: PoolId) -> &'static [Stage] {
-        // Deques hold fresh requests only; the queue holds what has stepped aside.
-        &[Stage::Own, Stage::ReceiveAll, Stage::Steal, Stage::Queue]
+        fresh_first::ORDER
     }
 
     fn place(&self, _: &Topology, pool: PoolId, event: Event) -> Place {
-        match event {
-            Event::Arrived { .. } => Place::Own,
-            Event::Hopped(_) | Event::Yielded => Place::Queue(pool),
-        }
+        fresh_first::place(pool, event)
     }
 
     fn ask_after(&self, _: &Topology, running: &Running) -> Option<Nanos> {
-        Some(if running.continuation || running.ran >= self.budget {
-            self.slice(running)
-        } else {
-            self.budget.minus(running.ran)
-        })
+        Some(if is_heavy(running, self.budget) { self.slice(running) } else { self.budget.minus(running.ran) })
     }
 
     fn at_checkpoint(&self, _: &Topology, running: &Running) -> Verdict {
-        let heavy = running.continuation || running.ran >= self.budget;
-        if heavy && running.waiting { Verdict::Yield } else { Verdict::Keep }
+        let asked = running.waiting;
+        let steps_aside = asked && is_heavy(running, self.budget) || is_behind(running, self.budget);
+        if steps_aside { Verdict::Yield } else { Verdict::Keep }
     }
 
     fn look_interval(&self) -> Option<Nanos> {

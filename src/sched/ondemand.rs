@@ -5,6 +5,7 @@
 //! No size has to be chosen and no class known. What it needs is a cheap yield: stepping aside for a fresh request must
 //! cost less than the request.
 
+use super::fresh_first::{self, is_behind, is_heavy};
 use super::{Event, Place, PoolId, Rules, Running, Stage, Topology, Verdict};
 use crate::time::Nanos;
 
@@ -25,15 +26,11 @@ const WAITING_PER_SERVER: usize = 2;
 
 impl Rules for OnDemand {
     fn order(&self, _: PoolId) -> &'static [Stage] {
-        // Deques hold fresh requests only; the queue holds what has stepped aside.
-        &[Stage::Own, Stage::ReceiveAll, Stage::Steal, Stage::Queue]
+        fresh_first::ORDER
     }
 
     fn place(&self, _: &Topology, pool: PoolId, event: Event) -> Place {
-        match event {
-            Event::Arrived { .. } => Place::Own,
-            Event::Hopped(_) | Event::Yielded => Place::Queue(pool),
-        }
+        fresh_first::place(pool, event)
     }
 
     fn ask_after(&self, _: &Topology, _: &Running) -> Option<Nanos> {
@@ -42,8 +39,9 @@ impl Rules for OnDemand {
     }
 
     fn at_checkpoint(&self, _: &Topology, running: &Running) -> Verdict {
-        let heavy = running.continuation || running.ran >= self.budget;
-        if heavy && (running.flagged || running.waiting) { Verdict::Yield } else { Verdict::Keep }
+        let asked = running.flagged || running.waiting;
+        let steps_aside = asked && is_heavy(running, self.budget) || is_behind(running, self.budget);
+        if steps_aside { Verdict::Yield } else { Verdict::Keep }
     }
 
     fn heavy_from(&self) -> Option<Nanos> {

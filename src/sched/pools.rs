@@ -35,7 +35,7 @@ impl Rules for Pools {
             }
             Event::Arrived { .. } => Place::Own,
             Event::Hopped(target) => Place::Queue(target),
-            Event::Yielded => Place::Queue(pool),
+            Event::Yielded { .. } => Place::Queue(pool),
         }
     }
 

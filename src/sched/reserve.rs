@@ -33,7 +33,7 @@ impl Rules for Reserve {
             // A class that is not known is treated as the lightest: whoever receives it serves it.
             Event::Arrived { class, .. } => Place::Queue(class.map_or(0, |class| self.groups.of(class))),
             Event::Hopped(target) => Place::Queue(target),
-            Event::Yielded => Place::Queue(pool),
+            Event::Yielded { .. } => Place::Queue(pool),
         }
     }
 }

@@ -10,6 +10,8 @@ pub enum Stage {
     Own,
     /// The queue of the own pool.
     Queue,
+    /// The queue of this number.
+    QueueOf(PoolId),
     /// The queues of lighter pools, the heaviest of them first.
     Lighter,
     /// The own socket.
@@ -103,6 +105,7 @@ impl Local {
         match stage {
             Stage::Own => self.once(Step::Own),
             Stage::Queue => self.once(Step::Queue(self.pool)),
+            Stage::QueueOf(queue) => self.once(Step::Queue(queue)),
             Stage::Lighter => {
                 self.tried += 1;
                 self.pool.checked_sub(self.tried).map(Step::Queue)

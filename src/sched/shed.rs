@@ -25,7 +25,7 @@ impl Rules for Shed {
     fn place(&self, _: &Topology, pool: PoolId, event: Event) -> Place {
         match event {
             Event::Arrived { backlog, .. } if backlog >= OVERLOADED_FROM => Place::Queue(pool),
-            Event::Arrived { .. } | Event::Yielded => Place::Own,
+            Event::Arrived { .. } | Event::Yielded { .. } => Place::Own,
             Event::Hopped(_) => Place::Queue(pool),
         }
     }

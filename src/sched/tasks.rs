@@ -27,7 +27,7 @@ impl Rules for Tasks {
             Event::Arrived { .. } => Place::Own,
             Event::Hopped(target) => Place::Queue(target),
             // Behind everything that waits there: from its own deque it would come back at once.
-            Event::Yielded => Place::Queue(pool),
+            Event::Yielded { .. } => Place::Queue(pool),
         }
     }
 

@@ -56,7 +56,7 @@ fn reserve() -> Reserve {
 /// A job on `worker`, which is in `pool`, that has run for `ran_us`.
 fn running(worker: WorkerId, pool: PoolId, ran_us: u64) -> Running {
     let ran = Nanos::from_micros(ran_us);
-    Running { worker, pool, continuation: false, ran, flagged: false, waiting: false }
+    Running { worker, pool, continuation: false, ran, flagged: false, waiting: false, queued: false }
 }
 
 /// Every step of one search of `worker`, each answered with the next of `outcomes`, then with `Empty`.
@@ -135,7 +135,7 @@ fn tasks_stay_in_their_pool_and_give_way_after_their_slice() {
     assert_eq!(search(policy, 0, &[]), [Step::Own, Step::Queue(0), Step::Steal(1), rest]);
     assert_eq!(search(policy, 2, &[]), [Step::Own, Step::Queue(1), rest]);
     assert_eq!(policy.place(0, Event::Hopped(2)), Place::Queue(2));
-    assert_eq!(policy.place(1, Event::Yielded), Place::Queue(1));
+    assert_eq!(policy.place(1, Event::Yielded { again: false }), Place::Queue(1));
     assert_eq!(policy.ask_after(&running(0, 0, 20)), Some(Nanos::from_micros(30)));
     let mut local = Local::new(0, policy.topology());
     let queue_first = (0..610).filter(|_| {
@@ -223,8 +223,25 @@ fn heavy_work_gives_way_on_demand_and_light_work_never() {
             assert_eq!(policy.at_checkpoint(&running), Verdict::Keep, "nobody waits");
             assert!(policy.gives_way(&running));
         }
-        assert_eq!(policy.place(0, Event::Yielded), Place::Queue(0));
         assert_eq!(policy.place(0, arrived(None)), Place::Own);
+    }
+}
+
+#[test]
+fn heavy_work_goes_on_in_the_order_in_which_it_began() {
+    for policy in [&policies()[4], &policies()[5]] {
+        let steps = search(policy, 0, &[]);
+        let queues: Vec<Step> = steps.into_iter().filter(|step| matches!(step, Step::Queue(_))).collect();
+        let (Place::Queue(new), Place::Queue(interrupted)) =
+            (policy.place(0, Event::Yielded { again: false }), policy.place(0, Event::Yielded { again: true }))
+        else {
+            panic!("heavy work waits in queues");
+        };
+        assert_eq!(queues[..2], [Step::Queue(interrupted), Step::Queue(new)]);
+        let queued = |ran_us| Running { queued: true, ..running(0, 0, ran_us) };
+        assert_eq!(policy.at_checkpoint(&queued(4)), Verdict::Keep, "light so far");
+        assert_eq!(policy.at_checkpoint(&queued(5)), Verdict::Yield, "others turned out heavy before it");
+        assert_eq!(policy.at_checkpoint(&Running { continuation: true, ..queued(5) }), Verdict::Keep);
     }
 }
 

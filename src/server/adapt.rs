@@ -7,29 +7,11 @@ use crate::metrics::{self, Recent};
 use crate::queue::Sharded;
 use crate::sched::auto::{Auto, Choice};
 use crate::sched::estimate::{Groups, ServiceTimes, reserved_workers};
-use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, PolicyName, Pools, Reserve, Shed, Steal};
+use crate::sched::{Global, Isolated, Kind, PolicyName, Pools, Reserve, Scale};
 use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Waker};
-
-/// How long a worker must have been in one job before thieves look into its socket, unscaled: longer than a light
-/// request takes with its kernel part, shorter than anything worth waiting for.
-const THIEF_THRESHOLD: Nanos = Nanos::from_micros(20);
-
-/// How often a heavy request looks for fresh ones on a reserved worker under `hybrid`, unscaled: some light requests'
-/// time.
-const SHORT_SLICE: Nanos = Nanos::from_micros(3);
-
-/// How often it does on the other workers, unscaled: so seldom that looking costs next to nothing.
-const LONG_SLICE: Nanos = Nanos::from_micros(30);
-
-/// How often a request comes to a point at which it can step aside under `ondemand`, unscaled.
-const ASK_INTERVAL: Nanos = Nanos::from_micros(1);
-
-/// How often somebody looks whether a request waits while all workers are busy, unscaled. One look frees one worker or a
-/// few; with an interval of a microsecond, fewer than 14 busy workers must free at high load.
-const LOOK_INTERVAL: Nanos = Nanos::new(250);
 
 /// The policy in force, and what may change it.
 pub(super) struct Adaptation {
@@ -46,33 +28,10 @@ pub(super) struct Adaptation {
     reason: String,
 }
 
-/// Factors of a configuration's times.
-#[derive(Clone, Copy)]
-struct Scale(u64);
-
-impl Scale {
-    fn steal(self) -> Kind {
-        Kind::Steal(Steal { thief_threshold: THIEF_THRESHOLD.times(self.0) })
-    }
-
-    fn hybrid(self, budget: Nanos, reserved: usize) -> Kind {
-        let (short_slice, long_slice) = (SHORT_SLICE.times(self.0), LONG_SLICE.times(self.0));
-        Kind::Hybrid(Hybrid { budget, reserved, short_slice, long_slice })
-    }
-
-    fn ondemand(self, budget: Nanos) -> Kind {
-        Kind::OnDemand(OnDemand {
-            budget,
-            ask_interval: ASK_INTERVAL.times(self.0),
-            look_interval: LOOK_INTERVAL.times(self.0),
-        })
-    }
-}
-
 impl Adaptation {
     /// What `config` begins with.
     pub(super) fn new(config: &Config) -> Adaptation {
-        let scale = Scale(config.time_scale);
+        let scale = Scale::new(config.time_scale);
         let slice = config.slice_scaled();
         // Before anything is measured, the share that CONTRACTS gives the front pool.
         let reserved = config.workers.div_ceil(5);
@@ -80,7 +39,7 @@ impl Adaptation {
             PolicyName::Isolated => Kind::Isolated(Isolated),
             PolicyName::Global => Kind::Global(Global),
             PolicyName::Steal | PolicyName::Auto => scale.steal(),
-            PolicyName::Shed => Kind::Shed(Shed { thief_threshold: THIEF_THRESHOLD.times(config.time_scale) }),
+            PolicyName::Shed => scale.shed(),
             PolicyName::Pools => Kind::Pools(Pools { slice }),
             PolicyName::Reserve => Kind::Reserve(Reserve { groups: Groups::one(config.workers) }),
             PolicyName::Hybrid => scale.hybrid(slice, reserved),
@@ -102,6 +61,7 @@ impl Adaptation {
         if let Some(decision) = self.auto.as_mut().and_then(|auto| auto.decide(&times)) {
             self.kind = match decision.choice {
                 Choice::Steal => self.scale.steal(),
+                Choice::Global => Kind::Global(Global),
                 Choice::Hybrid { budget } => {
                     let reserved = reserved_workers(&times, budget, recent.busy_workers, self.workers);
                     self.scale.hybrid(budget, reserved)
@@ -118,10 +78,11 @@ impl Adaptation {
     pub(super) fn decision(&self) -> Option<metrics::Decision> {
         let (policy, budget, reserved) = match &self.kind {
             Kind::Steal(_) => (PolicyName::Steal, None, None),
+            Kind::Global(_) => (PolicyName::Global, None, None),
             Kind::Hybrid(hybrid) => (PolicyName::Hybrid, Some(hybrid.budget), Some(hybrid.reserved)),
             Kind::OnDemand(ondemand) => (PolicyName::OnDemand, Some(ondemand.budget), None),
             Kind::Reserve(reserve) => (PolicyName::Reserve, None, Some(reserve.groups.sizes[0])),
-            Kind::Isolated(_) | Kind::Global(_) | Kind::Shed(_) | Kind::Pools(_) | Kind::Tasks(_) => return None,
+            Kind::Isolated(_) | Kind::Shed(_) | Kind::Pools(_) | Kind::Tasks(_) => return None,
         };
         (self.auto.is_some() || reserved.is_some()).then(|| metrics::Decision {
             policy: policy.name().to_owned(),

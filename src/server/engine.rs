@@ -271,7 +271,7 @@ where
                 slot.envelope.hops = slot.envelope.hops.saturating_add(1);
                 self.recorder.continued(Continuation::Hop);
             }
-            Event::Yielded | Event::Arrived { .. } => self.recorder.continued(Continuation::Yield),
+            Event::Yielded { .. } | Event::Arrived { .. } => self.recorder.continued(Continuation::Yield),
         }
     }
 

@@ -14,10 +14,12 @@
 //! # Ok::<(), forebay::workload::WorkloadError>(())
 //! ```
 
+mod arrivals;
 mod cost;
 mod parse;
 mod recorded;
 
+pub use arrivals::{Arrival, Arrivals};
 pub use cost::Cost;
 pub use parse::{FORMS, PRESETS, WorkloadError};
 pub use recorded::{RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded, RecordingError};

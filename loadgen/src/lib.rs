@@ -1,0 +1,70 @@
+//! The load generator: offers an open-loop load to a UDP server of the bench protocol and measures what its clients see.
+//!
+//! The binary is [`main`]. What is public beside it is for whoever measures something else with the same schedule, sender,
+//! receiver and figures (`benches/peers`); nothing here is published.
+
+mod arguments;
+pub mod by_class;
+mod choices;
+mod compare;
+mod compare_text;
+pub mod endpoint;
+pub mod failure;
+pub mod flows;
+pub mod interrupt;
+mod live;
+mod pacer;
+pub mod plan;
+pub mod progress;
+pub mod receiver;
+pub mod report;
+pub mod run;
+mod run_text;
+pub mod schedule;
+mod sender;
+pub mod server_process;
+pub mod tally;
+mod text;
+pub mod verdict;
+
+use arguments::{Arguments, Command, RunArguments};
+use clap::Parser;
+use endpoint::Endpoint;
+use failure::Failure;
+use interrupt::Interrupt;
+use plan::Plan;
+use progress::Progress;
+use std::process::ExitCode;
+use verdict::Verdict;
+
+/// What the `loadgen` binary does with the arguments of this process; returns its exit code: 0 fine, 1 failed while
+/// running, 2 usage, 3 an invalid run.
+pub fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Run(arguments) => run_command(&arguments),
+        Command::Compare(arguments) => compare::compare(&arguments),
+        Command::Serve { arguments } => return server_process::serve(arguments),
+    };
+    match result {
+        Ok(Verdict::Valid) => ExitCode::SUCCESS,
+        Ok(Verdict::Invalid) => ExitCode::from(3),
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn run_command(arguments: &RunArguments) -> Result<Verdict, Failure> {
+    let interrupt = Interrupt::listen()?;
+    let endpoint = arguments.admin.as_deref().map(Endpoint::new).transpose()?;
+    let server = endpoint.as_ref().map(Endpoint::latency).transpose()?;
+    let plan = Plan::of_run(arguments, server.as_ref())?;
+    let progress = Progress::new("run", &plan, arguments.offer.quiet);
+    let outcome = run::execute(&plan, endpoint.as_ref(), &interrupt, progress)?;
+    text::show(&run_text::render(&plan, &outcome.report));
+    if let Some(path) = &arguments.offer.json {
+        report::write_json(path, &outcome.report)?;
+    }
+    Ok(outcome.report.verdict)
+}

@@ -1,0 +1,107 @@
+//! The flags of `forebay simulate`.
+
+use crate::sched::PolicyName;
+use crate::sim::Overheads;
+use crate::time::{Nanos, parse_duration};
+use crate::workload::{FORMS, PRESETS, Workload};
+use clap::Args;
+
+/// Flags of `forebay simulate`.
+#[derive(Clone, Debug, Args)]
+pub struct SimulateArguments {
+    /// Requests to draw: a preset or a form, see --help
+    #[arg(long, value_name = "NAME|FORM", default_value = "extreme-bimodal", long_help = workload_help())]
+    pub(super) workload: Workload,
+    /// Workers of the server
+    #[arg(long, value_name = "N", default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) workers: u16,
+    /// Policies, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "steal,pools,ondemand")]
+    pub(super) policy: Vec<PolicyName>,
+    /// Shares of the workers' capacity to offer: a list like 0.5,0.7 or a range like 0.1..0.9:0.1 (from, to, step)
+    #[arg(long, value_name = "LIST|RANGE", default_value = "0.7", value_parser = parse_loads)]
+    pub(super) load: Loads,
+    /// Arrivals, costs and flows are drawn from this number: the same seed offers the same requests to every policy
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Requests that are measured, after a tenth as many of warm-up
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
+    pub(super) requests: u64,
+    /// CPU time of a request before what is left of it may move [default: 10 x the smallest class's cost]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) slice: Option<Nanos>,
+    /// What each step of the server costs: none, lab, stock, or single steps, see --help
+    #[arg(long, value_name = "SET", default_value = "lab", long_help = OVERHEADS_HELP)]
+    pub(super) overheads: Overheads,
+}
+
+/// Loads in the order in which they were written.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Loads(pub(super) Vec<f64>);
+
+/// So many loads are drawn as one curve at most.
+const LOADS_MAX: usize = 1_000;
+
+const OVERHEADS_HELP: &str = "\
+What each step of the server costs
+
+none: nothing. lab: 0.1 us for a steal, a hop and a yield, and nothing for the network: what the literature assumes. \
+stock: as measured with stock sockets on a small virtual machine, 2.7 us for a request's way in and out. Single steps \
+differ as in lab,send=2.3us; there are steal, hop, yield, wake, receive, send, poll and checkpoint.";
+
+fn workload_help() -> String {
+    format!(
+        "Requests to draw: a preset or a form\n\nPresets: {}\nForms: {}\n\nD, MEAN, A and B are durations like 0.5us or \
+         2ms; bimodal:P:A:B means that the share P costs A, the rest B.",
+        PRESETS.join(", "),
+        FORMS.join(", ")
+    )
+}
+
+fn parse_loads(text: &str) -> Result<Loads, String> {
+    let mut loads = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        match part.split_once("..") {
+            None => loads.push(parse_load(part)?),
+            Some((from, rest)) => {
+                let (to, step) = rest.split_once(':').unwrap_or((rest, "0.05"));
+                let (from, to, step) = (parse_load(from)?, parse_load(to)?, parse_load(step)?);
+                let steps = ((to - from) / step + 1e-9).floor();
+                if steps < 0.0 || steps >= LOADS_MAX as f64 {
+                    return Err(format!("`{part}` is no range: write FROM..TO:STEP with at most {LOADS_MAX} steps"));
+                }
+                // Rounded, so that 0.1 + 2 x 0.1 is written as 0.3.
+                loads.extend((0..=steps as u32).map(|n| ((from + f64::from(n) * step) * 1e9).round() / 1e9));
+            }
+        }
+    }
+    if loads.len() > LOADS_MAX {
+        return Err(format!("{} loads are too many: at most {LOADS_MAX}", loads.len()));
+    }
+    Ok(Loads(loads))
+}
+
+fn parse_load(text: &str) -> Result<f64, String> {
+    let load = text.trim().parse().ok().filter(|load: &f64| *load >= 0.001 && *load <= 10.0);
+    load.ok_or_else(|| {
+        format!("`{text}` is no load: write a share of the workers' capacity, 0.001 to 10, like 0.7, or a range like 0.1..0.9:0.1")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_are_lists_and_ranges() {
+        let loads = |text: &str| parse_loads(text).map(|loads| loads.0);
+        assert_eq!(loads("0.5, 0.7"), Ok(vec![0.5, 0.7]));
+        assert_eq!(loads("0.1..0.5:0.2,0.9"), Ok(vec![0.1, 0.3, 0.5, 0.9]));
+        assert_eq!(loads("0.8..0.9"), Ok(vec![0.8, 0.85, 0.9]));
+        for text in
+            ["", "0", "-1", "x", "0.5,", "0.5..", "0.9..0.1", "0.1..0.9:0", "11", "NaN", "inf", "0.001..10:0.001"]
+        {
+            assert!(loads(text).is_err(), "{text} was taken");
+        }
+    }
+}

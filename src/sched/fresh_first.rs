@@ -1,0 +1,33 @@
+//! What `hybrid` and `ondemand` have in common: every worker receives, fresh requests go first everywhere, and heavy ones
+//! go on, the one that began earliest before the others, where nobody fresh waits.
+
+use super::{Event, Place, PoolId, Running, Stage};
+use crate::time::Nanos;
+
+/// Heavy requests that were interrupted wait apart from those that have only turned out to be heavy, and go first: so
+/// they end in the order in which they began, however often they are interrupted. In one queue for both, each
+/// interruption would send them to its tail, and all would end late.
+const INTERRUPTED: PoolId = 1;
+
+/// Deques hold fresh requests only.
+pub(super) const ORDER: &[Stage] =
+    &[Stage::Own, Stage::ReceiveAll, Stage::Steal, Stage::QueueOf(INTERRUPTED), Stage::Queue];
+
+/// Where `event` puts its job.
+pub(super) fn place(pool: PoolId, event: Event) -> Place {
+    match event {
+        Event::Arrived { .. } => Place::Own,
+        Event::Hopped(_) | Event::Yielded { again: false } => Place::Queue(pool),
+        Event::Yielded { again: true } => Place::Queue(INTERRUPTED),
+    }
+}
+
+/// Whether `running` counts as heavy.
+pub(super) fn is_heavy(running: &Running, budget: Nanos) -> bool {
+    running.continuation || running.ran >= budget
+}
+
+/// Whether `running` has just turned out heavy while others that did before it wait.
+pub(super) fn is_behind(running: &Running, budget: Nanos) -> bool {
+    !running.continuation && running.ran >= budget && running.queued
+}

@@ -1,0 +1,155 @@
+//! Policies fitted to a workload: sizes and budgets as a server would choose them, by the same estimators.
+
+use crate::sched::auto::{Auto, Choice, Decision};
+use crate::sched::estimate::{Groups, ServiceTimes, reserved_workers};
+use crate::sched::{Global, Isolated, Kind, Policy, PolicyName, Pools, Reserve, Scale, Topology};
+use crate::time::Nanos;
+use crate::wire::CLASSES;
+use crate::workload::{Cost, Workload};
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// What a policy is fitted to.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    /// Workers, at least one.
+    pub workers: usize,
+    /// Mean number of workers that the requests keep busy.
+    pub offered: f64,
+    /// CPU time that a request may use before what is left of it may move.
+    pub slice: Nanos,
+    /// Sizes of the pools of `pools`, and of the groups of `reserve`, where somebody has chosen them.
+    pub sizes: Option<Vec<usize>>,
+    /// What stepping aside costs.
+    pub yield_cost: Nanos,
+    /// Service times of all classes together.
+    pub times: ServiceTimes,
+    /// Of each class: how many requests, and the CPU time of all.
+    pub by_class: [(u64, Nanos); CLASSES],
+}
+
+/// A policy with its sizes and budgets, and the same in words.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// The policy.
+    pub policy: Policy,
+    /// What was chosen, as settings: `front=3,heavy=11, slice 5us`; empty where there was nothing to choose.
+    pub chosen: String,
+}
+
+/// Requests that stand for a workload, where its costs vary.
+const REQUESTS: f64 = 1e6;
+/// Costs that are drawn of each class for them.
+const DRAWS: u64 = 20_000;
+/// `auto` decides when so many measurements in a row agree; asked so often it has.
+const DECISIONS: usize = 10;
+
+impl Fit {
+    /// `workload` at the share `load` of so many workers. The slice is ten of the smallest class's cost, within what a
+    /// server takes.
+    pub fn new(workload: &Workload, workers: usize, load: f64) -> Fit {
+        let mut times: Vec<(Nanos, u64)> = Vec::new();
+        let mut by_class = [(0, Nanos::ZERO); CLASSES];
+        for (class, sums) in workload.classes().iter().zip(&mut by_class) {
+            let requests = (class.share * REQUESTS).round().max(1.0) as u64;
+            match class.cost {
+                Cost::Fixed(cost) => times.push((cost, requests)),
+                ref varied => {
+                    let mut random = Xoshiro256PlusPlus::seed_from_u64(0);
+                    times.extend((0..DRAWS).map(|_| (varied.draw(&mut random), requests.div_ceil(DRAWS))));
+                }
+            }
+            *sums = (requests, class.cost.mean().times(requests));
+        }
+        let slice = workload.smallest_cost().times(10).clamp(Nanos::from_micros(1), Nanos::from_secs(1));
+        Fit {
+            workers,
+            offered: load * workers as f64,
+            slice,
+            sizes: None,
+            yield_cost: Nanos::new(100),
+            times: ServiceTimes::new(times),
+            by_class,
+        }
+    }
+
+    /// The policy called `name`.
+    ///
+    /// # Panics
+    /// If the chosen sizes do not sum to the workers, or if `pools` is to have one worker.
+    pub fn policy(&self, name: PolicyName) -> Fitted {
+        let scale = Scale::new(1);
+        let plain = |kind| self.fitted(kind, String::new());
+        match name {
+            PolicyName::Isolated => plain(Kind::Isolated(Isolated)),
+            PolicyName::Global => plain(Kind::Global(Global)),
+            PolicyName::Steal => plain(scale.steal()),
+            PolicyName::Shed => plain(scale.shed()),
+            PolicyName::Pools => self.pools(),
+            PolicyName::Reserve => self.reserve(),
+            PolicyName::Hybrid => self.hybrid(self.slice),
+            PolicyName::OnDemand => self.ondemand(self.slice),
+            PolicyName::Auto => {
+                let mut auto = Auto::new(self.yield_cost);
+                for _ in 0..DECISIONS {
+                    auto.decide(&self.times);
+                }
+                let Decision { choice, reason } = auto.current();
+                let mut fitted = match choice {
+                    Choice::Steal => plain(scale.steal()),
+                    Choice::Global => plain(Kind::Global(Global)),
+                    Choice::Hybrid { budget } => self.hybrid(budget),
+                    Choice::OnDemand { budget } => self.ondemand(budget),
+                };
+                let choice = match choice {
+                    Choice::Steal => "steal",
+                    Choice::Global => "global",
+                    Choice::Hybrid { .. } => "hybrid",
+                    Choice::OnDemand { .. } => "ondemand",
+                };
+                let settings = if fitted.chosen.is_empty() { String::new() } else { format!(", {}", fitted.chosen) };
+                fitted.chosen = format!("{choice}{settings}: {reason}");
+                fitted
+            }
+        }
+    }
+
+    fn pools(&self) -> Fitted {
+        // As `loadgen compare` does it: what light requests need when all workers are busy.
+        let default = || {
+            let front = reserved_workers(&self.times, self.slice, self.workers as f64, self.workers);
+            if self.workers > front { vec![front, self.workers - front] } else { vec![self.workers] }
+        };
+        let sizes = self.sizes.clone().unwrap_or_else(default);
+        assert_eq!(sizes.iter().sum::<usize>(), self.workers, "the pools have all workers");
+        let kind = Kind::Pools(Pools { slice: self.slice });
+        let chosen = format!("pools {}, slice {}", joined(&sizes), self.slice);
+        Fitted { policy: Policy::new(kind, &Topology::new(&sizes)), chosen }
+    }
+
+    fn reserve(&self) -> Fitted {
+        let mut groups = Groups::by_demand(&self.by_class, self.workers).unwrap_or_else(|| Groups::one(self.workers));
+        if let Some(sizes) = self.sizes.as_ref().filter(|sizes| sizes.len() == groups.sizes.len()) {
+            groups.sizes.clone_from(sizes);
+        }
+        let chosen = format!("groups {}", joined(&groups.sizes));
+        self.fitted(Kind::Reserve(Reserve { groups }), chosen)
+    }
+
+    fn hybrid(&self, budget: Nanos) -> Fitted {
+        let reserved = reserved_workers(&self.times, budget, self.offered, self.workers);
+        self.fitted(Scale::new(1).hybrid(budget, reserved), format!("reserved {reserved}, budget {budget}"))
+    }
+
+    fn ondemand(&self, budget: Nanos) -> Fitted {
+        self.fitted(Scale::new(1).ondemand(budget), format!("budget {budget}"))
+    }
+
+    fn fitted(&self, kind: Kind, chosen: String) -> Fitted {
+        Fitted { policy: Policy::new(kind, &Topology::new(&[self.workers])), chosen }
+    }
+}
+
+fn joined(sizes: &[usize]) -> String {
+    sizes.iter().map(usize::to_string).collect::<Vec<_>>().join("+")
+}

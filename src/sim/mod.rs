@@ -1,0 +1,108 @@
+//! Virtual time: what a server under a policy would do with given requests, without threads, sockets or a clock.
+//!
+//! [`simulate`] drives the very [`Policy`] objects that the server's threads follow, asking them the same questions in
+//! the same situations: `turn.rs` is the search of `runtime/search.rs`, `job.rs` the rest of `runtime/worker.rs`, and
+//! `idle.rs` the sleepers and the watcher of `runtime/idle.rs` and `rest.rs`. What threads do beside the work has a
+//! price ([`Overheads`]). The same requests give the same result, bit for bit.
+//!
+//! Sockets, deques, queues and packets are bounded as in the server, so memory does not grow with the run.
+
+mod agenda;
+mod driver;
+mod fit;
+mod idle;
+mod job;
+mod offer;
+mod overheads;
+mod queues;
+mod requests;
+mod tally;
+mod turn;
+
+pub use fit::{Fit, Fitted};
+pub use offer::{Incoming, Offer};
+pub use overheads::{Overheads, OverheadsError};
+pub use tally::{Fates, Tally};
+
+use crate::sched::Policy;
+use crate::time::Nanos;
+
+/// A server to simulate.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// What its workers follow.
+    pub policy: Policy,
+    /// What each step costs.
+    pub overheads: Overheads,
+    /// What an idle worker does.
+    pub rest: Rest,
+    /// CPU time between two checkpoints of a handler; above zero.
+    pub checkpoint_step: Nanos,
+    /// A running request pauses at a checkpoint at least this often, whatever the policy says.
+    pub heartbeat: Nanos,
+    /// Whether the policy may know a request's class.
+    pub classified: bool,
+    /// Requests expire this long after they came.
+    pub deadline: Option<Nanos>,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+/// What an idle worker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// It sees at once whatever it may take, and a wake-up costs nothing.
+    Looks,
+    /// It looks for so long, half of the workers at a time at most, and then sleeps. A watcher that was woken in vain
+    /// naps at least so long.
+    Sleeps {
+        /// How long it looks; zero = it sleeps at once.
+        spin_for: Nanos,
+        /// The shortest nap.
+        nap_min: Nanos,
+    },
+}
+
+/// Bounds of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Datagrams that one receive takes at most.
+    pub batch: usize,
+    /// Packets for each worker; half of all may be in queues.
+    pub packets_per_worker: usize,
+    /// Datagrams that a socket holds.
+    pub socket_capacity: usize,
+}
+
+impl Limits {
+    /// Those of `forebay serve`: batches of 32, 512 packets for each worker, and sockets of 4 MiB, in which a small
+    /// datagram takes 832 bytes.
+    pub const SERVER: Limits = Limits { batch: 32, packets_per_worker: 512, socket_capacity: (4 << 20) / 832 };
+}
+
+impl Setup {
+    /// A server of workers that always look, without any overhead, with a checkpoint for each microsecond of cost.
+    pub fn ideal(policy: Policy) -> Setup {
+        Setup {
+            policy,
+            overheads: Overheads::NONE,
+            rest: Rest::Looks,
+            checkpoint_step: Nanos::from_micros(1),
+            heartbeat: Nanos::from_millis(1),
+            classified: false,
+            deadline: None,
+            limits: Limits::SERVER,
+        }
+    }
+}
+
+/// What `setup` does with `incoming`, which come in the order of their times and may not end before they should.
+///
+/// # Panics
+/// If a request comes to a socket that there is not, or asks for nothing.
+pub fn simulate(setup: &Setup, incoming: impl Iterator<Item = Incoming>) -> Tally {
+    driver::Driver::new(setup, incoming).run()
+}
+
+#[cfg(test)]
+mod tests;

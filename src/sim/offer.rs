@@ -1,0 +1,87 @@
+//! What comes to the sockets: drawn from a workload, each flow at the socket to which it is hashed.
+
+use crate::sched::WorkerId;
+use crate::time::Nanos;
+use crate::workload::{Arrival, Arrivals, Workload};
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::SplitMix64;
+
+/// One request as it comes to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// When; no earlier than the one before.
+    pub at: Nanos,
+    /// The CPU time that it needs; above zero.
+    pub cost: Nanos,
+    /// Its class's number.
+    pub class: u8,
+    /// The worker to whose socket it comes.
+    pub socket: WorkerId,
+    /// It came after the warm-up, and is to be measured.
+    pub counts: bool,
+}
+
+/// What a simulation is offered.
+#[derive(Clone, Debug)]
+pub struct Offer<'w> {
+    /// The requests.
+    pub workload: &'w Workload,
+    /// The mean number of requests per second; above zero.
+    pub rate: f64,
+    /// Source ports; above zero.
+    pub flows: u16,
+    /// Of everything that is drawn.
+    pub seed: u64,
+    /// Requests that come before any is measured.
+    pub warmup: u64,
+    /// Requests that are measured.
+    pub requests: u64,
+}
+
+impl<'w> Offer<'w> {
+    /// All requests in the order of their times, spread over so many sockets.
+    pub fn incoming(&self, sockets: usize) -> impl Iterator<Item = Incoming> + use<'w> {
+        let socket_of = spread(self.flows, sockets, self.seed);
+        let arrivals = Arrivals::new(self.workload, self.rate, self.flows, self.seed);
+        let (warmup, all) = (self.warmup, self.warmup + self.requests);
+        (0..all).zip(arrivals).map(move |(number, Arrival { at, cost, flow, class })| Incoming {
+            at,
+            cost,
+            class,
+            socket: socket_of[usize::from(flow)],
+            counts: number >= warmup,
+        })
+    }
+}
+
+/// The socket of each flow, as the kernel's hash of addresses would choose it: any socket is as likely as any other.
+fn spread(flows: u16, sockets: usize, seed: u64) -> Vec<WorkerId> {
+    // Of the seed's own family and yet not the streams of times, costs and flows, which begin with the seed itself.
+    let mut hash = SplitMix64::seed_from_u64(seed ^ 0x666c_6f77_7320_6f66);
+    (0..flows).map(|_| ((u128::from(hash.next_u64()) * sockets as u128) >> 64) as WorkerId).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_spread_evenly_and_stay_where_they_are() {
+        let sockets = spread(10_000, 8, 1);
+        for socket in 0..8 {
+            let flows = sockets.iter().filter(|chosen| **chosen == socket).count();
+            assert!((1_100..1_400).contains(&flows), "{flows} of 10,000 flows at one of 8 sockets");
+        }
+        assert_eq!(sockets, spread(10_000, 8, 1));
+        assert_ne!(sockets, spread(10_000, 8, 2));
+    }
+
+    #[test]
+    fn what_is_asked_for_comes() {
+        let workload: Workload = "extreme-bimodal".parse().expect("a preset");
+        let offer = Offer { workload: &workload, rate: 1e6, flows: 64, seed: 1, warmup: 10, requests: 100 };
+        let incoming: Vec<Incoming> = offer.incoming(4).collect();
+        assert_eq!((incoming.len(), incoming.iter().filter(|request| request.counts).count()), (110, 100));
+        assert!(incoming.is_sorted_by_key(|request| request.at) && incoming.iter().all(|request| request.socket < 4));
+    }
+}

@@ -1,0 +1,53 @@
+//! The requests that are under way, by number. A number is used again when its request has ended, so memory follows the
+//! requests that are under way and not those that ever came.
+
+use crate::time::Nanos;
+
+/// A request's number.
+pub(super) type RequestId = u32;
+
+/// One request under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    /// When it came to the socket.
+    pub(super) arrived: Nanos,
+    /// CPU time that it needs in all.
+    pub(super) cost: Nanos,
+    /// CPU time that it still needs.
+    pub(super) left: Nanos,
+    /// From then on the answer is worthless.
+    pub(super) expires_at: Nanos,
+    pub(super) class: u8,
+    /// It was interrupted before.
+    pub(super) continuation: bool,
+    /// It came after the warm-up.
+    pub(super) counts: bool,
+}
+
+/// All requests that are under way.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    places: Vec<Request>,
+    free: Vec<RequestId>,
+}
+
+impl Requests {
+    pub(super) fn add(&mut self, request: Request) -> RequestId {
+        if let Some(id) = self.free.pop() {
+            self.places[id as usize] = request;
+            return id;
+        }
+        self.places.push(request);
+        // Sockets and packets bound the requests under way far below this.
+        (self.places.len() - 1) as RequestId
+    }
+
+    pub(super) fn remove(&mut self, id: RequestId) -> Request {
+        self.free.push(id);
+        self.places[id as usize]
+    }
+
+    pub(super) fn of(&mut self, id: RequestId) -> &mut Request {
+        &mut self.places[id as usize]
+    }
+}

@@ -1,0 +1,226 @@
+//! What came of the requests of a simulation: a fate for each, and distributions that do not grow with the run.
+
+use crate::metrics::{ALL_CLASSES, Block, Percentile};
+use crate::time::Nanos;
+use crate::wire::{CLASS_NAMES, CLASSES};
+use hdrhistogram::Histogram;
+
+/// How the requests of a simulation ended, warm-up included. The fates are disjoint and sum to the requests that came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fates {
+    /// Served.
+    pub answered: u64,
+    /// Ended because a queue was full.
+    pub shed_queue_full: u64,
+    /// Ended because their deadline had passed.
+    pub shed_expired: u64,
+    /// Lost at a full socket.
+    pub kernel_dropped: u64,
+}
+
+impl Fates {
+    /// All requests.
+    pub const fn sum(&self) -> u64 {
+        self.answered + self.shed_queue_full + self.shed_expired + self.kernel_dropped
+    }
+}
+
+/// Why a request was not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unanswered {
+    ShedQueueFull,
+    ShedExpired,
+    KernelDropped,
+}
+
+/// The result of a simulation. Distributions hold the requests after the warm-up; those that were not answered count as
+/// infinitely slow.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    fates: Fates,
+    classes: [Class; CLASSES],
+    /// When the last request ended.
+    ended_at: Nanos,
+}
+
+#[derive(Clone, Debug)]
+struct Class {
+    /// Made when the first request of the class ends.
+    values: Option<Box<Values>>,
+    unanswered: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Values {
+    latency_ns: Histogram<u64>,
+    slowdown: Histogram<u64>,
+    /// Exact, for means.
+    latency_sum_ns: u128,
+    slowdown_sum: f64,
+}
+
+/// Slowdowns are recorded in thousandths.
+const SLOWDOWN_UNIT: f64 = 1_000.0;
+
+/// Nine hours in nanoseconds, or a slowdown of 32 billion; what is above is recorded as that.
+const VALUE_MAX: u64 = 1 << 45;
+
+impl Values {
+    fn new() -> Values {
+        let histogram = || Histogram::new_with_bounds(1, VALUE_MAX, 3).expect("valid bounds");
+        Values { latency_ns: histogram(), slowdown: histogram(), latency_sum_ns: 0, slowdown_sum: 0.0 }
+    }
+}
+
+impl Tally {
+    pub(super) fn new() -> Tally {
+        let classes = [(); CLASSES].map(|()| Class { values: None, unanswered: 0 });
+        Tally { fates: Fates::default(), classes, ended_at: Nanos::ZERO }
+    }
+
+    /// A request of `class` that cost `cost` was answered after `latency`, at `now`.
+    pub(super) fn answered(&mut self, class: u8, cost: Nanos, latency: Nanos, now: Nanos, counts: bool) {
+        self.fates.answered += 1;
+        self.ended_at = self.ended_at.max(now);
+        if !counts {
+            return;
+        }
+        let values = self.classes[usize::from(class)].values.get_or_insert_with(|| Box::new(Values::new()));
+        values.latency_ns.saturating_record(latency.get());
+        let slowdown = latency.get() as f64 / cost.get() as f64;
+        values.slowdown.saturating_record((slowdown * SLOWDOWN_UNIT).round() as u64);
+        values.latency_sum_ns += u128::from(latency.get());
+        values.slowdown_sum += slowdown;
+    }
+
+    /// A request of `class` was not answered.
+    pub(super) fn lost(&mut self, class: u8, why: Unanswered, counts: bool) {
+        *match why {
+            Unanswered::ShedQueueFull => &mut self.fates.shed_queue_full,
+            Unanswered::ShedExpired => &mut self.fates.shed_expired,
+            Unanswered::KernelDropped => &mut self.fates.kernel_dropped,
+        } += 1;
+        self.classes[usize::from(class)].unanswered += u64::from(counts);
+    }
+
+    /// How all requests ended, warm-up included.
+    pub fn fates(&self) -> Fates {
+        self.fates
+    }
+
+    /// When the last request was answered, after the start.
+    pub fn ended_at(&self) -> Nanos {
+        self.ended_at
+    }
+
+    /// Latency in microseconds: of `all`, and of each class that occurred, by name.
+    pub fn latency_us(&self) -> Vec<(&'static str, Block)> {
+        self.blocks(|values| &values.latency_ns, 1e3)
+    }
+
+    /// Latency over cost: of `all`, and of each class that occurred, by name.
+    pub fn slowdown(&self) -> Vec<(&'static str, Block)> {
+        self.blocks(|values| &values.slowdown, SLOWDOWN_UNIT)
+    }
+
+    /// One percentile of the slowdown of all requests; infinite if so many were not answered.
+    pub fn slowdown_at(&self, percentile: Percentile) -> f64 {
+        block(&self.histograms(|values| &values.slowdown), self.unanswered(), SLOWDOWN_UNIT)
+            .percentile(percentile)
+            .unwrap_or(f64::INFINITY)
+    }
+
+    /// Mean latency of the answered requests, of one class or of all; zero if there is none.
+    pub fn latency_mean(&self, class: Option<u8>) -> Nanos {
+        let (sum, count) = self.sums(class, |values| values.latency_sum_ns as f64);
+        Nanos::new((sum / count.max(1.0)).round() as u64)
+    }
+
+    /// Mean slowdown of the answered requests, of one class or of all; zero if there is none.
+    pub fn slowdown_mean(&self, class: Option<u8>) -> f64 {
+        let (sum, count) = self.sums(class, |values| values.slowdown_sum);
+        sum / count.max(1.0)
+    }
+
+    fn sums(&self, class: Option<u8>, sum: impl Fn(&Values) -> f64) -> (f64, f64) {
+        let chosen = self
+            .classes
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| class.is_none_or(|class| usize::from(class) == *number));
+        let values = chosen.filter_map(|(_, class)| class.values.as_deref());
+        values.fold((0.0, 0.0), |(total, count), values| (total + sum(values), count + values.latency_ns.len() as f64))
+    }
+
+    fn unanswered(&self) -> u64 {
+        self.classes.iter().map(|class| class.unanswered).sum()
+    }
+
+    fn histograms(&self, of: impl Fn(&Values) -> &Histogram<u64>) -> Vec<&Histogram<u64>> {
+        self.classes.iter().filter_map(|class| class.values.as_deref()).map(of).collect()
+    }
+
+    fn blocks(&self, of: impl Fn(&Values) -> &Histogram<u64> + Copy, unit: f64) -> Vec<(&'static str, Block)> {
+        let all = (ALL_CLASSES, block(&self.histograms(of), self.unanswered(), unit));
+        let occurred = CLASS_NAMES
+            .into_iter()
+            .zip(&self.classes)
+            .filter(|(_, class)| class.values.is_some() || class.unanswered > 0);
+        let classes = occurred.map(|(name, class)| {
+            let histograms: Vec<_> = class.values.as_deref().map(of).into_iter().collect();
+            (name, block(&histograms, class.unanswered, unit))
+        });
+        std::iter::once(all).chain(classes).collect()
+    }
+}
+
+/// The block of all values in `histograms` and so many infinite ones.
+fn block(histograms: &[&Histogram<u64>], infinite: u64, unit: f64) -> Block {
+    let mut bins: Vec<(u64, u64)> = histograms
+        .iter()
+        .flat_map(|histogram| histogram.iter_recorded())
+        .map(|bin| (bin.value_iterated_to(), bin.count_at_value()))
+        .collect();
+    bins.sort_unstable();
+    let finite: u64 = bins.iter().map(|(_, count)| count).sum();
+    let mut bins = bins.into_iter();
+    let (mut seen, mut highest) = (0, 0);
+    Block::from_ranks(finite, finite + infinite, |rank| {
+        if rank > finite {
+            return f64::INFINITY;
+        }
+        while seen < rank {
+            let (value, count) = bins.next().expect("the bins hold `finite` values");
+            (seen, highest) = (seen + count, value);
+        }
+        highest as f64 / unit
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unanswered_are_infinitely_slow_and_the_warm_up_does_not_count() {
+        let mut tally = Tally::new();
+        let us = Nanos::from_micros;
+        for latency in 1..=98 {
+            tally.answered(0, us(1), us(latency), us(latency), true);
+        }
+        tally.answered(1, us(10), us(20), us(99), false);
+        tally.lost(1, Unanswered::KernelDropped, true);
+        tally.lost(1, Unanswered::ShedExpired, true);
+        tally.lost(0, Unanswered::ShedQueueFull, false);
+        assert_eq!(tally.fates(), Fates { answered: 99, shed_queue_full: 1, shed_expired: 1, kernel_dropped: 1 });
+        assert_eq!(tally.fates().sum(), 102);
+        let slowdown = tally.slowdown();
+        assert_eq!(slowdown.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["all", "short", "long"]);
+        let (all, long) = (&slowdown[0].1, &slowdown[2].1);
+        assert_eq!((all.count, all.p50, all.p99, long.count, long.p50), (98, Some(50.015), None, 0, None));
+        assert!((tally.slowdown_at(Percentile::P90) / 90.0 - 1.0).abs() < 0.001);
+        assert_eq!(tally.slowdown_at(Percentile::P99_9), f64::INFINITY);
+        assert_eq!((tally.latency_mean(None), tally.slowdown_mean(Some(0))), (Nanos::new(49_500), 49.5));
+        assert_eq!((tally.latency_mean(Some(1)), tally.ended_at()), (Nanos::ZERO, us(99)));
+    }
+}
