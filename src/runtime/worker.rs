@@ -1,7 +1,9 @@
 //! One worker's loop: own work, own ingress, others, sleep - in the order that the policy says.
 
-use super::lanes::{Deques, LaneOrder};
+use super::deques::Deques;
+use super::lanes::LaneOrder;
 use super::search::Found;
+use super::sleeper::Sleeper;
 use super::{Engine, Ran, Shared};
 use crate::handler::context::Pause;
 use crate::sched::{Event, Local, Place, Policy, Running, Verdict, WorkerId};
@@ -22,24 +24,15 @@ pub(super) struct Loop<J> {
     epoch: Option<usize>,
     /// The policy wants to know since when it works.
     shows_busy: bool,
-    /// Somebody may watch its ingress while it works.
-    exposes: bool,
     pub(super) deques: Rc<Deques<J>>,
     pub(super) lanes: LaneOrder,
     pub(super) poll: Poll,
     pub(super) events: Events,
-    /// Its ingress stands in its own `Poll`.
-    pub(super) sleeps_on_own: bool,
-    /// Its ingress stands in the watch set.
-    pub(super) exposed: bool,
-    /// It is the watcher.
-    pub(super) watches: bool,
+    pub(super) sleeper: Sleeper,
     /// It counts in `Shared::spinning`.
     pub(super) spins: bool,
     /// The first search of the present run of vain ones.
     pub(super) idle_since: Option<Nanos>,
-    /// The watch set woke it, and it has found nothing since.
-    pub(super) woken_in_vain: bool,
 }
 
 impl<J: Send> Loop<J> {
@@ -55,17 +48,13 @@ impl<J: Send> Loop<J> {
             policy,
             epoch: None,
             shows_busy: true,
-            exposes: true,
             deques,
             lanes: LaneOrder::new(lanes),
             poll,
             events: Events::with_capacity(8),
-            sleeps_on_own: false,
-            exposed: false,
-            watches: false,
+            sleeper: Sleeper::new(worker),
             spins: false,
             idle_since: None,
-            woken_in_vain: false,
         }
     }
 
@@ -107,31 +96,10 @@ impl<J: Send> Loop<J> {
 
     #[cold]
     fn follow_cold(&mut self, shared: &Shared<J>) {
-        if self.policy.look_interval().is_some() {
-            // What this worker heard of, and may no longer receive, others hear of now.
-            shared.wake_all();
-        }
         self.policy = shared.policy();
         self.local.moved_to(self.policy.topology());
         self.shows_busy = self.policy.looks_at_busy();
-        self.exposes = self.policy.has_watchers();
-        self.watches = shared.idle.follow(self.id(), &self.policy);
-        let own = self.policy.receives_own(self.local.pool());
-        if own != self.sleeps_on_own {
-            shared.idle.sleep_on_own(self.id(), own);
-            self.sleeps_on_own = own;
-        }
-        if !own {
-            // Nobody sleeps on this one any more: the watcher must.
-            self.expose(shared);
-        }
-    }
-
-    fn expose(&mut self, shared: &Shared<J>) {
-        if !self.exposed {
-            shared.idle.expose(self.id());
-            self.exposed = true;
-        }
+        self.sleeper.follow(&shared.idle, &self.policy);
     }
 
     pub(super) fn execute<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, job: J) {
@@ -144,18 +112,22 @@ impl<J: Send> Loop<J> {
         let mut job = job;
         let lane = engine.lane(&job);
         let continuation = engine.is_continuation(&job);
-        let mut running =
-            Running { worker: id, pool, continuation, ran: Nanos::ZERO, flagged: false, waiting: false, queued: false };
+        let mut running = Running { worker: id, pool, continuation, ran: Nanos::ZERO, flagged: false, waiting: false };
+        let mut ask_after = self.ask_after(&running);
         loop {
             if shared.is_abandoning() {
                 engine.shed_draining(job);
                 break;
             }
-            let ask_after = self.policy.ask_after(&running).unwrap_or(Nanos::MAX);
             let Ran::Paused { job: back, pause, ran } = engine.run(job, ask_after.min(HEARTBEAT)) else { break };
             running.ran = running.ran.plus(ran);
+            ask_after = ask_after.minus(ran);
+            if pause == Pause::Checkpoint && ask_after > Nanos::ZERO {
+                engine.turn();
+                job = back;
+                continue;
+            }
             running.flagged = shared.is_flagged(id);
-            running.queued = shared.queues.any();
             running.waiting = self.waits_for(shared, &running, lane);
             let verdict = match pause {
                 Pause::Hop(target) => self.policy.at_hop(&running, target),
@@ -165,6 +137,7 @@ impl<J: Send> Loop<J> {
                 Verdict::Keep => {
                     engine.turn();
                     job = back;
+                    ask_after = self.ask_after(&running);
                     continue;
                 }
                 Verdict::Yield => Event::Yielded { again: running.continuation },
@@ -176,6 +149,10 @@ impl<J: Send> Loop<J> {
         if self.shows_busy {
             shared.busy(id, None);
         }
+    }
+
+    fn ask_after(&self, running: &Running) -> Nanos {
+        self.policy.ask_after(running).unwrap_or(Nanos::MAX)
     }
 
     /// Whether jobs wait, none less urgent, that this worker would serve if `running` stepped aside. Where there are more
@@ -198,7 +175,7 @@ impl<J: Send> Loop<J> {
         match self.policy.place(self.local.pool(), event) {
             Place::Own => self.deques.push(lane, job),
             Place::Queue(target) => match shared.queues.push(target, lane, self.id(), job) {
-                Ok(()) => shared.wake_for(&self.policy, target),
+                Ok(()) => shared.idle.wake_for(&self.policy, target),
                 Err(job) => engine.shed_full(job),
             },
         }
@@ -208,18 +185,9 @@ impl<J: Send> Loop<J> {
     fn begin_work(&mut self, shared: &Shared<J>) {
         self.stop_spinning(shared);
         self.idle_since = None;
-        self.woken_in_vain = false;
-        let pool = self.local.pool();
-        if self.exposes {
-            self.expose(shared);
-        }
-        if self.watches {
-            shared.idle.hand_on(self.id());
-            self.watches = false;
-        }
-        if !self.deques.is_empty() || !shared.queues.is_empty(pool) {
-            shared.wake_for(&self.policy, pool);
-        }
+        let (deques, pool) = (&self.deques, self.local.pool());
+        let more = || !deques.is_empty() || !shared.queues.is_empty(pool);
+        self.sleeper.begin_work(&shared.idle, &self.policy, more);
     }
 }
 

@@ -154,7 +154,7 @@ fn yield_cost() -> Nanos {
         for _ in 0..YIELDS {
             let (polled, pause) = enter(limits, || handler.as_mut().poll(&mut context));
             let polled: std::task::Poll<()> = polled;
-            let queued = queue.push(0, (polled, pause));
+            let queued = queue.push([0; 2], (polled, pause));
             debug_assert!(queued.is_ok(), "the queue is empty");
             std::hint::black_box(queue.pop(0));
         }

@@ -151,7 +151,8 @@ impl<J: Send> Probe for Control<'_, J> {
                 "the policy follows the load"
             );
         }
-        self.shared.switch(Policy::new(adaptation.kind().clone(), &self.topology));
+        let policy = Policy::new(adaptation.kind().clone(), &self.topology);
+        self.shared.switch(policy.with_sharing(self.config.sharing));
     }
 
     fn wake(&self, worker: usize) {

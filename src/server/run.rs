@@ -59,7 +59,7 @@ where
     let board = Board::new(config.workers);
     let adaptation = Adaptation::new(config);
     let topology = Topology::new(&config.pools.iter().map(|pool| pool.workers).collect::<Vec<_>>());
-    let policy = Policy::new(adaptation.kind().clone(), &topology);
+    let policy = Policy::new(adaptation.kind().clone(), &topology).with_sharing(config.sharing);
     let ingress: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
     let queue_capacity = packets.capacity() / 2;
     let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, wait(config), &ingress, queue_capacity)?;
