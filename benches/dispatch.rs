@@ -6,28 +6,40 @@
 //! server with a backlog; `batch 1` one to which requests come one by one, so that each costs a search of every queue.
 //! The kernel's part, several microseconds per request, is left out, and so are caches that are cold in a real server.
 
-#[path = "../src/server/admission.rs"]
-mod admission;
-#[path = "../src/server/engine.rs"]
-mod engine;
-#[path = "dispatch/memory.rs"]
-mod net;
-#[path = "../src/server/outbox.rs"]
-mod outbox;
-#[path = "../src/server/slot.rs"]
-mod slot;
+// The library's modules are compiled in, as the server compiles them, rather than linked: its engine sees more of them
+// than others may, and would be compiled without them at hand.
+macro_rules! modules {
+    ($($path:literal $name:ident)*) => {
+        $(#[allow(dead_code, unused_imports, unreachable_pub, reason = "a bench needs a part of each")]
+        #[path = $path]
+        mod $name;)*
+    };
+}
+
+modules! {
+    "../src/server/admission.rs" admission
+    "../src/server/engine.rs" engine
+    "../src/handler/mod.rs" handler
+    "../src/metrics/mod.rs" metrics
+    "dispatch/memory.rs" net
+    "../src/server/outbox.rs" outbox
+    "../src/packet/mod.rs" packet
+    "../src/queue/mod.rs" queue
+    "../src/runtime/mod.rs" runtime
+    "../src/sched/mod.rs" sched
+    "../src/server/slot.rs" slot
+    "../src/time/mod.rs" time
+    "../src/wire/mod.rs" wire
+}
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
 use engine::{Common, Engine};
-use forebay::handler::{Bench, Echo, Handler, Reply, Request, Ticket};
-use forebay::metrics::Board;
-use forebay::packet::{Depot, Packet, PacketBody, drive};
-use forebay::runtime::{Shared, Wait};
-use forebay::sched::{Hybrid, Kind, Policy, Topology};
-use forebay::time::{Nanos, clock};
-use forebay::wire::{Header, Served};
-use forebay::{handler, metrics, packet, runtime, sched, time, wire};
+use handler::{Bench, Echo, Handler, Reply, Request, Station, Ticket};
+use metrics::Board;
 use net::Socket;
+use packet::{Depot, Packet, PacketBody, drive};
+use runtime::{Shared, Wait};
+use sched::{Hybrid, Kind, Policy, Topology};
 use slot::{Job, Slot};
 use std::future::Future;
 use std::hint::black_box;
@@ -36,6 +48,8 @@ use std::os::fd::AsRawFd;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use time::{Nanos, clock};
+use wire::{Header, Served};
 
 /// As a server has for one worker.
 const PACKETS: usize = 512;
@@ -68,10 +82,20 @@ where
     M: Fn(Packet<'s>) -> F + Sync,
     F: Future<Output = Packet<'s>> + Send,
 {
-    let slots = Depot::new(PACKETS + 1, Slot::<F>::new);
+    let (home, mut stations) = (handler::new_home(), 0..);
+    let slots = Depot::new(PACKETS + 1, || Slot::<F>::new(Station::new(home, stations.next().unwrap())));
     let sockets = [Socket::new(request, count, batch)];
-    let common =
-        Common { handler, make: &make, sockets: &sockets, packets, slots: &slots, classified: false, emulated: false };
+    let common = Common {
+        handler,
+        make: &make,
+        sockets: &sockets,
+        packets,
+        slots: &slots,
+        home,
+        classified: false,
+        emulated: false,
+        io: net::Io::Batches,
+    };
     let board = Board::new(1);
     let slice = Nanos::from_micros(20);
     let kind = Kind::Hybrid(Hybrid { budget: slice, reserved: 1, short_slice: slice, long_slice: slice });
@@ -79,11 +103,11 @@ where
     let descriptor = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let policy = Policy::new(kind, &Topology::new(&[1]));
     let (shared, workers) =
-        Shared::<Job<'s, '_, F>>::new(policy, Wait::Spin, &[descriptor.as_raw_fd()], PACKETS / 2).unwrap();
+        Shared::<Job<'s, '_, F>>::new(policy, Wait::Spin, &[descriptor.as_raw_fd()], PACKETS / 2, PACKETS + 1).unwrap();
     let before = net::sent();
     // Told beforehand: it ends when it finds nothing more.
     shared.stop();
-    let mut engine = Engine::new(&common, 0, 0, board.recorder(0));
+    let mut engine = Engine::new(&common, 0, board.recorder(0));
     let mut took = Duration::ZERO;
     for worker in workers {
         let start = clock::now();

@@ -1,131 +1,168 @@
-//! Does a worker serve without allocating?
-//! Method: an allocator that counts for each thread, which the handler asks, for it runs on the worker. Once a worker has
-//! served requests of each kind, and handed its measurements over as often as it has ledgers to change, its count stands
-//! still, whatever the policy and the way of datagrams.
+//! Does serving a request allocate: one that ends at its first poll, one that hops, one that yields, one that forks?
+//! Method: an allocator that counts on the threads of the workers, from their first request on; 4 workers, 200,000
+//! requests over real sockets for each way; what is left to measurement (histograms of a class, made at its first sample)
+//! is made in a warm-up.
 
-#![allow(unsafe_code, reason = "an allocator cannot be written without")]
-
+#[path = "allocations/counter.rs"]
+mod counter;
 mod support;
 
-use forebay::handler::{Bench, Order, Reply, Work, checkpoint};
+use counter::{Counter, allocations, watch_this_thread};
+use forebay::handler::{Handler, Reply, Request, checkpoint, fork, hop};
 use forebay::time::{Nanos, clock};
-use forebay::wire::Header;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, ThreadId};
-use support::client::{Client, message};
-use support::http::latency;
-use support::{Running, alone};
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-fn count() {
-    // A thread that is ending has no counter any more, and nobody asks for it.
-    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-}
-
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: as the caller guarantees.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller guarantees.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as the caller guarantees.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use support::http::{http, latency, metric};
+use support::{GIVE_UP_AFTER, Running, alone, await_until};
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTER: Counter = Counter;
 
-/// What is known of one worker.
+const WORKERS: usize = 4;
+const REQUESTS: u64 = 200_000;
+/// Source ports, so that every worker's socket gets some, and requests under way on each.
+const PORTS: usize = 32;
+const WINDOW: usize = 4;
+
+/// How a request is served.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
-    thread: ThreadId,
-    /// Requests since it is warm.
-    requests: u64,
-    /// Its allocations at the first of these, and at the last one.
-    first: u64,
-    last: u64,
+enum Way {
+    AtOnce,
+    Hop,
+    /// Work, with checkpoints, that takes longer than a slice.
+    Work,
+    Fork,
 }
 
-/// What the handler and the test share.
-#[derive(Default)]
-struct Watched {
-    warm: AtomicBool,
-    workers: Mutex<Vec<Seen>>,
+struct Served {
+    way: Way,
+    watched: Arc<AtomicUsize>,
 }
 
-/// Notes the allocations of the thread that it runs on; with checkpoints between 20 us of work if the request costs.
-struct Watch {
-    watched: &'static Watched,
+impl Handler for Served {
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        self.watch();
+        match self.way {
+            Way::AtOnce => {}
+            Way::Hop => {
+                hop(1).await;
+                self.watch();
+            }
+            Way::Work => work().await,
+            Way::Fork => {
+                let part = fork(async {
+                    checkpoint().await;
+                    7
+                });
+                checkpoint().await;
+                assert_eq!(part.await, 7);
+            }
+        }
+        reply.put(request.bytes());
+    }
 }
 
-impl Work for Watch {
-    async fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) {
-        let end = clock::now().plus(order.cost);
-        while clock::now() < end {
-            checkpoint().await;
+impl Served {
+    fn watch(&self) {
+        if watch_this_thread() {
+            self.watched.fetch_add(1, Ordering::SeqCst);
         }
-        reply.put(order.payload);
-        if !self.watched.warm.load(Ordering::SeqCst) {
-            return;
+    }
+}
+
+async fn work() {
+    let end = clock::now().plus(Nanos::from_micros(5));
+    while clock::now() < end {
+        checkpoint().await;
+    }
+}
+
+/// Sends so many requests, a few at a time from each port, and waits for every reply.
+fn offer(server: &Running, requests: u64) {
+    let clients: Vec<UdpSocket> = (0..PORTS)
+        .map(|_| {
+            let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+            client.connect(server.udp).expect("a local address");
+            client.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+            client
+        })
+        .collect();
+    let mut left = requests;
+    while left > 0 {
+        let round = left.min((PORTS * WINDOW) as u64) as usize;
+        (0..round).for_each(|number| assert_eq!(clients[number % PORTS].send(b"forebay").expect("sent"), 7));
+        for number in 0..round {
+            let received = clients[number % PORTS].recv(&mut [0; 16]);
+            assert_eq!(received.ok(), Some(7), "no reply: {}", latency(server.admin)["fates"]);
         }
-        let (now, thread) = (ALLOCATIONS.get(), thread::current().id());
-        let mut workers = self.watched.workers.lock().expect("nobody panics with it");
-        match workers.iter_mut().find(|seen| seen.thread == thread) {
-            None => workers.push(Seen { thread, requests: 1, first: now, last: now }),
-            Some(seen) => *seen = Seen { requests: seen.requests + 1, last: now, ..*seen },
+        left -= round as u64;
+    }
+}
+
+/// Serves 200,000 requests under `settings`; returns what they allocated, and how many continuations of that `reason`
+/// there were.
+fn allocated(settings: &[(&str, &str)], way: Way, reason: &str) -> (u64, f64) {
+    let watched = Arc::new(AtomicUsize::new(0));
+    let server = Running::start(settings, Served { way, watched: Arc::clone(&watched) });
+    // Each worker has two sets of histograms, of which one is read while it fills the other: whoever scrapes swaps them.
+    let begun = || watched.load(Ordering::SeqCst);
+    await_until(
+        || {
+            offer(&server, 2_000);
+            begun() == WORKERS
+        },
+        "a worker gets nothing to do",
+    );
+    for _ in 0..6 {
+        latency(server.admin);
+        offer(&server, 5_000);
+    }
+    let before = allocations();
+    thread::scope(|scope| {
+        // Measurements are handed over meanwhile.
+        let load = scope.spawn(|| offer(&server, REQUESTS));
+        while !load.is_finished() {
+            latency(server.admin);
+            thread::sleep(Nanos::from_millis(50).into());
         }
+    });
+    let count = allocations() - before;
+    let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
+    let continuations = metric(&text, &format!("forebay_continuations_total{{reason=\"{reason}\"}}"));
+    (count, continuations)
+}
+
+#[test]
+fn a_request_that_ends_at_its_first_poll_allocates_nothing() {
+    let _alone = alone();
+    for policy in ["steal", "global", "ondemand"] {
+        let (allocated, _) = allocated(&[("policy", policy), ("workers", "4")], Way::AtOnce, "yield");
+        assert_eq!(allocated, 0, "{policy}");
     }
 }
 
 #[test]
-fn a_warm_worker_never_allocates() {
+fn a_request_that_hops_allocates_nothing() {
     let _alone = alone();
-    for (policy, io) in
-        [("steal", "batches"), ("isolated", "trains"), ("global", "portable"), ("ondemand", "batches"), ("pools", "trains")]
-    {
-        // Leaked, since the server's thread may use it for as long as it lives.
-        let watched: &Watched = Box::leak(Box::default());
-        watched.workers.lock().expect("nobody has it").reserve(8);
-        let settings = [("policy", policy), ("io", io), ("workers", "2"), ("slice", "20us")];
-        let server = Running::start(&settings, Bench::new(Watch { watched }, Nanos::from_secs(1)));
-        let clients: Vec<Client> = (0..16).map(|_| Client::new(server.udp)).collect();
-        let mut sent = 0;
-        for round in 0..400 {
-            watched.warm.store(round >= 200, Ordering::SeqCst);
-            if round % 20 == 0 {
-                // Workers hand their measurements over.
-                latency(server.admin);
-            }
-            for (number, client) in clients.iter().enumerate() {
-                // Two classes: brief requests, and some that yield.
-                let heavy = (number + round) % 8 == 0;
-                let cost = if heavy { Nanos::from_micros(100) } else { Nanos::ZERO };
-                client.send(&message(&Header::request(sent, heavy.into(), cost), b"payload"));
-                sent += 1;
-            }
-            clients.iter().for_each(|client| drop(client.receive()));
-        }
-        assert_eq!(server.quiescent(sent).answered, sent);
-        let workers = watched.workers.lock().expect("nobody panics with it");
-        assert_eq!(workers.iter().map(|seen| seen.requests).sum::<u64>(), sent / 2);
-        assert!(workers.iter().all(|seen| seen.last == seen.first), "{policy} {io}: {workers:?}");
-    }
+    let (allocated, hops) = allocated(&[("policy", "pools"), ("pools", "front=2,heavy=2")], Way::Hop, "hop");
+    assert_eq!(allocated, 0);
+    assert!(hops >= REQUESTS as f64, "only {hops} hops");
+}
+
+#[test]
+fn a_request_that_yields_allocates_nothing() {
+    let _alone = alone();
+    let settings = [("policy", "ondemand"), ("workers", "4"), ("slice", "1us")];
+    let (allocated, yields) = allocated(&settings, Way::Work, "yield");
+    assert_eq!(allocated, 0);
+    assert!(yields >= 1_000.0, "only {yields} yields");
+}
+
+#[test]
+fn a_part_is_two_allocations() {
+    let _alone = alone();
+    let (allocated, _) = allocated(&[("policy", "ondemand"), ("workers", "4")], Way::Fork, "join");
+    assert_eq!(allocated, 2 * REQUESTS, "the part, and the place of its future");
 }

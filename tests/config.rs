@@ -65,7 +65,7 @@ fn unknown_names_are_answered_with_the_known_ones() {
 
     let said = refusal(forebay().env("FOREBAY_HANDLER", "spinn"));
     assert_says(&said, &["handler = \"spinn\" (environment FOREBAY_HANDLER)", "did you mean spin?"]);
-    assert_says(&said, &["allowed: echo, spin, digest"]);
+    assert_says(&said, &["allowed: echo, spin, fork, digest"]);
 }
 
 // Is an option of sharing that is none, or out of its range, refused with what it may be?

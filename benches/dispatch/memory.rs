@@ -1,11 +1,12 @@
 //! What the server's engine knows of sockets, in memory: the same names, and no kernel.
 
 use arrayvec::ArrayVec;
-pub(crate) use forebay::net::{BATCH, Datagram, Message};
-use forebay::time::Nanos;
+use crate::time::Nanos;
+pub(crate) use forebay::net::{BATCH, Io, Message};
+use crate::metrics::Unsent;
 use std::cell::Cell;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 thread_local! {
@@ -31,12 +32,22 @@ impl Socket {
     }
 }
 
+/// What the engine asks of a datagram.
+#[derive(Clone, Copy)]
+pub(crate) struct Datagram {
+    pub(crate) length: usize,
+    pub(crate) truncated: bool,
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) kernel_wait: Nanos,
+}
+
 pub(crate) struct Receiver {
     datagrams: ArrayVec<Datagram, BATCH>,
 }
 
 impl Receiver {
-    pub(crate) fn new() -> Receiver {
+    pub(crate) fn new(_: Io) -> Receiver {
         Receiver { datagrams: ArrayVec::new() }
     }
 
@@ -61,6 +72,13 @@ impl Receiver {
         Ok(self.datagrams.len())
     }
 
+    /// There are no trains here.
+    pub(crate) fn left(&self) -> usize {
+        0
+    }
+
+    pub(crate) fn discard(&mut self) {}
+
     pub(crate) fn datagrams(&self) -> &[Datagram] {
         &self.datagrams
     }
@@ -69,12 +87,12 @@ impl Receiver {
 pub(crate) struct Sender;
 
 impl Sender {
-    pub(crate) fn new() -> Sender {
+    pub(crate) fn new(_: Io) -> Sender {
         Sender
     }
 
-    pub(crate) fn send(&mut self, _: &Socket, messages: &[Message<'_>]) -> ArrayVec<bool, BATCH> {
+    pub(crate) fn send(&mut self, _: &Socket, messages: &[Message<'_>]) -> ArrayVec<Result<(), Unsent>, BATCH> {
         SENT.set(SENT.get() + std::hint::black_box(messages).len());
-        messages.iter().map(|message| !message.bytes.is_empty()).collect()
+        messages.iter().map(|message| if message.bytes.is_empty() { Err(Unsent::Other) } else { Ok(()) }).collect()
     }
 }

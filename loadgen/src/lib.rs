@@ -24,7 +24,7 @@ pub mod schedule;
 mod sender;
 pub mod server_process;
 pub mod tally;
-mod text;
+pub mod text;
 pub mod verdict;
 
 use arguments::{Arguments, Command, RunArguments};

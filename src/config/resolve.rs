@@ -164,7 +164,7 @@ fn check_handler(lookup: &mut Lookup, handler: HandlerName, burn: Burn) {
         let claims = vec![lookup.claim("burn"), lookup.claim("handler")];
         lookup.conflict(
             claims,
-            "digest does real work, which cannot be slept; allowed: burn cpu, or handler echo or spin",
+            "digest does real work, which cannot be slept; allowed: burn cpu, or handler echo, spin or fork",
         );
     }
 }

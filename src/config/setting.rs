@@ -166,9 +166,9 @@ pub const SETTINGS: [Setting; 21] = [
         value_name: "NAME",
         default: DefaultValue::Text("spin"),
         shape: Shape::Text,
-        allowed: "echo, spin, digest",
-        help: "What is run for each request. echo: send it back. spin: burn the CPU time that it asks for. digest: \
-               chain hashes over its payload.",
+        allowed: "echo, spin, fork, digest",
+        help: "What is run for each request. echo: send it back. spin: burn the CPU time that it asks for. fork: the \
+               same, in parts of at least a slice, on several workers at once. digest: chain hashes over its payload.",
     },
     Setting {
         key: "burn",

@@ -14,9 +14,9 @@ use std::thread;
 impl<J: Send> Loop<J> {
     /// Nothing to do: looks again for a while, then sleeps.
     pub(super) fn wait<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) {
-        let now = clock::now();
-        let since = *self.idle_since.get_or_insert(now);
-        if now.minus(since) < shared.wait.spin_for() && self.may_spin(shared) {
+        self.idle_at = clock::now();
+        let since = *self.idle_since.get_or_insert(self.idle_at);
+        if self.idle_at.minus(since) < shared.wait.spin_for() && self.may_spin(shared) {
             std::hint::spin_loop();
             // Whoever else wants this processor - another worker, the load generator - has more use for it.
             thread::yield_now();
@@ -81,6 +81,7 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, J, E> {
             Err(error) => panic!("a worker cannot wait: {error}"),
         }
         self.worker.idle_since = None;
+        self.worker.idle_at = clock::now();
         self.worker.events.iter().any(|event| event.token() == WATCH)
     }
 }

@@ -7,7 +7,7 @@ use super::sleeper::Sleeper;
 use super::{Engine, Ran, Shared};
 use crate::handler::context::Pause;
 use crate::sched::{Event, Local, Place, Policy, Running, Verdict, WorkerId};
-use crate::time::{Nanos, clock};
+use crate::time::Nanos;
 use mio::{Events, Poll};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub(super) struct Loop<J> {
     pub(super) sleeper: Sleeper,
     /// It counts in `Shared::spinning`.
     pub(super) spins: bool,
+    /// When it last had nothing to do.
+    pub(super) idle_at: Nanos,
     /// The first search of the present run of vain ones.
     pub(super) idle_since: Option<Nanos>,
 }
@@ -54,6 +56,7 @@ impl<J: Send> Loop<J> {
             events: Events::with_capacity(8),
             sleeper: Sleeper::new(worker),
             spins: false,
+            idle_at: Nanos::ZERO,
             idle_since: None,
         }
     }
@@ -66,7 +69,7 @@ impl<J: Send> Loop<J> {
     pub(super) fn run<E: Engine<Job = J>>(mut self, shared: &Shared<J>, engine: &mut E) {
         loop {
             engine.turn();
-            self.follow(shared);
+            self.follow(shared, engine);
             // Asked before the search: what was put before the stop is then found, also if both come in the middle of it.
             let stopping = shared.is_stopping();
             match self.search(shared, engine) {
@@ -86,11 +89,12 @@ impl<J: Send> Loop<J> {
     }
 
     /// Follows the present policy, if it does not yet.
-    fn follow(&mut self, shared: &Shared<J>) {
+    fn follow<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) {
         let epoch = shared.epoch();
         if self.epoch != Some(epoch) {
             self.epoch = Some(epoch);
             self.follow_cold(shared);
+            engine.joined(self.local.pool());
         }
     }
 
@@ -106,7 +110,8 @@ impl<J: Send> Loop<J> {
         self.begin_work(shared);
         let (id, pool) = (self.id(), self.local.pool());
         if self.shows_busy {
-            shared.busy(id, Some(clock::now()));
+            // Within one search of the present time, which would be one more reading of the clock for each job.
+            shared.busy(id, Some(engine.now().max(self.idle_at)));
         }
         shared.lower_flag(id);
         let mut job = job;
@@ -119,7 +124,19 @@ impl<J: Send> Loop<J> {
                 engine.shed_draining(job);
                 break;
             }
-            let Ran::Paused { job: back, pause, ran } = engine.run(job, ask_after.min(HEARTBEAT)) else { break };
+            let came_of_it = engine.run(job, ask_after.min(HEARTBEAT));
+            self.spread(shared, engine, lane);
+            let (back, pause, ran) = match came_of_it {
+                Ran::Paused { job, pause, ran } => (job, pause, ran),
+                Ran::Ended => break,
+                Ran::Waits { job: back, station } => match shared.stations.park(back, &station) {
+                    None => break,
+                    Some(back) => {
+                        job = back;
+                        continue;
+                    }
+                },
+            };
             running.ran = running.ran.plus(ran);
             ask_after = ask_after.minus(ran);
             if pause == Pause::Checkpoint && ask_after > Nanos::ZERO {
@@ -131,7 +148,9 @@ impl<J: Send> Loop<J> {
             running.waiting = self.waits_for(shared, &running, lane);
             let verdict = match pause {
                 Pause::Hop(target) => self.policy.at_hop(&running, target),
-                Pause::Checkpoint | Pause::Expired => self.policy.at_checkpoint(&running),
+                Pause::Checkpoint | Pause::Join | Pause::Expired | Pause::Broken(_) => {
+                    self.policy.at_checkpoint(&running)
+                }
             };
             let event = match verdict {
                 Verdict::Keep => {
@@ -146,6 +165,7 @@ impl<J: Send> Loop<J> {
             self.put(shared, engine, back, event, lane);
             break;
         }
+        self.spread(shared, engine, lane);
         if self.shows_busy {
             shared.busy(id, None);
         }

@@ -143,6 +143,10 @@ impl World {
 
 /// Nothing that a policy of these scenarios looks at.
 impl View for World {
+    fn backlog(&self, _: usize) -> usize {
+        0
+    }
+
     fn now(&self) -> Nanos {
         Nanos::ZERO
     }
