@@ -1,4 +1,10 @@
 //! Sockets and batches: everything that speaks to the kernel about datagrams.
+//!
+//! Replies leave through the socket that a worker receives from. One that stands in no readiness queue would save about
+//! 5 % of a send. But a second socket on the address is a member of the reuseport group and receives its share of flows,
+//! unless a program selects others; that program sees members by their place, a place changes its owner whenever a member
+//! leaves, and one that is out of range falls back to all of them. So while sockets close, datagrams would come to a socket
+//! that nobody receives from, and be lost in no counter that we read.
 
 mod drops;
 mod receive;
