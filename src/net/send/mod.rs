@@ -38,7 +38,7 @@ pub struct Sender {
 }
 
 enum Way {
-    Batched(Dispatch<Batched>),
+    Batched(Box<Dispatch<Batched>>),
     OneByOne(Dispatch<OneByOne>),
 }
 
@@ -46,7 +46,7 @@ impl Sender {
     /// A sender for batches of at most [`BATCH`], through sockets that were opened for `io`.
     pub fn new(io: Io) -> Sender {
         let way = match io {
-            Io::Batches | Io::Trains => Way::Batched(Dispatch { port: Batched::new(), trains: true }),
+            Io::Batches | Io::Trains => Way::Batched(Box::new(Dispatch { port: Batched::new(), trains: true })),
             Io::Portable => Way::OneByOne(Dispatch { port: OneByOne, trains: false }),
         };
         Sender { way }
