@@ -25,7 +25,7 @@ mod problem;
 mod resolve;
 mod setting;
 
-pub use choice::{Burn, Classify, HandlerName, LogFormat, Wait};
+pub use choice::{Burn, Classify, HandlerName, Io, LogFormat, Wait};
 pub use cpus::cpus;
 pub use flags::{flags, meta_flags, wants_check};
 pub use layers::{Effective, Row, load};
@@ -72,6 +72,8 @@ pub struct Config {
     pub time_scale: u64,
     /// What a worker without work does. [`Wait::Park`] whenever `burn` is [`Burn::Sleep`].
     pub wait: Wait,
+    /// How datagrams go to and from the kernel. Never [`Io::Portable`] where `listen` is all addresses.
+    pub io: Io,
     /// The largest cost a request may ask for, 1 us to 1 h; see [`Config::cost_cap_scaled`].
     pub cost_cap: Nanos,
     /// How long a stopping server goes on serving what it holds, 0 to 1 h. Never scaled.

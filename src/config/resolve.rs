@@ -5,7 +5,7 @@ use super::lookup::Lookup;
 use super::parse;
 use super::problem::Problems;
 use super::setting::SETTINGS;
-use super::{Burn, Classify, Config, HandlerName, Pool, Wait, cpus};
+use super::{Burn, Classify, Config, HandlerName, Io, Pool, Wait, cpus};
 use crate::sched::{DEQUES_MAX, PolicyName, STEAL_EVERY_MAX, Sharing};
 use crate::time::Nanos;
 
@@ -48,6 +48,7 @@ pub(super) fn value_text(config: &Config, key: &str) -> String {
         "burn" => config.burn.name().to_owned(),
         "time-scale" => config.time_scale.to_string(),
         "wait" => config.wait.name().to_owned(),
+        "io" => config.io.name().to_owned(),
         "cost-cap" => config.cost_cap.to_string(),
         "drain-timeout" => config.drain_timeout.to_string(),
         "pin" => config.pin.to_string(),
@@ -65,6 +66,15 @@ fn config(lookup: &mut Lookup) -> Config {
     let burn = lookup.value("burn", parse::choice);
     let wait = wait(lookup, burn);
     check_handler(lookup, handler, burn);
+    let (listen, io) = (lookup.value("listen", parse::address), lookup.value("io", parse::choice));
+    if io == Io::Portable && listen.ip().is_unspecified() {
+        let claims = vec![lookup.claim("io"), lookup.claim("listen")];
+        lookup.conflict(
+            claims,
+            "no portable call tells which address a datagram came to, and the reply must come from there; allowed: \
+             listen on one address, or io batches or trains",
+        );
+    }
     let classify = lookup.value("classify", parse::choice);
     if policy == PolicyName::Reserve && classify == Classify::None && !lookup.is_open("classify") {
         let claims = vec![lookup.claim("policy"), lookup.claim_of("classify", "none".to_owned())];
@@ -72,7 +82,7 @@ fn config(lookup: &mut Lookup) -> Config {
             .conflict(claims, "reserve must know the class of a request; allowed: classify header, or another policy");
     }
     Config {
-        listen: lookup.value("listen", parse::address),
+        listen,
         admin: lookup.value("admin", parse::address),
         policy,
         workers,
@@ -85,6 +95,7 @@ fn config(lookup: &mut Lookup) -> Config {
         burn,
         time_scale: lookup.value("time-scale", |text| parse::count(text, 1..=1_000_000)),
         wait,
+        io,
         cost_cap: lookup.value("cost-cap", |text| parse::duration(text, MICROSECOND..=HOUR)),
         drain_timeout: lookup.value("drain-timeout", |text| parse::duration(text, Nanos::ZERO..=HOUR)),
         pin: lookup.value("pin", parse::switch),
@@ -247,6 +258,8 @@ mod tests {
             (("burn", "sleep"), ("handler", "digest")),
             (("workers", "4"), ("pools", "front=3,heavy=11")),
             (("policy", "pools"), ("workers", "1")),
+            (("io", "portable"), ("listen", "0.0.0.0:9000")),
+            (("io", "portable"), ("listen", "[::]:9000")),
         ] {
             let problems = problems(&[first, second]);
             assert_eq!(problems.len(), 1, "{problems:?}");

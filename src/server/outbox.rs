@@ -1,7 +1,7 @@
 //! Replies on their way out: kept until a batch is full or somebody would wait for them.
 
 use crate::metrics::{Fate, Recorder, Sample};
-use crate::net::{BATCH, Message, Sender, Socket};
+use crate::net::{BATCH, Io, Message, Sender, Socket};
 use crate::packet::{Envelope, Packet};
 use crate::time::{Nanos, clock};
 use crate::wire::HEADER_BYTES;
@@ -35,8 +35,8 @@ struct Refusal {
 }
 
 impl<'s> Outbox<'s> {
-    pub(super) fn new() -> Outbox<'s> {
-        Outbox { answers: ArrayVec::new(), refusals: ArrayVec::new(), sender: Sender::new() }
+    pub(super) fn new(io: Io) -> Outbox<'s> {
+        Outbox { answers: ArrayVec::new(), refusals: ArrayVec::new(), sender: Sender::new(io) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -67,19 +67,22 @@ impl<'s> Outbox<'s> {
         recorder: &mut Recorder<'_>,
         mut recycle: impl FnMut(Packet<'s>),
     ) -> Nanos {
-        let taken = {
+        let outcomes = {
             let answers = self.answers.iter().map(Answer::message);
             let messages: ArrayVec<Message<'_>, BATCH> =
                 answers.chain(self.refusals.iter().map(Refusal::message)).collect();
             self.sender.send(socket, &messages)
         };
         let now = clock::now();
+        for reason in outcomes.iter().filter_map(|outcome| outcome.err()) {
+            recorder.unsent(reason);
+        }
+        // A refusal keeps the fate that it tells of, whether it is heard or not.
         self.refusals.clear();
-        for (answer, taken) in self.answers.drain(..).zip(taken) {
-            if taken {
-                recorder.answered(&Sample { send: now.minus(answer.finished_at), ..answer.sample });
-            } else {
-                recorder.ended(Fate::Unsent);
+        for (answer, outcome) in self.answers.drain(..).zip(outcomes) {
+            match outcome {
+                Ok(()) => recorder.answered(&Sample { send: now.minus(answer.finished_at), ..answer.sample }),
+                Err(_) => recorder.ended(Fate::Unsent),
             }
             recycle(answer.packet);
         }
