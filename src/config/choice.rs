@@ -1,6 +1,6 @@
 //! The settings that are one name out of a few.
 
-use crate::sched::PolicyName;
+use crate::sched::{Amount, Insertion, PolicyName, Victim};
 
 /// A setting whose value is one of a fixed list of names.
 pub(super) trait Choice: Copy + 'static {
@@ -53,6 +53,8 @@ choices! {
         Echo = "echo",
         /// Burns the CPU time that the header asks for, with a checkpoint per microsecond.
         Spin = "spin",
+        /// Burns as `Spin` does, heavy requests on several workers at once.
+        Fork = "fork",
         /// Chains hashes over the payload, with a checkpoint per chunk.
         Digest = "digest",
     }
@@ -81,10 +83,17 @@ choices! {
     }
 }
 
-impl Choice for PolicyName {
-    const CHOICES: &'static [PolicyName] = &PolicyName::ALL;
+/// The same for enums that policies define.
+macro_rules! choices_elsewhere {
+    ($($type:ident),+) => { $(
+        impl Choice for $type {
+            const CHOICES: &'static [$type] = &$type::ALL;
 
-    fn text(self) -> &'static str {
-        self.name()
-    }
+            fn text(self) -> &'static str {
+                self.name()
+            }
+        }
+    )+ };
 }
+
+choices_elsewhere!(PolicyName, Victim, Amount, Insertion);

@@ -32,7 +32,7 @@ pub use layers::{Effective, Row, load};
 pub use problem::{Claim, Origin, Problem, Problems};
 pub use setting::{DefaultValue, SETTINGS, Setting, Shape, markdown_table};
 
-use crate::sched::PolicyName;
+use crate::sched::{PolicyName, Sharing};
 use crate::time::Nanos;
 use std::net::SocketAddr;
 
@@ -58,6 +58,10 @@ pub struct Config {
     pub pools: Vec<Pool>,
     /// CPU time before a continuation may be taken from its worker, 1 us to 1 s; see [`Config::slice_scaled`].
     pub slice: Nanos,
+    /// Workers reserved under `hybrid`, 1 to one less than `workers`; `None` = as measured.
+    pub reserved: Option<usize>,
+    /// How workers share what waits: the five settings from `steal-victim` to `queue-insertion`.
+    pub sharing: Sharing,
     /// Whether a request's class may be read from its header before it has been served.
     pub classify: Classify,
     /// What is run for each request.
@@ -178,11 +182,19 @@ mod tests {
     // Is the text of a configuration the configuration?
     #[test]
     fn text_and_configuration_are_inverses() {
-        let bases: [&[(&str, &str)]; 4] = [
+        let bases: [&[(&str, &str)]; 5] = [
             &[],
             &[("policy", "pools"), ("pools", "front=1,middle=2,heavy=4"), ("pin", "true")],
             &[("burn", "sleep"), ("time-scale", "1000"), ("workers", "14"), ("log-format", "json")],
-            &[("slice", "1500us"), ("drain-timeout", "0s"), ("cost-cap", "90s"), ("listen", "[::1]:0")],
+            &[("steal-victim", "two-choices"), ("steal-amount", "one"), ("steal-every", "61"), ("deques", "4")],
+            &[
+                ("slice", "1500us"),
+                ("reserved", "1"),
+                ("workers", "2"),
+                ("drain-timeout", "0s"),
+                ("cost-cap", "90s"),
+                ("listen", "[::1]:0"),
+            ],
         ];
         for base in bases {
             let config = Config::from_pairs(base.iter().copied()).unwrap();

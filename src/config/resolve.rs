@@ -6,7 +6,7 @@ use super::parse;
 use super::problem::Problems;
 use super::setting::SETTINGS;
 use super::{Burn, Classify, Config, HandlerName, Pool, Wait, cpus};
-use crate::sched::PolicyName;
+use crate::sched::{DEQUES_MAX, PolicyName, STEAL_EVERY_MAX, Sharing};
 use crate::time::Nanos;
 
 const HOUR: Nanos = Nanos::from_secs(3_600);
@@ -37,6 +37,12 @@ pub(super) fn value_text(config: &Config, key: &str) -> String {
             pools.collect::<Vec<_>>().join(",")
         }
         "slice" => config.slice.to_string(),
+        "reserved" => config.reserved.map_or_else(|| "auto".to_owned(), |reserved| reserved.to_string()),
+        "steal-victim" => config.sharing.victim.name().to_owned(),
+        "steal-amount" => config.sharing.amount.name().to_owned(),
+        "steal-every" => config.sharing.steal_every.to_string(),
+        "deques" => config.sharing.deques.to_string(),
+        "queue-insertion" => config.sharing.insertion.name().to_owned(),
         "classify" => config.classify.name().to_owned(),
         "handler" => config.handler.name().to_owned(),
         "burn" => config.burn.name().to_owned(),
@@ -72,6 +78,8 @@ fn config(lookup: &mut Lookup) -> Config {
         workers,
         pools,
         slice: lookup.value("slice", |text| parse::duration(text, MICROSECOND..=Nanos::from_secs(1))),
+        reserved: reserved(lookup, workers),
+        sharing: sharing(lookup),
         classify,
         handler,
         burn,
@@ -111,6 +119,28 @@ fn staff(lookup: &mut Lookup, policy: PolicyName) -> (usize, Vec<Pool>) {
     (sum, pools)
 }
 
+fn reserved(lookup: &mut Lookup, workers: usize) -> Option<usize> {
+    let reserved = lookup.value("reserved", parse::reserved);
+    if reserved.is_some_and(|reserved| reserved >= workers) && !lookup.is_open("workers") {
+        let claims = vec![lookup.claim("reserved"), lookup.claim_of("workers", workers.to_string())];
+        lookup.conflict(claims, "somebody must do the heavy work; allowed: auto, or 1 to one less than the workers");
+    }
+    reserved
+}
+
+fn sharing(lookup: &mut Lookup) -> Sharing {
+    Sharing {
+        victim: lookup.value("steal-victim", parse::choice),
+        amount: lookup.value("steal-amount", parse::choice),
+        steal_every: lookup.value("steal-every", |text| match parse::count(text, 0..=u64::from(STEAL_EVERY_MAX))? {
+            1 => Err("a worker would never begin with its own".to_owned()),
+            searches => Ok(searches as u32),
+        }),
+        deques: lookup.value("deques", |text| parse::count(text, 1..=DEQUES_MAX as u64)) as usize,
+        insertion: lookup.value("queue-insertion", parse::choice),
+    }
+}
+
 fn wait(lookup: &mut Lookup, burn: Burn) -> Wait {
     let wait = lookup.value("wait", parse::choice);
     if burn == Burn::Cpu || wait == Wait::Park {
@@ -134,7 +164,7 @@ fn check_handler(lookup: &mut Lookup, handler: HandlerName, burn: Burn) {
         let claims = vec![lookup.claim("burn"), lookup.claim("handler")];
         lookup.conflict(
             claims,
-            "digest does real work, which cannot be slept; allowed: burn cpu, or handler echo or spin",
+            "digest does real work, which cannot be slept; allowed: burn cpu, or handler echo, spin or fork",
         );
     }
 }

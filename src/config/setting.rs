@@ -56,7 +56,7 @@ impl DefaultValue {
 }
 
 /// Every setting, in the order in which help and reports show them.
-pub const SETTINGS: [Setting; 15] = [
+pub const SETTINGS: [Setting; 21] = [
     Setting {
         key: "listen",
         value_name: "ADDRESS",
@@ -111,6 +111,57 @@ pub const SETTINGS: [Setting; 15] = [
         help: "CPU time that a request may use before what is left of it may move to another worker.",
     },
     Setting {
+        key: "reserved",
+        value_name: "WORKERS",
+        default: DefaultValue::Text("auto"),
+        shape: Shape::Text,
+        allowed: "auto, or 1 to one less than the workers",
+        help: "Workers on which heavy requests give way to fresh ones soonest, under hybrid. auto: as many as what is \
+               within the slice keeps busy, measured every second.",
+    },
+    Setting {
+        key: "steal-victim",
+        value_name: "WHOM",
+        default: DefaultValue::Text("round-robin"),
+        shape: Shape::Text,
+        allowed: "random, round-robin, two-choices",
+        help: "Whom a worker that steals asks first, before all others. round-robin: the one after the first of its \
+               last search. two-choices: of two at random the one with more.",
+    },
+    Setting {
+        key: "steal-amount",
+        value_name: "AMOUNT",
+        default: DefaultValue::Text("half"),
+        shape: Shape::Text,
+        allowed: "one, half",
+        help: "How many requests a worker takes from another's deque at once.",
+    },
+    Setting {
+        key: "steal-every",
+        value_name: "SEARCHES",
+        default: DefaultValue::Text("0"),
+        shape: Shape::Count,
+        allowed: "0, or 2 to 1000000",
+        help: "One search in so many, drawn by lot, begins with the deques of others, whatever waits in its own. \
+               0: none.",
+    },
+    Setting {
+        key: "deques",
+        value_name: "COUNT",
+        default: DefaultValue::Text("1"),
+        shape: Shape::Count,
+        allowed: "1 to 16",
+        help: "Deques of each worker: its requests go into them in turn, and several thieves find one each.",
+    },
+    Setting {
+        key: "queue-insertion",
+        value_name: "HOW",
+        default: DefaultValue::Text("shorter-of-two"),
+        shape: Shape::Text,
+        allowed: "random, round-robin, shorter-of-two",
+        help: "Into which shard of a queue between workers a request goes. A queue has a shard for every 16 workers.",
+    },
+    Setting {
         key: "classify",
         value_name: "HOW",
         default: DefaultValue::Text("none"),
@@ -124,9 +175,9 @@ pub const SETTINGS: [Setting; 15] = [
         value_name: "NAME",
         default: DefaultValue::Text("spin"),
         shape: Shape::Text,
-        allowed: "echo, spin, digest",
-        help: "What is run for each request. echo: send it back. spin: burn the CPU time that it asks for. digest: \
-               chain hashes over its payload.",
+        allowed: "echo, spin, fork, digest",
+        help: "What is run for each request. echo: send it back. spin: burn the CPU time that it asks for. fork: the \
+               same, in parts of at least a slice, on several workers at once. digest: chain hashes over its payload.",
     },
     Setting {
         key: "burn",
@@ -220,7 +271,7 @@ mod tests {
     use super::*;
     use crate::config::choice::Choice;
     use crate::config::{Burn, Classify, Config, HandlerName, LogFormat, Wait};
-    use crate::sched::PolicyName;
+    use crate::sched::{Amount, Insertion, PolicyName, Victim};
 
     fn names<T: Choice>() -> String {
         T::CHOICES.iter().map(|choice| choice.text()).collect::<Vec<_>>().join(", ")
@@ -231,6 +282,9 @@ mod tests {
     fn allowed_names_are_the_parsed_ones() {
         for (key, names) in [
             ("policy", names::<PolicyName>()),
+            ("steal-victim", names::<Victim>()),
+            ("steal-amount", names::<Amount>()),
+            ("queue-insertion", names::<Insertion>()),
             ("classify", names::<Classify>()),
             ("handler", names::<HandlerName>()),
             ("burn", names::<Burn>()),
@@ -247,11 +301,14 @@ mod tests {
         for (key, below, above) in [
             ("workers", "0", "1025"),
             ("time-scale", "0", "1000001"),
+            ("deques", "0", "17"),
+            ("steal-every", "1", "1000001"),
             ("slice", "999ns", "1001ms"),
             ("cost-cap", "999ns", "3601s"),
             ("drain-timeout", "-1s", "3601s"),
         ] {
             let (low, high) = find(key).unwrap().allowed.split_once(" to ").unwrap();
+            let low = low.trim_start_matches("0, or ");
             for taken in [low, high] {
                 assert!(Config::from_pairs([(key, taken)]).is_ok(), "{key} {taken}");
             }

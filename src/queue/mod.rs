@@ -22,17 +22,17 @@ impl<T> Sharded<T> {
         Sharded { shards: (0..shards).map(|_| CachePadded::new(ArrayQueue::new(each))).collect() }
     }
 
-    /// Adds `item` to the shorter of two shards: that of `hint` and its neighbour, or to any other that has room.
+    /// Adds `item` to the shorter of two shards, which are counted around, or to any other that has room.
     ///
     /// # Errors
     /// The item, when every shard is full.
-    pub fn push(&self, hint: usize, item: T) -> Result<(), T> {
+    pub fn push(&self, between: [usize; 2], item: T) -> Result<(), T> {
         if let [only] = &*self.shards {
             return only.push(item);
         }
         let shards = self.shards.len();
-        let (mut first, second) = (hint % shards, (hint + 1) % shards);
-        if self.shards[second].len() < self.shards[first].len() {
+        let [mut first, second] = between.map(|shard| shard % shards);
+        if first != second && self.shards[second].len() < self.shards[first].len() {
             first = second;
         }
         let mut item = item;
@@ -54,6 +54,11 @@ impl<T> Sharded<T> {
         (0..shards).find_map(|offset| self.shards[(hint + offset) % shards].pop())
     }
 
+    /// How many shards there are.
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
     /// How many items wait; exact when nothing moves.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.len()).sum()
@@ -73,9 +78,9 @@ mod tests {
     fn full_is_an_outcome_and_returns_the_item() {
         let queue = Sharded::new(3, 6);
         for item in 0..6 {
-            assert_eq!(queue.push(item, item), Ok(()));
+            assert_eq!(queue.push([item; 2], item), Ok(()));
         }
-        assert_eq!(queue.push(0, 6), Err(6));
+        assert_eq!(queue.push([0, 1], 6), Err(6));
         assert_eq!(queue.len(), 6);
     }
 
@@ -83,7 +88,7 @@ mod tests {
     fn every_item_is_found_from_every_hint() {
         for hint in 0..5 {
             let queue = Sharded::new(4, 64);
-            (0..64).for_each(|item| assert_eq!(queue.push(item, item), Ok(())));
+            (0..64).for_each(|item| assert_eq!(queue.push([item; 2], item), Ok(())));
             let mut found: Vec<usize> = std::iter::from_fn(|| queue.pop(hint)).collect();
             found.sort_unstable();
             assert_eq!(found, (0..64).collect::<Vec<_>>());
@@ -94,7 +99,7 @@ mod tests {
     #[test]
     fn one_producer_fills_shards_evenly() {
         let queue = Sharded::new(2, 100);
-        (0..20).for_each(|item| assert_eq!(queue.push(0, item), Ok(())));
+        (0..20).for_each(|item| assert_eq!(queue.push([0, 1], item), Ok(())));
         assert!(queue.shards.iter().all(|shard| shard.len() == 10));
     }
 }

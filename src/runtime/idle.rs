@@ -1,39 +1,37 @@
-//! Who sleeps, who watches the sockets of those who do not, and who is woken. README.md states the protocol.
+//! Who sleeps, who watches the ingresses of those who do not, and who is woken. README.md states the protocol, and
+//! `tests/sleep_loom.rs` compiles this file against loom's atomics and a model of the kernel.
 
+use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError, fence};
 use crate::sched::{Policy, PoolId, WorkerId};
 use crossbeam_utils::CachePadded;
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Registry, Token, Waker};
-use std::io;
-use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-/// The event of a waker: somebody has work, or a question.
-pub(super) const WAKE: Token = Token(0);
-/// The event of a worker's own ingress.
-pub(super) const INGRESS: Token = Token(1);
-/// The event of the watch set, which only the watcher sees.
-pub(super) const WATCH: Token = Token(2);
+/// What a worker waits for, and how it is woken: the kernel, or a model of it.
+///
+/// A wait ends by an event. One that comes while nobody waits ends the next wait; readiness is an event when it begins
+/// and when something ready is added, and none is due for what somebody else has received meanwhile.
+pub(super) trait Readiness {
+    /// Ends the wait of `worker`, or its next one.
+    fn wake(&self, worker: WorkerId);
 
-/// Ingresses that one look sees, at most; the next look sees the others.
-const LOOK_MAX: usize = 64;
+    /// From now on the watch set ends the waits of `worker`, or no more.
+    fn arm(&self, worker: WorkerId, armed: bool);
+
+    /// From now on the ingress of `worker` stands in the watch set, or no more. Nothing to do if it has none.
+    fn watch(&self, worker: WorkerId, watched: bool);
+
+    /// From now on the ingress of `worker` ends its waits, or no more.
+    fn own(&self, worker: WorkerId, own: bool);
+}
 
 /// The sleepers of one server.
-pub(super) struct Idle {
+pub(super) struct Idle<R> {
     /// How many of each pool are in `State::asleep`, to be read without the lock.
     asleep: Box<[CachePadded<AtomicUsize>]>,
     state: Mutex<State>,
     /// How many pools the policy has; queues of further ones are served by the first.
     pools: AtomicUsize,
-    wakers: Box<[Waker]>,
-    registries: Box<[Registry]>,
-    /// A readiness queue of the ingresses that nobody sleeps on.
-    watch_set: Mutex<(Poll, Events)>,
-    watch_registry: Registry,
-    watch_fd: RawFd,
-    ingress: Box<[RawFd]>,
+    workers: usize,
+    pub(super) readiness: R,
 }
 
 struct State {
@@ -65,33 +63,29 @@ struct Watcher {
     armed: bool,
 }
 
-impl Idle {
-    /// The sleepers of a server under `policy` with so many queues, all awake, and a `Poll` for each worker, which holds
-    /// nothing but its waker.
-    pub(super) fn new(policy: &Policy, queues: usize, ingress: &[RawFd]) -> io::Result<(Idle, Vec<Poll>)> {
-        let watch_set = Poll::new()?;
-        let mut polls = Vec::new();
-        let mut wakers = Vec::new();
-        let mut registries = Vec::new();
-        for _ in 0..policy.topology().workers() {
-            let poll = Poll::new()?;
-            wakers.push(Waker::new(poll.registry(), WAKE)?);
-            registries.push(poll.registry().try_clone()?);
-            polls.push(poll);
-        }
-        let seats: Box<[Seat]> = (0..polls.len()).map(|worker| Seat::new(worker, policy)).collect();
-        let idle = Idle {
+impl<R: Readiness> Idle<R> {
+    /// The sleepers of a server under `policy` with so many queues, all awake.
+    pub(super) fn new(policy: &Policy, queues: usize, readiness: R) -> Idle<R> {
+        let seats: Box<[Seat]> = (0..policy.topology().workers()).map(|worker| Seat::new(worker, policy)).collect();
+        Idle {
             asleep: (0..queues).map(|_| CachePadded::default()).collect(),
-            state: Mutex::new(State { asleep: Vec::with_capacity(seats.len()), seats, watcher: None }),
             pools: AtomicUsize::new(policy.topology().pools()),
-            wakers: wakers.into(),
-            registries: registries.into(),
-            watch_registry: watch_set.registry().try_clone()?,
-            watch_fd: watch_set.as_raw_fd(),
-            watch_set: Mutex::new((watch_set, Events::with_capacity(LOOK_MAX))),
-            ingress: ingress.into(),
-        };
-        Ok((idle, polls))
+            workers: seats.len(),
+            state: Mutex::new(State { asleep: Vec::with_capacity(seats.len()), seats, watcher: None }),
+            readiness,
+        }
+    }
+
+    /// Everybody follows a policy of so many pools from now on, which `publish` shows to them.
+    pub(super) fn switch(&self, pools: usize, publish: impl FnOnce()) {
+        // Ordering: sequentially consistent by the fences around it: a worker follows the policy, and announces itself
+        // in its new pool, after this; a putter that misses that announcement has its fence before it, and its job is
+        // seen by the last look; one that sees it reads this value after its fence (README.md, 3).
+        self.pools.store(pools, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        publish();
+        // A sleeper looks where the old policy let it.
+        self.wake_all();
     }
 
     /// `worker`, which is awake, follows `policy` from now on. Returns whether it is still the watcher.
@@ -102,15 +96,6 @@ impl Idle {
             self.hand_on(worker);
         }
         self.lock().watcher.is_some_and(|watcher| watcher.worker == worker)
-    }
-
-    /// The policy has so many pools from now on. To be called before any worker follows it.
-    pub(super) fn set_pools(&self, pools: usize) {
-        // Ordering: sequentially consistent by the fences around it: a worker follows the policy, and announces itself
-        // in its new pool, after this; a putter that misses that announcement has its fence before it, and its job is
-        // seen by the last look; one that sees it reads this value after its fence (README.md, 3).
-        self.pools.store(pools, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
     }
 
     /// `worker` is going to sleep; it must look at everything it may serve once more before it does. If there is no
@@ -178,42 +163,20 @@ impl Idle {
         true
     }
 
+    /// Wakes somebody who serves the queue of `pool` under `policy`. To be called after a job was put there.
+    pub(super) fn wake_for(&self, policy: &Policy, pool: PoolId) {
+        // One is enough; whoever should serve it is asked first.
+        let _ = policy.servers_of(pool).any(|server| self.wake_one(server));
+    }
+
     /// Wakes `worker` if it sleeps, or keeps it from its next sleep.
     pub(super) fn wake(&self, worker: WorkerId) {
-        // Writing to the descriptor of a living waker fails in no documented case; a worker that was not woken would
-        // be a server that hangs.
-        self.wakers[worker].wake().expect("a worker can be woken");
+        self.readiness.wake(worker);
     }
 
-    /// The ingress of `worker` is left alone while it works: the watcher must see it. Nothing to do if it has none.
-    pub(super) fn expose(&self, worker: WorkerId) {
-        let Some(ingress) = self.ingress.get(worker) else { return };
-        let mut fd = SourceFd(ingress);
-        self.watch_registry.register(&mut fd, INGRESS, Interest::READABLE).expect("an ingress can be watched");
-    }
-
-    /// `worker` is going to sleep on its own ingress: the watcher need not see it.
-    pub(super) fn cover(&self, worker: WorkerId) {
-        let mut fd = SourceFd(&self.ingress[worker]);
-        self.watch_registry.deregister(&mut fd).expect("the ingress was watched");
-    }
-
-    /// Into how many watched ingresses something has come since this was asked last: one system call. None too while
-    /// somebody else is asking. Who hears of some must go and receive: it is said once.
-    pub(super) fn arrivals_watched(&self) -> usize {
-        let Ok(mut watch_set) = self.watch_set.try_lock() else { return 0 };
-        let (poll, events) = &mut *watch_set;
-        // An interrupted look is one that saw nothing.
-        if poll.poll(events, Some(Duration::ZERO)).is_ok() { events.iter().count() } else { 0 }
-    }
-
-    /// Whether `worker` wakes from its own ingress from now on.
-    pub(super) fn sleep_on_own(&self, worker: WorkerId, own: bool) {
-        let mut fd = SourceFd(&self.ingress[worker]);
-        let registry = &self.registries[worker];
-        let done =
-            if own { registry.register(&mut fd, INGRESS, Interest::READABLE) } else { registry.deregister(&mut fd) };
-        done.expect("an ingress can be put into its owner's Poll and taken out");
+    /// The same for every worker.
+    pub(super) fn wake_all(&self) {
+        (0..self.workers).for_each(|worker| self.wake(worker));
     }
 
     /// Whether anybody of `pool` is asleep; may be stale.
@@ -236,14 +199,7 @@ impl Idle {
             return;
         }
         watcher.armed = armed;
-        let fd = self.watch_fd;
-        let registry = &self.registries[watcher.worker];
-        let done = if armed {
-            registry.register(&mut SourceFd(&fd), WATCH, Interest::READABLE)
-        } else {
-            registry.deregister(&mut SourceFd(&fd))
-        };
-        done.expect("the watch set can be put into a worker's Poll and taken out");
+        self.readiness.arm(watcher.worker, armed);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

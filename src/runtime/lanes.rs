@@ -1,23 +1,9 @@
-//! Lanes keep jobs of different priority apart, lane 0 the most urgent: here those of a worker's deques, in `queues.rs`
-//! those of the queues. A server has one lane.
+//! Lanes keep jobs of different priority apart, lane 0 the most urgent: in `deques.rs` those of a worker's deques, in
+//! `queues.rs` those of the queues. A server has one lane.
 
-use crossbeam_deque as deque;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// The deques of one worker, one for each lane: the side that only its own thread uses.
-///
-/// An engine whose jobs make jobs is given them in [`super::Engine::began`], and puts those jobs here.
-pub struct Deques<J> {
-    lanes: Box<[deque::Worker<J>]>,
-    urgent: Urgent,
-}
-
-/// The thieves' side of one worker's deques.
-pub(super) struct Stealers<J> {
-    lanes: Box<[deque::Stealer<J>]>,
-}
 
 /// How many jobs of lane 0 wait anywhere, so that a search for less urgent ones need not look for them everywhere first.
 /// It is counted before a job is put somewhere and after it is taken, and so never too low.
@@ -36,61 +22,6 @@ pub(super) struct LaneOrder {
 /// One search in so many begins with a less urgent lane, each in turn, so that none starves: with three lanes each of the
 /// two lower ones is served by at least one search in 122. A prime, so that no regular pattern of jobs is always hit.
 const FAIR_EVERY: usize = 61;
-
-/// Jobs taken from a victim at once, at most. With the batch of a receive it stays below the 64 places of a deque's
-/// smallest buffer, so that the deque never reallocates.
-const STEAL_MAX: usize = 31;
-
-impl<J> Deques<J> {
-    pub(super) fn new(lanes: usize, urgent: Urgent) -> Deques<J> {
-        Deques { lanes: (0..lanes).map(|_| deque::Worker::new_fifo()).collect(), urgent }
-    }
-
-    pub(super) fn stealers(&self) -> Stealers<J> {
-        Stealers { lanes: self.lanes.iter().map(deque::Worker::stealer).collect() }
-    }
-
-    /// Adds a job behind the others of `lane`.
-    pub fn push(&self, lane: usize, job: J) {
-        self.urgent.put(lane);
-        self.lanes[lane].push(job);
-    }
-
-    pub(super) fn pop(&self, lane: usize) -> Option<J> {
-        self.lanes[lane].pop().inspect(|_| self.urgent.taken(lane))
-    }
-
-    /// How many jobs wait in `lane`; thieves may be taking some.
-    pub fn lane_len(&self, lane: usize) -> usize {
-        self.lanes[lane].len()
-    }
-
-    /// How many jobs wait in lanes up to `lane`.
-    pub(super) fn len_up_to(&self, lane: usize) -> usize {
-        self.lanes[..=lane].iter().map(deque::Worker::len).sum()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.lanes.iter().all(deque::Worker::is_empty)
-    }
-}
-
-impl<J> Stealers<J> {
-    pub(super) fn len(&self) -> usize {
-        self.lanes.iter().map(deque::Stealer::len).sum()
-    }
-
-    /// Moves half of a lane, at most [`STEAL_MAX`] jobs, behind what is in the lane of `thief`, and takes the first.
-    pub(super) fn steal_half(&self, lane: usize, thief: &Deques<J>) -> deque::Steal<J> {
-        let victim = &self.lanes[lane];
-        let limit = victim.len().div_ceil(2).clamp(1, STEAL_MAX);
-        let stolen = victim.steal_batch_with_limit_and_pop(&thief.lanes[lane], limit);
-        if stolen.is_success() {
-            thief.urgent.taken(lane);
-        }
-        stolen
-    }
-}
 
 impl Urgent {
     pub(super) fn new(lanes: usize) -> Urgent {
@@ -139,8 +70,10 @@ impl LaneOrder {
 
 #[cfg(test)]
 mod tests {
+    use super::super::deques::Deques;
     use super::super::queues::Queues;
     use super::*;
+    use crate::sched::{Amount, Insertion};
 
     #[test]
     fn every_search_looks_into_every_lane_once() {
@@ -169,35 +102,18 @@ mod tests {
     #[test]
     fn urgent_jobs_are_counted_wherever_they_wait() {
         let urgent = Urgent::new(2);
-        let (victim, thief) = (Deques::new(2, urgent.clone()), Deques::new(2, urgent.clone()));
-        let queues = Queues::new(1, urgent.clone(), 2, 1, 1);
+        let (victim, thief) = (Deques::new(2, 1, urgent.clone()), Deques::new(2, 1, urgent.clone()));
+        let queues = Queues::new(1, urgent.clone(), 2, 1, 1, Insertion::Random);
         victim.push(1, 0);
         assert!(!urgent.any(), "it is not urgent");
         assert_eq!((queues.push(0, 0, 0, 1), queues.push(0, 0, 0, 2)), (Ok(()), Err(2)));
         victim.push(0, 3);
         victim.push(0, 4);
-        assert!(victim.stealers().steal_half(0, &thief).is_success() && urgent.any());
+        assert!(victim.stealers().steal(0, 0, Amount::Half, &thief).is_success() && urgent.any());
         assert_eq!((victim.pop(0), victim.pop(0), thief.pop(0)), (Some(4), None, None));
         assert!(urgent.any(), "one is in the queue");
         assert_eq!(queues.pop_any(), Some(1));
         assert!(!urgent.any());
         assert!(Urgent::new(1).any(), "a single lane is always searched");
-    }
-
-    #[test]
-    fn a_thief_takes_half_of_one_lane() {
-        let urgent = Urgent::new(3);
-        let (victim, thief) = (Deques::new(3, urgent.clone()), Deques::new(3, urgent));
-        (0..10).for_each(|job| victim.push(1, job));
-        victim.push(2, 100);
-        let first = loop {
-            match victim.stealers().steal_half(1, &thief) {
-                deque::Steal::Success(job) => break job,
-                deque::Steal::Empty => panic!("there are ten"),
-                deque::Steal::Retry => {}
-            }
-        };
-        assert_eq!((first, thief.lane_len(1), victim.lane_len(1), victim.lane_len(2)), (0, 4, 5, 1));
-        assert_eq!((victim.len_up_to(1), victim.len_up_to(2), thief.is_empty()), (5, 6, false));
     }
 }

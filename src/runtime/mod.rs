@@ -3,29 +3,37 @@
 //! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the [`Engine`]'s business.
 //! README.md beside this file states the sleep and shutdown protocols and why they hold.
 
+mod deques;
 mod engine;
 mod idle;
 mod lanes;
 mod queues;
+mod readiness;
 mod rest;
 mod search;
+mod sleeper;
+mod spread;
+mod stations;
 pub mod task;
 mod thread;
 mod wait;
 mod worker;
 
-pub use engine::{Engine, Ran};
-pub use lanes::Deques;
+pub use deques::Deques;
+pub use engine::{Engine, Ran, Ready};
 pub use thread::{AbortOnPanic, Worker};
 pub use wait::Wait;
 
-use crate::sched::{Policy, PoolId, View, WorkerId};
+use crate::sched::{Policy, View, WorkerId};
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
+use deques::Stealers;
 use idle::Idle;
-use lanes::{Stealers, Urgent};
+use lanes::Urgent;
 use queues::Queues;
+use readiness::Descriptors;
+use stations::Stations;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -40,12 +48,13 @@ pub struct Shared<J> {
     queues: Queues<J>,
     urgent: Urgent,
     stealers: Box<[Stealers<J>]>,
+    stations: Stations<J>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
     /// Raised to ask a worker to step aside; lowered when it takes its next job.
     flags: Box<[CachePadded<AtomicBool>]>,
     /// When somebody last looked whether requests wait while all are busy.
     looked_at: CachePadded<AtomicU64>,
-    idle: Idle,
+    idle: Idle<Descriptors>,
     /// Workers that spin; bounded by [`Shared::spinners_max`].
     spinning: CachePadded<AtomicUsize>,
     accepting: AtomicBool,
@@ -58,7 +67,8 @@ const NOT_BUSY: u64 = u64::MAX;
 
 impl<J: Send> Shared<J> {
     /// What `policy`'s workers share, and the workers. `ingress` are the descriptors whose readiness wakes worker 0, 1,
-    /// and so on; `queue_capacity` bounds the jobs in the queues of all pools together.
+    /// and so on; `queue_capacity` bounds the jobs in the queues of all pools together, and jobs may wait at so many
+    /// `stations`.
     ///
     /// # Errors
     /// When the kernel has no more descriptors for readiness queues.
@@ -70,9 +80,11 @@ impl<J: Send> Shared<J> {
         wait: Wait,
         ingress: &[RawFd],
         queue_capacity: usize,
+        stations: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
         assert_eq!(ingress.len(), policy.topology().workers(), "every worker of a server has an ingress");
-        Shared::with_lanes(policy, wait, 1, ingress, queue_capacity)
+        let (shared, workers) = Shared::with_lanes(policy, wait, 1, ingress, queue_capacity)?;
+        Ok((Shared { stations: Stations::new(stations), ..shared }, workers))
     }
 
     /// The same with so many lanes; `queue_capacity` bounds the jobs in the queues of all pools and lanes together. Under
@@ -88,8 +100,10 @@ impl<J: Send> Shared<J> {
         queue_capacity: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
         let urgent = Urgent::new(lanes);
-        let queues = Queues::new(policy.queues(), urgent.clone(), lanes, policy.topology().workers(), queue_capacity);
-        let (idle, polls) = Idle::new(&policy, policy.queues(), ingress)?;
+        let (workers, insertion) = (policy.topology().workers(), policy.sharing().insertion);
+        let queues = Queues::new(policy.queues(), urgent.clone(), lanes, workers, queue_capacity, insertion);
+        let (descriptors, polls) = Descriptors::new(workers, ingress)?;
+        let idle = Idle::new(&policy, policy.queues(), descriptors);
         let policy = Arc::new(policy);
         let workers: Vec<Worker<J>> = polls
             .into_iter()
@@ -101,6 +115,7 @@ impl<J: Send> Shared<J> {
             queues,
             urgent,
             stealers: workers.iter().map(Worker::stealers).collect(),
+            stations: Stations::new(0),
             busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
             flags: (0..workers.len()).map(|_| CachePadded::default()).collect(),
             looked_at: CachePadded::default(),
@@ -124,19 +139,16 @@ impl<J: Send> Shared<J> {
     /// them, and are found there.
     ///
     /// # Panics
-    /// If `policy` is for another number of workers, or of queues.
+    /// If `policy` is for another number of workers, of queues, or of deques.
     pub fn switch(&self, policy: Policy) {
         assert_eq!(policy.topology().workers(), self.stealers.len(), "the workers stay the same");
         assert_eq!(policy.queues(), self.queues.lengths().count(), "the queues stay the same");
-        self.idle.set_pools(policy.topology().pools());
-        self.policy.store(Arc::new(policy));
-        // Ordering: release, pairs with the acquire in `epoch`: who sees the number finds the policy.
-        self.epoch.fetch_add(1, Ordering::Release);
-        self.wake_all();
-    }
-
-    fn wake_all(&self) {
-        (0..self.stealers.len()).for_each(|worker| self.wake(worker));
+        assert_eq!(policy.sharing().deques, self.policy().sharing().deques, "the deques stay the same");
+        self.idle.switch(policy.topology().pools(), || {
+            self.policy.store(Arc::new(policy));
+            // Ordering: release, pairs with the acquire in `epoch`: who sees the number finds the policy.
+            self.epoch.fetch_add(1, Ordering::Release);
+        });
     }
 
     fn epoch(&self) -> usize {
@@ -175,19 +187,27 @@ impl<J: Send> Shared<J> {
     pub fn stop(&self) {
         // Ordering: release, pairs with the acquire in `is_stopping`; the wake below makes sleepers look again.
         self.stopping.store(true, Ordering::Release);
-        self.wake_all();
+        self.idle.wake_all();
     }
 
     /// A job that no worker will take any more. To be called when all workers have ended: one of them may have passed
-    /// a continuation on to a pool whose workers had ended before.
+    /// a continuation on to a pool whose workers had ended before, or a job may wait for a part that was such a one.
     pub fn leftover(&self) -> Option<J> {
-        self.queues.pop_any()
+        self.queues.pop_any().or_else(|| self.stations.take_any())
     }
 
-    /// Wakes somebody who serves the queue of `pool` under `policy`.
-    fn wake_for(&self, policy: &Policy, pool: PoolId) {
-        // One is enough; whoever should serve it is asked first.
-        let _ = policy.servers_of(pool).any(|server| self.idle.wake_one(server));
+    /// The next job that `engine` has made ready, for one that runs no loop.
+    pub fn next_ready(&self, engine: &mut impl Engine<Job = J>) -> Option<J> {
+        loop {
+            match engine.ready()? {
+                Ready::Forked(job) | Ready::Woken(job) => return Some(job),
+                Ready::At(number) => {
+                    if let Some(job) = self.stations.take(number) {
+                        return Some(job);
+                    }
+                }
+            }
+        }
     }
 
     fn is_accepting(&self) -> bool {
@@ -223,7 +243,7 @@ impl<J: Send> Shared<J> {
         let last = self.looked_at.load(Ordering::Relaxed);
         let looks = now.minus(Nanos::new(last)) >= interval
             && self.looked_at.compare_exchange(last, now.get(), Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if looks { self.idle.arrivals_watched() } else { 0 }
+        if looks { self.idle.readiness.arrivals_watched() } else { 0 }
     }
 
     fn flag(&self, worker: WorkerId) {
@@ -254,6 +274,16 @@ impl<J> View for Shared<J> {
         let since = self.busy_since[worker].load(Ordering::Relaxed);
         (since != NOT_BUSY).then(|| Nanos::new(since))
     }
+
+    fn backlog(&self, worker: WorkerId) -> usize {
+        self.stealers[worker].len()
+    }
+}
+
+/// Where the sleep protocol finds what it synchronises with; its loom test gives it others.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicUsize, Ordering, fence};
+    pub(super) use std::sync::{Mutex, MutexGuard, PoisonError};
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::lanes::Urgent;
 use crate::queue::Sharded;
-use crate::sched::PoolId;
+use crate::sched::{Insertion, PoolId, WorkerId};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,7 +15,13 @@ pub(super) struct Queues<J> {
     urgent: Urgent,
     count: CachePadded<AtomicUsize>,
     capacity: usize,
+    insertion: Insertion,
+    /// How many jobs each worker has put here, and last how many all others together.
+    turns: Box<[CachePadded<AtomicUsize>]>,
 }
+
+/// Who puts a job into a queue and is no worker.
+pub(super) const OUTSIDE: WorkerId = WorkerId::MAX;
 
 /// Workers for each shard of a queue: with fewer shards order is closer to first come first served, with more there is
 /// less meeting on one cache line.
@@ -23,20 +29,29 @@ const WORKERS_PER_SHARD: usize = 16;
 
 impl<J> Queues<J> {
     /// Queues of so many lanes for so many pools, with room for `capacity` jobs in all, for so many workers.
-    pub(super) fn new(pools: usize, urgent: Urgent, lanes: usize, workers: usize, capacity: usize) -> Queues<J> {
+    pub(super) fn new(
+        pools: usize,
+        urgent: Urgent,
+        lanes: usize,
+        workers: usize,
+        capacity: usize,
+        insertion: Insertion,
+    ) -> Queues<J> {
         let queue = |_| Sharded::new(workers.div_ceil(WORKERS_PER_SHARD).max(1), capacity);
         let queues = (0..pools * lanes).map(queue).collect();
-        Queues { queues, lanes, urgent, count: CachePadded::default(), capacity }
+        let turns = (0..=workers).map(|_| CachePadded::default()).collect();
+        Queues { queues, lanes, urgent, count: CachePadded::default(), capacity, insertion, turns }
     }
 
-    /// Puts `job` into a lane of the queue of `pool`; `hint` spreads over its shards. Gives it back when there is no
-    /// room.
-    pub(super) fn push(&self, pool: PoolId, lane: usize, hint: usize, job: J) -> Result<(), J> {
+    /// Puts `job` of `producer`, a worker or [`OUTSIDE`], into a lane of the queue of `pool`. Gives it back when there is
+    /// no room.
+    pub(super) fn push(&self, pool: PoolId, lane: usize, producer: WorkerId, job: J) -> Result<(), J> {
         self.urgent.put(lane);
         // Ordering: relaxed, a bound; the queue itself orders the job. Between the two steps the count is too high,
         // never too low.
         let pushed = if self.count.fetch_add(1, Ordering::Relaxed) < self.capacity {
-            self.lanes(pool)[lane].push(hint, job)
+            let queue = &self.lanes(pool)[lane];
+            queue.push(self.shards(queue, producer), job)
         } else {
             Err(job)
         };
@@ -61,9 +76,9 @@ impl<J> Queues<J> {
         self.lanes(pool).iter().all(Sharded::is_empty)
     }
 
-    /// Whether anything waits for any pool; exact when nothing moves.
-    pub(super) fn any(&self) -> bool {
-        self.count.load(Ordering::Relaxed) > 0
+    /// Whether all queues together are half full; exact when nothing moves.
+    pub(super) fn are_half_full(&self) -> bool {
+        self.count.load(Ordering::Relaxed) >= self.capacity.div_ceil(2)
     }
 
     /// How many jobs wait for `pool` in lanes up to `lane`; exact when nothing moves.
@@ -74,6 +89,16 @@ impl<J> Queues<J> {
     /// How many jobs wait for each pool; exact when nothing moves.
     pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
         self.queues.chunks(self.lanes).map(|lanes| lanes.iter().map(Sharded::len).sum())
+    }
+
+    /// The two shards of `queue` of which the shorter one takes the next job of `producer`.
+    fn shards(&self, queue: &Sharded<J>, producer: WorkerId) -> [usize; 2] {
+        if queue.shards() == 1 {
+            return [0; 2];
+        }
+        let producer = producer.min(self.turns.len() - 1);
+        // Ordering: relaxed, a count that spreads jobs and guards nothing.
+        self.insertion.shards(producer, self.turns[producer].fetch_add(1, Ordering::Relaxed))
     }
 
     /// A job was taken from `lane`, or was not put there after all.
@@ -93,9 +118,11 @@ mod tests {
 
     #[test]
     fn the_bound_is_that_of_all_pools_and_lanes_together() {
-        let queues = Queues::new(8, Urgent::new(2), 2, 4, 3);
+        let queues = Queues::new(8, Urgent::new(2), 2, 4, 3, Insertion::ShorterOfTwo);
         assert_eq!(queues.push(0, 1, 0, 10), Ok(()));
+        assert!(!queues.are_half_full());
         assert_eq!(queues.push(7, 0, 0, 11), Ok(()));
+        assert!(queues.are_half_full());
         assert_eq!(queues.push(0, 0, 1, 12), Ok(()));
         assert_eq!(queues.push(3, 0, 0, 13), Err(13));
         assert_eq!(queues.push(0, 1, 0, 13), Err(13));
@@ -111,7 +138,7 @@ mod tests {
 
     #[test]
     fn lanes_and_pools_are_kept_apart() {
-        let queues = Queues::new(2, Urgent::new(3), 3, 1, 8);
+        let queues = Queues::new(2, Urgent::new(3), 3, 1, 8, Insertion::ShorterOfTwo);
         assert_eq!((queues.push(1, 2, 0, 'c'), queues.push(1, 0, 0, 'a')), (Ok(()), Ok(())));
         assert_eq!((queues.is_empty(0), queues.is_empty(1)), (true, false));
         assert_eq!([0, 1, 2].map(|lane| queues.len_up_to(1, lane)), [1, 1, 2]);

@@ -3,7 +3,7 @@
 use super::worker::Loop;
 use super::{Engine, Shared};
 use crate::sched::{Event, Outcome, Place, Step, WorkerId};
-use crossbeam_deque as deque;
+use crossbeam_deque::Steal;
 
 /// What a search found.
 pub(super) enum Found<J> {
@@ -59,14 +59,18 @@ impl<J: Send> Loop<J> {
         let job = match step {
             Step::Own => self.deques.pop(lane),
             Step::Queue(pool) => shared.queues.pop(pool, lane, self.id()),
-            Step::Steal(victim) => match shared.stealers[victim].steal_half(lane, &self.deques) {
-                deque::Steal::Success(job) => {
-                    engine.stole(1 + self.deques.lane_len(lane));
-                    Some(job)
+            Step::Steal(victim) => {
+                let before = self.deques.lane_len(lane);
+                // Thieves that come together begin at different deques of their victim.
+                match shared.stealers[victim].steal(lane, self.id(), self.policy.sharing().amount, &self.deques) {
+                    Steal::Success(job) => {
+                        engine.stole(1 + self.deques.lane_len(lane).saturating_sub(before));
+                        Some(job)
+                    }
+                    Steal::Empty => None,
+                    Steal::Retry => return (None, Outcome::Contended),
                 }
-                deque::Steal::Empty => None,
-                deque::Steal::Retry => return (None, Outcome::Contended),
-            },
+            }
             Step::Receive(owner) => {
                 if shared.is_accepting() && self.receive(shared, engine, owner) > 0 {
                     return (Some(Found::Arrivals), Outcome::Found);
@@ -95,7 +99,7 @@ impl<J: Send> Loop<J> {
             Place::Queue(target) => {
                 shared.queues.push(target, 0, id, job)?;
                 if target != pool {
-                    shared.wake_for(&self.policy, target);
+                    shared.idle.wake_for(&self.policy, target);
                 }
                 Ok(())
             }

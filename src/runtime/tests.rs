@@ -1,5 +1,7 @@
 //! Do running workers serve everything, whoever sleeps or is stuck? Jobs are bytes in pipes, engines are these few lines.
 
+mod sharing;
+
 use super::*;
 use crate::handler::context::Pause;
 use crate::sched::estimate::Groups;
@@ -97,8 +99,12 @@ fn with_workers(kind: Kind, wait: Wait, sizes: &[usize], test: impl FnOnce(&mut 
 
 /// The same for a test that switches policies.
 fn with_switch(kind: Kind, wait: Wait, sizes: &[usize], test: impl FnOnce(&mut Playground, &Shared<(u8, bool)>)) {
-    let policy = Policy::new(kind, &Topology::new(sizes));
-    let workers = sizes.iter().sum();
+    with_policy(Policy::new(kind, &Topology::new(sizes)), wait, test);
+}
+
+/// The same under a policy with options of its own.
+fn with_policy(policy: Policy, wait: Wait, test: impl FnOnce(&mut Playground, &Shared<(u8, bool)>)) {
+    let workers = policy.topology().workers();
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     for _ in 0..workers {
         let (input, output) = mio::unix::pipe::new().expect("a pipe");
@@ -110,7 +116,7 @@ fn with_switch(kind: Kind, wait: Wait, sizes: &[usize], test: impl FnOnce(&mut P
     let (finished, done) = channel();
     let (release, held) = channel();
     let (held, shed) = (Mutex::new(held), AtomicUsize::new(0));
-    let (shared, workers) = Shared::new(policy, wait, &fds, 1_024).expect("readiness queues");
+    let (shared, workers) = Shared::new(policy, wait, &fds, 1_024, 0).expect("readiness queues");
     thread::scope(|scope| {
         for worker in workers {
             let mut toy =

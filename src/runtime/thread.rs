@@ -1,6 +1,7 @@
 //! A worker before its thread runs, and the guard of that thread.
 
-use super::lanes::{Deques, Stealers, Urgent};
+use super::deques::{Deques, Stealers};
+use super::lanes::Urgent;
 use super::worker::Loop;
 use super::{Engine, Shared};
 use crate::sched::{Policy, WorkerId};
@@ -26,7 +27,8 @@ pub struct AbortOnPanic;
 
 impl<J: Send> Worker<J> {
     pub(super) fn new(id: WorkerId, policy: Arc<Policy>, lanes: usize, urgent: Urgent, poll: Poll) -> Worker<J> {
-        Worker { id, policy, deques: Deques::new(lanes, urgent), lanes, poll }
+        let deques = Deques::new(lanes, policy.sharing().deques, urgent);
+        Worker { id, policy, deques, lanes, poll }
     }
 
     pub(super) fn stealers(&self) -> Stealers<J> {

@@ -1,11 +1,13 @@
 //! One worker's loop: own work, own ingress, others, sleep - in the order that the policy says.
 
-use super::lanes::{Deques, LaneOrder};
+use super::deques::Deques;
+use super::lanes::LaneOrder;
 use super::search::Found;
+use super::sleeper::Sleeper;
 use super::{Engine, Ran, Shared};
 use crate::handler::context::Pause;
 use crate::sched::{Event, Local, Place, Policy, Running, Verdict, WorkerId};
-use crate::time::{Nanos, clock};
+use crate::time::Nanos;
 use mio::{Events, Poll};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,24 +24,17 @@ pub(super) struct Loop<J> {
     epoch: Option<usize>,
     /// The policy wants to know since when it works.
     shows_busy: bool,
-    /// Somebody may watch its ingress while it works.
-    exposes: bool,
     pub(super) deques: Rc<Deques<J>>,
     pub(super) lanes: LaneOrder,
     pub(super) poll: Poll,
     pub(super) events: Events,
-    /// Its ingress stands in its own `Poll`.
-    pub(super) sleeps_on_own: bool,
-    /// Its ingress stands in the watch set.
-    pub(super) exposed: bool,
-    /// It is the watcher.
-    pub(super) watches: bool,
+    pub(super) sleeper: Sleeper,
     /// It counts in `Shared::spinning`.
     pub(super) spins: bool,
+    /// When it last had nothing to do.
+    pub(super) idle_at: Nanos,
     /// The first search of the present run of vain ones.
     pub(super) idle_since: Option<Nanos>,
-    /// The watch set woke it, and it has found nothing since.
-    pub(super) woken_in_vain: bool,
 }
 
 impl<J: Send> Loop<J> {
@@ -55,17 +50,14 @@ impl<J: Send> Loop<J> {
             policy,
             epoch: None,
             shows_busy: true,
-            exposes: true,
             deques,
             lanes: LaneOrder::new(lanes),
             poll,
             events: Events::with_capacity(8),
-            sleeps_on_own: false,
-            exposed: false,
-            watches: false,
+            sleeper: Sleeper::new(worker),
             spins: false,
+            idle_at: Nanos::ZERO,
             idle_since: None,
-            woken_in_vain: false,
         }
     }
 
@@ -77,7 +69,7 @@ impl<J: Send> Loop<J> {
     pub(super) fn run<E: Engine<Job = J>>(mut self, shared: &Shared<J>, engine: &mut E) {
         loop {
             engine.turn();
-            self.follow(shared);
+            self.follow(shared, engine);
             // Asked before the search: what was put before the stop is then found, also if both come in the middle of it.
             let stopping = shared.is_stopping();
             match self.search(shared, engine) {
@@ -97,74 +89,74 @@ impl<J: Send> Loop<J> {
     }
 
     /// Follows the present policy, if it does not yet.
-    fn follow(&mut self, shared: &Shared<J>) {
+    fn follow<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) {
         let epoch = shared.epoch();
         if self.epoch != Some(epoch) {
             self.epoch = Some(epoch);
             self.follow_cold(shared);
+            engine.joined(self.local.pool());
         }
     }
 
     #[cold]
     fn follow_cold(&mut self, shared: &Shared<J>) {
-        if self.policy.look_interval().is_some() {
-            // What this worker heard of, and may no longer receive, others hear of now.
-            shared.wake_all();
-        }
         self.policy = shared.policy();
         self.local.moved_to(self.policy.topology());
         self.shows_busy = self.policy.looks_at_busy();
-        self.exposes = self.policy.has_watchers();
-        self.watches = shared.idle.follow(self.id(), &self.policy);
-        let own = self.policy.receives_own(self.local.pool());
-        if own != self.sleeps_on_own {
-            shared.idle.sleep_on_own(self.id(), own);
-            self.sleeps_on_own = own;
-        }
-        if !own {
-            // Nobody sleeps on this one any more: the watcher must.
-            self.expose(shared);
-        }
-    }
-
-    fn expose(&mut self, shared: &Shared<J>) {
-        if !self.exposed {
-            shared.idle.expose(self.id());
-            self.exposed = true;
-        }
+        self.sleeper.follow(&shared.idle, &self.policy);
     }
 
     pub(super) fn execute<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E, job: J) {
         self.begin_work(shared);
         let (id, pool) = (self.id(), self.local.pool());
         if self.shows_busy {
-            shared.busy(id, Some(clock::now()));
+            // Within one search of the present time, which would be one more reading of the clock for each job.
+            shared.busy(id, Some(engine.now().max(self.idle_at)));
         }
         shared.lower_flag(id);
         let mut job = job;
         let lane = engine.lane(&job);
         let continuation = engine.is_continuation(&job);
-        let mut running =
-            Running { worker: id, pool, continuation, ran: Nanos::ZERO, flagged: false, waiting: false, queued: false };
+        let mut running = Running { worker: id, pool, continuation, ran: Nanos::ZERO, flagged: false, waiting: false };
+        let mut ask_after = self.ask_after(&running);
         loop {
             if shared.is_abandoning() {
                 engine.shed_draining(job);
                 break;
             }
-            let ask_after = self.policy.ask_after(&running).unwrap_or(Nanos::MAX);
-            let Ran::Paused { job: back, pause, ran } = engine.run(job, ask_after.min(HEARTBEAT)) else { break };
+            let came_of_it = engine.run(job, ask_after.min(HEARTBEAT));
+            self.spread(shared, engine, lane);
+            let (back, pause, ran) = match came_of_it {
+                Ran::Paused { job, pause, ran } => (job, pause, ran),
+                Ran::Ended => break,
+                Ran::Waits { job: back, station } => match shared.stations.park(back, &station) {
+                    None => break,
+                    Some(back) => {
+                        job = back;
+                        continue;
+                    }
+                },
+            };
             running.ran = running.ran.plus(ran);
+            ask_after = ask_after.minus(ran);
+            if pause == Pause::Checkpoint && ask_after > Nanos::ZERO {
+                engine.turn();
+                job = back;
+                continue;
+            }
             running.flagged = shared.is_flagged(id);
-            running.queued = shared.queues.any();
             running.waiting = self.waits_for(shared, &running, lane);
             let verdict = match pause {
                 Pause::Hop(target) => self.policy.at_hop(&running, target),
-                Pause::Checkpoint | Pause::Expired => self.policy.at_checkpoint(&running),
+                Pause::Checkpoint | Pause::Join | Pause::Expired | Pause::Broken(_) => {
+                    self.policy.at_checkpoint(&running)
+                }
             };
             let event = match verdict {
                 Verdict::Keep => {
                     engine.turn();
                     job = back;
+                    ask_after = self.ask_after(&running);
                     continue;
                 }
                 Verdict::Yield => Event::Yielded { again: running.continuation },
@@ -173,9 +165,14 @@ impl<J: Send> Loop<J> {
             self.put(shared, engine, back, event, lane);
             break;
         }
+        self.spread(shared, engine, lane);
         if self.shows_busy {
             shared.busy(id, None);
         }
+    }
+
+    fn ask_after(&self, running: &Running) -> Nanos {
+        self.policy.ask_after(running).unwrap_or(Nanos::MAX)
     }
 
     /// Whether jobs wait, none less urgent, that this worker would serve if `running` stepped aside. Where there are more
@@ -198,7 +195,7 @@ impl<J: Send> Loop<J> {
         match self.policy.place(self.local.pool(), event) {
             Place::Own => self.deques.push(lane, job),
             Place::Queue(target) => match shared.queues.push(target, lane, self.id(), job) {
-                Ok(()) => shared.wake_for(&self.policy, target),
+                Ok(()) => shared.idle.wake_for(&self.policy, target),
                 Err(job) => engine.shed_full(job),
             },
         }
@@ -208,18 +205,9 @@ impl<J: Send> Loop<J> {
     fn begin_work(&mut self, shared: &Shared<J>) {
         self.stop_spinning(shared);
         self.idle_since = None;
-        self.woken_in_vain = false;
-        let pool = self.local.pool();
-        if self.exposes {
-            self.expose(shared);
-        }
-        if self.watches {
-            shared.idle.hand_on(self.id());
-            self.watches = false;
-        }
-        if !self.deques.is_empty() || !shared.queues.is_empty(pool) {
-            shared.wake_for(&self.policy, pool);
-        }
+        let (deques, pool) = (&self.deques, self.local.pool());
+        let more = || !deques.is_empty() || !shared.queues.is_empty(pool);
+        self.sleeper.begin_work(&shared.idle, &self.policy, more);
     }
 }
 

@@ -12,7 +12,7 @@ pub enum Step {
     Queue(PoolId),
     /// Receive a batch from the socket of this worker.
     Receive(WorkerId),
-    /// Take half of the deque of this worker.
+    /// Take from the deques of this worker, from any that has something, as much as [`super::Sharing::amount`] says.
     Steal(WorkerId),
     /// There is nothing to do.
     Idle {
@@ -75,8 +75,6 @@ pub struct Running {
     pub flagged: bool,
     /// A fresh request waits that no free worker is there for.
     pub waiting: bool,
-    /// Jobs wait in queues, of whatever pool.
-    pub queued: bool,
 }
 
 /// What becomes of a job at a checkpoint.
@@ -96,4 +94,6 @@ pub trait View {
     fn now(&self) -> Nanos;
     /// Since when this worker has been in one job; `None` when it is in none.
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos>;
+    /// How many jobs wait in the deques of this worker.
+    fn backlog(&self, worker: WorkerId) -> usize;
 }

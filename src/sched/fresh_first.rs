@@ -27,7 +27,8 @@ pub(super) fn is_heavy(running: &Running, budget: Nanos) -> bool {
     running.continuation || running.ran >= budget
 }
 
-/// Whether `running` has just turned out heavy while others that did before it wait.
-pub(super) fn is_behind(running: &Running, budget: Nanos) -> bool {
-    !running.continuation && running.ran >= budget && running.queued
+/// Whether `running` has just turned out heavy. It steps aside this once whoever waits: heavy requests that began before
+/// it go first, and so do fresh ones that came while it ran and that nobody else has heard of.
+pub(super) fn turns_out_heavy(running: &Running, budget: Nanos) -> bool {
+    !running.continuation && running.ran >= budget
 }

@@ -18,6 +18,7 @@ mod pools;
 mod reserve;
 mod scale;
 mod search;
+mod sharing;
 mod shed;
 mod steal;
 mod tasks;
@@ -33,12 +34,14 @@ pub use pools::Pools;
 pub use reserve::Reserve;
 pub use scale::Scale;
 pub use search::{Local, Stage};
+pub use sharing::{Amount, BadSharing, DEQUES_MAX, Insertion, STEAL_EVERY_MAX, Sharing, Victim};
 pub use shed::Shed;
 pub use steal::Steal;
 pub use tasks::Tasks;
 pub use topology::Topology;
 
 use crate::time::Nanos;
+use search::Walk;
 
 /// A worker's number, from 0. Worker, socket and local deque of one number belong together.
 pub type WorkerId = usize;
@@ -74,11 +77,6 @@ trait Rules {
     fn heavy_from(&self) -> Option<Nanos> {
         None
     }
-    /// How many workers should serve so many fresh requests that wait.
-    fn servers_for(&self, waiting: usize) -> usize {
-        let _ = waiting;
-        0
-    }
     /// At most how often somebody looks into the sockets of busy workers from within a job; `None` = never.
     fn look_interval(&self) -> Option<Nanos> {
         None
@@ -104,6 +102,7 @@ trait Rules {
 pub struct Policy {
     kind: Kind,
     topology: Topology,
+    sharing: Sharing,
 }
 
 /// The policies; a new one is a file, a variant here and a line in `Policy::rules`.
@@ -142,9 +141,20 @@ impl Policy {
             Kind::Reserve(reserve) => Topology::new(reserve.sizes()),
             _ => Topology::new(&[topology.workers()]),
         };
-        let policy = Policy { kind, topology };
+        let policy = Policy { kind, topology, sharing: Sharing::default() };
         assert!(policy.topology.pools() <= policy.queues(), "there is a queue for each pool");
         policy
+    }
+
+    /// The same policy with other options than the default.
+    ///
+    /// # Panics
+    /// If one is out of its range.
+    pub fn with_sharing(self, sharing: Sharing) -> Policy {
+        if let Err(bad) = sharing.check() {
+            panic!("{bad}");
+        }
+        Policy { sharing, ..self }
     }
 
     /// How many queues there must be: [`QUEUES`] for all policies of servers, of which each serves what another left,
@@ -158,12 +168,18 @@ impl Policy {
         &self.topology
     }
 
+    /// How its workers share what waits.
+    pub fn sharing(&self) -> &Sharing {
+        &self.sharing
+    }
+
     /// What the free worker of `local` shall try next; [`Step::Idle`] once everything was tried in vain.
     pub fn next(&self, local: &mut Local, view: &impl View) -> Step {
         let rules = self.rules();
         let rare = if local.is_rare() { rules.rare_order(local.pool()) } else { None };
         let order = rare.unwrap_or_else(|| rules.order(local.pool()));
-        let step = local.next(order, &self.topology, rules.thief_threshold(), view);
+        let walk = Walk { order, topology: &self.topology, sharing: &self.sharing, threshold: rules.thief_threshold() };
+        let step = local.next(&walk, view);
         if !matches!(step, Step::Idle { .. }) {
             return step;
         }
@@ -221,7 +237,7 @@ impl Policy {
         let Some(heavy_from) = self.rules().heavy_from() else { return };
         let workers = self.topology.workers();
         let now = view.now();
-        let needed = self.rules().servers_for(waiting).saturating_sub(usize::from(serving));
+        let needed = waiting.saturating_sub(usize::from(serving));
         (1..workers)
             .map(|offset| (worker + offset) % workers)
             .filter(|other| view.busy_since(*other).is_some_and(|since| now.minus(since) >= heavy_from))

@@ -1,11 +1,12 @@
 //! `ondemand`: every worker receives; a heavy request runs until a fresh one waits that finds no free worker. Then one
-//! worker - one for every two that wait - steps aside at its next checkpoint, serves what is fresh, and takes the
-//! heavy request that has waited longest.
+//! worker for each that waits steps aside at its next checkpoint, serves what is fresh, and takes the heavy request that
+//! began earliest. (With one worker for every eight the light ones wait for one another: in simulation, p99.9 of
+//! extreme-bimodal at 0.97 on 64 workers doubles.)
 //!
 //! No size has to be chosen and no class known. What it needs is a cheap yield: stepping aside for a fresh request must
 //! cost less than the request.
 
-use super::fresh_first::{self, is_behind, is_heavy};
+use super::fresh_first::{self, is_heavy, turns_out_heavy};
 use super::{Event, Place, PoolId, Rules, Running, Stage, Topology, Verdict};
 use crate::time::Nanos;
 
@@ -19,10 +20,6 @@ pub struct OnDemand {
     /// How often somebody, of all workers together, looks whether requests wait.
     pub look_interval: Nanos,
 }
-
-/// Fresh requests for each worker that serves them. With eight, as many wait most of the time at high load, and the light
-/// ones among them for several times their cost.
-const WAITING_PER_SERVER: usize = 2;
 
 impl Rules for OnDemand {
     fn order(&self, _: PoolId) -> &'static [Stage] {
@@ -40,16 +37,12 @@ impl Rules for OnDemand {
 
     fn at_checkpoint(&self, _: &Topology, running: &Running) -> Verdict {
         let asked = running.flagged || running.waiting;
-        let steps_aside = asked && is_heavy(running, self.budget) || is_behind(running, self.budget);
+        let steps_aside = asked && is_heavy(running, self.budget) || turns_out_heavy(running, self.budget);
         if steps_aside { Verdict::Yield } else { Verdict::Keep }
     }
 
     fn heavy_from(&self) -> Option<Nanos> {
         Some(self.budget)
-    }
-
-    fn servers_for(&self, waiting: usize) -> usize {
-        waiting.div_ceil(WAITING_PER_SERVER)
     }
 
     fn look_interval(&self) -> Option<Nanos> {

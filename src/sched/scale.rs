@@ -8,12 +8,12 @@ use crate::time::Nanos;
 /// request takes with its kernel part, shorter than anything worth waiting for.
 const THIEF_THRESHOLD: Nanos = Nanos::from_micros(20);
 
-/// How often a heavy request looks for fresh ones on a reserved worker under `hybrid`, unscaled: some light requests'
-/// time.
-const SHORT_SLICE: Nanos = Nanos::from_micros(3);
+/// How often a heavy request looks for fresh ones on a reserved worker under `hybrid`, unscaled: a
+/// light request's time, and some times what a look costs.
+const SHORT_SLICE: Nanos = Nanos::from_micros(1);
 
 /// How often it does on the other workers, unscaled: so seldom that looking costs next to nothing.
-const LONG_SLICE: Nanos = Nanos::from_micros(30);
+const LONG_SLICE: Nanos = Nanos::from_micros(20);
 
 /// How often a request comes to a point at which it can step aside under `ondemand`, unscaled.
 const ASK_INTERVAL: Nanos = Nanos::from_micros(1);

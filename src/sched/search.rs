@@ -1,7 +1,8 @@
 //! One walk of a free worker through a search order.
 
-use super::{Outcome, PoolId, Step, Topology, View, WorkerId};
+use super::{Outcome, PoolId, Sharing, Step, Topology, View, WorkerId};
 use crate::time::Nanos;
+use std::ops::Range;
 
 /// One kind of place to look for work. A stage that names several places tries each once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,15 +33,34 @@ pub struct Local {
     stage: usize,
     /// Places of the present stage that were tried.
     tried: usize,
+    /// Which of the workers of the present stage was asked first.
+    first: usize,
     contended: bool,
     /// Where rotation begins; moves on with every search, so that nobody is always asked first.
     rotation: usize,
 }
 
+/// What one search goes by.
+pub(super) struct Walk<'w> {
+    pub(super) order: &'w [Stage],
+    pub(super) topology: &'w Topology,
+    pub(super) sharing: &'w Sharing,
+    /// How long a worker must have been in one job before others receive from its socket.
+    pub(super) threshold: Nanos,
+}
+
 impl Local {
     /// The search of `worker`, not begun.
     pub fn new(worker: WorkerId, topology: &Topology) -> Local {
-        Local { worker, pool: topology.pool_of(worker), stage: 0, tried: 0, contended: false, rotation: worker }
+        Local {
+            worker,
+            pool: topology.pool_of(worker),
+            stage: 0,
+            tried: 0,
+            first: 0,
+            contended: false,
+            rotation: worker,
+        }
     }
 
     /// The same worker under another topology.
@@ -71,9 +91,9 @@ impl Local {
         self.rotation.is_multiple_of(61)
     }
 
-    pub(super) fn next(&mut self, order: &[Stage], topology: &Topology, threshold: Nanos, view: &impl View) -> Step {
-        while let Some(stage) = order.get(self.stage) {
-            match self.step(*stage, topology, threshold, view) {
+    pub(super) fn next(&mut self, walk: &Walk<'_>, view: &impl View) -> Step {
+        while let Some(stage) = self.stage(walk) {
+            match self.step(stage, walk, view) {
                 Some(step) => return step,
                 None => {
                     self.stage += 1;
@@ -85,7 +105,7 @@ impl Local {
     }
 
     /// The next queue of those that no pool serves, `None` when all were tried.
-    pub(super) fn next_orphan(&mut self, queues: std::ops::Range<PoolId>) -> Option<Step> {
+    pub(super) fn next_orphan(&mut self, queues: Range<PoolId>) -> Option<Step> {
         // Past the last stage of the order, `tried` counts the orphans.
         let queue = queues.start + self.tried;
         self.tried += 1;
@@ -100,8 +120,19 @@ impl Local {
         }
     }
 
+    /// The present stage: those of the order, and before them, if this search is obliged to, theft.
+    fn stage(&self, walk: &Walk<'_>) -> Option<Stage> {
+        let obliged =
+            walk.sharing.obliges(self.worker, self.rotation) && !self.is_rare() && walk.order.contains(&Stage::Steal);
+        match self.stage.checked_sub(usize::from(obliged)) {
+            Some(stage) => walk.order.get(stage).copied(),
+            None => Some(Stage::Steal),
+        }
+    }
+
     /// The next place of `stage`, `None` when all were tried.
-    fn step(&mut self, stage: Stage, topology: &Topology, threshold: Nanos, view: &impl View) -> Option<Step> {
+    fn step(&mut self, stage: Stage, walk: &Walk<'_>, view: &impl View) -> Option<Step> {
+        let (me, topology) = (self.worker, walk.topology);
         match stage {
             Stage::Own => self.once(Step::Own),
             Stage::Queue => self.once(Step::Queue(self.pool)),
@@ -110,18 +141,21 @@ impl Local {
                 self.tried += 1;
                 self.pool.checked_sub(self.tried).map(Step::Queue)
             }
-            Stage::ReceiveOwn => self.once(Step::Receive(self.worker)),
-            Stage::ReceiveAll => self.rotate(0..topology.workers(), |_| true).map(Step::Receive),
+            Stage::ReceiveOwn => self.once(Step::Receive(me)),
+            Stage::ReceiveAll => {
+                let workers = topology.workers();
+                self.first = self.rotation % workers;
+                self.rotate(workers, |owner| Some(Step::Receive(owner)))
+            }
             Stage::ReceiveBusy => {
-                let me = self.worker;
-                let stuck = |victim| {
-                    victim != me && view.busy_since(victim).is_some_and(|since| view.now().minus(since) >= threshold)
-                };
-                self.rotate(0..topology.workers(), stuck).map(Step::Receive)
+                let busy_for = |victim| view.busy_since(victim).map(|since| view.now().minus(since));
+                let is_stuck = |victim: &WorkerId| busy_for(*victim).is_some_and(|ran| ran >= walk.threshold);
+                let others = Others { me, among: 0..topology.workers() };
+                self.rob(&others, walk, busy_for, |victim| Some(victim).filter(is_stuck).map(Step::Receive))
             }
             Stage::Steal => {
-                let me = self.worker;
-                self.rotate(topology.members(self.pool), |victim| victim != me).map(Step::Steal)
+                let others = Others { me, among: topology.members(self.pool) };
+                self.rob(&others, walk, |victim| view.backlog(victim), |victim| Some(Step::Steal(victim)))
             }
         }
     }
@@ -131,16 +165,48 @@ impl Local {
         (self.tried == 1).then_some(step)
     }
 
-    /// The next of `workers` that `qualifies`, beginning at the rotation, each at most once.
-    fn rotate(&mut self, workers: std::ops::Range<WorkerId>, qualifies: impl Fn(WorkerId) -> bool) -> Option<WorkerId> {
-        let count = workers.len();
+    /// The next of `others` for which there is a step, beginning with the one that the options choose by `load`.
+    fn rob<L: Ord>(
+        &mut self,
+        others: &Others,
+        walk: &Walk<'_>,
+        load: impl Fn(WorkerId) -> L,
+        step: impl Fn(WorkerId) -> Option<Step>,
+    ) -> Option<Step> {
+        if self.tried == 0 {
+            let load = |place| load(others.at(place));
+            self.first = walk.sharing.victim.first(self.worker, self.rotation, others.count(), load);
+        }
+        self.rotate(others.count(), |place| step(others.at(place)))
+    }
+
+    /// The next of `count` places for which there is a step, beginning with the first, each at most once.
+    fn rotate(&mut self, count: usize, step: impl Fn(usize) -> Option<Step>) -> Option<Step> {
         while self.tried < count {
-            let candidate = workers.start + self.rotation.wrapping_add(self.tried) % count;
+            let place = (self.first + self.tried) % count;
             self.tried += 1;
-            if qualifies(candidate) {
-                return Some(candidate);
+            if let Some(step) = step(place) {
+                return Some(step);
             }
         }
         None
+    }
+}
+
+/// Whom a worker may rob: all but itself, those behind it first. Were its own number among them, whoever comes behind it
+/// would be asked first twice as often as the others.
+struct Others {
+    me: WorkerId,
+    among: Range<WorkerId>,
+}
+
+impl Others {
+    fn count(&self) -> usize {
+        self.among.len() - 1
+    }
+
+    fn at(&self, place: usize) -> WorkerId {
+        let Range { start, .. } = self.among;
+        start + (self.me - start + 1 + place) % self.among.len()
     }
 }

@@ -1,5 +1,7 @@
 //! Does every policy look at everything it may serve, in its order, and stop looking?
 
+mod sharing;
+
 use super::*;
 use std::collections::HashSet;
 
@@ -17,6 +19,10 @@ impl View for Fixed {
             3 => Some(self.now()),
             _ => None,
         }
+    }
+
+    fn backlog(&self, worker: WorkerId) -> usize {
+        worker * 10
     }
 }
 
@@ -56,23 +62,27 @@ fn reserve() -> Reserve {
 /// A job on `worker`, which is in `pool`, that has run for `ran_us`.
 fn running(worker: WorkerId, pool: PoolId, ran_us: u64) -> Running {
     let ran = Nanos::from_micros(ran_us);
-    Running { worker, pool, continuation: false, ran, flagged: false, waiting: false, queued: false }
+    Running { worker, pool, continuation: false, ran, flagged: false, waiting: false }
 }
 
 /// Every step of one search of `worker`, each answered with the next of `outcomes`, then with `Empty`.
 fn search(policy: &Policy, worker: WorkerId, outcomes: &[Outcome]) -> Vec<Step> {
-    let mut local = Local::new(worker, policy.topology());
+    search_of(policy, &mut Local::new(worker, policy.topology()), outcomes)
+}
+
+/// The same for a worker that may have searched before.
+fn search_of(policy: &Policy, local: &mut Local, outcomes: &[Outcome]) -> Vec<Step> {
     local.begin();
     let mut steps = Vec::new();
     let mut outcomes = outcomes.iter();
     loop {
-        let step = policy.next(&mut local, &Fixed);
+        let step = policy.next(local, &Fixed);
         steps.push(step);
-        assert!(steps.len() < 100, "the search of worker {worker} ends");
+        assert!(steps.len() < 100, "the search of {local:?} ends");
         if matches!(step, Step::Idle { .. }) {
             return steps;
         }
-        policy.told(&mut local, *outcomes.next().unwrap_or(&Outcome::Empty));
+        policy.told(local, *outcomes.next().unwrap_or(&Outcome::Empty));
     }
 }
 
@@ -216,13 +226,10 @@ fn heavy_work_gives_way_on_demand_and_light_work_never() {
     let topology = Topology::new(&[5]);
     for kind in [Kind::OnDemand(ondemand()), Kind::Hybrid(hybrid())] {
         let policy = Policy::new(kind, &topology);
-        let (light, heavy) = (running(0, 0, 4), running(0, 0, 5));
-        let again = Running { continuation: true, ..running(0, 0, 0) };
+        let (light, heavy) = (running(0, 0, 4), Running { continuation: true, ..running(0, 0, 0) });
         assert!(!policy.gives_way(&light));
-        for running in [heavy, again] {
-            assert_eq!(policy.at_checkpoint(&running), Verdict::Keep, "nobody waits");
-            assert!(policy.gives_way(&running));
-        }
+        assert_eq!(policy.at_checkpoint(&heavy), Verdict::Keep, "nobody waits");
+        assert!(policy.gives_way(&heavy));
         assert_eq!(policy.place(0, arrived(None)), Place::Own);
     }
 }
@@ -238,10 +245,13 @@ fn heavy_work_goes_on_in_the_order_in_which_it_began() {
             panic!("heavy work waits in queues");
         };
         assert_eq!(queues[..2], [Step::Queue(interrupted), Step::Queue(new)]);
-        let queued = |ran_us| Running { queued: true, ..running(0, 0, ran_us) };
-        assert_eq!(policy.at_checkpoint(&queued(4)), Verdict::Keep, "light so far");
-        assert_eq!(policy.at_checkpoint(&queued(5)), Verdict::Yield, "others turned out heavy before it");
-        assert_eq!(policy.at_checkpoint(&Running { continuation: true, ..queued(5) }), Verdict::Keep);
+        assert_eq!(policy.at_checkpoint(&running(0, 0, 4)), Verdict::Keep, "light so far");
+        assert_eq!(
+            policy.at_checkpoint(&running(0, 0, 5)),
+            Verdict::Yield,
+            "others may have turned out heavy before it"
+        );
+        assert_eq!(policy.at_checkpoint(&Running { continuation: true, ..running(0, 0, 5) }), Verdict::Keep);
     }
 }
 
@@ -253,9 +263,9 @@ fn ondemand_asks_more_workers_the_more_requests_wait() {
         policy.on_arrivals(&Fixed, worker, waiting, true, |other| flagged.push(other));
         flagged
     };
-    assert!(flagged(0, 2).is_empty());
-    assert_eq!(flagged(0, 3), [1]);
-    assert_eq!(flagged(1, 3), [2], "the next in turn");
+    assert!(flagged(0, 1).is_empty(), "it serves that one itself");
+    assert_eq!(flagged(0, 2), [1]);
+    assert_eq!(flagged(1, 2), [2], "the next in turn");
     assert_eq!(flagged(0, 99), [1, 2], "worker 3 has been in its job for a moment only");
     let steal = &policies()[2];
     steal.on_arrivals(&Fixed, 0, 99, false, |_| panic!("nobody gives way under steal"));

@@ -56,11 +56,14 @@ impl<'s> Outbox<'s> {
         self.entries.push(Entry { body: Body::Refusal { bytes, length }, peer, local });
     }
 
-    /// Sends everything through `socket`, records what was served, and gives the packets to `recycle`.
-    pub(super) fn flush(&mut self, socket: &Socket, recorder: &mut Recorder<'_>, mut recycle: impl FnMut(Packet<'s>)) {
-        if self.entries.is_empty() {
-            return;
-        }
+    /// Sends everything through `socket`, records what was served, and gives the packets to `recycle`. Returns when the
+    /// kernel had it.
+    pub(super) fn flush(
+        &mut self,
+        socket: &Socket,
+        recorder: &mut Recorder<'_>,
+        mut recycle: impl FnMut(Packet<'s>),
+    ) -> Nanos {
         let taken = {
             let messages: ArrayVec<Message<'_>, BATCH> = self.entries.iter().map(Entry::message).collect();
             self.sender.send(socket, &messages)
@@ -75,6 +78,7 @@ impl<'s> Outbox<'s> {
             }
             recycle(packet);
         }
+        now
     }
 }
 

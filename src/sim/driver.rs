@@ -40,6 +40,9 @@ pub(super) struct Driver<'a, I> {
 pub(super) struct Sight {
     pub(super) now: Nanos,
     pub(super) busy_since: Box<[Option<Nanos>]>,
+    /// Each worker's. One for each, however many the policy asks for: where nobody meets anybody, more would change nothing
+    /// but which jobs are robbed together.
+    pub(super) deques: Box<[VecDeque<RequestId>]>,
 }
 
 impl View for Sight {
@@ -50,11 +53,14 @@ impl View for Sight {
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos> {
         self.busy_since[worker]
     }
+
+    fn backlog(&self, worker: WorkerId) -> usize {
+        self.deques[worker].len()
+    }
 }
 
 pub(super) struct Worker {
     pub(super) local: Local,
-    pub(super) deque: VecDeque<RequestId>,
     pub(super) running: Running,
     activity: Activity,
 }
@@ -92,7 +98,6 @@ impl<'a, I: Iterator<Item = Incoming>> Driver<'a, I> {
         assert!(setup.checkpoint_step > Nanos::ZERO, "checkpoints are apart");
         let worker = |id| Worker {
             local: Local::new(id, topology),
-            deque: VecDeque::new(),
             running: Running {
                 worker: id,
                 pool: topology.pool_of(id),
@@ -100,7 +105,6 @@ impl<'a, I: Iterator<Item = Incoming>> Driver<'a, I> {
                 ran: Nanos::ZERO,
                 flagged: false,
                 waiting: false,
-                queued: false,
             },
             activity: Activity::Idle,
         };
@@ -109,11 +113,15 @@ impl<'a, I: Iterator<Item = Incoming>> Driver<'a, I> {
             setup,
             policy,
             incoming,
-            sight: Sight { now: Nanos::ZERO, busy_since: vec![None; workers].into() },
+            sight: Sight {
+                now: Nanos::ZERO,
+                busy_since: vec![None; workers].into(),
+                deques: vec![VecDeque::new(); workers].into(),
+            },
             agenda: Agenda::new(workers),
             workers: (0..workers).map(worker).collect(),
             sockets: (0..workers).map(socket).collect(),
-            queues: Queues::new(policy.queues(), workers, packets / 2),
+            queues: Queues::new(policy.queues(), workers, packets / 2, policy.sharing().insertion),
             requests: Requests::default(),
             idle: Idle::new(policy),
             flags: vec![false; workers].into(),
@@ -158,15 +166,8 @@ impl<'a, I: Iterator<Item = Incoming>> Driver<'a, I> {
             self.tally.lost(incoming.class, Unanswered::KernelDropped, incoming.counts);
             return;
         }
-        socket.requests.push_back(self.requests.add(Request {
-            arrived: incoming.at,
-            cost: incoming.cost,
-            left: incoming.cost,
-            expires_at: self.setup.deadline.map_or(Nanos::MAX, |after| incoming.at.plus(after)),
-            class: incoming.class,
-            continuation: false,
-            counts: incoming.counts,
-        }));
+        let expires_at = self.setup.deadline.map_or(Nanos::MAX, |after| incoming.at.plus(after));
+        socket.requests.push_back(self.requests.add(Request::new(incoming, expires_at)));
         self.waiting += 1;
         self.in_sockets += 1;
         self.readable(incoming.socket);

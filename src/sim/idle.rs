@@ -156,7 +156,7 @@ impl<I: Iterator<Item = Incoming>> Driver<'_, I> {
             self.watch(false);
         }
         let pool = self.workers[id].running.pool;
-        if self.waiting > 0 && (!self.workers[id].deque.is_empty() || !self.queues.is_empty(pool)) {
+        if self.waiting > 0 && (!self.sight.deques[id].is_empty() || !self.queues.is_empty(pool)) {
             self.wake_for(pool);
         }
     }

@@ -79,7 +79,6 @@ impl<I: Iterator<Item = Incoming>> Driver<'_, I> {
         let mut running = self.workers[id].running;
         running.ran = running.ran.plus(slice.ran);
         running.flagged = self.flags[id];
-        running.queued = self.queues.count() > 0;
         let (waiting, took) = self.waits_for(&running);
         running.waiting = waiting;
         self.workers[id].running = running;
@@ -101,7 +100,7 @@ impl<I: Iterator<Item = Incoming>> Driver<'_, I> {
         self.requests.of(request).continuation = true;
         match self.policy.place(self.workers[id].running.pool, event) {
             Place::Own => {
-                self.workers[id].deque.push_back(request);
+                self.sight.deques[id].push_back(request);
                 self.waiting += 1;
             }
             Place::Queue(target) if self.queues.push(target, id, request) => {
@@ -130,7 +129,7 @@ impl<I: Iterator<Item = Incoming>> Driver<'_, I> {
     fn waits_for(&mut self, running: &Running) -> (bool, Nanos) {
         let (id, pool) = (running.worker, running.pool);
         let queued = if self.policy.queue_is_fresh() { self.queues.len(pool) } else { 0 };
-        let behind = self.workers[id].deque.len() + queued;
+        let behind = self.sight.deques[id].len() + queued;
         let gives_way = self.policy.gives_way(running);
         let looks = self.policy.look_interval().filter(|_| gives_way).is_some_and(|interval| self.may_look(interval));
         let waiting = behind + if looks { self.arrivals_watched() } else { 0 };

@@ -3,11 +3,14 @@
 use super::Incoming;
 use super::driver::{Activity, Driver, Next};
 use super::tally::Unanswered;
-use crate::sched::{Event, Outcome, Place, Step, WorkerId};
+use crate::sched::{Amount, Event, Outcome, Place, Step, WorkerId};
 use crate::time::Nanos;
 
 /// Jobs taken from a victim at once, at most: as in the server.
 const STEAL_MAX: usize = 31;
+
+/// Jobs that theft brings the thief's deque to, at most: as in the server.
+const PLACES: usize = 64;
 
 impl<I: Iterator<Item = Incoming>> Driver<'_, I> {
     /// One walk through the policy's order, to the first find.
@@ -22,7 +25,7 @@ impl<I: Iterator<Item = Incoming>> Driver<'_, I> {
         let mut took = Nanos::ZERO;
         loop {
             let found = match self.policy.next(&mut self.workers[id].local, &self.sight) {
-                Step::Own => self.workers[id].deque.pop_front(),
+                Step::Own => self.sight.deques[id].pop_front(),
                 Step::Queue(pool) => self.queues.pop(pool, id),
                 Step::Steal(victim) => self.steal(id, victim).inspect(|_| took = took.plus(overheads.steal)),
                 Step::Receive(owner) => {
@@ -69,18 +72,20 @@ impl<I: Iterator<Item = Incoming>> Driver<'_, I> {
         }
     }
 
-    /// Moves half of the victim's deque behind the thief's and takes the first.
+    /// Takes the first job of the victim's deque and moves as many more behind the thief's as the policy wants.
     fn steal(&mut self, thief: WorkerId, victim: WorkerId) -> Option<u32> {
-        let length = self.workers[victim].deque.len();
-        if length == 0 {
-            return None;
+        let half = self.sight.deques[victim].len().div_ceil(2);
+        let first = self.sight.deques[victim].pop_front()?;
+        let room = PLACES.saturating_sub(self.sight.deques[thief].len());
+        let stolen = match self.policy.sharing().amount {
+            Amount::One => 1,
+            Amount::Half => half.min(STEAL_MAX).min(room).max(1),
+        };
+        for _ in 1..stolen {
+            let request = self.sight.deques[victim].pop_front().expect("there are as many");
+            self.sight.deques[thief].push_back(request);
         }
-        let stolen = length.div_ceil(2).clamp(1, STEAL_MAX);
-        for _ in 0..stolen {
-            let request = self.workers[victim].deque.pop_front().expect("there are as many");
-            self.workers[thief].deque.push_back(request);
-        }
-        self.workers[thief].deque.pop_front()
+        Some(first)
     }
 
     /// Receives a batch from the socket of `owner`; returns of how many.
@@ -99,8 +104,8 @@ impl<I: Iterator<Item = Incoming>> Driver<'_, I> {
                 continue;
             }
             let class = self.setup.classified.then_some(known.class);
-            match self.policy.place(pool, Event::Arrived { class, backlog: self.workers[id].deque.len() }) {
-                Place::Own => self.workers[id].deque.push_back(request),
+            match self.policy.place(pool, Event::Arrived { class, backlog: self.sight.deques[id].len() }) {
+                Place::Own => self.sight.deques[id].push_back(request),
                 Place::Queue(target) if self.queues.push(target, id, request) => {
                     if target != pool {
                         self.wake_for(target);
@@ -114,7 +119,7 @@ impl<I: Iterator<Item = Incoming>> Driver<'_, I> {
         }
         if batch > 0 && !self.idle.any_asleep(pool) {
             let flags = &mut self.flags;
-            let waiting = self.workers[id].deque.len();
+            let waiting = self.sight.deques[id].len();
             self.policy.on_arrivals(&self.sight, id, waiting, true, |other| flags[other] = true);
         }
         batch as u64

@@ -5,7 +5,7 @@ use super::home::Home;
 use super::options::PRIORITIES;
 use super::runtime::Runtime;
 use crate::runtime::{AbortOnPanic, Shared, Wait};
-use crate::sched::{Kind, Policy, Tasks, Topology};
+use crate::sched::{BadSharing, Kind, Policy, Sharing, Tasks, Topology};
 use crate::time::Nanos;
 use std::collections::HashSet;
 use std::io;
@@ -20,6 +20,7 @@ pub struct Builder {
     queue_capacity: usize,
     slice: Nanos,
     wait: Wait,
+    sharing: Sharing,
 }
 
 /// Why a runtime cannot be built.
@@ -34,6 +35,9 @@ pub enum BuildError {
     /// A queue without room would accept nothing.
     #[error("queue_capacity is 0: at least 1")]
     NoRoom,
+    /// An option of sharing is out of its range.
+    #[error(transparent)]
+    Sharing(#[from] BadSharing),
     /// The kernel refused a thread or a descriptor.
     #[error("the kernel refuses a thread or a descriptor: {0}")]
     Kernel(#[from] io::Error),
@@ -54,6 +58,7 @@ impl Default for Builder {
             queue_capacity: QUEUE_CAPACITY,
             slice: SLICE,
             wait: Wait::Adaptive,
+            sharing: Sharing::default(),
         }
     }
 }
@@ -92,6 +97,12 @@ impl Builder {
         self
     }
 
+    /// How workers share what waits: from whom a thief takes and how much, and where a task enters a queue.
+    pub fn sharing(mut self, sharing: Sharing) -> Builder {
+        self.sharing = sharing;
+        self
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
@@ -103,7 +114,7 @@ impl Builder {
         self.check()?;
         let (names, sizes): (Vec<String>, Vec<usize>) = self.pools.into_iter().unzip();
         let topology = Topology::new(&sizes);
-        let policy = Policy::new(Kind::Tasks(Tasks { slice: self.slice }), &topology);
+        let policy = Policy::new(Kind::Tasks(Tasks { slice: self.slice }), &topology).with_sharing(self.sharing);
         let (shared, workers) = Shared::with_lanes(policy, self.wait, PRIORITIES, &[], self.queue_capacity)?;
         let home = Arc::new(Home::new(shared, names.into()));
         // Dropped on the way out, it ends the threads that have begun.
@@ -132,6 +143,9 @@ impl Builder {
                 return Err(BuildError::SameName(name.clone()));
             }
         }
-        if self.queue_capacity == 0 { Err(BuildError::NoRoom) } else { Ok(()) }
+        if self.queue_capacity == 0 {
+            return Err(BuildError::NoRoom);
+        }
+        Ok(self.sharing.check()?)
     }
 }

@@ -5,6 +5,7 @@ use super::counters::{Counters, End, PoolCounters, Tally};
 use super::job::Job;
 use super::lock;
 use crate::runtime::Shared;
+use crate::runtime::queues::OUTSIDE;
 use crate::sched::PoolId;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -110,7 +111,7 @@ impl Home {
                 Ok(())
             }
             Some(context) => self.shared.queues.push(pool, lane, context.worker, job),
-            None => self.shared.queues.push(pool, lane, 0, job),
+            None => self.shared.queues.push(pool, lane, OUTSIDE, job),
         }
     }
 

@@ -8,6 +8,7 @@ use super::job::guarded;
 use super::options::PRIORITIES;
 use super::parallel::Chunks;
 use super::{JoinError, Priority, lock};
+use crate::runtime::queues::OUTSIDE;
 use crate::runtime::{AbortOnPanic, Engine, Ran, Shared, Wait};
 use crate::sched::{Event, Kind, Outcome, Policy, Step, Tasks, Topology, WorkerId};
 use crate::time::Nanos;
@@ -96,7 +97,7 @@ impl<'env> Scope<'env> {
     /// Spawns a task. If the queue is full the calling thread runs it.
     pub fn spawn_with(&self, priority: Priority, task: impl FnOnce() + Send + 'env) {
         let task = Task { work: Box::new(task), priority };
-        match self.shared.queues.push(0, priority.lane(), 0, task) {
+        match self.shared.queues.push(0, priority.lane(), OUTSIDE, task) {
             Ok(()) => {
                 self.shared.idle.wake_one(0);
             }

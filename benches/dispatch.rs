@@ -1,0 +1,166 @@
+//! What does it cost that a request goes through the server and not straight to its handler: received, admitted,
+//! scheduled by `hybrid`, run, answered, recorded? One thread, no contention, no kernel.
+//!
+//! The server's own engine and runtime do it: the files of `src/server` are compiled against sockets in memory
+//! (`dispatch/memory.rs`). `direct` calls the same handler's functions in a loop, over the same bytes. `batch 32` is a
+//! server with a backlog; `batch 1` one to which requests come one by one, so that each costs a search of every queue.
+//! The kernel's part, several microseconds per request, is left out, and so are caches that are cold in a real server.
+
+// The library's modules are compiled in, as the server compiles them, rather than linked: its engine sees more of them
+// than others may, and would be compiled without them at hand.
+macro_rules! modules {
+    ($($path:literal $name:ident)*) => {
+        $(#[allow(dead_code, unused_imports, unreachable_pub, reason = "a bench needs a part of each")]
+        #[path = $path]
+        mod $name;)*
+    };
+}
+
+modules! {
+    "../src/server/admission.rs" admission
+    "../src/server/engine.rs" engine
+    "../src/handler/mod.rs" handler
+    "../src/metrics/mod.rs" metrics
+    "dispatch/memory.rs" net
+    "../src/server/outbox.rs" outbox
+    "../src/packet/mod.rs" packet
+    "../src/queue/mod.rs" queue
+    "../src/runtime/mod.rs" runtime
+    "../src/sched/mod.rs" sched
+    "../src/server/slot.rs" slot
+    "../src/time/mod.rs" time
+    "../src/wire/mod.rs" wire
+}
+
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
+use engine::{Common, Engine};
+use handler::{Bench, Echo, Handler, Reply, Request, Station, Ticket};
+use metrics::Board;
+use net::Socket;
+use packet::{Depot, Packet, PacketBody, drive};
+use runtime::{Shared, Wait};
+use sched::{Hybrid, Kind, Policy, Topology};
+use slot::{Job, Slot};
+use std::future::Future;
+use std::hint::black_box;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use time::{Nanos, clock};
+use wire::{Header, Served};
+
+/// As a server has for one worker.
+const PACKETS: usize = 512;
+
+/// The smallest handler there is: it answers with the request's first eight bytes.
+struct Small;
+
+impl Handler for Small {
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        reply.put(&request.bytes()[..8]);
+    }
+}
+
+/// Serves `count` requests on this thread, and says how long that took.
+fn served<H: Handler>(handler: &H, request: &[u8], batch: usize, count: usize) -> Duration {
+    let packets = Depot::new(PACKETS, PacketBody::new);
+    dispatched(handler, &packets, request, batch, count, |packet| drive(handler, packet))
+}
+
+fn dispatched<'s, H, M, F>(
+    handler: &H,
+    packets: &'s Depot<PacketBody>,
+    request: &[u8],
+    batch: usize,
+    count: usize,
+    make: M,
+) -> Duration
+where
+    H: Handler,
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+{
+    let (home, mut stations) = (handler::new_home(), 0..);
+    let slots = Depot::new(PACKETS + 1, || Slot::<F>::new(Station::new(home, stations.next().unwrap())));
+    let sockets = [Socket::new(request, count, batch)];
+    let common = Common {
+        handler,
+        make: &make,
+        sockets: &sockets,
+        packets,
+        slots: &slots,
+        home,
+        classified: false,
+        emulated: false,
+    };
+    let board = Board::new(1);
+    let slice = Nanos::from_micros(20);
+    let kind = Kind::Hybrid(Hybrid { budget: slice, reserved: 1, short_slice: slice, long_slice: slice });
+    // A descriptor for the readiness queue, to which nothing ever comes.
+    let descriptor = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let policy = Policy::new(kind, &Topology::new(&[1]));
+    let (shared, workers) =
+        Shared::<Job<'s, '_, F>>::new(policy, Wait::Spin, &[descriptor.as_raw_fd()], PACKETS / 2, PACKETS + 1).unwrap();
+    let before = net::sent();
+    // Told beforehand: it ends when it finds nothing more.
+    shared.stop();
+    let mut engine = Engine::new(&common, 0, board.recorder(0));
+    let mut took = Duration::ZERO;
+    for worker in workers {
+        let start = clock::now();
+        worker.run(&shared, &mut engine);
+        took = clock::now().minus(start).into();
+    }
+    assert_eq!((net::sent() - before, board.in_flight()), (count, 0), "every request was answered");
+    took
+}
+
+/// Calls the functions of `handler` on `count` requests, one after the other.
+fn called<H: Handler>(handler: &H, request: &[u8], count: usize) -> Duration {
+    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
+    let (mut buffer, served) = (vec![0; request.len()], Served::default());
+    let mut context = Context::from_waker(Waker::noop());
+    let start = clock::now();
+    for _ in 0..count {
+        let bytes = black_box(request);
+        let ticket: Ticket = handler.admit(bytes).expect("a request");
+        let mut reply = Reply::new(&mut buffer);
+        let done = pin!(handler.handle(Request::new(bytes, peer, ticket), &mut reply)).poll(&mut context);
+        assert_eq!(done, Poll::Ready(()));
+        let length = reply.len();
+        handler.seal(&ticket, &served, &mut buffer[..length]);
+        black_box(&buffer);
+    }
+    clock::now().minus(start).into()
+}
+
+fn compare<H: Handler>(group: &mut BenchmarkGroup<'_, WallTime>, handler: &H, request: &[u8]) {
+    let count = |iterations: u64| usize::try_from(iterations).expect("they fit the address space");
+    group.bench_function("direct", |bencher| {
+        bencher.iter_custom(|iterations| called(handler, request, count(iterations)));
+    });
+    for batch in [1, net::BATCH] {
+        group.bench_function(format!("hybrid, batch {batch}"), |bencher| {
+            bencher.iter_custom(|iterations| served(handler, request, batch, count(iterations)));
+        });
+    }
+}
+
+fn dispatch(criterion: &mut Criterion) {
+    let request = [&Header::request(1, 0, Nanos::ZERO).emit()[..], &[7; 16]].concat();
+    for name in ["small", "echo"] {
+        let mut group = criterion.benchmark_group(name);
+        group.throughput(Throughput::Elements(1));
+        group.measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_secs(1)).sample_size(40);
+        match name {
+            "small" => compare(&mut group, &Small, &request),
+            _ => compare(&mut group, &Bench::new(Echo, Nanos::MAX), &request),
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(benches, dispatch);
+criterion_main!(benches);

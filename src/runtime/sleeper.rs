@@ -1,0 +1,132 @@
+//! One worker's side of the sleep protocol: what it does before it works, before it sleeps and after. README.md argues
+//! why nothing is forgotten meanwhile, and `tests/sleep_loom.rs` compiles this file against a model of the kernel.
+
+use super::idle::{Idle, Readiness};
+use crate::sched::{Policy, WorkerId};
+use crate::time::Nanos;
+
+/// Where the ingress of one worker stands, and whether it is the watcher.
+pub(super) struct Sleeper {
+    worker: WorkerId,
+    /// It has followed a policy.
+    seated: bool,
+    /// Somebody may watch its ingress while it works.
+    exposes: bool,
+    /// Its ingress stands in the watch set.
+    exposed: bool,
+    /// Its ingress ends its waits.
+    sleeps_on_own: bool,
+    /// It is the watcher.
+    watches: bool,
+    /// The watch set may report what the watcher may not take yet.
+    naps: bool,
+    /// The watch set woke it, and it has found nothing since.
+    woken_in_vain: bool,
+}
+
+/// A worker that has found nothing.
+pub(super) trait Rests {
+    /// What a search finds.
+    type Found;
+
+    /// Its side of the protocol.
+    fn sleeper(&mut self) -> &mut Sleeper;
+
+    /// Looks once more at everything that it may serve. `None`: there was nothing, for certain, and it may sleep.
+    fn last_look(&mut self) -> Option<Self::Found>;
+
+    /// Waits for an event; one who `naps` waits for a bounded time. Returns whether the watch set was among the events.
+    fn doze(&mut self, naps: bool) -> bool;
+}
+
+/// Lets `worker` sleep until an event. What it found at the last moment, instead, is returned.
+pub(super) fn sleep<R: Readiness, W: Rests>(idle: &Idle<R>, worker: &mut W) -> Option<W::Found> {
+    let naps = worker.sleeper().announce(idle);
+    // The last look: whatever came before the announcement is found here, whatever comes after it wakes.
+    let found = worker.last_look();
+    if found.is_none() {
+        let in_vain = worker.doze(naps);
+        worker.sleeper().woken_in_vain = in_vain;
+    }
+    worker.sleeper().withdraw(idle);
+    found
+}
+
+impl Sleeper {
+    /// That of `worker`, which follows no policy yet.
+    pub(super) fn new(worker: WorkerId) -> Sleeper {
+        Sleeper {
+            worker,
+            seated: false,
+            exposes: true,
+            exposed: false,
+            sleeps_on_own: false,
+            watches: false,
+            naps: false,
+            woken_in_vain: false,
+        }
+    }
+
+    /// The worker, which is awake, follows `policy` from now on.
+    pub(super) fn follow<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy) {
+        self.exposes = policy.has_watchers();
+        self.naps = policy.thief_threshold() > Nanos::ZERO;
+        self.watches = idle.follow(self.worker, policy);
+        let own = policy.receives_own(policy.topology().pool_of(self.worker));
+        if own != self.sleeps_on_own {
+            idle.readiness.own(self.worker, own);
+            self.sleeps_on_own = own;
+        }
+        if !own {
+            // Nobody sleeps on this one any more: the watcher must.
+            self.expose(idle);
+        }
+        if self.seated {
+            // Somebody may have woken this worker for what it no longer serves.
+            idle.wake_all();
+        }
+        self.seated = true;
+    }
+
+    /// The worker may be gone for long: others must see what comes to it meanwhile, and if there is `more` to do for its
+    /// pool than the job that it has, somebody else must begin.
+    pub(super) fn begin_work<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy, more: impl FnOnce() -> bool) {
+        self.woken_in_vain = false;
+        if self.exposes {
+            self.expose(idle);
+        }
+        if self.watches {
+            idle.hand_on(self.worker);
+            self.watches = false;
+        }
+        if more() {
+            idle.wake_for(policy, policy.topology().pool_of(self.worker));
+        }
+    }
+
+    /// The worker is going to sleep, and looks once more at everything it may serve before it does. Returns whether it
+    /// must not sleep for long.
+    fn announce<R: Readiness>(&mut self, idle: &Idle<R>) -> bool {
+        if self.exposed && self.sleeps_on_own {
+            // Before the announcement: one arrival shall wake the owner or the watcher.
+            idle.readiness.watch(self.worker, false);
+            self.exposed = false;
+        }
+        let naps = self.woken_in_vain && self.naps;
+        self.watches = idle.announce(self.worker, naps);
+        naps && self.watches
+    }
+
+    /// The worker is awake again.
+    fn withdraw<R: Readiness>(&mut self, idle: &Idle<R>) {
+        // It may have become the watcher while it slept.
+        self.watches = idle.withdraw(self.worker);
+    }
+
+    fn expose<R: Readiness>(&mut self, idle: &Idle<R>) {
+        if !self.exposed {
+            idle.readiness.watch(self.worker, true);
+            self.exposed = true;
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Is everything served under every option of sharing, and does an overloaded worker under `shed` give away what is too
+//! much, and only that?
+
+use super::*;
+use crate::sched::{Amount, Insertion, Sharing, Victim};
+
+/// Each choice that differs from the default once, alone, and some of them together.
+fn sharings() -> Vec<Sharing> {
+    let default = Sharing::default();
+    let mut all = vec![
+        Sharing { amount: Amount::One, ..default },
+        Sharing { steal_every: 2, ..default },
+        Sharing { steal_every: 61, ..default },
+        Sharing { deques: 3, ..default },
+        Sharing { victim: Victim::TwoChoices, amount: Amount::One, steal_every: 3, deques: 16, ..default },
+    ];
+    all.extend(Victim::ALL.map(|victim| Sharing { victim, ..default }));
+    all.extend(Insertion::ALL.map(|insertion| Sharing { insertion, ..default }));
+    all
+}
+
+fn steal() -> Kind {
+    Kind::Steal(Steal { thief_threshold: Nanos::from_micros(20) })
+}
+
+fn shed() -> Kind {
+    Kind::Shed(Shed { thief_threshold: Nanos::from_micros(20) })
+}
+
+#[test]
+fn nothing_is_forgotten_under_any_option() {
+    for sharing in sharings() {
+        for (kind, sizes) in kinds() {
+            let policy = Policy::new(kind, &Topology::new(sizes)).with_sharing(sharing);
+            with_policy(policy, Wait::Park, |play, _| {
+                for round in 0..200_usize {
+                    // Now one, which finds all asleep or about to be, now enough for several batches.
+                    let jobs = if round % 2 == 0 { 1 } else { 60 };
+                    (0..jobs).for_each(|job| play.send((round + job) % 3, 10));
+                    (0..jobs).for_each(|_| assert_eq!(play.next().1, 10));
+                }
+            });
+        }
+    }
+}
+
+/// Two of three are stuck with jobs behind them, in their deques and in their ingresses.
+#[test]
+fn a_stuck_worker_is_robbed_under_any_option() {
+    for sharing in sharings() {
+        for kind in [steal(), shed()] {
+            let policy = Policy::new(kind, &Topology::new(&[3])).with_sharing(sharing);
+            with_policy(policy, Wait::Park, |play, _| {
+                for ingress in 0..2 {
+                    let batch: Vec<u8> = std::iter::once(STUCK).chain([10; 15]).collect();
+                    assert_eq!(play.inputs[ingress].write(&batch).expect("room in the pipe"), 16);
+                }
+                (0..30).for_each(|_| play.send(0, 11));
+                let (mut stuck, mut done) = (0, 0);
+                while (stuck, done) != (2, 60) {
+                    match play.next() {
+                        (_, STUCK) => stuck += 1,
+                        _ => done += 1,
+                    }
+                }
+                (0..2).for_each(|_| play.release.send(()).expect("two are stuck"));
+            });
+        }
+    }
+}
+
+/// A worker alone, stuck in the first job of a batch of sixteen: of the fifteen behind it, those that found as many
+/// before them as make it overloaded lie in the queue.
+#[test]
+fn an_overloaded_worker_sheds_what_is_too_much() {
+    for (kind, queued) in [(shed(), 8), (steal(), 0)] {
+        with_switch(kind, Wait::Park, &[1], |play, shared| {
+            let batch: Vec<u8> = std::iter::once(STUCK).chain(10..25).collect();
+            assert_eq!(play.inputs[0].write(&batch).expect("room in the pipe"), 16);
+            assert_eq!(play.next(), (0, STUCK));
+            assert_eq!(shared.queue_lengths().sum::<usize>(), queued);
+            assert_eq!(shared.deque_lengths().sum::<usize>(), 15 - queued);
+            play.release.send(()).expect("one is stuck");
+            (10..25).for_each(|job| assert_eq!(play.next(), (0, job), "nothing is lost, and alone it keeps the order"));
+        });
+    }
+}
+
+/// Nobody is forced to take what was shed: it waits until somebody is idle, and who is takes it before he robs a deque.
+#[test]
+fn idle_workers_drain_what_was_shed_before_they_look_for_victims() {
+    with_switch(shed(), Wait::Park, &[2], |play, shared| {
+        play.send(1, STUCK);
+        let (first, _) = play.next();
+        let batch: Vec<u8> = std::iter::once(STUCK).chain(10..25).collect();
+        let other = 1 - first;
+        assert_eq!(play.inputs[other].write(&batch).expect("room in the pipe"), 16);
+        let (second, _) = play.next();
+        assert_eq!(second, other);
+        let lengths: Vec<usize> = shared.deque_lengths().collect();
+        assert_eq!((lengths[first], lengths[second]), (0, 7), "nobody was given any into his own deque");
+        play.release.send(()).expect("two are stuck");
+        // Whichever is let go finds the queue of eight before, or behind, the deque of seven that is its own or not.
+        let free = play.next();
+        let order: Vec<u8> = std::iter::once(free.1).chain((1..15).map(|_| play.next().1)).collect();
+        let (own, queued): (Vec<u8>, Vec<u8>) = ((10..17).collect(), (17..25).collect());
+        let expected = if free.0 == second { [own, queued].concat() } else { [queued, own].concat() };
+        assert_eq!(order, expected, "worker {} came free, {second} was overloaded", free.0);
+        play.release.send(()).expect("one is stuck");
+    });
+}

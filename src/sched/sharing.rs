@@ -1,0 +1,190 @@
+//! How workers share what waits: from whom a thief takes and how much, and where a job enters a sharded queue. The same
+//! options for every policy; each policy says whether it steals, and which jobs go through a queue, at all.
+//!
+//! Whatever is chosen here changes an order and never a set: every place that a search covers is looked at, once at
+//! least, before a worker rests.
+
+use super::WorkerId;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// The options. `benches/stealing.md` has the evidence for the defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sharing {
+    /// Whom a thief asks first.
+    pub victim: Victim,
+    /// How much a thief takes.
+    pub amount: Amount,
+    /// One search in so many, drawn by lot, begins with the deques of others whatever waits in its own; 0 = none. Drawn
+    /// and not counted, so that it coincides with nothing else that happens now and then; with 1 a worker would leave its
+    /// own work to others for as long as they have any. Not in the searches that go another way so that nothing starves.
+    pub steal_every: u32,
+    /// Deques of each worker, at least 1. Its jobs go into them in turn, and thieves that come together begin at
+    /// different ones.
+    pub deques: usize,
+    /// Which shard of a queue a job is put into.
+    pub insertion: Insertion,
+}
+
+/// Whom a thief asks first; then all others follow in order of their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Victim {
+    /// Anybody.
+    Random,
+    /// The next one after whom it asked first the last time.
+    RoundRobin,
+    /// That one of two drawn at random that has more: jobs in its deques, or time in its present job.
+    TwoChoices,
+}
+
+/// How much a thief takes from a deque.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Amount {
+    /// One job.
+    One,
+    /// Half of what is there.
+    Half,
+}
+
+/// Which shard of a queue a job is put into. One that is full passes it on to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Insertion {
+    /// Any.
+    Random,
+    /// The next one after that of the producer's last job.
+    RoundRobin,
+    /// The shorter of two neighbours drawn at random.
+    ShorterOfTwo,
+}
+
+/// The most deques that a worker has: more than thieves ever come at once.
+pub const DEQUES_MAX: usize = 16;
+/// The rarest obligatory theft: one in more searches than this is none that anybody could measure.
+pub const STEAL_EVERY_MAX: u32 = 1_000_000;
+
+impl Default for Sharing {
+    fn default() -> Sharing {
+        Sharing {
+            victim: Victim::RoundRobin,
+            amount: Amount::Half,
+            steal_every: 0,
+            deques: 1,
+            insertion: Insertion::ShorterOfTwo,
+        }
+    }
+}
+
+/// An option that is out of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadSharing {
+    /// No or too many deques.
+    #[error("deques is {0}; allowed: 1 to {DEQUES_MAX}")]
+    Deques(usize),
+    /// A worker that always steals, or does so too rarely.
+    #[error("steal_every is {0}; allowed: 0 for never, or 2 to {STEAL_EVERY_MAX}")]
+    StealEvery(u32),
+}
+
+impl Sharing {
+    /// Whether every option is in its range.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn check(&self) -> Result<(), BadSharing> {
+        if !(1..=DEQUES_MAX).contains(&self.deques) {
+            return Err(BadSharing::Deques(self.deques));
+        }
+        if self.steal_every == 1 || self.steal_every > STEAL_EVERY_MAX {
+            return Err(BadSharing::StealEvery(self.steal_every));
+        }
+        Ok(())
+    }
+
+    /// Whether this search of `worker` is one that begins with theft.
+    pub(super) fn obliges(&self, worker: WorkerId, search: usize) -> bool {
+        // The upper half of the number: the lower one chooses the victim.
+        self.steal_every > 0 && (draw(worker, search) >> 32).is_multiple_of(u64::from(self.steal_every))
+    }
+}
+
+impl Victim {
+    /// Every choice, in the order in which help and error messages list them.
+    pub const ALL: [Victim; 3] = [Victim::Random, Victim::RoundRobin, Victim::TwoChoices];
+
+    /// The name in flags and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Victim::Random => "random",
+            Victim::RoundRobin => "round-robin",
+            Victim::TwoChoices => "two-choices",
+        }
+    }
+
+    /// Which of `count` victims the search of `worker` asks first; `load` says how much is to be had from one.
+    pub(super) fn first<L: Ord>(
+        self,
+        worker: WorkerId,
+        search: usize,
+        count: usize,
+        load: impl Fn(usize) -> L,
+    ) -> usize {
+        if self == Victim::RoundRobin || count < 2 {
+            return search % count.max(1);
+        }
+        let (one, step) = halves(draw(worker, search));
+        let one = one % count;
+        if self == Victim::Random {
+            return one;
+        }
+        let other = (one + 1 + step % (count - 1)) % count;
+        if load(other) > load(one) { other } else { one }
+    }
+}
+
+impl Amount {
+    /// Every choice, in the order in which help and error messages list them.
+    pub const ALL: [Amount; 2] = [Amount::One, Amount::Half];
+
+    /// The name in flags and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Amount::One => "one",
+            Amount::Half => "half",
+        }
+    }
+}
+
+impl Insertion {
+    /// Every choice, in the order in which help and error messages list them.
+    pub const ALL: [Insertion; 3] = [Insertion::Random, Insertion::RoundRobin, Insertion::ShorterOfTwo];
+
+    /// The name in flags and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Insertion::Random => "random",
+            Insertion::RoundRobin => "round-robin",
+            Insertion::ShorterOfTwo => "shorter-of-two",
+        }
+    }
+
+    /// Two shards, to be counted around however many there are: the shorter one takes the job that is the `turn`-th of
+    /// `producer`. Where they are the same there is no choice.
+    pub fn shards(self, producer: usize, turn: usize) -> [usize; 2] {
+        let any = || halves(draw(producer, turn)).0;
+        match self {
+            Insertion::Random => [any(); 2],
+            Insertion::RoundRobin => [producer.wrapping_add(turn); 2],
+            Insertion::ShorterOfTwo => [any(), any().wrapping_add(1)],
+        }
+    }
+}
+
+/// A number without a pattern over the turns of one worker or over workers, the same whenever it is asked for.
+fn draw(worker: usize, turn: usize) -> u64 {
+    SplitMix64::seed_from_u64(((worker as u64) << 48).wrapping_add(turn as u64)).next_u64()
+}
+
+/// Two numbers of 32 bits.
+fn halves(number: u64) -> (usize, usize) {
+    ((number & u64::from(u32::MAX)) as usize, (number >> 32) as usize)
+}
