@@ -34,7 +34,7 @@ modules! {
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
 use engine::{Common, Engine};
-use handler::{Bench, Echo, Handler, Reply, Request, Ticket};
+use handler::{Bench, Echo, Handler, Reply, Request, Station, Ticket};
 use metrics::Board;
 use net::Socket;
 use packet::{Depot, Packet, PacketBody, drive};
@@ -82,10 +82,19 @@ where
     M: Fn(Packet<'s>) -> F + Sync,
     F: Future<Output = Packet<'s>> + Send,
 {
-    let slots = Depot::new(PACKETS + 1, Slot::<F>::new);
+    let (home, mut stations) = (handler::new_home(), 0..);
+    let slots = Depot::new(PACKETS + 1, || Slot::<F>::new(Station::new(home, stations.next().unwrap())));
     let sockets = [Socket::new(request, count, batch)];
-    let common =
-        Common { handler, make: &make, sockets: &sockets, packets, slots: &slots, classified: false, emulated: false };
+    let common = Common {
+        handler,
+        make: &make,
+        sockets: &sockets,
+        packets,
+        slots: &slots,
+        home,
+        classified: false,
+        emulated: false,
+    };
     let board = Board::new(1);
     let slice = Nanos::from_micros(20);
     let kind = Kind::Hybrid(Hybrid { budget: slice, reserved: 1, short_slice: slice, long_slice: slice });
@@ -93,11 +102,11 @@ where
     let descriptor = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let policy = Policy::new(kind, &Topology::new(&[1]));
     let (shared, workers) =
-        Shared::<Job<'s, '_, F>>::new(policy, Wait::Spin, &[descriptor.as_raw_fd()], PACKETS / 2).unwrap();
+        Shared::<Job<'s, '_, F>>::new(policy, Wait::Spin, &[descriptor.as_raw_fd()], PACKETS / 2, PACKETS + 1).unwrap();
     let before = net::sent();
     // Told beforehand: it ends when it finds nothing more.
     shared.stop();
-    let mut engine = Engine::new(&common, 0, 0, board.recorder(0));
+    let mut engine = Engine::new(&common, 0, board.recorder(0));
     let mut took = Duration::ZERO;
     for worker in workers {
         let start = clock::now();

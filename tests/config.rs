@@ -65,7 +65,7 @@ fn unknown_names_are_answered_with_the_known_ones() {
 
     let said = refusal(forebay().env("FOREBAY_HANDLER", "spinn"));
     assert_says(&said, &["handler = \"spinn\" (environment FOREBAY_HANDLER)", "did you mean spin?"]);
-    assert_says(&said, &["allowed: echo, spin, digest"]);
+    assert_says(&said, &["allowed: echo, spin, fork, digest"]);
 }
 
 // Is an option of sharing that is none, or out of its range, refused with what it may be?
@@ -85,6 +85,10 @@ fn options_of_sharing_are_checked() {
 // Is a pool of no workers refused?
 #[test]
 fn a_pool_needs_a_worker() {
+    let said = refusal(forebay().args(["--reserved", "4", "--workers", "4"]));
+    assert_says(&said, &["reserved = \"4\" (flag --reserved) with workers = \"4\" (flag --workers)", "one less than"]);
+    let said = refusal(forebay().args(["--reserved", "0"]));
+    assert_says(&said, &["reserved = \"0\" (flag --reserved)", "allowed: auto, or 1 to one less than the workers"]);
     let said = refusal(forebay().args(["--pools", "front=0,heavy=3"]));
     assert_says(&said, &["pools = \"front=0,heavy=3\" (flag --pools)", "pool front has no worker"]);
     assert_says(&said, &["at least 1 worker"]);

@@ -18,13 +18,14 @@ pub mod plan;
 pub mod progress;
 pub mod receiver;
 pub mod report;
+mod rounds_text;
 pub mod run;
 mod run_text;
 pub mod schedule;
 mod sender;
 pub mod server_process;
 pub mod tally;
-mod text;
+pub mod text;
 pub mod verdict;
 
 use arguments::{Arguments, Command, RunArguments};

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 /// A time in microseconds with three significant digits and the unit that suits it; `None` is infinity.
-pub(crate) fn time(us: Option<f64>) -> String {
+pub fn time(us: Option<f64>) -> String {
     let Some(us) = us else {
         return "inf".to_owned();
     };
@@ -17,12 +17,12 @@ pub(crate) fn time(us: Option<f64>) -> String {
 }
 
 /// A factor, such as a slowdown, with three significant digits; `None` is infinity.
-pub(crate) fn factor(value: Option<f64>) -> String {
+pub fn factor(value: Option<f64>) -> String {
     value.map_or_else(|| "inf".to_owned(), three_digits)
 }
 
 /// A whole number with its thousands grouped.
-pub(crate) fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
@@ -35,7 +35,7 @@ pub(crate) fn grouped(number: u64) -> String {
 }
 
 /// Rows under a header, the first `left` columns aligned to the left, the others to the right.
-pub(crate) fn table(header: &[String], rows: &[Vec<String>], left: usize) -> String {
+pub fn table(header: &[String], rows: &[Vec<String>], left: usize) -> String {
     let width = |column: usize| {
         let cells = std::iter::once(header).chain(rows.iter().map(Vec::as_slice)).filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -52,13 +52,13 @@ pub(crate) fn table(header: &[String], rows: &[Vec<String>], left: usize) -> Str
 }
 
 /// Shows `text` on standard output. A reader who has seen enough and left is no failure.
-pub(crate) fn show(text: &str) {
+pub fn show(text: &str) {
     let mut stdout = io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
 /// Wraps `paragraph` to [`PAGE_COLUMNS`]; the first line begins with `start`, the others with `indent`.
-pub(crate) fn wrapped(start: &str, paragraph: &str, indent: &str) -> String {
+pub fn wrapped(start: &str, paragraph: &str, indent: &str) -> String {
     let mut text = start.to_owned();
     let (mut width, mut line_is_empty) = (start.len(), true);
     for word in paragraph.split_whitespace() {

@@ -1,4 +1,5 @@
 //! What the `forebay` binary does beside serving: commands that compute and print.
 
+mod goal;
 mod parallel;
 pub mod simulate;

@@ -53,6 +53,8 @@ choices! {
         Echo = "echo",
         /// Burns the CPU time that the header asks for, with a checkpoint per microsecond.
         Spin = "spin",
+        /// Burns as `Spin` does, heavy requests on several workers at once.
+        Fork = "fork",
         /// Chains hashes over the payload, with a checkpoint per chunk.
         Digest = "digest",
     }

@@ -37,6 +37,7 @@ pub(super) fn value_text(config: &Config, key: &str) -> String {
             pools.collect::<Vec<_>>().join(",")
         }
         "slice" => config.slice.to_string(),
+        "reserved" => config.reserved.map_or_else(|| "auto".to_owned(), |reserved| reserved.to_string()),
         "steal-victim" => config.sharing.victim.name().to_owned(),
         "steal-amount" => config.sharing.amount.name().to_owned(),
         "steal-every" => config.sharing.steal_every.to_string(),
@@ -77,6 +78,7 @@ fn config(lookup: &mut Lookup) -> Config {
         workers,
         pools,
         slice: lookup.value("slice", |text| parse::duration(text, MICROSECOND..=Nanos::from_secs(1))),
+        reserved: reserved(lookup, workers),
         sharing: sharing(lookup),
         classify,
         handler,
@@ -117,6 +119,15 @@ fn staff(lookup: &mut Lookup, policy: PolicyName) -> (usize, Vec<Pool>) {
     (sum, pools)
 }
 
+fn reserved(lookup: &mut Lookup, workers: usize) -> Option<usize> {
+    let reserved = lookup.value("reserved", parse::reserved);
+    if reserved.is_some_and(|reserved| reserved >= workers) && !lookup.is_open("workers") {
+        let claims = vec![lookup.claim("reserved"), lookup.claim_of("workers", workers.to_string())];
+        lookup.conflict(claims, "somebody must do the heavy work; allowed: auto, or 1 to one less than the workers");
+    }
+    reserved
+}
+
 fn sharing(lookup: &mut Lookup) -> Sharing {
     Sharing {
         victim: lookup.value("steal-victim", parse::choice),
@@ -153,7 +164,7 @@ fn check_handler(lookup: &mut Lookup, handler: HandlerName, burn: Burn) {
         let claims = vec![lookup.claim("burn"), lookup.claim("handler")];
         lookup.conflict(
             claims,
-            "digest does real work, which cannot be slept; allowed: burn cpu, or handler echo or spin",
+            "digest does real work, which cannot be slept; allowed: burn cpu, or handler echo, spin or fork",
         );
     }
 }

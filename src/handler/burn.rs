@@ -85,6 +85,12 @@ pub mod emulated {
         BUSY_UNTIL.get()
     }
 
+    /// Makes this thread stand for another core, one that is busy until `busy_until`: for threads that outnumber the
+    /// cores and take them in turn.
+    pub fn take_over(busy_until: Nanos) {
+        BUSY_UNTIL.set(busy_until);
+    }
+
     /// Until when this thread's core is busy.
     pub fn busy_until() -> Nanos {
         BUSY_UNTIL.get()

@@ -3,8 +3,11 @@
 //! It is a thread-local and not a `Waker`'s data because that needs no `unsafe`. Outside a worker no poll is entered,
 //! and every leaf future is ready at once: a handler can be tested with any executor.
 
+use super::token::CancellationToken;
+use super::unit::{Broken, Unit};
 use crate::time::{Nanos, clock};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 /// Why a handler's future returned `Pending`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +16,12 @@ pub enum Pause {
     Checkpoint,
     /// The handler asks to go on in this pool, counted from 0 in the order of `--pools`.
     Hop(usize),
+    /// It waits for a part that is under way elsewhere, whose end wakes it.
+    Join,
     /// A checkpoint found the deadline passed; the handler must not run on.
     Expired,
+    /// A part that it cannot do without has come to nothing; the handler must not run on.
+    Broken(Broken),
 }
 
 /// When checkpoints shall return to the worker during one poll.
@@ -29,6 +36,12 @@ pub struct Limits {
 thread_local! {
     static LIMITS: Cell<Option<Limits>> = const { Cell::new(None) };
     static PAUSE: Cell<Option<Pause>> = const { Cell::new(None) };
+    /// What is polled, where it may fork.
+    static UNIT: RefCell<Option<Arc<dyn Unit>>> = const { RefCell::new(None) };
+    /// What may be cancelled alone, from the outside in.
+    static TOKENS: RefCell<Vec<CancellationToken>> = const { RefCell::new(Vec::new()) };
+    /// What parts that were joined during the poll have cost.
+    static JOINED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
 }
 
 /// Runs `poll` as one poll of a handler within `limits`; the second value is the reason that a leaf future left, if any.
@@ -40,13 +53,71 @@ pub fn enter<R>(limits: Limits, poll: impl FnOnce() -> R) -> (R, Option<Pause>) 
     (result, PAUSE.take())
 }
 
+/// The same for `unit`, which may fork and is given back; the last value is the CPU time of the parts that it joined
+/// meanwhile.
+pub(crate) fn enter_as<R>(
+    unit: &mut Option<Arc<dyn Unit>>,
+    limits: Limits,
+    poll: impl FnOnce() -> R,
+) -> (R, Option<Pause>, Nanos) {
+    // Moved in and out: counting references would cost more than all the rest.
+    UNIT.with_borrow_mut(|place| std::mem::swap(place, unit));
+    let (result, pause) = enter(limits, poll);
+    UNIT.with_borrow_mut(|place| std::mem::swap(place, unit));
+    (result, pause, JOINED.take())
+}
+
+/// Runs `poll` where checkpoints look at `token` too.
+pub(super) fn under<R>(token: &CancellationToken, poll: impl FnOnce() -> R) -> R {
+    under_all(std::slice::from_ref(token), poll)
+}
+
+/// The same with several, from the outside in.
+pub(super) fn under_all<R>(tokens: &[CancellationToken], poll: impl FnOnce() -> R) -> R {
+    /// Takes them away again, also after a panic.
+    struct Scope(usize);
+
+    impl Drop for Scope {
+        fn drop(&mut self) {
+            TOKENS.with_borrow_mut(|all| all.truncate(self.0));
+        }
+    }
+
+    let _scope = TOKENS.with_borrow_mut(|all| {
+        let scope = Scope(all.len());
+        all.extend_from_slice(tokens);
+        scope
+    });
+    poll()
+}
+
+/// The tokens that checkpoints look at now.
+pub(super) fn tokens() -> Vec<CancellationToken> {
+    TOKENS.with_borrow(Vec::clone)
+}
+
+/// Whether this poll found something cancelled, and it was `token`: then the reason is taken away.
+pub(super) fn takes_cancellation(token: &CancellationToken) -> bool {
+    let takes = PAUSE.get() == Some(Pause::Broken(Broken::Cancelled)) && token.is_cancelled();
+    if takes {
+        PAUSE.set(None);
+    }
+    takes
+}
+
 /// A checkpoint was passed: leaves a reason and returns true when the handler shall return to the worker.
 pub(super) fn checkpoint_pauses() -> bool {
+    if TOKENS.with_borrow(|tokens| tokens.iter().any(CancellationToken::is_cancelled)) {
+        PAUSE.set(Some(Pause::Broken(Broken::Cancelled)));
+        return true;
+    }
     let Some(limits) = LIMITS.get() else { return false };
     let now = clock::now();
     let pause = if now >= limits.expires_at {
         Pause::Expired
-    } else if now >= limits.ask_at {
+    } else if let Some(broken) = UNIT.with_borrow(|unit| unit.as_ref()?.broken()) {
+        Pause::Broken(broken)
+    } else if now >= limits.ask_at || super::workplace::has_ready() {
         Pause::Checkpoint
     } else {
         return false;
@@ -62,4 +133,41 @@ pub(super) fn hop_pauses(pool: usize) -> bool {
     }
     PAUSE.set(Some(Pause::Hop(pool)));
     true
+}
+
+/// The handler has to wait for a part. Any other reason makes it come back sooner, and stays.
+pub(super) fn join_pauses() {
+    if PAUSE.get().is_none() {
+        PAUSE.set(Some(Pause::Join));
+    }
+}
+
+/// What the handler waits for will never come.
+pub(super) fn broken_pauses(broken: Broken) {
+    PAUSE.set(Some(Pause::Broken(broken)));
+}
+
+/// Parts have been forked that nobody knows of yet: leaves a reason and returns true when the worker shall see to that.
+pub(super) fn fork_pauses() -> bool {
+    let pauses = LIMITS.get().is_some() && super::workplace::has_ready();
+    if pauses && PAUSE.get().is_none() {
+        PAUSE.set(Some(Pause::Checkpoint));
+    }
+    pauses
+}
+
+/// Whether a leaf future has left a reason in this poll.
+pub(super) fn is_pausing() -> bool {
+    PAUSE.get().is_some()
+}
+
+/// A part was joined that has cost so much.
+pub(super) fn joined(cost: Nanos) {
+    JOINED.set(JOINED.get().plus(cost));
+}
+
+/// What is polled now and may fork, and the deadline of its request.
+pub(super) fn forker() -> Option<(Arc<dyn Unit>, Nanos)> {
+    let limits = LIMITS.get()?;
+    UNIT.with_borrow(|unit| unit.clone()).map(|unit| (unit, limits.expires_at))
 }

@@ -2,22 +2,42 @@
 //!
 //! A [`Handler`] is straight-line code in an `async fn` that never waits for I/O. Its future is the continuation: at a
 //! [`checkpoint`] the policy may take the worker back, at a [`hop`] the handler itself asks to go on in another pool,
-//! and the compiler has proved that it may move between threads.
+//! and the compiler has proved that it may move between threads. It may [`fork`] parts that others run, and end what a
+//! [`CancellationToken`] cancels. A plain closure is a handler too.
 
 mod bench;
 mod burn;
+mod closure;
 pub mod context;
 mod digest;
 mod echo;
+mod fork;
+mod forking;
+mod join_state;
 mod leaf;
+mod panics;
+mod part;
 mod spin;
+mod token;
+mod unit;
+mod workplace;
 
 pub use bench::{Bench, Order, Work};
 pub use burn::{Burner, emulated};
 pub use digest::Digest;
 pub use echo::Echo;
+pub use fork::{Fork, fork};
+pub use forking::Forking;
 pub use leaf::{checkpoint, hop};
 pub use spin::Spin;
+pub use token::CancellationToken;
+pub use unit::{Broken, Station};
+
+pub(crate) use join_state::JoinState;
+pub(crate) use panics::{discard, guarded};
+pub(crate) use part::Forked;
+pub(crate) use unit::Unit;
+pub(crate) use workplace::{Ready, Workplace, new_home};
 
 use crate::metrics::Refused;
 use crate::time::Nanos;
@@ -25,6 +45,11 @@ use crate::wire::{Malformed, Served, Status};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+
+/// Where `join_state` finds its atomics; a loom test gives it others.
+mod atomics {
+    pub(super) use std::sync::atomic::{AtomicU8, Ordering};
+}
 
 /// A service: from request bytes to reply bytes.
 ///
@@ -43,8 +68,9 @@ pub trait Handler: Sync {
 
     /// Serves a request. A reply left empty is not sent.
     ///
-    /// The future may be dropped at any [`checkpoint`] (deadline passed, server stopped). It must not wait for anything
-    /// but the futures of this module: the worker cannot resume it, and the request ends as `stalled`.
+    /// The future may be dropped at any [`checkpoint`], and while it waits for a [`Fork`] (deadline passed, server stopped,
+    /// a part failed). It must not wait for anything but the futures of this module: the worker cannot resume it, and the
+    /// request ends as `stalled`.
     ///
     /// # Panics
     /// A panic is caught; the request ends as `failed` and the worker goes on.

@@ -51,17 +51,20 @@ pub enum Continuation {
     Yield,
     /// The handler asked for another pool.
     Hop,
+    /// It waited for a part of its own, which has ended.
+    Join,
 }
 
 impl Continuation {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Continuation; 2] = [Continuation::Yield, Continuation::Hop];
+    pub const ALL: [Continuation; 3] = [Continuation::Yield, Continuation::Hop, Continuation::Join];
 
     /// The name used in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Continuation::Yield => "yield",
             Continuation::Hop => "hop",
+            Continuation::Join => "join",
         }
     }
 }

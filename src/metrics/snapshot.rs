@@ -142,7 +142,7 @@ impl Snapshot {
 /// Where every datagram that came to our sockets is:
 /// `received` is the sum of all others but `kernel_dropped`, and arrivals are `received + kernel_dropped`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are the names of the fates, which stand at `Fate`")]
+#[allow(missing_docs, reason = "the fields are the names of the fates, which stand at `Fate`")]
 pub struct Fates {
     /// Received from the sockets.
     pub received: u64,

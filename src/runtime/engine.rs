@@ -1,10 +1,12 @@
 //! What a job is, how one is received and how it runs: the part of a worker that the runtime does not know.
 
 use super::Deques;
+use crate::handler::Station;
 use crate::handler::context::Pause;
-use crate::sched::{Event, Outcome, Step, WorkerId};
+use crate::sched::{Event, Outcome, PoolId, Step, WorkerId};
 use crate::time::{Nanos, clock};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What one worker does with jobs; every worker has its own.
 pub trait Engine {
@@ -51,10 +53,25 @@ pub trait Engine {
         let _ = deques;
     }
 
+    /// The worker belongs to `pool` from now on.
+    fn joined(&mut self, pool: PoolId) {
+        let _ = pool;
+    }
+
     /// The lane in which `job` waits, 0 the most urgent. What was received waits in lane 0.
     fn lane(&self, job: &Self::Job) -> usize {
         let _ = job;
         0
+    }
+
+    /// The next of what the last call made ready: to be asked after each job that ran or was ended, until nothing is left.
+    fn ready(&mut self) -> Option<Ready<Self::Job>> {
+        None
+    }
+
+    /// `job`, which waited, is going to be put into a queue.
+    fn woken(&mut self, job: &mut Self::Job) {
+        let _ = job;
     }
 
     /// When the last job ended or was received, or later: a reading of the clock that is at hand.
@@ -81,4 +98,21 @@ pub enum Ran<J> {
         /// How long it ran this time.
         ran: Nanos,
     },
+    /// It waits for parts of its own, which wake it.
+    Waits {
+        /// The continuation.
+        job: J,
+        /// Where.
+        station: Arc<Station>,
+    },
+}
+
+/// What running a job made ready to run.
+pub enum Ready<J> {
+    /// A job that this one forked, and that is run by this one if there is no room for it in the queues.
+    Forked(J),
+    /// A job that waited.
+    Woken(J),
+    /// The job that waits at the station of this number.
+    At(usize),
 }

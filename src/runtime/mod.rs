@@ -12,13 +12,15 @@ mod readiness;
 mod rest;
 mod search;
 mod sleeper;
+mod spread;
+mod stations;
 pub mod task;
 mod thread;
 mod wait;
 mod worker;
 
 pub use deques::Deques;
-pub use engine::{Engine, Ran};
+pub use engine::{Engine, Ran, Ready};
 pub use thread::{AbortOnPanic, Worker};
 pub use wait::Wait;
 
@@ -31,6 +33,7 @@ use idle::Idle;
 use lanes::Urgent;
 use queues::Queues;
 use readiness::Descriptors;
+use stations::Stations;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -45,6 +48,7 @@ pub struct Shared<J> {
     queues: Queues<J>,
     urgent: Urgent,
     stealers: Box<[Stealers<J>]>,
+    stations: Stations<J>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
     /// Raised to ask a worker to step aside; lowered when it takes its next job.
     flags: Box<[CachePadded<AtomicBool>]>,
@@ -63,7 +67,8 @@ const NOT_BUSY: u64 = u64::MAX;
 
 impl<J: Send> Shared<J> {
     /// What `policy`'s workers share, and the workers. `ingress` are the descriptors whose readiness wakes worker 0, 1,
-    /// and so on; `queue_capacity` bounds the jobs in the queues of all pools together.
+    /// and so on; `queue_capacity` bounds the jobs in the queues of all pools together, and jobs may wait at so many
+    /// `stations`.
     ///
     /// # Errors
     /// When the kernel has no more descriptors for readiness queues.
@@ -75,9 +80,11 @@ impl<J: Send> Shared<J> {
         wait: Wait,
         ingress: &[RawFd],
         queue_capacity: usize,
+        stations: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
         assert_eq!(ingress.len(), policy.topology().workers(), "every worker of a server has an ingress");
-        Shared::with_lanes(policy, wait, 1, ingress, queue_capacity)
+        let (shared, workers) = Shared::with_lanes(policy, wait, 1, ingress, queue_capacity)?;
+        Ok((Shared { stations: Stations::new(stations), ..shared }, workers))
     }
 
     /// The same with so many lanes; `queue_capacity` bounds the jobs in the queues of all pools and lanes together. Under
@@ -108,6 +115,7 @@ impl<J: Send> Shared<J> {
             queues,
             urgent,
             stealers: workers.iter().map(Worker::stealers).collect(),
+            stations: Stations::new(0),
             busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
             flags: (0..workers.len()).map(|_| CachePadded::default()).collect(),
             looked_at: CachePadded::default(),
@@ -183,9 +191,23 @@ impl<J: Send> Shared<J> {
     }
 
     /// A job that no worker will take any more. To be called when all workers have ended: one of them may have passed
-    /// a continuation on to a pool whose workers had ended before.
+    /// a continuation on to a pool whose workers had ended before, or a job may wait for a part that was such a one.
     pub fn leftover(&self) -> Option<J> {
-        self.queues.pop_any()
+        self.queues.pop_any().or_else(|| self.stations.take_any())
+    }
+
+    /// The next job that `engine` has made ready, for one that runs no loop.
+    pub fn next_ready(&self, engine: &mut impl Engine<Job = J>) -> Option<J> {
+        loop {
+            match engine.ready()? {
+                Ready::Forked(job) | Ready::Woken(job) => return Some(job),
+                Ready::At(number) => {
+                    if let Some(job) = self.stations.take(number) {
+                        return Some(job);
+                    }
+                }
+            }
+        }
     }
 
     fn is_accepting(&self) -> bool {

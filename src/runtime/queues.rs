@@ -76,6 +76,11 @@ impl<J> Queues<J> {
         self.lanes(pool).iter().all(Sharded::is_empty)
     }
 
+    /// Whether all queues together are half full; exact when nothing moves.
+    pub(super) fn are_half_full(&self) -> bool {
+        self.count.load(Ordering::Relaxed) >= self.capacity.div_ceil(2)
+    }
+
     /// How many jobs wait for `pool` in lanes up to `lane`; exact when nothing moves.
     pub(super) fn len_up_to(&self, pool: PoolId, lane: usize) -> usize {
         self.lanes(pool)[..=lane].iter().map(Sharded::len).sum()
@@ -115,7 +120,9 @@ mod tests {
     fn the_bound_is_that_of_all_pools_and_lanes_together() {
         let queues = Queues::new(8, Urgent::new(2), 2, 4, 3, Insertion::ShorterOfTwo);
         assert_eq!(queues.push(0, 1, 0, 10), Ok(()));
+        assert!(!queues.are_half_full());
         assert_eq!(queues.push(7, 0, 0, 11), Ok(()));
+        assert!(queues.are_half_full());
         assert_eq!(queues.push(0, 0, 1, 12), Ok(()));
         assert_eq!(queues.push(3, 0, 0, 13), Err(13));
         assert_eq!(queues.push(0, 1, 0, 13), Err(13));

@@ -116,7 +116,7 @@ fn with_policy(policy: Policy, wait: Wait, test: impl FnOnce(&mut Playground, &S
     let (finished, done) = channel();
     let (release, held) = channel();
     let (held, shed) = (Mutex::new(held), AtomicUsize::new(0));
-    let (shared, workers) = Shared::new(policy, wait, &fds, 1_024).expect("readiness queues");
+    let (shared, workers) = Shared::new(policy, wait, &fds, 1_024, 0).expect("readiness queues");
     thread::scope(|scope| {
         for worker in workers {
             let mut toy =

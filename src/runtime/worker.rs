@@ -72,7 +72,7 @@ impl<J: Send> Loop<J> {
     pub(super) fn run<E: Engine<Job = J>>(mut self, shared: &Shared<J>, engine: &mut E) {
         loop {
             engine.turn();
-            self.follow(shared);
+            self.follow(shared, engine);
             // Asked before the search: what was put before the stop is then found, also if both come in the middle of it.
             let stopping = shared.is_stopping();
             match self.search(shared, engine) {
@@ -92,11 +92,12 @@ impl<J: Send> Loop<J> {
     }
 
     /// Follows the present policy, if it does not yet.
-    fn follow(&mut self, shared: &Shared<J>) {
+    fn follow<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) {
         let epoch = shared.epoch();
         if self.epoch != Some(epoch) {
             self.epoch = Some(epoch);
             self.follow_cold(shared);
+            engine.joined(self.local.pool());
         }
     }
 
@@ -126,7 +127,19 @@ impl<J: Send> Loop<J> {
                 engine.shed_draining(job);
                 break;
             }
-            let Ran::Paused { job: back, pause, ran } = engine.run(job, ask_after.min(HEARTBEAT)) else { break };
+            let came_of_it = engine.run(job, ask_after.min(HEARTBEAT));
+            self.spread(shared, engine, lane);
+            let (back, pause, ran) = match came_of_it {
+                Ran::Paused { job, pause, ran } => (job, pause, ran),
+                Ran::Ended => break,
+                Ran::Waits { job: back, station } => match shared.stations.park(back, &station) {
+                    None => break,
+                    Some(back) => {
+                        job = back;
+                        continue;
+                    }
+                },
+            };
             running.ran = running.ran.plus(ran);
             ask_after = ask_after.minus(ran);
             if pause == Pause::Checkpoint && ask_after > Nanos::ZERO {
@@ -138,7 +151,9 @@ impl<J: Send> Loop<J> {
             running.waiting = self.waits_for(shared, &running, lane);
             let verdict = match pause {
                 Pause::Hop(target) => self.policy.at_hop(&running, target),
-                Pause::Checkpoint | Pause::Expired => self.policy.at_checkpoint(&running),
+                Pause::Checkpoint | Pause::Join | Pause::Expired | Pause::Broken(_) => {
+                    self.policy.at_checkpoint(&running)
+                }
             };
             let event = match verdict {
                 Verdict::Keep => {
@@ -153,6 +168,7 @@ impl<J: Send> Loop<J> {
             self.put(shared, engine, back, event, lane);
             break;
         }
+        self.spread(shared, engine, lane);
         if self.shows_busy {
             shared.busy(id, None);
         }

@@ -2,14 +2,13 @@
 
 use super::engine::Engine;
 use super::outbox::REFUSAL_MAX_BYTES;
-use crate::handler::{Handler, Rejected, Reply};
+use crate::handler::{Handler, Rejected, Reply, guarded};
 use crate::metrics::Fate;
 use crate::net::Datagram;
 use crate::packet::{Envelope, Packet};
 use crate::time::Nanos;
 use crate::wire::{Malformed, Status};
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl<'s, H, M, F> Engine<'s, '_, H, M, F>
 where
@@ -36,8 +35,8 @@ where
         };
         let bytes = &packet.request[..datagram.length];
         let handler = self.common.handler;
-        match catch_unwind(AssertUnwindSafe(|| handler.admit(bytes))) {
-            Ok(Ok(ticket)) => {
+        match guarded(|| handler.admit(bytes)) {
+            Some(Ok(ticket)) => {
                 let envelope = &mut packet.envelope;
                 envelope.ticket = ticket;
                 envelope.expires_at = ticket.deadline.map_or(Nanos::MAX, |after| envelope.ready_at.plus(after));
@@ -48,15 +47,15 @@ where
                 }
                 Some(packet)
             }
-            Ok(Err(Rejected::Malformed(reason))) => self.malformed(packet, reason),
-            Ok(Err(Rejected::Refused(ticket, reason))) => {
+            Some(Err(Rejected::Malformed(reason))) => self.malformed(packet, reason),
+            Some(Err(Rejected::Refused(ticket, reason))) => {
                 packet.envelope.ticket = ticket;
                 self.recorder.refused(reason);
                 self.refuse(&packet.envelope, Status::Refused);
                 self.recycle(packet);
                 None
             }
-            Err(_) => {
+            None => {
                 self.recorder.ended(Fate::Failed);
                 self.recycle(packet);
                 None
@@ -83,7 +82,7 @@ where
         let mut bytes = [0; REFUSAL_MAX_BYTES];
         let mut reply = Reply::new(&mut bytes[..envelope.request_len.min(REFUSAL_MAX_BYTES)]);
         let handler = self.common.handler;
-        if catch_unwind(AssertUnwindSafe(|| handler.refuse(&envelope.ticket, status, &mut reply))).is_err() {
+        if guarded(|| handler.refuse(&envelope.ticket, status, &mut reply)).is_none() {
             return;
         }
         let length = reply.len();

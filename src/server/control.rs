@@ -1,13 +1,14 @@
 //! The thread that waits for a stop, and what the admin endpoint may ask. `runtime/README.md` argues the order of a stop.
 
+use super::Ended;
 use super::adapt::Adaptation;
 use super::admin::Probe;
-use super::{Ended, StopRequest};
-use crate::config::Config;
+use super::stop::Demand;
+use crate::config::{Config, Pool};
 use crate::metrics::{Board, Description, Recent, Surroundings};
 use crate::net::{BATCH, Group, kernel_dropped};
 use crate::runtime::{self, Shared};
-use crate::sched::{Policy, PolicyName, Topology};
+use crate::sched::{Policy, PolicyName, Sharing, Topology};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -28,10 +29,36 @@ pub(super) struct Control<'a, J> {
     pub(super) board: &'a Board,
     pub(super) ready: AtomicBool,
     pub(super) inodes: Vec<u64>,
-    /// Pools as configured.
-    pub(super) topology: Topology,
-    /// Touched by the admin thread once a second; locked only because it is reached through a shared reference.
-    pub(super) adaptation: Mutex<Adaptation>,
+    /// Touched by the admin thread once a second, and by the one that waits for demands.
+    pub(super) following: Mutex<Following>,
+}
+
+/// What the workers follow.
+pub(super) struct Following {
+    adaptation: Adaptation,
+    /// As it was asked for, which may be `auto`.
+    name: PolicyName,
+    pools: Vec<Pool>,
+    topology: Topology,
+    sharing: Sharing,
+}
+
+impl Following {
+    /// What `config` asks for.
+    pub(super) fn new(config: &Config) -> Following {
+        Following {
+            adaptation: Adaptation::new(config),
+            name: config.policy,
+            pools: config.pools.clone(),
+            sharing: config.sharing,
+            topology: Topology::new(&config.pools.iter().map(|pool| pool.workers).collect::<Vec<_>>()),
+        }
+    }
+
+    /// What the workers shall follow now.
+    pub(super) fn policy(&self) -> Policy {
+        Policy::new(self.adaptation.kind().clone(), &self.topology).with_sharing(self.sharing)
+    }
 }
 
 impl<J: Send> Control<'_, J> {
@@ -40,7 +67,7 @@ impl<J: Send> Control<'_, J> {
     pub(super) fn stop(
         &self,
         engine: &mut impl runtime::Engine<Job = J>,
-        requests: &Receiver<StopRequest>,
+        demands: &Receiver<Demand>,
         all_ended: impl Fn() -> bool,
     ) -> Ended {
         // Ordering: relaxed, a probe that comes a moment later sees it.
@@ -60,7 +87,7 @@ impl<J: Send> Control<'_, J> {
                 self.shared.stop();
                 asked_to_end = true;
             }
-            if clock::now() >= deadline || requests.recv_timeout(DRAIN_POLL.into()).is_ok() {
+            if clock::now() >= deadline || matches!(demands.recv_timeout(DRAIN_POLL.into()), Ok(Demand::Stop)) {
                 self.force(all_ended);
                 return Ended::Forced;
             }
@@ -80,7 +107,7 @@ impl<J: Send> Control<'_, J> {
 
     /// All workers have ended: ends what none of them took, and takes the sockets out of the kernel's sight.
     pub(super) fn leave(&self, engine: &mut impl runtime::Engine<Job = J>) {
-        while let Some(job) = self.shared.leftover() {
+        while let Some(job) = self.shared.leftover().or_else(|| self.shared.next_ready(engine)) {
             engine.shed_draining(job);
         }
         engine.flush();
@@ -91,8 +118,21 @@ impl<J: Send> Control<'_, J> {
 }
 
 impl<J> Control<'_, J> {
-    fn adaptation(&self) -> MutexGuard<'_, Adaptation> {
-        self.adaptation.lock().unwrap_or_else(PoisonError::into_inner)
+    fn following(&self) -> MutexGuard<'_, Following> {
+        self.following.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<J: Send> Control<'_, J> {
+    /// Follows the policy, the pools and the slice of `config` from now on.
+    pub(super) fn follow(&self, config: &Config) {
+        let Config { policy, slice, ref pools, .. } = *config;
+        let asked = Config { policy, slice, pools: pools.clone(), ..self.config.clone() };
+        let mut following = self.following();
+        *following = Following::new(&asked);
+        tracing::info!(policy = policy.name(), "another policy was asked for");
+        // Under the lock: what is announced last must be what is followed.
+        self.shared.switch(following.policy());
     }
 }
 
@@ -105,8 +145,9 @@ impl<J: Send> Probe for Control<'_, J> {
     fn surroundings(&self) -> Surroundings {
         let config = self.config;
         // Only `pools` has names for its queues; the others go by number, as the policy may change what they hold.
-        let names = |pool: usize| match config.pools.get(pool) {
-            Some(configured) if config.policy == PolicyName::Pools => configured.name.clone(),
+        let following = self.following();
+        let names = |pool: usize| match following.pools.get(pool) {
+            Some(configured) if following.name == PolicyName::Pools => configured.name.clone(),
             _ => format!("queue{pool}"),
         };
         let mut queue_depths: Vec<(String, usize)> =
@@ -114,7 +155,7 @@ impl<J: Send> Probe for Control<'_, J> {
         queue_depths.push(("deques".to_owned(), self.shared.deque_lengths().sum()));
         Surroundings {
             description: Description {
-                policy: config.policy.name().to_owned(),
+                policy: following.name.name().to_owned(),
                 workers: config.workers,
                 burn: config.burn.name().to_owned(),
                 time_scale: config.time_scale,
@@ -122,16 +163,16 @@ impl<J: Send> Probe for Control<'_, J> {
             // Without the table no drop can be told; zero is then what is known.
             kernel_dropped: kernel_dropped(&self.inodes).unwrap_or_else(|_| vec![0; self.inodes.len()]),
             queue_depths,
-            decision: self.adaptation().decision(),
+            decision: following.adaptation.decision(),
         }
     }
 
     fn adapt(&self, recent: &Recent) {
-        let mut adaptation = self.adaptation();
-        if !adaptation.follow(recent) {
+        let mut following = self.following();
+        if !following.adaptation.follow(recent) {
             return;
         }
-        if let Some(decision) = adaptation.decision() {
+        if let Some(decision) = following.adaptation.decision() {
             tracing::info!(
                 policy = decision.policy,
                 budget_us = decision.budget.map(Nanos::as_micros_f64),
@@ -140,8 +181,7 @@ impl<J: Send> Probe for Control<'_, J> {
                 "the policy follows the load"
             );
         }
-        let policy = Policy::new(adaptation.kind().clone(), &self.topology);
-        self.shared.switch(policy.with_sharing(self.config.sharing));
+        self.shared.switch(following.policy());
     }
 
     fn wake(&self, worker: usize) {

@@ -2,17 +2,17 @@
 
 use super::outbox::Outbox;
 use super::slot::{Job, Polled, Slot};
-use crate::handler::{Handler, emulated};
+use crate::handler::{self, Broken, Forked, Handler, Workplace, emulated};
 use crate::metrics::{Continuation, Fate, Recorder, Sample, Steal};
 use crate::net::{BATCH, Receiver, Socket};
 use crate::packet::{Depot, Envelope, Lent, Packet, PacketBody};
-use crate::runtime::{self, Ran};
-use crate::sched::{Event, Outcome, Step, WorkerId};
+use crate::runtime::{self, Ran, Ready};
+use crate::sched::{Event, Outcome, PoolId, Step, WorkerId};
 use crate::time::{Nanos, clock};
 use crate::wire::Served;
 use arrayvec::ArrayVec;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// What all engines of a server share.
 pub(super) struct Common<'s, 'e, H, M, F> {
@@ -22,6 +22,8 @@ pub(super) struct Common<'s, 'e, H, M, F> {
     pub(super) sockets: &'e [Socket],
     pub(super) packets: &'s Depot<PacketBody>,
     pub(super) slots: &'e Depot<Slot<F>>,
+    /// The server's number among those of the process.
+    pub(super) home: u64,
     /// Whether the policy may know a request's class.
     pub(super) classified: bool,
     /// Whether cost is slept on emulated cores.
@@ -40,6 +42,7 @@ pub(super) struct Engine<'s, 'e, H, M, F> {
     spare: ArrayVec<Packet<'s>, BATCH>,
     /// The slot that requests run in which end at their first poll.
     slot: Option<Lent<'e, Slot<F>>>,
+    workplace: Workplace,
     pub(super) now: Nanos,
 }
 
@@ -49,23 +52,22 @@ where
     M: Fn(Packet<'s>) -> F + Sync,
     F: Future<Output = Packet<'s>> + Send,
 {
-    /// The engine of `worker`, which belongs to `pool`. To be made on the worker's own thread.
+    /// The engine of `worker`. To be made on the worker's own thread.
     pub(super) fn new(
         common: &'e Common<'s, 'e, H, M, F>,
         worker: WorkerId,
-        pool: usize,
         recorder: Recorder<'e>,
     ) -> Engine<'s, 'e, H, M, F> {
         Engine {
             common,
             worker,
-            // There are at most 256 pools; a configuration has at most 8.
-            pool: u8::try_from(pool).unwrap_or(u8::MAX),
+            pool: 0,
             receiver: Receiver::new(),
             outbox: Outbox::new(),
             recorder,
             spare: ArrayVec::new(),
             slot: None,
+            workplace: Workplace::open(common.home),
             now: clock::now(),
         }
     }
@@ -116,7 +118,7 @@ where
         }
         let (handler, length) = (self.common.handler, packet.reply_len);
         let reply = &mut packet.reply[..length];
-        if catch_unwind(AssertUnwindSafe(|| handler.seal(&envelope.ticket, &served, reply))).is_err() {
+        if handler::guarded(|| handler.seal(&envelope.ticket, &served, reply)).is_none() {
             self.recorder.ended(Fate::Failed);
             self.recycle(packet);
             return;
@@ -150,29 +152,49 @@ where
         let _ = self.spare.try_push(packet);
     }
 
-    /// The slot for `job`, with its future in it.
-    fn slot(&mut self, job: Job<'s, 'e, F>) -> Lent<'e, Slot<F>> {
-        match job {
-            Job::Continuation(slot) => slot,
-            Job::Fresh(packet) => {
-                let lend = || self.common.slots.lend().expect("there is a slot for each packet and each worker");
-                let mut slot = self.slot.take().unwrap_or_else(lend);
-                slot.fill(packet.envelope, (self.common.make)(packet));
-                slot
-            }
-        }
+    /// A slot with the request of `packet` in it.
+    fn filled(&mut self, packet: Packet<'s>) -> Lent<'e, Slot<F>> {
+        let lend = || self.common.slots.lend().expect("there is a slot for each packet and each worker");
+        let mut slot = self.slot.take().unwrap_or_else(lend);
+        slot.fill(packet.envelope, (self.common.make)(packet));
+        slot
     }
 
     /// Ends `job` without running it any further.
-    fn abort(&mut self, job: Job<'s, 'e, F>, fate: Fate) {
+    fn abort(&mut self, job: Job<'s, 'e, F>, broken: Broken) {
         let envelope = match job {
             Job::Fresh(packet) => packet.envelope,
             Job::Continuation(mut slot) => {
                 slot.clear();
                 slot.envelope
             }
+            // Its request learns of it, and has the fate.
+            Job::Part(part) => return part.abort(broken),
         };
-        self.end(&envelope, fate);
+        self.end(&envelope, fate_of(broken));
+    }
+
+    /// When a job starts that has been ready since `ready_at`.
+    fn start(&self, ready_at: Nanos, now: Option<Nanos>) -> Nanos {
+        if self.common.emulated { emulated::start(ready_at) } else { now.unwrap_or_else(clock::now) }
+    }
+
+    /// The present time of this worker's core: an emulated one does not know what its thread overslept.
+    fn core_now(&self) -> Nanos {
+        if self.common.emulated { emulated::busy_until() } else { self.now }
+    }
+
+    fn run_part(&mut self, part: Arc<dyn Forked>, now: Option<Nanos>, ask_after: Nanos) -> Ran<Job<'s, 'e, F>> {
+        let start = self.start(part.ready_at(), now);
+        let now = if self.common.emulated { emulated::busy_until } else { clock::now };
+        let paused = part.run(start, start.plus(ask_after), now);
+        self.now = clock::now();
+        let ran = self.core_now().minus(start);
+        self.recorder.busy(ran);
+        match paused {
+            Some((part, pause)) => Ran::Paused { job: Job::Part(part), pause, ran },
+            None => Ran::Ended,
+        }
     }
 }
 
@@ -210,41 +232,41 @@ where
     }
 
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {
-        let mut slot = self.slot(job);
-        // A continuation is heavy, or it would have ended by now; how long a fresh one takes nobody knows. A finished
-        // reply waits for neither.
+        // A continuation or a part is heavy; how long a fresh one takes nobody knows. A finished reply waits for neither.
         let sent_at = self.send();
-        let start = if self.common.emulated {
-            emulated::start(slot.envelope.ready_at)
-        } else {
-            sent_at.unwrap_or_else(clock::now)
+        let mut slot = match job {
+            Job::Fresh(packet) => self.filled(packet),
+            Job::Continuation(slot) => slot,
+            Job::Part(part) => return self.run_part(part, sent_at, ask_after),
         };
-        let expired = start >= slot.envelope.expires_at;
+        let start = self.start(slot.envelope.ready_at, sent_at);
         // What expired while it waited is not worth its handler's way to the first checkpoint, if it has one at all.
-        let polled = if expired { Polled::Expired } else { slot.poll(start.plus(ask_after)) };
+        let (polled, joined) = if start >= slot.envelope.expires_at {
+            (Polled::Broken(Broken::Expired), Nanos::ZERO)
+        } else {
+            slot.poll(start.plus(ask_after))
+        };
         self.now = clock::now();
-        // The emulated core's own time: what the thread overslept is not service.
-        let end = if self.common.emulated { emulated::busy_until() } else { self.now };
+        let end = self.core_now();
         let ran = end.minus(start);
         self.recorder.busy(ran);
-        slot.envelope.service = slot.envelope.service.plus(ran);
-        let fate = match polled {
+        slot.envelope.service = slot.envelope.service.plus(ran).plus(joined);
+        let broken = match polled {
             Polled::Paused(pause) => {
                 slot.envelope.ready_at = end;
                 return Ran::Paused { job: Job::Continuation(slot), pause, ran };
             }
+            Polled::Joins(station) => return Ran::Waits { job: Job::Continuation(slot), station },
             Polled::Ended(packet) => {
                 self.finish(packet, &slot.envelope);
                 None
             }
-            Polled::Expired => Some(Fate::ShedExpired),
-            Polled::Failed => Some(Fate::Failed),
-            Polled::Stalled => Some(Fate::Stalled),
+            Polled::Broken(broken) => Some(broken),
         };
         slot.clear();
         let envelope = &slot.envelope;
-        if let Some(fate) = fate {
-            self.end(envelope, fate);
+        if let Some(broken) = broken {
+            self.end(envelope, fate_of(broken));
         }
         if self.common.emulated && envelope.service > Nanos::ZERO {
             self.recorder.overshoot(envelope.service, self.now.minus(end));
@@ -254,26 +276,60 @@ where
     }
 
     fn is_continuation(&self, job: &Self::Job) -> bool {
-        matches!(job, Job::Continuation(_))
+        !matches!(job, Job::Fresh(_))
     }
 
     fn moved(&mut self, job: &mut Self::Job, event: Event) {
-        let Job::Continuation(slot) = job else { return };
-        match event {
-            Event::Hopped(_) => {
+        let reason = match event {
+            Event::Hopped(_) => Continuation::Hop,
+            Event::Yielded { .. } | Event::Arrived { .. } => Continuation::Yield,
+        };
+        match job {
+            Job::Continuation(slot) if reason == Continuation::Hop => {
                 slot.envelope.hops = slot.envelope.hops.saturating_add(1);
-                self.recorder.continued(Continuation::Hop);
             }
-            Event::Yielded { .. } | Event::Arrived { .. } => self.recorder.continued(Continuation::Yield),
+            Job::Continuation(_) => {}
+            Job::Part(part) => part.queued(self.core_now()),
+            Job::Fresh(_) => return,
+        }
+        self.recorder.continued(reason);
+    }
+
+    fn ready(&mut self) -> Option<Ready<Self::Job>> {
+        loop {
+            return Some(match self.workplace.next()? {
+                handler::Ready::Forked(part) if !part.is_wanted() => continue,
+                handler::Ready::Forked(part) => {
+                    part.queued(self.core_now());
+                    Ready::Forked(Job::Part(part))
+                }
+                handler::Ready::Part(part) => Ready::Woken(Job::Part(part)),
+                handler::Ready::Request(number) => Ready::At(number),
+            });
         }
     }
 
+    fn woken(&mut self, job: &mut Self::Job) {
+        let now = self.core_now();
+        match job {
+            Job::Continuation(slot) => slot.envelope.ready_at = now,
+            Job::Part(part) => part.queued(now),
+            Job::Fresh(_) => return,
+        }
+        self.recorder.continued(Continuation::Join);
+    }
+
+    fn joined(&mut self, pool: PoolId) {
+        // A server has at most 8.
+        self.pool = u8::try_from(pool).unwrap_or(u8::MAX);
+    }
+
     fn shed_full(&mut self, job: Self::Job) {
-        self.abort(job, Fate::ShedQueueFull);
+        self.abort(job, Broken::Full);
     }
 
     fn shed_draining(&mut self, job: Self::Job) {
-        self.abort(job, Fate::ShedDraining);
+        self.abort(job, Broken::Draining);
     }
 
     fn flush(&mut self) {
@@ -304,5 +360,17 @@ where
             _ => return,
         };
         self.recorder.stole(result);
+    }
+}
+
+/// How a request ends that has come to nothing.
+fn fate_of(broken: Broken) -> Fate {
+    match broken {
+        // A part that was cancelled while its request went on to wait for it: the handler's mistake.
+        Broken::Failed | Broken::Cancelled => Fate::Failed,
+        Broken::Stalled => Fate::Stalled,
+        Broken::Expired => Fate::ShedExpired,
+        Broken::Full => Fate::ShedQueueFull,
+        Broken::Draining => Fate::ShedDraining,
     }
 }

@@ -9,20 +9,22 @@ mod engine;
 mod outbox;
 mod pin;
 mod run;
+mod sizes;
 mod slot;
 mod stop;
 
-pub use stop::StopHandle;
+pub use stop::{FollowError, PolicyHandle, StopHandle};
 
 use crate::config::{Burn, Config, HandlerName};
-use crate::handler::{Bench, Burner, Digest, Echo, Handler, Spin};
+use crate::handler::{Bench, Burner, Digest, Echo, Forking, Handler, Spin};
 use crate::metrics::{Snapshot, summary};
 use crate::net::{Group, RECV_BUFFER_BYTES};
 use crate::packet::{Depot, PacketBody, drive};
+use sizes::Sizes;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::Receiver;
-use stop::StopRequest;
+use stop::Demand;
 
 /// How a server that ran came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,17 +77,22 @@ pub fn serve(config: &Config) -> Result<Ended, ServeError> {
     let cap = config.cost_cap_scaled();
     let report = match config.handler {
         HandlerName::Echo => server.run(&Bench::new(Echo, cap)),
-        HandlerName::Spin => {
-            let burner = match config.burn {
-                Burn::Cpu => Burner::calibrated(),
-                Burn::Sleep => Burner::Sleep,
-            };
-            server.run(&Bench::new(Spin::new(burner, config.time_scale), cap))
+        HandlerName::Spin => server.run(&Bench::new(Spin::new(burner(config), config.time_scale), cap)),
+        HandlerName::Fork => {
+            let fork = Forking::new(burner(config), config.time_scale, config.slice_scaled(), config.workers);
+            server.run(&Bench::new(fork, cap))
         }
         HandlerName::Digest => server.run(&Bench::new(Digest, cap)),
     }?;
     print_summary(&report.totals);
     Ok(report.ended)
+}
+
+fn burner(config: &Config) -> Burner {
+    match config.burn {
+        Burn::Cpu => Burner::calibrated(),
+        Burn::Sleep => Burner::Sleep,
+    }
 }
 
 /// Prints the summary, if anybody is still there to read it.
@@ -102,7 +109,7 @@ pub struct Server {
     group: Group,
     admin: TcpListener,
     stop: StopHandle,
-    requests: Receiver<StopRequest>,
+    demands: Receiver<Demand>,
     signals: Option<signal_hook::iterator::Signals>,
     exit_when_stuck: bool,
 }
@@ -125,8 +132,8 @@ impl Server {
                  raise it with `sysctl net.core.rmem_max={RECV_BUFFER_BYTES}` (deploy/sysctl/60-forebay.conf)"
             );
         }
-        let (stop, requests) = StopHandle::new();
-        Ok(Server { config: config.clone(), group, admin, stop, requests, signals: None, exit_when_stuck: false })
+        let (stop, demands) = StopHandle::new();
+        Ok(Server { config: config.clone(), group, admin, stop, demands, signals: None, exit_when_stuck: false })
     }
 
     /// Where requests arrive.
@@ -143,6 +150,11 @@ impl Server {
     /// What stops the server from another thread.
     pub fn stop_handle(&self) -> StopHandle {
         self.stop.clone()
+    }
+
+    /// What puts another policy to work from another thread.
+    pub fn policy_handle(&self) -> PolicyHandle {
+        self.stop.policy_handle(&self.config)
     }
 
     /// Stops on SIGTERM and SIGINT too; a second signal ends the drain at once.
@@ -168,7 +180,7 @@ impl Server {
     /// # Errors
     /// When the kernel refuses threads, readiness queues or the like.
     pub fn run<H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
-        let packets = Depot::new(self.config.workers * run::PACKETS_PER_WORKER, PacketBody::new);
+        let packets = Depot::new(Sizes::of(self.config.workers).packets, PacketBody::new);
         run::run(self, handler, &packets, |packet| drive(handler, packet))
     }
 }

@@ -1,30 +1,24 @@
 //! A server's life: threads start, work, drain, end. The order of a stop is argued in `runtime/README.md`.
 
-use super::adapt::Adaptation;
 use super::admin::{self, Probe as _};
-use super::control::Control;
+use super::control::{Control, Following};
 use super::engine::{Common, Engine};
+use super::sizes::Sizes;
 use super::slot::{Job, Slot};
+use super::stop::Demand;
 use super::{Report, ServeError, Server, pin};
 use crate::config::{Burn, Classify, Config, Wait};
-use crate::handler::Handler;
+use crate::handler::{Handler, Station, new_home};
 use crate::metrics::{Board, Collector};
-use crate::net::{BATCH, Socket};
+use crate::net::Socket;
 use crate::packet::{Depot, Packet, PacketBody};
 use crate::runtime::{self, Shared};
-use crate::sched::{Policy, Topology};
 use std::future::Future;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::thread::{self, ScopedJoinHandle};
-
-/// Packets made for each worker. A worker holds at most 32 to receive into, 63 in its deque, 32 replies and one that
-/// runs: 128. The rest is for the queues between pools, which together hold at most half of all packets, so that
-/// however long those are, fresh requests can be received.
-pub(super) const PACKETS_PER_WORKER: usize = 512;
-const _: () = assert!(PACKETS_PER_WORKER / 2 > BATCH + 63 + BATCH);
 
 /// The exit code of a process that ends although a handler is stuck.
 const EXIT_STUCK: i32 = 3;
@@ -43,24 +37,28 @@ where
 {
     let config = &server.config;
     let sockets = server.group.sockets();
-    // Each packet can be in one continuation, and each worker keeps one slot at hand.
-    let slots = Depot::new(packets.capacity() + config.workers, Slot::<F>::new);
+    let sizes = Sizes::of(config.workers);
+    let home = new_home();
+    let mut numbers = 0..;
+    let slots = Depot::new(sizes.slots, || {
+        let number = numbers.next().expect("numbers without end");
+        Slot::<F>::new(Station::new(home, number))
+    });
     let common = Common {
         handler,
         make: &make,
         sockets,
         packets,
         slots: &slots,
+        home,
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
     };
     let board = Board::new(config.workers);
-    let adaptation = Adaptation::new(config);
-    let topology = Topology::new(&config.pools.iter().map(|pool| pool.workers).collect::<Vec<_>>());
-    let policy = Policy::new(adaptation.kind().clone(), &topology).with_sharing(config.sharing);
+    let following = Following::new(config);
+    let policy = following.policy();
     let ingress: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
-    let queue_capacity = packets.capacity() / 2;
-    let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, wait(config), &ingress, queue_capacity)?;
+    let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, wait(config), &ingress, sizes.queued, sizes.slots)?;
     let mut collector = Collector::new(&board);
     let control = Control {
         config,
@@ -68,8 +66,7 @@ where
         shared: &shared,
         board: &board,
         ready: AtomicBool::new(true),
-        topology,
-        adaptation: Mutex::new(adaptation),
+        following: Mutex::new(following),
         inodes: sockets.iter().map(Socket::inode).collect(),
     };
     let (ended, totals) = thread::scope(|scope| {
@@ -84,8 +81,7 @@ where
                 thread::Builder::new().name(name).spawn_scoped(scope, move || {
                     let _guard = runtime::AbortOnPanic;
                     prepare_thread(config, worker.id());
-                    let pool = shared.policy().topology().pool_of(worker.id());
-                    let mut engine = Engine::new(common, worker.id(), pool, recorder);
+                    let mut engine = Engine::new(common, worker.id(), recorder);
                     worker.run(shared, &mut engine);
                 })
             })
@@ -104,13 +100,15 @@ where
             handle
         });
         // A stop must always find packets to receive into, so these are set aside.
-        let mut engine = Engine::new(&common, config.workers, 0, board.recorder(config.workers));
+        let mut engine = Engine::new(&common, config.workers, board.recorder(config.workers));
         engine.stock_up();
         tracing::info!(policy = config.policy.name(), workers = config.workers, "serving");
         // An error means that no handle is left that could stop the server; there is always the server's own.
-        let _ = server.requests.recv();
+        while let Ok(Demand::Follow(config)) = server.demands.recv() {
+            control.follow(&config);
+        }
         let all_ended = || threads.iter().all(ScopedJoinHandle::is_finished);
-        let ended = control.stop(&mut engine, &server.requests, all_ended);
+        let ended = control.stop(&mut engine, &server.demands, all_ended);
         let exit = server.exit_when_stuck && !all_ended();
         if !exit {
             threads.into_iter().for_each(join);

@@ -1,11 +1,12 @@
 //! Slots: where a handler's future lives, and what waits in queues.
 
 use crate::handler::context::{self, Limits, Pause};
+use crate::handler::{Broken, Forked, Station, Unit, guarded};
 use crate::packet::{Envelope, Lent, Packet};
 use crate::time::Nanos;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// What waits in queues.
@@ -14,6 +15,8 @@ pub(super) enum Job<'s, 'e, F> {
     Fresh(Packet<'s>),
     /// A request that has.
     Continuation(Lent<'e, Slot<F>>),
+    /// A part that a request has forked.
+    Part(Arc<dyn Forked>),
 }
 
 /// The place of one future: pinned once, filled again and again, so that running a request allocates nothing.
@@ -22,6 +25,13 @@ pub(super) enum Job<'s, 'e, F> {
 /// half-way, the server still knows whom to answer.
 pub(super) struct Slot<F> {
     pub(super) envelope: Envelope,
+    /// Where it waits for its parts.
+    station: Arc<Station>,
+    /// The same, for polls.
+    unit: Option<Arc<dyn Unit>>,
+    waker: Waker,
+    /// It waits there, or has been woken and not run since.
+    parked: bool,
     future: Pin<Box<Option<F>>>,
 }
 
@@ -31,46 +41,65 @@ pub(super) enum Polled<'s> {
     Ended(Packet<'s>),
     /// It can go on.
     Paused(Pause),
-    /// Its deadline passed.
-    Expired,
-    /// Its handler panicked.
-    Failed,
-    /// Its handler waits for something that the worker cannot resume.
-    Stalled,
+    /// It waits for a part.
+    Joins(Arc<Station>),
+    /// It has come to nothing.
+    Broken(Broken),
 }
 
 impl<F> Slot<F> {
-    pub(super) fn new() -> Slot<F> {
-        Slot { envelope: Envelope::default(), future: Box::pin(None) }
+    /// The slot of `station`.
+    pub(super) fn new(station: Station) -> Slot<F> {
+        let station = Arc::new(station);
+        let waker = Waker::from(Arc::clone(&station));
+        let unit = Some(Arc::clone(&station) as Arc<dyn Unit>);
+        Slot { envelope: Envelope::default(), station, unit, waker, parked: false, future: Box::pin(None) }
     }
 
     pub(super) fn fill(&mut self, envelope: Envelope, future: F) {
         self.envelope = envelope;
+        self.station.renew();
         self.future.set(Some(future));
     }
 
     /// Drops the future. A panic on the way is the handler's, and the request has its fate already.
     pub(super) fn clear(&mut self) {
-        let _ = catch_unwind(AssertUnwindSafe(|| self.future.set(None)));
+        let _ = guarded(|| self.future.set(None));
+        if std::mem::take(&mut self.parked) {
+            self.station.leave();
+        }
     }
 }
 
 impl<'s, F: Future<Output = Packet<'s>>> Slot<F> {
-    /// Polls the future; its checkpoints pause from `ask_at` on.
-    pub(super) fn poll(&mut self, ask_at: Nanos) -> Polled<'s> {
+    /// Polls the future; its checkpoints pause from `ask_at` on. The second value is what the parts have cost that it
+    /// joined meanwhile.
+    pub(super) fn poll(&mut self, ask_at: Nanos) -> (Polled<'s>, Nanos) {
+        if std::mem::take(&mut self.parked) {
+            self.station.resume();
+        }
+        if let Some(broken) = self.station.broken() {
+            return (Polled::Broken(broken), Nanos::ZERO);
+        }
         let limits = Limits { ask_at, expires_at: self.envelope.expires_at };
-        let future = &mut self.future;
+        let (future, waker) = (&mut self.future, &self.waker);
         let poll = || {
             let future = future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
-            future.poll(&mut Context::from_waker(Waker::noop()))
+            future.poll(&mut Context::from_waker(waker))
         };
-        let (polled, pause) = context::enter(limits, || catch_unwind(AssertUnwindSafe(poll)));
-        match (polled, pause) {
-            (Ok(Poll::Ready(packet)), _) => Polled::Ended(packet),
-            (Ok(Poll::Pending), Some(Pause::Expired)) => Polled::Expired,
-            (Ok(Poll::Pending), Some(pause)) => Polled::Paused(pause),
-            (Ok(Poll::Pending), None) => Polled::Stalled,
-            (Err(_), _) => Polled::Failed,
-        }
+        let (polled, pause, joined) = context::enter_as(&mut self.unit, limits, || guarded(poll));
+        let polled = match (polled, pause) {
+            (Some(Poll::Ready(packet)), _) => Polled::Ended(packet),
+            (None, _) => Polled::Broken(Broken::Failed),
+            (Some(Poll::Pending), Some(Pause::Join)) => {
+                self.parked = true;
+                Polled::Joins(Arc::clone(&self.station))
+            }
+            (Some(Poll::Pending), Some(Pause::Expired)) => Polled::Broken(Broken::Expired),
+            (Some(Poll::Pending), Some(Pause::Broken(broken))) => Polled::Broken(broken),
+            (Some(Poll::Pending), Some(pause)) => Polled::Paused(pause),
+            (Some(Poll::Pending), None) => Polled::Broken(Broken::Stalled),
+        };
+        (polled, joined)
     }
 }

@@ -166,15 +166,8 @@ impl<'a, I: Iterator<Item = Incoming>> Driver<'a, I> {
             self.tally.lost(incoming.class, Unanswered::KernelDropped, incoming.counts);
             return;
         }
-        socket.requests.push_back(self.requests.add(Request {
-            arrived: incoming.at,
-            cost: incoming.cost,
-            left: incoming.cost,
-            expires_at: self.setup.deadline.map_or(Nanos::MAX, |after| incoming.at.plus(after)),
-            class: incoming.class,
-            continuation: false,
-            counts: incoming.counts,
-        }));
+        let expires_at = self.setup.deadline.map_or(Nanos::MAX, |after| incoming.at.plus(after));
+        socket.requests.push_back(self.requests.add(Request::new(incoming, expires_at)));
         self.waiting += 1;
         self.in_sockets += 1;
         self.readable(incoming.socket);

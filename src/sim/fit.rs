@@ -18,7 +18,8 @@ pub struct Fit {
     pub offered: f64,
     /// CPU time that a request may use before what is left of it may move.
     pub slice: Nanos,
-    /// Sizes of the pools of `pools`, and of the groups of `reserve`, where somebody has chosen them.
+    /// Sizes of the pools of `pools`, of the groups of `reserve`, and of the reserved workers of `hybrid` and the rest,
+    /// where somebody has chosen them.
     pub sizes: Option<Vec<usize>>,
     /// What stepping aside costs.
     pub yield_cost: Nanos,
@@ -35,6 +36,18 @@ pub struct Fitted {
     pub policy: Policy,
     /// What was chosen, as settings: `front=3,heavy=11, slice 5us`; empty where there was nothing to choose.
     pub chosen: String,
+    reserved: Option<usize>,
+}
+
+impl Fitted {
+    /// Workers of each pool or group; the reserved ones and the rest.
+    pub fn sizes(&self) -> Vec<usize> {
+        let topology = self.policy.topology();
+        if let Some(reserved) = self.reserved {
+            return vec![reserved, topology.workers() - reserved];
+        }
+        (0..topology.pools()).map(|pool| topology.members(pool).len()).collect()
+    }
 }
 
 /// Requests that stand for a workload, where its costs vary.
@@ -124,7 +137,7 @@ impl Fit {
         assert_eq!(sizes.iter().sum::<usize>(), self.workers, "the pools have all workers");
         let kind = Kind::Pools(Pools { slice: self.slice });
         let chosen = format!("pools {}, slice {}", joined(&sizes), self.slice);
-        Fitted { policy: Policy::new(kind, &Topology::new(&sizes)), chosen }
+        Fitted { policy: Policy::new(kind, &Topology::new(&sizes)), chosen, reserved: None }
     }
 
     fn reserve(&self) -> Fitted {
@@ -137,8 +150,10 @@ impl Fit {
     }
 
     fn hybrid(&self, budget: Nanos) -> Fitted {
-        let reserved = reserved_workers(&self.times, budget, self.offered, self.workers);
-        self.fitted(Scale::new(1).hybrid(budget, reserved), format!("reserved {reserved}, budget {budget}"))
+        let estimated = || reserved_workers(&self.times, budget, self.offered, self.workers);
+        let reserved = self.sizes.as_ref().map_or_else(estimated, |sizes| sizes[0]);
+        let chosen = format!("reserved {reserved}, budget {budget}");
+        Fitted { reserved: Some(reserved), ..self.fitted(Scale::new(1).hybrid(budget, reserved), chosen) }
     }
 
     fn ondemand(&self, budget: Nanos) -> Fitted {
@@ -146,7 +161,7 @@ impl Fit {
     }
 
     fn fitted(&self, kind: Kind, chosen: String) -> Fitted {
-        Fitted { policy: Policy::new(kind, &Topology::new(&[self.workers])), chosen }
+        Fitted { policy: Policy::new(kind, &Topology::new(&[self.workers])), chosen, reserved: None }
     }
 }
 

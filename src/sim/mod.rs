@@ -15,6 +15,7 @@ mod job;
 mod offer;
 mod overheads;
 mod queues;
+mod reference;
 mod requests;
 mod tally;
 mod turn;
@@ -22,6 +23,7 @@ mod turn;
 pub use fit::{Fit, Fitted};
 pub use offer::{Incoming, Offer};
 pub use overheads::{Overheads, OverheadsError};
+pub use reference::Reference;
 pub use tally::{Fates, Tally};
 
 use crate::sched::Policy;
@@ -93,6 +95,15 @@ impl Setup {
             deadline: None,
             limits: Limits::SERVER,
         }
+    }
+}
+
+impl Setup {
+    /// A server with these overheads. Where waking costs something its workers sleep as those of `forebay serve` do.
+    pub fn with_overheads(policy: Policy, overheads: Overheads) -> Setup {
+        let sleeps = Rest::Sleeps { spin_for: Nanos::from_micros(50), nap_min: Nanos::from_millis(1) };
+        let rest = if overheads.wake > Nanos::ZERO { sleeps } else { Rest::Looks };
+        Setup { overheads, rest, ..Setup::ideal(policy) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The requests that are under way, by number. A number is used again when its request has ended, so memory follows the
 //! requests that are under way and not those that ever came.
 
+use super::Incoming;
 use crate::time::Nanos;
 
 /// A request's number.
@@ -22,6 +23,21 @@ pub(super) struct Request {
     pub(super) continuation: bool,
     /// It came after the warm-up.
     pub(super) counts: bool,
+}
+
+impl Request {
+    /// One that has just come.
+    pub(super) fn new(incoming: &Incoming, expires_at: Nanos) -> Request {
+        Request {
+            arrived: incoming.at,
+            cost: incoming.cost,
+            left: incoming.cost,
+            expires_at,
+            class: incoming.class,
+            continuation: false,
+            counts: incoming.counts,
+        }
+    }
 }
 
 /// All requests that are under way.

@@ -142,6 +142,19 @@ impl Tally {
         sum / count.max(1.0)
     }
 
+    /// The share of all requests whose slowdown is above `slowdown`, to a thousandth of it.
+    pub fn share_slower_than(&self, slowdown: f64) -> f64 {
+        let limit = (slowdown * SLOWDOWN_UNIT * (1.0 + 1e-3)).round() as u64;
+        let bins =
+            self.histograms(|values| &values.slowdown).into_iter().flat_map(|histogram| histogram.iter_recorded());
+        let (mut slower, mut all) = (self.unanswered(), self.unanswered());
+        for bin in bins {
+            all += bin.count_at_value();
+            slower += if bin.value_iterated_to() > limit { bin.count_at_value() } else { 0 };
+        }
+        slower as f64 / all.max(1) as f64
+    }
+
     fn sums(&self, class: Option<u8>, sum: impl Fn(&Values) -> f64) -> (f64, f64) {
         let chosen = self
             .classes

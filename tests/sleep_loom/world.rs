@@ -151,16 +151,16 @@ impl World {
 
 /// Nothing that a policy of these scenarios looks at.
 impl View for World {
+    fn backlog(&self, _: usize) -> usize {
+        0
+    }
+
     fn now(&self) -> Nanos {
         Nanos::ZERO
     }
 
     fn busy_since(&self, _: WorkerId) -> Option<Nanos> {
         None
-    }
-
-    fn backlog(&self, _: WorkerId) -> usize {
-        0
     }
 }
 

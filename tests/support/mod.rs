@@ -12,7 +12,7 @@ use forebay::config::Config;
 use forebay::handler::Handler;
 use forebay::metrics::Fates;
 use forebay::sched::PolicyName;
-use forebay::server::{Report, Server, StopHandle};
+use forebay::server::{PolicyHandle, Report, Server, StopHandle};
 use forebay::time::{Nanos, clock};
 use http::{fates, latency};
 use std::net::SocketAddr;
@@ -41,6 +41,7 @@ pub(crate) fn listen() -> String {
 pub(crate) struct Running {
     pub(crate) udp: SocketAddr,
     pub(crate) admin: SocketAddr,
+    pub(crate) policy: PolicyHandle,
     stop: StopHandle,
     thread: Option<JoinHandle<Report>>,
 }
@@ -56,8 +57,9 @@ impl Running {
         let config = Config::from_pairs(pairs).expect("a configuration");
         let server = Server::bind(&config).expect("free ports");
         let (udp, admin, stop) = (server.udp_address(), server.admin_address(), server.stop_handle());
+        let policy = server.policy_handle();
         let thread = Some(thread::spawn(move || server.run(&handler).expect("the server runs")));
-        Running { udp, admin, stop, thread }
+        Running { udp, admin, policy, stop, thread }
     }
 
     /// What stops it while others still use it.

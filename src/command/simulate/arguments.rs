@@ -1,10 +1,12 @@
 //! The flags of `forebay simulate`.
 
-use crate::sched::PolicyName;
+use super::super::goal::Goal;
+use super::contender::Contender;
 use crate::sim::Overheads;
 use crate::time::{Nanos, parse_duration};
 use crate::workload::{FORMS, PRESETS, Workload};
 use clap::Args;
+use std::path::PathBuf;
 
 /// Flags of `forebay simulate`.
 #[derive(Clone, Debug, Args)]
@@ -12,27 +14,67 @@ pub struct SimulateArguments {
     /// Requests to draw: a preset or a form, see --help
     #[arg(long, value_name = "NAME|FORM", default_value = "extreme-bimodal", long_help = workload_help())]
     pub(super) workload: Workload,
-    /// Workers of the server
-    #[arg(long, value_name = "N", default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(super) workers: u16,
-    /// Policies, separated by commas
+    /// Workers of the server [default: the sum of --pools, else 14]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) workers: Option<u16>,
+    /// Policies: those of the server, and as bounds srpt, ps, central, rr:QUANTUM:SWITCH, priority, jsq
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "steal,pools,ondemand")]
-    pub(super) policy: Vec<PolicyName>,
+    pub(super) policy: Vec<Contender>,
     /// Shares of the workers' capacity to offer: a list like 0.5,0.7 or a range like 0.1..0.9:0.1 (from, to, step)
     #[arg(long, value_name = "LIST|RANGE", default_value = "0.7", value_parser = parse_loads)]
     pub(super) load: Loads,
+    /// Instead: find the highest load at which each policy reaches this goal, like p99.9-slowdown<=10
+    #[arg(long, value_name = "GOAL", conflicts_with = "load")]
+    pub(super) max_load: Option<Goal>,
     /// Arrivals, costs and flows are drawn from this number: the same seed offers the same requests to every policy
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
-    /// Requests that are measured, after a tenth as many of warm-up
+    /// Requests that each simulation measures, after a tenth as many of warm-up
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
     pub(super) requests: u64,
+    /// Sizes for pools and reserve, the first receives: front=3,heavy=11, or best to search for the lowest p99.9 slowdown
+    /// or the highest load [default: what light requests need of the workers, and the rest]
+    #[arg(long, value_name = "SIZES", value_parser = parse_pools)]
+    pub(super) pools: Option<Pools>,
     /// CPU time of a request before what is left of it may move [default: 10 x the smallest class's cost]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_positive)]
     pub(super) slice: Option<Nanos>,
+    /// CPU time between two checkpoints of a request
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = parse_positive)]
+    pub(super) checkpoint: Nanos,
+    /// Requests expire this long after they came
+    #[arg(long, value_name = "TIME", value_parser = parse_positive)]
+    pub(super) deadline: Option<Nanos>,
+    /// Let policies know the class of a request beforehand, as --classify header does; reserve always knows it
+    #[arg(long)]
+    pub(super) classified: bool,
+    /// Source ports that requests come from, each at one worker's socket [default: 32 per worker, at least 256]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) flows: Option<u16>,
     /// What each step of the server costs: none, lab, stock, or single steps, see --help
     #[arg(long, value_name = "SET", default_value = "lab", long_help = OVERHEADS_HELP)]
     pub(super) overheads: Overheads,
+    /// Also write the result as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Also write the result as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    pub(super) csv: Option<PathBuf>,
+    /// Also write the result as a page with curves that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+    /// Print no progress
+    #[arg(long)]
+    pub(super) quiet: bool,
+}
+
+/// Sizes of pools.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Pools {
+    /// To be searched.
+    Best,
+    /// Given.
+    Sizes(Vec<usize>),
 }
 
 /// Loads in the order in which they were written.
@@ -81,6 +123,25 @@ fn parse_loads(text: &str) -> Result<Loads, String> {
     Ok(Loads(loads))
 }
 
+fn parse_pools(text: &str) -> Result<Pools, String> {
+    if text == "best" {
+        return Ok(Pools::Best);
+    }
+    let size = |part: &str| part.split_once('=')?.1.trim().parse().ok().filter(|size| (1..=1_024).contains(size));
+    let sizes: Option<Vec<usize>> = text.split(',').map(size).collect();
+    let sizes = sizes.filter(|sizes| sizes.len() <= 8 && sizes.iter().sum::<usize>() <= 1_024);
+    sizes.map(Pools::Sizes).ok_or_else(|| {
+        "write best, or 1 to 8 pools of at least 1 worker, at most 1,024 in all, like front=3,heavy=11".to_owned()
+    })
+}
+
+fn parse_positive(text: &str) -> Result<Nanos, String> {
+    match parse_duration(text).map_err(|error| error.to_string())? {
+        Nanos::ZERO => Err("it must be longer than zero".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
 fn parse_load(text: &str) -> Result<f64, String> {
     let load = text.trim().parse().ok().filter(|load: &f64| *load >= 0.001 && *load <= 10.0);
     load.ok_or_else(|| {
@@ -91,6 +152,15 @@ fn parse_load(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pools_are_sizes_or_best() {
+        assert_eq!(parse_pools("best"), Ok(Pools::Best));
+        assert_eq!(parse_pools("front=3, heavy=11"), Ok(Pools::Sizes(vec![3, 11])));
+        for text in ["", "3", "front=0", "front=x", "a=1000,b=25", "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1"] {
+            assert!(parse_pools(text).is_err(), "{text} was taken");
+        }
+    }
 
     #[test]
     fn loads_are_lists_and_ranges() {

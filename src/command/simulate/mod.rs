@@ -1,20 +1,35 @@
 //! `forebay simulate`: what each policy would do, in virtual time.
 
 mod arguments;
-mod run;
+pub(super) mod contender;
+mod csv;
+mod html;
+mod json;
+mod plan;
+pub(super) mod progress;
+mod result;
+pub(super) mod run;
+pub(super) mod search;
 mod table;
 
 pub use arguments::SimulateArguments;
 
-use super::parallel;
-use run::Run;
+use std::path::PathBuf;
 
-/// Simulates what `arguments` ask for and returns the report.
+/// Simulates what `arguments` ask for, writes the files that they name and returns the report.
 ///
 /// # Errors
 /// A message that names the flag in question and what is allowed.
 pub fn simulate(arguments: &SimulateArguments) -> Result<String, String> {
-    let runs = Run::all(arguments)?;
-    let results = parallel::map(&runs, Run::carry_out);
-    Ok(table::render(arguments, &results))
+    let plan = plan::Plan::of(arguments)?;
+    let results = plan.carry_out();
+    write("--json", &arguments.json, || json::render(&plan.scene, &results))?;
+    write("--csv", &arguments.csv, || csv::render(&plan.scene, &results))?;
+    write("--html", &arguments.html, || html::render(&plan.scene, &results))?;
+    Ok(table::render(&plan.scene, &results))
+}
+
+fn write(flag: &str, path: &Option<PathBuf>, text: impl Fn() -> String) -> Result<(), String> {
+    let Some(path) = path else { return Ok(()) };
+    std::fs::write(path, text()).map_err(|error| format!("{flag} {} cannot be written: {error}", path.display()))
 }

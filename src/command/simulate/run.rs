@@ -1,62 +1,92 @@
-//! One simulation of many: a policy at a load.
+//! One simulation: a policy with its sizes and budgets at a load.
 
-use super::arguments::SimulateArguments;
+use super::contender::Contender;
+use super::progress::Progress;
 use crate::sched::PolicyName;
-use crate::sim::{Fit, Offer, Setup, Tally, simulate};
+use crate::sim::{Fit, Offer, Overheads, Setup, Tally, simulate};
+use crate::time::Nanos;
+use crate::workload::Workload;
 
-/// A simulation to carry out.
+/// What all simulations of a report share.
 #[derive(Clone, Debug)]
-pub(super) struct Run<'a> {
-    arguments: &'a SimulateArguments,
-    policy: PolicyName,
-    load: f64,
+pub(in crate::command) struct Scene<'a> {
+    pub(in crate::command) workload: &'a Workload,
+    pub(in crate::command) workers: usize,
+    pub(in crate::command) seed: u64,
+    pub(in crate::command) requests: u64,
+    pub(in crate::command) flows: u16,
+    pub(in crate::command) overheads: Overheads,
+    /// As fitted where it is not given.
+    pub(in crate::command) slice: Option<Nanos>,
+    pub(in crate::command) checkpoint_step: Nanos,
+    pub(in crate::command) deadline: Option<Nanos>,
+    /// Whether policies that can use a request's class know it; `reserve` always does.
+    pub(in crate::command) classified: bool,
 }
 
-/// What came of it.
+/// What came of one.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
-    pub(super) policy: PolicyName,
-    pub(super) load: f64,
+pub(in crate::command) struct Outcome {
+    pub(in crate::command) contender: Contender,
+    pub(in crate::command) load: f64,
     /// Sizes and budgets, in words.
-    pub(super) chosen: String,
-    pub(super) tally: Tally,
+    pub(in crate::command) chosen: String,
+    pub(in crate::command) tally: Tally,
 }
 
-impl<'a> Run<'a> {
-    /// Every policy at every load.
-    ///
-    /// # Errors
-    /// A message about flags that contradict each other.
-    pub(super) fn all(arguments: &'a SimulateArguments) -> Result<Vec<Run<'a>>, String> {
-        if arguments.workers == 1 && arguments.policy.contains(&PolicyName::Pools) {
-            return Err("--policy pools needs two workers at least: raise --workers, or leave pools out".to_owned());
-        }
-        let at = |policy| move |load: &f64| Run { arguments, policy, load: *load };
-        Ok(arguments.policy.iter().flat_map(|policy| arguments.load.0.iter().map(at(*policy))).collect())
+impl Scene<'_> {
+    /// Requests before those that are measured.
+    pub(in crate::command) fn warmup(&self) -> u64 {
+        self.requests / 10
     }
 
-    /// Simulates it.
-    pub(super) fn carry_out(&self) -> Outcome {
-        let Run { arguments, policy, load } = *self;
-        let workers = usize::from(arguments.workers);
-        let mut fit = Fit::new(&arguments.workload, workers, load);
-        fit.slice = arguments.slice.unwrap_or(fit.slice);
-        fit.yield_cost = arguments.overheads.yield_;
-        let fitted = fit.policy(policy);
-        let setup = Setup {
-            overheads: arguments.overheads,
-            classified: policy == PolicyName::Reserve,
-            ..Setup::ideal(fitted.policy)
-        };
+    /// The sizes with which `contender` begins if nobody has chosen any.
+    pub(in crate::command) fn default_sizes(&self, contender: Contender, load: f64) -> Option<Vec<usize>> {
+        match contender {
+            Contender::Server(policy) if contender.has_sizes() => Some(self.fit(load).policy(policy).sizes()),
+            _ => None,
+        }
+    }
+
+    /// Simulates `contender` at `load`, in pools of `sizes` if it has any.
+    pub(in crate::command) fn run(
+        &self,
+        contender: Contender,
+        load: f64,
+        sizes: Option<&[usize]>,
+        progress: &Progress,
+    ) -> Outcome {
         let offer = Offer {
-            workload: &arguments.workload,
-            rate: arguments.workload.rate_at(load, workers, 1),
-            flows: (32 * workers).clamp(256, usize::from(u16::MAX)) as u16,
-            seed: arguments.seed,
-            warmup: arguments.requests / 10,
-            requests: arguments.requests,
+            workload: self.workload,
+            rate: self.workload.rate_at(load, self.workers, 1),
+            flows: self.flows,
+            seed: self.seed,
+            warmup: self.warmup(),
+            requests: self.requests,
         };
-        let tally = simulate(&setup, offer.incoming(workers));
-        Outcome { policy, load, chosen: fitted.chosen, tally }
+        let incoming = progress.watch(offer.incoming(self.workers));
+        let (chosen, tally) = match contender {
+            Contender::Reference(reference) => (String::new(), reference.simulate(self.workers, incoming)),
+            Contender::Server(policy) => {
+                let mut fit = self.fit(load);
+                fit.sizes = sizes.map(<[usize]>::to_vec);
+                let fitted = fit.policy(policy);
+                let setup = Setup {
+                    classified: self.classified || policy == PolicyName::Reserve,
+                    checkpoint_step: self.checkpoint_step,
+                    deadline: self.deadline,
+                    ..Setup::with_overheads(fitted.policy, self.overheads)
+                };
+                (fitted.chosen, simulate(&setup, incoming))
+            }
+        };
+        Outcome { contender, load, chosen, tally }
+    }
+
+    fn fit(&self, load: f64) -> Fit {
+        let mut fit = Fit::new(self.workload, self.workers, load);
+        fit.slice = self.slice.unwrap_or(fit.slice);
+        fit.yield_cost = self.overheads.yield_.max(Nanos::new(1));
+        fit
     }
 }

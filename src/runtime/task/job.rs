@@ -7,6 +7,7 @@ use super::handle::JoinError;
 use super::options::Priority;
 use super::outcome::Outcome;
 use crate::handler::context::Pause;
+pub(super) use crate::handler::discard;
 use crate::sched::PoolId;
 use crate::time::Nanos;
 use std::any::Any;
@@ -102,12 +103,11 @@ impl Header {
 
 /// Calls what the user wrote; a panic becomes a value.
 pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, JoinError> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(|payload| JoinError::Panicked(panic_message(payload.as_ref())))
-}
-
-/// Drops what the user wrote; a panic on the way concerns nobody any more.
-pub(super) fn discard<X>(value: X) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+    catch_unwind(AssertUnwindSafe(call)).map_err(|payload| {
+        let message = panic_message(payload.as_ref());
+        discard(payload);
+        JoinError::Panicked(message)
+    })
 }
 
 /// Counts how a task ended that ran on the worker of `context`.

@@ -117,7 +117,6 @@ mod graph;
 mod handle;
 mod home;
 mod job;
-mod join_state;
 mod options;
 mod outcome;
 mod parallel;
@@ -138,11 +137,6 @@ pub use spawner::{Rejected, Spawner};
 pub use token::CancellationToken;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Where `join_state` finds its atomics; a loom test gives it others.
-mod atomics {
-    pub(super) use std::sync::atomic::{AtomicU8, Ordering};
-}
 
 /// Locks, whoever panicked: nothing that a user wrote runs under a lock of this folder.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

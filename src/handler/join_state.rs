@@ -1,4 +1,5 @@
-//! Who may poll a task that can be woken from anywhere: a small state machine.
+//! Who may poll what can be woken from elsewhere - a task, a part, a request that waits for its parts: a small state
+//! machine.
 //!
 //! Only the worker that runs a task parks it. A wake while it runs is remembered, and parking then fails: the task is
 //! queued again. So a task stands in a queue at most once, is polled by one worker at a time, and no wake is lost.
@@ -16,18 +17,18 @@ const NOTIFIED: u8 = 2;
 const PARKED: u8 = 3;
 
 /// The state of one task.
-pub(super) struct JoinState {
+pub(crate) struct JoinState {
     state: AtomicU8,
 }
 
 impl JoinState {
     /// That of a task which its maker is about to put into a queue.
-    pub(super) fn queued() -> JoinState {
+    pub(crate) fn queued() -> JoinState {
         JoinState { state: AtomicU8::new(QUEUED) }
     }
 
     /// A worker took it from a queue and is going to poll it.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         // Ordering: acquire, pairs with the release of every `wake` that found it queued already and did nothing: what
         // the waker did before must be seen by this poll, because there will be no other.
         let before = self.state.swap(RUNNING, Ordering::AcqRel);
@@ -37,7 +38,7 @@ impl JoinState {
     /// The worker that polls it has nothing more to do for it, and has put everything where the next one finds it.
     /// False: it was woken meanwhile, is queued now, and the caller puts it into a queue.
     #[must_use]
-    pub(super) fn park(&self) -> bool {
+    pub(crate) fn park(&self) -> bool {
         // Ordering: release on success, pairs with the acquire of `wake`: the next poll sees what this one left. The
         // swap acquires what the waker did before its wake.
         let parked = self.state.compare_exchange(RUNNING, PARKED, Ordering::Release, Ordering::Relaxed);
@@ -48,14 +49,14 @@ impl JoinState {
     }
 
     /// The worker that polls it is going to put it into a queue, whether it was woken or not.
-    pub(super) fn requeue(&self) {
+    pub(crate) fn requeue(&self) {
         // Ordering: as in `park`.
         self.state.swap(QUEUED, Ordering::AcqRel);
     }
 
     /// Somebody has news for it. True: it was parked, is queued now, and the caller puts it into a queue.
     #[must_use]
-    pub(super) fn wake(&self) -> bool {
+    pub(crate) fn wake(&self) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
         loop {
             let next = match state {

@@ -1,0 +1,62 @@
+//! Emulated cores for peers: however many threads a peer has, so many of them burn at once and no more.
+
+use forebay::handler::{Burner, emulated};
+use forebay::time::Nanos;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// The free ones of so many cores, each with the moment at which it came free.
+#[derive(Debug)]
+pub(crate) struct Cores {
+    free: Mutex<Vec<Nanos>>,
+    freed: Condvar,
+}
+
+impl Cores {
+    /// So many, all free.
+    pub(crate) fn new(count: usize) -> Cores {
+        Cores { free: Mutex::new(vec![Nanos::ZERO; count]), freed: Condvar::new() }
+    }
+
+    /// Burns `cost` for a job that has been ready since `ready_at`. Blocks this thread while no core is free and while
+    /// the job runs.
+    pub(crate) fn burn(&self, ready_at: Nanos, cost: Nanos) {
+        emulated::take_over(self.take());
+        emulated::start(ready_at);
+        Burner::Sleep.burn_last(cost);
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(emulated::busy_until());
+        self.freed.notify_one();
+    }
+
+    /// Takes the core that has been free for longest; returns since when.
+    fn take(&self) -> Nanos {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.freed.wait_while(free, |free| free.is_empty()).unwrap_or_else(PoisonError::into_inner);
+        let longest = (0..free.len()).min_by_key(|&core| free[core]).expect("one is free");
+        free.swap_remove(longest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay::time::clock;
+
+    // Do eight threads on two cores take as long as eight jobs take on two cores, overshoot not added up?
+    #[test]
+    fn no_more_burn_at_once_than_there_are_cores() {
+        let cores = Cores::new(2);
+        let cost = Nanos::from_millis(20);
+        let start = clock::now();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| cores.burn(start, cost));
+            }
+        });
+        let took = clock::now().minus(start);
+        assert!(took >= cost.times(4), "eight jobs of {cost} on two cores took {took}");
+        let free = cores.free.into_inner().expect("nobody panicked");
+        assert_eq!(free.len(), 2, "every core came back");
+        let first = free.iter().min().expect("two cores").minus(start);
+        assert!(free.iter().all(|core| core.minus(start) >= cost.times(3)), "a core served one job only: {first}");
+    }
+}

@@ -1,0 +1,84 @@
+//! The servers: this very binary again, as one of the peers.
+
+mod bare;
+mod rayon_pool;
+mod tokio_runtime;
+
+use crate::service::Service;
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use nix::sys::prctl::{set_pdeathsig, set_timerslack};
+use nix::sys::signal::Signal;
+use signal_hook::consts::SIGTERM;
+use signal_hook::flag::register_conditional_shutdown;
+use std::io::Write;
+use std::net::UdpSocket;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// How a peer is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shape {
+    /// A loop of recvmmsg and sendmmsg per thread, each with a socket of its own.
+    Bare,
+    /// The same, never asleep.
+    BareSpin,
+    /// tokio: one socket, one task per packet.
+    TokioTask,
+    /// tokio: one receiving loop per worker, each with a socket of its own.
+    TokioLoop,
+    /// tokio: as [`Shape::TokioTask`], heavy requests through `spawn_blocking`.
+    TokioBlocking,
+    /// rayon behind one socket and one receiving thread.
+    Rayon,
+}
+
+/// A peer and its size.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServeArguments {
+    #[arg(long)]
+    pub(crate) shape: Shape,
+    /// Threads that serve.
+    #[arg(long)]
+    pub(crate) threads: usize,
+    /// Threads for blocking work, at most.
+    #[arg(long, default_value_t = 512)]
+    pub(crate) blocking: usize,
+    /// A request that costs more, in nanoseconds, is heavy.
+    #[arg(long, default_value_t = u64::MAX)]
+    pub(crate) heavy_ns: u64,
+    /// Emulated cores; 0 echoes.
+    #[arg(long)]
+    pub(crate) cores: usize,
+}
+
+/// Serves until SIGTERM comes or the parent is gone.
+pub(crate) fn serve(arguments: &ServeArguments) -> ExitCode {
+    let Err(error) = try_serve(arguments);
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
+}
+
+/// What a peer that never ends on its own returns.
+pub(crate) enum Never {}
+
+fn try_serve(arguments: &ServeArguments) -> Result<Never> {
+    set_pdeathsig(Signal::SIGTERM).context("asking to be told when the parent ends")?;
+    register_conditional_shutdown(SIGTERM, 0, Arc::new(AtomicBool::new(true))).context("listening for SIGTERM")?;
+    // Emulated cores must wake on time; threads inherit it.
+    set_timerslack(1).context("setting the timer slack")?;
+    let service = Arc::new(Service::on_cores(arguments.cores));
+    match arguments.shape {
+        Shape::Bare | Shape::BareSpin => bare::serve(arguments, &service),
+        Shape::TokioTask | Shape::TokioLoop | Shape::TokioBlocking => tokio_runtime::serve(arguments, &service),
+        Shape::Rayon => rayon_pool::serve(arguments, &service),
+    }
+}
+
+/// Tells the parent where to send to.
+fn announce(socket: &UdpSocket) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "listening on udp {}, admin none", socket.local_addr()?)?;
+    Ok(stdout.flush()?)
+}

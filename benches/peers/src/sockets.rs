@@ -1,0 +1,61 @@
+//! The peers' sockets: as large as Forebay's, and stamped only where somebody asks.
+
+use anyhow::{Context, Result};
+use forebay::net::RECV_BUFFER_BYTES;
+use forebay::time::Nanos;
+use loadgen::receiver::received_at;
+use nix::cmsg_space;
+use nix::sys::socket::{MsgFlags, SockaddrIn, recvmsg, setsockopt, sockopt::ReceiveTimestampns};
+use nix::sys::time::TimeSpec;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{self, IoSliceMut};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+
+/// Opens `count` sockets on one free port of this host, between which the kernel spreads flows.
+///
+/// # Errors
+/// If the system refuses.
+pub(crate) fn open(count: usize, stamped: bool) -> Result<Vec<UdpSocket>> {
+    let mut address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let mut sockets = Vec::new();
+    for _ in 0..count {
+        let socket = open_one(address, count > 1, stamped).context("opening a socket")?;
+        address = socket.local_addr()?;
+        sockets.push(socket);
+    }
+    Ok(sockets)
+}
+
+fn open_one(address: SocketAddr, shared: bool, stamped: bool) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_recv_buffer_size(RECV_BUFFER_BYTES)?;
+    socket.set_reuse_port(shared)?;
+    setsockopt(&socket, ReceiveTimestampns, &stamped)?;
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
+/// A datagram in a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received {
+    /// Its bytes.
+    pub(crate) length: usize,
+    /// Where the reply goes.
+    pub(crate) peer: SocketAddr,
+    /// When the kernel received it, if the socket is stamped; otherwise now.
+    pub(crate) ready_at: Nanos,
+}
+
+/// Receives one datagram, with its stamp.
+///
+/// # Errors
+/// What the kernel said; [`io::ErrorKind::WouldBlock`] when a non-blocking socket is empty.
+pub(crate) fn receive(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<Received> {
+    let mut slices = [IoSliceMut::new(buffer)];
+    let mut control = cmsg_space!(TimeSpec);
+    let message = recvmsg::<SockaddrIn>(socket.as_raw_fd(), &mut slices, Some(&mut control), MsgFlags::empty())?;
+    let peer = message.address.ok_or_else(|| io::Error::other("a datagram without a sender"))?;
+    let ready_at = received_at(message.cmsgs()?);
+    Ok(Received { length: message.bytes, peer: SocketAddr::V4(peer.into()), ready_at })
+}

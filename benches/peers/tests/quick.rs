@@ -1,0 +1,85 @@
+//! Does every peer start, answer and end, and does the report have the agreed form? Method: one quick run of the binary,
+//! whose JSON and tables are read, and which is then added to.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+/// Held while load is offered: two loads at once would share the CPU of the servers.
+static LOAD: Mutex<()> = Mutex::new(());
+
+fn run(flags: &[&str], json: &Path) -> (Value, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_peers")).args(flags).arg("--json").arg(json).output();
+    let output = output.expect("the binary starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{flags:?}: {}\n{said}", output.status);
+    let text = std::fs::read_to_string(json).expect("a report");
+    (serde_json::from_str(&text).expect("JSON"), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn peers<'a>(report: &'a Value, section: &str) -> Vec<&'a str> {
+    let rows = report[section].as_array().unwrap_or_else(|| panic!("no {section} in {report:#}"));
+    rows.iter().map(|row| row["peer"].as_str().expect("a name")).collect()
+}
+
+#[test]
+fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
+    let _alone = LOAD.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (report, tables) = run(&["--quick"], &folder.path().join("quick.json"));
+    assert_eq!((report["schema"].as_str(), report["quick"].as_bool()), (Some("forebay-peers/1"), Some(true)));
+    let mut echo =
+        vec!["bare", "forebay", "tokio-task", "tokio-loop", "rayon", "bare-spin", "forebay-spin", "forebay-park"];
+    let mut bimodal = vec!["bare", "forebay-hybrid", "tokio-task", "forebay-ondemand", "rayon", "forebay-steal"];
+    bimodal.extend(["tokio-loop", "tokio-blocking", "tokio-split"]);
+    // Where Go is missing its peer is skipped, and only there.
+    if Command::new("go").arg("version").output().is_ok() {
+        echo.insert(5, "go-goroutine");
+        bimodal.push("go-goroutine");
+    }
+    assert_eq!((peers(&report, "echo"), peers(&report, "bimodal")), (echo, bimodal));
+    for row in report["echo"].as_array().expect("rows") {
+        for name in ["pps", "cpu_us", "p50_us", "p99_us", "p99_9_us", "one_p50_us", "trains_pps", "trains_cpu_us"] {
+            let value = row[name].as_f64().unwrap_or_else(|| panic!("no {name} in {row:#}"));
+            let (smallest, largest) = (row["spread"][name][0].as_f64(), row["spread"][name][1].as_f64());
+            assert!(value > 0.0 && smallest == Some(value) && largest == Some(value), "{name} in {row:#}");
+        }
+        let quantiles = ["p50_us", "p99_us", "p99_9_us"].map(|name| row[name].as_f64());
+        assert!(quantiles.is_sorted(), "{row:#}");
+    }
+    for row in report["bimodal"].as_array().expect("rows") {
+        // A short request takes 100 us at least, a long one 100 ms.
+        let at_least = [("p50_us", 100.0), ("p99_us", 100.0), ("p99_9_us", 100.0), ("long_p50_us", 1e5)];
+        for (name, bound) in at_least {
+            // Infinity, for what was not answered in time, is null.
+            let value = row[name].as_f64().unwrap_or(f64::INFINITY);
+            assert!(value >= bound, "{name} in {row:#}");
+        }
+        assert!(row["to_bare"]["p99_9_us"].is_number() && row["rounds"].is_array(), "{row:#}");
+    }
+    assert!(report["echo"][0]["to_bare"]["pps"] == 1.0, "{report:#}");
+    for heading in ["these figures mean nothing", "### echo, one CPU", "### bimodal spin", "| tokio-split |"] {
+        assert!(tables.contains(heading), "no {heading:?} in\n{tables}");
+    }
+}
+
+#[test]
+fn rounds_can_be_added_to_an_earlier_report_of_the_same_kind() {
+    let _alone = LOAD.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("rounds.json");
+    let path = file.to_str().expect("a plain path");
+    let flags = ["--quick", "--only", "echo", "--peers", "rayon"];
+    let (first, _) = run(&flags, &file);
+    assert_eq!(peers(&first, "echo"), ["bare", "rayon"]);
+    let (second, _) = run(&[&flags[..], &["--add-to", path]].concat(), &file);
+    assert_eq!(second["echo"][1]["rounds"].as_array().map(Vec::len), Some(2));
+    assert_eq!(second["echo"][1]["rounds"][0], first["echo"][1]["rounds"][0]);
+    assert_eq!(second["others_cpus"].as_array().map(Vec::len), Some(2));
+    let refused =
+        Command::new(env!("CARGO_BIN_EXE_peers")).args(["--rounds", "1", "--only", "echo", "--add-to", path]).output();
+    let refused = refused.expect("the binary starts");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("another kind of run"), "{said}");
+}

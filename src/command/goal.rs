@@ -1,0 +1,115 @@
+//! A goal for a percentile, as it is written on the command line: `p99.9-slowdown<=10`.
+
+use crate::metrics::{ALL_CLASSES, Block, Percentile};
+use crate::sim::Tally;
+use crate::time::{Nanos, parse_duration};
+use crate::wire::CLASS_NAMES;
+use std::fmt;
+use std::str::FromStr;
+
+/// A percentile of latency or slowdown, of all requests or of one class, and what it shall not exceed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Goal {
+    pub(super) percentile: Percentile,
+    /// `all`, or the name of a class.
+    class: &'static str,
+    limit: Limit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Limit {
+    Slowdown(f64),
+    Latency(Nanos),
+}
+
+impl Goal {
+    /// The figure in question; infinite if so many requests were not answered.
+    pub(super) fn figure(&self, tally: &Tally) -> f64 {
+        let blocks = match self.limit {
+            Limit::Slowdown(_) => tally.slowdown(),
+            Limit::Latency(_) => tally.latency_us(),
+        };
+        let block = blocks.into_iter().find(|(class, _)| *class == self.class).map(|(_, block)| block);
+        block.map_or(0.0, |block: Block| block.percentile(self.percentile).unwrap_or(f64::INFINITY))
+    }
+
+    /// Whether it is reached.
+    pub(super) fn holds(&self, tally: &Tally) -> bool {
+        let limit = match self.limit {
+            Limit::Slowdown(limit) => limit,
+            Limit::Latency(limit) => limit.as_micros_f64(),
+        };
+        self.figure(tally) <= limit
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let class = if self.class == ALL_CLASSES { String::new() } else { format!("-{}", self.class) };
+        match self.limit {
+            Limit::Slowdown(limit) => write!(f, "{}-slowdown{class}<={limit}", self.percentile),
+            Limit::Latency(limit) => write!(f, "{}-latency{class}<={limit}", self.percentile),
+        }
+    }
+}
+
+/// Why a text is no goal.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no goal: write PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99.9-slowdown<=10 or \
+     p99-latency<=2ms (percentiles: 50, 90, 99, 99.9, 99.95, 99.99; for one class: p99.9-slowdown-short<=10)"
+)]
+pub(super) struct GoalError(String);
+
+impl FromStr for Goal {
+    type Err = GoalError;
+
+    fn from_str(text: &str) -> Result<Goal, GoalError> {
+        let read = || {
+            let (figure, limit) = text.split_once("<=")?;
+            let mut parts = figure.trim().splitn(3, '-');
+            let percentile = parts.next()?.parse().ok()?;
+            let figure = parts.next()?;
+            let class = match parts.next() {
+                None => ALL_CLASSES,
+                Some(class) => CLASS_NAMES.into_iter().find(|name| *name == class)?,
+            };
+            let limit = limit.trim();
+            let limit = match figure {
+                "slowdown" => Limit::Slowdown(limit.parse().ok().filter(|limit| *limit >= 1.0 && *limit < 1e9)?),
+                "latency" => Limit::Latency(parse_duration(limit).ok().filter(|limit| *limit > Nanos::ZERO)?),
+                _ => return None,
+            };
+            Some(Goal { percentile, class, limit })
+        };
+        read().ok_or_else(|| GoalError(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals_are_read_as_they_are_shown() {
+        for text in ["p99.9-slowdown<=10", "p99-latency<=2ms", "p99.95-slowdown-short<=1.5", "p50-latency-long<=1s"] {
+            assert_eq!(text.parse::<Goal>().map(|goal| goal.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!(
+            "99.9-slowdown <= 10".parse::<Goal>().map(|goal| goal.to_string()),
+            Ok("p99.9-slowdown<=10".to_owned())
+        );
+        for text in [
+            "",
+            "p99.9",
+            "p98-slowdown<=10",
+            "p99.9-slowdown<10",
+            "p99.9-slowdown<=0.5",
+            "p99-latency<=2",
+            "p99-latency-huge<=2ms",
+            "p99-goodput<=1",
+        ] {
+            assert!(text.parse::<Goal>().is_err(), "{text} was taken");
+        }
+    }
+}

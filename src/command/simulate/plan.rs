@@ -1,0 +1,88 @@
+//! From flags to simulations.
+
+use super::super::{goal::Goal, parallel};
+use super::arguments::{Pools, SimulateArguments};
+use super::contender::Contender;
+use super::progress::Progress;
+use super::result::Results;
+use super::run::Scene;
+use super::search::{SIMULATIONS, best_sizes, max_load, max_load_of_best};
+use crate::sched::PolicyName;
+
+/// All simulations of one report.
+#[derive(Clone, Debug)]
+pub(super) struct Plan<'a> {
+    pub(super) scene: Scene<'a>,
+    arguments: &'a SimulateArguments,
+}
+
+/// What `--pools best` makes as low as it can at a given load.
+const BEST: &str = "p99.9-slowdown<=10";
+
+impl<'a> Plan<'a> {
+    /// What `arguments` ask for.
+    ///
+    /// # Errors
+    /// A message about flags that contradict each other.
+    pub(super) fn of(arguments: &'a SimulateArguments) -> Result<Plan<'a>, String> {
+        let in_pools = match &arguments.pools {
+            Some(Pools::Sizes(sizes)) => Some(sizes.iter().sum()),
+            _ => None,
+        };
+        let workers = match (arguments.workers.map(usize::from), in_pools) {
+            (Some(workers), Some(sum)) if workers != sum => {
+                return Err(format!(
+                    "--workers is {workers}, but the pools of --pools have {sum} workers: leave --workers out, or correct it"
+                ));
+            }
+            (workers, sum) => workers.or(sum).unwrap_or(14),
+        };
+        if workers == 1 && arguments.policy.contains(&Contender::Server(PolicyName::Pools)) {
+            return Err("--policy pools needs two workers at least: raise --workers, or leave pools out".to_owned());
+        }
+        let scene = Scene {
+            workload: &arguments.workload,
+            workers,
+            seed: arguments.seed,
+            requests: arguments.requests,
+            flows: arguments.flows.unwrap_or((32 * workers).clamp(256, 32_768) as u16),
+            overheads: arguments.overheads,
+            slice: arguments.slice,
+            checkpoint_step: arguments.checkpoint,
+            deadline: arguments.deadline,
+            classified: arguments.classified,
+        };
+        Ok(Plan { scene, arguments })
+    }
+
+    /// Simulates.
+    pub(super) fn carry_out(&self) -> Results {
+        let arguments = self.arguments;
+        let each = self.scene.requests + self.scene.warmup();
+        let sizes = match &arguments.pools {
+            Some(Pools::Sizes(sizes)) => Some(sizes.as_slice()),
+            _ => None,
+        };
+        let best = arguments.pools == Some(Pools::Best);
+        if let Some(goal) = arguments.max_load {
+            let progress = Progress::new(arguments.policy.len() as u64 * SIMULATIONS * each, arguments.quiet);
+            let searches = parallel::map(&arguments.policy, |contender| match best {
+                true => max_load_of_best(&self.scene, *contender, &goal, &progress),
+                false => max_load(&self.scene, *contender, &goal, sizes.filter(|_| contender.has_sizes()), &progress),
+            });
+            progress.finish();
+            return Results::Sustained(goal, searches);
+        }
+        let loads = &arguments.load.0;
+        let runs: Vec<(Contender, f64)> =
+            arguments.policy.iter().flat_map(|contender| loads.iter().map(|load| (*contender, *load))).collect();
+        let progress = Progress::new(runs.len() as u64 * each, arguments.quiet);
+        let lowest: Goal = BEST.parse().expect("a goal");
+        let outcomes = parallel::map(&runs, |(contender, load)| match best && contender.has_sizes() {
+            true => best_sizes(&self.scene, *contender, *load, &lowest, &progress),
+            false => self.scene.run(*contender, *load, sizes.filter(|_| contender.has_sizes()), &progress),
+        });
+        progress.finish();
+        Results::Outcomes(outcomes)
+    }
+}

@@ -1,0 +1,137 @@
+//! `fork` and join: parts of one request on several workers.
+
+use super::context;
+use super::part::{Found, Part, Work};
+use super::workplace;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Makes `part` a part of the running request that another worker may run; `.await` on what this returns joins it and
+/// gives its result.
+///
+/// Other workers hear of new parts when the handler next comes to an `.await` of this module. Where nobody has begun a
+/// part by the time it is awaited, the handler runs it there and then; so parts for which no worker is free, or for which
+/// the queues have no room, cost little more than a call. While a handler waits for a part that another worker runs, its
+/// own worker does something else.
+///
+/// A part is like a handler: it passes checkpoints, hops, forks, and shares the deadline of its request. When one panics,
+/// the request ends as `failed` and its other parts are cancelled. A part whose [`Fork`] is dropped is cancelled: it never
+/// begins, or ends at its next checkpoint. Because it may then outlast its request for a moment, it owns its data, or
+/// shares it in an `Arc`.
+///
+/// Two allocations for each part: the part, and the pinned place of its future.
+///
+/// ```
+/// use forebay::handler::{Handler, Reply, Request, checkpoint, fork};
+/// use std::io::Write;
+///
+/// /// Counts the primes below the number in the request.
+/// struct Primes;
+///
+/// async fn primes(range: std::ops::Range<u64>) -> usize {
+///     let mut count = 0;
+///     for number in range {
+///         count += usize::from((2..number).take_while(|n| n * n <= number).all(|n| number % n != 0));
+///         checkpoint().await;
+///     }
+///     count
+/// }
+///
+/// impl Handler for Primes {
+///     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+///         let limit: u64 = str::from_utf8(request.bytes()).unwrap_or_default().parse().unwrap_or(2);
+///         let (upper, lower) = (fork(primes(limit / 2..limit)), primes(2..limit / 2));
+///         checkpoint().await; // somebody may begin with the upper half now
+///         let count = lower.await + upper.await;
+///         let _ = write!(reply, "{count}");
+///     }
+/// }
+/// # use std::{pin::pin, task::{Context, Poll, Waker}};
+/// # let mut buffer = [0; 8];
+/// # let mut reply = Reply::new(&mut buffer);
+/// # let peer = ([127, 0, 0, 1], 9).into();
+/// # let request = Request::new(b"100", peer, Default::default());
+/// # let done = pin!(Primes.handle(request, &mut reply)).poll(&mut Context::from_waker(Waker::noop()));
+/// # assert_eq!((done, reply.len()), (Poll::Ready(()), 2));
+/// # assert_eq!(&buffer[..2], b"25");
+/// ```
+pub fn fork<P>(part: P) -> Fork<P::Output>
+where
+    P: Future + Send + 'static,
+    P::Output: Send + 'static,
+{
+    Fork { part: Part::new(Box::pin(part)), here: None }
+}
+
+/// A part under way; a future that gives its result. Dropping it cancels the part.
+///
+/// # Panics
+/// When it is polled again after it has given its result; and, outside a server, if the part came to nothing.
+#[must_use = "a part whose handle is dropped is cancelled"]
+pub struct Fork<T: Send + 'static> {
+    part: Arc<Part<T>>,
+    /// The part's work, when whoever joins it runs it.
+    here: Option<Work<T>>,
+}
+
+impl<T: Send + 'static> Future for Fork<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let this = &mut *self;
+        if this.here.is_none() {
+            // Somebody who goes back to the worker anyway leaves the part to others until then.
+            match this.part.find(context.waker(), !context::is_pausing()) {
+                Found::Fresh(work) => this.here = Some(work),
+                Found::UnderWay => {
+                    this.wait();
+                    return Poll::Pending;
+                }
+                Found::Over(Ok(value)) => {
+                    context::joined(this.part.cost());
+                    return Poll::Ready(value);
+                }
+                Found::Over(Err(broken)) => {
+                    assert!(workplace::home() != 0, "a part has come to nothing: {broken:?}");
+                    context::broken_pauses(broken);
+                    return Poll::Pending;
+                }
+            }
+            // Its siblings first, or nobody would run them meanwhile.
+            if context::fork_pauses() {
+                return Poll::Pending;
+            }
+        }
+        let Some(work) = &mut this.here else { return Poll::Pending };
+        let polled = work.as_mut().poll(context);
+        if polled.is_ready() {
+            this.here = None;
+            this.part.ended_here();
+        }
+        polled
+    }
+}
+
+impl<T: Send + 'static> Fork<T> {
+    /// The part is under way elsewhere. On a worker of another server no reason is left, for nobody there could be woken
+    /// by its end, and the request ends as `stalled`.
+    fn wait(&self) {
+        if workplace::home() == self.part.home() {
+            context::join_pauses();
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for Fork<T> {
+    fn drop(&mut self) {
+        self.part.forsake();
+    }
+}
+
+impl<T: Send + 'static> std::fmt::Debug for Fork<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fork").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,76 @@
+//! `--handler fork`: burns as `spin` does, heavy requests on several workers at once.
+
+use super::{Burner, Fork, Order, Reply, Work, checkpoint, fork};
+use crate::time::Nanos;
+use arrayvec::ArrayVec;
+
+/// Divides a request whose cost allows for it into parts of at least one grain each, at most one for each worker, and
+/// joins them; each has a checkpoint after every microsecond of unscaled cost.
+#[derive(Debug)]
+pub struct Forking {
+    burn: Burn,
+    grain: Nanos,
+    parts: usize,
+}
+
+/// Parts of a request, at most: others hear of no more at once.
+const PARTS_MAX: usize = 64;
+
+#[derive(Clone, Copy, Debug)]
+struct Burn {
+    burner: Burner,
+    step: Nanos,
+}
+
+impl Forking {
+    /// Burns with `burner` on up to so many `workers`; times are multiplied by `time_scale`, but for the `grain`.
+    pub fn new(burner: Burner, time_scale: u64, grain: Nanos, workers: usize) -> Forking {
+        let step = Nanos::from_micros(1).times(time_scale);
+        Forking { burn: Burn { burner, step }, grain, parts: workers.clamp(1, PARTS_MAX) }
+    }
+
+    /// Into how many parts a request is divided.
+    fn parts(&self, cost: Nanos) -> u64 {
+        (cost.get() / self.grain.get().max(1)).clamp(1, self.parts as u64)
+    }
+}
+
+impl Work for Forking {
+    async fn work(&self, order: Order<'_>, _: &mut Reply<'_>) {
+        let (parts, burn) = (self.parts(order.cost), self.burn);
+        let each = Nanos::new(order.cost.get() / parts);
+        let forks: ArrayVec<Fork<()>, PARTS_MAX> = (1..parts).map(|_| fork(burn.run(each))).collect();
+        // Nobody need wait for the others to hear of them before the first step is done.
+        if parts > 1 {
+            checkpoint().await;
+        }
+        burn.run(order.cost.minus(each.times(parts - 1))).await;
+        for part in forks {
+            part.await;
+        }
+    }
+}
+
+impl Burn {
+    async fn run(self, cost: Nanos) {
+        let mut left = cost;
+        while left > self.step {
+            self.burner.burn(self.step);
+            left = left.minus(self.step);
+            checkpoint().await;
+        }
+        self.burner.burn_last(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn light_requests_are_not_divided_and_heavy_ones_no_finer_than_the_grain() {
+        let forking = Forking::new(Burner::Sleep, 1, Nanos::from_micros(50), 4);
+        let parts = |us| forking.parts(Nanos::from_micros(us));
+        assert_eq!([0, 1, 99, 100, 199, 200, 1_000_000].map(parts), [1, 1, 1, 2, 3, 4, 4]);
+    }
+}

@@ -1,0 +1,167 @@
+//! Cancellation by agreement: whoever holds a token may ask, and what runs looks when it suits.
+
+use super::context;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+
+/// Asks work to end. Clones are one and the same token; a [child](CancellationToken::child) is cancelled with its parent
+/// but not the other way round.
+///
+/// In a handler, [`CancellationToken::run_until_cancelled`] is what looks. A task of the runtime as a library that has not
+/// begun when its token is cancelled never begins; one that runs goes on until it looks: at
+/// [`CancellationToken::is_cancelled`], or, if it is a future, at its next
+/// [`checkpoint`](crate::handler::checkpoint), which then never returns. A future that waits ends when it is woken.
+#[derive(Clone, Debug, Default)]
+pub struct CancellationToken {
+    node: Arc<Node>,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    cancelled: AtomicBool,
+    parent: Option<CancellationToken>,
+}
+
+impl CancellationToken {
+    /// A token that nobody has cancelled.
+    pub fn new() -> CancellationToken {
+        CancellationToken::default()
+    }
+
+    /// A token that is cancelled when this one is, and can be cancelled alone. Looking at it costs one load more than
+    /// looking at its parent.
+    pub fn child(&self) -> CancellationToken {
+        CancellationToken { node: Arc::new(Node { cancelled: AtomicBool::new(false), parent: Some(self.clone()) }) }
+    }
+
+    /// Asks everything with this token or a descendant of it to end. Asking again changes nothing.
+    pub fn cancel(&self) {
+        // Ordering: release, pairs with the acquire below: who sees the flag sees what was done before it was raised.
+        self.node.cancelled.store(true, Ordering::Release);
+    }
+
+    /// Whether this token or an ancestor of it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        let mut token = self;
+        loop {
+            if token.node.cancelled.load(Ordering::Acquire) {
+                return true;
+            }
+            let Some(parent) = &token.node.parent else { return false };
+            token = parent;
+        }
+    }
+
+    /// The result of `work`, or `None` if this token is cancelled first: then `work` has not begun, or was dropped at a
+    /// [`checkpoint`](crate::handler::checkpoint). The parts that it has [forked](crate::handler::fork) look too, and end
+    /// with it. What the handler answers then is its own affair.
+    ///
+    /// ```
+    /// use forebay::handler::{CancellationToken, Handler, Reply, Request, checkpoint};
+    /// use std::sync::Mutex;
+    ///
+    /// /// Searches for what the latest request asks for; whoever asked before is told that he is too late.
+    /// #[derive(Default)]
+    /// struct Search {
+    ///     latest: Mutex<CancellationToken>,
+    /// }
+    ///
+    /// impl Handler for Search {
+    ///     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+    ///         let token = CancellationToken::new();
+    ///         std::mem::replace(&mut *self.latest.lock().unwrap(), token.clone()).cancel();
+    ///         let found = token.run_until_cancelled(async {
+    ///             for _ in 0..1_000 {
+    ///                 checkpoint().await;
+    ///             }
+    ///             request.bytes().len()
+    ///         });
+    ///         match found.await {
+    ///             Some(length) => reply.put(&length.to_be_bytes()),
+    ///             None => reply.put(b"too late"),
+    ///         };
+    ///     }
+    /// }
+    /// ```
+    pub async fn run_until_cancelled<W: Future>(&self, work: W) -> Option<W::Output> {
+        let mut work = pin!(work);
+        poll_fn(|waits| {
+            if self.is_cancelled() {
+                return Poll::Ready(None);
+            }
+            match context::under(self, || work.as_mut().poll(waits)) {
+                Poll::Ready(result) => Poll::Ready(Some(result)),
+                Poll::Pending if context::takes_cancellation(self) => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::checkpoint;
+    use super::*;
+    use std::cell::Cell;
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+
+    fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn cancelling_goes_down_and_neither_up_nor_aside() {
+        let root = CancellationToken::new();
+        let (left, right) = (root.child(), root.child());
+        let grandchild = left.child();
+        left.cancel();
+        assert_eq!([&root, &left, &right, &grandchild].map(|token| token.is_cancelled()), [false, true, false, true]);
+        let same = root.clone();
+        same.cancel();
+        assert!(right.is_cancelled() && root.is_cancelled());
+    }
+
+    #[test]
+    fn what_was_cancelled_before_never_begins() {
+        let (token, other) = (CancellationToken::new(), CancellationToken::new());
+        token.cancel();
+        let begun = Cell::new(0);
+        let begin = || async { begun.set(begun.get() + 1) };
+        assert_eq!(poll(pin!(token.run_until_cancelled(begin()))), Poll::Ready(None));
+        assert_eq!(poll(pin!(other.run_until_cancelled(begin()))), Poll::Ready(Some(())));
+        assert_eq!(begun.get(), 1);
+    }
+
+    #[test]
+    fn a_checkpoint_sees_it_and_only_the_scope_of_that_token_ends() {
+        let (outer, inner) = (CancellationToken::new(), CancellationToken::new());
+        let passed = Cell::new(0);
+        let work = outer.run_until_cancelled(async {
+            let inside = inner.run_until_cancelled(async {
+                passed.set(1);
+                inner.cancel();
+                checkpoint().await;
+                passed.set(2);
+            });
+            assert_eq!(inside.await, None);
+            checkpoint().await;
+            passed.set(passed.get() + 10);
+            let inside = CancellationToken::new();
+            let inside = inside.run_until_cancelled(async {
+                outer.cancel();
+                checkpoint().await;
+                passed.set(0);
+            });
+            inside.await;
+            passed.set(0);
+        });
+        assert_eq!(poll(pin!(work)), Poll::Ready(None));
+        assert_eq!(passed.get(), 11);
+        assert_eq!(poll(pin!(checkpoint())), Poll::Ready(()), "nothing is left behind");
+    }
+}

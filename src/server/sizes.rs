@@ -1,0 +1,65 @@
+//! How much of everything a server makes at start: sums over all who may hold some of it at once.
+
+use crate::net::BATCH;
+
+/// Packets at hand to receive the next batch into.
+const SPARE: usize = BATCH;
+/// Jobs in a worker's deque, whose smallest buffer has 64 places: a batch that was received, or what one theft brought, or
+/// the parts of a request and what they woke.
+const DEQUE: usize = 63;
+/// Replies that wait to be sent.
+const OUTBOX: usize = BATCH;
+/// The request that runs, or that waits for the part that does.
+const RUNNING: usize = 1;
+/// What one worker holds.
+const WORKER: usize = SPARE + DEQUE + OUTBOX + RUNNING;
+
+/// Jobs in the queues between workers, of whatever pool, for each worker. A job holds one packet: its own, or, if it is a
+/// part, that of the request that waits for it.
+const QUEUED_PER_WORKER: usize = 256;
+
+/// The thread that stops the server receives what is left in the sockets, when all other packets may be away.
+const STOPPING: usize = BATCH;
+
+/// Packets for each worker: what it and the queues may hold, and a quarter more, so that however long the queues are,
+/// fresh requests can be received.
+const PACKETS_PER_WORKER: usize = 512;
+
+const _: () = assert!(WORKER + QUEUED_PER_WORKER + STOPPING <= PACKETS_PER_WORKER);
+const _: () = assert!(2 * QUEUED_PER_WORKER <= PACKETS_PER_WORKER, "README: at most half of them in queues");
+
+/// How much a server makes at start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sizes {
+    pub(super) packets: usize,
+    /// Jobs in all queues together, at most.
+    pub(super) queued: usize,
+    /// Places for half-done requests, each with a station to wait at: one for each packet, for each may be in one, and
+    /// one that each worker keeps at hand.
+    pub(super) slots: usize,
+}
+
+impl Sizes {
+    /// Those of a server of so many workers.
+    pub(super) fn of(workers: usize) -> Sizes {
+        let packets = workers * PACKETS_PER_WORKER;
+        let sizes = Sizes { packets, queued: workers * QUEUED_PER_WORKER, slots: packets + workers };
+        let held = workers * WORKER + sizes.queued + STOPPING;
+        assert!(held <= sizes.packets, "{held} packets may be held, there are {}", sizes.packets);
+        sizes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::WORKERS_MAX;
+
+    #[test]
+    fn packets_suffice_for_all_holders_of_every_number_of_workers() {
+        for workers in 1..=WORKERS_MAX {
+            let Sizes { packets, queued, slots } = Sizes::of(workers);
+            assert_eq!((queued, slots), (packets / 2, packets + workers));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Shortest remaining processing time first.
+
+use super::{Discipline, Stage};
+use crate::sched::WorkerId;
+use crate::sim::requests::RequestId;
+use crate::time::Nanos;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+pub(super) struct Srpt {
+    serving: Vec<Option<RequestId>>,
+    /// What each still needs, and who it is; the least first, and of equals the one with the lowest number.
+    waiting: BinaryHeap<Reverse<(Nanos, RequestId)>>,
+}
+
+impl Srpt {
+    pub(super) fn new(workers: usize) -> Srpt {
+        Srpt { serving: vec![None; workers], waiting: BinaryHeap::new() }
+    }
+
+    fn serve(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId, request: RequestId) {
+        self.serving[worker] = Some(request);
+        stage.agenda.set(worker, now.plus(stage.requests.of(request).left));
+    }
+}
+
+impl Discipline for Srpt {
+    fn arrive(&mut self, stage: &mut Stage, now: Nanos, request: RequestId) {
+        let cost = stage.requests.of(request).left;
+        // A free worker is through at no time, which is later than any.
+        let worker = (0..self.serving.len()).max_by_key(|worker| stage.agenda.of(*worker)).expect("somebody works");
+        match self.serving[worker] {
+            Some(interrupted) if stage.agenda.of(worker).minus(now) > cost => {
+                let left = stage.agenda.of(worker).minus(now);
+                stage.requests.of(interrupted).left = left;
+                self.waiting.push(Reverse((left, interrupted)));
+                self.serve(stage, now, worker, request);
+            }
+            Some(_) => self.waiting.push(Reverse((cost, request))),
+            None => self.serve(stage, now, worker, request),
+        }
+    }
+
+    fn due(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId) {
+        let done = self.serving[worker].take().expect("it was serving");
+        stage.finish(done, now);
+        match self.waiting.pop() {
+            Some(Reverse((_, request))) => self.serve(stage, now, worker, request),
+            None => stage.agenda.clear(worker),
+        }
+    }
+}

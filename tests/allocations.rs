@@ -1,0 +1,168 @@
+//! Does serving a request allocate: one that ends at its first poll, one that hops, one that yields, one that forks?
+//! Method: an allocator that counts on the threads of the workers, from their first request on; 4 workers, 200,000
+//! requests over real sockets for each way; what is left to measurement (histograms of a class, made at its first sample)
+//! is made in a warm-up.
+
+#[path = "allocations/counter.rs"]
+mod counter;
+mod support;
+
+use counter::{Counter, allocations, watch_this_thread};
+use forebay::handler::{Handler, Reply, Request, checkpoint, fork, hop};
+use forebay::time::{Nanos, clock};
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use support::http::{http, latency, metric};
+use support::{GIVE_UP_AFTER, Running, alone, await_until};
+
+#[global_allocator]
+static COUNTER: Counter = Counter;
+
+const WORKERS: usize = 4;
+const REQUESTS: u64 = 200_000;
+/// Source ports, so that every worker's socket gets some, and requests under way on each.
+const PORTS: usize = 32;
+const WINDOW: usize = 4;
+
+/// How a request is served.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    AtOnce,
+    Hop,
+    /// Work, with checkpoints, that takes longer than a slice.
+    Work,
+    Fork,
+}
+
+struct Served {
+    way: Way,
+    watched: Arc<AtomicUsize>,
+}
+
+impl Handler for Served {
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        self.watch();
+        match self.way {
+            Way::AtOnce => {}
+            Way::Hop => {
+                hop(1).await;
+                self.watch();
+            }
+            Way::Work => work().await,
+            Way::Fork => {
+                let part = fork(async {
+                    checkpoint().await;
+                    7
+                });
+                checkpoint().await;
+                assert_eq!(part.await, 7);
+            }
+        }
+        reply.put(request.bytes());
+    }
+}
+
+impl Served {
+    fn watch(&self) {
+        if watch_this_thread() {
+            self.watched.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+async fn work() {
+    let end = clock::now().plus(Nanos::from_micros(5));
+    while clock::now() < end {
+        checkpoint().await;
+    }
+}
+
+/// Sends so many requests, a few at a time from each port, and waits for every reply.
+fn offer(server: &Running, requests: u64) {
+    let clients: Vec<UdpSocket> = (0..PORTS)
+        .map(|_| {
+            let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+            client.connect(server.udp).expect("a local address");
+            client.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+            client
+        })
+        .collect();
+    let mut left = requests;
+    while left > 0 {
+        let round = left.min((PORTS * WINDOW) as u64) as usize;
+        (0..round).for_each(|number| assert_eq!(clients[number % PORTS].send(b"forebay").expect("sent"), 7));
+        for number in 0..round {
+            let received = clients[number % PORTS].recv(&mut [0; 16]);
+            assert_eq!(received.ok(), Some(7), "no reply: {}", latency(server.admin)["fates"]);
+        }
+        left -= round as u64;
+    }
+}
+
+/// Serves 200,000 requests under `settings`; returns what they allocated, and how many continuations of that `reason`
+/// there were.
+fn allocated(settings: &[(&str, &str)], way: Way, reason: &str) -> (u64, f64) {
+    let watched = Arc::new(AtomicUsize::new(0));
+    let server = Running::start(settings, Served { way, watched: Arc::clone(&watched) });
+    // Each worker has two sets of histograms, of which one is read while it fills the other: whoever scrapes swaps them.
+    let begun = || watched.load(Ordering::SeqCst);
+    await_until(
+        || {
+            offer(&server, 2_000);
+            begun() == WORKERS
+        },
+        "a worker gets nothing to do",
+    );
+    for _ in 0..6 {
+        latency(server.admin);
+        offer(&server, 5_000);
+    }
+    let before = allocations();
+    thread::scope(|scope| {
+        // Measurements are handed over meanwhile.
+        let load = scope.spawn(|| offer(&server, REQUESTS));
+        while !load.is_finished() {
+            latency(server.admin);
+            thread::sleep(Nanos::from_millis(50).into());
+        }
+    });
+    let count = allocations() - before;
+    let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
+    let continuations = metric(&text, &format!("forebay_continuations_total{{reason=\"{reason}\"}}"));
+    (count, continuations)
+}
+
+#[test]
+fn a_request_that_ends_at_its_first_poll_allocates_nothing() {
+    let _alone = alone();
+    for policy in ["steal", "global", "ondemand"] {
+        let (allocated, _) = allocated(&[("policy", policy), ("workers", "4")], Way::AtOnce, "yield");
+        assert_eq!(allocated, 0, "{policy}");
+    }
+}
+
+#[test]
+fn a_request_that_hops_allocates_nothing() {
+    let _alone = alone();
+    let (allocated, hops) = allocated(&[("policy", "pools"), ("pools", "front=2,heavy=2")], Way::Hop, "hop");
+    assert_eq!(allocated, 0);
+    assert!(hops >= REQUESTS as f64, "only {hops} hops");
+}
+
+#[test]
+fn a_request_that_yields_allocates_nothing() {
+    let _alone = alone();
+    let settings = [("policy", "ondemand"), ("workers", "4"), ("slice", "1us")];
+    let (allocated, yields) = allocated(&settings, Way::Work, "yield");
+    assert_eq!(allocated, 0);
+    assert!(yields >= 1_000.0, "only {yields} yields");
+}
+
+#[test]
+fn a_part_is_two_allocations() {
+    let _alone = alone();
+    let (allocated, _) = allocated(&[("policy", "ondemand"), ("workers", "4")], Way::Fork, "join");
+    assert_eq!(allocated, 2 * REQUESTS, "the part, and the place of its future");
+}

@@ -1,0 +1,58 @@
+//! An allocator that counts what the threads under watch ask for. The one place of the tests with `unsafe`.
+
+#![allow(unsafe_code, reason = "an allocator cannot be written without")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) struct Counter;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    // Constant and without a destructor: to look at it allocates nothing, also while a thread begins or ends.
+    static WATCHED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on what the calling thread allocates counts. True if it did not before.
+pub(crate) fn watch_this_thread() -> bool {
+    !WATCHED.replace(true)
+}
+
+/// How often threads under watch have allocated or grown something.
+pub(crate) fn allocations() -> u64 {
+    ALLOCATIONS.load(Ordering::SeqCst)
+}
+
+fn count() {
+    if WATCHED.get() {
+        ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+// SAFETY: every call goes to `System` as it came, which keeps the contract; counting touches no memory of the allocator.
+unsafe impl GlobalAlloc for Counter {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's, passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's, passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's, passed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's, passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}

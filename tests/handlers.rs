@@ -1,0 +1,245 @@
+//! Are closures handlers, does a cancelled token end what it should and nothing else, and is a panic contained whatever it
+//! carries?
+//! Method: small handlers of this file behind real sockets; replies and fates are counted.
+
+mod support;
+
+use forebay::handler::{CancellationToken, Handler, Rejected, Reply, Request, Ticket, checkpoint, fork};
+use forebay::metrics::Fates;
+use forebay::time::Nanos;
+use forebay::wire::{Served, Status};
+use std::net::UdpSocket;
+use std::panic::panic_any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use support::{GIVE_UP_AFTER, Running, await_until, policies};
+
+fn client(server: &Running) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    socket.connect(server.udp).expect("a local address");
+    socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+    socket
+}
+
+fn receive(socket: &UdpSocket) -> String {
+    let mut answer = [0; 64];
+    let length = socket.recv(&mut answer).expect("an answer");
+    String::from_utf8_lossy(&answer[..length]).into_owned()
+}
+
+fn ask(server: &Running, question: &str) -> String {
+    let socket = client(server);
+    socket.send(question.as_bytes()).expect("the server's port is open");
+    receive(&socket)
+}
+
+fn settings(policy: &str) -> Vec<(&str, &str)> {
+    match policy {
+        "pools" => vec![("policy", policy), ("pools", "front=2,heavy=2")],
+        _ => vec![("policy", policy), ("workers", "4")],
+    }
+}
+
+// Is a closure a handler, under every policy, also one that panics?
+#[test]
+fn a_closure_serves() {
+    for policy in policies() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let server = Running::start(&settings(policy), move |request: Request<'_>, reply: &mut Reply<'_>| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            assert_ne!(request.bytes(), b"panic");
+            request.bytes().iter().rev().for_each(|byte| {
+                reply.put(&[*byte]);
+            });
+        });
+        assert_eq!(ask(&server, "forebay"), "yaberof");
+        // Who panics says nothing, for a closure has no words for a refusal.
+        client(&server).send(b"panic").expect("sent");
+        assert_eq!(ask(&server, "again"), "niaga");
+        let fates = server.quiescent(3);
+        assert_eq!(fates, Fates { received: 3, answered: 2, failed: 1, ..Fates::default() }, "{policy}");
+        assert_eq!(calls.load(Ordering::SeqCst), 3);
+    }
+}
+
+/// `run N` and `fork N` go on until `stop N`, or until all may finish; `late` is under a token that was cancelled before.
+#[derive(Default)]
+struct Jobs {
+    tokens: [CancellationToken; 4],
+    finish: AtomicBool,
+    begun: AtomicUsize,
+    gone: AtomicUsize,
+}
+
+struct Inside(Arc<Jobs>);
+
+impl Inside {
+    fn begin(jobs: &Arc<Jobs>) -> Inside {
+        jobs.begun.fetch_add(1, Ordering::SeqCst);
+        Inside(Arc::clone(jobs))
+    }
+
+    async fn work(&self) {
+        while !self.0.finish.load(Ordering::SeqCst) {
+            std::thread::sleep(Nanos::from_micros(100).into());
+            checkpoint().await;
+        }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.gone.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+struct Cancelling(Arc<Jobs>);
+
+impl Handler for Cancelling {
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        let jobs = &self.0;
+        let text = str::from_utf8(request.bytes()).unwrap_or_default();
+        let (verb, number) = text.split_once(' ').unwrap_or_default();
+        let token = &jobs.tokens[number.trim().parse::<usize>().unwrap_or(0)];
+        let done = match verb {
+            "stop" => {
+                token.cancel();
+                Some(())
+            }
+            "run" => token.run_until_cancelled(async { Inside::begin(jobs).work().await }).await,
+            "fork" => {
+                let parts = async {
+                    let parts = [0; 3].map(|_| {
+                        let jobs = Arc::clone(jobs);
+                        fork(async move { Inside::begin(&jobs).work().await })
+                    });
+                    for part in parts {
+                        part.await;
+                    }
+                };
+                token.run_until_cancelled(parts).await
+            }
+            _ => {
+                token.cancel();
+                token.child().run_until_cancelled(async { Inside::begin(jobs).work().await }).await
+            }
+        };
+        reply.put(if done.is_some() { b"done" } else { b"gone" });
+    }
+}
+
+// Does a token end what runs under it, its parts too, before it begins or while it runs, and leave the rest alone?
+#[test]
+fn a_token_cancels_its_own_work_alone() {
+    // The others need not come to a second request while a worker is at one. Five are busy; somebody must be free.
+    for policy in policies().filter(|policy| !matches!(*policy, "isolated" | "pools" | "reserve")) {
+        let jobs = Arc::new(Jobs::default());
+        let server = Running::start(&[("policy", policy), ("workers", "8")], Cancelling(Arc::clone(&jobs)));
+        let begun = || jobs.begun.load(Ordering::SeqCst);
+        let clients = ["run 1", "run 2", "fork 3"].map(|question| {
+            let (client, before) = (client(&server), begun());
+            client.send(format!("{question}    ").as_bytes()).expect("sent");
+            await_until(|| begun() > before, "it does not begin");
+            client
+        });
+        assert_eq!(ask(&server, "stop 1  "), "done");
+        assert_eq!(receive(&clients[0]), "gone", "{policy}");
+        assert_eq!(ask(&server, "stop 3  "), "done");
+        assert_eq!(receive(&clients[2]), "gone", "{policy}");
+        let before = begun();
+        assert_eq!(ask(&server, "late 0"), "gone", "{policy}");
+        assert_eq!(begun(), before, "it began after it was cancelled");
+        await_until(|| jobs.gone.load(Ordering::SeqCst) == before - 1, "more than the one that goes on is left");
+        jobs.finish.store(true, Ordering::SeqCst);
+        assert_eq!(receive(&clients[1]), "done", "{policy}: it was not cancelled");
+        assert_eq!(jobs.gone.load(Ordering::SeqCst), before);
+        let fates = server.quiescent(6);
+        assert_eq!(fates, Fates { received: 6, answered: 6, ..Fates::default() }, "{policy}");
+        assert_eq!(server.stop().packets_away, 0, "{policy}");
+    }
+}
+
+/// Panics when it is dropped, with another of its kind, so many times.
+struct Bomb(u32);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            panic_any(Bomb(self.0 - 1));
+        }
+    }
+}
+
+/// Panics where the request says, with what panics when it is dropped.
+struct Bombs;
+
+impl Handler for Bombs {
+    fn admit(&self, datagram: &[u8]) -> Result<Ticket, Rejected> {
+        if datagram == b"admit " {
+            panic_any(Bomb(3));
+        }
+        Ok(Ticket {
+            words: [u64::from(datagram == b"refuse"), 0, u64::from(datagram == b"seal  ")],
+            ..Ticket::default()
+        })
+    }
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        match request.bytes() {
+            b"handle" | b"refuse" => panic_any(Bomb(3)),
+            b"part  " => {
+                let part = fork(async { panic_any(Bomb(3)) });
+                checkpoint().await;
+                part.await;
+            }
+            b"result" => {
+                let part = fork(async { Bomb(3) });
+                checkpoint().await;
+                // Dropped without a look at what it gave.
+                drop(part);
+            }
+            b"held  " => {
+                let _bomb = Bomb(3);
+                std::future::pending::<()>().await;
+            }
+            _ => {}
+        }
+        reply.put(b"fine");
+    }
+
+    fn refuse(&self, ticket: &Ticket, status: Status, reply: &mut Reply<'_>) {
+        if ticket.words[0] == 1 {
+            panic_any(Bomb(3));
+        }
+        reply.put(&[status as u8]);
+    }
+
+    fn seal(&self, ticket: &Ticket, _: &Served, _: &mut [u8]) {
+        if ticket.words[2] == 1 {
+            panic_any(Bomb(3));
+        }
+    }
+}
+
+// Does the server live on after panics whose payloads panic in their turn when they are dropped, wherever that happens?
+#[test]
+fn a_panic_is_contained_whatever_it_carries() {
+    for policy in ["global", "ondemand", "pools"] {
+        let server = Running::start(&settings(policy), Bombs);
+        for _ in 0..10 {
+            for silent in ["admit ", "refuse", "seal  "] {
+                client(&server).send(silent.as_bytes()).expect("sent");
+            }
+            let [failed, stalled] =
+                [Status::Failed, Status::Stalled].map(|status| char::from(status as u8).to_string());
+            assert_eq!(ask(&server, "handle"), failed, "{policy}");
+            assert_eq!(ask(&server, "part  "), failed, "{policy}");
+            assert_eq!(ask(&server, "held  "), stalled, "{policy}");
+            assert_eq!(ask(&server, "result"), "fine", "{policy}");
+        }
+        let expected = Fates { received: 70, answered: 10, failed: 50, stalled: 10, ..Fates::default() };
+        assert_eq!(server.quiescent(70), expected, "{policy}");
+        assert_eq!(server.stop().packets_away, 0, "{policy}");
+    }
+}
