@@ -11,6 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const LOADGEN: &str = env!("CARGO_BIN_EXE_loadgen");
 const RUN_LOADGEN: &str = "cargo run --release -p loadgen -- ";
 const RUN_FOREBAY: &str = "cargo run --release -- serve ";
+const RUN_SIMULATE: &str = "cargo run --release -- simulate ";
+const RUN_PLAN: &str = "cargo run --release -- plan ";
 const TEST: &str = "cargo test --workspace";
 
 fn read(name: &str) -> String {
@@ -73,7 +75,7 @@ fn the_two_commands_come_first_and_are_all_the_set_up() {
 #[test]
 fn every_command_is_one_that_a_test_here_runs() {
     for command in commands() {
-        let known = [RUN_LOADGEN, RUN_FOREBAY, TEST, "curl -s http://127.0.0.1:9001/"];
+        let known = [RUN_LOADGEN, RUN_FOREBAY, RUN_SIMULATE, RUN_PLAN, TEST, "curl -s http://127.0.0.1:9001/"];
         assert!(known.iter().any(|prefix| command.starts_with(prefix)), "nobody runs {command:?}");
     }
 }
@@ -131,6 +133,15 @@ fn serve_drive_and_scrape_work_as_written() {
             assert_eq!(of("received"), ends, "{fates:?}");
             assert!(of("answered") > 0);
         }
+    }
+}
+
+#[test]
+fn simulating_and_planning_work_as_written() {
+    for (prefix, command) in [(RUN_SIMULATE, "simulate"), (RUN_PLAN, "plan")] {
+        let words = ["forebay".to_owned(), command.to_owned()].into_iter().chain(arguments(prefix, ""));
+        let ended = forebay::cli::run(words.chain(["--requests", "20000"].map(str::to_owned)));
+        assert_eq!(format!("{ended:?}"), format!("{:?}", std::process::ExitCode::SUCCESS), "{command}");
     }
 }
 

@@ -72,7 +72,8 @@ impl Sleeper {
 
     /// The worker, which is awake, follows `policy` from now on.
     pub(super) fn follow<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy) {
-        self.exposes = policy.has_watchers();
+        // A single worker looks at its own from within its jobs.
+        self.exposes = policy.has_watchers() || policy.look_interval().is_some();
         self.naps = policy.thief_threshold() > Nanos::ZERO;
         self.watches = idle.follow(self.worker, policy);
         let own = policy.receives_own(policy.topology().pool_of(self.worker));

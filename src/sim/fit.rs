@@ -111,11 +111,7 @@ impl Fit {
             PolicyName::Hybrid => self.hybrid(self.slice),
             PolicyName::OnDemand => self.ondemand(self.slice),
             PolicyName::Auto => {
-                let mut auto = Auto::new(self.yield_cost);
-                for _ in 0..DECISIONS {
-                    auto.decide(&self.times);
-                }
-                let Decision { choice, reason } = auto.current();
+                let Decision { choice, reason } = self.decision();
                 let mut fitted = match choice {
                     Choice::Steal => plain(steal()),
                     Choice::Global => plain(Kind::Global(Global)),
@@ -133,6 +129,22 @@ impl Fit {
                 fitted
             }
         }
+    }
+
+    /// The budget that `auto` would choose for these service times; the slice where it would divide nothing.
+    pub fn budget(&self) -> Nanos {
+        match self.decision().choice {
+            Choice::Steal | Choice::Global => self.slice,
+            Choice::Hybrid { budget } | Choice::OnDemand { budget } => budget,
+        }
+    }
+
+    fn decision(&self) -> Decision {
+        let mut auto = Auto::new(self.yield_cost);
+        for _ in 0..DECISIONS {
+            auto.decide(&self.times);
+        }
+        auto.current()
     }
 
     fn pools(&self) -> Fitted {

@@ -48,8 +48,7 @@ impl<I: Iterator<Item = Incoming>> Driver<'_, I> {
 
     /// Runs the request, after so long, until the policy wants to be asked or it ends.
     fn slice(&mut self, id: WorkerId, request: RequestId, after: Nanos) -> Next {
-        let ask_after =
-            self.policy.ask_after(&self.workers[id].running).unwrap_or(Nanos::MAX).min(self.setup.heartbeat);
+        let ask_after = self.policy.ask_after(&self.workers[id].running).unwrap_or(Nanos::MAX);
         let known = self.requests.of(request);
         let begins = self.sight.now.plus(after);
         let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);

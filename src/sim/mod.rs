@@ -40,8 +40,6 @@ pub struct Setup {
     pub rest: Rest,
     /// CPU time between two checkpoints of a handler; above zero.
     pub checkpoint_step: Nanos,
-    /// A running request pauses at a checkpoint at least this often, whatever the policy says.
-    pub heartbeat: Nanos,
     /// Whether the policy may know a request's class.
     pub classified: bool,
     /// Bounds.
@@ -88,7 +86,6 @@ impl Setup {
             overheads: Overheads::NONE,
             rest: Rest::Looks,
             checkpoint_step: Nanos::from_micros(1),
-            heartbeat: Nanos::from_millis(1),
             classified: false,
             limits: Limits::SERVER,
         }

@@ -76,6 +76,7 @@ fn question<'a>(arguments: &PlanArguments, workload: &'a Workload, rate: f64) ->
         None => least..=usize::from(arguments.workers_max),
     };
     let scene = Scene::new(workload, *workers.start(), arguments.overheads, arguments.seed, arguments.requests);
+    let scene = Scene { slice: Some(scene.budget()), ..scene };
     Ok(Question { scene, rate, goal: arguments.slo, workers })
 }
 

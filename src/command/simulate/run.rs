@@ -121,6 +121,11 @@ impl<'a> Scene<'a> {
         Outcome { contender, load, chosen, sizes, tally }
     }
 
+    /// The slice that `auto` would choose.
+    pub(in crate::command) fn budget(&self) -> Nanos {
+        self.fit(1.0).budget()
+    }
+
     fn fit(&self, load: f64) -> Fit {
         let mut fit = Fit::new(self.workload, self.workers, load);
         fit.slice = self.slice.unwrap_or(fit.slice);

@@ -4,6 +4,7 @@ use super::super::goal::Goal;
 use super::contender::Contender;
 use super::progress::Progress;
 use super::run::{Outcome, Scene};
+use crate::sched::PolicyName;
 
 /// The highest load at which a goal is reached.
 #[derive(Clone, Debug)]
@@ -68,7 +69,7 @@ pub(in crate::command) fn max_load_of_best(
         return max_load(scene, contender, goal, None, progress);
     };
     let mut best = max_load(scene, contender, goal, Some(&begin), progress);
-    climb(scene.workers, begin[0], |sizes| {
+    climb(scene.workers, first_most(scene, contender), begin[0], |sizes| {
         let floor = (best.max_load * f64::from(HUNDREDTHS)).round() as u32;
         let found = above(scene, contender, goal, Some(sizes), floor, progress);
         let better = found.max_load > best.max_load;
@@ -93,7 +94,7 @@ pub(in crate::command) fn best_sizes(
         return scene.run(contender, load, None, progress);
     };
     let mut best = scene.run(contender, load, Some(&begin), progress);
-    climb(scene.workers, begin[0], |sizes| {
+    climb(scene.workers, first_most(scene, contender), begin[0], |sizes| {
         let found = scene.run(contender, load, Some(sizes), progress);
         let better = goal.figure(&found.tally) < goal.figure(&best.tally);
         if better {
@@ -107,9 +108,14 @@ pub(in crate::command) fn best_sizes(
 /// Sizes that do not improve before a direction is given up.
 const PATIENCE: usize = 2;
 
-/// Tries two pools of other sizes, away from `begin` in both directions, as long as that `improves`.
-fn climb(workers: usize, begin: usize, mut improves: impl FnMut(&[usize]) -> bool) {
-    let up = begin + 1..workers;
+/// Workers that the first group may have: all of them where the others are no group of their own.
+fn first_most(scene: &Scene<'_>, contender: Contender) -> usize {
+    if contender == Contender::Server(PolicyName::Hybrid) { scene.workers } else { scene.workers - 1 }
+}
+
+/// Tries two groups of other sizes, away from `begin` in both directions, as long as that `improves`.
+fn climb(workers: usize, most: usize, begin: usize, mut improves: impl FnMut(&[usize]) -> bool) {
+    let up = begin + 1..=most;
     let down = (1..begin).rev();
     for fronts in [&mut { up } as &mut dyn Iterator<Item = usize>, &mut { down }] {
         let mut in_vain = 0;
@@ -128,7 +134,7 @@ mod tests {
     fn climbing_finds_the_top_on_either_side() {
         for (begin, top) in [(3, 9), (9, 3), (5, 5), (1, 13), (13, 1)] {
             let mut best = begin;
-            climb(14, begin, |sizes| {
+            climb(14, 13, begin, |sizes| {
                 assert_eq!(sizes.iter().sum::<usize>(), 14);
                 let better = sizes[0].abs_diff(top) < best.abs_diff(top);
                 if better {

@@ -9,13 +9,19 @@ use std::collections::BinaryHeap;
 
 pub(super) struct Srpt {
     serving: Vec<Option<RequestId>>,
-    /// What each still needs, and who it is; the least first, and of equals the one with the lowest number.
-    waiting: BinaryHeap<Reverse<(Nanos, RequestId)>>,
+    /// What each still needs, when it came, and who it is; the least first, and of equals the one that came first.
+    waiting: BinaryHeap<Reverse<(Nanos, Nanos, RequestId)>>,
 }
 
 impl Srpt {
     pub(super) fn new(workers: usize) -> Srpt {
         Srpt { serving: vec![None; workers], waiting: BinaryHeap::new() }
+    }
+
+    fn put_away(&mut self, stage: &mut Stage, left: Nanos, request: RequestId) {
+        let known = stage.requests.of(request);
+        known.left = left;
+        self.waiting.push(Reverse((left, known.arrived, request)));
     }
 
     fn serve(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId, request: RequestId) {
@@ -32,11 +38,10 @@ impl Discipline for Srpt {
         match self.serving[worker] {
             Some(interrupted) if stage.agenda.of(worker).minus(now) > cost => {
                 let left = stage.agenda.of(worker).minus(now);
-                stage.requests.of(interrupted).left = left;
-                self.waiting.push(Reverse((left, interrupted)));
+                self.put_away(stage, left, interrupted);
                 self.serve(stage, now, worker, request);
             }
-            Some(_) => self.waiting.push(Reverse((cost, request))),
+            Some(_) => self.put_away(stage, cost, request),
             None => self.serve(stage, now, worker, request),
         }
     }
@@ -45,7 +50,7 @@ impl Discipline for Srpt {
         let done = self.serving[worker].take().expect("it was serving");
         stage.finish(done, now);
         match self.waiting.pop() {
-            Some(Reverse((_, request))) => self.serve(stage, now, worker, request),
+            Some(Reverse((_, _, request))) => self.serve(stage, now, worker, request),
             None => stage.agenda.clear(worker),
         }
     }

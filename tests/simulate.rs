@@ -1,0 +1,106 @@
+//! Do `forebay simulate` and `forebay plan` do what their help says, and does one clear error come of bad input?
+//! Method: the program is run with few requests; its table, its files and its exit codes are read.
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::path::Path;
+
+fn forebay(arguments: &str) -> assert_cmd::assert::Assert {
+    let mut command = Command::cargo_bin("forebay").expect("the program is built");
+    command.args(arguments.split_whitespace()).assert()
+}
+
+fn stdout(arguments: &str) -> String {
+    String::from_utf8_lossy(&forebay(arguments).success().get_output().stdout).into_owned()
+}
+
+#[test]
+fn files_hold_what_the_table_shows() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (json, csv, html) = (path("a.json"), path("a.csv"), path("a.html"));
+    let flags =
+        "simulate --workers 4 --policy steal,pools,srpt --load 0.5..0.7:0.1 --requests 5000 --pools front=1,heavy=3";
+    let table = stdout(&format!("{flags} --json {json} --csv {csv} --html {html}"));
+    assert!(table.contains("pools 1+3, slice 5us") && table.contains("short") && table.contains("p99.95"), "{table}");
+
+    let read = |path: &str| std::fs::read_to_string(Path::new(path)).expect("it was written");
+    let report: Value = serde_json::from_str(&read(&json)).expect("JSON");
+    assert_eq!((&report["schema"], &report["seed"]), (&"forebay-simulate/1".into(), &1.into()));
+    let results = report["results"].as_array().expect("results");
+    assert_eq!(results.len(), 9);
+    for result in results {
+        assert_eq!(result["fates"]["answered"], 5_500, "{result}");
+        assert_eq!(result["slowdown"]["all"]["count"], 5_000, "{result}");
+        assert!(result["latency_us"]["short"]["p99_9"].as_f64().is_some_and(|us| us >= 0.5), "{result}");
+    }
+    // A header, and for each run a line for all requests and one for each class.
+    assert_eq!(read(&csv).lines().count(), 1 + 9 * 3);
+    assert!(read(&csv).lines().all(|line| line.split(',').count() == 7 + 14));
+    let page = read(&html);
+    assert!(page.contains("forebay-simulate/1") && !page.contains("/*results*/"), "the data stands in the page");
+}
+
+#[test]
+fn the_same_seed_prints_the_same_and_another_does_not() {
+    let run = |seed: u64| stdout(&format!("simulate --policy ondemand --workers 3 --requests 5000 --seed {seed}"));
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1).lines().last(), None);
+    assert_ne!(run(1).replace("seed 1", ""), run(2).replace("seed 2", ""));
+}
+
+#[test]
+fn the_highest_load_is_found() {
+    let flags = "simulate --policy isolated,ondemand --workers 4 --requests 20000 --max-load p99.9-slowdown<=10";
+    let table = stdout(flags);
+    let load = |policy: &str| -> String {
+        let line = table.lines().find(|line| line.starts_with(policy)).unwrap_or_else(|| panic!("{table}"));
+        line[policy.len()..].trim().chars().take(6).collect()
+    };
+    assert_eq!(load("isolated").trim(), "< 0.01");
+    let ondemand: f64 = load("ondemand").trim().parse().unwrap_or_else(|_| panic!("{table}"));
+    assert!(ondemand > 0.5, "{table}");
+}
+
+#[test]
+fn a_plan_names_settings_or_says_what_would_hold() {
+    let common = "plan --workload extreme-bimodal --overheads lab --requests 20000 --quiet";
+    let found = stdout(&format!("{common} --rate 1000000 --policy steal,ondemand --workers-max 8"));
+    for part in ["policy = \"ondemand\"", "workers = ", "20 % more load", "twice the share of long requests"] {
+        assert!(found.contains(part), "no {part:?} in:\n{found}");
+    }
+    let none = stdout(&format!("{common} --workers 2 --load 0.9 --policy isolated,global"));
+    assert!(none.contains("No policy here holds p99.9-slowdown<=10 on 2 workers"), "{none}");
+}
+
+#[test]
+fn bad_input_gets_one_error_that_says_what_is_allowed() {
+    for (arguments, said) in [
+        ("simulate --policy stael", "there are isolated, global"),
+        ("simulate --policy rr:5us", "rr:QUANTUM:SWITCH"),
+        ("simulate --load 0", "0.001 to 10"),
+        ("simulate --load 0.9..0.1", "FROM..TO:STEP"),
+        ("simulate --workload bimodal", "bimodal:P:A:B"),
+        ("simulate --workers 0", "1..=1024"),
+        ("simulate --requests 0", "--requests"),
+        ("simulate --slice 5", "a number and a unit"),
+        ("simulate --overheads fast", "none, lab, stock"),
+        ("simulate --pools 3", "front=3,heavy=11"),
+        ("simulate --pools front=3,heavy=3 --workers 5", "--pools have 6"),
+        ("simulate --policy pools --workers 1", "two workers at least"),
+        ("simulate --max-load p99", "PERCENTILE-slowdown<=FACTOR"),
+        ("simulate --max-load p99-slowdown<=10 --load 0.5", "cannot be used with"),
+        ("simulate --requests 100 --json /nowhere/at/all.json", "--json /nowhere/at/all.json cannot be written"),
+        ("plan", "--workload"),
+        ("plan --workload fixed:1us", "--rate N"),
+        ("plan --workload fixed:1us --load 0.5", "--workers"),
+        ("plan --workload fixed:1us --rate 1000 --policy srpt", "no server can follow it"),
+        ("plan --workload fixed:1ms --rate 1000000", "--workers-max is 64"),
+        ("plan --from 127.0.0.1:1 --slo p99-latency<=1ms", "--from 127.0.0.1:1"),
+    ] {
+        let assert = forebay(arguments).code(2);
+        let error = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert!(error.contains(said), "{arguments}: {error}");
+        assert!(assert.get_output().stdout.is_empty(), "{arguments}");
+    }
+}
