@@ -1,9 +1,10 @@
 //! The command line: what `forebay` understands, says and returns.
 
+use crate::command::plan::{PlanArguments, plan};
 use crate::command::simulate::{SimulateArguments, simulate};
 use crate::config::{self, LogFormat};
 use crate::server::{self, Ended, ServeError};
-use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
+use clap::{ArgMatches, Args as _, Command, FromArgMatches};
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -35,16 +36,16 @@ where
     };
     match matches.subcommand() {
         Some(("serve", matches)) => serve(matches),
-        Some(("simulate", matches)) => print(
-            SimulateArguments::from_arg_matches(matches).map_err(|error| error.to_string()).and_then(|a| simulate(&a)),
-        ),
+        Some(("simulate", matches)) => compute(matches, simulate),
+        Some(("plan", matches)) => compute(matches, plan),
         _ => unreachable!("clap ends without a known subcommand"),
     }
 }
 
-/// Prints the report of a command, or why there is none.
-fn print(report: Result<String, String>) -> ExitCode {
-    match report {
+/// Prints what `command` makes of its flags, or why it makes nothing of them.
+fn compute<A: FromArgMatches>(matches: &ArgMatches, command: fn(&A) -> Result<String, String>) -> ExitCode {
+    let arguments = A::from_arg_matches(matches).map_err(|error| error.to_string());
+    match arguments.and_then(|arguments| command(&arguments)) {
         Ok(text) => {
             // A reader that has seen enough and left is no failure.
             let _ = write!(io::stdout(), "{text}");
@@ -134,7 +135,18 @@ fn command() -> Command {
                 .args(config::meta_flags()),
         )
         .subcommand(SimulateArguments::augment_args(
-            Command::new("simulate").about("Simulate policies in virtual time: what they would do with a workload."),
+            Command::new("simulate")
+                .about("Simulate policies in virtual time: what they would do with a workload.")
+                .after_help(
+                    "Example:\n  forebay simulate --policy steal,ondemand,srpt --load 0.1..0.9:0.1 --html curves.html",
+                ),
+        ))
+        .subcommand(PlanArguments::augment_args(
+            Command::new("plan")
+                .about("Find the fewest workers, the policy and its sizes that hold a goal, in virtual time.")
+                .after_help(
+                    "Example:\n  forebay plan --workload extreme-bimodal --rate 2000000 --slo 'p99.9-slowdown<=20'",
+                ),
         ))
 }
 

@@ -2,4 +2,5 @@
 
 mod goal;
 mod parallel;
+pub mod plan;
 pub mod simulate;

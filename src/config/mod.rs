@@ -58,6 +58,8 @@ pub struct Config {
     pub pools: Vec<Pool>,
     /// CPU time before a continuation may be taken from its worker, 1 us to 1 s; see [`Config::slice_scaled`].
     pub slice: Nanos,
+    /// Workers reserved under `hybrid`, 1 to one less than `workers`; `None` = as measured.
+    pub reserved: Option<usize>,
     /// How workers share what waits: the five settings from `steal-victim` to `queue-insertion`.
     pub sharing: Sharing,
     /// Whether a request's class may be read from its header before it has been served.
@@ -187,7 +189,14 @@ mod tests {
             &[("policy", "pools"), ("pools", "front=1,middle=2,heavy=4"), ("pin", "true")],
             &[("burn", "sleep"), ("time-scale", "1000"), ("workers", "14"), ("log-format", "json")],
             &[("steal-victim", "two-choices"), ("steal-amount", "one"), ("steal-every", "61"), ("deques", "4")],
-            &[("slice", "1500us"), ("drain-timeout", "0s"), ("cost-cap", "90s"), ("listen", "[::1]:0")],
+            &[
+                ("slice", "1500us"),
+                ("reserved", "1"),
+                ("workers", "2"),
+                ("drain-timeout", "0s"),
+                ("cost-cap", "90s"),
+                ("listen", "[::1]:0"),
+            ],
         ];
         for base in bases {
             let config = Config::from_pairs(base.iter().copied()).unwrap();

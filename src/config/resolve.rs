@@ -37,6 +37,7 @@ pub(super) fn value_text(config: &Config, key: &str) -> String {
             pools.collect::<Vec<_>>().join(",")
         }
         "slice" => config.slice.to_string(),
+        "reserved" => config.reserved.map_or_else(|| "auto".to_owned(), |reserved| reserved.to_string()),
         "steal-victim" => config.sharing.victim.name().to_owned(),
         "steal-amount" => config.sharing.amount.name().to_owned(),
         "steal-every" => config.sharing.steal_every.to_string(),
@@ -87,6 +88,7 @@ fn config(lookup: &mut Lookup) -> Config {
         workers,
         pools,
         slice: lookup.value("slice", |text| parse::duration(text, MICROSECOND..=Nanos::from_secs(1))),
+        reserved: reserved(lookup, workers),
         sharing: sharing(lookup),
         classify,
         handler,
@@ -126,6 +128,15 @@ fn staff(lookup: &mut Lookup, policy: PolicyName) -> (usize, Vec<Pool>) {
         Some(_) => {}
     }
     (sum, pools)
+}
+
+fn reserved(lookup: &mut Lookup, workers: usize) -> Option<usize> {
+    let reserved = lookup.value("reserved", parse::reserved);
+    if reserved.is_some_and(|reserved| reserved >= workers) && !lookup.is_open("workers") {
+        let claims = vec![lookup.claim("reserved"), lookup.claim_of("workers", workers.to_string())];
+        lookup.conflict(claims, "somebody must do the heavy work; allowed: auto, or 1 to one less than the workers");
+    }
+    reserved
 }
 
 fn sharing(lookup: &mut Lookup) -> Sharing {

@@ -56,7 +56,7 @@ impl DefaultValue {
 }
 
 /// Every setting, in the order in which help and reports show them.
-pub const SETTINGS: [Setting; 21] = [
+pub const SETTINGS: [Setting; 22] = [
     Setting {
         key: "listen",
         value_name: "ADDRESS",
@@ -109,6 +109,15 @@ pub const SETTINGS: [Setting; 21] = [
         shape: Shape::Text,
         allowed: "1us to 1s",
         help: "CPU time that a request may use before what is left of it may move to another worker.",
+    },
+    Setting {
+        key: "reserved",
+        value_name: "WORKERS",
+        default: DefaultValue::Text("auto"),
+        shape: Shape::Text,
+        allowed: "auto, or 1 to one less than the workers",
+        help: "Workers on which heavy requests give way to fresh ones soonest, under hybrid. auto: as many as what is \
+               within the slice keeps busy, measured every second.",
     },
     Setting {
         key: "steal-victim",

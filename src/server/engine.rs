@@ -270,7 +270,6 @@ where
         let ran = end.minus(start);
         self.recorder.busy(ran);
         slot.envelope.service = slot.envelope.service.plus(ran).plus(joined);
-        let envelope = slot.envelope;
         let broken = match polled {
             Polled::Paused(pause) => {
                 slot.envelope.ready_at = end;
@@ -278,19 +277,20 @@ where
             }
             Polled::Joins(station) => return Ran::Waits { job: Job::Continuation(slot), station },
             Polled::Ended(packet) => {
-                self.finish(packet, &envelope);
+                self.finish(packet, &slot.envelope);
                 None
             }
             Polled::Broken(broken) => Some(broken),
         };
         slot.clear();
-        self.slot = Some(slot);
+        let envelope = &slot.envelope;
         if let Some(broken) = broken {
-            self.end(&envelope, fate_of(broken));
+            self.end(envelope, fate_of(broken));
         }
         if self.common.emulated && envelope.service > Nanos::ZERO {
             self.recorder.overshoot(envelope.service, self.now.minus(end));
         }
+        self.slot = Some(slot);
         Ran::Ended
     }
 

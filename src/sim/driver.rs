@@ -166,8 +166,7 @@ impl<'a, I: Iterator<Item = Incoming>> Driver<'a, I> {
             self.tally.lost(incoming.class, Unanswered::KernelDropped, incoming.counts);
             return;
         }
-        let expires_at = self.setup.deadline.map_or(Nanos::MAX, |after| incoming.at.plus(after));
-        socket.requests.push_back(self.requests.add(Request::new(incoming, expires_at)));
+        socket.requests.push_back(self.requests.add(Request::new(incoming)));
         self.waiting += 1;
         self.in_sockets += 1;
         self.readable(incoming.socket);

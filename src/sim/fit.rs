@@ -2,7 +2,7 @@
 
 use crate::sched::auto::{Auto, Choice, Decision};
 use crate::sched::estimate::{Groups, ServiceTimes, reserved_workers};
-use crate::sched::{Global, Isolated, Kind, Policy, PolicyName, Pools, Reserve, Scale, Topology};
+use crate::sched::{Global, Isolated, Kind, Policy, PolicyName, Pools, Reserve, Scale, Steal, Topology};
 use crate::time::Nanos;
 use crate::wire::CLASSES;
 use crate::workload::{Cost, Workload};
@@ -21,6 +21,9 @@ pub struct Fit {
     /// Sizes of the pools of `pools`, of the groups of `reserve`, and of the reserved workers of `hybrid` and the rest,
     /// where somebody has chosen them.
     pub sizes: Option<Vec<usize>>,
+    /// How long a worker must have been in one job before others receive from its socket; as in the server where nobody
+    /// has chosen it.
+    pub thief_threshold: Option<Nanos>,
     /// What stepping aside costs.
     pub yield_cost: Nanos,
     /// Service times of all classes together.
@@ -80,6 +83,7 @@ impl Fit {
             offered: load * workers as f64,
             slice,
             sizes: None,
+            thief_threshold: None,
             yield_cost: Nanos::new(100),
             times: ServiceTimes::new(times),
             by_class,
@@ -93,10 +97,14 @@ impl Fit {
     pub fn policy(&self, name: PolicyName) -> Fitted {
         let scale = Scale::new(1);
         let plain = |kind| self.fitted(kind, String::new());
+        let steal = || match self.thief_threshold {
+            Some(thief_threshold) => Kind::Steal(Steal { thief_threshold }),
+            None => scale.steal(),
+        };
         match name {
             PolicyName::Isolated => plain(Kind::Isolated(Isolated)),
             PolicyName::Global => plain(Kind::Global(Global)),
-            PolicyName::Steal => plain(scale.steal()),
+            PolicyName::Steal => plain(steal()),
             PolicyName::Shed => plain(scale.shed()),
             PolicyName::Pools => self.pools(),
             PolicyName::Reserve => self.reserve(),
@@ -109,7 +117,7 @@ impl Fit {
                 }
                 let Decision { choice, reason } = auto.current();
                 let mut fitted = match choice {
-                    Choice::Steal => plain(scale.steal()),
+                    Choice::Steal => plain(steal()),
                     Choice::Global => plain(Kind::Global(Global)),
                     Choice::Hybrid { budget } => self.hybrid(budget),
                     Choice::OnDemand { budget } => self.ondemand(budget),

@@ -44,8 +44,6 @@ pub struct Setup {
     pub heartbeat: Nanos,
     /// Whether the policy may know a request's class.
     pub classified: bool,
-    /// Requests expire this long after they came.
-    pub deadline: Option<Nanos>,
     /// Bounds.
     pub limits: Limits,
 }
@@ -92,7 +90,6 @@ impl Setup {
             checkpoint_step: Nanos::from_micros(1),
             heartbeat: Nanos::from_millis(1),
             classified: false,
-            deadline: None,
             limits: Limits::SERVER,
         }
     }

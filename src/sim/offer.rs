@@ -17,6 +17,8 @@ pub struct Incoming {
     pub class: u8,
     /// The worker to whose socket it comes.
     pub socket: WorkerId,
+    /// It expires so long after it came; [`Nanos::MAX`] = never.
+    pub deadline: Nanos,
     /// It came after the warm-up, and is to be measured.
     pub counts: bool,
 }
@@ -32,6 +34,8 @@ pub struct Offer<'w> {
     pub flows: u16,
     /// Of everything that is drawn.
     pub seed: u64,
+    /// They expire so long after they came; [`Nanos::MAX`] = never.
+    pub deadline: Nanos,
     /// Requests that come before any is measured.
     pub warmup: u64,
     /// Requests that are measured.
@@ -43,12 +47,13 @@ impl<'w> Offer<'w> {
     pub fn incoming(&self, sockets: usize) -> impl Iterator<Item = Incoming> + use<'w> {
         let socket_of = spread(self.flows, sockets, self.seed);
         let arrivals = Arrivals::new(self.workload, self.rate, self.flows, self.seed);
-        let (warmup, all) = (self.warmup, self.warmup + self.requests);
+        let (deadline, warmup, all) = (self.deadline, self.warmup, self.warmup + self.requests);
         (0..all).zip(arrivals).map(move |(number, Arrival { at, cost, flow, class })| Incoming {
             at,
             cost,
             class,
             socket: socket_of[usize::from(flow)],
+            deadline,
             counts: number >= warmup,
         })
     }
@@ -79,7 +84,8 @@ mod tests {
     #[test]
     fn what_is_asked_for_comes() {
         let workload: Workload = "extreme-bimodal".parse().expect("a preset");
-        let offer = Offer { workload: &workload, rate: 1e6, flows: 64, seed: 1, warmup: 10, requests: 100 };
+        let deadline = Nanos::MAX;
+        let offer = Offer { workload: &workload, rate: 1e6, flows: 64, seed: 1, deadline, warmup: 10, requests: 100 };
         let incoming: Vec<Incoming> = offer.incoming(4).collect();
         assert_eq!((incoming.len(), incoming.iter().filter(|request| request.counts).count()), (110, 100));
         assert!(incoming.is_sorted_by_key(|request| request.at) && incoming.iter().all(|request| request.socket < 4));

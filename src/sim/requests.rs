@@ -27,12 +27,12 @@ pub(super) struct Request {
 
 impl Request {
     /// One that has just come.
-    pub(super) fn new(incoming: &Incoming, expires_at: Nanos) -> Request {
+    pub(super) fn new(incoming: &Incoming) -> Request {
         Request {
             arrived: incoming.at,
             cost: incoming.cost,
             left: incoming.cost,
-            expires_at,
+            expires_at: incoming.at.plus(incoming.deadline),
             class: incoming.class,
             continuation: false,
             counts: incoming.counts,

@@ -1,44 +1,113 @@
-//! Does virtual time do what the policies say, and is it reproducible?
+//! Does virtual time do what the policies say, and always the same?
 
 use super::*;
-use crate::sched::{Isolated, Kind, Pools, Scale, Topology};
+use crate::metrics::Percentile;
+use crate::sched::PolicyName;
 use crate::workload::Workload;
 
+fn offer(workload: &Workload, load: f64, workers: usize) -> Offer<'_> {
+    let rate = workload.rate_at(load, workers, 1);
+    Offer { workload, rate, flows: 256, seed: 3, deadline: Nanos::MAX, warmup: 2_000, requests: 20_000 }
+}
+
+fn workload(text: &str) -> Workload {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// Every policy of the server, fitted to `workload` at `load`.
+fn policies(workload: &Workload, load: f64, workers: usize) -> Vec<(PolicyName, Policy)> {
+    let fit = Fit::new(workload, workers, load);
+    PolicyName::ALL.into_iter().map(|name| (name, fit.policy(name).policy)).collect()
+}
+
 #[test]
-#[ignore = "a measurement"]
-fn speed() {
-    let workload: Workload = "extreme-bimodal".parse().unwrap();
-    for (name, kind) in [
-        ("steal", Scale::new(1).steal()),
-        ("ondemand", Scale::new(1).ondemand(Nanos::from_micros(5))),
-        ("hybrid", Scale::new(1).hybrid(Nanos::from_micros(5), 3)),
-        ("isolated", Kind::Isolated(Isolated)),
-        ("pools", Kind::Pools(Pools { slice: Nanos::from_micros(5) })),
-    ] {
-        for load in [0.3, 0.7, 0.9] {
-            let setup = Setup {
-                overheads: Overheads::LAB,
-                ..Setup::ideal(Policy::new(kind.clone(), &Topology::new(&[3, 11])))
-            };
-            let offer = Offer {
-                workload: &workload,
-                rate: workload.rate_at(load, 14, 1),
-                flows: 448,
-                seed: 1,
-                warmup: 100_000,
-                requests: 3_000_000,
-            };
-            let start = crate::time::clock::now();
-            let tally = simulate(&setup, offer.incoming(14));
-            let took = crate::time::clock::now().minus(start);
-            println!(
-                "{name} {load} {:.2} M/s {:?} p50 {:.2} p99 {:.2} p999 {:.2}",
-                3.1 / took.as_secs_f64(),
-                tally.fates(),
-                tally.slowdown_at(crate::metrics::Percentile::P50),
-                tally.slowdown_at(crate::metrics::Percentile::P99),
-                tally.slowdown_at(crate::metrics::Percentile::P99_9)
-            );
+fn the_same_requests_give_the_same_result_bit_for_bit() {
+    let workload = workload("bimodal:0.9:2us:100us");
+    for (name, policy) in policies(&workload, 0.8, 5) {
+        for overheads in [Overheads::LAB, Overheads::STOCK] {
+            let setup = Setup::with_overheads(policy.clone(), overheads);
+            let run = || simulate(&setup, offer(&workload, 0.8, 5).incoming(5));
+            let (first, second) = (run(), run());
+            let all = |tally: &Tally| (tally.fates(), tally.ended_at(), tally.latency_us(), tally.slowdown());
+            assert_eq!(all(&first), all(&second), "{name} {overheads}");
+            assert_eq!(first.fates().sum(), 22_000, "{name} {overheads}");
         }
+    }
+}
+
+#[test]
+fn under_every_policy_and_load_each_request_has_one_fate() {
+    let workload = workload("bimodal:0.9:2us:100us");
+    // Bounds so small that each is met.
+    let limits = Limits { batch: 4, packets_per_worker: 8, socket_capacity: 16 };
+    for load in [0.5, 3.0] {
+        for (name, policy) in policies(&workload, load, 4) {
+            let setup = Setup { limits, ..Setup::with_overheads(policy, Overheads::STOCK) };
+            let deadline = Nanos::from_micros(300);
+            let tally = simulate(&setup, Offer { deadline, ..offer(&workload, load, 4) }.incoming(4));
+            let fates = tally.fates();
+            assert_eq!(fates.sum(), 22_000, "{name} at {load}: {fates:?}");
+            let measured: u64 = tally.slowdown()[0].1.count;
+            assert!(measured <= 20_000 && fates.answered >= measured, "{name} at {load}");
+            if load > 1.0 {
+                assert!(fates.kernel_dropped > 0 && fates.shed_expired > 0, "{name}: {fates:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_free_worker_takes_from_the_socket_of_a_stuck_one_after_the_threshold() {
+    let us = Nanos::from_micros;
+    let incoming =
+        |at, cost, class| Incoming { at: us(at), cost: us(cost), class, socket: 0, deadline: Nanos::MAX, counts: true };
+    let latency = |setup: &Setup| {
+        let tally = simulate(setup, [incoming(1, 500, 1), incoming(2, 1, 0)].into_iter());
+        tally.latency_mean(Some(0))
+    };
+    let policy = |name| Fit::new(&workload("extreme-bimodal"), 2, 0.5).policy(name).policy;
+    let stolen = Setup::ideal(policy(PolicyName::Steal));
+    let threshold = stolen.policy.thief_threshold();
+    assert_eq!(
+        latency(&stolen),
+        threshold.minus(us(1)).plus(us(1)),
+        "it waits until the other is stuck, and is served"
+    );
+    assert_eq!(latency(&Setup::ideal(policy(PolicyName::Isolated))), us(500));
+    assert_eq!(latency(&Setup::ideal(policy(PolicyName::Global))), us(1));
+    let sleeping = Rest::Sleeps { spin_for: Nanos::ZERO, nap_min: us(1_000) };
+    let woken = Setup {
+        rest: sleeping,
+        overheads: Overheads { wake: us(20), ..Overheads::NONE },
+        ..Setup::ideal(policy(PolicyName::Global))
+    };
+    assert_eq!(latency(&woken), us(21));
+}
+
+#[test]
+fn a_heavy_request_steps_aside_for_a_fresh_one() {
+    let us = Nanos::from_micros;
+    let incoming =
+        |at, cost, class| Incoming { at: us(at), cost: us(cost), class, socket: 0, deadline: Nanos::MAX, counts: true };
+    let fit = Fit::new(&workload("extreme-bimodal"), 1, 0.5);
+    for (name, worst) in [(PolicyName::OnDemand, us(3)), (PolicyName::Hybrid, us(4))] {
+        let setup = Setup::with_overheads(fit.policy(name).policy, Overheads { yield_: us(1), ..Overheads::NONE });
+        let tally = simulate(&setup, [incoming(1, 500, 1), incoming(100, 1, 0)].into_iter());
+        assert!(tally.latency_mean(Some(0)) <= worst, "{name}: {}", tally.latency_mean(Some(0)));
+        let heavy = tally.latency_mean(Some(1));
+        assert!(heavy > us(501) && heavy < us(506), "{name}: {heavy}: its work, the other's, and a few yields");
+    }
+}
+
+#[test]
+fn an_oracle_beats_everybody_and_nobody_beats_the_service_time() {
+    let workload = workload("extreme-bimodal");
+    let incoming = || offer(&workload, 0.8, 8).incoming(8);
+    let best = Reference::Srpt.simulate(8, incoming()).slowdown_mean(None);
+    assert!(best >= 1.0);
+    for (name, policy) in policies(&workload, 0.8, 8) {
+        let tally = simulate(&Setup::ideal(policy), incoming());
+        assert!(tally.slowdown_mean(None) >= best, "{name}");
+        assert!(tally.slowdown_at(Percentile::P50) >= 1.0, "{name}");
     }
 }

@@ -47,6 +47,38 @@ pub struct Class {
 }
 
 impl Workload {
+    /// What somebody measured: of each class, in the order of their numbers, how many requests there were, and costs of
+    /// which each is as likely as the others. `None` if there is no class, too many, or one without requests or costs.
+    pub fn measured(name: &str, classes: Vec<(u64, Vec<Nanos>)>) -> Option<Workload> {
+        let all: u64 = classes.iter().map(|(requests, _)| requests).sum();
+        let is_whole =
+            |(requests, costs): &(u64, Vec<Nanos>)| *requests > 0 && costs.iter().any(|cost| *cost > Nanos::ZERO);
+        if classes.is_empty() || classes.len() > crate::wire::CLASSES || !classes.iter().all(is_whole) {
+            return None;
+        }
+        let class = |(requests, costs): (u64, Vec<Nanos>)| Class {
+            share: requests as f64 / all as f64,
+            cost: Cost::Recorded(Recorded::new(costs.into_iter().map(|cost| cost.max(Nanos::new(1))).collect())),
+        };
+        Some(Workload { name: name.to_owned(), classes: classes.into_iter().map(class).collect() })
+    }
+
+    /// The same with twice the share of every class but the one whose mean cost is the smallest, which keeps a twentieth
+    /// of the requests at least; `None` if there is one class.
+    pub fn with_long_doubled(&self) -> Option<Workload> {
+        let cheapest = (0..self.classes.len()).min_by_key(|class| self.classes[*class].cost.mean())?;
+        let long = 1.0 - self.classes[cheapest].share;
+        if self.classes.len() == 1 {
+            return None;
+        }
+        let factor = 2.0_f64.min(0.95 / long);
+        let mut doubled = self.clone();
+        for (number, class) in doubled.classes.iter_mut().enumerate() {
+            class.share = if number == cheapest { 1.0 - long * factor } else { class.share * factor };
+        }
+        Some(doubled)
+    }
+
     /// The preset's name, or the form as it was written.
     pub fn name(&self) -> &str {
         &self.name
@@ -110,6 +142,28 @@ mod tests {
 
     fn parsed(text: &str) -> Workload {
         text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn long_requests_can_be_doubled() {
+        let shares = |text: &str| {
+            let doubled = parsed(text).with_long_doubled()?;
+            Some(doubled.classes().iter().map(|class| (class.share * 1e4).round() as u64).collect::<Vec<_>>())
+        };
+        assert_eq!(shares("extreme-bimodal"), Some(vec![9_900, 100]));
+        assert_eq!(shares("high-bimodal"), Some(vec![500, 9_500]));
+        assert_eq!(shares("bimodal:0.1:2ms:1us"), Some(vec![2_000, 8_000]));
+        assert_eq!(shares("fixed:1us"), None);
+    }
+
+    #[test]
+    fn measured_costs_make_a_workload() {
+        let us = Nanos::from_micros;
+        let workload = Workload::measured("m", vec![(900, vec![us(1), us(3)]), (100, vec![us(50)])]).expect("whole");
+        assert_eq!((workload.name(), workload.mean(), workload.smallest_cost()), ("m", Nanos::new(6_800), us(2)));
+        assert_eq!(Workload::measured("m", vec![]), None);
+        assert_eq!(Workload::measured("m", vec![(1, vec![])]), None);
+        assert_eq!(Workload::measured("m", vec![(0, vec![us(1)])]), None);
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Recorded {
         self.mean_seconds
     }
 
-    fn new(costs: Vec<Nanos>) -> Recorded {
+    pub(super) fn new(costs: Vec<Nanos>) -> Recorded {
         let sum: f64 = costs.iter().map(|cost| cost.as_secs_f64()).sum();
         Recorded { mean_seconds: sum / costs.len() as f64, costs: costs.into() }
     }

@@ -39,6 +39,9 @@ pub struct SimulateArguments {
     /// CPU time of a request before what is left of it may move [default: 10 x the smallest class's cost]
     #[arg(long, value_name = "TIME", value_parser = parse_positive)]
     pub(super) slice: Option<Nanos>,
+    /// How long a worker must have been in one job before steal receives from its socket [default: as forebay serve]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) thief_threshold: Option<Nanos>,
     /// CPU time between two checkpoints of a request
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = parse_positive)]
     pub(super) checkpoint: Nanos,

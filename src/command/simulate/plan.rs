@@ -40,17 +40,15 @@ impl<'a> Plan<'a> {
         if workers == 1 && arguments.policy.contains(&Contender::Server(PolicyName::Pools)) {
             return Err("--policy pools needs two workers at least: raise --workers, or leave pools out".to_owned());
         }
+        let new = Scene::new(&arguments.workload, workers, arguments.overheads, arguments.seed, arguments.requests);
         let scene = Scene {
-            workload: &arguments.workload,
-            workers,
-            seed: arguments.seed,
-            requests: arguments.requests,
-            flows: arguments.flows.unwrap_or((32 * workers).clamp(256, 32_768) as u16),
-            overheads: arguments.overheads,
+            flows: arguments.flows.unwrap_or(new.flows),
             slice: arguments.slice,
+            thief_threshold: arguments.thief_threshold,
             checkpoint_step: arguments.checkpoint,
             deadline: arguments.deadline,
             classified: arguments.classified,
+            ..new
         };
         Ok(Plan { scene, arguments })
     }

@@ -18,6 +18,8 @@ pub(in crate::command) struct Scene<'a> {
     pub(in crate::command) overheads: Overheads,
     /// As fitted where it is not given.
     pub(in crate::command) slice: Option<Nanos>,
+    /// As in the server where it is not given.
+    pub(in crate::command) thief_threshold: Option<Nanos>,
     pub(in crate::command) checkpoint_step: Nanos,
     pub(in crate::command) deadline: Option<Nanos>,
     /// Whether policies that can use a request's class know it; `reserve` always does.
@@ -31,10 +33,45 @@ pub(in crate::command) struct Outcome {
     pub(in crate::command) load: f64,
     /// Sizes and budgets, in words.
     pub(in crate::command) chosen: String,
+    /// Of its groups, where it has any.
+    pub(in crate::command) sizes: Option<Vec<usize>>,
     pub(in crate::command) tally: Tally,
 }
 
-impl Scene<'_> {
+impl<'a> Scene<'a> {
+    /// A scene with nothing chosen.
+    pub(in crate::command) fn new(
+        workload: &'a Workload,
+        workers: usize,
+        overheads: Overheads,
+        seed: u64,
+        requests: u64,
+    ) -> Scene<'a> {
+        Scene {
+            workload,
+            workers,
+            seed,
+            requests,
+            flows: Scene::flows_for(workers),
+            overheads,
+            slice: None,
+            thief_threshold: None,
+            checkpoint_step: Nanos::from_micros(1),
+            deadline: None,
+            classified: false,
+        }
+    }
+
+    /// As many source ports as `loadgen` would take.
+    pub(in crate::command) fn flows_for(workers: usize) -> u16 {
+        (32 * workers).clamp(256, 32_768) as u16
+    }
+
+    /// The slice, whoever chose it.
+    pub(in crate::command) fn slice_or_fitted(&self) -> Nanos {
+        self.fit(1.0).slice
+    }
+
     /// Requests before those that are measured.
     pub(in crate::command) fn warmup(&self) -> u64 {
         self.requests / 10
@@ -61,31 +98,33 @@ impl Scene<'_> {
             rate: self.workload.rate_at(load, self.workers, 1),
             flows: self.flows,
             seed: self.seed,
+            deadline: self.deadline.unwrap_or(Nanos::MAX),
             warmup: self.warmup(),
             requests: self.requests,
         };
         let incoming = progress.watch(offer.incoming(self.workers));
-        let (chosen, tally) = match contender {
-            Contender::Reference(reference) => (String::new(), reference.simulate(self.workers, incoming)),
+        let (chosen, sizes, tally) = match contender {
+            Contender::Reference(reference) => (String::new(), None, reference.simulate(self.workers, incoming)),
             Contender::Server(policy) => {
                 let mut fit = self.fit(load);
                 fit.sizes = sizes.map(<[usize]>::to_vec);
                 let fitted = fit.policy(policy);
+                let used = contender.has_sizes().then(|| fitted.sizes());
                 let setup = Setup {
                     classified: self.classified || policy == PolicyName::Reserve,
                     checkpoint_step: self.checkpoint_step,
-                    deadline: self.deadline,
                     ..Setup::with_overheads(fitted.policy, self.overheads)
                 };
-                (fitted.chosen, simulate(&setup, incoming))
+                (fitted.chosen, used, simulate(&setup, incoming))
             }
         };
-        Outcome { contender, load, chosen, tally }
+        Outcome { contender, load, chosen, sizes, tally }
     }
 
     fn fit(&self, load: f64) -> Fit {
         let mut fit = Fit::new(self.workload, self.workers, load);
         fit.slice = self.slice.unwrap_or(fit.slice);
+        fit.thief_threshold = self.thief_threshold;
         fit.yield_cost = self.overheads.yield_.max(Nanos::new(1));
         fit
     }

@@ -113,7 +113,7 @@ impl Stage {
             let (time, worker) = self.agenda.first();
             match next {
                 Some(coming) if coming.at < time => {
-                    let request = self.requests.add(Request::new(&coming, Nanos::MAX));
+                    let request = self.requests.add(Request::new(&coming));
                     discipline.arrive(&mut self, coming.at, request);
                     next = incoming.next();
                 }
@@ -152,6 +152,7 @@ mod tests {
             cost: us(*cost),
             class: class(number),
             socket: 0,
+            deadline: Nanos::MAX,
             counts: true,
         };
         requests.iter().enumerate().map(one).collect()
