@@ -248,8 +248,8 @@ fn a_stop_leaves_no_part_behind() {
     }
 }
 
-// Does a heavy request take less time than it costs? Method: emulated cores, where a request of 400 ms is to be served in
-// little more than a quarter of that; the best of three, for the machine may be busy.
+// Does a heavy request take less time than it costs? Method: emulated cores, on which one worker takes no less than the
+// cost, ever, and four take a quarter of it and what the machine makes of that; it may be busy, so one of many must do.
 #[test]
 fn a_heavy_request_is_faster_in_parts() {
     let _alone = alone();
@@ -257,12 +257,11 @@ fn a_heavy_request_is_faster_in_parts() {
     let emulated = [("policy", "ondemand"), ("workers", "4"), ("burn", "sleep"), ("time-scale", "1000")];
     let server = Running::start(&emulated, Bench::new(forking, Nanos::from_secs(10)));
     let cost = Nanos::from_millis(400);
-    let time = |_| {
+    let time = || {
         let begin = clock::now();
         let header = Client::new(server.udp).ask(&Header::request(1, 0, cost), b"").header;
         assert_eq!((header.status, header.served.service), (Status::Ok, cost), "parts count as service");
         clock::now().minus(begin)
     };
-    let fastest = (0..3).map(time).min().expect("three of them");
-    assert!(fastest < Nanos::from_millis(200), "it took {fastest}");
+    assert!((0..50).any(|_| time().times(2) < cost), "none of 50 took less than half of its cost");
 }
