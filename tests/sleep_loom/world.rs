@@ -158,6 +158,10 @@ impl View for World {
     fn busy_since(&self, _: WorkerId) -> Option<Nanos> {
         None
     }
+
+    fn backlog(&self, _: WorkerId) -> usize {
+        0
+    }
 }
 
 /// A job that was found.
