@@ -94,6 +94,7 @@ where
         home,
         classified: false,
         emulated: false,
+        io: net::Io::Batches,
     };
     let board = Board::new(1);
     let slice = Nanos::from_micros(20);

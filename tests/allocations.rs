@@ -36,12 +36,15 @@ enum Way {
     Fork,
 }
 
-struct Served {
+/// A handler; whether its replies may gather is part of its type.
+struct Served<const BRIEF: bool> {
     way: Way,
     watched: Arc<AtomicUsize>,
 }
 
-impl Handler for Served {
+impl<const BRIEF: bool> Handler for Served<BRIEF> {
+    const BRIEF: bool = BRIEF;
+
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         self.watch();
         match self.way {
@@ -64,7 +67,7 @@ impl Handler for Served {
     }
 }
 
-impl Served {
+impl<const BRIEF: bool> Served<BRIEF> {
     fn watch(&self) {
         if watch_this_thread() {
             self.watched.fetch_add(1, Ordering::SeqCst);
@@ -104,8 +107,12 @@ fn offer(server: &Running, requests: u64) {
 /// Serves 200,000 requests under `settings`; returns what they allocated, and how many continuations of that `reason`
 /// there were.
 fn allocated(settings: &[(&str, &str)], way: Way, reason: &str) -> (u64, f64) {
+    allocated_by::<false>(settings, way, reason)
+}
+
+fn allocated_by<const BRIEF: bool>(settings: &[(&str, &str)], way: Way, reason: &str) -> (u64, f64) {
     let watched = Arc::new(AtomicUsize::new(0));
-    let server = Running::start(settings, Served { way, watched: Arc::clone(&watched) });
+    let server = Running::start(settings, Served::<BRIEF> { way, watched: Arc::clone(&watched) });
     // Each worker has two sets of histograms, of which one is read while it fills the other: whoever scrapes swaps them.
     let begun = || watched.load(Ordering::SeqCst);
     await_until(
@@ -140,6 +147,16 @@ fn a_request_that_ends_at_its_first_poll_allocates_nothing() {
     for policy in ["steal", "global", "ondemand"] {
         let (allocated, _) = allocated(&[("policy", policy), ("workers", "4")], Way::AtOnce, "yield");
         assert_eq!(allocated, 0, "{policy}");
+    }
+}
+
+// However datagrams come, and whether their replies leave one by one or in batches and trains.
+#[test]
+fn no_way_of_datagrams_allocates() {
+    let _alone = alone();
+    for io in ["batches", "trains", "portable"] {
+        let (allocated, _) = allocated_by::<true>(&[("io", io), ("workers", "4")], Way::AtOnce, "yield");
+        assert_eq!(allocated, 0, "{io}");
     }
 }
 

@@ -13,14 +13,18 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use support::client::{Answer, Client, message};
 use support::http::{http, latency, metric};
-use support::raw::send_from;
+use support::raw::Raw;
 use support::scripted::{Act, scripted};
 use support::{Running, await_until};
 
 const CAP: Nanos = Nanos::from_millis(1);
 
 fn server() -> Running {
-    Running::start(&[("workers", "1")], Bench::new(Echo, CAP))
+    server_with("batches")
+}
+
+fn server_with(io: &str) -> Running {
+    Running::start(&[("workers", "1"), ("io", io)], Bench::new(Echo, CAP))
 }
 
 /// A datagram that breaks one rule, and the rule.
@@ -48,10 +52,14 @@ fn malformed() -> Vec<(Vec<u8>, Malformed)> {
     ]
 }
 
-// Is each malformed datagram counted under its reason, on both pages, and never answered?
+// Is each malformed datagram counted under its reason, on both pages, and never answered, however datagrams come?
 #[test]
 fn malformed_datagrams_are_counted_and_not_answered() {
-    let server = server();
+    ["batches", "trains", "portable"].into_iter().for_each(assert_malformed_is_counted);
+}
+
+fn assert_malformed_is_counted(io: &str) {
+    let server = server_with(io);
     let client = Client::new(server.udp);
     let mut expected = [0; Malformed::ALL.len()];
     let mut sent = 0;
@@ -108,7 +116,11 @@ fn refused_requests_are_answered_in_short() {
 // Is a datagram from port 0 counted and not answered, and are its neighbours in the batch?
 #[test]
 fn source_port_zero_poisons_nobody() {
-    let server = server();
+    ["batches", "trains", "portable"].into_iter().for_each(assert_port_zero_poisons_nobody);
+}
+
+fn assert_port_zero_poisons_nobody(io: &str) {
+    let server = server_with(io);
     let client = Client::new(server.udp);
     let good = message(&Header::request(1, 0, Nanos::ZERO), b"");
     let nobody = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
@@ -156,7 +168,7 @@ fn a_reply_that_cannot_be_sent_poisons_nobody() {
 /// Sends from anybody's address; false, with a message, where that is not permitted.
 fn sent_raw(source: SocketAddrV4, server: SocketAddr, payload: &[u8]) -> bool {
     let SocketAddr::V4(server) = server else { unreachable!("the server listens on IPv4") };
-    match send_from(source, server, payload) {
+    match Raw::new(source, server).and_then(|raw| raw.send(payload)) {
         Ok(()) => true,
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             println!("skipped: raw sockets are not permitted here ({error})");

@@ -7,18 +7,17 @@ mod support;
 use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
-use socket2::SockFilter;
-use std::io::{ErrorKind, IoSliceMut};
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use support::client::{Client, message};
+use support::returned::{ask_for_returned, returned};
 use support::scripted::{Act, scripted};
 use support::{Running, alone, assert_adds_up, await_until, policies};
 
 const WAITS: [&str; 3] = ["adaptive", "spin", "park"];
+const IOS: [&str; 3] = ["batches", "trains", "portable"];
 const SHORT: Nanos = Nanos::from_micros(100);
 
 /// A policy with workers for it, and a server of the scripted handler.
@@ -29,13 +28,16 @@ fn settings(policy: &str) -> Vec<(&str, &str)> {
     }
 }
 
-// Is every fate that a request can have counted exactly, and told to its client, under every policy, however workers wait?
+// Is every fate that a request can have counted exactly, and told to its client, under every policy, however workers wait
+// and datagrams come?
 #[test]
 fn every_fate_is_counted() {
     let _alone = alone();
-    for (policy, wait) in policies().flat_map(|policy| WAITS.map(|wait| (policy, wait))) {
+    let ways =
+        WAITS.map(|wait| (wait, "batches")).into_iter().chain(IOS.map(|io| ("adaptive", io)).into_iter().skip(1));
+    for (policy, (wait, io)) in policies().flat_map(|policy| ways.clone().map(move |way| (policy, way))) {
         let (handler, _) = scripted();
-        let server = Running::start(&[settings(policy), vec![("wait", wait)]].concat(), handler);
+        let server = Running::start(&[settings(policy), vec![("wait", wait), ("io", io)]].concat(), handler);
         let mut sent = 0;
         for round in 0..4 {
             // A port for each request, so that every socket gets some.
@@ -134,16 +136,16 @@ fn a_flooded_socket_loses_nothing_uncounted() {
 fn a_stop_under_load_loses_nothing_uncounted() {
     let _alone = alone();
     for policy in policies() {
-        for _ in 0..3 {
-            stop_under_load(policy);
+        for io in IOS {
+            stop_under_load(policy, io);
         }
     }
 }
 
-fn stop_under_load(policy: &str) {
+fn stop_under_load(policy: &str, io: &str) {
     const SENDERS: usize = 3;
     let (handler, script) = scripted();
-    let mut server = Running::start(&settings(policy), handler);
+    let mut server = Running::start(&[settings(policy), vec![("io", io)]].concat(), handler);
     let (udp, stop, sent) = (server.udp, server.stop_handle(), &AtomicU64::new(0));
     let (report, senders) = thread::scope(|scope| {
         let senders: Vec<_> = (0..SENDERS).map(|_| scope.spawn(move || send_until_refused(udp, sent))).collect();
@@ -160,7 +162,7 @@ fn stop_under_load(policy: &str) {
     let mut missing = sent - fates.received - fates.kernel_dropped;
     await_until(
         || {
-            let came_back: u64 = senders.iter().map(errors).sum();
+            let came_back: u64 = senders.iter().map(returned).sum();
             missing = missing.checked_sub(came_back).expect("no datagram has two ends");
             missing == 0
         },
@@ -168,12 +170,10 @@ fn stop_under_load(policy: &str) {
     );
 }
 
-/// Sends until a datagram comes back, and returns the socket with the errors in it.
+/// Sends until a datagram comes back, and returns the socket that knows of those.
 fn send_until_refused(server: SocketAddr, sent: &AtomicU64) -> UdpSocket {
     let client = Client::new(server).socket;
-    setsockopt(&client, sockopt::Ipv4RecvErr, &true).expect("a UDP socket");
-    // Answers are kept out ("return 0"): they would fill the buffer that errors need.
-    socket2::SockRef::from(&client).attach_filter(&[SockFilter::new(0x06, 0, 0, 0)]).expect("a filter");
+    ask_for_returned(&client);
     let request = message(&Header::request(0, 0, Nanos::ZERO), &[Act::Step as u8]);
     loop {
         match client.send(&request) {
@@ -182,27 +182,5 @@ fn send_until_refused(server: SocketAddr, sent: &AtomicU64) -> UdpSocket {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => return client,
             Err(error) => panic!("{error}"),
         };
-    }
-}
-
-/// Takes the errors from a sender's queue, one for each datagram that came back.
-fn errors(client: &UdpSocket) -> u64 {
-    let mut count = 0;
-    let mut bytes = [0; 256];
-    loop {
-        let mut slices = [IoSliceMut::new(&mut bytes)];
-        let mut control = nix::cmsg_space!(nix::libc::sock_extended_err, nix::libc::sockaddr_in);
-        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
-        match recvmsg::<SockaddrStorage>(client.as_raw_fd(), &mut slices, Some(&mut control), flags) {
-            Ok(message) => {
-                let mut controls = message.cmsgs().expect("enough space");
-                assert!(controls.any(|control| matches!(control, ControlMessageOwned::Ipv4RecvErr(..))));
-                count += 1;
-            }
-            Err(nix::errno::Errno::EAGAIN) => return count,
-            // The same error once more, for those who do not read the queue.
-            Err(nix::errno::Errno::ECONNREFUSED) => {}
-            Err(error) => panic!("{error}"),
-        }
     }
 }

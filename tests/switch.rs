@@ -88,9 +88,9 @@ fn a_switch_under_load_strands_nothing() {
             let over = EndOf(&over);
             for (turn, policy) in tour().into_iter().enumerate() {
                 server.policy.follow(&config(policy, turn)).expect("the same workers");
+                await_until(|| latency(server.admin)["policy"] == policy, &format!("{policy} is not followed"));
                 let before = replies.load(Ordering::SeqCst);
                 await_until(|| replies.load(Ordering::SeqCst) >= before + 30, &format!("{policy}: no replies"));
-                assert_eq!(latency(server.admin)["policy"], policy);
             }
             drop(over);
         });

@@ -71,6 +71,9 @@ pub(crate) struct CompareArguments {
     /// the CPU time, rounded up]
     #[arg(long, value_name = "LIST")]
     pub(crate) pools: Option<String>,
+    /// Workers that hybrid reserves, instead of what it measures
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) reserved: Option<u16>,
     /// CPU budget of a request before the server may move it, unscaled [default: 10 x the smallest class cost]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) slice: Option<Nanos>,
@@ -86,6 +89,9 @@ pub(crate) struct CompareArguments {
     /// Show the log of each server
     #[arg(long)]
     pub(crate) verbose: bool,
+    /// Compare once with each of these seeds, and show medians
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "seed")]
+    pub(crate) seeds: Vec<u64>,
     #[command(flatten)]
     pub(crate) offer: OfferArguments,
 }
@@ -99,6 +105,10 @@ pub(crate) struct OfferArguments {
     /// Requests to draw, as a form like fixed:20us or bimodal:0.99:20us:2ms (99 % cost 20 us, the rest 2 ms)
     #[arg(long, value_name = "FORM")]
     pub(crate) cost: Option<Workload>,
+    /// Requests to draw from the middle of the measured time on, at a rate that keeps the load: how well does the server
+    /// follow a mix that shifts?
+    #[arg(long, value_name = "NAME|FORM")]
+    pub(crate) then: Option<Workload>,
     /// Mean number of requests per second
     #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "load")]
     pub(crate) rate: Option<f64>,

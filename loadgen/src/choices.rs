@@ -23,6 +23,8 @@ pub(crate) struct Choices {
     pub(crate) workers: u16,
     /// Value of `--pools`; `None` for a single worker, which cannot be divided.
     pub(crate) pools: Option<String>,
+    /// Value of `--reserved`; `None` for what is measured.
+    pub(crate) reserved: Option<u16>,
     /// Unscaled.
     pub(crate) slice: Nanos,
     /// Real or emulated cores.
@@ -55,6 +57,7 @@ impl Choices {
         Ok(Choices {
             workers,
             pools: arguments.pools.clone().or_else(|| pools_for(&workload, workers)),
+            reserved: arguments.reserved,
             slice: arguments.slice.unwrap_or_else(|| workload.smallest_cost().times(10).clamp(SLICE_MIN, SLICE_MAX)),
             burn,
             time_scale: arguments.time_scale.unwrap_or(time_scale),
@@ -71,6 +74,10 @@ impl Choices {
         arguments.extend(["--policy", policy, "--workers", &workers, "--slice", &slice]);
         arguments.extend(["--burn", self.burn.name(), "--time-scale", &time_scale]);
         arguments.extend(["--classify", self.classify.name(), "--handler", "spin"]);
+        let reserved = self.reserved.map(|reserved| reserved.to_string());
+        if let Some(reserved) = &reserved {
+            arguments.extend(["--reserved", reserved]);
+        }
         if let Some(pools) = &self.pools {
             arguments.extend(["--pools", pools]);
         }

@@ -6,8 +6,10 @@ use crate::compare_text;
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::report::{RunReport, write_json};
+use crate::rounds_text;
 use crate::run;
 use crate::server_process::{self, ServerProcess};
 use crate::text::show;
@@ -26,7 +28,7 @@ const QUIESCENCE_LOOK: Duration = Duration::from_millis(50);
 #[derive(Debug, Serialize)]
 pub(crate) struct CompareReport {
     schema: &'static str,
-    /// One for each policy, in the order asked for.
+    /// One for each policy, in the order asked for, with each seed in turn.
     pub(crate) runs: Vec<ComparedRun>,
 }
 
@@ -72,16 +74,20 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Verdict, Failure> 
     for policy in &arguments.policies {
         server_process::check(&choices.serve_arguments(policy))?;
     }
-    show(&compare_text::heading(&choices, &plan, &arguments.policies));
+    show(&compare_text::heading(&choices, &plan, arguments));
+    let seeds = if arguments.seeds.is_empty() { vec![arguments.offer.seed] } else { arguments.seeds.clone() };
     let mut runs = Vec::new();
-    for policy in &arguments.policies {
-        runs.push(run_one(arguments, &choices, policy, &interrupt)?);
+    // The policies take turns, so that whatever the machine does meanwhile meets them all.
+    for (seed, policy) in seeds.iter().flat_map(|seed| arguments.policies.iter().map(move |policy| (*seed, policy))) {
+        runs.push(run_one(arguments, &choices, policy, seed, &interrupt)?);
         if interrupt.is_raised() {
             break;
         }
     }
     let report = CompareReport { schema: "forebay-compare/1", runs };
-    show(&compare_text::render(&report, &choices));
+    let text =
+        if seeds.len() > 1 { rounds_text::render(&report, &choices) } else { compare_text::render(&report, &choices) };
+    show(&text);
     if let Some(path) = &arguments.offer.json {
         write_json(path, &report)?;
     }
@@ -93,11 +99,12 @@ fn run_one(
     arguments: &CompareArguments,
     choices: &Choices,
     policy: &str,
+    seed: u64,
     interrupt: &Interrupt,
 ) -> Result<ComparedRun, Failure> {
     let process = ServerProcess::start(&choices.serve_arguments(policy), arguments.verbose)?;
     let endpoint = Endpoint::new(&process.admin)?;
-    let plan = choices.plan(arguments, process.udp)?;
+    let plan = Plan { seed, ..choices.plan(arguments, process.udp)? };
     let progress = Progress::new(policy, &plan, arguments.offer.quiet);
     let mut outcome = run::execute(&plan, Some(&endpoint), interrupt, progress)?;
     let server = at_quiescence(&endpoint, outcome.accepted)?;

@@ -1,6 +1,6 @@
 //! A comparison for people: what was chosen, one table, the accounts, what it does not show, and the result.
 
-use crate::arguments::Burn;
+use crate::arguments::{Burn, CompareArguments};
 use crate::by_class::ByClass;
 use crate::choices::Choices;
 use crate::compare::{CompareReport, ComparedRun};
@@ -17,7 +17,7 @@ use std::fmt::Write;
 const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
 /// What was chosen, before the first run.
-pub(crate) fn heading(choices: &Choices, plan: &Plan, policies: &[String]) -> String {
+pub(crate) fn heading(choices: &Choices, plan: &Plan, arguments: &CompareArguments) -> String {
     let workers = if choices.workers == 1 { "worker" } else { "workers" };
     let cores = match choices.burn {
         Burn::Cpu => format!("{} {workers} that burn CPU", choices.workers),
@@ -27,11 +27,14 @@ pub(crate) fn heading(choices: &Choices, plan: &Plan, policies: &[String]) -> St
         choices.pools.as_ref().map_or_else(String::new, |pools| format!("pools {pools} where policies have pools, "));
     let scaled = if choices.time_scale == 1 { String::new() } else { format!(" x {}", grouped(choices.time_scale)) };
     let slice = time(Some(choices.slice.as_micros_f64()));
-    let servers = format!("{cores}; {pools}slice {slice}{scaled}, classify {}", choices.classify.name());
+    let reserved = choices.reserved.map_or_else(String::new, |reserved| format!("{reserved} reserved under hybrid, "));
+    let servers = format!("{cores}; {pools}{reserved}slice {slice}{scaled}, classify {}", choices.classify.name());
     let item = |label: &str, text: &str| wrapped(&format!("  {label:<9}"), text, "           ");
-    let mut text = format!("Comparing {}\n", policies.join(", "));
+    let mut text = format!("Comparing {}\n", arguments.policies.join(", "));
     text += &item("load", &offer(plan));
-    text += &item("for", &conditions(plan));
+    let seeds: Vec<String> = arguments.seeds.iter().map(u64::to_string).collect();
+    let seeds = if seeds.is_empty() { plan.seed.to_string() } else { seeds.join(", ") };
+    text += &item("for", &conditions(plan, &seeds));
     text += &item("servers", &servers);
     text
 }
@@ -47,7 +50,12 @@ pub(crate) fn render(report: &CompareReport, choices: &Choices) -> String {
     }
     text += &pacer(&first.report);
     text.push('\n');
-    text += &wrapped("", &limits(first, choices), "");
+    let runs = format!(
+        "One seed ({}) and one run for each policy: repeat with others (--seeds 1,2,3) before you trust a difference of \
+         less than a factor of two. ",
+        first.report.seed
+    );
+    text += &wrapped("", &limits(choices, &runs), "");
     for other in others {
         text += &result(first, other);
     }
@@ -113,7 +121,7 @@ fn ratio(own: Option<&Block>, first: Option<&Block>, percentile: Percentile) -> 
     (own > 0.0 && first > 0.0).then(|| own / first)
 }
 
-fn accounts(run: &ComparedRun) -> String {
+pub(crate) fn accounts(run: &ComparedRun) -> String {
     let counts = run.reconciled;
     let fates = &run.report.fates;
     let mut text = format!("{}: {}", run.policy, verdict(&run.report));
@@ -138,7 +146,8 @@ fn accounts(run: &ComparedRun) -> String {
     text
 }
 
-fn limits(first: &ComparedRun, choices: &Choices) -> String {
+/// What a comparison does not show; `runs` says how many there were.
+pub(crate) fn limits(choices: &Choices, runs: &str) -> String {
     let mut text = String::from("What this does not show: ");
     if choices.burn == Burn::Sleep {
         let _ = write!(
@@ -153,12 +162,8 @@ fn limits(first: &ComparedRun, choices: &Choices) -> String {
         text += "generator and server share this machine's caches and memory. ";
     }
     text += "Requests come over loopback, without a network card or its interrupts. ";
-    let _ = write!(
-        text,
-        "One seed ({}) and one run for each policy: repeat with other seeds before you trust a difference of less than a \
-         factor of two. Arrivals are Poisson and costs follow a formula; real traffic does neither.",
-        first.report.seed
-    );
+    text += runs;
+    text += "Arrivals are Poisson and costs follow a formula; real traffic does neither.";
     text
 }
 

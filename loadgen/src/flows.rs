@@ -1,7 +1,7 @@
 //! Flows: one connected socket each, so that each has a source port of its own and hears only its server.
 
 use anyhow::{Context, Result};
-use forebay::net::kernel_dropped;
+use forebay::net::Drops;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
 use nix::sys::stat::fstat;
@@ -29,7 +29,9 @@ pub fn open(target: SocketAddr, count: u16) -> Result<Vec<UdpSocket>> {
 /// If the system does not tell.
 pub fn dropped(sockets: &[UdpSocket]) -> Result<u64> {
     let inodes = sockets.iter().map(|socket| Ok(fstat(socket)?.st_ino)).collect::<Result<Vec<u64>>>()?;
-    Ok(kernel_dropped(&inodes).context("reading the kernel's table of UDP sockets")?.into_iter().sum())
+    let mut drops = Drops::new(inodes);
+    drops.read().context("reading the kernel's table of UDP sockets")?;
+    Ok(drops.totals().sum())
 }
 
 fn open_one(target: SocketAddr) -> Result<UdpSocket> {

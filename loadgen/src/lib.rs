@@ -18,6 +18,7 @@ pub mod plan;
 pub mod progress;
 pub mod receiver;
 pub mod report;
+mod rounds_text;
 pub mod run;
 mod run_text;
 pub mod schedule;

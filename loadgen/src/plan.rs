@@ -16,7 +16,9 @@ pub struct Plan {
     pub target: SocketAddr,
     /// What requests cost.
     pub workload: Workload,
-    /// Mean requests per second, above 0.
+    /// What they cost from the middle of the measured time on, if that differs.
+    pub then: Option<Workload>,
+    /// Mean requests per second of `workload`, above 0.
     pub rate: f64,
     /// Time that counts.
     pub duration: Nanos,
@@ -95,6 +97,7 @@ impl Plan {
         Ok(Plan {
             target,
             workload,
+            then: offer.then.clone(),
             rate,
             duration: offer.duration.unwrap_or(defaults.duration),
             warmup: offer.warmup.unwrap_or(defaults.warmup),
@@ -112,6 +115,17 @@ impl Plan {
     /// The share of capacity that the rate amounts to, where the workers are known.
     pub fn load(&self) -> Option<f64> {
         self.workers.map(|workers| self.workload.load_at(self.rate, usize::from(workers), self.time_scale))
+    }
+
+    /// How many classes there are.
+    pub fn classes(&self) -> usize {
+        self.then.iter().chain([&self.workload]).map(|workload| workload.classes().len()).max().unwrap_or(0)
+    }
+
+    /// What is offered, by name.
+    pub fn offered(&self) -> String {
+        let then = self.then.as_ref().map_or_else(String::new, |then| format!(", then {}", then.name()));
+        format!("{}{then}", self.workload.name())
     }
 
     /// After this time a reply is late: by default a second and 20 of the largest cost in `schedule`.
@@ -166,6 +180,7 @@ pub(crate) fn test_plan() -> Plan {
     Plan {
         target: SocketAddr::from(([127, 0, 0, 1], 9)),
         workload: "extreme-bimodal".parse().expect("a preset"),
+        then: None,
         rate: 1_000.0,
         duration: Nanos::from_millis(500),
         warmup: Nanos::from_millis(500),

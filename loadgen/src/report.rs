@@ -89,7 +89,7 @@ impl RunReport {
             reasons,
             percentile: plan.percentile,
             seed: plan.seed,
-            workload: plan.workload.name().to_owned(),
+            workload: plan.offered(),
             policy: server.and_then(ServerView::policy),
             burn: server.and_then(ServerView::burn),
             time_scale: plan.time_scale,

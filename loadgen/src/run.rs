@@ -61,7 +61,7 @@ pub fn execute(
         warmup: plan.warmup,
         timeout,
         kernel_dropped: witness.kernel_dropped(),
-        classes: plan.workload.classes().len(),
+        classes: plan.classes(),
     });
     let evidence = Evidence {
         percentile: plan.percentile,

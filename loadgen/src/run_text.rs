@@ -48,7 +48,7 @@ pub(crate) fn offer(plan: &Plan) -> String {
     let scale = if plan.time_scale == 1 { String::new() } else { format!(" x {}", grouped(plan.time_scale)) };
     let mut text = format!(
         "{} (mean {}{scale}) at {} requests/s",
-        plan.workload.name(),
+        plan.offered(),
         time(Some(plan.workload.mean().as_micros_f64())),
         grouped(plan.rate.round() as u64),
     );
@@ -59,19 +59,19 @@ pub(crate) fn offer(plan: &Plan) -> String {
     text
 }
 
-/// How long, from how many flows, by which seed.
-pub(crate) fn conditions(plan: &Plan) -> String {
+/// How long, from how many flows, by which `seeds`.
+pub(crate) fn conditions(plan: &Plan, seeds: &str) -> String {
     let warmup = match plan.warmup {
         Nanos::ZERO => "without warm-up".to_owned(),
         warmup => format!("after {warmup} of warm-up"),
     };
-    format!("{} {warmup}, {} flows, seed {}", plan.duration, grouped(plan.flows.into()), plan.seed)
+    format!("{} {warmup}, {} flows, seed {seeds}", plan.duration, grouped(plan.flows.into()))
 }
 
 fn heading(plan: &Plan, report: &RunReport) -> String {
     let policy = report.policy.as_deref().map_or_else(String::new, |policy| format!(", policy {policy}"));
     let burn = report.burn.as_deref().map_or_else(String::new, |burn| format!(", burn {burn}"));
-    let server = format!("{}; server {}{policy}{burn}", conditions(plan), plan.target);
+    let server = format!("{}; server {}{policy}{burn}", conditions(plan, &plan.seed.to_string()), plan.target);
     wrapped("", &offer(plan), "  ") + &wrapped("", &server, "  ")
 }
 

@@ -4,7 +4,8 @@
 use crate::failure::Failure;
 use crate::plan::Plan;
 use forebay::time::Nanos;
-use forebay::workload::{Arrival, Arrivals};
+use forebay::workload::{Arrival, Arrivals, Workload};
+use std::ops::Range;
 
 /// The most requests that one run may hold: about 90 bytes each, with all that is recorded of them.
 pub const REQUESTS_MAX: u64 = 50_000_000;
@@ -29,25 +30,52 @@ pub struct Request {
 pub fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
     let end = plan.warmup.plus(plan.duration);
     let expected = plan.rate * end.as_secs_f64();
-    // Six standard deviations of the Poisson count: the draw below then stays under the bound.
+    let mut schedule = Vec::with_capacity(room_for(plan, expected)?);
+    let Some(then) = &plan.then else {
+        schedule.extend(drawn(plan, &plan.workload, plan.rate, plan.seed, Nanos::ZERO..end));
+        return Ok(schedule);
+    };
+    // At this rate it asks for as much CPU time.
+    let rate = plan.rate * plan.workload.mean().as_secs_f64() / then.mean().as_secs_f64();
+    let middle = plan.warmup.plus(Nanos::new(plan.duration.get() / 2));
+    room_for(plan, expected + rate * end.as_secs_f64())?;
+    schedule.extend(drawn(plan, &plan.workload, plan.rate, plan.seed, Nanos::ZERO..middle));
+    schedule.extend(drawn(plan, then, rate, !plan.seed, middle..end));
+    Ok(schedule)
+}
+
+/// Room for so many expected requests and then some.
+fn room_for(plan: &Plan, expected: f64) -> Result<usize, Failure> {
+    // Six standard deviations of the Poisson count: the draw then stays under the bound.
     let with_margin = expected + 6.0 * expected.sqrt();
     if with_margin > REQUESTS_MAX as f64 {
         return Err(Failure::usage(format!(
-            "{:.0} requests/s for {end} are {expected:.0} requests, and one run holds at most {REQUESTS_MAX}: lower \
+            "{:.0} requests/s for {} are {expected:.0} requests, and one run holds at most {REQUESTS_MAX}: lower \
              --rate, --load or --duration",
-            plan.rate
+            plan.rate,
+            plan.warmup.plus(plan.duration)
         )));
     }
-    let mut schedule = Vec::with_capacity(with_margin as usize + 1);
-    let arrivals =
-        Arrivals::new(&plan.workload, plan.rate, plan.flows, plan.seed).take_while(|arrival| arrival.at < end);
-    schedule.extend(arrivals.map(|Arrival { at, cost, flow, class }| Request {
-        at,
+    Ok(with_margin as usize + 1)
+}
+
+/// Requests of `workload` at times within `when`.
+fn drawn<'a>(
+    plan: &'a Plan,
+    workload: &'a Workload,
+    rate: f64,
+    seed: u64,
+    when: Range<Nanos>,
+) -> impl Iterator<Item = Request> + 'a {
+    let Range { start, end } = when;
+    let arrivals = Arrivals::new(workload, rate, plan.flows, seed);
+    let requests = arrivals.map(move |Arrival { at, cost, flow, class }| Request {
+        at: start.plus(at),
         cost: cost.times(plan.time_scale),
         flow,
         class,
-    }));
-    Ok(schedule)
+    });
+    requests.take_while(move |request| request.at < end)
 }
 
 #[cfg(test)]
@@ -55,23 +83,23 @@ mod tests {
     use super::*;
     use crate::plan::test_plan;
 
-    fn drawn(plan: &Plan) -> Vec<Request> {
+    fn drawn_all(plan: &Plan) -> Vec<Request> {
         draw(plan).unwrap_or_else(|_| panic!("a small schedule"))
     }
 
     #[test]
     fn the_same_seed_draws_the_same_schedule_bit_for_bit() {
         let plan = Plan { rate: 20_000.0, ..test_plan() };
-        assert_eq!(drawn(&plan), drawn(&plan));
-        assert_ne!(drawn(&plan), drawn(&Plan { seed: plan.seed + 1, ..plan.clone() }));
+        assert_eq!(drawn_all(&plan), drawn_all(&plan));
+        assert_ne!(drawn_all(&plan), drawn_all(&Plan { seed: plan.seed + 1, ..plan.clone() }));
     }
 
     #[test]
     fn one_stream_does_not_disturb_the_others() {
         let plan = Plan { rate: 20_000.0, ..test_plan() };
-        let drawn_first = drawn(&plan);
-        let other_flows = drawn(&Plan { flows: plan.flows + 1, ..plan.clone() });
-        let other_workload = drawn(&Plan { workload: "lognormal:1us:1".parse().expect("a form"), ..plan });
+        let drawn_first = drawn_all(&plan);
+        let other_flows = drawn_all(&Plan { flows: plan.flows + 1, ..plan.clone() });
+        let other_workload = drawn_all(&Plan { workload: "lognormal:1us:1".parse().expect("a form"), ..plan });
         let times_and_costs = |schedule: &[Request]| -> Vec<_> {
             schedule.iter().map(|request| (request.at, request.cost, request.class)).collect()
         };
@@ -84,7 +112,7 @@ mod tests {
     #[test]
     fn arrivals_are_poisson() {
         let plan = Plan { rate: 100_000.0, ..test_plan() };
-        let schedule = drawn(&plan);
+        let schedule = drawn_all(&plan);
         let gaps: Vec<f64> = schedule.windows(2).map(|pair| pair[1].at.minus(pair[0].at).as_secs_f64()).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
@@ -97,7 +125,23 @@ mod tests {
     #[test]
     fn costs_are_scaled() {
         let plan = Plan { workload: "fixed:3us".parse().expect("a form"), time_scale: 1_000, ..test_plan() };
-        assert!(drawn(&plan).iter().all(|request| request.cost == Nanos::from_millis(3)));
+        assert!(drawn_all(&plan).iter().all(|request| request.cost == Nanos::from_millis(3)));
+    }
+
+    #[test]
+    fn a_mix_that_shifts_keeps_the_load() {
+        let then = "bimodal:0.99:0.5us:500us".parse().expect("a form");
+        let plan = Plan { rate: 20_000.0, duration: Nanos::from_secs(20), then: Some(then), ..test_plan() };
+        let middle = plan.warmup.plus(Nanos::from_secs(10));
+        let (before, after): (Vec<Request>, Vec<Request>) = drawn_all(&plan)
+            .into_iter()
+            .filter(|request| request.at >= plan.warmup)
+            .partition(|request| request.at < middle);
+        let long = |requests: &[Request]| requests.iter().filter(|request| request.class == 1).count() as f64;
+        let work = |requests: &[Request]| requests.iter().map(|request| request.cost.as_secs_f64()).sum::<f64>();
+        assert!((long(&after) / after.len() as f64 / (long(&before) / before.len() as f64) - 2.0).abs() < 0.3);
+        assert!((work(&after) / work(&before) - 1.0).abs() < 0.15, "{} and {} s", work(&before), work(&after));
+        assert!(after.windows(2).all(|pair| pair[0].at <= pair[1].at));
     }
 
     #[test]

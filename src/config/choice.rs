@@ -74,6 +74,15 @@ choices! {
         /// Sleeps at once: the least CPU time.
         Park = "park",
     }
+    /// How datagrams go to and from the kernel.
+    Io {
+        /// Many in one call.
+        Batches = "batches",
+        /// What one peer sends in a burst comes as one.
+        Trains = "trains",
+        /// One by one, by calls that every system has.
+        Portable = "portable",
+    }
     /// How log lines are written.
     LogFormat {
         /// For people.

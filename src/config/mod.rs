@@ -25,7 +25,7 @@ mod problem;
 mod resolve;
 mod setting;
 
-pub use choice::{Burn, Classify, HandlerName, LogFormat, Wait};
+pub use choice::{Burn, Classify, HandlerName, Io, LogFormat, Wait};
 pub use cpus::cpus;
 pub use flags::{flags, meta_flags, wants_check};
 pub use layers::{Effective, Row, load};
@@ -58,6 +58,8 @@ pub struct Config {
     pub pools: Vec<Pool>,
     /// CPU time before a continuation may be taken from its worker, 1 us to 1 s; see [`Config::slice_scaled`].
     pub slice: Nanos,
+    /// Workers reserved under `hybrid`, 1 to one less than `workers`; `None` = as measured.
+    pub reserved: Option<usize>,
     /// How workers share what waits: the five settings from `steal-victim` to `queue-insertion`.
     pub sharing: Sharing,
     /// Whether a request's class may be read from its header before it has been served.
@@ -70,6 +72,8 @@ pub struct Config {
     pub time_scale: u64,
     /// What a worker without work does. [`Wait::Park`] whenever `burn` is [`Burn::Sleep`].
     pub wait: Wait,
+    /// How datagrams go to and from the kernel. Never [`Io::Portable`] where `listen` is all addresses.
+    pub io: Io,
     /// The largest cost a request may ask for, 1 us to 1 h; see [`Config::cost_cap_scaled`].
     pub cost_cap: Nanos,
     /// How long a stopping server goes on serving what it holds, 0 to 1 h. Never scaled.
@@ -185,7 +189,14 @@ mod tests {
             &[("policy", "pools"), ("pools", "front=1,middle=2,heavy=4"), ("pin", "true")],
             &[("burn", "sleep"), ("time-scale", "1000"), ("workers", "14"), ("log-format", "json")],
             &[("steal-victim", "two-choices"), ("steal-amount", "one"), ("steal-every", "61"), ("deques", "4")],
-            &[("slice", "1500us"), ("drain-timeout", "0s"), ("cost-cap", "90s"), ("listen", "[::1]:0")],
+            &[
+                ("slice", "1500us"),
+                ("reserved", "1"),
+                ("workers", "2"),
+                ("drain-timeout", "0s"),
+                ("cost-cap", "90s"),
+                ("listen", "[::1]:0"),
+            ],
         ];
         for base in bases {
             let config = Config::from_pairs(base.iter().copied()).unwrap();

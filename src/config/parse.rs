@@ -42,6 +42,11 @@ pub(super) fn workers(text: &str) -> Result<usize, Refusal> {
     count(text, 1..=WORKERS_MAX as u64).map(|workers| workers as usize)
 }
 
+/// A number of reserved workers; `None` for `auto`.
+pub(super) fn reserved(text: &str) -> Result<Option<usize>, Refusal> {
+    if text == "auto" { Ok(None) } else { workers(text).map(Some) }
+}
+
 /// A duration with its unit, within `bounds`.
 pub(super) fn duration(text: &str, bounds: RangeInclusive<Nanos>) -> Result<Nanos, Refusal> {
     let duration = parse_duration(text).map_err(|_| format!("not a duration; write {DURATION_FORM}"))?;

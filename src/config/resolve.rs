@@ -5,7 +5,7 @@ use super::lookup::Lookup;
 use super::parse;
 use super::problem::Problems;
 use super::setting::SETTINGS;
-use super::{Burn, Classify, Config, HandlerName, Pool, Wait, cpus};
+use super::{Burn, Classify, Config, HandlerName, Io, Pool, Wait, cpus};
 use crate::sched::{DEQUES_MAX, PolicyName, STEAL_EVERY_MAX, Sharing};
 use crate::time::Nanos;
 
@@ -37,6 +37,7 @@ pub(super) fn value_text(config: &Config, key: &str) -> String {
             pools.collect::<Vec<_>>().join(",")
         }
         "slice" => config.slice.to_string(),
+        "reserved" => config.reserved.map_or_else(|| "auto".to_owned(), |reserved| reserved.to_string()),
         "steal-victim" => config.sharing.victim.name().to_owned(),
         "steal-amount" => config.sharing.amount.name().to_owned(),
         "steal-every" => config.sharing.steal_every.to_string(),
@@ -47,6 +48,7 @@ pub(super) fn value_text(config: &Config, key: &str) -> String {
         "burn" => config.burn.name().to_owned(),
         "time-scale" => config.time_scale.to_string(),
         "wait" => config.wait.name().to_owned(),
+        "io" => config.io.name().to_owned(),
         "cost-cap" => config.cost_cap.to_string(),
         "drain-timeout" => config.drain_timeout.to_string(),
         "pin" => config.pin.to_string(),
@@ -64,6 +66,15 @@ fn config(lookup: &mut Lookup) -> Config {
     let burn = lookup.value("burn", parse::choice);
     let wait = wait(lookup, burn);
     check_handler(lookup, handler, burn);
+    let (listen, io) = (lookup.value("listen", parse::address), lookup.value("io", parse::choice));
+    if io == Io::Portable && listen.ip().is_unspecified() {
+        let claims = vec![lookup.claim("io"), lookup.claim("listen")];
+        lookup.conflict(
+            claims,
+            "no portable call tells which address a datagram came to, and the reply must come from there; allowed: \
+             listen on one address, or io batches or trains",
+        );
+    }
     let classify = lookup.value("classify", parse::choice);
     if policy == PolicyName::Reserve && classify == Classify::None && !lookup.is_open("classify") {
         let claims = vec![lookup.claim("policy"), lookup.claim_of("classify", "none".to_owned())];
@@ -71,18 +82,20 @@ fn config(lookup: &mut Lookup) -> Config {
             .conflict(claims, "reserve must know the class of a request; allowed: classify header, or another policy");
     }
     Config {
-        listen: lookup.value("listen", parse::address),
+        listen,
         admin: lookup.value("admin", parse::address),
         policy,
         workers,
         pools,
         slice: lookup.value("slice", |text| parse::duration(text, MICROSECOND..=Nanos::from_secs(1))),
+        reserved: reserved(lookup, workers),
         sharing: sharing(lookup),
         classify,
         handler,
         burn,
         time_scale: lookup.value("time-scale", |text| parse::count(text, 1..=1_000_000)),
         wait,
+        io,
         cost_cap: lookup.value("cost-cap", |text| parse::duration(text, MICROSECOND..=HOUR)),
         drain_timeout: lookup.value("drain-timeout", |text| parse::duration(text, Nanos::ZERO..=HOUR)),
         pin: lookup.value("pin", parse::switch),
@@ -115,6 +128,15 @@ fn staff(lookup: &mut Lookup, policy: PolicyName) -> (usize, Vec<Pool>) {
         Some(_) => {}
     }
     (sum, pools)
+}
+
+fn reserved(lookup: &mut Lookup, workers: usize) -> Option<usize> {
+    let reserved = lookup.value("reserved", parse::reserved);
+    if reserved.is_some_and(|reserved| reserved >= workers) && !lookup.is_open("workers") {
+        let claims = vec![lookup.claim("reserved"), lookup.claim_of("workers", workers.to_string())];
+        lookup.conflict(claims, "somebody must do the heavy work; allowed: auto, or 1 to one less than the workers");
+    }
+    reserved
 }
 
 fn sharing(lookup: &mut Lookup) -> Sharing {
@@ -236,6 +258,8 @@ mod tests {
             (("burn", "sleep"), ("handler", "digest")),
             (("workers", "4"), ("pools", "front=3,heavy=11")),
             (("policy", "pools"), ("workers", "1")),
+            (("io", "portable"), ("listen", "0.0.0.0:9000")),
+            (("io", "portable"), ("listen", "[::]:9000")),
         ] {
             let problems = problems(&[first, second]);
             assert_eq!(problems.len(), 1, "{problems:?}");

@@ -17,6 +17,9 @@ pub struct Order<'a> {
 
 /// The work behind one `--handler` name.
 pub trait Work: Sync {
+    /// See [`Handler::BRIEF`].
+    const BRIEF: bool = false;
+
     /// Does the work of `order` and writes the reply's payload.
     fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
 }
@@ -41,6 +44,8 @@ const STAMP: usize = 1;
 const COST: usize = 2;
 
 impl<W: Work> Handler for Bench<W> {
+    const BRIEF: bool = W::BRIEF;
+
     fn admit(&self, datagram: &[u8]) -> Result<Ticket, Rejected> {
         let header = Header::parse(datagram).map_err(Rejected::Malformed)?;
         if header.kind == Kind::Reply {

@@ -7,6 +7,8 @@ use super::{Order, Reply, Work};
 pub struct Echo;
 
 impl Work for Echo {
+    const BRIEF: bool = true;
+
     async fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) {
         reply.put(order.payload);
     }

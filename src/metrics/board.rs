@@ -11,7 +11,7 @@
 
 use super::counters::{Continuation, Counts, Steal, WorkerCounters};
 use super::ledger::{Ledger, Sample};
-use super::{Fate, Refused};
+use super::{Fate, Refused, Unsent};
 use crate::time::Nanos;
 use crate::wire::Malformed;
 use crossbeam_queue::ArrayQueue;
@@ -168,6 +168,11 @@ impl Recorder<'_> {
     /// A datagram ended as [`Fate::Refused`].
     pub fn refused(&mut self, reason: Refused) {
         self.counters.refused[reason as usize].add(1);
+    }
+
+    /// The kernel did not take a message. What becomes of the datagram that it answers is told apart.
+    pub fn unsent(&mut self, reason: Unsent) {
+        self.counters.unsent[reason as usize].add(1);
     }
 
     /// A datagram ended as [`Fate::Answered`], and this is where its time went. Allocates at the first sample of a

@@ -6,7 +6,7 @@
 //! first (acquire) and `received` afterwards: whichever end it saw, it sees the matching arrival too. It may see
 //! arrivals whose ends it missed; they count as in flight, as they were a moment before.
 
-use super::{Fate, Refused};
+use super::{Fate, Refused, Unsent};
 use crate::time::Nanos;
 use crate::wire::Malformed;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -99,6 +99,7 @@ pub(super) struct WorkerCounters {
     pub(super) ended: [Tally; Fate::ALL.len()],
     pub(super) malformed: [Tally; Malformed::ALL.len()],
     pub(super) refused: [Tally; Refused::ALL.len()],
+    pub(super) unsent: [Tally; Unsent::ALL.len()],
     pub(super) steals: [Tally; Steal::ALL.len()],
     pub(super) continuations: [Tally; Continuation::ALL.len()],
     pub(super) busy_ns: Tally,
@@ -119,6 +120,9 @@ pub(crate) struct Counts {
     pub(crate) malformed: [u64; Malformed::ALL.len()],
     /// By `Refused as usize`; their sum is the fate's count.
     pub(crate) refused: [u64; Refused::ALL.len()],
+    /// Messages that the kernel did not take, by `Unsent as usize`; those that refuse a request are among them, so their
+    /// sum may be more than the fate's count.
+    pub(crate) unsent: [u64; Unsent::ALL.len()],
     /// By `Steal as usize`.
     pub(crate) steals: [u64; Steal::ALL.len()],
     /// By `Continuation as usize`.
@@ -144,6 +148,7 @@ impl Counts {
         counts.ended[Fate::Refused as usize] = counts.refused.iter().sum();
         for worker in workers {
             counts.received += worker.received.read();
+            sum_up(&mut counts.unsent, &worker.unsent);
             sum_up(&mut counts.steals, &worker.steals);
             sum_up(&mut counts.continuations, &worker.continuations);
             counts.busy.push(Nanos::new(worker.busy_ns.read()));

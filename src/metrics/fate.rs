@@ -100,3 +100,39 @@ impl Refused {
         }
     }
 }
+
+/// Why the kernel did not take a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Unsent {
+    /// The socket's send buffer stayed full.
+    BufferFull,
+    /// The device's queue was full, or the kernel had no memory.
+    QueueFull,
+    /// Longer than the path takes; replies are never fragmented.
+    TooLong,
+    /// A rule of the host forbids it.
+    Denied,
+    /// There is no way to the peer.
+    Unreachable,
+    /// Anything else.
+    Other,
+}
+
+impl Unsent {
+    /// Every reason, in the order of their numbers.
+    pub const ALL: [Unsent; 6] =
+        [Unsent::BufferFull, Unsent::QueueFull, Unsent::TooLong, Unsent::Denied, Unsent::Unreachable, Unsent::Other];
+
+    /// The name used in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Unsent::BufferFull => "buffer_full",
+            Unsent::QueueFull => "queue_full",
+            Unsent::TooLong => "too_long",
+            Unsent::Denied => "denied",
+            Unsent::Unreachable => "unreachable",
+            Unsent::Other => "other",
+        }
+    }
+}

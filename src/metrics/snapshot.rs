@@ -4,7 +4,7 @@ use super::block::Block;
 use super::counters::{Continuation, Counts, Steal};
 use super::distribution::Distribution;
 use super::window::Measured;
-use super::{Fate, Refused, Stage};
+use super::{Fate, Refused, Stage, Unsent};
 use crate::time::Nanos;
 use crate::wire::{CLASS_NAMES, CLASSES, Malformed};
 use serde::{Deserialize, Serialize};
@@ -84,6 +84,9 @@ pub struct Snapshot {
     pub malformed: [u64; Malformed::ALL.len()],
     /// Refused requests by reason, in the order of [`Refused::ALL`].
     pub refused: [u64; Refused::ALL.len()],
+    /// Messages that the kernel did not take by reason, in the order of [`Unsent::ALL`]: the replies of requests that
+    /// ended as [`Fate::Unsent`], and answers to requests that were not served.
+    pub unsent: [u64; Unsent::ALL.len()],
     /// Attempts to find work elsewhere by result, in the order of [`Steal::ALL`].
     pub steals: [u64; Steal::ALL.len()],
     /// Requests that left a worker before their end, in the order of [`Continuation::ALL`].
@@ -124,6 +127,7 @@ impl Snapshot {
             fates: Fates::new(&counts, kernel_dropped.iter().sum()),
             malformed: counts.malformed,
             refused: counts.refused,
+            unsent: counts.unsent,
             steals: counts.steals,
             continuations: counts.continuations,
             busy: counts.busy,

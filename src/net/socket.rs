@@ -1,6 +1,8 @@
 //! UDP sockets: one `SO_REUSEPORT` group, opened at start, shut behind a gate at the end.
 
+use super::Io;
 use nix::sys::socket::{setsockopt, sockopt};
+use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover};
 use socket2::{Domain, Protocol, SockAddr, SockFilter, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -18,24 +20,24 @@ pub struct Group {
 }
 
 impl Group {
-    /// Opens `count` sockets on `address`; port 0 picks a free port for all of them.
+    /// Opens `count` sockets on `address` that are spoken to as `io` says; port 0 picks a free port for all of them.
     ///
     /// # Errors
     /// What the kernel said, [`io::ErrorKind::AddrInUse`] also when another group that would share the port has it.
     ///
     /// # Panics
     /// If `count` is zero.
-    pub fn open(address: SocketAddr, count: usize) -> io::Result<Group> {
+    pub fn open(address: SocketAddr, count: usize, io: Io) -> io::Result<Group> {
         assert!(count > 0, "a group has a socket");
         // The first one binds alone: with SO_REUSEPORT set before, a second server would quietly take half the flows
         // of the first.
-        let first = new_socket(address)?;
+        let first = new_socket(address, io)?;
         first.bind(&address.into())?;
         first.set_reuse_port(true)?;
         let address = first.local_addr()?.as_socket().unwrap_or(address);
         let mut sockets = vec![first];
         for _ in 1..count {
-            let socket = new_socket(address)?;
+            let socket = new_socket(address, io)?;
             socket.set_reuse_port(true)?;
             socket.bind(&address.into())?;
             sockets.push(socket);
@@ -118,6 +120,11 @@ impl Socket {
         self.wildcard
     }
 
+    /// What the standard library can do with it.
+    pub(super) fn plain(&self) -> &UdpSocket {
+        &self.inner
+    }
+
     fn inner(&self) -> socket2::SockRef<'_> {
         socket2::SockRef::from(&self.inner)
     }
@@ -136,19 +143,42 @@ impl AsRawFd for Socket {
 }
 
 /// A socket with everything set that must be set before it is bound.
-fn new_socket(address: SocketAddr) -> io::Result<socket2::Socket> {
+fn new_socket(address: SocketAddr, io: Io) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_nonblocking(true)?;
-    setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+    match io {
+        Io::Batches => setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?,
+        Io::Trains => {
+            setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+            setsockopt(&socket, sockopt::UdpGroSegment, &true)?;
+        }
+        Io::Portable => {}
+    }
     // Less than asked for is no error: the caller reads back what was granted and says so.
     socket.set_recv_buffer_size(RECV_BUFFER_BYTES)?;
-    if address.ip().is_unspecified() {
+    discover_path_mtu(&socket, address)?;
+    if address.ip().is_unspecified() && io != Io::Portable {
         match address {
             SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?,
-            SocketAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?,
+            SocketAddr::V6(_) => {
+                // Both families, whatever `net.ipv6.bindv6only` says.
+                socket.set_only_v6(false)?;
+                setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?;
+            }
         }
     }
     Ok(socket)
+}
+
+/// Nothing is fragmented: of a datagram in pieces all is lost with one, and pieces can be forged and pile up. What is
+/// longer than the path takes fails at the send.
+fn discover_path_mtu(socket: &socket2::Socket, address: SocketAddr) -> io::Result<()> {
+    // A socket for both families has both settings.
+    if address.is_ipv6() {
+        set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DO)?;
+    }
+    set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DO)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -157,10 +187,10 @@ mod tests {
 
     #[test]
     fn a_group_shares_one_port_and_keeps_others_out() {
-        let group = Group::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 3).expect("a free port");
+        let group = Group::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 3, Io::Batches).expect("a free port");
         assert_eq!(group.sockets().len(), 3);
         assert_ne!(group.address().port(), 0);
-        let second = Group::open(group.address(), 1).expect_err("the port is taken");
+        let second = Group::open(group.address(), 1, Io::Batches).expect_err("the port is taken");
         assert_eq!(second.kind(), io::ErrorKind::AddrInUse);
     }
 }

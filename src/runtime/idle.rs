@@ -169,6 +169,14 @@ impl<R: Readiness> Idle<R> {
         let _ = policy.servers_of(pool).any(|server| self.wake_one(server));
     }
 
+    /// The same when everything that waits there was announced by [`Idle::wake_for`] after it was put: one more sleeper
+    /// is woken if the caller knows of any.
+    pub(super) fn wake_more(&self, policy: &Policy, pool: PoolId) {
+        // No fence: who was announced as asleep before the job was put is known to whoever learnt of the job, and who
+        // was later looks himself (README.md, 1).
+        let _ = policy.servers_of(pool).any(|server| self.any_asleep(server) && self.wake_one(server));
+    }
+
     /// Wakes `worker` if it sleeps, or keeps it from its next sleep.
     pub(super) fn wake(&self, worker: WorkerId) {
         self.readiness.wake(worker);

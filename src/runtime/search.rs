@@ -36,7 +36,9 @@ impl<J: Send> Loop<J> {
         self.local.begin();
         loop {
             let step = self.policy.next(&mut self.local, shared);
-            if step != Step::Own {
+            // What was finished leaves before anything that may take long or find nothing. Before each job it is the
+            // engine that decides.
+            if !matches!(step, Step::Own | Step::Queue(_)) {
                 engine.flush();
             }
             let (found, outcome) = self.attempt(shared, engine, step, lane);
@@ -64,6 +66,8 @@ impl<J: Send> Loop<J> {
                 // Thieves that come together begin at different deques of their victim.
                 match shared.stealers[victim].steal(lane, self.id(), self.policy.sharing().amount, &self.deques) {
                     Steal::Success(job) => {
+                        self.sleeper.is_laden();
+                        self.robbed = Some(victim);
                         engine.stole(1 + self.deques.lane_len(lane).saturating_sub(before));
                         Some(job)
                     }
@@ -104,6 +108,9 @@ impl<J: Send> Loop<J> {
                 Ok(())
             }
         });
+        if received > 0 {
+            self.sleeper.is_laden();
+        }
         if received > 0 && !shared.idle.any_asleep(pool) {
             self.policy.on_arrivals(shared, id, self.deques.lane_len(0), true, |other| shared.flag(other));
         }

@@ -18,6 +18,8 @@ pub(super) struct Sleeper {
     sleeps_on_own: bool,
     /// It is the watcher.
     watches: bool,
+    /// It has taken more than one job from somewhere, and told nobody.
+    laden: bool,
     /// The watch set may report what the watcher may not take yet.
     naps: bool,
     /// The watch set woke it, and it has found nothing since.
@@ -62,6 +64,7 @@ impl Sleeper {
             exposed: false,
             sleeps_on_own: false,
             watches: false,
+            laden: false,
             naps: false,
             woken_in_vain: false,
         }
@@ -89,6 +92,11 @@ impl Sleeper {
         self.seated = true;
     }
 
+    /// The worker has taken jobs from an ingress or a victim into its own deque, where sleepers have not looked.
+    pub(super) fn is_laden(&mut self) {
+        self.laden = true;
+    }
+
     /// The worker may be gone for long: others must see what comes to it meanwhile, and if there is `more` to do for its
     /// pool than the job that it has, somebody else must begin.
     pub(super) fn begin_work<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy, more: impl FnOnce() -> bool) {
@@ -101,8 +109,10 @@ impl Sleeper {
             self.watches = false;
         }
         if more() {
-            idle.wake_for(policy, policy.topology().pool_of(self.worker));
+            let pool = policy.topology().pool_of(self.worker);
+            if self.laden { idle.wake_for(policy, pool) } else { idle.wake_more(policy, pool) }
         }
+        self.laden = false;
     }
 
     /// The worker is going to sleep, and looks once more at everything it may serve before it does. Returns whether it

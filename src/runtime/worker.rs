@@ -29,6 +29,8 @@ pub(super) struct Loop<J> {
     pub(super) poll: Poll,
     pub(super) events: Events,
     pub(super) sleeper: Sleeper,
+    /// Whom it has robbed of the job that it is about to begin.
+    pub(super) robbed: Option<WorkerId>,
     /// It counts in `Shared::spinning`.
     pub(super) spins: bool,
     /// When it last had nothing to do.
@@ -55,6 +57,7 @@ impl<J: Send> Loop<J> {
             poll,
             events: Events::with_capacity(8),
             sleeper: Sleeper::new(worker),
+            robbed: None,
             spins: false,
             idle_at: Nanos::ZERO,
             idle_since: None,
@@ -206,7 +209,10 @@ impl<J: Send> Loop<J> {
         self.stop_spinning(shared);
         self.idle_since = None;
         let (deques, pool) = (&self.deques, self.local.pool());
-        let more = || !deques.is_empty() || !shared.queues.is_empty(pool);
+        // A thief leaves a part where it was: its victim has woken nobody but him.
+        let robbed = self.robbed.take();
+        let left = || robbed.is_some_and(|victim| shared.stealers[victim].len() > 0);
+        let more = || !deques.is_empty() || !shared.queues.is_empty(pool) || left();
         self.sleeper.begin_work(&shared.idle, &self.policy, more);
     }
 }

@@ -19,6 +19,8 @@ pub(super) struct Adaptation {
     kind: Kind,
     scale: Scale,
     workers: usize,
+    /// Reserved workers, if they are not to follow the demand.
+    fixed_reserved: Option<usize>,
     /// The judge, under `auto`.
     auto: Option<Auto>,
     /// A number of reserved workers that was measured once: it comes into force when it is measured again.
@@ -34,7 +36,7 @@ impl Adaptation {
         let scale = Scale::new(config.time_scale);
         let slice = config.slice_scaled();
         // Before anything is measured, the share that CONTRACTS gives the front pool.
-        let reserved = config.workers.div_ceil(5);
+        let reserved = config.reserved.unwrap_or(config.workers.div_ceil(5));
         let kind = match config.policy {
             PolicyName::Isolated => Kind::Isolated(Isolated),
             PolicyName::Global => Kind::Global(Global),
@@ -46,8 +48,10 @@ impl Adaptation {
             PolicyName::OnDemand => scale.ondemand(slice),
         };
         let auto = (config.policy == PolicyName::Auto).then(|| Auto::new(yield_cost()));
-        let reason = "nothing has been measured yet".to_owned();
-        Adaptation { kind, scale, workers: config.workers, auto, next_reserved: None, next_groups: None, reason }
+        let reason =
+            if config.reserved.is_some() { "the number was given" } else { "nothing has been measured yet" }.to_owned();
+        let (workers, fixed_reserved) = (config.workers, config.reserved);
+        Adaptation { kind, scale, workers, fixed_reserved, auto, next_reserved: None, next_groups: None, reason }
     }
 
     /// What the workers shall follow.
@@ -63,7 +67,8 @@ impl Adaptation {
                 Choice::Steal => self.scale.steal(),
                 Choice::Global => Kind::Global(Global),
                 Choice::Hybrid { budget } => {
-                    let reserved = reserved_workers(&times, budget, recent.busy_workers, self.workers);
+                    let measured = reserved_workers(&times, budget, recent.busy_workers, self.workers);
+                    let reserved = self.fixed_reserved.unwrap_or(measured);
                     self.scale.hybrid(budget, reserved)
                 }
                 Choice::OnDemand { budget } => self.scale.ondemand(budget),
@@ -96,7 +101,7 @@ impl Adaptation {
     fn resize(&mut self, times: &ServiceTimes, busy_workers: f64) -> bool {
         let Kind::Hybrid(hybrid) = &mut self.kind else { return false };
         // Silence says nothing about the load to come.
-        if times.count() == 0 {
+        if times.count() == 0 || self.fixed_reserved.is_some() {
             return false;
         }
         let reserved = reserved_workers(times, hybrid.budget, busy_workers, self.workers);
@@ -187,6 +192,15 @@ mod tests {
         assert!(adaptation.follow(&heavier));
         assert_eq!(reserved(&adaptation), Some(1));
         assert!(!adaptation.follow(&heavier), "nothing new");
+    }
+
+    #[test]
+    fn hybrid_keeps_a_number_that_was_given() {
+        let pairs = [("policy", "hybrid"), ("workers", "14"), ("reserved", "4")];
+        let mut adaptation = Adaptation::new(&config(&pairs));
+        let heavier = recent(&[(1, 5_000), (100, 5_000)], 11.0);
+        assert!(!adaptation.follow(&heavier) && !adaptation.follow(&heavier));
+        assert_eq!(adaptation.decision().and_then(|decision| decision.reserved), Some(4));
     }
 
     #[test]

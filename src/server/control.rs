@@ -6,7 +6,7 @@ use super::admin::Probe;
 use super::stop::Demand;
 use crate::config::{Config, Pool};
 use crate::metrics::{Board, Description, Recent, Surroundings};
-use crate::net::{BATCH, Group, kernel_dropped};
+use crate::net::{BATCH, Drops, Group};
 use crate::runtime::{self, Shared};
 use crate::sched::{Policy, PolicyName, Sharing, Topology};
 use crate::time::{Nanos, clock};
@@ -28,7 +28,8 @@ pub(super) struct Control<'a, J> {
     pub(super) shared: &'a Shared<J>,
     pub(super) board: &'a Board,
     pub(super) ready: AtomicBool,
-    pub(super) inodes: Vec<u64>,
+    /// Touched by the admin thread, and after its end by the one that waits for the stop.
+    pub(super) drops: Mutex<Drops>,
     /// Touched by the admin thread once a second, and by the one that waits for demands.
     pub(super) following: Mutex<Following>,
 }
@@ -118,6 +119,15 @@ impl<J: Send> Control<'_, J> {
 }
 
 impl<J> Control<'_, J> {
+    /// What the kernel dropped at each socket. Without its table no drop can be told; what was known last is then known.
+    fn kernel_dropped(&self) -> Vec<u64> {
+        let mut drops = self.drops.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = drops.read() {
+            tracing::debug!(%error, "the kernel's drops cannot be read");
+        }
+        drops.totals().collect()
+    }
+
     fn following(&self) -> MutexGuard<'_, Following> {
         self.following.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -160,14 +170,15 @@ impl<J: Send> Probe for Control<'_, J> {
                 burn: config.burn.name().to_owned(),
                 time_scale: config.time_scale,
             },
-            // Without the table no drop can be told; zero is then what is known.
-            kernel_dropped: kernel_dropped(&self.inodes).unwrap_or_else(|_| vec![0; self.inodes.len()]),
+            kernel_dropped: self.kernel_dropped(),
             queue_depths,
             decision: following.adaptation.decision(),
         }
     }
 
     fn adapt(&self, recent: &Recent) {
+        // Nobody may scrape for as long as it takes the kernel's counters to wrap.
+        self.kernel_dropped();
         let mut following = self.following();
         if !following.adaptation.follow(recent) {
             return;

@@ -4,7 +4,7 @@ use super::outbox::Outbox;
 use super::slot::{Job, Polled, Slot};
 use crate::handler::{self, Broken, Forked, Handler, Workplace, emulated};
 use crate::metrics::{Continuation, Fate, Recorder, Sample, Steal};
-use crate::net::{BATCH, Receiver, Socket};
+use crate::net::{BATCH, Io, Receiver, Socket};
 use crate::packet::{Depot, Envelope, Lent, Packet, PacketBody};
 use crate::runtime::{self, Ran, Ready};
 use crate::sched::{Event, Outcome, PoolId, Step, WorkerId};
@@ -28,6 +28,8 @@ pub(super) struct Common<'s, 'e, H, M, F> {
     pub(super) classified: bool,
     /// Whether cost is slept on emulated cores.
     pub(super) emulated: bool,
+    /// How the sockets are spoken to.
+    pub(super) io: Io,
 }
 
 /// One worker's side of the packet path.
@@ -62,8 +64,8 @@ where
             common,
             worker,
             pool: 0,
-            receiver: Receiver::new(),
-            outbox: Outbox::new(),
+            receiver: Receiver::new(common.io),
+            outbox: Outbox::new(common.io),
             recorder,
             spare: ArrayVec::new(),
             slot: None,
@@ -91,6 +93,15 @@ where
             }
         }
         0
+    }
+
+    /// Ends what is left of a train and has no packet. Nobody is told: who asked is in there, unread.
+    fn shed_rest(&mut self) -> usize {
+        let rest = self.receiver.left();
+        self.recorder.received(rest as u64);
+        (0..rest).for_each(|_| self.recorder.ended(Fate::ShedQueueFull));
+        self.receiver.discard();
+        rest
     }
 
     /// A request was served: its reply goes out.
@@ -211,29 +222,37 @@ where
         owner: WorkerId,
         place: &mut dyn FnMut(Self::Job, Option<u8>) -> Result<(), Self::Job>,
     ) -> usize {
-        self.stock_up();
-        if self.spare.is_empty() {
-            // With every packet away, requests wait in the socket, where the kernel bounds them.
-            return 0;
-        }
-        let count = self.receive_batch(&self.common.sockets[owner]);
-        self.now = clock::now();
-        self.recorder.received(count as u64);
-        let batch: ArrayVec<Packet<'s>, BATCH> = self.spare.drain(..count).collect();
-        for (number, packet) in batch.into_iter().enumerate() {
-            let datagram = self.receiver.datagrams()[number];
-            let Some(packet) = self.admit(packet, &datagram) else { continue };
-            let class = self.common.classified.then_some(packet.envelope.ticket.class);
-            if let Err(job) = place(Job::Fresh(packet), class) {
-                self.shed_full(job);
+        let mut total = 0;
+        loop {
+            self.stock_up();
+            if self.spare.is_empty() {
+                // With every packet away, requests wait in the socket, where the kernel bounds them.
+                return total + self.shed_rest();
+            }
+            let count = self.receive_batch(&self.common.sockets[owner]);
+            self.now = clock::now();
+            self.recorder.received(count as u64);
+            let batch: ArrayVec<Packet<'s>, BATCH> = self.spare.drain(..count).collect();
+            for (number, packet) in batch.into_iter().enumerate() {
+                let datagram = self.receiver.datagrams()[number];
+                let Some(packet) = self.admit(packet, &datagram) else { continue };
+                let class = self.common.classified.then_some(packet.envelope.ticket.class);
+                if let Err(job) = place(Job::Fresh(packet), class) {
+                    self.shed_full(job);
+                }
+            }
+            total += count;
+            // The rest of a train is no longer in the socket, where others would find it.
+            if self.receiver.left() == 0 {
+                return total;
             }
         }
-        count
     }
 
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {
         // A continuation or a part is heavy; how long a fresh one takes nobody knows. A finished reply waits for neither.
-        let sent_at = self.send();
+        // Only where all requests are brief, replies gather.
+        let sent_at = if H::BRIEF && matches!(job, Job::Fresh(_)) { None } else { self.send() };
         let mut slot = match job {
             Job::Fresh(packet) => self.filled(packet),
             Job::Continuation(slot) => slot,
@@ -251,7 +270,6 @@ where
         let ran = end.minus(start);
         self.recorder.busy(ran);
         slot.envelope.service = slot.envelope.service.plus(ran).plus(joined);
-        let envelope = slot.envelope;
         let broken = match polled {
             Polled::Paused(pause) => {
                 slot.envelope.ready_at = end;
@@ -259,19 +277,20 @@ where
             }
             Polled::Joins(station) => return Ran::Waits { job: Job::Continuation(slot), station },
             Polled::Ended(packet) => {
-                self.finish(packet, &envelope);
+                self.finish(packet, &slot.envelope);
                 None
             }
             Polled::Broken(broken) => Some(broken),
         };
         slot.clear();
-        self.slot = Some(slot);
+        let envelope = &slot.envelope;
         if let Some(broken) = broken {
-            self.end(&envelope, fate_of(broken));
+            self.end(envelope, fate_of(broken));
         }
         if self.common.emulated && envelope.service > Nanos::ZERO {
             self.recorder.overshoot(envelope.service, self.now.minus(end));
         }
+        self.slot = Some(slot);
         Ran::Ended
     }
 

@@ -121,7 +121,8 @@ impl Server {
     /// [`ServeError::Bind`] names the setting.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
         let bind_error = |setting, address| move |source| ServeError::Bind { setting, address, source };
-        let group = Group::open(config.listen, config.workers).map_err(bind_error("listen", config.listen))?;
+        let group =
+            Group::open(config.listen, config.workers, run::io(config)).map_err(bind_error("listen", config.listen))?;
         let admin = TcpListener::bind(config.admin).map_err(bind_error("admin", config.admin))?;
         let granted = group.recv_buffer_bytes();
         if granted < RECV_BUFFER_BYTES {

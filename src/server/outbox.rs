@@ -1,7 +1,7 @@
 //! Replies on their way out: kept until a batch is full or somebody would wait for them.
 
 use crate::metrics::{Fate, Recorder, Sample};
-use crate::net::{BATCH, Message, Sender, Socket};
+use crate::net::{BATCH, Io, Message, Sender, Socket};
 use crate::packet::{Envelope, Packet};
 use crate::time::{Nanos, clock};
 use crate::wire::HEADER_BYTES;
@@ -13,47 +13,50 @@ pub(super) const REFUSAL_MAX_BYTES: usize = 2 * HEADER_BYTES;
 
 /// The replies of one worker.
 pub(super) struct Outbox<'s> {
-    entries: ArrayVec<Entry<'s>, BATCH>,
+    answers: ArrayVec<Answer<'s>, BATCH>,
+    /// Apart, because answers are moved for every request, and refusals are four times as long.
+    refusals: ArrayVec<Refusal, BATCH>,
     sender: Sender,
 }
 
-struct Entry<'s> {
-    body: Body<'s>,
+/// A request served: its packet holds the reply. Counted once the kernel has taken the reply.
+struct Answer<'s> {
+    packet: Packet<'s>,
+    sample: Sample,
+    finished_at: Nanos,
+}
+
+/// A request not served, counted already.
+struct Refusal {
+    bytes: [u8; REFUSAL_MAX_BYTES],
+    length: usize,
     peer: SocketAddr,
     local: Option<IpAddr>,
 }
 
-enum Body<'s> {
-    /// A request served: its packet holds the reply. Counted once the kernel has taken the reply.
-    Answer { packet: Packet<'s>, sample: Sample, finished_at: Nanos },
-    /// A request not served, counted already.
-    Refusal { bytes: [u8; REFUSAL_MAX_BYTES], length: usize },
-}
-
 impl<'s> Outbox<'s> {
-    pub(super) fn new() -> Outbox<'s> {
-        Outbox { entries: ArrayVec::new(), sender: Sender::new() }
+    pub(super) fn new(io: Io) -> Outbox<'s> {
+        Outbox { answers: ArrayVec::new(), refusals: ArrayVec::new(), sender: Sender::new(io) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.answers.is_empty() && self.refusals.is_empty()
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.entries.is_full()
+        self.answers.len() + self.refusals.len() == BATCH
     }
 
     /// Adds the reply in `packet`, finished at `finished_at`; `sample` lacks only the time to send it. The outbox must
     /// not be full.
     pub(super) fn answer(&mut self, packet: Packet<'s>, sample: Sample, finished_at: Nanos) {
-        let Envelope { peer, local, .. } = packet.envelope;
-        self.entries.push(Entry { body: Body::Answer { packet, sample, finished_at }, peer, local });
+        self.answers.push(Answer { packet, sample, finished_at });
     }
 
     /// Adds the first `length` of `bytes` as the answer to a request that was not served. The outbox must not be full.
     pub(super) fn refusal(&mut self, envelope: &Envelope, bytes: [u8; REFUSAL_MAX_BYTES], length: usize) {
         let Envelope { peer, local, .. } = *envelope;
-        self.entries.push(Entry { body: Body::Refusal { bytes, length }, peer, local });
+        self.refusals.push(Refusal { bytes, length, peer, local });
     }
 
     /// Sends everything through `socket`, records what was served, and gives the packets to `recycle`. Returns when the
@@ -64,30 +67,38 @@ impl<'s> Outbox<'s> {
         recorder: &mut Recorder<'_>,
         mut recycle: impl FnMut(Packet<'s>),
     ) -> Nanos {
-        let taken = {
-            let messages: ArrayVec<Message<'_>, BATCH> = self.entries.iter().map(Entry::message).collect();
+        let outcomes = {
+            let answers = self.answers.iter().map(Answer::message);
+            let messages: ArrayVec<Message<'_>, BATCH> =
+                answers.chain(self.refusals.iter().map(Refusal::message)).collect();
             self.sender.send(socket, &messages)
         };
         let now = clock::now();
-        for (entry, taken) in self.entries.drain(..).zip(taken) {
-            let Body::Answer { packet, sample, finished_at } = entry.body else { continue };
-            if taken {
-                recorder.answered(&Sample { send: now.minus(finished_at), ..sample });
-            } else {
-                recorder.ended(Fate::Unsent);
+        for reason in outcomes.iter().filter_map(|outcome| outcome.err()) {
+            recorder.unsent(reason);
+        }
+        // A refusal keeps the fate that it tells of, whether it is heard or not.
+        self.refusals.clear();
+        for (answer, outcome) in self.answers.drain(..).zip(outcomes) {
+            match outcome {
+                Ok(()) => recorder.answered(&Sample { send: now.minus(answer.finished_at), ..answer.sample }),
+                Err(_) => recorder.ended(Fate::Unsent),
             }
-            recycle(packet);
+            recycle(answer.packet);
         }
         now
     }
 }
 
-impl Entry<'_> {
+impl Answer<'_> {
     fn message(&self) -> Message<'_> {
-        let bytes = match &self.body {
-            Body::Answer { packet, .. } => packet.reply(),
-            Body::Refusal { bytes, length } => &bytes[..*length],
-        };
-        Message { bytes, peer: self.peer, local: self.local }
+        let Envelope { peer, local, .. } = self.packet.envelope;
+        Message { bytes: self.packet.reply(), peer, local }
+    }
+}
+
+impl Refusal {
+    fn message(&self) -> Message<'_> {
+        Message { bytes: &self.bytes[..self.length], peer: self.peer, local: self.local }
     }
 }

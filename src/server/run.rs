@@ -7,10 +7,10 @@ use super::sizes::Sizes;
 use super::slot::{Job, Slot};
 use super::stop::Demand;
 use super::{Report, ServeError, Server, pin};
-use crate::config::{Burn, Classify, Config, Wait};
+use crate::config::{Burn, Classify, Config, Io, Wait};
 use crate::handler::{Handler, Station, new_home};
 use crate::metrics::{Board, Collector};
-use crate::net::Socket;
+use crate::net::{self, Drops, Socket};
 use crate::packet::{Depot, Packet, PacketBody};
 use crate::runtime::{self, Shared};
 use std::future::Future;
@@ -53,6 +53,7 @@ where
         home,
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
+        io: io(config),
     };
     let board = Board::new(config.workers);
     let following = Following::new(config);
@@ -67,7 +68,7 @@ where
         board: &board,
         ready: AtomicBool::new(true),
         following: Mutex::new(following),
-        inodes: sockets.iter().map(Socket::inode).collect(),
+        drops: Mutex::new(Drops::new(sockets.iter().map(Socket::inode))),
     };
     let (ended, totals) = thread::scope(|scope| {
         // Whatever way out is taken, the threads must end, or the scope would wait for them for ever.
@@ -136,6 +137,14 @@ fn wait(config: &Config) -> runtime::Wait {
         Wait::Adaptive => runtime::Wait::Adaptive,
         Wait::Spin => runtime::Wait::Spin,
         Wait::Park => runtime::Wait::Park,
+    }
+}
+
+pub(super) fn io(config: &Config) -> net::Io {
+    match config.io {
+        Io::Batches => net::Io::Batches,
+        Io::Trains => net::Io::Trains,
+        Io::Portable => net::Io::Portable,
     }
 }
 

@@ -5,8 +5,9 @@ use crate::net::BATCH;
 /// Packets at hand to receive the next batch into.
 const SPARE: usize = BATCH;
 /// Jobs in a worker's deque, whose smallest buffer has 64 places: a batch that was received, or what one theft brought, or
-/// the parts of a request and what they woke.
-const DEQUE: usize = 63;
+/// the parts of a request and what they woke. Where trains are taken whole, a batch is less than 32 datagrams and a train,
+/// and a train has at most 128.
+const DEQUE: usize = BATCH - 1 + 128;
 /// Replies that wait to be sent.
 const OUTBOX: usize = BATCH;
 /// The request that runs, or that waits for the part that does.

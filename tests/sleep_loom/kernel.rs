@@ -73,11 +73,11 @@ impl Kernel {
         }
     }
 
-    /// A datagram comes to the ingress of `worker`. Returns how many waits it ended.
-    pub(crate) fn arrive(&self, worker: WorkerId) -> usize {
+    /// So many datagrams come to the ingress of `worker` at once. Returns how many waits they ended.
+    pub(crate) fn arrive(&self, worker: WorkerId, datagrams: usize) -> usize {
         let mut state = self.state.lock().unwrap();
         state.crowd = 0;
-        state.workers[worker].datagrams += 1;
+        state.workers[worker].datagrams += datagrams;
         if state.workers[worker].own {
             self.happens(&mut state, worker, |events| events.ingress = true);
         }
@@ -91,13 +91,9 @@ impl Kernel {
         state.crowd
     }
 
-    /// Takes a datagram from the ingress of `worker`.
-    pub(crate) fn receive(&self, worker: WorkerId) -> bool {
-        let mut state = self.state.lock().unwrap();
-        let datagrams = &mut state.workers[worker].datagrams;
-        let found = *datagrams > 0;
-        *datagrams -= usize::from(found);
-        found
+    /// Takes what is in the ingress of `worker`.
+    pub(crate) fn receive(&self, worker: WorkerId) -> usize {
+        std::mem::take(&mut self.state.lock().unwrap().workers[worker].datagrams)
     }
 
     /// Waits for an event; true if it was the watch set.

@@ -28,6 +28,8 @@ pub(crate) enum Flaw {
     KeepsPools,
     /// A worker that a switch takes from what it was woken for tells nobody.
     FollowsInSilence,
+    /// A thief thinks only of what it has taken.
+    ForgetsRest,
     /// A worker asks after its search whether it shall stop.
     AsksLate,
     /// The kernel is another one.
@@ -41,6 +43,8 @@ pub(crate) struct World {
     pub(crate) idle: Idle<Kernel>,
     /// Nothing but how many jobs wait, and relaxed: it is the protocol that must carry the news.
     queues: [AtomicUsize; QUEUES_USED],
+    /// The same for the deque of each worker.
+    deques: Vec<AtomicUsize>,
     policies: Vec<Policy>,
     /// The policy at work.
     epoch: AtomicUsize,
@@ -58,6 +62,7 @@ impl World {
         Arc::new(World {
             idle: Idle::new(policy, policy.queues(), Kernel::new(policy.topology().workers(), threads, fault)),
             queues: std::array::from_fn(|_| AtomicUsize::new(0)),
+            deques: (0..policy.topology().workers()).map(|_| AtomicUsize::new(0)).collect(),
             policies: policies.to_vec(),
             epoch: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
@@ -96,8 +101,8 @@ impl World {
         self.put(number, self.policies[number].topology().pools() - 1);
     }
 
-    pub(crate) fn arrive(&self, worker: WorkerId) {
-        assert!(self.idle.readiness.arrive(worker) <= 1, "one worker wakes for one arrival");
+    pub(crate) fn arrive(&self, worker: WorkerId, datagrams: usize) {
+        assert!(self.idle.readiness.arrive(worker, datagrams) <= 1, "one worker wakes for one arrival");
     }
 
     /// The number of the policy at work.
@@ -129,7 +134,10 @@ impl World {
     }
 
     fn pop(&self, pool: PoolId) -> bool {
-        let Some(queue) = self.queues.get(pool) else { return false };
+        self.queues.get(pool).is_some_and(World::take)
+    }
+
+    fn take(queue: &AtomicUsize) -> bool {
         let mut length = queue.load(Ordering::Relaxed);
         while length > 0 {
             match queue.compare_exchange(length, length - 1, Ordering::Relaxed, Ordering::Relaxed) {
@@ -143,16 +151,16 @@ impl World {
 
 /// Nothing that a policy of these scenarios looks at.
 impl View for World {
-    fn backlog(&self, _: usize) -> usize {
-        0
-    }
-
     fn now(&self) -> Nanos {
         Nanos::ZERO
     }
 
     fn busy_since(&self, _: WorkerId) -> Option<Nanos> {
         None
+    }
+
+    fn backlog(&self, _: WorkerId) -> usize {
+        0
     }
 }
 
@@ -165,6 +173,8 @@ pub(crate) struct Worker {
     local: Local,
     /// The number of the policy that it follows.
     epoch: usize,
+    /// Whom it has robbed of the job that it is about to begin.
+    robbed: Option<WorkerId>,
     forgotten: bool,
 }
 
@@ -178,6 +188,7 @@ impl Worker {
             sleeper,
             local: Local::new(id, policy.topology()),
             epoch: 0,
+            robbed: None,
             forgotten: false,
         }
     }
@@ -225,19 +236,41 @@ impl Worker {
 
     /// The policy's own search, down to the last queue.
     fn search(&mut self) -> Option<Job> {
-        let policy = &self.world.policies[self.epoch];
+        let world = Arc::clone(&self.world);
+        let policy = &world.policies[self.epoch];
         self.local.begin();
         loop {
-            let found = match policy.next(&mut self.local, &*self.world) {
-                Step::Own | Step::Steal(_) => false,
-                Step::Queue(pool) => self.world.pop(pool),
-                Step::Receive(owner) => self.world.idle.readiness.receive(owner),
+            let found = match policy.next(&mut self.local, &*world) {
+                Step::Own => World::take(&world.deques[self.local.worker()]),
+                Step::Steal(victim) => self.rob(victim),
+                Step::Queue(pool) => world.pop(pool),
+                Step::Receive(owner) => self.receive(owner),
                 Step::Idle { .. } => return None,
             };
             if found {
                 return Some(Job);
             }
         }
+    }
+
+    /// Takes one of the jobs of `victim`.
+    fn rob(&mut self, victim: WorkerId) -> bool {
+        let found = World::take(&self.world.deques[victim]);
+        if found {
+            self.sleeper.is_laden();
+            self.robbed = Some(victim).filter(|_| self.world.flaw != Flaw::ForgetsRest);
+        }
+        found
+    }
+
+    /// Takes the first of what it receives; the others wait in its deque.
+    fn receive(&mut self, owner: WorkerId) -> bool {
+        let received = self.world.idle.readiness.receive(owner);
+        if received > 1 {
+            self.world.deques[self.local.worker()].fetch_add(received - 1, Ordering::Relaxed);
+            self.sleeper.is_laden();
+        }
+        received > 0
     }
 
     fn sleep(&mut self, world: &World) -> Option<Job> {
@@ -255,7 +288,8 @@ impl Worker {
 
     fn execute(&mut self, world: &World) {
         let (policy, id) = (&world.policies[self.epoch], self.local.worker());
-        let more = || world.queues.iter().any(|queue| queue.load(Ordering::Relaxed) > 0);
+        let deques = [Some(id), self.robbed.take()].into_iter().flatten().map(|worker| &world.deques[worker]);
+        let more = || world.queues.iter().chain(deques).any(|queue| queue.load(Ordering::Relaxed) > 0);
         match world.flaw {
             Flaw::WakesNoNext => self.sleeper.begin_work(&world.idle, policy, || false),
             Flaw::KeepsRole => world.idle.readiness.watch(id, true),

@@ -4,7 +4,7 @@ use super::GIVE_UP_AFTER;
 use forebay::time::Nanos;
 use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind};
 use std::io::ErrorKind;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// A client with a source port of its own, connected to one server.
 pub(crate) struct Client {
@@ -20,7 +20,15 @@ pub(crate) struct Answer {
 
 impl Client {
     pub(crate) fn new(server: SocketAddr) -> Client {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        match server {
+            SocketAddr::V4(_) => Client::at(Ipv4Addr::LOCALHOST.into(), server),
+            SocketAddr::V6(_) => Client::at(Ipv6Addr::LOCALHOST.into(), server),
+        }
+    }
+
+    /// A client that sends from `address`.
+    pub(crate) fn at(address: IpAddr, server: SocketAddr) -> Client {
+        let socket = UdpSocket::bind((address, 0)).expect("a free port");
         socket.connect(server).expect("a local address");
         Client { socket }
     }

@@ -4,8 +4,10 @@
 
 pub(crate) mod client;
 pub(crate) mod http;
+pub(crate) mod network;
 pub(crate) mod process;
 pub(crate) mod raw;
+pub(crate) mod returned;
 pub(crate) mod scripted;
 
 use forebay::config::Config;

@@ -60,6 +60,7 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, figures: &mut Figures) -> 
         let plan = Plan {
             target: server.udp,
             workload: workload.clone(),
+            then: None,
             rate: workload.rate_at(setting.load, cores, setting.time_scale),
             duration: setting.counted,
             warmup: setting.warmup,

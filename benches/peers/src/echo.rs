@@ -12,9 +12,8 @@ use forebay::time::Nanos;
 /// Datagrams in a train, where trains are sent.
 pub(crate) const TRAIN: usize = 8;
 
-/// Windows of the open loop in a round, of whose percentiles the medians count: on a virtual machine a CPU stands still
-/// for milliseconds some times per second, and one such moment makes the p99 of all that wait for it.
-const WINDOWS: u64 = 7;
+/// Even on a machine that hardly lets the servers run, a window of an open loop should have a request in it.
+const RATE_MIN: f64 = 1_000.0;
 
 /// Measures each peer once, all with the schedule of `seed`.
 ///
@@ -22,9 +21,10 @@ const WINDOWS: u64 = 7;
 /// If one does not start, or loses what it was sent.
 pub(crate) fn round(arguments: &Arguments, seed: u64, figures: &mut Figures) -> Result<()> {
     let division = Division::new()?;
-    let span = |ms| {
-        let counted = Nanos::from_millis(if arguments.is_quick() { ms / 20 } else { ms });
-        Span { warmup: Nanos::from_millis(if arguments.is_quick() { 10 } else { 150 }), counted }
+    let (warmup_ms, counted_ms_max, windows) = if arguments.is_quick() { (10, 50, 1) } else { (150, 1_000, 7) };
+    let span = |counted_ms: u64| Span {
+        warmup: Nanos::from_millis(warmup_ms),
+        counted: Nanos::from_millis(counted_ms.min(counted_ms_max)),
     };
     let mut half = None;
     for peer in Peer::echoing().into_iter().filter(|peer| arguments.wants(peer.name)) {
@@ -40,11 +40,13 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, figures: &mut Figures) -> 
             let one_by_one = drive::saturate(target, 1, span(800))?;
             let trains = drive::saturate(target, TRAIN, span(500))?;
             let trips = drive::round_trips(target, span(500))?;
-            let rate = *half.get_or_insert(one_by_one.pps / 2.0);
-            let windows = (0..WINDOWS).map(|window| drive::open_loop(target, rate, seed * WINDOWS + window, span(200)));
-            let windows = windows.collect::<Result<Vec<Block>>>()?;
+            let rate = *half.get_or_insert((one_by_one.pps / 2.0).max(RATE_MIN));
+            let blocks = (0..windows).map(|window| drive::open_loop(target, rate, seed * windows + window, span(200)));
+            let blocks = blocks.collect::<Result<Vec<Block>>>()?;
+            // On a virtual machine a CPU stands still for milliseconds some times per second, and one such moment makes the
+            // p99 of the window that it falls into: the medians over windows count.
             let typical = |percentile| {
-                let values = windows.iter().map(|block| block.percentile(percentile).unwrap_or(f64::INFINITY));
+                let values = blocks.iter().map(|block| block.percentile(percentile).unwrap_or(f64::INFINITY));
                 median(values.collect())
             };
             anyhow::Ok([

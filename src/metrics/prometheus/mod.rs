@@ -6,7 +6,7 @@ mod families;
 use super::ledger::SLOWDOWN_ONE;
 use super::process::Process;
 use super::snapshot::{Latencies, Snapshot};
-use super::{Continuation, Fate, Percentile, Refused, Stage, Steal};
+use super::{Continuation, Fate, Percentile, Refused, Stage, Steal, Unsent};
 use crate::wire::{CLASS_NAMES, Malformed};
 use families::{Families, counter, gauge, histogram};
 use prometheus_client::collector::Collector;
@@ -161,6 +161,12 @@ fn datagrams(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         for (reason, count) in reasons {
             counter(&mut family, &[("fate", fate.name()), ("reason", reason)], &count)?;
         }
+    }
+
+    let help = "Replies and refusals that the kernel did not take, by reason";
+    let mut family = families.start("forebay_unsent", help, MetricType::Counter)?;
+    for (reason, count) in Unsent::ALL.iter().zip(&snapshot.unsent) {
+        counter(&mut family, &[("reason", reason.name())], count)?;
     }
 
     let help = "Datagrams that the kernel dropped at a socket because its buffer was full";

@@ -20,6 +20,7 @@ fn scrape(format: Format) -> String {
     }
     recorder.malformed(Malformed::Empty);
     recorder.refused(Refused::CostCap);
+    recorder.unsent(Unsent::TooLong);
     recorder.busy(Nanos::from_millis(1_500));
     recorder.stole(Steal::SocketFound);
     drop(recorder);
@@ -49,6 +50,7 @@ fn families_have_the_contracts_names() {
         "forebay_slowdown histogram",
         "forebay_datagrams_received_total counter",
         "forebay_datagrams_total counter",
+        "forebay_unsent_total counter",
         "forebay_kernel_dropped_total counter",
         "forebay_queue_depth gauge",
         "forebay_worker_busy_seconds_total counter",
@@ -70,6 +72,8 @@ fn samples_say_what_was_counted() {
         ("forebay_datagrams_total{fate=\"malformed\",reason=\"empty\"}", 1.0),
         ("forebay_datagrams_total{fate=\"malformed\",reason=\"magic\"}", 0.0),
         ("forebay_datagrams_total{fate=\"refused\",reason=\"cost_cap\"}", 1.0),
+        ("forebay_unsent_total{reason=\"too_long\"}", 1.0),
+        ("forebay_unsent_total{reason=\"denied\"}", 0.0),
         ("forebay_kernel_dropped_total{socket=\"1\"}", 9.0),
         ("forebay_queue_depth{queue=\"heavy\"}", 4.0),
         ("forebay_worker_busy_seconds_total{worker=\"0\"}", 1.5),

@@ -1,0 +1,57 @@
+//! What the kernel says of a received message beside its bytes.
+
+use super::Datagram;
+use crate::time::Nanos;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, RecvMsg, SockaddrStorage};
+use nix::sys::time::TimeSpec;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+pub(super) struct Control {
+    pub(super) datagram: Datagram,
+    /// The length of each datagram of a train.
+    pub(super) segment: Option<usize>,
+}
+
+impl Control {
+    /// Reads what stands beside `message`, whose bytes were received just now.
+    pub(super) fn read(message: &RecvMsg<'_, '_, SockaddrStorage>, now: Nanos) -> Control {
+        let datagram = Datagram {
+            length: message.bytes,
+            truncated: message.flags.contains(MsgFlags::MSG_TRUNC),
+            peer: message.address.as_ref().and_then(socket_addr),
+            local: None,
+            kernel_wait: Nanos::ZERO,
+        };
+        let mut read = Control { datagram, segment: None };
+        // Truncated control data would mean that too little space was set aside for it; then there is none to use.
+        for control in message.cmsgs().into_iter().flatten() {
+            match control {
+                ControlMessageOwned::ScmTimestampns(stamp) => read.datagram.kernel_wait = now.minus(nanos(stamp)),
+                ControlMessageOwned::Ipv4PacketInfo(info) => {
+                    read.datagram.local = Some(Ipv4Addr::from(u32::from_be(info.ipi_addr.s_addr)).into());
+                }
+                ControlMessageOwned::Ipv6PacketInfo(info) => {
+                    read.datagram.local = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
+                }
+                ControlMessageOwned::UdpGroSegments(length) => {
+                    read.segment = usize::try_from(length).ok().filter(|length| *length > 0);
+                }
+                _ => {}
+            }
+        }
+        read
+    }
+}
+
+fn socket_addr(address: &SockaddrStorage) -> Option<SocketAddr> {
+    if let Some(v4) = address.as_sockaddr_in() {
+        return Some(SocketAddr::from((v4.ip(), v4.port())));
+    }
+    address
+        .as_sockaddr_in6()
+        .map(|v6| SocketAddr::V6(SocketAddrV6::new(v6.ip(), v6.port(), v6.flowinfo(), v6.scope_id())))
+}
+
+fn nanos(time: TimeSpec) -> Nanos {
+    Nanos::from(std::time::Duration::from(time))
+}

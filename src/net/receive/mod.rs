@@ -1,0 +1,91 @@
+//! Receiving a batch of datagrams, with what the kernel knows of each.
+
+mod batches;
+mod control;
+mod one_by_one;
+mod trains;
+
+use super::{BATCH, Io, Socket};
+use crate::time::Nanos;
+use arrayvec::ArrayVec;
+use batches::Batches;
+use one_by_one::OneByOne;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use trains::Trains;
+
+/// What the kernel says of a received datagram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Datagram {
+    /// Bytes in the buffer.
+    pub length: usize,
+    /// It was longer than the buffer; the rest is gone.
+    pub truncated: bool,
+    /// The sender; `None` if the kernel named none.
+    pub peer: Option<SocketAddr>,
+    /// The address it came to; known on wildcard binds only.
+    pub local: Option<IpAddr>,
+    /// How long it lay in the socket: real time at the batch minus the kernel's receive stamp.
+    pub kernel_wait: Nanos,
+}
+
+/// The memory for receiving batches; one per thread.
+pub struct Receiver {
+    way: Way,
+    datagrams: ArrayVec<Datagram, BATCH>,
+}
+
+enum Way {
+    Batches(Batches),
+    Trains(Trains),
+    OneByOne(OneByOne),
+}
+
+impl Receiver {
+    /// A receiver for batches of at most [`BATCH`], from sockets that were opened for `io`.
+    pub fn new(io: Io) -> Receiver {
+        let way = match io {
+            Io::Batches => Way::Batches(Batches::new()),
+            Io::Trains => Way::Trains(Trains::new()),
+            Io::Portable => Way::OneByOne(OneByOne::new()),
+        };
+        Receiver { way, datagrams: ArrayVec::new() }
+    }
+
+    /// Receives at most as many datagrams as there are `buffers`, and at most [`BATCH`]: the first into the first
+    /// buffer, and so on. Returns how many it received, 0 when nothing waits.
+    ///
+    /// # Errors
+    /// What the kernel said. An error that an earlier send left on the socket is reported here too; it concerns no
+    /// datagram, and the next call goes on.
+    pub fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
+        self.datagrams.clear();
+        match &mut self.way {
+            Way::Batches(way) => way.receive(socket, buffers, &mut self.datagrams)?,
+            Way::Trains(way) => way.receive(socket, buffers, &mut self.datagrams)?,
+            Way::OneByOne(way) => way.receive(socket, buffers, &mut self.datagrams)?,
+        }
+        Ok(self.datagrams.len())
+    }
+
+    /// How many datagrams were received as part of a train and did not fit the last call's buffers. The next call hands
+    /// over only these.
+    pub fn left(&self) -> usize {
+        match &self.way {
+            Way::Trains(way) => way.left(),
+            Way::Batches(_) | Way::OneByOne(_) => 0,
+        }
+    }
+
+    /// Forgets what [`Receiver::left`] counts.
+    pub fn discard(&mut self) {
+        if let Way::Trains(way) = &mut self.way {
+            way.discard();
+        }
+    }
+
+    /// What the last call of [`Receiver::receive`] received.
+    pub fn datagrams(&self) -> &[Datagram] {
+        &self.datagrams
+    }
+}

@@ -1,0 +1,47 @@
+//! Receiving datagrams one by one, by a call that every system has.
+
+use super::Datagram;
+use crate::net::{BATCH, Socket};
+use crate::time::Nanos;
+use crate::wire::DATAGRAM_MAX_BYTES;
+use arrayvec::ArrayVec;
+use std::io::{self, ErrorKind};
+
+pub(super) struct OneByOne {
+    /// One byte more than any packet takes: only so does a longer datagram show.
+    buffer: Box<[u8; DATAGRAM_MAX_BYTES + 1]>,
+}
+
+impl OneByOne {
+    pub(super) fn new() -> OneByOne {
+        OneByOne { buffer: Box::new([0; DATAGRAM_MAX_BYTES + 1]) }
+    }
+
+    pub(super) fn receive<'b>(
+        &mut self,
+        socket: &Socket,
+        buffers: impl Iterator<Item = &'b mut [u8]>,
+        datagrams: &mut ArrayVec<Datagram, BATCH>,
+    ) -> io::Result<()> {
+        for packet in buffers.take(BATCH) {
+            let (length, peer) = match socket.plain().recv_from(&mut self.buffer[..]) {
+                Ok(received) => received,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => break,
+                // What was received stands; the error is gone with its telling.
+                Err(_) if !datagrams.is_empty() => break,
+                Err(error) => return Err(error),
+            };
+            let fits = length.min(packet.len());
+            packet[..fits].copy_from_slice(&self.buffer[..fits]);
+            let truncated = fits < length;
+            datagrams.push(Datagram {
+                length: fits,
+                truncated,
+                peer: Some(peer),
+                local: None,
+                kernel_wait: Nanos::ZERO,
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,110 @@
+//! Receiving trains: datagrams of one sender that the kernel hands over as one (`UDP_GRO`), cut apart here.
+//!
+//! A train is received whole into a buffer that takes the longest, and copied into packets datagram by datagram. It is
+//! one call for each train: the wrapper around `recvmmsg` keeps of each header only the space for control data that the
+//! last message needed, and a train needs more of it than a single datagram.
+
+use super::Datagram;
+use super::control::Control;
+use crate::net::{BATCH, Socket};
+use crate::time::clock;
+use arrayvec::ArrayVec;
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::libc::in6_pktinfo;
+use nix::sys::socket::{MsgFlags, SockaddrStorage, recvmsg};
+use nix::sys::time::TimeSpec;
+use std::io::{self, IoSliceMut};
+use std::os::fd::AsRawFd;
+
+/// No datagram is longer, and no train.
+const TRAIN_MAX_BYTES: usize = 1 << 16;
+
+pub(super) struct Trains {
+    buffer: Box<[u8]>,
+    control: Vec<u8>,
+    train: Train,
+}
+
+/// What is left of the train in the buffer.
+#[derive(Clone, Copy)]
+struct Train {
+    start: usize,
+    end: usize,
+    /// The length of each datagram but perhaps the last.
+    segment: usize,
+    /// What is true of all of them.
+    datagram: Datagram,
+}
+
+impl Trains {
+    pub(super) fn new() -> Trains {
+        let control = cmsg_space!(TimeSpec, in6_pktinfo, i32);
+        Trains {
+            buffer: vec![0; TRAIN_MAX_BYTES].into(),
+            control,
+            train: Train { start: 0, end: 0, segment: 1, datagram: Datagram::default() },
+        }
+    }
+
+    /// How many datagrams of a train are left; the next call hands them over, whatever socket it is for.
+    pub(super) fn left(&self) -> usize {
+        let Train { start, end, segment, .. } = self.train;
+        end.saturating_sub(start).div_ceil(segment)
+    }
+
+    /// Forgets those.
+    pub(super) fn discard(&mut self) {
+        self.train.start = self.train.end;
+    }
+
+    pub(super) fn receive<'b>(
+        &mut self,
+        socket: &Socket,
+        buffers: impl Iterator<Item = &'b mut [u8]>,
+        datagrams: &mut ArrayVec<Datagram, BATCH>,
+    ) -> io::Result<()> {
+        // What is left of a train comes alone: with more behind it there might again be something left.
+        let resumes = self.left() > 0;
+        for packet in buffers.take(BATCH) {
+            if self.left() == 0 {
+                match if resumes { Err(Errno::EAGAIN) } else { self.receive_train(socket) } {
+                    Ok(()) => {}
+                    Err(Errno::EAGAIN | Errno::EINTR) => break,
+                    // What was received stands; the error is gone with its telling.
+                    Err(_) if !datagrams.is_empty() => break,
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+            datagrams.push(self.cut(packet));
+        }
+        Ok(())
+    }
+
+    /// Receives one datagram or train into the buffer, which must be empty.
+    fn receive_train(&mut self, socket: &Socket) -> Result<(), Errno> {
+        let mut slices = [IoSliceMut::new(&mut self.buffer)];
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slices, Some(&mut self.control), flags)?;
+        let control = Control::read(&message, clock::realtime());
+        self.train = Train {
+            start: 0,
+            // An empty datagram is one too.
+            end: message.bytes.max(1),
+            segment: control.segment.unwrap_or(TRAIN_MAX_BYTES),
+            datagram: Datagram { length: message.bytes, ..control.datagram },
+        };
+        Ok(())
+    }
+
+    /// Copies the next datagram of the train into `packet`.
+    fn cut(&mut self, packet: &mut [u8]) -> Datagram {
+        let Train { start, end, segment, datagram } = self.train;
+        let next = end.min(start + segment);
+        self.train.start = next;
+        let length = (next - start).min(datagram.length);
+        let fits = length.min(packet.len());
+        packet[..fits].copy_from_slice(&self.buffer[start..start + fits]);
+        Datagram { length: fits, truncated: datagram.truncated || fits < length, ..datagram }
+    }
+}

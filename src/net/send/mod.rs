@@ -1,0 +1,243 @@
+//! Sending a batch of messages, and what becomes of each.
+
+mod one_by_one;
+mod parcel;
+mod port;
+
+use super::{BATCH, Io, Socket};
+use crate::metrics::Unsent;
+use crate::time::Nanos;
+use arrayvec::ArrayVec;
+use nix::errno::Errno;
+use one_by_one::OneByOne;
+use parcel::Plan;
+use port::{Batched, Port};
+use std::net::{IpAddr, SocketAddr};
+
+/// How long one batch waits for room in the socket's send buffer. A device that has not sent anything for so long is
+/// stuck, and a worker has others to serve.
+const PATIENCE: Nanos = Nanos::from_millis(1);
+
+/// A datagram to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// Where it goes.
+    pub peer: SocketAddr,
+    /// The address it shall come from; `None` where the socket has but one.
+    pub local: Option<IpAddr>,
+}
+
+/// Of each message of a batch, in their order, whether the kernel took it, and why not.
+pub type Outcomes = ArrayVec<Result<(), Unsent>, BATCH>;
+
+/// The memory for sending batches; one per thread.
+pub struct Sender {
+    way: Way,
+}
+
+enum Way {
+    Batched(Box<Dispatch<Batched>>),
+    OneByOne(Dispatch<OneByOne>),
+}
+
+impl Sender {
+    /// A sender for batches of at most [`BATCH`], through sockets that were opened for `io`.
+    pub fn new(io: Io) -> Sender {
+        let way = match io {
+            Io::Batches | Io::Trains => Way::Batched(Box::new(Dispatch { port: Batched::new(), trains: true })),
+            Io::Portable => Way::OneByOne(Dispatch { port: OneByOne, trains: false }),
+        };
+        Sender { way }
+    }
+
+    /// Sends `messages` and tells of each whether the kernel took it. One that fails does not keep the others back.
+    /// Messages to one peer leave in their order, as a train where they are alike; others may overtake them.
+    ///
+    /// Waits a millisecond at most, and only for room in the socket's send buffer.
+    ///
+    /// # Panics
+    /// With more than [`BATCH`] messages.
+    pub fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
+        assert!(messages.len() <= BATCH, "a batch has at most {BATCH} messages");
+        match &mut self.way {
+            Way::Batched(dispatch) => dispatch.send(socket, messages),
+            Way::OneByOne(dispatch) => dispatch.send(socket, messages),
+        }
+    }
+}
+
+/// Goes through a batch to its end, whatever the kernel says of its parts.
+struct Dispatch<P> {
+    port: P,
+    /// The kernel cuts trains, as far as is known.
+    trains: bool,
+}
+
+impl<P: Port> Dispatch<P> {
+    fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
+        let mut outcomes: Outcomes = messages.iter().map(|_| Ok(())).collect();
+        let mut plan = if self.trains { Plan::trains(messages) } else { Plan::singles(messages) };
+        let (mut at, mut patient, mut excused) = (0, true, None);
+        // Each round gets on, splits a train, or spends the one excuse of a parcel or the patience of the batch.
+        while at < plan.parcels().len() {
+            let run = plan.run(at);
+            // The kernel stops at the first parcel that it does not take, and names the error only when that is the
+            // first of a call.
+            match self.port.send(socket, messages, &plan, at, run) {
+                Ok(taken) => {
+                    assert!(taken > 0, "a port takes a parcel or says why not");
+                    at += taken;
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) if patient => {
+                    patient = false;
+                    self.port.wait(socket, PATIENCE);
+                }
+                Err(errno) if excused != Some(at) && may_be_stale(errno) => excused = Some(at),
+                Err(errno) if run.segment.is_some() => {
+                    // EIO: the device cannot cut. Anything else may concern one of the messages only, or the length at
+                    // which they are cut.
+                    self.trains &= errno != Errno::EIO;
+                    plan.split(at);
+                }
+                Err(errno) => {
+                    let parcel = &plan.parcels()[at];
+                    plan.messages(parcel).iter().for_each(|number| outcomes[*number] = Err(reason(errno)));
+                    at += 1;
+                }
+            }
+        }
+        outcomes
+    }
+}
+
+/// Whether this is perhaps no answer to this call, but what the network said of an earlier message: the kernel keeps
+/// that with the socket and tells it once, in place of sending.
+fn may_be_stale(errno: Errno) -> bool {
+    use Errno::{ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH, EMSGSIZE, ENETUNREACH, ENOPROTOOPT, EPROTO};
+    matches!(errno, ECONNREFUSED | EHOSTDOWN | EHOSTUNREACH | EMSGSIZE | ENETUNREACH | ENOPROTOOPT | EPROTO)
+}
+
+fn reason(errno: Errno) -> Unsent {
+    use Errno::{EACCES, EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH, ENOBUFS, ENOMEM, EPERM};
+    match errno {
+        Errno::EAGAIN => Unsent::BufferFull,
+        ENOBUFS | ENOMEM => Unsent::QueueFull,
+        Errno::EMSGSIZE => Unsent::TooLong,
+        EPERM | EACCES => Unsent::Denied,
+        EHOSTDOWN | EHOSTUNREACH | ENETDOWN | ENETUNREACH | Errno::ECONNREFUSED => Unsent::Unreachable,
+        _ => Unsent::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Group;
+    use super::parcel::Run;
+    use super::*;
+    use std::collections::VecDeque;
+    use std::net::Ipv4Addr;
+
+    /// A kernel that answers as it is told, and takes everything in the end.
+    #[derive(Default)]
+    struct Told {
+        answers: VecDeque<Result<usize, Errno>>,
+        /// The messages that were taken, in this order, and in how many parcels each time.
+        taken: Vec<usize>,
+        calls: Vec<usize>,
+        waits: usize,
+    }
+
+    impl Port for Told {
+        fn send(&mut self, _: &Socket, _: &[Message<'_>], plan: &Plan, at: usize, run: Run) -> Result<usize, Errno> {
+            let count = self.answers.pop_front().unwrap_or(Ok(run.count))?.min(run.count);
+            self.calls.push(count);
+            plan.parcels()[at..at + count].iter().for_each(|parcel| self.taken.extend(plan.messages(parcel)));
+            Ok(count)
+        }
+
+        fn wait(&mut self, _: &Socket, _: Nanos) {
+            self.waits += 1;
+        }
+    }
+
+    /// Sends a message to each of `peers` while the kernel gives `answers`.
+    fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Dispatch<Told>, Vec<Result<(), Unsent>>) {
+        let group = Group::open((Ipv4Addr::LOCALHOST, 0).into(), 1, Io::Batches).expect("a free port");
+        let message =
+            |peer: &u8| Message { bytes: b"reply", peer: (Ipv4Addr::new(127, 0, 0, *peer), 9).into(), local: None };
+        let messages: Vec<_> = peers.iter().map(message).collect();
+        let port = Told { answers: answers.iter().copied().collect(), ..Told::default() };
+        let mut dispatch = Dispatch { port, trains: true };
+        let outcomes = dispatch.send(&group.sockets()[0], &messages).to_vec();
+        (dispatch, outcomes)
+    }
+
+    const SENT: Result<(), Unsent> = Ok(());
+
+    #[test]
+    fn the_batch_goes_on_after_each_kind_of_failure() {
+        for (errno, reason) in [
+            (Errno::ENOBUFS, Unsent::QueueFull),
+            (Errno::EPERM, Unsent::Denied),
+            (Errno::EACCES, Unsent::Denied),
+            (Errno::ENETDOWN, Unsent::Unreachable),
+            (Errno::EINVAL, Unsent::Other),
+        ] {
+            let (sender, outcomes) = send(&[1, 2, 3, 4], &[Ok(1), Err(errno)]);
+            assert_eq!(outcomes, [SENT, Err(reason), SENT, SENT], "{errno}");
+            assert_eq!((sender.port.taken, sender.port.calls), (vec![0, 2, 3], vec![1, 2]), "{errno}");
+        }
+    }
+
+    #[test]
+    fn an_error_of_an_earlier_message_costs_no_other_one() {
+        for errno in [Errno::ECONNREFUSED, Errno::EHOSTUNREACH, Errno::ENETUNREACH, Errno::EMSGSIZE] {
+            let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), Err(errno)]);
+            assert_eq!((outcomes, sender.port.taken), (vec![SENT; 3], vec![0, 1, 2]), "{errno}");
+        }
+    }
+
+    #[test]
+    fn an_error_that_stays_is_the_messages_own() {
+        let refused = Err(Errno::ECONNREFUSED);
+        let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), refused, refused, refused, Ok(1)]);
+        assert_eq!((outcomes, sender.port.taken), (vec![SENT, Err(Unsent::Unreachable), SENT], vec![0, 2]));
+        let too_long = Err(Errno::EMSGSIZE);
+        let (sender, outcomes) = send(&[1, 2], &[too_long, too_long]);
+        assert_eq!((outcomes, sender.port.taken), (vec![Err(Unsent::TooLong), SENT], vec![1]));
+    }
+
+    #[test]
+    fn a_full_buffer_is_waited_for_once_in_a_batch() {
+        let full = Err(Errno::EAGAIN);
+        let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), full, Ok(2)]);
+        assert_eq!((outcomes, sender.port.waits), (vec![SENT; 3], 1));
+        let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), full, full, full]);
+        assert_eq!(outcomes, [SENT, Err(Unsent::BufferFull), Err(Unsent::BufferFull)]);
+        assert_eq!((sender.port.waits, sender.port.taken), (1, vec![0]));
+    }
+
+    #[test]
+    fn a_train_that_is_not_taken_goes_message_by_message() {
+        let too_long = Err(Errno::EMSGSIZE);
+        // Not taken, also not when asked again; then the second of its three messages fails.
+        let (sender, outcomes) = send(&[1, 1, 2, 1], &[too_long, too_long, Ok(1), Err(Errno::EPERM)]);
+        assert_eq!(outcomes, [SENT, Err(Unsent::Denied), SENT, SENT]);
+        assert_eq!((sender.port.taken, sender.trains), (vec![0, 3, 2], true));
+    }
+
+    #[test]
+    fn where_trains_cannot_be_cut_none_is_made_again() {
+        let (sender, outcomes) = send(&[1, 1, 1], &[Err(Errno::EIO)]);
+        assert_eq!((outcomes, sender.port.taken, sender.trains), (vec![SENT; 3], vec![0, 1, 2], false));
+    }
+
+    #[test]
+    fn an_interrupted_call_is_made_again() {
+        let (sender, outcomes) = send(&[1, 2], &[Err(Errno::EINTR)]);
+        assert_eq!((outcomes, sender.port.taken), (vec![SENT; 2], vec![0, 1]));
+    }
+}

@@ -1,0 +1,28 @@
+//! Sending messages one by one, by a call that every system has.
+
+use super::Message;
+use super::parcel::{Plan, Run};
+use super::port::Port;
+use crate::net::Socket;
+use nix::errno::Errno;
+
+pub(super) struct OneByOne;
+
+impl Port for OneByOne {
+    fn send(
+        &mut self,
+        socket: &Socket,
+        messages: &[Message<'_>],
+        plan: &Plan,
+        at: usize,
+        _: Run,
+    ) -> Result<usize, Errno> {
+        for number in plan.messages(&plan.parcels()[at]) {
+            let Message { bytes, peer, .. } = messages[*number];
+            let sent = socket.plain().send_to(bytes, peer);
+            // An error without a number is one of the library's own, about an address that no socket takes.
+            sent.map_err(|error| error.raw_os_error().map_or(Errno::EINVAL, Errno::from_raw))?;
+        }
+        Ok(1)
+    }
+}

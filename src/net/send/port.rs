@@ -1,0 +1,136 @@
+//! How parcels are handed to the kernel.
+
+use super::Message;
+use super::parcel::{Plan, Run};
+use crate::net::{BATCH, Socket};
+use crate::time::Nanos;
+use arrayvec::ArrayVec;
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
+use std::io::IoSlice;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, AsRawFd};
+
+/// A way to hand parcels to the kernel, or one that tests the way to it.
+pub(super) trait Port {
+    /// Hands over the parcels of `run`, which begin at number `at`, and returns how many the kernel took, at least one.
+    ///
+    /// # Errors
+    /// Why it did not take the first.
+    fn send(
+        &mut self,
+        socket: &Socket,
+        messages: &[Message<'_>],
+        plan: &Plan,
+        at: usize,
+        run: Run,
+    ) -> Result<usize, Errno>;
+
+    /// Waits until the socket takes more, for `patience` at most.
+    fn wait(&mut self, socket: &Socket, patience: Nanos) {
+        let timeout = PollTimeout::try_from(std::time::Duration::from(patience)).unwrap_or(PollTimeout::ZERO);
+        // Whatever comes of it, the next attempt tells.
+        let _ = poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)], timeout);
+    }
+}
+
+/// Many parcels in one call.
+///
+/// The wrapper around `sendmmsg` encodes the same control data into every header, into space that must be exactly full:
+/// so there are headers for each kind of it, and one call sends parcels from one address, cut at one length.
+pub(super) struct Batched {
+    plain: Headers,
+    trains: Headers,
+    from_v4: Headers,
+    from_v6: Headers,
+    trains_from_v4: Headers,
+    trains_from_v6: Headers,
+}
+
+type Headers = MultiHeaders<SockaddrStorage>;
+
+impl Batched {
+    pub(super) fn new() -> Batched {
+        let headers = |control| Headers::preallocate(BATCH, control);
+        Batched {
+            plain: headers(None),
+            trains: headers(Some(cmsg_space!(u16))),
+            from_v4: headers(Some(cmsg_space!(in_pktinfo))),
+            from_v6: headers(Some(cmsg_space!(in6_pktinfo))),
+            trains_from_v4: headers(Some(cmsg_space!(in_pktinfo, u16))),
+            trains_from_v6: headers(Some(cmsg_space!(in6_pktinfo, u16))),
+        }
+    }
+
+    fn headers(&mut self, run: Run) -> &mut Headers {
+        match (run.local, run.segment) {
+            (None, None) => &mut self.plain,
+            (None, Some(_)) => &mut self.trains,
+            (Some(IpAddr::V4(_)), None) => &mut self.from_v4,
+            (Some(IpAddr::V6(_)), None) => &mut self.from_v6,
+            (Some(IpAddr::V4(_)), Some(_)) => &mut self.trains_from_v4,
+            (Some(IpAddr::V6(_)), Some(_)) => &mut self.trains_from_v6,
+        }
+    }
+}
+
+impl Port for Batched {
+    fn send(
+        &mut self,
+        socket: &Socket,
+        messages: &[Message<'_>],
+        plan: &Plan,
+        at: usize,
+        run: Run,
+    ) -> Result<usize, Errno> {
+        let parcels = &plan.parcels()[at..at + run.count];
+        let numbers = parcels.iter().flat_map(|parcel| plan.messages(parcel));
+        let slices: ArrayVec<IoSlice<'_>, BATCH> =
+            numbers.map(|number| IoSlice::new(messages[*number].bytes)).collect();
+        let mut rest = slices.as_slice();
+        let mut cut = |count| {
+            let (parcel, others) = rest.split_at(count);
+            rest = others;
+            parcel
+        };
+        let parcel_slices: ArrayVec<&[IoSlice<'_>], BATCH> =
+            parcels.iter().map(|parcel| cut(parcel.places().len())).collect();
+        let peer = |number: &usize| Some(SockaddrStorage::from(messages[*number].peer));
+        let peers: ArrayVec<Option<SockaddrStorage>, BATCH> =
+            parcels.iter().map(|parcel| plan.messages(parcel).first().and_then(peer)).collect();
+        let (from_v4, from_v6, segment);
+        let mut control = ArrayVec::<ControlMessage<'_>, 2>::new();
+        match run.local {
+            None => {}
+            Some(IpAddr::V4(local)) => {
+                from_v4 = packet_info_v4(local);
+                control.push(ControlMessage::Ipv4PacketInfo(&from_v4));
+            }
+            Some(IpAddr::V6(local)) => {
+                from_v6 = packet_info_v6(local);
+                control.push(ControlMessage::Ipv6PacketInfo(&from_v6));
+            }
+        }
+        if let Some(length) = run.segment {
+            segment = u16::try_from(length).map_err(|_| Errno::EMSGSIZE)?;
+            control.push(ControlMessage::UdpGsoSegments(&segment));
+        }
+        let (slices, flags) = (parcel_slices.iter(), MsgFlags::MSG_DONTWAIT);
+        Ok(sendmmsg(socket.as_raw_fd(), self.headers(run), slices, &peers, &control, flags)?.count())
+    }
+}
+
+fn packet_info_v4(local: Ipv4Addr) -> in_pktinfo {
+    in_pktinfo {
+        ipi_ifindex: 0,
+        ipi_spec_dst: in_addr { s_addr: u32::from(local).to_be() },
+        ipi_addr: in_addr { s_addr: 0 },
+    }
+}
+
+fn packet_info_v6(local: Ipv6Addr) -> in6_pktinfo {
+    in6_pktinfo { ipi6_addr: in6_addr { s6_addr: local.octets() }, ipi6_ifindex: 0 }
+}

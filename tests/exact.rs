@@ -1,0 +1,176 @@
+//! Is every datagram of a flood accounted for, good, malformed and from port 0, also when the server stops in it?
+//! Method: three senders, faster than the server, so that its sockets overflow; what they sent is what was received, what
+//! the kernel dropped at the sockets and, after a stop, what came back to the senders. The numbers are exact.
+//!
+//! A tenth of the full size by default; the full size:
+//! `FOREBAY_FLOOD=400000 cargo test --test exact -- --nocapture`
+
+mod support;
+
+use forebay::handler::{Bench, Order, Reply, Work};
+use forebay::metrics::Fates;
+use forebay::time::Nanos;
+use forebay::wire::Header;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{env, io, thread};
+use support::client::{Client, message};
+use support::raw::Raw;
+use support::returned::{ask_for_returned, returned};
+use support::{Running, alone, assert_adds_up, await_until};
+
+/// Slower than any sender, and without a checkpoint.
+struct Slow;
+
+impl Work for Slow {
+    async fn work(&self, _: Order<'_>, _: &mut Reply<'_>) {
+        thread::sleep(Nanos::from_micros(200).into());
+    }
+}
+
+fn flood_size() -> u64 {
+    let size = env::var("FOREBAY_FLOOD").map(|size| size.parse().expect("FOREBAY_FLOOD is a number of datagrams"));
+    size.unwrap_or(40_000)
+}
+
+fn server(policy: &str, io: &str, listen: &str) -> Running {
+    let settings = [("policy", policy), ("workers", "2"), ("io", io), ("listen", listen)];
+    Running::start(&settings, Bench::new(Slow, Nanos::from_secs(1)))
+}
+
+/// What one sender sends, and as whom.
+enum Sender {
+    Good(Client),
+    Malformed(Client),
+    PortZero(Raw),
+}
+
+/// A sender of each kind; that of port 0 only on IPv4, and where raw sockets are permitted.
+fn senders(server: SocketAddr) -> Vec<Sender> {
+    let mut senders = vec![Sender::Good(Client::new(server)), Sender::Malformed(Client::new(server))];
+    if let SocketAddr::V4(server) = server {
+        // An address that nobody else sends from, so that only its own datagrams come back to it.
+        let nobody = SocketAddrV4::new(Ipv4Addr::new(127, 99, 99, 99), 0);
+        match Raw::new(nobody, server) {
+            Ok(raw) => {
+                raw.socket.bind(&nobody.into()).expect("a loopback address");
+                raw.socket.connect(&server.into()).expect("a local address");
+                senders.push(Sender::PortZero(raw));
+            }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => println!("without port 0: {error}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    senders
+}
+
+impl Sender {
+    fn send(&self, number: u64) -> io::Result<()> {
+        let good = |number| message(&Header::request(number, 0, Nanos::ZERO), b"payload");
+        match self {
+            Sender::Good(client) => client.socket.send(&good(number)).map(drop),
+            // Too short, too long, and none of ours.
+            Sender::Malformed(client) => match number % 3 {
+                0 => client.socket.send(&good(number)[..20]).map(drop),
+                1 => client.socket.send(&[&good(number)[..], &[0; 3_000]].concat()).map(drop),
+                _ => client.socket.send(&[7; 100]).map(drop),
+            },
+            Sender::PortZero(raw) => raw.send(&good(number)),
+        }
+    }
+
+    fn returned(&self) -> u64 {
+        match self {
+            Sender::Good(client) | Sender::Malformed(client) => returned(&client.socket),
+            Sender::PortZero(raw) => returned(&raw.socket),
+        }
+    }
+
+    fn ask_for_returned(&self) {
+        let ask = |socket: &dyn AsFd| ask_for_returned(&socket.as_fd());
+        match self {
+            Sender::Good(client) | Sender::Malformed(client) => ask(&client.socket),
+            Sender::PortZero(raw) => ask(&raw.socket),
+        }
+    }
+
+    /// Sends until `stop` says so or a datagram comes back, which is told once in place of a send.
+    fn flood(&self, sent: &AtomicU64, stop: impl Fn() -> bool) -> u64 {
+        let mut own = 0;
+        while !stop() {
+            match self.send(own) {
+                Ok(()) => {
+                    own += 1;
+                    sent.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        own
+    }
+}
+
+fn assert_overflowed(fates: &Fates, case: &str) {
+    assert_adds_up(fates);
+    assert!(fates.kernel_dropped > 0 && fates.answered > 0 && fates.malformed > 0, "{case}: no flood: {fates:?}");
+}
+
+#[test]
+fn a_flood_is_accounted_for() {
+    let _alone = alone();
+    let v6 = "[::1]:0".to_owned();
+    for (policy, io, listen) in
+        [("steal", "batches", support::listen()), ("ondemand", "trains", v6), ("pools", "portable", support::listen())]
+    {
+        let server = server(policy, io, &listen);
+        let (senders, sent) = (senders(server.udp), AtomicU64::new(0));
+        let share = flood_size() / senders.len() as u64;
+        thread::scope(|scope| {
+            for sender in &senders {
+                scope.spawn(|| {
+                    let own = AtomicU64::new(0);
+                    sender.flood(&own, || own.load(Ordering::Relaxed) == share);
+                    sent.fetch_add(share, Ordering::Relaxed);
+                });
+            }
+        });
+        let sent = sent.into_inner();
+        let fates = server.quiescent(sent);
+        println!("{policy}: {sent} sent, {fates:?}");
+        assert_overflowed(&fates, policy);
+        let report = server.stop();
+        assert_eq!((report.totals.fates, report.packets_away), (fates, 0), "{policy}");
+    }
+}
+
+#[test]
+fn a_flood_that_outlasts_its_server_is_accounted_for() {
+    let _alone = alone();
+    let mut server = server("steal", "batches", &support::listen());
+    let (senders, sent) = (senders(server.udp), AtomicU64::new(0));
+    senders.iter().for_each(Sender::ask_for_returned);
+    let report = thread::scope(|scope| {
+        senders.iter().for_each(|sender| {
+            scope.spawn(|| sender.flood(&sent, || false));
+        });
+        await_until(|| sent.load(Ordering::Relaxed) > flood_size(), "the senders are stuck");
+        server.stop_handle().stop();
+        server.join()
+    });
+    let (fates, sent) = (report.totals.fates, sent.into_inner());
+    println!("stopped: {sent} sent, {fates:?}");
+    assert_overflowed(&fates, "stopped");
+    assert_eq!((fates.in_flight, report.packets_away), (0, 0), "{fates:?}");
+    let mut missing = sent - fates.received - fates.kernel_dropped;
+    await_until(
+        || {
+            let came_back: u64 = senders.iter().map(Sender::returned).sum();
+            missing = missing.checked_sub(came_back).expect("no datagram has two ends");
+            missing == 0
+        },
+        &format!("datagrams are missing: sent {sent}, {fates:?}"),
+    );
+}

@@ -1,0 +1,36 @@
+//! Datagrams that found no port and came back: the ICMP errors of a socket, one for each, in a queue of their own. They
+//! may come a moment after the send.
+
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
+use socket2::{SockFilter, SockRef};
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Asks for the errors of a socket of IPv4, connected to a server. It receives nothing else from now on.
+pub(crate) fn ask_for_returned(socket: &impl AsFd) {
+    setsockopt(&socket.as_fd(), sockopt::Ipv4RecvErr, &true).expect("a socket of IPv4");
+    // Answers are kept out ("return 0"): they would fill the buffer that errors need.
+    SockRef::from(socket).attach_filter(&[SockFilter::new(0x06, 0, 0, 0)]).expect("a filter");
+}
+
+/// How many datagrams have come back since the last call.
+pub(crate) fn returned(socket: &impl AsRawFd) -> u64 {
+    let mut count = 0;
+    let mut bytes = [0; 256];
+    loop {
+        let mut slices = [IoSliceMut::new(&mut bytes)];
+        let mut control = nix::cmsg_space!(nix::libc::sock_extended_err, nix::libc::sockaddr_in);
+        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+        match recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slices, Some(&mut control), flags) {
+            Ok(message) => {
+                let mut controls = message.cmsgs().expect("enough space");
+                assert!(controls.any(|control| matches!(control, ControlMessageOwned::Ipv4RecvErr(..))));
+                count += 1;
+            }
+            Err(nix::errno::Errno::EAGAIN) => return count,
+            // The same error once more, for those who do not read the queue.
+            Err(nix::errno::Errno::ECONNREFUSED) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
