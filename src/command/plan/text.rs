@@ -60,6 +60,9 @@ pub(super) fn recommended(question: &Question<'_>, answer: &Answer, others: &[An
     ) {
         text.push_str(&format!("slice = \"{slice}\"\n"));
     }
+    if let Some(reserved) = answer.sizes.as_ref().filter(|_| of_policy(PolicyName::Hybrid)) {
+        text.push_str(&format!("reserved = \"{}\"\n", reserved[0]));
+    }
     if of_policy(PolicyName::Reserve) {
         text.push_str("classify = \"header\"\n");
     }

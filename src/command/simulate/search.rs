@@ -94,7 +94,7 @@ pub(in crate::command) fn best_sizes(
         return scene.run(contender, load, None, progress);
     };
     let mut best = scene.run(contender, load, Some(&begin), progress);
-    climb(scene.workers, first_most(scene, contender), begin[0], |sizes| {
+    climb(scene.workers, scene.workers - 1, begin[0], |sizes| {
         let found = scene.run(contender, load, Some(sizes), progress);
         let better = goal.figure(&found.tally) < goal.figure(&best.tally);
         if better {
