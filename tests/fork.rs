@@ -193,7 +193,8 @@ fn parts_run_on_several_workers() {
 fn every_end_of_a_part_is_the_end_of_its_request() {
     let _alone = alone();
     for policy in policies() {
-        let (server, seen) = start(&settings(policy));
+        // A request that steps aside, or moves to the heavy pool, waits behind its own parts, which here go on for long.
+        let (server, seen) = start(&[settings(policy), vec![("slice", "1s")]].concat());
         let mut sent = 0;
         for _ in 0..5 {
             let late = Header { deadline_us: 50_000, ..Header::request(1, 0, Nanos::ZERO) };
@@ -247,8 +248,8 @@ fn a_stop_leaves_no_part_behind() {
     }
 }
 
-// Does a heavy request take less time than it costs? Method: emulated cores, where a request of 400 ms is to be served in
-// little more than a quarter of that; the best of three, for the machine may be busy.
+// Does a heavy request take less time than it costs? Method: emulated cores, on which one worker takes no less than the
+// cost, ever, and four take a quarter of it and what the machine makes of that; it may be busy, so one of many must do.
 #[test]
 fn a_heavy_request_is_faster_in_parts() {
     let _alone = alone();
@@ -256,12 +257,11 @@ fn a_heavy_request_is_faster_in_parts() {
     let emulated = [("policy", "ondemand"), ("workers", "4"), ("burn", "sleep"), ("time-scale", "1000")];
     let server = Running::start(&emulated, Bench::new(forking, Nanos::from_secs(10)));
     let cost = Nanos::from_millis(400);
-    let time = |_| {
+    let time = || {
         let begin = clock::now();
         let header = Client::new(server.udp).ask(&Header::request(1, 0, cost), b"").header;
         assert_eq!((header.status, header.served.service), (Status::Ok, cost), "parts count as service");
         clock::now().minus(begin)
     };
-    let fastest = (0..3).map(time).min().expect("three of them");
-    assert!(fastest < Nanos::from_millis(200), "it took {fastest}");
+    assert!((0..50).any(|_| time().times(2) < cost), "none of 50 took less than half of its cost");
 }

@@ -16,7 +16,8 @@ use std::task::{Context, Poll};
 /// the queues have no room, cost little more than a call. While a handler waits for a part that another worker runs, its
 /// own worker does something else.
 ///
-/// A part is like a handler: it passes checkpoints, hops, forks, and shares the deadline of its request. When one panics,
+/// A part is like a handler, and queued like a heavy request: a handler that steps aside may wait behind its own parts. It
+/// passes checkpoints, hops, forks, and shares the deadline of its request. When one panics,
 /// the request ends as `failed` and its other parts are cancelled. A part whose [`Fork`] is dropped is cancelled: it never
 /// begins, or ends at its next checkpoint. Because it may then outlast its request for a moment, it owns its data, or
 /// shares it in an `Arc`.

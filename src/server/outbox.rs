@@ -74,9 +74,7 @@ impl<'s> Outbox<'s> {
             self.sender.send(socket, &messages)
         };
         let now = clock::now();
-        for reason in outcomes.iter().filter_map(|outcome| outcome.err()) {
-            recorder.unsent(reason);
-        }
+        outcomes.iter().filter_map(|outcome| outcome.err()).for_each(|reason| recorder.unsent(reason));
         // A refusal keeps the fate that it tells of, whether it is heard or not.
         self.refusals.clear();
         for (answer, outcome) in self.answers.drain(..).zip(outcomes) {
