@@ -172,7 +172,8 @@ fn priorities_wait_as_cobham_says() {
             let workload = workload("exponential:10us");
             // The flow is the class: half of the requests go first.
             let place = |flow: u16, _| (0, flow as u8);
-            let incoming = incoming(&workload, load, workers, 2, requests(load, workers), place);
+            // Those who go last vary most.
+            let incoming = incoming(&workload, load, workers, 2, 5 * requests(load, workers), place);
             let tally = Reference::Priority.simulate(workers, incoming);
             let residual = erlang_c(workers, load) / workers as f64;
             let first = 1.0 - load / 2.0;

@@ -140,7 +140,7 @@ fn serve_drive_and_scrape_work_as_written() {
 fn simulating_and_planning_work_as_written() {
     for (prefix, command) in [(RUN_SIMULATE, "simulate"), (RUN_PLAN, "plan")] {
         let words = ["forebay".to_owned(), command.to_owned()].into_iter().chain(arguments(prefix, ""));
-        let ended = forebay::cli::run(words.chain(["--requests", "20000"].map(str::to_owned)));
+        let ended = forebay::cli::run(words);
         assert_eq!(format!("{ended:?}"), format!("{:?}", std::process::ExitCode::SUCCESS), "{command}");
     }
 }
