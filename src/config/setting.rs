@@ -116,8 +116,8 @@ pub const SETTINGS: [Setting; 22] = [
         default: DefaultValue::Text("auto"),
         shape: Shape::Text,
         allowed: "auto, or 1 to one less than the workers",
-        help: "Workers on which heavy requests give way to fresh ones soonest, under hybrid. auto: as many as what is \
-               within the slice keeps busy, measured every second.",
+        help: "Workers on which heavy requests give way to fresh ones soonest, under hybrid. auto: what the work within \
+               the slice keeps busy and its square root, measured every second.",
     },
     Setting {
         key: "steal-victim",

@@ -126,6 +126,14 @@ pub fn reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64, worke
     needed.clamp(1, workers.saturating_sub(1).max(1))
 }
 
+/// The same for a reservation that costs next to nothing when it is too large, because heavy requests go on there too:
+/// beside the workers that fresh requests keep busy, the square root of those for the moments at which more come at once
+/// (square-root staffing: Halfin and Whitt, 1981).
+pub fn softly_reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64, workers: usize) -> usize {
+    let busy = offered * times.share_within(budget);
+    ((busy + busy.sqrt()).ceil() as usize).clamp(1, workers.saturating_sub(1).max(1))
+}
+
 /// Classes of like cost as groups, and how many workers each group has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Groups {
@@ -267,5 +275,8 @@ mod tests {
         assert_eq!(reserved_workers(&times, budget, 0.0, 14), 1);
         assert_eq!(reserved_workers(&times, Nanos::MAX, 14.0, 14), 13, "somebody must do the heavy work");
         assert_eq!(reserved_workers(&times, budget, 1.0, 1), 1);
+        assert_eq!(softly_reserved_workers(&times, budget, 0.9 * 14.0, 14), 4);
+        assert_eq!(softly_reserved_workers(&times, budget, 0.0, 14), 1);
+        assert_eq!(softly_reserved_workers(&times, Nanos::MAX, 14.0, 14), 13);
     }
 }

@@ -6,7 +6,7 @@ use crate::handler::context::{Limits, enter};
 use crate::metrics::{self, Recent};
 use crate::queue::Sharded;
 use crate::sched::auto::{Auto, Choice};
-use crate::sched::estimate::{Groups, ServiceTimes, reserved_workers};
+use crate::sched::estimate::{Groups, ServiceTimes, softly_reserved_workers};
 use crate::sched::{Global, Isolated, Kind, PolicyName, Pools, Reserve, Scale};
 use crate::time::{Nanos, clock};
 use std::future::Future;
@@ -67,7 +67,7 @@ impl Adaptation {
                 Choice::Steal => self.scale.steal(),
                 Choice::Global => Kind::Global(Global),
                 Choice::Hybrid { budget } => {
-                    let measured = reserved_workers(&times, budget, recent.busy_workers, self.workers);
+                    let measured = softly_reserved_workers(&times, budget, recent.busy_workers, self.workers);
                     let reserved = self.fixed_reserved.unwrap_or(measured);
                     self.scale.hybrid(budget, reserved)
                 }
@@ -104,7 +104,7 @@ impl Adaptation {
         if times.count() == 0 || self.fixed_reserved.is_some() {
             return false;
         }
-        let reserved = reserved_workers(times, hybrid.budget, busy_workers, self.workers);
+        let reserved = softly_reserved_workers(times, hybrid.budget, busy_workers, self.workers);
         if reserved == hybrid.reserved {
             self.next_reserved = None;
             return false;
@@ -190,7 +190,7 @@ mod tests {
         assert!(!adaptation.follow(&heavier));
         assert!(!adaptation.follow(&recent(&[], 0.0)), "silence");
         assert!(adaptation.follow(&heavier));
-        assert_eq!(reserved(&adaptation), Some(1));
+        assert_eq!(reserved(&adaptation), Some(2));
         assert!(!adaptation.follow(&heavier), "nothing new");
     }
 

@@ -1,7 +1,7 @@
 //! Policies fitted to a workload: sizes and budgets as a server would choose them, by the same estimators.
 
 use crate::sched::auto::{Auto, Choice, Decision};
-use crate::sched::estimate::{Groups, ServiceTimes, reserved_workers};
+use crate::sched::estimate::{Groups, ServiceTimes, reserved_workers, softly_reserved_workers};
 use crate::sched::{Global, Isolated, Kind, Policy, PolicyName, Pools, Reserve, Scale, Steal, Topology};
 use crate::time::Nanos;
 use crate::wire::CLASSES;
@@ -170,7 +170,7 @@ impl Fit {
     }
 
     fn hybrid(&self, budget: Nanos) -> Fitted {
-        let estimated = || reserved_workers(&self.times, budget, self.offered, self.workers);
+        let estimated = || softly_reserved_workers(&self.times, budget, self.offered, self.workers);
         let reserved = self.sizes.as_ref().map_or_else(estimated, |sizes| sizes[0]);
         let chosen = format!("reserved {reserved}, budget {budget}");
         Fitted { reserved: Some(reserved), ..self.fitted(Scale::new(1).hybrid(budget, reserved), chosen) }
