@@ -85,10 +85,10 @@ fn options_of_sharing_are_checked() {
 // Is a pool of no workers refused?
 #[test]
 fn a_pool_needs_a_worker() {
-    let said = refusal(forebay().args(["--reserved", "4", "--workers", "4"]));
-    assert_says(&said, &["reserved = \"4\" (flag --reserved) with workers = \"4\" (flag --workers)", "one less than"]);
+    let said = refusal(forebay().args(["--reserved", "5", "--workers", "4"]));
+    assert_says(&said, &["reserved = \"5\" (flag --reserved) with workers = \"4\" (flag --workers)", "there are 4"]);
     let said = refusal(forebay().args(["--reserved", "0"]));
-    assert_says(&said, &["reserved = \"0\" (flag --reserved)", "allowed: auto, or 1 to one less than the workers"]);
+    assert_says(&said, &["reserved = \"0\" (flag --reserved)", "allowed: auto, or 1 to the number of workers"]);
     let said = refusal(forebay().args(["--pools", "front=0,heavy=3"]));
     assert_says(&said, &["pools = \"front=0,heavy=3\" (flag --pools)", "pool front has no worker"]);
     assert_says(&said, &["at least 1 worker"]);

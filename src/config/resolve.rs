@@ -132,9 +132,9 @@ fn staff(lookup: &mut Lookup, policy: PolicyName) -> (usize, Vec<Pool>) {
 
 fn reserved(lookup: &mut Lookup, workers: usize) -> Option<usize> {
     let reserved = lookup.value("reserved", parse::reserved);
-    if reserved.is_some_and(|reserved| reserved >= workers) && !lookup.is_open("workers") {
+    if reserved.is_some_and(|reserved| reserved > workers) && !lookup.is_open("workers") {
         let claims = vec![lookup.claim("reserved"), lookup.claim_of("workers", workers.to_string())];
-        lookup.conflict(claims, "somebody must do the heavy work; allowed: auto, or 1 to one less than the workers");
+        lookup.conflict(claims, &format!("there are {workers} workers; allowed: auto, or 1 to {workers}"));
     }
     reserved
 }

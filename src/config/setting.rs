@@ -115,7 +115,7 @@ pub const SETTINGS: [Setting; 22] = [
         value_name: "WORKERS",
         default: DefaultValue::Text("auto"),
         shape: Shape::Text,
-        allowed: "auto, or 1 to one less than the workers",
+        allowed: "auto, or 1 to the number of workers",
         help: "Workers on which heavy requests give way to fresh ones soonest, under hybrid. auto: what the work within \
                the slice keeps busy and its square root, measured every second.",
     },

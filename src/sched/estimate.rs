@@ -131,7 +131,7 @@ pub fn reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64, worke
 /// (square-root staffing: Halfin and Whitt, 1981).
 pub fn softly_reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64, workers: usize) -> usize {
     let busy = offered * times.share_within(budget);
-    ((busy + busy.sqrt()).ceil() as usize).clamp(1, workers.saturating_sub(1).max(1))
+    ((busy + busy.sqrt()).ceil() as usize).clamp(1, workers)
 }
 
 /// Classes of like cost as groups, and how many workers each group has.
@@ -277,6 +277,6 @@ mod tests {
         assert_eq!(reserved_workers(&times, budget, 1.0, 1), 1);
         assert_eq!(softly_reserved_workers(&times, budget, 0.9 * 14.0, 14), 4);
         assert_eq!(softly_reserved_workers(&times, budget, 0.0, 14), 1);
-        assert_eq!(softly_reserved_workers(&times, Nanos::MAX, 14.0, 14), 13);
+        assert_eq!(softly_reserved_workers(&times, Nanos::MAX, 14.0, 14), 14);
     }
 }
