@@ -1,4 +1,4 @@
-//! The result of a run as JSON tells it (`forebay-loadgen/1`); [`crate::run_text`] tells it to people.
+//! The result of a run as JSON tells it (`forebay-loadgen/1`); `run_text` tells it to people.
 
 use crate::by_class::ByClass;
 use crate::endpoint::ServerView;

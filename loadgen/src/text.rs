@@ -57,7 +57,7 @@ pub fn show(text: &str) {
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
-/// Wraps `paragraph` to [`PAGE_COLUMNS`]; the first line begins with `start`, the others with `indent`.
+/// Wraps `paragraph` to the columns of a page; the first line begins with `start`, the others with `indent`.
 pub fn wrapped(start: &str, paragraph: &str, indent: &str) -> String {
     let mut text = start.to_owned();
     let (mut width, mut line_is_empty) = (start.len(), true);
