@@ -85,8 +85,9 @@ pub struct Auto {
     candidate: Option<(Choice, u32)>,
 }
 
-/// Requests in the last seconds that are enough to judge by: with 0.5 % heavy ones, ten of those.
-const REQUESTS_MIN: u64 = 2_000;
+/// Requests in the last seconds that are enough to judge by. A gap needs more than this where one side of it is thin
+/// (`estimate`); this is for the judgement that there is none.
+const REQUESTS_MIN: u64 = 500;
 
 /// A budget is at least this many times the cost of a yield: with less, time sharing is worse than none.
 const YIELDS_PER_BUDGET: u64 = 20;
@@ -209,7 +210,7 @@ mod tests {
             Choice::Steal,
             "20 yields outlast half the heavy"
         );
-        assert_eq!(judged(&times(&[(500, 900), (500_000, 100)]), 100), Choice::Steal, "too few");
+        assert_eq!(judged(&times(&[(500, 300), (500_000, 100)]), 100), Choice::Steal, "too few");
     }
 
     #[test]
