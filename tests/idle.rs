@@ -50,15 +50,22 @@ fn an_idle_server_burns_nothing() {
     }
 }
 
+/// In one of some stretches: the sockets and threads of other processes make a server's own look around longer, once a
+/// second, and CPU time is counted in hundredths of one.
 fn assert_quiet(servers: &[(&str, Forebay)], when: &str) {
     // What a start or a burst leaves to do is done in a moment, but that moment is not idle.
     thread::sleep(Nanos::from_millis(200).into());
+    let stretches: Vec<Vec<(&str, Nanos)>> = (0..4).map_while(|_| loud(servers)).collect();
+    assert!(stretches.len() < 4, "CPU time in {QUIET} {when}: {stretches:?}");
+}
+
+/// The servers that were not idle over a quiet stretch, if any.
+fn loud<'a>(servers: &[(&'a str, Forebay)]) -> Option<Vec<(&'a str, Nanos)>> {
     let before: Vec<Nanos> = servers.iter().map(|(_, server)| server.cpu_time()).collect();
     thread::sleep(QUIET.into());
-    for ((policy, server), before) in servers.iter().zip(before) {
-        let used = server.cpu_time().minus(before);
-        assert!(used < IDLE_MAX, "{policy}: {used} of CPU time in {QUIET} {when}");
-    }
+    let used = servers.iter().zip(before).map(|((policy, server), before)| (*policy, server.cpu_time().minus(before)));
+    let loud: Vec<_> = used.filter(|(_, used)| *used >= IDLE_MAX).collect();
+    (!loud.is_empty()).then_some(loud)
 }
 
 /// Keeps every worker busy for a while: many ports, and some requests that run out of their slice.
