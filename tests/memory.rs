@@ -21,7 +21,7 @@ const SENDERS: u64 = 2;
 const FLOWS: u64 = 16;
 
 #[test]
-#[ignore = "it does grow, from 21 to 26 MB: the windows of /latency fill for a minute, and not any further"]
+#[ignore = "it does grow, from 21 to 26 MB in a minute, most likely because the windows of /latency fill"]
 fn a_saturated_server_does_not_grow() {
     let _alone = alone();
     let seconds =
