@@ -71,6 +71,7 @@ fn in_virtual_time(policy: PolicyName, requests: &[Request]) -> Vec<Status> {
     let fit = Fit { slice, ..Fit::new(&workload, workers, 0.5) };
     let incoming = requests.iter().enumerate().map(|(number, request)| Incoming {
         at: Nanos::from_micros(request.at),
+        due: Nanos::from_micros(request.at),
         cost: Nanos::from_micros(request.cost),
         class: number as u8,
         socket: 0,

@@ -24,7 +24,15 @@ fn incoming(
     let warmup = requests / 20;
     Arrivals::new(workload, rate, flows, SEED).take(requests + warmup).enumerate().map(move |(number, arrival)| {
         let (socket, class) = place(arrival.flow, arrival.class);
-        Incoming { at: arrival.at, cost: arrival.cost, class, socket, deadline: Nanos::MAX, counts: number >= warmup }
+        Incoming {
+            at: arrival.at,
+            due: arrival.at,
+            cost: arrival.cost,
+            class,
+            socket,
+            deadline: Nanos::MAX,
+            counts: number >= warmup,
+        }
     })
 }
 

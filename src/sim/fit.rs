@@ -8,6 +8,7 @@ use crate::wire::CLASSES;
 use crate::workload::{Cost, Workload};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::BTreeMap;
 
 /// What a policy is fitted to.
 #[derive(Clone, Debug)]
@@ -77,17 +78,29 @@ impl Fit {
             }
             *sums = (requests, class.cost.mean().times(requests));
         }
-        let slice = workload.smallest_cost().times(10).clamp(Nanos::from_micros(1), Nanos::from_secs(1));
-        Fit {
-            workers,
-            offered: load * workers as f64,
-            slice,
-            sizes: None,
-            thief_threshold: None,
-            yield_cost: Nanos::new(100),
-            times: ServiceTimes::new(times),
-            by_class,
+        Fit::of(slice_of(workload.smallest_cost()), workers, load, ServiceTimes::new(times), by_class)
+    }
+
+    /// Requests of such classes and costs at the share `load` of so many workers, with the slice as above.
+    ///
+    /// # Panics
+    /// If there is no request.
+    pub fn to_requests(requests: impl Iterator<Item = (u8, Nanos)>, workers: usize, load: f64) -> Fit {
+        let mut times: BTreeMap<Nanos, u64> = BTreeMap::new();
+        let mut by_class = [(0, Nanos::ZERO); CLASSES];
+        for (class, cost) in requests {
+            *times.entry(cost).or_default() += 1;
+            let (count, sum) = &mut by_class[usize::from(class)];
+            (*count, *sum) = (*count + 1, sum.plus(cost));
         }
+        let means = by_class.iter().filter(|(count, _)| *count > 0).map(|(count, sum)| Nanos::new(sum.get() / count));
+        let slice = slice_of(means.min().expect("there is a request"));
+        Fit::of(slice, workers, load, ServiceTimes::new(times), by_class)
+    }
+
+    fn of(slice: Nanos, workers: usize, load: f64, times: ServiceTimes, by_class: [(u64, Nanos); CLASSES]) -> Fit {
+        let (offered, yield_cost) = (load * workers as f64, Nanos::new(100));
+        Fit { workers, offered, slice, sizes: None, thief_threshold: None, yield_cost, times, by_class }
     }
 
     /// The policy called `name`.
@@ -183,6 +196,11 @@ impl Fit {
     fn fitted(&self, kind: Kind, chosen: String) -> Fitted {
         Fitted { policy: Policy::new(kind, &Topology::new(&[self.workers])), chosen, reserved: None }
     }
+}
+
+/// Ten of the smallest class's mean cost, within what a server takes.
+fn slice_of(smallest: Nanos) -> Nanos {
+    smallest.times(10).clamp(Nanos::from_micros(1), Nanos::from_secs(1))
 }
 
 fn joined(sizes: &[usize]) -> String {

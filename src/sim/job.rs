@@ -64,7 +64,7 @@ impl<I: Iterator<Item = Incoming>> Driver<'_, I> {
                 let request = self.requests.remove(slice.request);
                 self.packets += 1;
                 let sent = self.sight.now.plus(send);
-                self.tally.answered(request.class, request.cost, sent.minus(request.arrived), sent, request.counts);
+                self.tally.answered(request.class, request.cost, sent.minus(request.due), sent, request.counts);
                 return self.over(id, send);
             }
             End::Expired => {

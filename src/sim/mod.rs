@@ -16,6 +16,7 @@ mod offer;
 mod overheads;
 mod queues;
 mod reference;
+mod replay;
 mod requests;
 mod tally;
 mod turn;
@@ -24,6 +25,7 @@ pub use fit::{Fit, Fitted};
 pub use offer::{Incoming, Offer};
 pub use overheads::{Overheads, OverheadsError};
 pub use reference::Reference;
+pub use replay::Replay;
 pub use tally::{Fates, Tally};
 
 use crate::sched::Policy;

@@ -11,6 +11,8 @@ use rand_xoshiro::SplitMix64;
 pub struct Incoming {
     /// When; no earlier than the one before.
     pub at: Nanos,
+    /// When it should have come: its latency counts from then. No later than `at`.
+    pub due: Nanos,
     /// The CPU time that it needs; above zero.
     pub cost: Nanos,
     /// Its class's number.
@@ -50,6 +52,7 @@ impl<'w> Offer<'w> {
         let (deadline, warmup, all) = (self.deadline, self.warmup, self.warmup + self.requests);
         (0..all).zip(arrivals).map(move |(number, Arrival { at, cost, flow, class })| Incoming {
             at,
+            due: at,
             cost,
             class,
             socket: socket_of[usize::from(flow)],

@@ -10,8 +10,8 @@ pub(super) type RequestId = u32;
 /// One request under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
-    /// When it came to the socket.
-    pub(super) arrived: Nanos,
+    /// When it should have come to the socket: latency counts from then.
+    pub(super) due: Nanos,
     /// CPU time that it needs in all.
     pub(super) cost: Nanos,
     /// CPU time that it still needs.
@@ -29,7 +29,7 @@ impl Request {
     /// One that has just come.
     pub(super) fn new(incoming: &Incoming) -> Request {
         Request {
-            arrived: incoming.at,
+            due: incoming.due,
             cost: incoming.cost,
             left: incoming.cost,
             expires_at: incoming.at.plus(incoming.deadline),

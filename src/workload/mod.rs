@@ -16,11 +16,14 @@
 
 mod arrivals;
 mod cost;
+mod offered;
+mod offered_header;
 mod parse;
 mod recorded;
 
 pub use arrivals::{Arrival, Arrivals};
 pub use cost::Cost;
+pub use offered::{OFFERED_LINES_MAX, Offered, OfferedError, OfferedRequest};
 pub use parse::{FORMS, PRESETS, WorkloadError};
 pub use recorded::{RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded, RecordingError};
 

@@ -131,7 +131,7 @@ fn parse_line(line: &str) -> Result<Option<(usize, Nanos)>, String> {
     }
 }
 
-fn parse_class(text: &str) -> Result<usize, String> {
+pub(super) fn parse_class(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|class| *class < CLASSES);
     number.or_else(|| CLASS_NAMES.iter().position(|name| *name == text)).ok_or_else(|| {
         format!("`{text}` is no class: write a number from 0 to {}, or one of {}", CLASSES - 1, CLASS_NAMES.join(", "))

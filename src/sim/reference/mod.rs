@@ -125,7 +125,7 @@ impl Stage {
 
     fn finish(&mut self, request: RequestId, now: Nanos) {
         let request = self.requests.remove(request);
-        self.tally.answered(request.class, request.cost, now.minus(request.arrived), now, request.counts);
+        self.tally.answered(request.class, request.cost, now.minus(request.due), now, request.counts);
     }
 }
 
@@ -149,6 +149,7 @@ mod tests {
         let class = |number: usize| number as u8;
         let one = |(number, (at, cost)): (usize, &(u64, u64))| Incoming {
             at: us(*at),
+            due: us(*at),
             cost: us(*cost),
             class: class(number),
             socket: 0,

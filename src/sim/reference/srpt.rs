@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 pub(super) struct Srpt {
     serving: Vec<Option<RequestId>>,
-    /// What each still needs, when it came, and who it is; the least first, and of equals the one that came first.
+    /// What each still needs, when it was due, and who it is; the least first, and of equals the one that was due first.
     waiting: BinaryHeap<Reverse<(Nanos, Nanos, RequestId)>>,
 }
 
@@ -21,7 +21,7 @@ impl Srpt {
     fn put_away(&mut self, stage: &mut Stage, left: Nanos, request: RequestId) {
         let known = stage.requests.of(request);
         known.left = left;
-        self.waiting.push(Reverse((left, known.arrived, request)));
+        self.waiting.push(Reverse((left, known.due, request)));
     }
 
     fn serve(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId, request: RequestId) {

@@ -1,0 +1,209 @@
+//! What a run offered to a server, as a text: a header with what is needed to read it, then one line for each request.
+//! The load generator writes it, the simulator offers the same once more.
+//!
+//! ```text
+//! # comments and blank lines mean nothing
+//! forebay-offered/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal
+//! # intended sent class cost flow socket
+//! 1.204us 18.7us short 500ns 211 7
+//! ```
+
+use super::recorded::parse_class;
+use super::{Workload, offered_header};
+use crate::time::{Nanos, parse_duration};
+use crate::wire::{CLASS_NAMES, CLASSES};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::str::FromStr;
+
+/// The most lines that are read: as many requests as one run may hold, and some comments.
+pub const OFFERED_LINES_MAX: usize = 51_000_000;
+/// The longest line: a header whose workload is a file with the longest path that Linux takes.
+const LINE_BYTES_MAX: u64 = 8 << 10;
+
+/// What one run offered. All but costs is on the clock of the run, where a cost lasts `time_scale` times as long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offered {
+    /// Factor on every cost; above zero.
+    pub time_scale: u64,
+    /// Whether the server's cores were emulated (`--burn sleep`).
+    pub emulated: bool,
+    /// The server's, each with a socket; above zero.
+    pub workers: u16,
+    /// Of the schedule.
+    pub seed: u64,
+    /// Requests whose intended time is earlier were not measured.
+    pub warmup: Nanos,
+    /// So long after they came requests expired; `None` = never.
+    pub deadline: Option<Nanos>,
+    /// What the requests were drawn from, on one line.
+    pub workload: String,
+    /// In the order in which they were sent; at least one.
+    pub requests: Vec<OfferedRequest>,
+}
+
+/// One request that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfferedRequest {
+    /// When it should have been sent, after the start of the run: latency counts from here.
+    pub intended: Nanos,
+    /// When it was sent; no earlier than intended, and than the one before.
+    pub sent: Nanos,
+    /// The CPU time that it asked for, before the time scale; above zero.
+    pub cost: Nanos,
+    /// Its source port's number.
+    pub flow: u16,
+    /// The worker at whose socket it came, by the kernel's hash of its flow.
+    pub socket: u16,
+    /// Its class's number.
+    pub class: u8,
+}
+
+/// Why a text or a file does not say what a run offered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OfferedError {
+    /// It cannot be read; the system's reason.
+    #[error("it cannot be read: {0}")]
+    Unreadable(String),
+    /// A line cannot be understood, or contradicts others.
+    #[error("line {line}: {problem}")]
+    Line {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// It has more than [`OFFERED_LINES_MAX`] lines.
+    #[error("it has more than {OFFERED_LINES_MAX} lines")]
+    TooLong,
+    /// It ends before the first request.
+    #[error("it offers no request: write the header and {LINE}, as `loadgen run --dump FILE` does")]
+    Empty,
+}
+
+pub(super) const LINE: &str = "INTENDED SENT CLASS COST FLOW SOCKET in each line, like 1ms 1.1ms short 500ns 17 3";
+
+impl Offered {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no such text.
+    pub fn read(path: &Path) -> Result<Offered, OfferedError> {
+        let file = File::open(path).map_err(|error| OfferedError::Unreadable(error.to_string()))?;
+        parse(BufReader::new(file))
+    }
+
+    /// Requests that were measured.
+    pub fn measured(&self) -> u64 {
+        self.requests.iter().filter(|request| request.intended >= self.warmup).count() as u64
+    }
+
+    /// The share of the workers' time that the requests ask for, from the start to the last one.
+    pub fn load(&self) -> f64 {
+        let work: f64 = self.requests.iter().map(|request| request.cost.as_secs_f64()).sum();
+        let last = self.requests.iter().map(|request| request.intended).max().unwrap_or(Nanos::ZERO);
+        let seconds = last.max(Nanos::new(1)).as_secs_f64() / self.time_scale as f64;
+        work / seconds / f64::from(self.workers)
+    }
+
+    /// The same costs as a workload to draw from. Classes without a request are left out, so others may have another
+    /// number there.
+    pub fn to_workload(&self) -> Workload {
+        let mut classes = vec![(0, Vec::new()); CLASSES];
+        for request in &self.requests {
+            let (count, costs) = &mut classes[usize::from(request.class)];
+            *count += 1;
+            costs.push(request.cost);
+        }
+        classes.retain(|(count, _)| *count > 0);
+        Workload::measured(&self.workload, classes).expect("there is a request, and each costs something")
+    }
+}
+
+impl FromStr for Offered {
+    type Err = OfferedError;
+
+    fn from_str(text: &str) -> Result<Offered, OfferedError> {
+        parse(text.as_bytes())
+    }
+}
+
+impl fmt::Display for Offered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        offered_header::write(self, f)?;
+        writeln!(f, "# intended sent class cost flow socket")?;
+        for OfferedRequest { intended, sent, cost, flow, socket, class } in &self.requests {
+            writeln!(f, "{intended} {sent} {} {cost} {flow} {socket}", CLASS_NAMES[usize::from(*class)])?;
+        }
+        Ok(())
+    }
+}
+
+fn parse(mut text: impl BufRead) -> Result<Offered, OfferedError> {
+    let (mut offered, mut bytes) = (None, Vec::new());
+    for line in 1..=OFFERED_LINES_MAX {
+        bytes.clear();
+        let wrong = |problem: String| OfferedError::Line { line, problem };
+        let read = text.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
+        if read.map_err(|error: io::Error| OfferedError::Unreadable(error.to_string()))? == 0 {
+            return offered.filter(|offered: &Offered| !offered.requests.is_empty()).ok_or(OfferedError::Empty);
+        }
+        if bytes.len() as u64 == LINE_BYTES_MAX {
+            return Err(wrong(format!("it is longer than {LINE_BYTES_MAX} bytes")));
+        }
+        let words = std::str::from_utf8(&bytes).map_err(|_| wrong("it is not text (UTF-8)".to_owned()))?.trim();
+        if words.is_empty() || words.starts_with('#') {
+            continue;
+        }
+        match &mut offered {
+            None => offered = Some(offered_header::parse(words).map_err(wrong)?),
+            Some(offered) => {
+                let request = parse_request(words, offered).map_err(wrong)?;
+                offered.requests.push(request);
+            }
+        }
+    }
+    Err(OfferedError::TooLong)
+}
+
+fn parse_request(line: &str, offered: &Offered) -> Result<OfferedRequest, String> {
+    let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
+    let [intended, sent, class, cost, flow, socket] = words[..] else {
+        return Err(format!("it has {} words: write {LINE}", words.len()));
+    };
+    let time = |text: &str| parse_duration(text).map_err(|error| error.to_string());
+    let number = |text: &str, name: &str| {
+        text.parse::<u16>().map_err(|_| format!("`{text}` is no {name}: write a number from 0 to {}", u16::MAX))
+    };
+    let request = OfferedRequest {
+        intended: time(intended)?,
+        sent: time(sent)?,
+        cost: time(cost)?,
+        flow: number(flow, "flow")?,
+        socket: number(socket, "socket")?,
+        class: parse_class(class)? as u8,
+    };
+    if request.cost == Nanos::ZERO {
+        return Err("the cost is zero: the smallest is 1ns".to_owned());
+    }
+    if request.sent < request.intended {
+        return Err(format!("sent at {sent}, before {intended}: nothing is sent before it should be"));
+    }
+    if let Some(last) = offered.requests.last().filter(|last| request.sent < last.sent) {
+        return Err(format!(
+            "sent at {sent}, before the line above, at {}: write them in the order of sending",
+            last.sent
+        ));
+    }
+    if request.socket >= offered.workers {
+        let last = offered.workers - 1;
+        return Err(format!("socket {socket} of {} workers: write a number from 0 to {last}", offered.workers));
+    }
+    Ok(request)
+}
+
+#[cfg(test)]
+#[path = "offered_tests.rs"]
+mod tests;
