@@ -3,6 +3,7 @@
 
 use assert_cmd::Command;
 use serde_json::Value;
+use std::io::Write as _;
 use std::path::Path;
 
 fn forebay(arguments: &str) -> assert_cmd::assert::Assert {
@@ -50,6 +51,31 @@ fn the_same_seed_prints_the_same_and_another_does_not() {
 }
 
 #[test]
+fn a_run_is_simulated_as_it_was_offered() {
+    let mut run = tempfile::NamedTempFile::new().expect("a file");
+    let header = "forebay-offered/1 time-scale=10 burn=sleep workers=2 seed=9 warmup=1ms workload=two classes";
+    // A long one and a short one behind it at one socket, then a short one at the other; the first comes in the warm-up.
+    let lines = "0s 0s long 500us 0 1\n2ms 2ms short 1us 1 1\n2ms 2.5ms short 100us 2 0\n";
+    write!(run, "{header}\n{lines}").expect("written");
+    let flags = format!("simulate --overheads none --policy isolated,global --replay {}", run.path().display());
+    let table = stdout(&flags);
+    for said in [
+        "two classes (mean 200.333us), 2 workers, 2 requests after 1 of warm-up, seed 9",
+        "times divided by 10",
+        // The one that waits has 300 us to go after 200, and the other was sent 50 us late.
+        "isolated",
+        "301",
+        "1.50",
+    ] {
+        assert!(table.contains(said), "no {said:?} in:\n{table}");
+    }
+    assert_eq!(stdout(&flags), table);
+    let pools = format!("simulate --policy pools --pools front=1,heavy=2 --replay {}", run.path().display());
+    let error = String::from_utf8_lossy(&forebay(&pools).code(2).get_output().stderr).into_owned();
+    assert!(error.contains("--replay: the run's number of workers is 2, but the pools of --pools have 3"), "{error}");
+}
+
+#[test]
 fn the_highest_load_is_found() {
     let flags = "simulate --policy isolated,ondemand --workers 4 --requests 20000 --max-load p99.9-slowdown<=10";
     let table = stdout(flags);
@@ -90,6 +116,19 @@ fn bad_input_gets_one_error_that_says_what_is_allowed() {
         ("simulate --policy pools --workers 1", "two workers at least"),
         ("simulate --max-load p99", "PERCENTILE-slowdown<=FACTOR"),
         ("simulate --max-load p99-slowdown<=10 --load 0.5", "cannot be used with"),
+        ("simulate --replay /nowhere", "--replay /nowhere: it cannot be read: No such file"),
+        (
+            "simulate --replay Cargo.toml",
+            "--replay Cargo.toml: line 1: it names no workload: the first line is forebay-offered/1",
+        ),
+        ("simulate --replay x --load 0.5", "cannot be used with"),
+        ("simulate --replay x --workload tpcc", "cannot be used with"),
+        ("simulate --replay x --workers 3", "cannot be used with"),
+        ("simulate --replay x --seed 1", "cannot be used with"),
+        ("simulate --replay x --requests 1000", "cannot be used with"),
+        ("simulate --replay x --flows 3", "cannot be used with"),
+        ("simulate --replay x --deadline 3ms", "cannot be used with"),
+        ("simulate --replay x --max-load p99-slowdown<=10", "cannot be used with"),
         ("simulate --requests 100 --json /nowhere/at/all.json", "--json /nowhere/at/all.json cannot be written"),
         ("plan", "--workload"),
         ("plan --workload fixed:1us", "--rate N"),

@@ -54,6 +54,10 @@ pub(crate) struct RunArguments {
     /// Ask the server to give a request up this long after its arrival
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) deadline: Option<Nanos>,
+    /// Also write every request with its times and its flow's socket, for forebay simulate --replay. Needs --admin, and a
+    /// server under isolated, whose replies tell the sockets; compare --dump needs neither
+    #[arg(long, value_name = "FILE", requires = "admin")]
+    pub(crate) dump: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) offer: OfferArguments,
 }
@@ -92,6 +96,13 @@ pub(crate) struct CompareArguments {
     /// Compare once with each of these seeds, and show medians
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "seed")]
     pub(crate) seeds: Vec<u64>,
+    /// Simulate the requests of each run once more, under the same policy, and hold both against each other. hybrid then
+    /// reserves a fixed number of workers; reserve and auto, which follow what they measure, are not simulated
+    #[arg(long)]
+    pub(crate) simulate: bool,
+    /// Also write what each run offered into this folder, as POLICY-seedN.offered, for forebay simulate --replay
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dump: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) offer: OfferArguments,
 }

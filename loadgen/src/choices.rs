@@ -65,12 +65,13 @@ impl Choices {
         })
     }
 
-    /// Arguments of `forebay serve` for `policy`, on ports that the system picks.
-    pub(crate) fn serve_arguments(&self, policy: &str) -> Vec<String> {
+    /// Arguments of `forebay serve` for `policy`, on `listen` and an admin port that the system picks.
+    pub(crate) fn serve_arguments(&self, policy: &str, listen: SocketAddr) -> Vec<String> {
+        let listen = listen.to_string();
         let slice = format!("{}ns", self.slice.get());
         let workers = self.workers.to_string();
         let time_scale = self.time_scale.to_string();
-        let mut arguments = vec!["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+        let mut arguments = vec!["--listen", &listen, "--admin", "127.0.0.1:0"];
         arguments.extend(["--policy", policy, "--workers", &workers, "--slice", &slice]);
         arguments.extend(["--burn", self.burn.name(), "--time-scale", &time_scale]);
         arguments.extend(["--classify", self.classify.name(), "--handler", "spin"]);
@@ -82,6 +83,16 @@ impl Choices {
             arguments.extend(["--pools", pools]);
         }
         arguments.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Workers of each pool, where there are pools.
+    pub(crate) fn sizes(&self) -> Option<Vec<usize>> {
+        self.pools.as_ref()?.split(',').map(|pool| pool.split_once('=')?.1.trim().parse().ok()).collect()
+    }
+
+    /// Whether policies may know a request's class.
+    pub(crate) fn classified(&self) -> bool {
+        self.classify == Classify::Header
     }
 
     /// What is offered to each server, which is at `target`.
@@ -157,6 +168,7 @@ mod tests {
     #[test]
     fn pools_determine_the_workers() {
         assert_eq!(chosen("--pools front=1,heavy=2").workers, 3);
+        assert_eq!(chosen("--pools front=1,heavy=2").sizes(), Some(vec![1, 2]));
         let error = choices("--pools front=1,heavy=2 --workers 4").expect_err("a contradiction").to_string();
         assert!(error.contains("--workers is 4") && error.contains("--pools have 3"), "{error}");
         for pools in ["front", "front=0", "front=x,heavy=1", "front=65535,heavy=2"] {

@@ -1,28 +1,38 @@
 //! `loadgen compare`: a fresh server for each policy, the same requests for each server.
 
+use crate::arguments::Burn;
 use crate::arguments::CompareArguments;
 use crate::choices::Choices;
 use crate::compare_text;
+use crate::dump;
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
+use crate::flows;
+use crate::ground::Ground;
 use crate::interrupt::Interrupt;
+use crate::paired::{self, Simulated, Sockets};
+use crate::paired_text;
 use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::report::{RunReport, write_json};
 use crate::rounds_text;
-use crate::run;
+use crate::run::{self, Course};
 use crate::server_process::{self, ServerProcess};
 use crate::text::show;
 use crate::verdict::Verdict;
-use anyhow::Result;
+use anyhow::{Context, Result};
+use forebay::sched::PolicyName;
 use forebay::time::{Nanos, clock};
 use serde::Serialize;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 /// After a run the server may still hold requests whose replies nobody waits for.
 const QUIESCENCE_WAIT: Nanos = Nanos::from_secs(5);
 const QUIESCENCE_LOOK: Duration = Duration::from_millis(50);
+
+/// On loopback, any that is free.
+const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A comparison, as its JSON tells it (`forebay-compare/1`).
 #[derive(Debug, Serialize)]
@@ -46,6 +56,9 @@ pub(crate) struct ComparedRun {
     /// The server's side: the body of its `/latency` once it had nothing left to do.
     #[serde(serialize_with = "body")]
     pub(crate) server: ServerView,
+    /// The same requests in virtual time, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) simulated: Option<Simulated>,
 }
 
 /// Datagrams as both sides count them, warm-up included. What is sent is either received or dropped by the server's
@@ -68,11 +81,17 @@ pub(crate) struct Reconciled {
 /// A usage failure for contradicting flags and for settings that a server refuses; otherwise what went wrong.
 pub(crate) fn compare(arguments: &CompareArguments) -> Result<Verdict, Failure> {
     let interrupt = Interrupt::listen()?;
-    let choices = Choices::of(arguments)?;
+    let mut choices = Choices::of(arguments)?;
     // Whatever is wrong is said before the first server runs for its half minute.
-    let plan = choices.plan(arguments, SocketAddr::from(([127, 0, 0, 1], 0)))?;
+    let plan = choices.plan(arguments, ANY_PORT)?;
+    if arguments.simulate {
+        paired::prepare(&mut choices, &arguments.policies, &plan)?;
+    }
     for policy in &arguments.policies {
-        server_process::check(&choices.serve_arguments(policy))?;
+        server_process::check(&choices.serve_arguments(policy, ANY_PORT))?;
+    }
+    if let Some(folder) = &arguments.dump {
+        std::fs::create_dir_all(folder).with_context(|| format!("--dump {} cannot be made", folder.display()))?;
     }
     show(&compare_text::heading(&choices, &plan, arguments));
     let seeds = if arguments.seeds.is_empty() { vec![arguments.offer.seed] } else { arguments.seeds.clone() };
@@ -88,6 +107,7 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Verdict, Failure> 
     let text =
         if seeds.len() > 1 { rounds_text::render(&report, &choices) } else { compare_text::render(&report, &choices) };
     show(&text);
+    show(&paired_text::render(&report, &plan));
     if let Some(path) = &arguments.offer.json {
         write_json(path, &report)?;
     }
@@ -102,17 +122,55 @@ fn run_one(
     seed: u64,
     interrupt: &Interrupt,
 ) -> Result<ComparedRun, Failure> {
-    let process = ServerProcess::start(&choices.serve_arguments(policy), arguments.verbose)?;
+    let surveyed = arguments.simulate || arguments.dump.is_some();
+    let flows = choices.plan(arguments, ANY_PORT)?.flows;
+    let ground = surveyed.then(|| Ground::survey(choices, flows, arguments.verbose)).transpose()?;
+    let listen = ground.as_ref().map_or(ANY_PORT, |ground| ground.address);
+    let process = ServerProcess::start(&choices.serve_arguments(policy, listen), arguments.verbose)?;
     let endpoint = Endpoint::new(&process.admin)?;
     let plan = Plan { seed, ..choices.plan(arguments, process.udp)? };
     let progress = Progress::new(policy, &plan, arguments.offer.quiet);
-    let mut outcome = run::execute(&plan, Some(&endpoint), interrupt, progress)?;
+    let opened = if ground.is_none() { flows::open(plan.target, plan.flows)? } else { Vec::new() };
+    let sockets = ground.as_ref().map_or(&opened, |ground| &ground.flows);
+    let mut outcome = run::execute_on(&plan, sockets, Some(&endpoint), interrupt, progress)?;
     let server = at_quiescence(&endpoint, outcome.accepted)?;
     if let Err(error) = process.stop() {
         outcome.report.invalidate(format!("{error:#}"));
     }
     let reconciled = Reconciled::of(outcome.accepted, &server);
-    Ok(ComparedRun { report: outcome.report, policy: policy.to_owned(), reconciled, server })
+    let simulated = match &ground {
+        Some(ground) => once_more(arguments, choices, policy, &plan, ground, &outcome.course)?,
+        None => None,
+    };
+    if let Some(Sockets { replies, elsewhere: elsewhere @ 1.. }) = simulated.as_ref().and_then(|again| again.sockets) {
+        let reason =
+            format!("{elsewhere} of {replies} replies came from another worker than was learnt of their flows");
+        outcome.report.invalidate(reason);
+    }
+    Ok(ComparedRun { report: outcome.report, policy: policy.to_owned(), reconciled, server, simulated })
+}
+
+/// Writes and simulates what the run of `plan` on `ground` offered, as far as that was asked for.
+fn once_more(
+    arguments: &CompareArguments,
+    choices: &Choices,
+    policy: &str,
+    plan: &Plan,
+    ground: &Ground,
+    course: &Course,
+) -> Result<Option<Simulated>, Failure> {
+    let offered = dump::offered(plan, choices.burn == Burn::Sleep, choices.workers, &ground.socket_of, course);
+    if let Some(folder) = &arguments.dump {
+        dump::write("--dump", &folder.join(format!("{policy}-seed{}.offered", plan.seed)), &offered)?;
+    }
+    // An interrupt may have come before the first request.
+    let Some(name) = policy.parse::<PolicyName>().ok().filter(|_| arguments.simulate && !offered.requests.is_empty())
+    else {
+        return Ok(None);
+    };
+    let mut simulated = paired::simulated(choices, name, &offered);
+    simulated.sockets = (name == PolicyName::Isolated).then(|| ground.disagreements(course));
+    Ok(Some(simulated))
 }
 
 /// The server's view once it has seen all of our `sent` datagrams and holds none of them, or as far as it got.

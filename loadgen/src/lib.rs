@@ -8,12 +8,16 @@ pub mod by_class;
 mod choices;
 mod compare;
 mod compare_text;
+mod dump;
 pub mod endpoint;
 pub mod failure;
 pub mod flows;
+mod ground;
 pub mod interrupt;
 mod live;
 mod pacer;
+mod paired;
+mod paired_text;
 pub mod plan;
 pub mod progress;
 pub mod receiver;
@@ -30,7 +34,7 @@ pub mod verdict;
 
 use arguments::{Arguments, Command, RunArguments};
 use clap::Parser;
-use endpoint::Endpoint;
+use endpoint::{Endpoint, ServerView};
 use failure::Failure;
 use interrupt::Interrupt;
 use plan::Plan;
@@ -60,9 +64,17 @@ fn run_command(arguments: &RunArguments) -> Result<Verdict, Failure> {
     let interrupt = Interrupt::listen()?;
     let endpoint = arguments.admin.as_deref().map(Endpoint::new).transpose()?;
     let server = endpoint.as_ref().map(Endpoint::latency).transpose()?;
+    dump::check(arguments, server.as_ref())?;
     let plan = Plan::of_run(arguments, server.as_ref())?;
+    let flows = flows::open(plan.target, plan.flows)?;
+    let socket_of = if arguments.dump.is_some() { ground::sockets_of(&flows)? } else { Vec::new() };
     let progress = Progress::new("run", &plan, arguments.offer.quiet);
-    let outcome = run::execute(&plan, endpoint.as_ref(), &interrupt, progress)?;
+    let outcome = run::execute_on(&plan, &flows, endpoint.as_ref(), &interrupt, progress)?;
+    if let Some(path) = &arguments.dump {
+        let emulated = server.as_ref().and_then(ServerView::burn).as_deref() == Some("sleep");
+        let workers = plan.workers.unwrap_or(1);
+        dump::write("--dump", path, &dump::offered(&plan, emulated, workers, &socket_of, &outcome.course))?;
+    }
     text::show(&run_text::render(&plan, &outcome.report));
     if let Some(path) = &arguments.offer.json {
         report::write_json(path, &outcome.report)?;

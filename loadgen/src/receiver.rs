@@ -30,6 +30,8 @@ pub struct Reply {
     pub at: Nanos,
     /// What it says.
     pub status: Status,
+    /// The worker that finished the request, as it says.
+    pub worker: u16,
 }
 
 /// What the receiver knows at the end.
@@ -122,7 +124,7 @@ impl Receiver<'_> {
         match &mut self.replies.first[header.id as usize] {
             Some(_) => self.replies.duplicates += 1,
             first => {
-                *first = Some(Reply { at, status: header.status });
+                *first = Some(Reply { at, status: header.status, worker: header.served.worker });
                 self.live.count_replied();
             }
         }

@@ -28,12 +28,7 @@ const FIGURES: [Figure; 3] = [
 /// The result.
 pub(crate) fn render(report: &CompareReport, choices: &Choices) -> String {
     let Some(first) = report.runs.first() else { return String::new() };
-    let mut policies: Vec<&str> = Vec::new();
-    for run in &report.runs {
-        if !policies.contains(&run.policy.as_str()) {
-            policies.push(&run.policy);
-        }
-    }
+    let policies = policies(report);
     let runs_of =
         |policy: &str| -> Vec<&ComparedRun> { report.runs.iter().filter(|run| run.policy == policy).collect() };
     let mut header = ["policy", "class"].map(str::to_owned).to_vec();
@@ -59,6 +54,17 @@ pub(crate) fn render(report: &CompareReport, choices: &Choices) -> String {
     text += &pacer(&first.report);
     text.push('\n');
     text + &wrapped("", &limits(choices, ""), "")
+}
+
+/// The policies of `report`, in the order asked for.
+pub(crate) fn policies(report: &CompareReport) -> Vec<&str> {
+    let mut policies: Vec<&str> = Vec::new();
+    for run in &report.runs {
+        if !policies.contains(&run.policy.as_str()) {
+            policies.push(&run.policy);
+        }
+    }
+    policies
 }
 
 /// One row for each class.
@@ -92,13 +98,13 @@ fn shown(figure: f64, show: fn(Option<f64>) -> String) -> String {
     if figure.is_nan() { "-".to_owned() } else { show(figure.is_finite().then_some(figure)) }
 }
 
-fn sorted(mut figures: Vec<f64>) -> Vec<f64> {
+pub(crate) fn sorted(mut figures: Vec<f64>) -> Vec<f64> {
     figures.sort_by(f64::total_cmp);
     figures
 }
 
 /// Of figures in order: the middle one, or the mean of the two.
-fn median(figures: &[f64]) -> f64 {
+pub(crate) fn median(figures: &[f64]) -> f64 {
     match figures {
         [] => f64::NAN,
         figures if figures.len() % 2 == 1 => figures[figures.len() / 2],

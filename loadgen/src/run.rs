@@ -7,7 +7,7 @@ use crate::interrupt::Interrupt;
 use crate::live::Live;
 use crate::plan::Plan;
 use crate::progress::Progress;
-use crate::receiver::{self, Replies};
+use crate::receiver::{self, Replies, Reply};
 use crate::report::RunReport;
 use crate::schedule::{self, Request};
 use crate::sender::{self, Sent};
@@ -33,6 +33,16 @@ pub struct Outcome {
     pub report: RunReport,
     /// Datagrams that our kernel took, warm-up included: what the server's side should add up to.
     pub accepted: u64,
+    /// What was attempted, warm-up included.
+    pub(crate) course: Course,
+}
+
+/// The course of a run: of each request that was attempted what was to be sent, how late it was, and the first reply.
+#[derive(Debug)]
+pub(crate) struct Course {
+    pub(crate) schedule: Vec<Request>,
+    pub(crate) slips: Vec<Nanos>,
+    pub(crate) replies: Vec<Option<Reply>>,
 }
 
 /// Carries out `plan`, asking `endpoint` for the server's counters where there is one.
@@ -43,15 +53,29 @@ pub fn execute(
     plan: &Plan,
     endpoint: Option<&Endpoint>,
     interrupt: &Interrupt,
+    progress: Progress,
+) -> Result<Outcome, Failure> {
+    let sockets = flows::open(plan.target, plan.flows)?;
+    execute_on(plan, &sockets, endpoint, interrupt, progress)
+}
+
+/// The same over `sockets`, one for each flow, from [`flows::open`].
+///
+/// # Errors
+/// Those of [`execute`].
+pub(crate) fn execute_on(
+    plan: &Plan,
+    sockets: &[UdpSocket],
+    endpoint: Option<&Endpoint>,
+    interrupt: &Interrupt,
     mut progress: Progress,
 ) -> Result<Outcome, Failure> {
-    let schedule = schedule::draw(plan)?;
+    let mut schedule = schedule::draw(plan)?;
     let timeout = plan.timeout(&schedule);
-    let sockets = flows::open(plan.target, plan.flows)?;
     let mut witness = Witness::new(endpoint);
-    let (start, sent, replies) = drive(plan, &schedule, timeout, &sockets, interrupt, &mut witness, &mut progress)?;
+    let (start, sent, replies) = drive(plan, &schedule, timeout, sockets, interrupt, &mut witness, &mut progress)?;
     witness.look();
-    let own_socket_drops = flows::dropped(&sockets).map_err(|error| format!("{error:#}"));
+    let own_socket_drops = flows::dropped(sockets).map_err(|error| format!("{error:#}"));
     progress.finish();
     let tally = Tally::of(&Observed {
         schedule: &schedule,
@@ -73,7 +97,9 @@ pub fn execute(
     };
     let accepted = sent.accepted;
     let report = RunReport::new(plan, witness.last.as_ref(), tally, &evidence, sent.errors, &replies);
-    Ok(Outcome { report, accepted })
+    schedule.truncate(sent.slips.len());
+    let course = Course { schedule, slips: sent.slips, replies: replies.first };
+    Ok(Outcome { report, accepted, course })
 }
 
 /// Sends and receives on a thread each, while this one shows progress and asks the server when the warm-up ends.

@@ -162,7 +162,7 @@ mod tests {
         let replies: Vec<Option<Reply>> = (0..)
             .zip(replies)
             .map(|(ms, reply)| {
-                reply.map(|(took, status)| Reply { at: start.plus(Nanos::from_millis(ms + took)), status })
+                reply.map(|(took, status)| Reply { at: start.plus(Nanos::from_millis(ms + took)), status, worker: 0 })
             })
             .collect();
         let slips = vec![Nanos::from_micros(3); schedule.len()];
@@ -217,7 +217,7 @@ mod tests {
         let observed = Observed {
             schedule: &schedule,
             slips: &[Nanos::from_micros(40)],
-            replies: &[Some(Reply { at, status: Status::Ok })],
+            replies: &[Some(Reply { at, status: Status::Ok, worker: 0 })],
             start: Nanos::from_secs(5),
             warmup: Nanos::ZERO,
             timeout: Nanos::from_secs(1),

@@ -85,6 +85,12 @@ pub mod emulated {
         BUSY_UNTIL.get()
     }
 
+    /// This thread's core has nothing that it may do: whatever it starts next starts when it gets it, also if that has been
+    /// ready for long, as a request has that waited in the socket of a busy worker until others were allowed to take it.
+    pub fn rest() {
+        BUSY_UNTIL.set(Nanos::ZERO);
+    }
+
     /// Makes this thread stand for another core, one that is busy until `busy_until`: for threads that outnumber the
     /// cores and take them in turn.
     pub fn take_over(busy_until: Nanos) {
@@ -132,6 +138,16 @@ mod tests {
         let free = emulated::busy_until();
         assert_eq!(emulated::start(free), free);
         assert!(emulated::start(Nanos::MAX) > free);
+    }
+
+    #[test]
+    fn a_core_that_had_nothing_to_do_starts_nothing_in_the_past() {
+        emulated::start(clock::now());
+        Burner::Sleep.burn(Nanos::from_micros(100));
+        let free = emulated::busy_until();
+        emulated::rest();
+        let now = clock::now();
+        assert!(emulated::start(free) >= now, "it was ready when the core came free, and was not there to be had");
     }
 
     #[test]

@@ -367,6 +367,9 @@ where
         self.flush();
         self.spare.clear();
         self.recorder.hand_over();
+        if self.common.emulated {
+            emulated::rest();
+        }
     }
 
     fn tried(&mut self, step: Step, outcome: Outcome) {

@@ -62,7 +62,8 @@ impl Overheads {
 
     /// Emulated cores (`--burn sleep`), before the time scale. A core that is busy takes its next job at the very moment
     /// at which it is through with the last, whatever its thread has to do in between; so all that is left is what it takes
-    /// to wake an idle worker's thread and let it receive.
+    /// to wake an idle worker's thread and let it receive: 35 to 80 us on the machine of [`Overheads::STOCK`], the longer the
+    /// busier its two processors are.
     pub const EMULATED: Overheads = Overheads { wake: ns(50_000), ..Overheads::NONE };
 
     const NAMED: [(&'static str, Overheads); 3] =

@@ -17,7 +17,6 @@
 mod arrivals;
 mod cost;
 mod offered;
-mod offered_header;
 mod parse;
 mod recorded;
 

@@ -14,6 +14,9 @@ pub struct SimulateArguments {
     /// Requests to draw: a preset or a form, see --help
     #[arg(long, value_name = "NAME|FORM", default_value = "extreme-bimodal", long_help = workload_help())]
     pub(super) workload: Workload,
+    /// Instead: simulate the very requests of a real run, as loadgen's --dump wrote them, see --help
+    #[arg(long, value_name = "FILE", conflicts_with_all = DRAWN, long_help = REPLAY_HELP)]
+    pub(super) replay: Option<PathBuf>,
     /// Workers of the server [default: the sum of --pools, else 14]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers: Option<u16>,
@@ -54,9 +57,9 @@ pub struct SimulateArguments {
     /// Source ports that requests come from, each at one worker's socket [default: 32 per worker, at least 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) flows: Option<u16>,
-    /// What each step of the server costs: none, lab, stock, or single steps, see --help
-    #[arg(long, value_name = "SET", default_value = "lab", long_help = OVERHEADS_HELP)]
-    pub(super) overheads: Overheads,
+    /// What each step of the server costs: none, lab, stock, or single steps, see --help [default: lab]
+    #[arg(long, value_name = "SET", long_help = OVERHEADS_HELP)]
+    pub(super) overheads: Option<Overheads>,
     /// Also write the result as JSON
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
@@ -87,8 +90,23 @@ pub(super) struct Loads(pub(super) Vec<f64>);
 /// So many loads are drawn as one curve at most.
 const LOADS_MAX: usize = 1_000;
 
+/// What a replay takes from the run.
+const DRAWN: [&str; 8] = ["workload", "workers", "load", "max_load", "seed", "requests", "flows", "deadline"];
+
+const REPLAY_HELP: &str = "\
+Instead: simulate the very requests of a real run, as loadgen's --dump wrote them
+
+Each comes when it was sent, at the socket to which the kernel hashed its flow; its latency counts from when it should \
+have been sent. Times are divided by the run's time scale, so that costs are what the workload says. Workers, load, \
+seed, warm-up and deadline are those of the run. The file has a header and then a line for each request:
+
+  forebay-offered/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal
+  # intended sent class cost flow socket
+  1.204us 18.7us short 500ns 211 7";
+
 const OVERHEADS_HELP: &str = "\
-What each step of the server costs
+What each step of the server costs [default: lab; with --replay, stock, or on emulated cores a wake-up of 50 us, divided \
+by the time scale]
 
 none: nothing. lab: 0.1 us for a steal, a hop and a yield, and nothing for the network: what the literature assumes. \
 stock: as measured with stock sockets on a small virtual machine, 2.7 us for a request's way in and out. Single steps \

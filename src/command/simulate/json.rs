@@ -28,14 +28,18 @@ pub(super) fn value(scene: &Scene<'_>, results: &Results) -> Value {
             searches.iter().map(one).collect()
         }
     };
-    json!({
+    let mut document = json!({
         "schema": "forebay-simulate/1",
         "seed": scene.seed,
         "requests": scene.requests,
         "warmup": scene.warmup(),
         "overheads": scene.overheads.to_string(),
         "results": items,
-    })
+    });
+    if let Some(run) = scene.replayed {
+        document["replay"] = run.path.to_string_lossy().into();
+    }
+    document
 }
 
 fn named(scene: &Scene<'_>, policy: &str) -> Value {

@@ -7,6 +7,7 @@ mod html;
 mod json;
 mod plan;
 pub(super) mod progress;
+mod replayed;
 mod result;
 pub(super) mod run;
 pub(super) mod search;
@@ -21,7 +22,8 @@ use std::path::PathBuf;
 /// # Errors
 /// A message that names the flag in question and what is allowed.
 pub fn simulate(arguments: &SimulateArguments) -> Result<String, String> {
-    let plan = plan::Plan::of(arguments)?;
+    let replayed = arguments.replay.as_deref().map(replayed::Replayed::read).transpose()?;
+    let plan = plan::Plan::of(arguments, replayed.as_ref())?;
     let results = plan.carry_out();
     write("--json", &arguments.json, || json::render(&plan.scene, &results))?;
     write("--csv", &arguments.csv, || csv::render(&plan.scene, &results))?;

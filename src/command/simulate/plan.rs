@@ -4,10 +4,12 @@ use super::super::{goal::Goal, parallel};
 use super::arguments::{Pools, SimulateArguments};
 use super::contender::Contender;
 use super::progress::Progress;
+use super::replayed::Replayed;
 use super::result::Results;
 use super::run::Scene;
 use super::search::{SIMULATIONS, best_sizes, max_load, max_load_of_best};
 use crate::sched::PolicyName;
+use crate::sim::{Overheads, Replay};
 
 /// All simulations of one report.
 #[derive(Clone, Debug)]
@@ -20,19 +22,23 @@ pub(super) struct Plan<'a> {
 const BEST: &str = "p99.9-slowdown<=10";
 
 impl<'a> Plan<'a> {
-    /// What `arguments` ask for.
+    /// What `arguments` ask for, of the run that they name if they name one.
     ///
     /// # Errors
     /// A message about flags that contradict each other.
-    pub(super) fn of(arguments: &'a SimulateArguments) -> Result<Plan<'a>, String> {
+    pub(super) fn of(arguments: &'a SimulateArguments, replayed: Option<&'a Replayed>) -> Result<Plan<'a>, String> {
         let in_pools = match &arguments.pools {
             Some(Pools::Sizes(sizes)) => Some(sizes.iter().sum()),
             _ => None,
         };
-        let workers = match (arguments.workers.map(usize::from), in_pools) {
+        let (flag, given) = match replayed {
+            Some(replayed) => ("--replay: the run's number of workers", Some(replayed.offered.workers)),
+            None => ("--workers", arguments.workers),
+        };
+        let workers = match (given.map(usize::from), in_pools) {
             (Some(workers), Some(sum)) if workers != sum => {
                 return Err(format!(
-                    "--workers is {workers}, but the pools of --pools have {sum} workers: leave --workers out, or correct it"
+                    "{flag} is {workers}, but the pools of --pools have {sum} workers: correct one of them"
                 ));
             }
             (workers, sum) => workers.or(sum).unwrap_or(14),
@@ -40,7 +46,28 @@ impl<'a> Plan<'a> {
         if workers == 1 && arguments.policy.contains(&Contender::Server(PolicyName::Pools)) {
             return Err("--policy pools needs two workers at least: raise --workers, or leave pools out".to_owned());
         }
-        let new = Scene::new(&arguments.workload, workers, arguments.overheads, arguments.seed, arguments.requests);
+        let new = match replayed {
+            Some(replayed) => {
+                let overheads = arguments.overheads.unwrap_or(Replay::new(&replayed.offered).overheads);
+                Scene {
+                    replayed: Some(replayed),
+                    ..Scene::new(
+                        &replayed.workload,
+                        workers,
+                        overheads,
+                        replayed.offered.seed,
+                        replayed.offered.measured(),
+                    )
+                }
+            }
+            None => Scene::new(
+                &arguments.workload,
+                workers,
+                arguments.overheads.unwrap_or(Overheads::LAB),
+                arguments.seed,
+                arguments.requests,
+            ),
+        };
         let scene = Scene {
             flows: arguments.flows.unwrap_or(new.flows),
             slice: arguments.slice,
@@ -71,7 +98,9 @@ impl<'a> Plan<'a> {
             progress.finish();
             return Results::Sustained(goal, searches);
         }
-        let loads = &arguments.load.0;
+        // Rounded, for people.
+        let of_run = self.scene.replayed.map(|replayed| vec![(replayed.offered.load() * 1e3).round() / 1e3]);
+        let loads = of_run.as_ref().unwrap_or(&arguments.load.0);
         let runs: Vec<(Contender, f64)> =
             arguments.policy.iter().flat_map(|contender| loads.iter().map(|load| (*contender, *load))).collect();
         let progress = Progress::new(runs.len() as u64 * each, arguments.quiet);

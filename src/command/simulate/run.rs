@@ -2,8 +2,9 @@
 
 use super::contender::Contender;
 use super::progress::Progress;
+use super::replayed::Replayed;
 use crate::sched::PolicyName;
-use crate::sim::{Fit, Offer, Overheads, Setup, Tally, simulate};
+use crate::sim::{Fit, Fitted, Incoming, Offer, Overheads, Replay, Setup, Tally, simulate};
 use crate::time::Nanos;
 use crate::workload::Workload;
 
@@ -24,6 +25,8 @@ pub(in crate::command) struct Scene<'a> {
     pub(in crate::command) deadline: Option<Nanos>,
     /// Whether policies that can use a request's class know it; `reserve` always does.
     pub(in crate::command) classified: bool,
+    /// The run whose requests are offered, in place of any that would be drawn.
+    pub(in crate::command) replayed: Option<&'a Replayed>,
 }
 
 /// What came of one.
@@ -59,6 +62,7 @@ impl<'a> Scene<'a> {
             checkpoint_step: Nanos::from_micros(1),
             deadline: None,
             classified: false,
+            replayed: None,
         }
     }
 
@@ -74,7 +78,7 @@ impl<'a> Scene<'a> {
 
     /// Requests before those that are measured.
     pub(in crate::command) fn warmup(&self) -> u64 {
-        self.requests / 10
+        self.replayed.map_or(self.requests / 10, |run| run.offered.requests.len() as u64 - self.requests)
     }
 
     /// The sizes with which `contender` begins if nobody has chosen any.
@@ -93,6 +97,20 @@ impl<'a> Scene<'a> {
         sizes: Option<&[usize]>,
         progress: &Progress,
     ) -> Outcome {
+        let (chosen, sizes, tally) = match self.replay(sizes) {
+            Some(replay) => {
+                served(self.workers, contender, |policy| replay.server(policy), progress.watch(replay.incoming()))
+            }
+            None => {
+                let server = |policy| self.server(policy, load, sizes);
+                served(self.workers, contender, server, progress.watch(self.drawn(load)))
+            }
+        };
+        Outcome { contender, load, chosen, sizes, tally }
+    }
+
+    /// Requests at `load`.
+    fn drawn(&self, load: f64) -> impl Iterator<Item = Incoming> + use<'a> {
         let offer = Offer {
             workload: self.workload,
             rate: self.workload.rate_at(load, self.workers, 1),
@@ -102,23 +120,28 @@ impl<'a> Scene<'a> {
             warmup: self.warmup(),
             requests: self.requests,
         };
-        let incoming = progress.watch(offer.incoming(self.workers));
-        let (chosen, sizes, tally) = match contender {
-            Contender::Reference(reference) => (String::new(), None, reference.simulate(self.workers, incoming)),
-            Contender::Server(policy) => {
-                let mut fit = self.fit(load);
-                fit.sizes = sizes.map(<[usize]>::to_vec);
-                let fitted = fit.policy(policy);
-                let used = contender.has_sizes().then(|| fitted.sizes());
-                let setup = Setup {
-                    classified: self.classified || policy == PolicyName::Reserve,
-                    checkpoint_step: self.checkpoint_step,
-                    ..Setup::with_overheads(fitted.policy, self.overheads)
-                };
-                (fitted.chosen, used, simulate(&setup, incoming))
-            }
+        offer.incoming(self.workers)
+    }
+
+    fn server(&self, policy: PolicyName, load: f64, sizes: Option<&[usize]>) -> (Fitted, Setup) {
+        let fitted = Fit { sizes: sizes.map(<[usize]>::to_vec), ..self.fit(load) }.policy(policy);
+        let setup = Setup {
+            classified: self.classified || policy == PolicyName::Reserve,
+            checkpoint_step: self.checkpoint_step,
+            ..Setup::with_overheads(fitted.policy.clone(), self.overheads)
         };
-        Outcome { contender, load, chosen, sizes, tally }
+        (fitted, setup)
+    }
+
+    /// The run that is simulated once more, if there is one.
+    fn replay(&self, sizes: Option<&[usize]>) -> Option<Replay<'a>> {
+        let mut replay = Replay::new(&self.replayed?.offered);
+        self.choose(&mut replay.fit);
+        replay.fit.sizes = sizes.map(<[usize]>::to_vec);
+        replay.overheads = self.overheads;
+        replay.checkpoint_step = self.checkpoint_step;
+        replay.classified = self.classified;
+        Some(replay)
     }
 
     /// The slice that `auto` would choose.
@@ -127,10 +150,35 @@ impl<'a> Scene<'a> {
     }
 
     fn fit(&self, load: f64) -> Fit {
-        let mut fit = Fit::new(self.workload, self.workers, load);
+        let mut fit = match self.replayed {
+            Some(run) => Replay::new(&run.offered).fit,
+            None => Fit::new(self.workload, self.workers, load),
+        };
+        self.choose(&mut fit);
+        fit
+    }
+
+    /// Puts into `fit` what somebody has chosen.
+    fn choose(&self, fit: &mut Fit) {
         fit.slice = self.slice.unwrap_or(fit.slice);
         fit.thief_threshold = self.thief_threshold;
         fit.yield_cost = self.overheads.yield_.max(Nanos::new(1));
-        fit
+    }
+}
+
+/// What `contender` makes of `incoming`: what was chosen, the sizes of its groups, and what came of it.
+fn served(
+    workers: usize,
+    contender: Contender,
+    server: impl Fn(PolicyName) -> (Fitted, Setup),
+    incoming: impl Iterator<Item = Incoming>,
+) -> (String, Option<Vec<usize>>, Tally) {
+    match contender {
+        Contender::Reference(reference) => (String::new(), None, reference.simulate(workers, incoming)),
+        Contender::Server(policy) => {
+            let (fitted, setup) = server(policy);
+            let sizes = contender.has_sizes().then(|| fitted.sizes());
+            (fitted.chosen, sizes, simulate(&setup, incoming))
+        }
     }
 }

@@ -28,8 +28,11 @@ pub(super) fn render(scene: &Scene<'_>, results: &Results) -> String {
 }
 
 fn header(scene: &Scene<'_>) -> String {
+    let replayed = scene.replayed.map_or_else(String::new, |run| {
+        format!("the requests of {}, times divided by {}\n", run.path.display(), run.offered.time_scale)
+    });
     format!(
-        "{} (mean {}), {} workers, {} requests after {} of warm-up, seed {}\noverheads: {}\n\n",
+        "{} (mean {}), {} workers, {} requests after {} of warm-up, seed {}\n{replayed}overheads: {}\n\n",
         scene.workload.name(),
         scene.workload.mean(),
         scene.workers,

@@ -1,6 +1,6 @@
 //! The first line of what a run offered.
 
-use super::offered::Offered;
+use super::Offered;
 use crate::time::{Nanos, parse_duration};
 use std::fmt;
 

@@ -8,8 +8,10 @@
 //! 1.204us 18.7us short 500ns 211 7
 //! ```
 
+mod header;
+
+use super::Workload;
 use super::recorded::parse_class;
-use super::{Workload, offered_header};
 use crate::time::{Nanos, parse_duration};
 use crate::wire::{CLASS_NAMES, CLASSES};
 use std::fmt;
@@ -83,7 +85,7 @@ pub enum OfferedError {
     Empty,
 }
 
-pub(super) const LINE: &str = "INTENDED SENT CLASS COST FLOW SOCKET in each line, like 1ms 1.1ms short 500ns 17 3";
+const LINE: &str = "INTENDED SENT CLASS COST FLOW SOCKET in each line, like 1ms 1.1ms short 500ns 17 3";
 
 impl Offered {
     /// Reads the file at `path`.
@@ -132,7 +134,7 @@ impl FromStr for Offered {
 
 impl fmt::Display for Offered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        offered_header::write(self, f)?;
+        header::write(self, f)?;
         writeln!(f, "# intended sent class cost flow socket")?;
         for OfferedRequest { intended, sent, cost, flow, socket, class } in &self.requests {
             writeln!(f, "{intended} {sent} {} {cost} {flow} {socket}", CLASS_NAMES[usize::from(*class)])?;
@@ -158,7 +160,7 @@ fn parse(mut text: impl BufRead) -> Result<Offered, OfferedError> {
             continue;
         }
         match &mut offered {
-            None => offered = Some(offered_header::parse(words).map_err(wrong)?),
+            None => offered = Some(header::parse(words).map_err(wrong)?),
             Some(offered) => {
                 let request = parse_request(words, offered).map_err(wrong)?;
                 offered.requests.push(request);
@@ -205,5 +207,4 @@ fn parse_request(line: &str, offered: &Offered) -> Result<OfferedRequest, String
 }
 
 #[cfg(test)]
-#[path = "offered_tests.rs"]
 mod tests;

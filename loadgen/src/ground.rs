@@ -1,0 +1,172 @@
+//! The ground of a run: to which of the server's sockets the kernel hashes each flow, learnt before the run begins.
+//!
+//! The kernel chooses among the sockets on one port by a hash of both addresses and ports, and by the order in which the
+//! sockets were opened. So a server that listens on the same port with as many workers gets each flow at the same worker's
+//! socket, whatever its policy. Under `isolated` the reply says which: whoever owns the socket serves it.
+
+use crate::choices::Choices;
+use crate::failure::Failure;
+use crate::flows;
+use crate::paired::Sockets;
+use crate::run::Course;
+use crate::server_process::ServerProcess;
+use anyhow::{Context, Result, anyhow};
+use forebay::time::{Nanos, clock};
+use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+/// Asking one flow takes a wake-up; a machine that compiles meanwhile takes longer.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
+/// A datagram may be lost, where a socket is full or an earlier server's end is told only now.
+const TRIES: u64 = 5;
+
+/// Flows whose sockets are known.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    /// Where the server has to listen.
+    pub(crate) address: SocketAddr,
+    /// One for each flow.
+    pub(crate) flows: Vec<UdpSocket>,
+    /// The server's socket, and worker, of each flow.
+    pub(crate) socket_of: Vec<u16>,
+    /// While no server listens, nobody else gets the port.
+    _reservation: UdpSocket,
+}
+
+impl Ground {
+    /// Starts a server like those of `choices`, asks it, and stops it.
+    ///
+    /// # Errors
+    /// Those of [`ServerProcess::start`], of [`flows::open`] and of [`sockets_of`].
+    pub(crate) fn survey(choices: &Choices, flows: u16, verbose: bool) -> Result<Ground, Failure> {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let process = ServerProcess::start(&choices.serve_arguments("isolated", any), verbose)?;
+        let address = process.udp;
+        // Another of this machine's addresses: there our sockets of flows, and those of others that choose an address later,
+        // find the port taken, and the server does not.
+        let elsewhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), address.port());
+        let reservation = UdpSocket::bind(elsewhere).with_context(|| format!("reserving the port of {address}"))?;
+        let flows = flows::open(address, flows)?;
+        let socket_of = sockets_of(&flows)?;
+        process.stop()?;
+        Ok(Ground { address, flows, socket_of, _reservation: reservation })
+    }
+
+    /// Whether the replies to a run under `isolated` came from the workers that the ground says.
+    pub(crate) fn disagreements(&self, course: &Course) -> Sockets {
+        let replies =
+            course.schedule.iter().zip(&course.replies).filter_map(|(request, reply)| Some((request, (*reply)?)));
+        let mut sockets = Sockets { replies: 0, elsewhere: 0 };
+        for (request, reply) in replies {
+            sockets.replies += 1;
+            sockets.elsewhere += usize::from(self.socket_of[usize::from(request.flow)] != reply.worker);
+        }
+        sockets
+    }
+}
+
+/// The worker that serves each of `flows`, one request each. To be asked of a server under `isolated`, which hears nobody
+/// else.
+///
+/// # Errors
+/// If one is not answered.
+pub(crate) fn sockets_of(flows: &[UdpSocket]) -> Result<Vec<u16>> {
+    let ask = |(flow, socket): (usize, &UdpSocket)| worker_behind(socket, flow as u64);
+    flows.iter().enumerate().map(ask).collect()
+}
+
+fn worker_behind(flow: &UdpSocket, number: u64) -> Result<u16> {
+    // A run after this must not take a late reply for one of its own, nor we that of an earlier one.
+    let stamp = clock::realtime().get();
+    flow.set_nonblocking(false)?;
+    flow.set_read_timeout(Some(REPLY_TIMEOUT))?;
+    let mut worker = None;
+    for attempt in 0..TRIES {
+        let request = Header { stamp, ..Header::request(number, 0, Nanos::new(1)) };
+        // An error may be the answer to an earlier datagram ("port unreachable"); then the next try finds a server or not.
+        if flow.send(&request.emit()).is_ok() {
+            worker = reply_to(flow, stamp).with_context(|| format!("asking flow {number}, try {attempt}"))?;
+        }
+        if worker.is_some() {
+            break;
+        }
+    }
+    flow.set_nonblocking(true)?;
+    worker.ok_or_else(|| anyhow!("the server does not answer on flow {number}, whose socket is to be learnt"))
+}
+
+/// The worker that a reply with this stamp names; none if there is no reply in time.
+fn reply_to(flow: &UdpSocket, stamp: u64) -> Result<Option<u16>> {
+    let mut buffer = [0; DATAGRAM_MAX_BYTES];
+    loop {
+        let bytes = match flow.recv(&mut buffer) {
+            Ok(bytes) => bytes,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused
+                ) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if let Ok(header) = Header::parse(&buffer[..bytes])
+            && header.kind == Kind::Reply
+            && header.stamp == stamp
+        {
+            return Ok(Some(header.served.worker));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay::config::Config;
+    use forebay::handler::{Bench, Burner, Spin};
+    use forebay::server::Server;
+
+    /// The answers of a server with so many workers on `listen`, and where it listened.
+    fn asked(listen: SocketAddr, workers: usize, flows: &mut Vec<UdpSocket>) -> (SocketAddr, Vec<u16>) {
+        let (listen, workers) = (listen.to_string(), workers.to_string());
+        let pairs = [
+            ("listen", listen.as_str()),
+            ("admin", "127.0.0.1:0"),
+            ("policy", "isolated"),
+            ("workers", &workers),
+            ("burn", "sleep"),
+        ];
+        let config = Config::from_pairs(pairs).expect("a configuration");
+        let server = Server::bind(&config).expect("a free port");
+        let (address, stop) = (server.udp_address(), server.stop_handle());
+        let serving =
+            std::thread::spawn(move || server.run(&Bench::new(Spin::new(Burner::Sleep, 1), Nanos::from_secs(1))));
+        if flows.is_empty() {
+            *flows = flows::open(address, 256).expect("sockets");
+        }
+        let sockets = sockets_of(flows).expect("answers");
+        stop.stop();
+        serving.join().expect("no panic").expect("a server that ran");
+        (address, sockets)
+    }
+
+    /// Does the kernel hash the same flows to the same sockets of every server with as many on the same port, again and
+    /// again, and to others where there are more? Method: servers one after the other, asked over the same client sockets.
+    #[test]
+    fn every_server_on_one_port_gets_the_same_flows_at_the_same_sockets() {
+        let mut flows = Vec::new();
+        let (address, first) = asked(SocketAddr::from(([127, 0, 0, 1], 0)), 4, &mut flows);
+        for worker in 0..4 {
+            let share = first.iter().filter(|socket| **socket == worker).count();
+            // 64 expected, with a standard deviation of 7.
+            assert!((20..=110).contains(&share), "{share} of 256 flows at socket {worker}");
+        }
+        for _ in 0..2 {
+            assert_eq!(asked(address, 4, &mut flows).1, first);
+        }
+        assert_ne!(asked(address, 5, &mut flows).1, first, "the number of sockets matters");
+    }
+}

@@ -1,0 +1,121 @@
+//! `compare --simulate`: the requests of each run once more, in virtual time, under the policy that the server followed.
+
+use crate::by_class::ByClass;
+use crate::choices::Choices;
+use crate::failure::Failure;
+use crate::plan::Plan;
+use forebay::metrics::{Block, Percentile};
+use forebay::sched::PolicyName;
+use forebay::sim::{Fit, Replay, simulate};
+use forebay::workload::Offered;
+use serde::Serialize;
+
+/// The percentiles that are held against each other.
+pub(crate) const JUDGED: [Percentile; 3] = [Percentile::P50, Percentile::P99, Percentile::P99_9];
+/// A simulated figure may differ by this share of the real one,
+const SHARE_ALLOWED: f64 = 0.25;
+/// or by this slowdown, whichever is more: where nothing waits, a slowdown is 1.
+const SLOWDOWN_ALLOWED: f64 = 1.0;
+
+/// What the simulator makes of a run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Simulated {
+    /// Sizes and budgets, in words.
+    chosen: String,
+    /// What each step cost, on the scale of the costs.
+    overheads: String,
+    /// Latency over cost, of everything that was sent after the warm-up.
+    pub(crate) slowdown: ByClass<Block>,
+    /// Under `isolated`, how many replies named the worker that was predicted for their flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sockets: Option<Sockets>,
+}
+
+/// Whether flows were where they were predicted to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Sockets {
+    /// Replies.
+    pub(crate) replies: usize,
+    /// Those of another worker than predicted.
+    pub(crate) elsewhere: usize,
+}
+
+/// Sees to it that server and simulator follow the same policies: fixes what `hybrid` would measure, as virtual time would
+/// choose it for the offered load.
+///
+/// # Errors
+/// A usage failure for a policy that changes with what it measures.
+pub(crate) fn prepare(choices: &mut Choices, policies: &[String], plan: &Plan) -> Result<(), Failure> {
+    for policy in policies {
+        // What no policy is called, the server will say.
+        if let Ok(name @ (PolicyName::Auto | PolicyName::Reserve)) = policy.parse() {
+            let fixed =
+                PolicyName::ALL.into_iter().filter(|name| !matches!(name, PolicyName::Auto | PolicyName::Reserve));
+            return Err(Failure::usage(format!(
+                "--simulate cannot follow --policies {name}, which changes with what it measures: choose from {}",
+                fixed.map(PolicyName::name).collect::<Vec<_>>().join(", ")
+            )));
+        }
+    }
+    if policies.iter().any(|policy| policy.parse() == Ok(PolicyName::Hybrid)) && choices.reserved.is_none() {
+        let mut fit = Fit::new(&plan.workload, choices.workers.into(), plan.load().unwrap_or(1.0));
+        fit.slice = choices.slice;
+        let reserved = fit.policy(PolicyName::Hybrid).sizes()[0];
+        choices.reserved = Some(u16::try_from(reserved).unwrap_or(choices.workers));
+    }
+    Ok(())
+}
+
+/// Simulates `offered` under `policy`, with the settings of a server of `choices`.
+pub(crate) fn simulated(choices: &Choices, policy: PolicyName, offered: &Offered) -> Simulated {
+    let mut replay = Replay::new(offered);
+    replay.fit.slice = choices.slice;
+    replay.fit.sizes = match policy {
+        PolicyName::Hybrid => {
+            choices.reserved.map(usize::from).map(|reserved| vec![reserved, usize::from(choices.workers) - reserved])
+        }
+        _ => choices.sizes(),
+    };
+    replay.classified = choices.classified();
+    let (fitted, setup) = replay.server(policy);
+    let tally = simulate(&setup, replay.incoming());
+    Simulated {
+        chosen: fitted.chosen,
+        overheads: setup.overheads.to_string(),
+        slowdown: ByClass(tally.slowdown()),
+        sockets: None,
+    }
+}
+
+/// Whether a simulated slowdown is as near to the real one as it should be.
+pub(crate) fn is_near(real: f64, simulated: f64) -> bool {
+    let allowed = (SHARE_ALLOWED * real).max(SLOWDOWN_ALLOWED);
+    real == simulated || (simulated - real).abs() <= allowed && real.is_finite()
+}
+
+/// One percentile over all requests; infinite if so many were not answered.
+pub(crate) fn slowdown(of: &ByClass<Block>, percentile: Percentile) -> f64 {
+    of.all().percentile(percentile).unwrap_or(f64::INFINITY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_is_a_quarter_or_a_slowdown_of_one() {
+        let never = f64::INFINITY;
+        for (real, simulated, near) in [
+            (1.0, 2.0, true),
+            (1.0, 2.01, false),
+            (100.0, 125.0, true),
+            (100.0, 126.0, false),
+            (100.0, 74.0, false),
+            (never, never, true),
+            (never, 5.0, false),
+            (5.0, never, false),
+        ] {
+            assert_eq!(is_near(real, simulated), near, "{real} and {simulated}");
+        }
+    }
+}
