@@ -2,7 +2,9 @@
 
 use super::Offered;
 use crate::time::{Nanos, parse_duration};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 const SCHEMA: &str = "forebay-offered/1";
 const FORM: &str =
@@ -27,45 +29,38 @@ pub(super) fn parse(line: &str) -> Result<Offered, String> {
     if words.next() != Some(SCHEMA) {
         return Err(form(&format!("it does not begin with {SCHEMA}")));
     }
-    let mut values: [Option<&str>; KEYS.len()] = [None; KEYS.len()];
+    let mut values = BTreeMap::new();
     for word in words {
-        let place =
-            word.split_once('=').and_then(|(key, value)| Some((KEYS.iter().position(|known| *known == key)?, value)));
-        let (place, value) = place.ok_or_else(|| form(&format!("`{word}` is no part of it")))?;
-        if values[place].replace(value).is_some() {
-            return Err(form(&format!("`{}` is there twice", KEYS[place])));
+        let known = word.split_once('=').filter(|(key, _)| KEYS.contains(key));
+        let (key, value) = known.ok_or_else(|| form(&format!("`{word}` is no part of it")))?;
+        if values.insert(key, value).is_some() {
+            return Err(form(&format!("`{key}` is there twice")));
         }
     }
-    let [time_scale, burn, workers, seed, warmup, deadline] = values;
-    let given =
-        |key: &str, value: Option<&str>| value.map(str::to_owned).ok_or_else(|| form(&format!("`{key}` is missing")));
-    let wrong = |key: &str, value: &str, allowed: &str| format!("{key}={value}: write {allowed}");
-    let time = |key: &str, value: &str| parse_duration(value).map_err(|error| format!("{key}: {error}"));
-    let time_scale = given(KEYS[0], time_scale)?;
-    let workers = given(KEYS[2], workers)?;
-    let seed = given(KEYS[3], seed)?;
+    let given = |key: &str| values.get(key).copied().ok_or_else(|| form(&format!("`{key}` is missing")));
     Ok(Offered {
-        time_scale: time_scale
-            .parse()
-            .ok()
-            .filter(|scale| (1..=1_000_000).contains(scale))
-            .ok_or_else(|| wrong(KEYS[0], &time_scale, "a number from 1 to 1000000"))?,
-        emulated: match given(KEYS[1], burn)?.as_str() {
+        time_scale: number("time-scale", given("time-scale")?, 1..=1_000_000)?,
+        emulated: match given("burn")? {
             "sleep" => true,
             "cpu" => false,
-            other => return Err(wrong(KEYS[1], other, "cpu or sleep")),
+            other => return Err(format!("burn={other}: write cpu or sleep")),
         },
-        workers: workers
-            .parse()
-            .ok()
-            .filter(|workers| (1..=1_024).contains(workers))
-            .ok_or_else(|| wrong(KEYS[2], &workers, "a number from 1 to 1024"))?,
-        seed: seed.parse().map_err(|_| wrong(KEYS[3], &seed, "a whole number"))?,
-        warmup: time(KEYS[4], &given(KEYS[4], warmup)?)?,
-        deadline: deadline.map(|text| time(KEYS[5], text)).transpose()?.filter(|deadline| *deadline > Nanos::ZERO),
+        workers: number("workers", given("workers")?, 1..=1_024)? as u16,
+        seed: number("seed", given("seed")?, 0..=u64::MAX)?,
+        warmup: time("warmup", given("warmup")?)?,
+        deadline: values.get("deadline").map(|text| time("deadline", text)).transpose()?,
         workload: workload.trim().to_owned(),
         requests: Vec::new(),
     })
 }
 
 const KEYS: [&str; 6] = ["time-scale", "burn", "workers", "seed", "warmup", "deadline"];
+
+fn number(key: &str, text: &str, allowed: RangeInclusive<u64>) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| allowed.contains(number));
+    number.ok_or_else(|| format!("{key}={text}: write a number from {} to {}", allowed.start(), allowed.end()))
+}
+
+fn time(key: &str, text: &str) -> Result<Nanos, String> {
+    parse_duration(text).map_err(|error| format!("{key}: {error}"))
+}

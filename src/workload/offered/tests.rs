@@ -82,7 +82,7 @@ fn mistakes_are_located() {
         ("1ms 1ms short 500ns 1 0".to_owned(), "line 1: it names no workload: the first line is forebay-offered/1"),
         (HEADER.replace("/1", "/2"), "line 1: it does not begin with forebay-offered/1"),
         (HEADER.replace("seed=7", "sed=7"), "line 1: `sed=7` is no part of it"),
-        (HEADER.replace("seed=7", "seed=x"), "line 1: seed=x: write a whole number"),
+        (HEADER.replace("seed=7", "seed=x"), "line 1: seed=x: write a number from 0 to 18446744073709551615"),
         (HEADER.replace("seed=7", "workers=4"), "line 1: `workers` is there twice"),
         (HEADER.replace("seed=7 ", ""), "line 1: `seed` is missing"),
         (HEADER.replace("workers=4", "workers=0"), "line 1: workers=0: write a number from 1 to 1024"),
