@@ -92,6 +92,39 @@ fn serve(policy: &str) -> (Server, String, String) {
 }
 
 #[test]
+fn several_seeds_are_judged_by_their_medians() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("compare.json");
+    let flags =
+        format!("compare {SMALL} --policies ondemand --seeds 1,2,3 --simulate --quiet --json {}", report.display());
+    let output = loadgen(&flags);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let row = stdout.lines().find(|line| line.starts_with("| bimodal") && line.contains("| ondemand |"));
+    let row = row.unwrap_or_else(|| panic!("no row in:\n{stdout}"));
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    assert!(cells[13].ends_with(" of 3"), "{row}");
+    let runs = json(&report);
+    let median = |pointer: &str| {
+        let figures =
+            runs["runs"].as_array().expect("runs").iter().map(|run| run.pointer(pointer).and_then(Value::as_f64));
+        let mut figures: Vec<f64> = figures.map(|figure| figure.unwrap_or(f64::INFINITY)).collect();
+        figures.sort_by(f64::total_cmp);
+        figures[1]
+    };
+    for (column, percentile) in [(4, "p50"), (7, "p99"), (10, "p99_9")] {
+        let real = median(&format!("/slowdown/all/{percentile}"));
+        let simulated = median(&format!("/simulated/slowdown/all/{percentile}"));
+        for (cell, figure) in [(cells[column], real), (cells[column + 1], simulated)] {
+            let shown: f64 = cell.replace(',', "").parse().unwrap_or(f64::INFINITY);
+            // Three digits are shown.
+            assert!(shown == figure || (shown / figure - 1.0).abs() < 0.006, "{cell} for {figure} in {row}");
+        }
+        let near = (real - simulated).abs() <= (0.25 * real).max(1.0);
+        assert_eq!(cells[column + 2], if near { "yes" } else { "**no**" }, "{row}");
+    }
+}
+
+#[test]
 fn a_dumped_run_is_replayed_under_any_policy_and_always_gives_the_same() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
