@@ -4,10 +4,12 @@
 
 mod support;
 
+use forebay::handler::{Bench, Burner, Spin};
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
 use std::sync::Arc;
 use support::client::Client;
+use support::http::{fates, latency};
 use support::scripted::{Act, Scripted, scripted};
 use support::{Running, alone, await_until};
 
@@ -156,4 +158,37 @@ fn isolated_workers_do_hold_others_up() {
     let slowest = stage.slowest();
     stage.release(&[1]);
     assert!(slowest > PROMPT.times(2), "the longest wait was {slowest}");
+}
+
+// Does an emulated core start what it took from a stuck worker when it got it? It was idle while the request waited to be
+// old enough to be taken: to start it then would be to have it before one may.
+#[test]
+fn an_emulated_thief_starts_nothing_before_it_may_take_it() {
+    let _alone = alone();
+    let settings = [("policy", "steal"), ("workers", "2"), ("burn", "sleep"), ("time-scale", "10000")];
+    let server = Running::start(&settings, Bench::new(Spin::new(Burner::Sleep, 10_000), Nanos::from_secs(1)));
+    let of_first = |first: bool| {
+        let reaches = |client: &Client| (owner(client) == 0) == first;
+        std::iter::repeat_with(|| Client::new(server.udp)).find(reaches).expect("every socket has flows")
+    };
+    let (holder, behind, other) = (of_first(true), of_first(true), of_first(false));
+    let (threshold, cost) = (Nanos::from_millis(200), Nanos::from_millis(100));
+    let stolen = (0..TRIALS).filter(|_| {
+        let sent = clock::now();
+        holder.request(0, Nanos::from_millis(600), b"");
+        // What came with it would be in the deque of its worker, where it may be taken at once.
+        await_until(|| fates(&latency(server.admin)).in_flight == 1, "nobody is held");
+        // It keeps the thief busy until after the request came that it will take.
+        other.request(1, Nanos::from_millis(30), b"");
+        behind.request(2, cost, b"");
+        let answer = behind.receive();
+        let took = clock::now().minus(sent);
+        assert!(
+            took >= threshold.plus(cost),
+            "taken after {threshold} at the earliest, {cost} of work, and done in {took}"
+        );
+        assert_eq!((other.receive().header.id, holder.receive().header.id), (1, 0));
+        answer.header.served.worker == 1
+    });
+    assert!(stolen.count() > 0, "nobody stole");
 }

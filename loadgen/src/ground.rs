@@ -44,10 +44,7 @@ impl Ground {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let process = ServerProcess::start(&choices.serve_arguments("isolated", any), verbose)?;
         let address = process.udp;
-        // Another of this machine's addresses: there our sockets of flows, and those of others that choose an address later,
-        // find the port taken, and the server does not.
-        let elsewhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), address.port());
-        let reservation = UdpSocket::bind(elsewhere).with_context(|| format!("reserving the port of {address}"))?;
+        let reservation = reserve(address)?;
         let flows = flows::open(address, flows)?;
         let socket_of = sockets_of(&flows)?;
         process.stop()?;
@@ -65,6 +62,13 @@ impl Ground {
         }
         sockets
     }
+}
+
+/// Takes the port of `address` on another of this machine's addresses: sockets of flows, and all others that have a port
+/// before they have an address, find it taken, and the server does not.
+fn reserve(address: SocketAddr) -> Result<UdpSocket> {
+    let elsewhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), address.port());
+    UdpSocket::bind(elsewhere).with_context(|| format!("reserving the port of {address}"))
 }
 
 /// The worker that serves each of `flows`, one request each. To be asked of a server under `isolated`, which hears nobody
@@ -159,6 +163,7 @@ mod tests {
     fn every_server_on_one_port_gets_the_same_flows_at_the_same_sockets() {
         let mut flows = Vec::new();
         let (address, first) = asked(SocketAddr::from(([127, 0, 0, 1], 0)), 4, &mut flows);
+        let _reservation = reserve(address).expect("another loopback address");
         for worker in 0..4 {
             let share = first.iter().filter(|socket| **socket == worker).count();
             // 64 expected, with a standard deviation of 7.
