@@ -30,3 +30,7 @@ pub enum Io {
 
 /// Datagrams in one system call. Batches of 8 to 128 differ by 1.5 %; a short one keeps the memory at hand small.
 pub const BATCH: usize = 32;
+
+/// Datagrams that one batch to send has at most. A system call for more saves nothing, but the more replies wait, the more of
+/// them go to one peer, and those leave as one train.
+pub const GATHER: usize = 128;

@@ -1,7 +1,7 @@
 //! Replies on their way out: kept until a batch is full or somebody would wait for them.
 
 use crate::metrics::{Fate, Recorder, Sample};
-use crate::net::{BATCH, Io, Message, Sender, Socket};
+use crate::net::{GATHER, Io, Message, Sender, Socket};
 use crate::packet::{Envelope, Packet};
 use crate::time::{Nanos, clock};
 use crate::wire::HEADER_BYTES;
@@ -13,9 +13,9 @@ pub(super) const REFUSAL_MAX_BYTES: usize = 2 * HEADER_BYTES;
 
 /// The replies of one worker.
 pub(super) struct Outbox<'s> {
-    answers: ArrayVec<Answer<'s>, BATCH>,
+    answers: ArrayVec<Answer<'s>, GATHER>,
     /// Apart, because answers are moved for every request, and refusals are four times as long.
-    refusals: ArrayVec<Refusal, BATCH>,
+    refusals: ArrayVec<Refusal, GATHER>,
     sender: Sender,
 }
 
@@ -44,7 +44,7 @@ impl<'s> Outbox<'s> {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.answers.len() + self.refusals.len() == BATCH
+        self.answers.len() + self.refusals.len() == GATHER
     }
 
     /// Adds the reply in `packet`, finished at `finished_at`; `sample` lacks only the time to send it. The outbox must
@@ -69,7 +69,7 @@ impl<'s> Outbox<'s> {
     ) -> Nanos {
         let outcomes = {
             let answers = self.answers.iter().map(Answer::message);
-            let messages: ArrayVec<Message<'_>, BATCH> =
+            let messages: ArrayVec<Message<'_>, GATHER> =
                 answers.chain(self.refusals.iter().map(Refusal::message)).collect();
             self.sender.send(socket, &messages)
         };

@@ -4,7 +4,7 @@ mod one_by_one;
 mod parcel;
 mod port;
 
-use super::{BATCH, Io, Socket};
+use super::{GATHER, Io, Socket};
 use crate::metrics::Unsent;
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
@@ -30,7 +30,7 @@ pub struct Message<'a> {
 }
 
 /// Of each message of a batch, in their order, whether the kernel took it, and why not.
-pub type Outcomes = ArrayVec<Result<(), Unsent>, BATCH>;
+pub type Outcomes = ArrayVec<Result<(), Unsent>, GATHER>;
 
 /// The memory for sending batches; one per thread.
 pub struct Sender {
@@ -43,7 +43,7 @@ enum Way {
 }
 
 impl Sender {
-    /// A sender for batches of at most [`BATCH`], through sockets that were opened for `io`.
+    /// A sender for batches of at most [`GATHER`], through sockets that were opened for `io`.
     pub fn new(io: Io) -> Sender {
         let way = match io {
             Io::Batches | Io::Trains => Way::Batched(Box::new(Dispatch { port: Batched::new(), trains: true })),
@@ -58,9 +58,9 @@ impl Sender {
     /// Waits a millisecond at most, and only for room in the socket's send buffer.
     ///
     /// # Panics
-    /// With more than [`BATCH`] messages.
+    /// With more than [`GATHER`] messages.
     pub fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
-        assert!(messages.len() <= BATCH, "a batch has at most {BATCH} messages");
+        assert!(messages.len() <= GATHER, "a batch has at most {GATHER} messages");
         match &mut self.way {
             Way::Batched(dispatch) => dispatch.send(socket, messages),
             Way::OneByOne(dispatch) => dispatch.send(socket, messages),

@@ -5,7 +5,7 @@
 //! may overtake each other.
 
 use super::Message;
-use crate::net::BATCH;
+use crate::net::GATHER;
 use arrayvec::ArrayVec;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -16,8 +16,8 @@ const TRAIN_MAX_BYTES: usize = 65_535 - 60 - 8;
 /// How a batch of messages goes out.
 pub(super) struct Plan {
     /// The messages by number, those of a parcel side by side.
-    order: ArrayVec<usize, BATCH>,
-    parcels: ArrayVec<Parcel, BATCH>,
+    order: ArrayVec<usize, GATHER>,
+    parcels: ArrayVec<Parcel, GATHER>,
 }
 
 /// Messages that the kernel takes together or not at all.
@@ -44,8 +44,8 @@ impl Plan {
     /// Messages to one peer in trains, also when others stand between them.
     pub(super) fn trains(messages: &[Message<'_>]) -> Plan {
         let mut plan = Plan { order: ArrayVec::new(), parcels: ArrayVec::new() };
-        let keys: ArrayVec<u64, BATCH> = messages.iter().map(|message| key(message.peer)).collect();
-        let mut taken = [false; BATCH];
+        let keys: ArrayVec<u64, GATHER> = messages.iter().map(|message| key(message.peer)).collect();
+        let mut taken = [false; GATHER];
         for (start, message) in messages.iter().enumerate() {
             if taken[start] {
                 continue;
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_train_fits_a_datagram() {
-        let lengths: Vec<usize> = parcels(&[(1, 2048); BATCH]).iter().map(Vec::len).collect();
+        let lengths: Vec<usize> = parcels(&[(1, 2048); GATHER]).iter().map(Vec::len).collect();
         assert_eq!(lengths, [31, 1]);
     }
 
@@ -217,7 +217,7 @@ mod tests {
     proptest! {
         // Does every message go out once, in its peer's order, in trains that the kernel cuts where they were joined?
         #[test]
-        fn every_plan_is_sound(batch in prop::collection::vec((0..4_u8, 0..6_usize, prop::option::of(0..2_u8)), 0..BATCH)) {
+        fn every_plan_is_sound(batch in prop::collection::vec((0..4_u8, 0..6_usize, prop::option::of(0..2_u8)), 0..GATHER)) {
             let messages: Vec<_> = batch.iter().map(|(peer, length, local)| message(*peer, *length, *local)).collect();
             let plan = Plan::trains(&messages);
             let order: Vec<usize> = plan.parcels().iter().flat_map(|parcel| plan.messages(parcel).to_vec()).collect();

@@ -2,7 +2,7 @@
 
 use super::Message;
 use super::parcel::{Plan, Run};
-use crate::net::{BATCH, Socket};
+use crate::net::{GATHER, Socket};
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 use nix::cmsg_space;
@@ -54,7 +54,7 @@ type Headers = MultiHeaders<SockaddrStorage>;
 
 impl Batched {
     pub(super) fn new() -> Batched {
-        let headers = |control| Headers::preallocate(BATCH, control);
+        let headers = |control| Headers::preallocate(GATHER, control);
         Batched {
             plain: headers(None),
             trains: headers(Some(cmsg_space!(u16))),
@@ -88,7 +88,7 @@ impl Port for Batched {
     ) -> Result<usize, Errno> {
         let parcels = &plan.parcels()[at..at + run.count];
         let numbers = parcels.iter().flat_map(|parcel| plan.messages(parcel));
-        let slices: ArrayVec<IoSlice<'_>, BATCH> =
+        let slices: ArrayVec<IoSlice<'_>, GATHER> =
             numbers.map(|number| IoSlice::new(messages[*number].bytes)).collect();
         let mut rest = slices.as_slice();
         let mut cut = |count| {
@@ -96,10 +96,10 @@ impl Port for Batched {
             rest = others;
             parcel
         };
-        let parcel_slices: ArrayVec<&[IoSlice<'_>], BATCH> =
+        let parcel_slices: ArrayVec<&[IoSlice<'_>], GATHER> =
             parcels.iter().map(|parcel| cut(parcel.places().len())).collect();
         let peer = |number: &usize| Some(SockaddrStorage::from(messages[*number].peer));
-        let peers: ArrayVec<Option<SockaddrStorage>, BATCH> =
+        let peers: ArrayVec<Option<SockaddrStorage>, GATHER> =
             parcels.iter().map(|parcel| plan.messages(parcel).first().and_then(peer)).collect();
         let (from_v4, from_v6, segment);
         let mut control = ArrayVec::<ControlMessage<'_>, 2>::new();
