@@ -52,7 +52,7 @@ use time::{Nanos, clock};
 use wire::{Header, Served};
 
 /// As a server has for one worker.
-const PACKETS: usize = 512;
+const PACKETS: usize = 640;
 
 /// The smallest handler there is: it answers with the request's first eight bytes.
 struct Small;

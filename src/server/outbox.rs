@@ -68,9 +68,10 @@ impl<'s> Outbox<'s> {
         mut recycle: impl FnMut(Packet<'s>),
     ) -> Nanos {
         let outcomes = {
-            let answers = self.answers.iter().map(Answer::message);
-            let messages: ArrayVec<Message<'_>, GATHER> =
-                answers.chain(self.refusals.iter().map(Refusal::message)).collect();
+            // Filled where it stands: what is collected is moved, all of its room.
+            let mut messages = ArrayVec::<Message<'_>, GATHER>::new();
+            messages.extend(self.answers.iter().map(Answer::message));
+            messages.extend(self.refusals.iter().map(Refusal::message));
             self.sender.send(socket, &messages)
         };
         let now = clock::now();

@@ -46,8 +46,8 @@ impl Sender {
     /// A sender for batches of at most [`GATHER`], through sockets that were opened for `io`.
     pub fn new(io: Io) -> Sender {
         let way = match io {
-            Io::Batches | Io::Trains => Way::Batched(Box::new(Dispatch { port: Batched::new(), trains: true })),
-            Io::Portable => Way::OneByOne(Dispatch { port: OneByOne, trains: false }),
+            Io::Batches | Io::Trains => Way::Batched(Box::new(Dispatch::new(Batched::new(), true))),
+            Io::Portable => Way::OneByOne(Dispatch::new(OneByOne, false)),
         };
         Sender { way }
     }
@@ -73,19 +73,29 @@ struct Dispatch<P> {
     port: P,
     /// The kernel cuts trains, as far as is known.
     trains: bool,
+    plan: Plan,
 }
 
 impl<P: Port> Dispatch<P> {
+    fn new(port: P, trains: bool) -> Dispatch<P> {
+        Dispatch { port, trains, plan: Plan::new() }
+    }
+
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
         let mut outcomes: Outcomes = messages.iter().map(|_| Ok(())).collect();
-        let mut plan = if self.trains { Plan::trains(messages) } else { Plan::singles(messages) };
+        let plan = &mut self.plan;
+        if self.trains {
+            plan.trains(messages);
+        } else {
+            plan.singles(messages);
+        }
         let (mut at, mut patient, mut excused) = (0, true, None);
         // Each round gets on, splits a train, or spends the one excuse of a parcel or the patience of the batch.
         while at < plan.parcels().len() {
             let run = plan.run(at);
             // The kernel stops at the first parcel that it does not take, and names the error only when that is the
             // first of a call.
-            match self.port.send(socket, messages, &plan, at, run) {
+            match self.port.send(socket, messages, plan, at, run) {
                 Ok(taken) => {
                     assert!(taken > 0, "a port takes a parcel or says why not");
                     at += taken;
@@ -170,7 +180,7 @@ mod tests {
             |peer: &u8| Message { bytes: b"reply", peer: (Ipv4Addr::new(127, 0, 0, *peer), 9).into(), local: None };
         let messages: Vec<_> = peers.iter().map(message).collect();
         let port = Told { answers: answers.iter().copied().collect(), ..Told::default() };
-        let mut dispatch = Dispatch { port, trains: true };
+        let mut dispatch = Dispatch::new(port, true);
         let outcomes = dispatch.send(&group.sockets()[0], &messages).to_vec();
         (dispatch, outcomes)
     }
