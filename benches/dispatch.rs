@@ -18,6 +18,7 @@ macro_rules! modules {
 
 modules! {
     "../src/server/admission.rs" admission
+    "../src/server/arrivals.rs" arrivals
     "../src/server/engine.rs" engine
     "../src/handler/mod.rs" handler
     "../src/metrics/mod.rs" metrics

@@ -11,9 +11,9 @@ use forebay::time::Nanos;
 use forebay::wire::Header;
 use std::net::UdpSocket;
 use std::sync::{Arc, Barrier};
-use support::{GIVE_UP_AFTER, Running};
 use support::client::Client;
 use support::scripted::{Act, scripted};
+use support::{GIVE_UP_AFTER, Running};
 
 /// Enough for a server to come to believe that all requests are light.
 const LIGHT: usize = 1_500;
