@@ -18,6 +18,7 @@ macro_rules! modules {
 
 modules! {
     "../src/server/admission.rs" admission
+    "../src/server/arrivals.rs" arrivals
     "../src/server/engine.rs" engine
     "../src/handler/mod.rs" handler
     "../src/metrics/mod.rs" metrics
@@ -52,7 +53,7 @@ use time::{Nanos, clock};
 use wire::{Header, Served};
 
 /// As a server has for one worker.
-const PACKETS: usize = 512;
+const PACKETS: usize = 640;
 
 /// The smallest handler there is: it answers with the request's first eight bytes.
 struct Small;

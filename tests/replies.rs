@@ -1,14 +1,19 @@
-//! Does a finished reply ever wait for a long request that came after it?
+//! Does a finished reply ever wait for a long request that came after it, or for one that never comes?
 //! Method: after many light requests in a row, a burst of light ones and a long one behind them reach the only worker
-//! together. All light replies must be here while the long one is still at work.
+//! together. All light replies must be here while the long one is still at work. And a backlog of brief requests, whose
+//! replies gather, is answered to the last one, however long it is.
 
 mod support;
 
+use forebay::handler::{Handler, Reply, Request};
+use forebay::net::{BATCH, GATHER};
 use forebay::time::Nanos;
 use forebay::wire::Header;
-use support::Running;
+use std::net::UdpSocket;
+use std::sync::{Arc, Barrier};
 use support::client::Client;
 use support::scripted::{Act, scripted};
+use support::{GIVE_UP_AFTER, Running};
 
 /// Enough for a server to come to believe that all requests are light.
 const LIGHT: usize = 1_500;
@@ -31,5 +36,50 @@ fn a_finished_reply_waits_for_nobody() {
         let long = client.receive_within(Nanos::ZERO);
         assert_eq!(long, None, "trial {trial}: light replies came with that of the long request");
         assert_eq!(client.receive().header.id, 21);
+    }
+}
+
+/// Echoes; a request of no bytes but [`GATE`] waits until the test has come to the gate too, and then to leave it.
+struct Gated(Arc<Barrier>);
+
+const GATE: &[u8] = b"gate";
+
+impl Handler for Gated {
+    const BRIEF: bool = true;
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        if request.bytes() == GATE {
+            self.0.wait();
+            self.0.wait();
+        }
+        reply.put(request.bytes());
+    }
+}
+
+#[test]
+fn a_backlog_of_brief_requests_is_answered_to_the_last_one() {
+    let gate = Arc::new(Barrier::new(2));
+    let server = Running::start(&[("policy", "steal"), ("workers", "1")], Gated(Arc::clone(&gate)));
+    let clients: Vec<UdpSocket> = (0..5)
+        .map(|_| {
+            let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+            client.connect(server.udp).expect("a local address");
+            client.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+            client
+        })
+        .collect();
+    for backlog in [1, BATCH - 1, BATCH, BATCH + 1, 2 * BATCH, GATHER - 1, GATHER, GATHER + 1, 2 * GATHER] {
+        clients[0].send(GATE).expect("sent");
+        gate.wait();
+        for number in 0..backlog {
+            clients[number % clients.len()].send(&number.to_le_bytes()).expect("sent");
+        }
+        gate.wait();
+        let mut buffer = [0; 16];
+        assert_eq!(clients[0].recv(&mut buffer).expect("an answer"), GATE.len());
+        for number in 0..backlog {
+            let length = clients[number % clients.len()].recv(&mut buffer).expect("an answer");
+            assert_eq!(buffer[..length], number.to_le_bytes(), "of {backlog}, in the order of each client");
+        }
     }
 }

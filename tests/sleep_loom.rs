@@ -23,6 +23,9 @@ mod sync {
     }
 }
 
+/// Few, so that workers of the model become busy.
+const BUSY_JOBS: u32 = 1;
+
 #[path = "../src/runtime/idle.rs"]
 mod idle;
 #[path = "sleep_loom/kernel.rs"]

@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use crate::time::Nanos;
-pub(crate) use forebay::net::{BATCH, Io, Message};
+pub(crate) use forebay::net::{BATCH, GATHER, Io, Message};
 use crate::metrics::Unsent;
 use std::cell::Cell;
 use std::io;
@@ -91,7 +91,7 @@ impl Sender {
         Sender
     }
 
-    pub(crate) fn send(&mut self, _: &Socket, messages: &[Message<'_>]) -> ArrayVec<Result<(), Unsent>, BATCH> {
+    pub(crate) fn send(&mut self, _: &Socket, messages: &[Message<'_>]) -> ArrayVec<Result<(), Unsent>, GATHER> {
         SENT.set(SENT.get() + std::hint::black_box(messages).len());
         messages.iter().map(|message| if message.bytes.is_empty() { Err(Unsent::Other) } else { Ok(()) }).collect()
     }

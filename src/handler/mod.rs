@@ -56,9 +56,10 @@ mod atomics {
 /// Only [`Handler::handle`] must be written; the other methods have defaults that accept everything, answer nothing
 /// but what `handle` answers, and put every request into class 0. One handler serves all workers at once.
 pub trait Handler: Sync {
-    /// Every request takes a few microseconds at most, whatever it asks for. Replies then leave in batches, after up to
-    /// 31 further requests; without this promise each leaves before the next request begins, since that may be a long
-    /// one. Where the promise is broken, finished replies wait for the long request.
+    /// Every request takes a few microseconds at most, whatever it asks for. Replies then leave in batches: with those of
+    /// the requests that were received together, and while a backlog waits in the socket after up to 127 others. Without
+    /// this promise each leaves before the next request begins, since that may be a long one. Where the promise is broken,
+    /// finished replies wait for the long request.
     const BRIEF: bool = false;
 
     /// Looks at a datagram once, before anything is spent on it.

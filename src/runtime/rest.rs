@@ -11,6 +11,10 @@ use crate::time::{Nanos, clock};
 use std::sync::atomic::Ordering;
 use std::thread;
 
+/// Looks of a worker that spins, between two offers of its processor to others. An offer costs the kernel twice the time of
+/// a look, and a datagram that comes meanwhile waits for its end; so few looks hold nobody up for long.
+const LOOKS_PER_YIELD: u32 = 8;
+
 impl<J: Send> Loop<J> {
     /// Nothing to do: looks again for a while, then sleeps.
     pub(super) fn wait<E: Engine<Job = J>>(&mut self, shared: &Shared<J>, engine: &mut E) {
@@ -18,8 +22,11 @@ impl<J: Send> Loop<J> {
         let since = *self.idle_since.get_or_insert(self.idle_at);
         if self.idle_at.minus(since) < shared.wait.spin_for() && self.may_spin(shared) {
             std::hint::spin_loop();
-            // Whoever else wants this processor - another worker, the load generator - has more use for it.
-            thread::yield_now();
+            self.vain_looks = self.vain_looks.wrapping_add(1);
+            if self.vain_looks.is_multiple_of(LOOKS_PER_YIELD) {
+                // Whoever else wants this processor - another worker, the load generator - has more use for it.
+                thread::yield_now();
+            }
             return;
         }
         self.stop_spinning(shared);

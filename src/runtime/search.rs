@@ -36,9 +36,9 @@ impl<J: Send> Loop<J> {
         self.local.begin();
         loop {
             let step = self.policy.next(&mut self.local, shared);
-            // What was finished leaves before anything that may take long or find nothing. Before each job it is the
-            // engine that decides.
-            if !matches!(step, Step::Own | Step::Queue(_)) {
+            // What was finished leaves before anything that may take long or find nothing. Before each job, and before
+            // each batch that is received, it is the engine that decides.
+            if !matches!(step, Step::Own | Step::Queue(_) | Step::Receive(_)) {
                 engine.flush();
             }
             let (found, outcome) = self.attempt(shared, engine, step, lane);

@@ -1,6 +1,7 @@
 //! One worker's side of the sleep protocol: what it does before it works, before it sleeps and after. README.md argues
 //! why nothing is forgotten meanwhile, and `tests/sleep_loom.rs` compiles this file against a model of the kernel.
 
+use super::BUSY_JOBS;
 use super::idle::{Idle, Readiness};
 use crate::sched::{Policy, WorkerId};
 use crate::time::Nanos;
@@ -14,8 +15,12 @@ pub(super) struct Sleeper {
     exposes: bool,
     /// Its ingress stands in the watch set.
     exposed: bool,
-    /// Its ingress ends its waits.
+    /// Its ingress shall end its waits.
     sleeps_on_own: bool,
+    /// Its ingress stands where it ends its waits.
+    on_own: bool,
+    /// Jobs that it has begun since it slept, at most [`BUSY_JOBS`].
+    jobs: u32,
     /// It is the watcher.
     watches: bool,
     /// It has taken more than one job from somewhere, and told nobody.
@@ -63,6 +68,8 @@ impl Sleeper {
             exposes: true,
             exposed: false,
             sleeps_on_own: false,
+            on_own: false,
+            jobs: 0,
             watches: false,
             laden: false,
             naps: false,
@@ -76,12 +83,9 @@ impl Sleeper {
         self.exposes = policy.has_watchers() || policy.look_interval().is_some();
         self.naps = policy.thief_threshold() > Nanos::ZERO;
         self.watches = idle.follow(self.worker, policy);
-        let own = policy.receives_own(policy.topology().pool_of(self.worker));
-        if own != self.sleeps_on_own {
-            idle.readiness.own(self.worker, own);
-            self.sleeps_on_own = own;
-        }
-        if !own {
+        self.sleeps_on_own = policy.receives_own(policy.topology().pool_of(self.worker));
+        if !self.sleeps_on_own {
+            self.leave_own(idle);
             // Nobody sleeps on this one any more: the watcher must.
             self.expose(idle);
         }
@@ -104,6 +108,11 @@ impl Sleeper {
         if self.exposes {
             self.expose(idle);
         }
+        if self.jobs < BUSY_JOBS {
+            self.jobs += 1;
+        } else {
+            self.leave_own(idle);
+        }
         if self.watches {
             idle.hand_on(self.worker);
             self.watches = false;
@@ -123,6 +132,12 @@ impl Sleeper {
             idle.readiness.watch(self.worker, false);
             self.exposed = false;
         }
+        if self.sleeps_on_own && !self.on_own {
+            // Before the last look too: what comes after that ends the wait.
+            idle.readiness.own(self.worker, true);
+            self.on_own = true;
+        }
+        self.jobs = 0;
         let naps = self.woken_in_vain && self.naps;
         self.watches = idle.announce(self.worker, naps);
         naps && self.watches
@@ -132,6 +147,13 @@ impl Sleeper {
     fn withdraw<R: Readiness>(&mut self, idle: &Idle<R>) {
         // It may have become the watcher while it slept.
         self.watches = idle.withdraw(self.worker);
+    }
+
+    fn leave_own<R: Readiness>(&mut self, idle: &Idle<R>) {
+        if self.on_own {
+            idle.readiness.own(self.worker, false);
+            self.on_own = false;
+        }
     }
 
     fn expose<R: Readiness>(&mut self, idle: &Idle<R>) {

@@ -33,6 +33,8 @@ pub(super) struct Loop<J> {
     pub(super) robbed: Option<WorkerId>,
     /// It counts in `Shared::spinning`.
     pub(super) spins: bool,
+    /// Searches that found nothing, while it spun.
+    pub(super) vain_looks: u32,
     /// When it last had nothing to do.
     pub(super) idle_at: Nanos,
     /// The first search of the present run of vain ones.
@@ -59,6 +61,7 @@ impl<J: Send> Loop<J> {
             sleeper: Sleeper::new(worker),
             robbed: None,
             spins: false,
+            vain_looks: 0,
             idle_at: Nanos::ZERO,
             idle_since: None,
         }

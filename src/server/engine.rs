@@ -37,11 +37,13 @@ pub(super) struct Engine<'s, 'e, H, M, F> {
     pub(super) common: &'e Common<'s, 'e, H, M, F>,
     worker: WorkerId,
     pool: u8,
-    receiver: Receiver,
+    pub(super) receiver: Receiver,
     pub(super) outbox: Outbox<'s>,
     pub(super) recorder: Recorder<'e>,
     /// Packets at hand for the next batch; while the worker sleeps they are home.
-    spare: ArrayVec<Packet<'s>, BATCH>,
+    pub(super) spare: ArrayVec<Packet<'s>, BATCH>,
+    /// The last batch was full.
+    pub(super) more_behind: bool,
     /// The slot that requests run in which end at their first poll.
     slot: Option<Lent<'e, Slot<F>>>,
     workplace: Workplace,
@@ -68,40 +70,11 @@ where
             outbox: Outbox::new(common.io),
             recorder,
             spare: ArrayVec::new(),
+            more_behind: false,
             slot: None,
             workplace: Workplace::open(common.home),
             now: clock::now(),
         }
-    }
-
-    /// Takes packets to receive into, as far as there are any.
-    pub(super) fn stock_up(&mut self) {
-        while !self.spare.is_full() {
-            let Some(packet) = self.common.packets.lend() else { break };
-            self.spare.push(packet);
-        }
-    }
-
-    /// Receives into the first of the spare packets.
-    fn receive_batch(&mut self, socket: &Socket) -> usize {
-        // An error that an earlier send left on the socket is reported once, in place of datagrams; the second call
-        // sees those. One that stays is no datagram either.
-        for _ in 0..2 {
-            let buffers = self.spare.iter_mut().map(|packet| &mut packet.request[..]);
-            if let Ok(count) = self.receiver.receive(socket, buffers) {
-                return count;
-            }
-        }
-        0
-    }
-
-    /// Ends what is left of a train and has no packet. Nobody is told: who asked is in there, unread.
-    fn shed_rest(&mut self) -> usize {
-        let rest = self.receiver.left();
-        self.recorder.received(rest as u64);
-        (0..rest).for_each(|_| self.recorder.ended(Fate::ShedQueueFull));
-        self.receiver.discard();
-        rest
     }
 
     /// A request was served: its reply goes out.
@@ -145,7 +118,7 @@ where
     }
 
     /// Sends what waits to be sent; returns when that was, if there was anything.
-    fn send(&mut self) -> Option<Nanos> {
+    pub(super) fn send(&mut self) -> Option<Nanos> {
         if self.outbox.is_empty() {
             return None;
         }
@@ -222,31 +195,7 @@ where
         owner: WorkerId,
         place: &mut dyn FnMut(Self::Job, Option<u8>) -> Result<(), Self::Job>,
     ) -> usize {
-        let mut total = 0;
-        loop {
-            self.stock_up();
-            if self.spare.is_empty() {
-                // With every packet away, requests wait in the socket, where the kernel bounds them.
-                return total + self.shed_rest();
-            }
-            let count = self.receive_batch(&self.common.sockets[owner]);
-            self.now = clock::now();
-            self.recorder.received(count as u64);
-            let batch: ArrayVec<Packet<'s>, BATCH> = self.spare.drain(..count).collect();
-            for (number, packet) in batch.into_iter().enumerate() {
-                let datagram = self.receiver.datagrams()[number];
-                let Some(packet) = self.admit(packet, &datagram) else { continue };
-                let class = self.common.classified.then_some(packet.envelope.ticket.class);
-                if let Err(job) = place(Job::Fresh(packet), class) {
-                    self.shed_full(job);
-                }
-            }
-            total += count;
-            // The rest of a train is no longer in the socket, where others would find it.
-            if self.receiver.left() == 0 {
-                return total;
-            }
-        }
+        self.receive_from(owner, place)
     }
 
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {

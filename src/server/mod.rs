@@ -4,6 +4,7 @@ pub mod admin;
 
 mod adapt;
 mod admission;
+mod arrivals;
 mod control;
 mod engine;
 mod outbox;

@@ -1,7 +1,7 @@
 //! Replies on their way out: kept until a batch is full or somebody would wait for them.
 
 use crate::metrics::{Fate, Recorder, Sample};
-use crate::net::{BATCH, Io, Message, Sender, Socket};
+use crate::net::{GATHER, Io, Message, Sender, Socket};
 use crate::packet::{Envelope, Packet};
 use crate::time::{Nanos, clock};
 use crate::wire::HEADER_BYTES;
@@ -13,9 +13,9 @@ pub(super) const REFUSAL_MAX_BYTES: usize = 2 * HEADER_BYTES;
 
 /// The replies of one worker.
 pub(super) struct Outbox<'s> {
-    answers: ArrayVec<Answer<'s>, BATCH>,
+    answers: ArrayVec<Answer<'s>, GATHER>,
     /// Apart, because answers are moved for every request, and refusals are four times as long.
-    refusals: ArrayVec<Refusal, BATCH>,
+    refusals: ArrayVec<Refusal, GATHER>,
     sender: Sender,
 }
 
@@ -44,7 +44,7 @@ impl<'s> Outbox<'s> {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.answers.len() + self.refusals.len() == BATCH
+        self.answers.len() + self.refusals.len() == GATHER
     }
 
     /// Adds the reply in `packet`, finished at `finished_at`; `sample` lacks only the time to send it. The outbox must
@@ -68,9 +68,10 @@ impl<'s> Outbox<'s> {
         mut recycle: impl FnMut(Packet<'s>),
     ) -> Nanos {
         let outcomes = {
-            let answers = self.answers.iter().map(Answer::message);
-            let messages: ArrayVec<Message<'_>, BATCH> =
-                answers.chain(self.refusals.iter().map(Refusal::message)).collect();
+            // Filled where it stands: what is collected is moved, all of its room.
+            let mut messages = ArrayVec::<Message<'_>, GATHER>::new();
+            messages.extend(self.answers.iter().map(Answer::message));
+            messages.extend(self.refusals.iter().map(Refusal::message));
             self.sender.send(socket, &messages)
         };
         let now = clock::now();

@@ -4,7 +4,7 @@ mod one_by_one;
 mod parcel;
 mod port;
 
-use super::{BATCH, Io, Socket};
+use super::{GATHER, Io, Socket};
 use crate::metrics::Unsent;
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
@@ -30,7 +30,7 @@ pub struct Message<'a> {
 }
 
 /// Of each message of a batch, in their order, whether the kernel took it, and why not.
-pub type Outcomes = ArrayVec<Result<(), Unsent>, BATCH>;
+pub type Outcomes = ArrayVec<Result<(), Unsent>, GATHER>;
 
 /// The memory for sending batches; one per thread.
 pub struct Sender {
@@ -43,11 +43,11 @@ enum Way {
 }
 
 impl Sender {
-    /// A sender for batches of at most [`BATCH`], through sockets that were opened for `io`.
+    /// A sender for batches of at most [`GATHER`], through sockets that were opened for `io`.
     pub fn new(io: Io) -> Sender {
         let way = match io {
-            Io::Batches | Io::Trains => Way::Batched(Box::new(Dispatch { port: Batched::new(), trains: true })),
-            Io::Portable => Way::OneByOne(Dispatch { port: OneByOne, trains: false }),
+            Io::Batches | Io::Trains => Way::Batched(Box::new(Dispatch::new(Batched::new(), true))),
+            Io::Portable => Way::OneByOne(Dispatch::new(OneByOne, false)),
         };
         Sender { way }
     }
@@ -58,9 +58,9 @@ impl Sender {
     /// Waits a millisecond at most, and only for room in the socket's send buffer.
     ///
     /// # Panics
-    /// With more than [`BATCH`] messages.
+    /// With more than [`GATHER`] messages.
     pub fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
-        assert!(messages.len() <= BATCH, "a batch has at most {BATCH} messages");
+        assert!(messages.len() <= GATHER, "a batch has at most {GATHER} messages");
         match &mut self.way {
             Way::Batched(dispatch) => dispatch.send(socket, messages),
             Way::OneByOne(dispatch) => dispatch.send(socket, messages),
@@ -73,19 +73,29 @@ struct Dispatch<P> {
     port: P,
     /// The kernel cuts trains, as far as is known.
     trains: bool,
+    plan: Plan,
 }
 
 impl<P: Port> Dispatch<P> {
+    fn new(port: P, trains: bool) -> Dispatch<P> {
+        Dispatch { port, trains, plan: Plan::new() }
+    }
+
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
         let mut outcomes: Outcomes = messages.iter().map(|_| Ok(())).collect();
-        let mut plan = if self.trains { Plan::trains(messages) } else { Plan::singles(messages) };
+        let plan = &mut self.plan;
+        if self.trains {
+            plan.trains(messages);
+        } else {
+            plan.singles(messages);
+        }
         let (mut at, mut patient, mut excused) = (0, true, None);
         // Each round gets on, splits a train, or spends the one excuse of a parcel or the patience of the batch.
         while at < plan.parcels().len() {
             let run = plan.run(at);
             // The kernel stops at the first parcel that it does not take, and names the error only when that is the
             // first of a call.
-            match self.port.send(socket, messages, &plan, at, run) {
+            match self.port.send(socket, messages, plan, at, run) {
                 Ok(taken) => {
                     assert!(taken > 0, "a port takes a parcel or says why not");
                     at += taken;
@@ -170,7 +180,7 @@ mod tests {
             |peer: &u8| Message { bytes: b"reply", peer: (Ipv4Addr::new(127, 0, 0, *peer), 9).into(), local: None };
         let messages: Vec<_> = peers.iter().map(message).collect();
         let port = Told { answers: answers.iter().copied().collect(), ..Told::default() };
-        let mut dispatch = Dispatch { port, trains: true };
+        let mut dispatch = Dispatch::new(port, true);
         let outcomes = dispatch.send(&group.sockets()[0], &messages).to_vec();
         (dispatch, outcomes)
     }

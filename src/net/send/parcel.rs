@@ -5,19 +5,19 @@
 //! may overtake each other.
 
 use super::Message;
-use crate::net::BATCH;
-use arrayvec::ArrayVec;
+use crate::net::GATHER;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 /// The bytes of a train must fit one datagram of either family, with room for the options of IPv4.
 const TRAIN_MAX_BYTES: usize = 65_535 - 60 - 8;
 
-/// How a batch of messages goes out.
+/// How a batch of messages goes out. Its memory is used again, and moved nowhere: most batches are far shorter.
 pub(super) struct Plan {
     /// The messages by number, those of a parcel side by side.
-    order: ArrayVec<usize, BATCH>,
-    parcels: ArrayVec<Parcel, BATCH>,
+    order: Vec<usize>,
+    parcels: Vec<Parcel>,
+    keys: Vec<u64>,
 }
 
 /// Messages that the kernel takes together or not at all.
@@ -34,30 +34,38 @@ pub(super) struct Parcel {
 }
 
 impl Plan {
+    /// An empty one, with memory for [`GATHER`] messages.
+    pub(super) fn new() -> Plan {
+        let (order, parcels) = (Vec::with_capacity(GATHER), Vec::with_capacity(GATHER));
+        Plan { order, parcels, keys: Vec::with_capacity(GATHER) }
+    }
+
     /// Every message by itself.
-    pub(super) fn singles(messages: &[Message<'_>]) -> Plan {
+    pub(super) fn singles(&mut self, messages: &[Message<'_>]) {
+        self.clear();
+        self.order.extend(0..messages.len());
         let single =
             |(first, message): (usize, &Message<'_>)| Parcel { first, count: 1, ..Parcel::starting_with(message) };
-        Plan { order: (0..messages.len()).collect(), parcels: messages.iter().enumerate().map(single).collect() }
+        self.parcels.extend(messages.iter().enumerate().map(single));
     }
 
     /// Messages to one peer in trains, also when others stand between them.
-    pub(super) fn trains(messages: &[Message<'_>]) -> Plan {
-        let mut plan = Plan { order: ArrayVec::new(), parcels: ArrayVec::new() };
-        let keys: ArrayVec<u64, BATCH> = messages.iter().map(|message| key(message.peer)).collect();
-        let mut taken = [false; BATCH];
+    pub(super) fn trains(&mut self, messages: &[Message<'_>]) {
+        self.clear();
+        self.keys.extend(messages.iter().map(|message| key(message.peer)));
+        let mut taken = [false; GATHER];
         for (start, message) in messages.iter().enumerate() {
             if taken[start] {
                 continue;
             }
-            let first = plan.order.len();
-            plan.order.push(start);
+            let first = self.order.len();
+            self.order.push(start);
             let (mut parcel, mut bytes) = (Parcel::starting_with(message), message.bytes.len());
             for next in start + 1..messages.len() {
-                let candidate = &messages[next];
-                if keys[next] != keys[start] || taken[next] || candidate.peer != message.peer {
+                if self.keys[next] != self.keys[start] || taken[next] || messages[next].peer != message.peer {
                     continue;
                 }
+                let candidate = &messages[next];
                 bytes += candidate.bytes.len();
                 let fits = candidate.bytes.len() <= parcel.length && bytes <= TRAIN_MAX_BYTES;
                 if !fits || candidate.local != message.local || candidate.bytes.is_empty() {
@@ -65,15 +73,20 @@ impl Plan {
                     break;
                 }
                 taken[next] = true;
-                plan.order.push(next);
+                self.order.push(next);
                 if candidate.bytes.len() < parcel.length {
                     break;
                 }
             }
-            parcel = Parcel { first, count: plan.order.len() - first, ..parcel };
-            plan.parcels.push(parcel);
+            parcel = Parcel { first, count: self.order.len() - first, ..parcel };
+            self.parcels.push(parcel);
         }
-        plan
+    }
+
+    fn clear(&mut self) {
+        self.order.clear();
+        self.parcels.clear();
+        self.keys.clear();
     }
 
     /// The parcels, in the order in which they go out.
@@ -170,9 +183,15 @@ mod tests {
         Message { bytes: &BYTES[..length], peer: (address(peer), 9).into(), local: local.map(address) }
     }
 
+    fn trains(messages: &[Message<'_>]) -> Plan {
+        let mut plan = Plan::new();
+        plan.trains(messages);
+        plan
+    }
+
     fn parcels(messages: &[(u8, usize)]) -> Vec<Vec<usize>> {
         let messages: Vec<_> = messages.iter().map(|(peer, length)| message(*peer, *length, None)).collect();
-        let plan = Plan::trains(&messages);
+        let plan = trains(&messages);
         plan.parcels().iter().map(|parcel| plan.messages(parcel).to_vec()).collect()
     }
 
@@ -193,8 +212,8 @@ mod tests {
 
     #[test]
     fn a_train_fits_a_datagram() {
-        let lengths: Vec<usize> = parcels(&[(1, 2048); BATCH]).iter().map(Vec::len).collect();
-        assert_eq!(lengths, [31, 1]);
+        let lengths: Vec<usize> = parcels(&[(1, 2048); GATHER]).iter().map(Vec::len).collect();
+        assert_eq!(lengths, [31, 31, 31, 31, 4]);
     }
 
     #[test]
@@ -202,7 +221,7 @@ mod tests {
         let lengths = [(1, 9), (1, 9), (2, 5), (3, 9), (3, 9), (4, 8), (4, 8), (5, 10), (6, 9), (6, 9)];
         let mut messages: Vec<_> = lengths.iter().map(|(peer, length)| message(*peer, *length, Some(1))).collect();
         messages.push(message(7, 9, Some(2)));
-        let plan = Plan::trains(&messages);
+        let plan = trains(&messages);
         let mut runs = Vec::new();
         let mut at = 0;
         while at < plan.parcels().len() {
@@ -217,9 +236,9 @@ mod tests {
     proptest! {
         // Does every message go out once, in its peer's order, in trains that the kernel cuts where they were joined?
         #[test]
-        fn every_plan_is_sound(batch in prop::collection::vec((0..4_u8, 0..6_usize, prop::option::of(0..2_u8)), 0..BATCH)) {
+        fn every_plan_is_sound(batch in prop::collection::vec((0..4_u8, 0..6_usize, prop::option::of(0..2_u8)), 0..GATHER)) {
             let messages: Vec<_> = batch.iter().map(|(peer, length, local)| message(*peer, *length, *local)).collect();
-            let plan = Plan::trains(&messages);
+            let plan = trains(&messages);
             let order: Vec<usize> = plan.parcels().iter().flat_map(|parcel| plan.messages(parcel).to_vec()).collect();
             let mut sorted = order.clone();
             sorted.sort_unstable();

@@ -2,7 +2,7 @@
 
 use super::Message;
 use super::parcel::{Plan, Run};
-use crate::net::{BATCH, Socket};
+use crate::net::{GATHER, Socket};
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 use nix::cmsg_space;
@@ -42,6 +42,11 @@ pub(super) trait Port {
 /// The wrapper around `sendmmsg` encodes the same control data into every header, into space that must be exactly full:
 /// so there are headers for each kind of it, and one call sends parcels from one address, cut at one length.
 pub(super) struct Batched {
+    headers: Kinds,
+    peers: Vec<Option<SockaddrStorage>>,
+}
+
+struct Kinds {
     plain: Headers,
     trains: Headers,
     from_v4: Headers,
@@ -54,18 +59,21 @@ type Headers = MultiHeaders<SockaddrStorage>;
 
 impl Batched {
     pub(super) fn new() -> Batched {
-        let headers = |control| Headers::preallocate(BATCH, control);
-        Batched {
+        let headers = |control| Headers::preallocate(GATHER, control);
+        let headers = Kinds {
             plain: headers(None),
             trains: headers(Some(cmsg_space!(u16))),
             from_v4: headers(Some(cmsg_space!(in_pktinfo))),
             from_v6: headers(Some(cmsg_space!(in6_pktinfo))),
             trains_from_v4: headers(Some(cmsg_space!(in_pktinfo, u16))),
             trains_from_v6: headers(Some(cmsg_space!(in6_pktinfo, u16))),
-        }
+        };
+        Batched { headers, peers: Vec::with_capacity(GATHER) }
     }
+}
 
-    fn headers(&mut self, run: Run) -> &mut Headers {
+impl Kinds {
+    fn of(&mut self, run: Run) -> &mut Headers {
         match (run.local, run.segment) {
             (None, None) => &mut self.plain,
             (None, Some(_)) => &mut self.trains,
@@ -87,20 +95,21 @@ impl Port for Batched {
         run: Run,
     ) -> Result<usize, Errno> {
         let parcels = &plan.parcels()[at..at + run.count];
-        let numbers = parcels.iter().flat_map(|parcel| plan.messages(parcel));
-        let slices: ArrayVec<IoSlice<'_>, BATCH> =
-            numbers.map(|number| IoSlice::new(messages[*number].bytes)).collect();
+        // Filled where they stand: what is collected is moved, all of its room.
+        let mut slices = ArrayVec::<IoSlice<'_>, GATHER>::new();
+        self.peers.clear();
+        for parcel in parcels {
+            let numbers = plan.messages(parcel);
+            slices.extend(numbers.iter().map(|number| IoSlice::new(messages[*number].bytes)));
+            self.peers.extend(numbers.first().map(|first| Some(SockaddrStorage::from(messages[*first].peer))));
+        }
+        let mut cuts = ArrayVec::<&[IoSlice<'_>], GATHER>::new();
         let mut rest = slices.as_slice();
-        let mut cut = |count| {
-            let (parcel, others) = rest.split_at(count);
+        for parcel in parcels {
+            let (cut, others) = rest.split_at(parcel.places().len());
+            cuts.push(cut);
             rest = others;
-            parcel
-        };
-        let parcel_slices: ArrayVec<&[IoSlice<'_>], BATCH> =
-            parcels.iter().map(|parcel| cut(parcel.places().len())).collect();
-        let peer = |number: &usize| Some(SockaddrStorage::from(messages[*number].peer));
-        let peers: ArrayVec<Option<SockaddrStorage>, BATCH> =
-            parcels.iter().map(|parcel| plan.messages(parcel).first().and_then(peer)).collect();
+        }
         let (from_v4, from_v6, segment);
         let mut control = ArrayVec::<ControlMessage<'_>, 2>::new();
         match run.local {
@@ -118,8 +127,8 @@ impl Port for Batched {
             segment = u16::try_from(length).map_err(|_| Errno::EMSGSIZE)?;
             control.push(ControlMessage::UdpGsoSegments(&segment));
         }
-        let (slices, flags) = (parcel_slices.iter(), MsgFlags::MSG_DONTWAIT);
-        Ok(sendmmsg(socket.as_raw_fd(), self.headers(run), slices, &peers, &control, flags)?.count())
+        let (socket, flags) = (socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
+        Ok(sendmmsg(socket, self.headers.of(run), cuts.iter(), &self.peers, &control, flags)?.count())
     }
 }
 

@@ -1,0 +1,89 @@
+//! What a worker receives, until each datagram is a job in a queue or has come to nothing.
+
+use super::engine::Engine;
+use super::slot::Job;
+use crate::handler::Handler;
+use crate::metrics::Fate;
+use crate::net::{BATCH, Socket};
+use crate::packet::Packet;
+use crate::runtime;
+use crate::sched::WorkerId;
+use crate::time::clock;
+use arrayvec::ArrayVec;
+use std::future::Future;
+
+impl<'s, 'e, H, M, F> Engine<'s, 'e, H, M, F>
+where
+    H: Handler,
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+{
+    /// See [`crate::runtime::Engine::receive`].
+    pub(super) fn receive_from(
+        &mut self,
+        owner: WorkerId,
+        place: &mut dyn FnMut(Job<'s, 'e, F>, Option<u8>) -> Result<(), Job<'s, 'e, F>>,
+    ) -> usize {
+        // Behind a batch that was full stand more. Where all requests are brief, replies gather meanwhile: the more of
+        // them go to one peer, the fewer times they take the way through the kernel.
+        if !(H::BRIEF && self.more_behind) {
+            self.send();
+        }
+        let mut total = 0;
+        loop {
+            self.stock_up();
+            if self.spare.is_empty() {
+                // With every packet away, requests wait in the socket, where the kernel bounds them.
+                return total + self.shed_rest();
+            }
+            let count = self.receive_batch(&self.common.sockets[owner]);
+            self.more_behind = count == BATCH;
+            self.now = clock::now();
+            self.recorder.received(count as u64);
+            let batch: ArrayVec<Packet<'s>, BATCH> = self.spare.drain(..count).collect();
+            for (number, packet) in batch.into_iter().enumerate() {
+                let datagram = self.receiver.datagrams()[number];
+                let Some(packet) = self.admit(packet, &datagram) else { continue };
+                let class = self.common.classified.then_some(packet.envelope.ticket.class);
+                if let Err(job) = place(Job::Fresh(packet), class) {
+                    runtime::Engine::shed_full(self, job);
+                }
+            }
+            total += count;
+            // The rest of a train is no longer in the socket, where others would find it.
+            if self.receiver.left() == 0 {
+                return total;
+            }
+        }
+    }
+
+    /// Takes packets to receive into, as far as there are any.
+    pub(super) fn stock_up(&mut self) {
+        while !self.spare.is_full() {
+            let Some(packet) = self.common.packets.lend() else { break };
+            self.spare.push(packet);
+        }
+    }
+
+    /// Receives into the first of the spare packets.
+    fn receive_batch(&mut self, socket: &Socket) -> usize {
+        // An error that an earlier send left on the socket is reported once, in place of datagrams; the second call
+        // sees those. One that stays is no datagram either.
+        for _ in 0..2 {
+            let buffers = self.spare.iter_mut().map(|packet| &mut packet.request[..]);
+            if let Ok(count) = self.receiver.receive(socket, buffers) {
+                return count;
+            }
+        }
+        0
+    }
+
+    /// Ends what is left of a train and has no packet. Nobody is told: who asked is in there, unread.
+    fn shed_rest(&mut self) -> usize {
+        let rest = self.receiver.left();
+        self.recorder.received(rest as u64);
+        (0..rest).for_each(|_| self.recorder.ended(Fate::ShedQueueFull));
+        self.receiver.discard();
+        rest
+    }
+}
