@@ -10,6 +10,7 @@ mod support;
 use counter::{Counter, allocations, watch_this_thread};
 use forebay::handler::{Handler, Reply, Request, checkpoint, fork, hop};
 use forebay::time::{Nanos, clock};
+use nix::sys::socket::{setsockopt, sockopt};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -82,23 +83,31 @@ async fn work() {
     }
 }
 
-/// Sends so many requests, a few at a time from each port, and waits for every reply.
-fn offer(server: &Running, requests: u64) {
+/// Sends so many requests, a few at a time from each port, as one train or one by one, and waits for every reply.
+fn offer(server: &Running, requests: u64, in_trains: bool) {
+    const REQUEST: &[u8] = b"forebay";
+    let per_send = if in_trains { WINDOW } else { 1 };
+    let bytes = REQUEST.repeat(per_send);
     let clients: Vec<UdpSocket> = (0..PORTS)
         .map(|_| {
             let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
             client.connect(server.udp).expect("a local address");
             client.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+            if in_trains {
+                let length = i32::try_from(REQUEST.len()).expect("short");
+                setsockopt(&client, sockopt::UdpGsoSegment, &length).expect("a kernel that cuts trains");
+            }
             client
         })
         .collect();
     let mut left = requests;
     while left > 0 {
         let round = left.min((PORTS * WINDOW) as u64) as usize;
-        (0..round).for_each(|number| assert_eq!(clients[number % PORTS].send(b"forebay").expect("sent"), 7));
+        let sends = round / per_send;
+        (0..sends).for_each(|number| assert_eq!(clients[number % PORTS].send(&bytes).expect("sent"), bytes.len()));
         for number in 0..round {
-            let received = clients[number % PORTS].recv(&mut [0; 16]);
-            assert_eq!(received.ok(), Some(7), "no reply: {}", latency(server.admin)["fates"]);
+            let received = clients[number / per_send % PORTS].recv(&mut [0; 16]);
+            assert_eq!(received.ok(), Some(REQUEST.len()), "no reply: {}", latency(server.admin)["fates"]);
         }
         left -= round as u64;
     }
@@ -107,29 +116,29 @@ fn offer(server: &Running, requests: u64) {
 /// Serves 200,000 requests under `settings`; returns what they allocated, and how many continuations of that `reason`
 /// there were.
 fn allocated(settings: &[(&str, &str)], way: Way, reason: &str) -> (u64, f64) {
-    allocated_by::<false>(settings, way, reason)
+    allocated_by::<false>(settings, way, reason, false)
 }
 
-fn allocated_by<const BRIEF: bool>(settings: &[(&str, &str)], way: Way, reason: &str) -> (u64, f64) {
+fn allocated_by<const BRIEF: bool>(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool) -> (u64, f64) {
     let watched = Arc::new(AtomicUsize::new(0));
     let server = Running::start(settings, Served::<BRIEF> { way, watched: Arc::clone(&watched) });
     // Each worker has two sets of histograms, of which one is read while it fills the other: whoever scrapes swaps them.
     let begun = || watched.load(Ordering::SeqCst);
     await_until(
         || {
-            offer(&server, 2_000);
+            offer(&server, 2_000, in_trains);
             begun() == WORKERS
         },
         "a worker gets nothing to do",
     );
     for _ in 0..6 {
         latency(server.admin);
-        offer(&server, 5_000);
+        offer(&server, 5_000, in_trains);
     }
     let before = allocations();
     thread::scope(|scope| {
         // Measurements are handed over meanwhile.
-        let load = scope.spawn(|| offer(&server, REQUESTS));
+        let load = scope.spawn(|| offer(&server, REQUESTS, in_trains));
         while !load.is_finished() {
             latency(server.admin);
             thread::sleep(Nanos::from_millis(50).into());
@@ -155,8 +164,11 @@ fn a_request_that_ends_at_its_first_poll_allocates_nothing() {
 fn no_way_of_datagrams_allocates() {
     let _alone = alone();
     for io in ["batches", "trains", "portable"] {
-        let (allocated, _) = allocated_by::<true>(&[("io", io), ("workers", "4")], Way::AtOnce, "yield");
-        assert_eq!(allocated, 0, "{io}");
+        for in_trains in [false, true] {
+            let settings = [("io", io), ("workers", "4")];
+            let (allocated, _) = allocated_by::<true>(&settings, Way::AtOnce, "yield", in_trains);
+            assert_eq!(allocated, 0, "{io}, sent in trains: {in_trains}");
+        }
     }
 }
 

@@ -2,15 +2,15 @@
 //! Method: three senders, faster than the server, so that its sockets overflow; what they sent is what was received, what
 //! the kernel dropped at the sockets and, after a stop, what came back to the senders. The numbers are exact.
 //!
-//! A tenth of the full size by default; the full size:
+//! A tenth of the full size by default; the full size, which prints the senders' counts and the server's of each run:
 //! `FOREBAY_FLOOD=400000 cargo test --test exact -- --nocapture`
 
 mod support;
 
 use forebay::handler::{Bench, Order, Reply, Work};
-use forebay::metrics::Fates;
+use forebay::metrics::Snapshot;
 use forebay::time::Nanos;
-use forebay::wire::Header;
+use forebay::wire::{Header, Malformed};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
@@ -81,6 +81,14 @@ impl Sender {
         }
     }
 
+    fn kind(&self) -> &'static str {
+        match self {
+            Sender::Good(_) => "good",
+            Sender::Malformed(_) => "malformed",
+            Sender::PortZero(_) => "from port 0",
+        }
+    }
+
     fn returned(&self) -> u64 {
         match self {
             Sender::Good(client) | Sender::Malformed(client) => returned(&client.socket),
@@ -96,26 +104,34 @@ impl Sender {
         }
     }
 
-    /// Sends until `stop` says so or a datagram comes back, which is told once in place of a send.
-    fn flood(&self, sent: &AtomicU64, stop: impl Fn() -> bool) -> u64 {
-        let mut own = 0;
-        while !stop() {
-            match self.send(own) {
-                Ok(()) => {
-                    own += 1;
-                    sent.fetch_add(1, Ordering::Relaxed);
-                }
+    /// Sends, counting in `sent`, until `enough` says so or a datagram comes back, which is told once in place of a send.
+    fn flood(&self, sent: &AtomicU64, enough: impl Fn() -> bool) {
+        while !enough() {
+            match self.send(sent.load(Ordering::Relaxed)) {
+                Ok(()) => sent.fetch_add(1, Ordering::Relaxed),
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => break,
                 Err(error) => panic!("{error}"),
-            }
+            };
         }
-        own
     }
 }
 
-fn assert_overflowed(fates: &Fates, case: &str) {
+/// Prints how many each sender sent and where the server saw them, and checks that this was a flood; returns the sum.
+fn tell(run: &str, senders: &[Sender], sent: &[AtomicU64], totals: &Snapshot) -> u64 {
+    let sent: Vec<u64> = sent.iter().map(|sent| sent.load(Ordering::Relaxed)).collect();
+    let kinds: Vec<_> = senders.iter().zip(&sent).map(|(sender, sent)| format!("{sent} {}", sender.kind())).collect();
+    let (sum, fates) = (sent.iter().sum(), &totals.fates);
+    let from_port_zero = totals.malformed[Malformed::SourcePort as usize];
+    println!("{run}: sent {sum}: {}; received from port 0: {from_port_zero}; {fates:?}", kinds.join(", "));
     assert_adds_up(fates);
-    assert!(fates.kernel_dropped > 0 && fates.answered > 0 && fates.malformed > 0, "{case}: no flood: {fates:?}");
+    assert!(fates.kernel_dropped > 0 && fates.answered > 0 && fates.malformed > 0, "{run}: no flood");
+    let any = senders.iter().any(|sender| matches!(sender, Sender::PortZero(_)));
+    assert!((from_port_zero > 0) == any, "{run}: from port 0");
+    sum
+}
+
+fn counters(senders: &[Sender]) -> Vec<AtomicU64> {
+    senders.iter().map(|_| AtomicU64::new(0)).collect()
 }
 
 #[test]
@@ -126,23 +142,18 @@ fn a_flood_is_accounted_for() {
         [("steal", "batches", support::listen()), ("ondemand", "trains", v6), ("pools", "portable", support::listen())]
     {
         let server = server(policy, io, &listen);
-        let (senders, sent) = (senders(server.udp), AtomicU64::new(0));
-        let share = flood_size() / senders.len() as u64;
+        let senders = senders(server.udp);
+        let (sent, share) = (counters(&senders), flood_size().div_ceil(senders.len() as u64));
         thread::scope(|scope| {
-            for sender in &senders {
-                scope.spawn(|| {
-                    let own = AtomicU64::new(0);
-                    sender.flood(&own, || own.load(Ordering::Relaxed) == share);
-                    sent.fetch_add(share, Ordering::Relaxed);
-                });
+            for (sender, sent) in senders.iter().zip(&sent) {
+                scope.spawn(move || sender.flood(sent, || sent.load(Ordering::Relaxed) == share));
             }
         });
-        let sent = sent.into_inner();
-        let fates = server.quiescent(sent);
-        println!("{policy}: {sent} sent, {fates:?}");
-        assert_overflowed(&fates, policy);
+        let fates = server.quiescent(share * senders.len() as u64);
         let report = server.stop();
+        let sum = tell(&format!("{policy}, {io}"), &senders, &sent, &report.totals);
         assert_eq!((report.totals.fates, report.packets_away), (fates, 0), "{policy}");
+        assert_eq!(sum, fates.received + fates.kernel_dropped, "{policy}");
     }
 }
 
@@ -150,21 +161,23 @@ fn a_flood_is_accounted_for() {
 fn a_flood_that_outlasts_its_server_is_accounted_for() {
     let _alone = alone();
     let mut server = server("steal", "batches", &support::listen());
-    let (senders, sent) = (senders(server.udp), AtomicU64::new(0));
+    let senders = senders(server.udp);
+    let sent = counters(&senders);
     senders.iter().for_each(Sender::ask_for_returned);
     let report = thread::scope(|scope| {
-        senders.iter().for_each(|sender| {
-            scope.spawn(|| sender.flood(&sent, || false));
-        });
-        await_until(|| sent.load(Ordering::Relaxed) > flood_size(), "the senders are stuck");
+        for (sender, sent) in senders.iter().zip(&sent) {
+            scope.spawn(move || sender.flood(sent, || false));
+        }
+        let sum = || sent.iter().map(|sent| sent.load(Ordering::Relaxed)).sum::<u64>();
+        await_until(|| sum() > flood_size(), "the senders are stuck");
         server.stop_handle().stop();
         server.join()
     });
-    let (fates, sent) = (report.totals.fates, sent.into_inner());
-    println!("stopped: {sent} sent, {fates:?}");
-    assert_overflowed(&fates, "stopped");
+    let sent = tell("stopped", &senders, &sent, &report.totals);
+    let fates = report.totals.fates;
     assert_eq!((fates.in_flight, report.packets_away), (0, 0), "{fates:?}");
     let mut missing = sent - fates.received - fates.kernel_dropped;
+    println!("stopped: {missing} of them found no socket any more, and must have come back to their senders");
     await_until(
         || {
             let came_back: u64 = senders.iter().map(Sender::returned).sum();

@@ -3,9 +3,10 @@
 use super::Stage;
 use super::board::Board;
 use super::distribution::Distribution;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Totals};
+use super::measured::Measured;
+use super::ring::Ring;
 use super::snapshot::{Recent, Snapshot, Surroundings};
-use super::window::{Measured, Ring};
 use crate::time::{Nanos, clock};
 use std::thread;
 
@@ -25,7 +26,7 @@ pub struct Collector<'b> {
     /// The sum of the ledgers picked up in one go: adding histograms of one shape is cheap, sorting out their bins is
     /// not.
     gathered: Ledger,
-    since_start: Measured,
+    since_start: Totals,
     began: Nanos,
     seconds: Ring,
     tens: Ring,
@@ -48,7 +49,7 @@ impl<'b> Collector<'b> {
             board,
             asked: (0..board.recorders()).map(|_| Asked { spare: Some(Box::default()), recorded: 0 }).collect(),
             gathered: Ledger::default(),
-            since_start: Measured::default(),
+            since_start: Totals::default(),
             began: clock::now(),
             seconds: Ring::new(10, Nanos::from_secs(1)),
             tens: Ring::new(6, Nanos::from_secs(10)),
@@ -77,13 +78,14 @@ impl<'b> Collector<'b> {
     pub fn snapshot(&self, surroundings: Surroundings) -> Snapshot {
         let now = clock::now();
         let counts = self.board.counts();
-        Snapshot::new(surroundings, counts, &self.since_start, &self.seconds.last(now), &self.tens.last(now))
+        let since_start = Measured::from(&self.since_start);
+        Snapshot::new(surroundings, counts, since_start, &self.seconds.last(now), &self.tens.last(now))
     }
 
     /// Service times of the last seconds, as of the last [`Collector::collect`].
     pub fn recent(&self) -> Recent {
         let now = clock::now();
-        let measured = self.seconds.last(now);
+        let measured = self.seconds.last_of(now, &[Stage::Service]);
         let services = measured.classes.iter().map(|class| &class.stages[Stage::Service as usize]);
         let spent = Nanos::new(services.clone().map(Distribution::sum).sum());
         let span = self.seconds.covered(now).min(now.minus(self.began));
@@ -153,7 +155,7 @@ impl<'b> Collector<'b> {
         }
         let measured = Measured::from(&self.gathered);
         self.gathered.reset();
-        self.since_start.add(&measured);
+        self.since_start.absorb(&measured);
         self.seconds.add(now, &measured);
         self.tens.add(now, &measured);
     }
@@ -170,7 +172,7 @@ mod tests {
     }
 
     fn in_total(collector: &Collector<'_>, class: usize) -> u64 {
-        collector.since_start.classes[class].slowdown.count()
+        collector.since_start.class(class).map_or(0, |class| class.slowdown.histogram.len())
     }
 
     /// Is every sample counted exactly once, whatever the interleaving of recording, asking and stopping?
@@ -199,7 +201,7 @@ mod tests {
         collector.collect(|_| ());
         assert_eq!([in_total(&collector, 0), in_total(&collector, 1)], [SAMPLES; 2]);
         let exact: u64 = (0..SAMPLES).map(|number| (number % 100 + 1) * 1_000).sum();
-        assert_eq!(collector.since_start.classes[0].stages[0].sum(), exact);
+        assert_eq!(collector.since_start.class(0).expect("samples").stages[0].sum, exact);
     }
 
     /// Does the wake reach a worker that has something and sleeps, and no other?

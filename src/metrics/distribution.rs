@@ -1,25 +1,31 @@
 //! Distributions on the control thread's side: the occupied bins of histograms, sorted. A second of traffic fills some
-//! hundred of the 27,000 bins of a histogram, so that windows and totals cost little memory and merge quickly.
+//! hundred to a few thousand of the 27,000 bins of a histogram, so that they merge quickly. They are made to be read and
+//! dropped; what is kept for long is a [`Ledger`](super::ledger::Ledger) or a [`Ring`](super::ring::Ring).
 
 use super::block::Block;
 use super::ledger::Series;
-use std::iter::Peekable;
+use hdrhistogram::Counter;
+use std::cmp::Ordering;
+use std::iter;
+use std::ops::Add;
 
 /// Counts of values by histogram bin. A bin goes by the highest value in it, so that no percentile is reported too low.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Distribution {
-    bins: Vec<Bin>,
+    /// The highest value of a bin, and how many values are in it; ascending.
+    bins: Vec<(u64, u64)>,
     count: u64,
     sum: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Bin {
-    highest: u64,
-    count: u64,
-}
-
 impl Distribution {
+    /// The distribution of these values and how many there are of each, ascending, whose exact sum is `sum`.
+    pub(crate) fn new(bins: impl Iterator<Item = (u64, u64)>, sum: u64) -> Distribution {
+        let bins: Vec<_> = bins.collect();
+        debug_assert!(bins.is_sorted_by(|one, next| one.0 < next.0), "each value once");
+        Distribution { count: bins.iter().map(|bin| bin.1).sum(), bins, sum }
+    }
+
     /// How many values there are.
     pub(crate) fn count(&self) -> u64 {
         self.count
@@ -32,7 +38,7 @@ impl Distribution {
 
     /// Values and how many there are of each, ascending; a value is at most 0.1 % too high.
     pub(crate) fn values(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.bins.iter().map(|bin| (bin.highest, bin.count))
+        self.bins.iter().copied()
     }
 
     /// Adds everything in `other`.
@@ -40,7 +46,9 @@ impl Distribution {
         if other.count == 0 {
             return;
         }
-        self.bins = merge(&self.bins, &other.bins);
+        let mut merged = Vec::with_capacity(self.bins.len() + other.bins.len());
+        merged.extend(merge(self.values(), other.values()));
+        self.bins = merged;
         self.count += other.count;
         self.sum = self.sum.saturating_add(other.sum);
     }
@@ -52,8 +60,8 @@ impl Distribution {
         Block::from_ranks(self.count, self.count, |rank| {
             while seen < rank {
                 let bin = bins.next().expect("the bins hold `count` values");
-                seen += bin.count;
-                highest = bin.highest;
+                highest = bin.0;
+                seen += bin.1;
             }
             highest as f64 / unit
         })
@@ -64,43 +72,38 @@ impl Distribution {
     /// belongs to the first bound that none of its values exceeds, and to no other.
     pub(crate) fn buckets(&self, bounds: &[u64]) -> Vec<u64> {
         let mut buckets = vec![0; bounds.len() + 1];
-        for bin in &self.bins {
-            buckets[bounds.partition_point(|bound| *bound < bin.highest)] += bin.count;
+        for (highest, count) in self.values() {
+            buckets[bounds.partition_point(|bound| *bound < highest)] += count;
         }
         buckets
     }
 }
 
-impl From<&Series> for Distribution {
-    fn from(series: &Series) -> Distribution {
-        let bins = series
-            .histogram
-            .iter_recorded()
-            .map(|bin| Bin { highest: bin.value_iterated_to(), count: u64::from(bin.count_at_value()) })
-            .collect::<Vec<_>>();
-        Distribution { count: bins.iter().map(|bin| bin.count).sum(), bins, sum: series.sum }
+impl<C: Counter> From<&Series<C>> for Distribution {
+    fn from(series: &Series<C>) -> Distribution {
+        let bins = series.histogram.iter_recorded().map(|bin| (bin.value_iterated_to(), bin.count_at_value().as_u64()));
+        Distribution::new(bins, series.sum)
     }
 }
 
-/// Both lists of bins as one, sorted, each value once.
-fn merge(left: &[Bin], right: &[Bin]) -> Vec<Bin> {
-    let mut merged = Vec::with_capacity(left.len().max(right.len()));
-    let (mut left, mut right) = (left.iter().copied().peekable(), right.iter().copied().peekable());
-    while let Some(bin) = lower(&mut left, &mut right) {
-        match merged.last_mut() {
-            Some(Bin { highest, count }) if *highest == bin.highest => *count += bin.count,
-            _ => merged.push(bin),
+/// Both lists of bins as one, sorted, each key once.
+pub(super) fn merge<K: Ord + Copy, C: Add<Output = C> + Copy>(
+    left: impl Iterator<Item = (K, C)>,
+    right: impl Iterator<Item = (K, C)>,
+) -> impl Iterator<Item = (K, C)> {
+    let (mut left, mut right) = (left.peekable(), right.peekable());
+    iter::from_fn(move || {
+        let order = match (left.peek(), right.peek()) {
+            (Some(one), Some(other)) => one.0.cmp(&other.0),
+            (Some(_), None) => Ordering::Less,
+            _ => Ordering::Greater,
+        };
+        match order {
+            Ordering::Less => left.next(),
+            Ordering::Greater => right.next(),
+            Ordering::Equal => left.next().zip(right.next()).map(|((key, one), (_, other))| (key, one + other)),
         }
-    }
-    merged
-}
-
-fn lower<I: Iterator<Item = Bin>>(left: &mut Peekable<I>, right: &mut Peekable<I>) -> Option<Bin> {
-    match (left.peek(), right.peek()) {
-        (Some(one), Some(other)) if one.highest <= other.highest => left.next(),
-        (Some(_), None) => left.next(),
-        _ => right.next(),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -107,7 +107,8 @@ impl Refused {
 pub enum Unsent {
     /// The socket's send buffer stayed full.
     BufferFull,
-    /// The device's queue was full, or the kernel had no memory.
+    /// The kernel had no memory. It says the same of a full device queue, but only to sockets that ask for the errors of
+    /// all their peers (`IP_RECVERR`), as ours do not.
     QueueFull,
     /// Longer than the path takes; replies are never fragmented.
     TooLong,

@@ -1,9 +1,12 @@
-//! What one worker measured since it was last asked: plain histograms that only their owner touches.
+//! What one worker measured since it was last asked, and what all did since the start: plain histograms that only their
+//! owner touches.
 
 use super::Stage;
+use super::distribution::Distribution;
+use super::measured::Measured;
 use crate::time::Nanos;
 use crate::wire::CLASSES;
-use hdrhistogram::Histogram;
+use hdrhistogram::{Counter, Histogram};
 
 /// Where the time of one answered request went. The total is the sum of the four stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +54,7 @@ const DIGITS: u8 = 3;
 
 /// Times are told apart from 16 ns on (one clock read takes 20) to 1,000 s, far beyond any cost cap; more counts as
 /// 1,000 s.
-const TIME_NS: (u64, u64) = (16, 1_000_000_000_000);
+pub(super) const TIME_NS: (u64, u64) = (16, 1_000_000_000_000);
 
 /// Slowdowns from a thousandth to a million; more counts as a million.
 const SLOWDOWN_THOUSANDTHS: (u64, u64) = (1, 1_000_000 * SLOWDOWN_ONE);
@@ -59,12 +62,34 @@ const SLOWDOWN_THOUSANDTHS: (u64, u64) = (1, 1_000_000 * SLOWDOWN_ONE);
 /// The histograms that a worker fills. It is handed over by swap, so that no worker ever locks, shares or merges one.
 ///
 /// The histograms of a class exist from its first sample on: all of them together are 8 classes x (5 stages x 110 KB +
-/// 90 KB), that is 5 MB, and a server holds two ledgers per worker, while most workloads have two classes.
+/// 90 KB), that is 5 MB, and a server holds two ledgers per worker, while most workloads have two classes. From then on
+/// its size does not change.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
-    classes: [Option<Box<ClassLedger>>; CLASSES],
-    overshoot: Option<Box<Series>>,
+pub(crate) struct Ledger<C: Counter = u32> {
+    classes: [Option<Box<ClassLedger<C>>>; CLASSES],
+    overshoot: Option<Box<Series<C>>>,
     records: u64,
+}
+
+/// What was measured since the start. 64 bits per bin, 1.3 MB for a class with samples.
+pub(crate) type Totals = Ledger<u64>;
+
+impl Totals {
+    /// Adds everything in `measured`.
+    pub(crate) fn absorb(&mut self, measured: &Measured) {
+        for (mine, theirs) in self.classes.iter_mut().zip(&measured.classes) {
+            if theirs.slowdown.count() > 0 {
+                let mine = mine.get_or_insert_with(ClassLedger::boxed);
+                mine.stages.iter_mut().zip(&theirs.stages).for_each(|(mine, theirs)| mine.absorb(theirs));
+                mine.slowdown.absorb(&theirs.slowdown);
+                self.records += theirs.slowdown.count();
+            }
+        }
+        if measured.overshoot.count() > 0 {
+            self.overshoot.get_or_insert_with(|| Box::new(Series::of(TIME_NS))).absorb(&measured.overshoot);
+            self.records += measured.overshoot.count();
+        }
+    }
 }
 
 impl Ledger {
@@ -109,44 +134,48 @@ impl Ledger {
         }
         self.records = 0;
     }
+}
 
+impl<C: Counter> Ledger<C> {
     /// The class's histograms, `None` where it has no sample.
-    pub(crate) fn class(&self, class: usize) -> Option<&ClassLedger> {
+    pub(crate) fn class(&self, class: usize) -> Option<&ClassLedger<C>> {
         self.classes[class].as_deref().filter(|class| !class.is_empty())
     }
 
     /// Overshoot of sleeps, in nanoseconds.
-    pub(crate) fn overshoot(&self) -> Option<&Series> {
+    pub(crate) fn overshoot(&self) -> Option<&Series<C>> {
         self.overshoot.as_deref()
     }
 }
 
 /// The histograms of one class.
 #[derive(Debug)]
-pub(crate) struct ClassLedger {
+pub(crate) struct ClassLedger<C: Counter = u32> {
     /// Nanoseconds, indexed by `Stage as usize`.
-    pub(crate) stages: [Series; Stage::ALL.len()],
+    pub(crate) stages: [Series<C>; Stage::ALL.len()],
     /// Thousandths.
-    pub(crate) slowdown: Series,
+    pub(crate) slowdown: Series<C>,
 }
 
-impl ClassLedger {
-    fn boxed() -> Box<ClassLedger> {
+impl<C: Counter> ClassLedger<C> {
+    fn boxed() -> Box<ClassLedger<C>> {
         Box::new(ClassLedger {
             stages: Stage::ALL.map(|_| Series::of(TIME_NS)),
             slowdown: Series::of(SLOWDOWN_THOUSANDTHS),
         })
     }
 
+    fn is_empty(&self) -> bool {
+        self.slowdown.histogram.is_empty()
+    }
+}
+
+impl ClassLedger {
     fn record(&mut self, sample: &Sample) {
         for (series, stage) in self.stages.iter_mut().zip(Stage::ALL) {
             series.record(sample.stage(stage).get());
         }
         self.slowdown.record(sample.slowdown_thousandths());
-    }
-
-    fn is_empty(&self) -> bool {
-        self.slowdown.histogram.is_empty()
     }
 
     fn add(&mut self, other: &ClassLedger) {
@@ -162,21 +191,30 @@ impl ClassLedger {
     }
 }
 
-/// A histogram and the exact sum of what it saw. 32-bit counts do: a ledger lives about a second.
+/// A histogram and the exact sum of what it saw. 32-bit counts do for a ledger that lives about a second.
 #[derive(Debug)]
-pub(crate) struct Series {
+pub(crate) struct Series<C: Counter = u32> {
     /// The counts.
-    pub(crate) histogram: Histogram<u32>,
+    pub(crate) histogram: Histogram<C>,
     /// The sum, saturating.
     pub(crate) sum: u64,
 }
 
-impl Series {
-    fn of((low, high): (u64, u64)) -> Series {
+impl<C: Counter> Series<C> {
+    fn of((low, high): (u64, u64)) -> Series<C> {
         let histogram = Histogram::new_with_bounds(low, high, DIGITS).expect("both pairs of bounds are valid");
         Series { histogram, sum: 0 }
     }
+}
 
+impl Series<u64> {
+    fn absorb(&mut self, distribution: &Distribution) {
+        distribution.values().for_each(|(value, count)| self.histogram.saturating_record_n(value, count));
+        self.sum = self.sum.saturating_add(distribution.sum());
+    }
+}
+
+impl Series {
     fn record(&mut self, value: u64) {
         self.histogram.saturating_record(value);
         self.sum = self.sum.saturating_add(value);

@@ -13,13 +13,14 @@ mod distribution;
 mod fate;
 mod latency;
 mod ledger;
+mod measured;
 mod percentile;
 mod process;
 mod prometheus;
+mod ring;
 mod snapshot;
 mod stage;
 mod summary;
-mod window;
 
 pub use block::Block;
 pub use board::{Board, Recorder};

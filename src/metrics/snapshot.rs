@@ -3,7 +3,7 @@
 use super::block::Block;
 use super::counters::{Continuation, Counts, Steal};
 use super::distribution::Distribution;
-use super::window::Measured;
+use super::measured::Measured;
 use super::{Fate, Refused, Stage, Unsent};
 use crate::time::Nanos;
 use crate::wire::{CLASS_NAMES, CLASSES, Malformed};
@@ -116,7 +116,7 @@ impl Snapshot {
     pub(super) fn new(
         surroundings: Surroundings,
         counts: Counts,
-        since_start: &Measured,
+        since_start: Measured,
         last_10s: &Measured,
         last_60s: &Measured,
     ) -> Snapshot {
@@ -135,10 +135,10 @@ impl Snapshot {
             queue_depths,
             decision,
             emulation,
-            since_start: Latencies::new(since_start),
+            since_start: Latencies::new(&since_start),
             last_10s: Latencies::new(last_10s),
             last_60s: Latencies::new(last_60s),
-            measured: since_start.clone(),
+            measured: since_start,
         }
     }
 }

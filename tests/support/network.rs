@@ -1,6 +1,7 @@
 //! Networks of a test's own, where it may break what it wants.
 
 use std::env;
+use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 
 const INSIDE: &str = "FOREBAY_TEST_IN_OWN_NETWORK";
@@ -18,10 +19,12 @@ pub(crate) fn in_own_network(name: &str) -> bool {
         return false;
     }
     let test = env::current_exe().expect("a test has a file");
-    let again = Command::new("unshare").arg("-rn").arg(test).args(["--exact", name]).env(INSIDE, "1").output();
+    let again =
+        Command::new("unshare").arg("-rn").arg(test).args(["--exact", name, "--nocapture"]).env(INSIDE, "1").output();
     let again = again.expect("it did before");
     let said = String::from_utf8_lossy(&again.stdout) + String::from_utf8_lossy(&again.stderr);
     assert!(again.status.success() && said.contains("1 passed"), "in a network of its own:\n{said}");
+    said.lines().filter(|line| line.starts_with("skipped: ")).for_each(|line| println!("{line}"));
     false
 }
 
@@ -30,3 +33,23 @@ pub(crate) fn ip(arguments: &str) {
     let status = Command::new("ip").args(arguments.split(' ')).status().expect("ip is installed");
     assert!(status.success(), "ip {arguments}");
 }
+
+/// Makes the device `slow` with the address [`HERE`], behind which [`THERE`] would be. It sends a kilobyte in a second, and
+/// holds so many bytes back. False, with a message, where that is not possible. In a network of one's own.
+pub(crate) fn slow_way(limit_bytes: u32) -> bool {
+    ip("link add slow type veth peer name end");
+    ip(&format!("addr add {HERE}/24 dev slow"));
+    ip("link set slow up");
+    ip("link set end up");
+    // Nobody is there to ask for it.
+    ip(&format!("neigh add {THERE} lladdr 02:00:00:00:00:02 dev slow nud permanent"));
+    let shape = format!("qdisc add dev slow root tbf rate 8kbit burst 1600 limit {limit_bytes}");
+    let shaped = Command::new("tc").args(shape.split(' ')).status().is_ok_and(|status| status.success());
+    if !shaped {
+        println!("skipped: tc is not installed, or this kernel has no token bucket filter");
+    }
+    shaped
+}
+
+pub(crate) const HERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+pub(crate) const THERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);

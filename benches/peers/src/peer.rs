@@ -41,22 +41,23 @@ impl Peer {
     /// Those that echo, on one CPU: one thread that serves each. `bare` is the first, because others are measured at half
     /// of its throughput.
     pub(crate) fn echoing() -> Vec<Peer> {
-        let forebay = |name, wait| {
-            let arguments = format!("--policy steal --workers 1 --pin --handler echo --wait {wait}");
+        let forebay = |name, flags| {
+            let arguments = format!("--policy steal --workers 1 --pin --handler echo {flags}");
             Peer { name, program: Program::Forebay(arguments) }
         };
         let ours =
             |name, shape| Peer { name, program: Program::Ours(format!("--shape {shape} --threads 1 --cores 0")) };
         vec![
             ours(BARE, "bare"),
-            forebay("forebay", "adaptive"),
+            forebay("forebay", "--wait adaptive"),
+            forebay("forebay-trains", "--wait adaptive --io trains"),
             ours("tokio-task", "tokio-task"),
             ours("tokio-loop", "tokio-loop"),
             ours("rayon", "rayon"),
             Peer { name: "go-goroutine", program: Program::Go(String::new()) },
             ours("bare-spin", "bare-spin"),
-            forebay("forebay-spin", "spin"),
-            forebay("forebay-park", "park"),
+            forebay("forebay-spin", "--wait spin"),
+            forebay("forebay-park", "--wait park"),
         ]
     }
 

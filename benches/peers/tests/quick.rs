@@ -29,13 +29,13 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
     let folder = tempfile::tempdir().expect("a folder");
     let (report, tables) = run(&["--quick"], &folder.path().join("quick.json"));
     assert_eq!((report["schema"].as_str(), report["quick"].as_bool()), (Some("forebay-peers/1"), Some(true)));
-    let mut echo =
-        vec!["bare", "forebay", "tokio-task", "tokio-loop", "rayon", "bare-spin", "forebay-spin", "forebay-park"];
+    let mut echo = vec!["bare", "forebay", "forebay-trains", "tokio-task", "tokio-loop", "rayon"];
+    echo.extend(["bare-spin", "forebay-spin", "forebay-park"]);
     let mut bimodal = vec!["bare", "forebay-hybrid", "tokio-task", "forebay-ondemand", "rayon", "forebay-steal"];
     bimodal.extend(["tokio-loop", "tokio-blocking", "tokio-split"]);
     // Where Go is missing its peer is skipped, and only there.
     if Command::new("go").arg("version").output().is_ok() {
-        echo.insert(5, "go-goroutine");
+        echo.insert(6, "go-goroutine");
         bimodal.push("go-goroutine");
     }
     assert_eq!((peers(&report, "echo"), peers(&report, "bimodal")), (echo, bimodal));
