@@ -127,7 +127,7 @@ impl Adaptation {
     /// Gives each group of classes the workers that it keeps busy, once two measurements in a row agree.
     fn regroup(&mut self, recent: &Recent) -> bool {
         let Kind::Reserve(reserve) = &mut self.kind else { return false };
-        let Some(groups) = Groups::by_demand(&recent.by_class, self.workers) else { return false };
+        let Some(groups) = Groups::by_demand(&recent.by_class, self.workers, self.fixed_reserved) else { return false };
         if groups == reserve.groups {
             self.next_groups = None;
             return false;
@@ -229,6 +229,21 @@ mod tests {
         let decision = adaptation.decision().expect("reserve decides");
         assert_eq!((decision.reserved, decision.policy.as_str()), (Some(1), "reserve"));
         assert!(decision.reason.contains("[1, 13]"), "{}", decision.reason);
+    }
+
+    #[test]
+    fn reserve_keeps_a_number_that_was_given() {
+        let pairs = [("policy", "reserve"), ("classify", "header"), ("workers", "14"), ("reserved", "4")];
+        let mut adaptation = Adaptation::new(&config(&pairs));
+        let mut recent = Recent::default();
+        // Extreme bimodal, and then a mix that asks for another number.
+        for light in [99_500, 50_000] {
+            (recent.by_class[0], recent.by_class[1]) =
+                ((light, Nanos::new(500).times(light)), (500, Nanos::from_millis(250)));
+            adaptation.follow(&recent);
+            adaptation.follow(&recent);
+            assert_eq!(adaptation.decision().and_then(|decision| decision.reserved), Some(4));
+        }
     }
 
     #[test]

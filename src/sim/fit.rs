@@ -161,7 +161,8 @@ impl Fit {
     }
 
     fn reserve(&self) -> Fitted {
-        let mut groups = Groups::by_demand(&self.by_class, self.workers).unwrap_or_else(|| Groups::one(self.workers));
+        let measured = Groups::by_demand(&self.by_class, self.workers, None);
+        let mut groups = measured.unwrap_or_else(|| Groups::one(self.workers));
         if let Some(sizes) = self.sizes.as_ref().filter(|sizes| sizes.len() == groups.sizes.len()) {
             groups.sizes.clone_from(sizes);
         }
