@@ -246,6 +246,57 @@ mod tests {
         }
     }
 
+    /// `forebay simulate` and `plan` predict what a server will do: from the same requests both must make the same policy,
+    /// whether it follows what it measures or keeps what the plan says.
+    #[test]
+    fn a_server_decides_what_the_planner_predicts() {
+        use crate::sched::{Policy, Topology};
+        use crate::sim::Fit;
+        use crate::workload::Workload;
+
+        for (text, workers, load, sizes) in [
+            ("extreme-bimodal", 14, 0.9, None),
+            ("extreme-bimodal", 14, 0.9, Some([4, 10])),
+            ("high-bimodal", 6, 0.5, None),
+            ("high-bimodal", 6, 0.5, Some([3, 3])),
+            ("zygos-bimodal-1", 3, 0.8, None),
+            ("tpcc", 9, 0.7, None),
+            ("fixed:200us", 2, 0.7, None),
+        ] {
+            let workload: Workload = text.parse().expect("a workload");
+            let fit = Fit { sizes: sizes.map(Vec::from), ..Fit::new(&workload, workers, load) };
+            let times = workload.classes().iter().zip(fit.by_class);
+            let recent = Recent {
+                service_times: times.map(|(class, (count, _))| (class.cost.mean(), count)).collect(),
+                busy_workers: load * workers as f64,
+                by_class: fit.by_class,
+            };
+            for name in PolicyName::ALL {
+                let fitted = fit.policy(name);
+                let mut settings = vec![("policy", name.to_string()), ("workers", workers.to_string())];
+                settings.push(("slice", fit.slice.to_string()));
+                if sizes.is_some() && matches!(name, PolicyName::Hybrid | PolicyName::Reserve | PolicyName::Auto) {
+                    settings.push(("reserved", fitted.sizes()[0].to_string()));
+                }
+                if name == PolicyName::Reserve {
+                    settings.push(("classify", "header".to_owned()));
+                }
+                let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
+                let mut adaptation = Adaptation::new(&config(&settings));
+                adaptation.auto = adaptation.auto.map(|_| Auto::new(fit.yield_cost));
+                for _ in 0..10 {
+                    adaptation.follow(&recent);
+                }
+                let topology = match name {
+                    PolicyName::Pools => Topology::new(&fitted.sizes()),
+                    _ => Topology::new(&[workers]),
+                };
+                let served = Policy::new(adaptation.kind().clone(), &topology);
+                assert_eq!(format!("{served:?}"), format!("{:?}", fitted.policy), "{name} on {text}, sizes {sizes:?}");
+            }
+        }
+    }
+
     #[test]
     fn fixed_policies_decide_nothing() {
         for policy in ["isolated", "global", "steal", "shed", "pools", "ondemand"] {

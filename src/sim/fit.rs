@@ -139,7 +139,8 @@ impl Fit {
         }
     }
 
-    fn decision(&self) -> Decision {
+    /// What `auto` would decide for these service times, and why.
+    pub fn decision(&self) -> Decision {
         let mut auto = Auto::new(self.yield_cost);
         for _ in 0..DECISIONS {
             auto.decide(&self.times);

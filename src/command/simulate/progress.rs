@@ -2,6 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal as _, stderr};
+use std::time::Duration;
 
 /// Counts simulated requests.
 #[derive(Debug)]
@@ -20,6 +21,29 @@ impl Progress {
             ProgressStyle::with_template("[{bar:40}] {human_pos} of {human_len} requests, {per_sec}, {eta} left");
         let style = style.expect("a constant template").progress_chars("=> ");
         Progress(ProgressBar::new(requests).with_style(style))
+    }
+
+    /// For a search of which nobody knows beforehand how long it takes: shows what is being looked at, and how much is done.
+    pub(in crate::command) fn of_search(quiet: bool) -> Progress {
+        if quiet || !stderr().is_terminal() {
+            return Progress(ProgressBar::hidden());
+        }
+        let style =
+            ProgressStyle::with_template("{spinner} {prefix}{msg} [{elapsed}, {human_pos} requests, {per_sec}]");
+        let bar = ProgressBar::new_spinner().with_style(style.expect("a constant template"));
+        // Without it the line would stand still in a simulation that takes long to set up.
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Progress(bar)
+    }
+
+    /// How far the search is, before what it looks at: `3 of 5 policies done, `.
+    pub(in crate::command) fn stage(&self, stage: String) {
+        self.0.set_prefix(stage);
+    }
+
+    /// What it looks at: `pools on 14 workers`. Of several at once the last.
+    pub(in crate::command) fn looks_at(&self, what: String) {
+        self.0.set_message(what);
     }
 
     /// `requests`, counted as they are taken.
