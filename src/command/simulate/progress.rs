@@ -1,6 +1,7 @@
 //! How far the simulations are: a bar on standard error, if that is a terminal.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
+use std::fmt;
 use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
 
@@ -18,8 +19,12 @@ impl Progress {
             return Progress(ProgressBar::hidden());
         }
         let style =
-            ProgressStyle::with_template("[{bar:40}] {human_pos} of {human_len} requests, {per_sec}, {eta} left");
-        let style = style.expect("a constant template").progress_chars("=> ");
+            ProgressStyle::with_template("[{bar:40}] {human_pos} of {human_len} requests, {whole_per_sec}, {eta} left");
+        // The built-in one shows fractions of a request.
+        let whole = |state: &ProgressState, text: &mut dyn fmt::Write| {
+            let _ = write!(text, "{}/s", HumanCount(state.per_sec() as u64));
+        };
+        let style = style.expect("a constant template").progress_chars("=> ").with_key("whole_per_sec", whole);
         Progress(ProgressBar::new(requests).with_style(style))
     }
 
@@ -28,8 +33,7 @@ impl Progress {
         if quiet || !stderr().is_terminal() {
             return Progress(ProgressBar::hidden());
         }
-        let style =
-            ProgressStyle::with_template("{spinner} {prefix}{msg} [{elapsed}, {human_pos} requests, {per_sec}]");
+        let style = ProgressStyle::with_template("{spinner} {prefix}{msg} [{elapsed}, {human_pos} requests]");
         let bar = ProgressBar::new_spinner().with_style(style.expect("a constant template"));
         // Without it the line would stand still in a simulation that takes long to set up.
         bar.enable_steady_tick(Duration::from_millis(200));
