@@ -75,7 +75,7 @@ pub(crate) struct CompareArguments {
     /// the CPU time, rounded up]
     #[arg(long, value_name = "LIST")]
     pub(crate) pools: Option<String>,
-    /// Workers that hybrid reserves, instead of what it measures
+    /// Workers that hybrid and reserve keep for light requests, instead of what they measure
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) reserved: Option<u16>,
     /// CPU budget of a request before the server may move it, unscaled [default: 10 x the smallest class cost]

@@ -27,7 +27,8 @@ pub(crate) fn heading(choices: &Choices, plan: &Plan, arguments: &CompareArgumen
         choices.pools.as_ref().map_or_else(String::new, |pools| format!("pools {pools} where policies have pools, "));
     let scaled = if choices.time_scale == 1 { String::new() } else { format!(" x {}", grouped(choices.time_scale)) };
     let slice = time(Some(choices.slice.as_micros_f64()));
-    let reserved = choices.reserved.map_or_else(String::new, |reserved| format!("{reserved} reserved under hybrid, "));
+    let reserved =
+        choices.reserved.map_or_else(String::new, |reserved| format!("{reserved} reserved under hybrid and reserve, "));
     let servers = format!("{cores}; {pools}{reserved}slice {slice}{scaled}, classify {}", choices.classify.name());
     let item = |label: &str, text: &str| wrapped(&format!("  {label:<9}"), text, "           ");
     let mut text = format!("Comparing {}\n", arguments.policies.join(", "));

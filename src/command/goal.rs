@@ -33,6 +33,24 @@ impl Goal {
         block.map_or(0.0, |block: Block| block.percentile(self.percentile).unwrap_or(f64::INFINITY))
     }
 
+    /// What the figure is of: `p99.9-slowdown`, `p99-latency-short`.
+    pub(super) fn name(&self) -> String {
+        let class = if self.class == ALL_CLASSES { String::new() } else { format!("-{}", self.class) };
+        let kind = match self.limit {
+            Limit::Slowdown(_) => "slowdown",
+            Limit::Latency(_) => "latency",
+        };
+        format!("{}-{kind}{class}", self.percentile)
+    }
+
+    /// A figure of it for people, with its unit.
+    pub(super) fn shown(&self, figure: f64) -> String {
+        match self.limit {
+            Limit::Slowdown(_) => shown_slowdown(figure),
+            Limit::Latency(_) => shown_latency(figure),
+        }
+    }
+
     /// Whether it is reached.
     pub(super) fn holds(&self, tally: &Tally) -> bool {
         let limit = match self.limit {
@@ -45,11 +63,30 @@ impl Goal {
 
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let class = if self.class == ALL_CLASSES { String::new() } else { format!("-{}", self.class) };
         match self.limit {
-            Limit::Slowdown(limit) => write!(f, "{}-slowdown{class}<={limit}", self.percentile),
-            Limit::Latency(limit) => write!(f, "{}-latency{class}<={limit}", self.percentile),
+            Limit::Slowdown(limit) => write!(f, "{}<={limit}", self.name()),
+            Limit::Latency(limit) => write!(f, "{}<={limit}", self.name()),
         }
+    }
+}
+
+/// A slowdown for people: three digits or so.
+pub(super) fn shown_slowdown(slowdown: f64) -> String {
+    match slowdown {
+        slowdown if slowdown.is_infinite() => "inf".to_owned(),
+        slowdown if slowdown >= 99.95 => format!("{slowdown:.0}"),
+        slowdown if slowdown >= 9.995 => format!("{slowdown:.1}"),
+        slowdown => format!("{slowdown:.2}"),
+    }
+}
+
+/// A latency in microseconds for people: three digits or so, and a unit.
+pub(super) fn shown_latency(us: f64) -> String {
+    match us {
+        us if us.is_infinite() => "inf".to_owned(),
+        us if us >= 999_500.0 => format!("{}s", shown_slowdown(us / 1e6)),
+        us if us >= 999.5 => format!("{}ms", shown_slowdown(us / 1e3)),
+        us => format!("{}us", shown_slowdown(us)),
     }
 }
 
@@ -98,6 +135,12 @@ mod tests {
         assert_eq!(
             "99.9-slowdown <= 10".parse::<Goal>().map(|goal| goal.to_string()),
             Ok("p99.9-slowdown<=10".to_owned())
+        );
+        let goal: Goal = "p99-latency-short<=2ms".parse().expect("a goal");
+        assert_eq!((goal.name().as_str(), goal.shown(1_234.5).as_str()), ("p99-latency-short", "1.23ms"));
+        assert_eq!(
+            [0.5, 99.96, 999.6, 2e6, f64::INFINITY].map(shown_latency),
+            ["0.50us", "100us", "1.00ms", "2.00s", "inf"]
         );
         for text in [
             "",

@@ -58,7 +58,7 @@ pub struct Config {
     pub pools: Vec<Pool>,
     /// CPU time before a continuation may be taken from its worker, 1 us to 1 s; see [`Config::slice_scaled`].
     pub slice: Nanos,
-    /// Workers reserved under `hybrid`, 1 to `workers`; `None` = as measured.
+    /// Workers reserved under `hybrid`, or of the lightest group under `reserve`, 1 to `workers`; `None` = as measured.
     pub reserved: Option<usize>,
     /// How workers share what waits: the five settings from `steal-victim` to `queue-insertion`.
     pub sharing: Sharing,

@@ -116,8 +116,9 @@ pub const SETTINGS: [Setting; 22] = [
         default: DefaultValue::Text("auto"),
         shape: Shape::Text,
         allowed: "auto, or 1 to the number of workers",
-        help: "Workers on which heavy requests give way to fresh ones soonest, under hybrid. auto: what the work within \
-               the slice keeps busy and its square root, measured every second.",
+        help: "Workers for light requests. hybrid: heavy ones give way soonest there; auto: what the work within the \
+               slice keeps busy and its square root, measured every second. reserve: those of the lightest group; auto: \
+               by the measured demand.",
     },
     Setting {
         key: "steal-victim",

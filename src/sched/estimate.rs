@@ -155,10 +155,10 @@ impl Groups {
     }
 
     /// From what was measured of each class: how many requests, and the CPU time of them all. Classes whose means lie
-    /// within 20 % of the lightest in a group belong to it. Each group gets its share of the workers, rounded to the
-    /// nearest, at least one; what rounding leaves over or takes too much is the heaviest group's. Classes without a
-    /// request belong to the heaviest group. `None` when nothing was measured.
-    pub fn by_demand(measured: &[(u64, Nanos); CLASSES], workers: usize) -> Option<Groups> {
+    /// within 20 % of the lightest in a group belong to it. The group that is busiest is as little busy as it can be, with
+    /// one worker in each group at least; the lightest has `lightest` workers if somebody has said so, as far as the others
+    /// are left one each. Classes without a request belong to the heaviest group. `None` when nothing was measured.
+    pub fn by_demand(measured: &[(u64, Nanos); CLASSES], workers: usize, lightest: Option<usize>) -> Option<Groups> {
         let mut classes: Vec<(f64, usize, f64)> = measured
             .iter()
             .enumerate()
@@ -170,27 +170,39 @@ impl Groups {
         let groups_max = workers.min(CLASSES);
         let mut demands: Vec<f64> = Vec::new();
         let mut group_of = [usize::MAX; CLASSES];
-        let mut lightest = f64::NAN;
+        let mut first_mean = f64::NAN;
         for (mean, class, time) in classes {
-            if demands.is_empty() || (mean > lightest * ALIKE && demands.len() < groups_max) {
+            if demands.is_empty() || (mean > first_mean * ALIKE && demands.len() < groups_max) {
                 demands.push(0.0);
-                lightest = mean;
+                first_mean = mean;
             }
             group_of[class] = demands.len() - 1;
             *demands.last_mut()? += time;
         }
         let heaviest = demands.len().checked_sub(1)?;
-        let all: f64 = demands.iter().sum();
-        let mut sizes = Vec::new();
-        let mut left = workers;
-        for (group, demand) in demands.iter().enumerate() {
-            let share = (demand / all.max(f64::MIN_POSITIVE) * workers as f64).round() as usize;
-            let size = if group == heaviest { left } else { share.clamp(1, left - (heaviest - group)) };
-            sizes.push(size);
-            left -= size;
-        }
+        let sizes = match lightest {
+            Some(front) if heaviest > 0 => {
+                let front = front.clamp(1, workers - heaviest);
+                std::iter::once(front).chain(evenly_busy(&demands[1..], workers - front)).collect()
+            }
+            _ => evenly_busy(&demands, workers),
+        };
         Some(Groups { group_of: group_of.map(|group| group.min(heaviest)), sizes })
     }
+}
+
+/// How many of `workers`, no fewer than there are groups, each group gets so that the busiest is as little busy as it can
+/// be. (Each group's share rounded to the nearest, as in Persephone, leaves the light requests of extreme-bimodal, which
+/// keep 2.3 of 14 workers busy, two: from a load of 0.86 on they are too few.)
+fn evenly_busy(demands: &[f64], workers: usize) -> Vec<usize> {
+    let mut sizes = vec![1; demands.len()];
+    for _ in demands.len()..workers {
+        let busy = |group: &usize| demands[*group] / sizes[*group] as f64;
+        if let Some(busiest) = (0..demands.len()).max_by(|a, b| busy(a).total_cmp(&busy(b))) {
+            sizes[busiest] += 1;
+        }
+    }
+    sizes
 }
 
 /// Means within this factor are alike.
@@ -246,10 +258,10 @@ mod tests {
     fn groups_follow_the_demand_of_their_classes() {
         let us = Nanos::from_micros;
         let mut measured = [(0, Nanos::ZERO); CLASSES];
-        assert_eq!(Groups::by_demand(&measured, 14), None);
+        assert_eq!(Groups::by_demand(&measured, 14, None), None);
         // High bimodal: the light half needs a hundredth of the time, and one worker at least.
         (measured[0], measured[1]) = ((1_000, us(1_000)), (1_000, us(100_000)));
-        let groups = Groups::by_demand(&measured, 14).expect("measured");
+        let groups = Groups::by_demand(&measured, 14, None).expect("measured");
         assert_eq!((groups.sizes.as_slice(), groups.of(0), groups.of(1), groups.of(7)), (&[1, 13][..], 0, 1, 1));
         // TPC-C: 5.7 and 6 us are alike, 88 and 100 us too.
         let costs_ns = [5_700, 6_000, 20_000, 88_000, 100_000];
@@ -257,11 +269,27 @@ mod tests {
         for (class, (cost, count)) in costs_ns.into_iter().zip(counts).enumerate() {
             measured[class] = (count, Nanos::new(cost * count));
         }
-        let groups = Groups::by_demand(&measured, 14).expect("measured");
+        let groups = Groups::by_demand(&measured, 14, None).expect("measured");
         assert_eq!(groups.group_of[..5], [0, 0, 1, 2, 2]);
         assert_eq!(groups.sizes, [2, 6, 6]);
-        assert_eq!(Groups::by_demand(&measured, 2).expect("measured").sizes, [1, 1]);
-        assert_eq!(Groups::by_demand(&measured, 1).expect("measured").sizes, [1]);
+        let sizes = |workers, lightest| Groups::by_demand(&measured, workers, lightest).expect("measured").sizes;
+        assert_eq!(
+            (sizes(14, Some(3)), sizes(14, Some(14)), sizes(3, Some(2))),
+            (vec![3, 6, 5], vec![12, 1, 1], vec![1, 1, 1])
+        );
+        assert_eq!(Groups::by_demand(&measured, 2, None).expect("measured").sizes, [1, 1]);
+        assert_eq!(Groups::by_demand(&measured, 1, None).expect("measured").sizes, [1]);
+    }
+
+    #[test]
+    fn no_group_is_overloaded_while_another_has_workers_to_spare() {
+        let mut measured = [(0, Nanos::ZERO); CLASSES];
+        // Extreme bimodal: 0.166 and 0.834 of the time.
+        (measured[0], measured[1]) = ((99_500, Nanos::new(49_750_000)), (500, Nanos::from_millis(250)));
+        let sizes = |workers, lightest| Groups::by_demand(&measured, workers, lightest).expect("measured").sizes;
+        assert_eq!(sizes(14, None), [3, 11], "2.3 of 14 would overload two");
+        assert_eq!((sizes(3, None), sizes(64, None)), (vec![1, 2], vec![11, 53]));
+        assert_eq!((sizes(14, Some(4)), sizes(1, Some(1))), (vec![4, 10], vec![1]));
     }
 
     #[test]

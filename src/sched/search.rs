@@ -17,7 +17,7 @@ pub enum Stage {
     Lighter,
     /// The own socket.
     ReceiveOwn,
-    /// Every socket, in rotation.
+    /// Every socket, in turn.
     ReceiveAll,
     /// The sockets of workers that have been in one job for longer than the thief threshold.
     ReceiveBusy,
@@ -25,7 +25,7 @@ pub enum Stage {
     Steal,
 }
 
-/// A worker's place in its search; it lives from one search to the next only to rotate who is asked first.
+/// A worker's place in its search; it lives from one search to the next only to change who is asked first.
 #[derive(Clone, Debug)]
 pub struct Local {
     worker: WorkerId,
@@ -36,8 +36,11 @@ pub struct Local {
     /// Which of the workers of the present stage was asked first.
     first: usize,
     contended: bool,
-    /// Where rotation begins; moves on with every search, so that nobody is always asked first.
+    /// Where rotation among victims begins; moves on with every search, so that nobody is always asked first.
     rotation: usize,
+    /// The next socket of all: the one from which it has not received for longest. What waits there is likely to have come
+    /// first, and from a start that wanders with each search some sockets would be passed over again and again.
+    socket: WorkerId,
 }
 
 /// What one search goes by.
@@ -60,12 +63,13 @@ impl Local {
             first: 0,
             contended: false,
             rotation: worker,
+            socket: worker,
         }
     }
 
     /// The same worker under another topology.
     pub fn moved_to(&mut self, topology: &Topology) {
-        *self = Local { rotation: self.rotation, ..Local::new(self.worker, topology) };
+        *self = Local { rotation: self.rotation, socket: self.socket, ..Local::new(self.worker, topology) };
     }
 
     /// Whose search it is.
@@ -144,8 +148,11 @@ impl Local {
             Stage::ReceiveOwn => self.once(Step::Receive(me)),
             Stage::ReceiveAll => {
                 let workers = topology.workers();
-                self.first = self.rotation % workers;
-                self.rotate(workers, |owner| Some(Step::Receive(owner)))
+                self.tried += 1;
+                let owner = self.socket;
+                let asks = self.tried <= workers;
+                self.socket = if asks { (owner + 1) % workers } else { owner };
+                asks.then_some(Step::Receive(owner))
             }
             Stage::ReceiveBusy => {
                 let busy_for = |victim| view.busy_since(victim).map(|since| view.now().minus(since));

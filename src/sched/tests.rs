@@ -111,6 +111,42 @@ fn global_looks_at_the_queue_then_at_every_socket() {
     assert_eq!(steps[7..], orphans(1..QUEUES));
 }
 
+/// What is received from each socket in its turn comes in nearly the order in which it was sent, so the searches between,
+/// which find something nearer, must not matter.
+#[test]
+fn sockets_are_received_from_in_turn_however_many_searches_lie_between() {
+    use Outcome::{Empty, Found};
+    for (policy, before) in [(&policies()[1], 2), (&policies()[3], 2), (&policies()[4], 1)] {
+        let mut local = Local::new(1, policy.topology());
+        let mut searches = |outcomes: &[Outcome]| {
+            local.begin();
+            let steps: Vec<Step> = outcomes
+                .iter()
+                .map(|outcome| {
+                    let step = policy.next(&mut local, &Fixed);
+                    if *outcome == Empty {
+                        policy.told(&mut local, Empty);
+                    }
+                    step
+                })
+                .collect();
+            *steps.last().expect("a step")
+        };
+        let mut from = Vec::new();
+        for nearer in [0, 1, 4, 2, 60, 3, 7] {
+            (0..nearer).for_each(|_| assert!(!matches!(searches(&[Found]), Step::Receive(_))));
+            // The socket after the last one is empty.
+            let mut outcomes = vec![Empty; before + 1];
+            outcomes.push(Found);
+            match searches(&outcomes) {
+                Step::Receive(owner) => from.push(owner),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(from, [2, 4, 1, 3, 0, 2, 4], "every other one, for the one between was empty");
+    }
+}
+
 #[test]
 fn steal_looks_at_every_deque_and_at_the_sockets_of_the_stuck() {
     let steps = search(&policies()[2], 0, &[]);

@@ -127,7 +127,7 @@ impl Adaptation {
     /// Gives each group of classes the workers that it keeps busy, once two measurements in a row agree.
     fn regroup(&mut self, recent: &Recent) -> bool {
         let Kind::Reserve(reserve) = &mut self.kind else { return false };
-        let Some(groups) = Groups::by_demand(&recent.by_class, self.workers) else { return false };
+        let Some(groups) = Groups::by_demand(&recent.by_class, self.workers, self.fixed_reserved) else { return false };
         if groups == reserve.groups {
             self.next_groups = None;
             return false;
@@ -229,6 +229,72 @@ mod tests {
         let decision = adaptation.decision().expect("reserve decides");
         assert_eq!((decision.reserved, decision.policy.as_str()), (Some(1), "reserve"));
         assert!(decision.reason.contains("[1, 13]"), "{}", decision.reason);
+    }
+
+    #[test]
+    fn reserve_keeps_a_number_that_was_given() {
+        let pairs = [("policy", "reserve"), ("classify", "header"), ("workers", "14"), ("reserved", "4")];
+        let mut adaptation = Adaptation::new(&config(&pairs));
+        let mut recent = Recent::default();
+        // Extreme bimodal, and then a mix that asks for another number.
+        for light in [99_500, 50_000] {
+            (recent.by_class[0], recent.by_class[1]) =
+                ((light, Nanos::new(500).times(light)), (500, Nanos::from_millis(250)));
+            adaptation.follow(&recent);
+            adaptation.follow(&recent);
+            assert_eq!(adaptation.decision().and_then(|decision| decision.reserved), Some(4));
+        }
+    }
+
+    /// `forebay simulate` and `plan` predict what a server will do: from the same requests both must make the same policy,
+    /// whether it follows what it measures or keeps what the plan says.
+    #[test]
+    fn a_server_decides_what_the_planner_predicts() {
+        use crate::sched::{Policy, Topology};
+        use crate::sim::Fit;
+        use crate::workload::Workload;
+
+        for (text, workers, load, sizes) in [
+            ("extreme-bimodal", 14, 0.9, None),
+            ("extreme-bimodal", 14, 0.9, Some([4, 10])),
+            ("high-bimodal", 6, 0.5, None),
+            ("high-bimodal", 6, 0.5, Some([3, 3])),
+            ("zygos-bimodal-1", 3, 0.8, None),
+            ("tpcc", 9, 0.7, None),
+            ("fixed:200us", 2, 0.7, None),
+        ] {
+            let workload: Workload = text.parse().expect("a workload");
+            let fit = Fit { sizes: sizes.map(Vec::from), ..Fit::new(&workload, workers, load) };
+            let times = workload.classes().iter().zip(fit.by_class);
+            let recent = Recent {
+                service_times: times.map(|(class, (count, _))| (class.cost.mean(), count)).collect(),
+                busy_workers: load * workers as f64,
+                by_class: fit.by_class,
+            };
+            for name in PolicyName::ALL {
+                let fitted = fit.policy(name);
+                let mut settings = vec![("policy", name.to_string()), ("workers", workers.to_string())];
+                settings.push(("slice", fit.slice.to_string()));
+                if sizes.is_some() && matches!(name, PolicyName::Hybrid | PolicyName::Reserve | PolicyName::Auto) {
+                    settings.push(("reserved", fitted.sizes()[0].to_string()));
+                }
+                if name == PolicyName::Reserve {
+                    settings.push(("classify", "header".to_owned()));
+                }
+                let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
+                let mut adaptation = Adaptation::new(&config(&settings));
+                adaptation.auto = adaptation.auto.map(|_| Auto::new(fit.yield_cost));
+                for _ in 0..10 {
+                    adaptation.follow(&recent);
+                }
+                let topology = match name {
+                    PolicyName::Pools => Topology::new(&fitted.sizes()),
+                    _ => Topology::new(&[workers]),
+                };
+                let served = Policy::new(adaptation.kind().clone(), &topology);
+                assert_eq!(format!("{served:?}"), format!("{:?}", fitted.policy), "{name} on {text}, sizes {sizes:?}");
+            }
+        }
     }
 
     #[test]

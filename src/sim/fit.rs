@@ -152,7 +152,8 @@ impl Fit {
         }
     }
 
-    fn decision(&self) -> Decision {
+    /// What `auto` would decide for these service times, and why.
+    pub fn decision(&self) -> Decision {
         let mut auto = Auto::new(self.yield_cost);
         for _ in 0..DECISIONS {
             auto.decide(&self.times);
@@ -174,7 +175,8 @@ impl Fit {
     }
 
     fn reserve(&self) -> Fitted {
-        let mut groups = Groups::by_demand(&self.by_class, self.workers).unwrap_or_else(|| Groups::one(self.workers));
+        let measured = Groups::by_demand(&self.by_class, self.workers, None);
+        let mut groups = measured.unwrap_or_else(|| Groups::one(self.workers));
         if let Some(sizes) = self.sizes.as_ref().filter(|sizes| sizes.len() == groups.sizes.len()) {
             groups.sizes.clone_from(sizes);
         }

@@ -48,6 +48,9 @@ pub struct Class {
     pub cost: Cost,
 }
 
+/// The share of long requests, doubled, is at most this.
+const LONG_SHARE_MAX: f64 = 0.95;
+
 impl Workload {
     /// What somebody measured: of each class, in the order of their numbers, how many requests there were, and costs of
     /// which each is as likely as the others. `None` if there is no class, too many, or one without requests or costs.
@@ -65,15 +68,20 @@ impl Workload {
         Some(Workload { name: name.to_owned(), classes: classes.into_iter().map(class).collect() })
     }
 
-    /// The same with twice the share of every class but the one whose mean cost is the smallest, which keeps a twentieth
-    /// of the requests at least; `None` if there is one class.
-    pub fn with_long_doubled(&self) -> Option<Workload> {
+    /// The same with twice the share of long requests: of every class but the one whose mean cost is the smallest or, of
+    /// costs recorded without classes, of those of `long_from` and more. The others keep a twentieth of the requests at
+    /// least. `None` if nothing tells long requests from others.
+    pub fn with_long_doubled(&self, long_from: Option<Nanos>) -> Option<Workload> {
+        if let [Class { share, cost: Cost::Recorded(recorded) }] = self.classes.as_slice() {
+            let cost = Cost::Recorded(recorded.with_doubled(long_from?)?);
+            return Some(Workload { name: self.name.clone(), classes: vec![Class { share: *share, cost }] });
+        }
         let cheapest = (0..self.classes.len()).min_by_key(|class| self.classes[*class].cost.mean())?;
         let long = 1.0 - self.classes[cheapest].share;
         if self.classes.len() == 1 {
             return None;
         }
-        let factor = 2.0_f64.min(0.95 / long);
+        let factor = 2.0_f64.min(LONG_SHARE_MAX / long);
         let mut doubled = self.clone();
         for (number, class) in doubled.classes.iter_mut().enumerate() {
             class.share = if number == cheapest { 1.0 - long * factor } else { class.share * factor };
@@ -149,13 +157,31 @@ mod tests {
     #[test]
     fn long_requests_can_be_doubled() {
         let shares = |text: &str| {
-            let doubled = parsed(text).with_long_doubled()?;
+            let doubled = parsed(text).with_long_doubled(None)?;
             Some(doubled.classes().iter().map(|class| (class.share * 1e4).round() as u64).collect::<Vec<_>>())
         };
         assert_eq!(shares("extreme-bimodal"), Some(vec![9_900, 100]));
         assert_eq!(shares("high-bimodal"), Some(vec![500, 9_500]));
         assert_eq!(shares("bimodal:0.1:2ms:1us"), Some(vec![2_000, 8_000]));
         assert_eq!(shares("fixed:1us"), None);
+    }
+
+    // Are the long ones of a recording without classes told by their cost?
+    #[test]
+    fn recorded_costs_double_from_a_limit_on() {
+        let us = Nanos::from_micros;
+        let costs = |long: usize| (0..100).map(|n| if n < long { us(500) } else { us(1) }).collect::<Vec<_>>();
+        let doubled = |long, from| {
+            let workload = Workload::measured("m", vec![(100, costs(long))]).expect("whole");
+            let doubled = workload.with_long_doubled(from)?;
+            let Cost::Recorded(recorded) = &doubled.classes()[0].cost else { panic!("{doubled:?}") };
+            let long = recorded.costs().iter().filter(|cost| **cost == us(500)).count();
+            Some((long, recorded.costs().len()))
+        };
+        assert_eq!(doubled(5, Some(us(10))), Some((10, 100)));
+        assert_eq!(doubled(30, Some(us(500))), Some((60, 100)));
+        assert_eq!(doubled(60, Some(us(10))), Some((95, 100)));
+        assert_eq!((doubled(5, None), doubled(0, Some(us(10))), doubled(5, Some(us(1)))), (None, None, None));
     }
 
     #[test]

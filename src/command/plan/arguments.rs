@@ -2,9 +2,11 @@
 
 use super::super::goal::Goal;
 use super::super::simulate::contender::Contender;
+use super::super::simulate::workloads;
 use crate::sim::Overheads;
 use crate::workload::Workload;
 use clap::{ArgGroup, Args};
+use std::path::PathBuf;
 
 /// Flags of `forebay plan`.
 #[derive(Clone, Debug, Args)]
@@ -16,8 +18,8 @@ pub struct PlanArguments {
     /// A server that runs: its service times and its rate of the last 60 seconds, like http://127.0.0.1:9001/latency
     #[arg(long, value_name = "URL")]
     pub(super) from: Option<String>,
-    /// Instead: a preset, a form, or a recorded trace as file:PATH
-    #[arg(long, value_name = "NAME|FORM")]
+    /// Instead: a preset, a form, or a recorded trace as file:PATH, see --help
+    #[arg(long, value_name = "NAME|FORM", long_help = workload_help())]
     pub(super) workload: Option<Workload>,
     /// Requests per second [default: what --from has measured]
     #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "load")]
@@ -43,9 +45,16 @@ pub struct PlanArguments {
     /// Of the simulated requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
+    /// Also write the plan as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
     /// Print no progress
     #[arg(long)]
     pub(super) quiet: bool,
+}
+
+fn workload_help() -> String {
+    format!("Instead: a preset, a form, or a recorded trace\n\n{}", workloads())
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {

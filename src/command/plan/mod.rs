@@ -1,40 +1,61 @@
 //! `forebay plan`: the smallest number of workers, the policy and its sizes that hold a goal, found in virtual time.
 
 mod arguments;
+mod json;
 mod measured;
+mod report;
 mod search;
 mod text;
 
 pub use arguments::PlanArguments;
 
-use super::parallel;
 use super::simulate::contender::Contender;
 use super::simulate::progress::Progress;
 use super::simulate::run::Scene;
+use super::{parallel, write};
 use crate::sched::PolicyName;
+use crate::sched::auto::Choice;
+use crate::time::Nanos;
 use crate::workload::Workload;
+use report::{Advice, Change, Report, Verdict};
 use search::{Answer, Question};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Plans what `arguments` ask for and returns the report.
+/// Plans what `arguments` ask for, writes the file that they name and returns the report.
 ///
 /// # Errors
 /// A message that names the flag in question and what is allowed.
 pub fn plan(arguments: &PlanArguments) -> Result<String, String> {
     let (workload, rate, source) = demand(arguments)?;
     let question = question(arguments, &workload, rate)?;
-    let progress = Progress::new(0, arguments.quiet);
-    let answers = parallel::map(&arguments.policy, |contender| question.answer(*contender, &progress));
-    let mut report = text::demand(&question, &source);
-    report.push_str(&text::compared(&question, &answers));
-    match best(&question, &answers) {
-        Some(answer) => report.push_str(&advise(&question, answer, &answers, &progress)),
-        None => {
-            let sustained = parallel::map(&arguments.policy, |contender| question.sustained(*contender, &progress));
-            report.push_str(&text::impossible(&question, &sustained));
-        }
-    }
+    let progress = Progress::of_search(arguments.quiet);
+    let answers = each(&question, arguments, &progress, Question::answer);
+    let verdict = match best(&question, &answers) {
+        Some(answer) => Verdict::Holds(Box::new(advice(&question, answer, &answers, &progress))),
+        None => Verdict::Impossible(each(&question, arguments, &progress, Question::sustained)),
+    };
     progress.finish();
-    Ok(report)
+    let report = Report { question, source, answers, verdict };
+    write("--json", &arguments.json, || json::render(&report))?;
+    Ok(text::render(&report))
+}
+
+/// Asks about each policy, several at once.
+fn each<'a, R: Send>(
+    question: &Question<'a>,
+    arguments: &PlanArguments,
+    progress: &Progress,
+    ask: impl Fn(&Question<'a>, Contender, &Progress) -> R + Sync,
+) -> Vec<R> {
+    let done = AtomicUsize::new(0);
+    let stage = |done: usize| progress.stage(format!("{done} of {} policies done; ", arguments.policy.len()));
+    stage(0);
+    parallel::map(&arguments.policy, |contender| {
+        let answer = ask(question, *contender, progress);
+        // Ordering: relaxed, a count for people.
+        stage(done.fetch_add(1, Ordering::Relaxed) + 1);
+        answer
+    })
 }
 
 /// What is offered, how much of it, and who says so.
@@ -87,24 +108,34 @@ fn best<'a>(question: &Question<'_>, answers: &'a [Answer]) -> Option<&'a Answer
     holding.min_by(|a, b| a.workers.cmp(&b.workers).then_with(|| figure(a).total_cmp(&figure(b))))
 }
 
-fn advise(question: &Question<'_>, answer: &Answer, answers: &[Answer], progress: &Progress) -> String {
-    let slice = question.scene_of(answer.workers).slice_or_fitted();
-    let mut report = text::recommended(question, answer, answers, &slice.to_string());
-    let neighbours = question.neighbours(answer, progress);
-    let load = question.load_of(answer.workers);
-    let mut lines: Vec<(String, f64, f64)> = Vec::new();
-    for (front, figure) in neighbours {
-        lines.push((format!("{front} workers in the first group"), load, figure));
-    }
+/// The settings that give `answer`, and what else is to be known of them.
+fn advice(question: &Question<'_>, answer: &Answer, answers: &[Answer], progress: &Progress) -> Advice {
+    progress.stage("the choice is made; ".to_owned());
+    progress.looks_at(format!("what {} does when things change", answer.outcome.contender));
     let workload = question.scene.workload;
-    for (what, factor) in [("20 % less load", 0.8), ("20 % more load", 1.2)] {
-        let (load, figure) = question.otherwise(answer, factor, workload, progress);
-        lines.push((what.to_owned(), load, figure));
+    let doubled = workload.with_long_doubled(long_from(question));
+    let mut scenes = vec![("20 % less load", 0.8, workload), ("20 % more load", 1.2, workload)];
+    scenes.extend(doubled.as_ref().map(|doubled| ("twice the share of long requests", 1.0, doubled)));
+    let mut changes = parallel::map(&scenes, |(what, factor, workload)| Change {
+        what: (*what).to_owned(),
+        outcome: question.otherwise(answer, *factor, workload, progress),
+    });
+    let neighbour = |(front, outcome)| Change { what: text::first_group(&outcome, front), outcome };
+    changes.extend(question.neighbours(answer, progress).into_iter().map(neighbour));
+    Advice {
+        answer: answer.clone(),
+        settings: report::settings(question, answer),
+        reasons: report::reasons(question, answer, answers),
+        sustained: question.headroom(answer, progress),
+        changes,
+        no_long: doubled.is_none(),
     }
-    if let Some(doubled) = workload.with_long_doubled() {
-        let (load, figure) = question.otherwise(answer, 1.0, &doubled, progress);
-        lines.push(("twice the share of long requests".to_owned(), load, figure));
+}
+
+/// The cost from which on a request is long, where a gap divides the costs.
+fn long_from(question: &Question<'_>) -> Option<Nanos> {
+    match question.scene.decision().choice {
+        Choice::Steal | Choice::Global => None,
+        Choice::Hybrid { budget } | Choice::OnDemand { budget } => Some(budget),
     }
-    report.push_str(&text::sensitivity(&lines));
-    report
 }

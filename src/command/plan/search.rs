@@ -4,7 +4,7 @@ use super::super::goal::Goal;
 use super::super::simulate::contender::Contender;
 use super::super::simulate::progress::Progress;
 use super::super::simulate::run::{Outcome, Scene};
-use super::super::simulate::search::{Sustained, best_sizes, max_load_of_best};
+use super::super::simulate::search::{Sustained, best_sizes, max_load, max_load_of_best};
 use crate::workload::Workload;
 
 /// What is asked for.
@@ -28,6 +28,17 @@ pub(super) struct Answer {
     pub(super) holds: bool,
 }
 
+/// What a policy does hold where it does not hold what is asked.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) sustained: Sustained,
+    /// If it holds the goal at no load: how it does next to idle.
+    pub(super) idle: Option<Outcome>,
+}
+
+/// The load of a server that is next to idle.
+const IDLE: f64 = 0.01;
+
 impl<'a> Question<'a> {
     /// The smallest number with which `contender` reaches the goal, or how it does with the largest.
     pub(super) fn answer(&self, contender: Contender, progress: &Progress) -> Answer {
@@ -50,6 +61,7 @@ impl<'a> Question<'a> {
 
     /// How `contender` does with so many workers, in its best sizes.
     fn with(&self, workers: usize, contender: Contender, progress: &Progress) -> Answer {
+        progress.looks_at(format!("{contender} on {workers} workers"));
         let scene = self.scene_of(workers);
         let load = self.load_of(workers);
         let outcome = best_sizes(&scene, contender, load, &self.goal, progress);
@@ -66,37 +78,40 @@ impl<'a> Question<'a> {
         Scene { workers, flows: Scene::flows_for(workers), ..self.scene.clone() }
     }
 
-    /// `answer` as it is, but at another load or with another workload: the load then, and the figure of the goal.
-    pub(super) fn otherwise(
-        &self,
-        answer: &Answer,
-        factor: f64,
-        workload: &Workload,
-        progress: &Progress,
-    ) -> (f64, f64) {
-        let scene = Scene { workload, ..self.scene_of(answer.workers) };
+    /// The settings of `answer` under another rate or with another workload: they do not follow.
+    pub(super) fn otherwise(&self, answer: &Answer, factor: f64, workload: &Workload, progress: &Progress) -> Outcome {
         let load = workload.load_at(self.rate * factor, answer.workers, 1);
-        // The server's settings do not follow: they are those of the answer.
-        let slice = self.scene_of(answer.workers).slice_or_fitted();
-        let scene = Scene { slice: Some(slice), ..scene };
-        let outcome = scene.run(answer.outcome.contender, load, answer.sizes.as_deref(), progress);
-        (load, self.goal.figure(&outcome.tally))
+        let scene = Scene { workload, ..self.settled(answer.workers) };
+        scene.run(answer.outcome.contender, load, answer.sizes.as_deref(), progress)
     }
 
-    /// With one worker more or less in the first pool: its size, and the figure of the goal.
-    pub(super) fn neighbours(&self, answer: &Answer, progress: &Progress) -> Vec<(usize, f64)> {
+    /// With one worker more or less in the first group: its size, and what comes of it.
+    pub(super) fn neighbours(&self, answer: &Answer, progress: &Progress) -> Vec<(usize, Outcome)> {
         let Some([front, _]) = answer.sizes.as_deref() else { return Vec::new() };
-        let (scene, load) = (self.scene_of(answer.workers), self.load_of(answer.workers));
+        let (scene, load) = (self.settled(answer.workers), self.load_of(answer.workers));
         let sizes = [front - 1, front + 1].into_iter().filter(|front| (1..answer.workers).contains(front));
-        let figure = |front: usize| {
-            let outcome = scene.run(answer.outcome.contender, load, Some(&[front, answer.workers - front]), progress);
-            (front, self.goal.figure(&outcome.tally))
-        };
-        sizes.map(figure).collect()
+        let run =
+            |front: usize| scene.run(answer.outcome.contender, load, Some(&[front, answer.workers - front]), progress);
+        sizes.map(|front| (front, run(front))).collect()
+    }
+
+    /// The highest load that `answer` sustains as it is.
+    pub(super) fn headroom(&self, answer: &Answer, progress: &Progress) -> Sustained {
+        max_load(&self.settled(answer.workers), answer.outcome.contender, &self.goal, answer.sizes.as_deref(), progress)
+    }
+
+    /// So many workers, and the slice as it was chosen for this workload, whatever comes.
+    fn settled(&self, workers: usize) -> Scene<'a> {
+        let scene = self.scene_of(workers);
+        Scene { slice: Some(scene.slice_or_fitted()), ..scene }
     }
 
     /// The load that `contender` sustains on the largest number of workers.
-    pub(super) fn sustained(&self, contender: Contender, progress: &Progress) -> Sustained {
-        max_load_of_best(&self.scene_of(*self.workers.end()), contender, &self.goal, progress)
+    pub(super) fn sustained(&self, contender: Contender, progress: &Progress) -> Held {
+        progress.looks_at(format!("the load that {contender} holds"));
+        let scene = self.scene_of(*self.workers.end());
+        let sustained = max_load_of_best(&scene, contender, &self.goal, progress);
+        let idle = sustained.at.is_none().then(|| scene.run(contender, IDLE, None, progress));
+        Held { sustained, idle }
     }
 }

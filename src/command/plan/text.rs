@@ -1,121 +1,207 @@
-//! The plan as text: the answer first, then the reasons.
+//! The plan as text: how each policy does, what to do, why, and what if things change.
 
-use super::super::goal::Goal;
+use super::super::goal::{shown_latency, shown_slowdown};
 use super::super::simulate::contender::Contender;
 use super::super::simulate::run::Outcome;
 use super::super::simulate::search::Sustained;
-use super::search::{Answer, Question};
+use super::report::{Advice, Report, Verdict};
+use super::search::{Held, Question};
 use crate::metrics::Percentile;
 use crate::sched::PolicyName;
+use crate::sim::Overheads;
 
-/// What is planned for, in two lines.
-pub(super) fn demand(question: &Question<'_>, source: &str) -> String {
+/// Everything.
+pub(super) fn render(report: &Report<'_>) -> String {
+    let mut text = demand(&report.question, &report.source);
+    text.push_str(&compared(report));
+    text.push_str(&match &report.verdict {
+        Verdict::Holds(advice) => recommended(&report.question, advice),
+        Verdict::Impossible(sustained) => impossible(&report.question, sustained),
+    });
+    text
+}
+
+/// The settings as they stand in a file.
+pub(super) fn toml(settings: &[(&'static str, String)]) -> String {
+    settings.iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
+}
+
+/// What `front` workers in the first group of a policy are, for people.
+pub(super) fn first_group(outcome: &Outcome, front: usize) -> String {
+    match outcome.contender {
+        Contender::Server(PolicyName::Pools) => format!("{front} workers in the front pool"),
+        _ => format!("reserved = {front}"),
+    }
+}
+
+fn demand(question: &Question<'_>, source: &str) -> String {
     let Question { scene, rate, goal, .. } = question;
     format!(
-        "{source}: {rate:.0} requests/s of {} in the mean keep {:.2} workers busy\ngoal: {goal}; overheads: {}\n\n",
+        "demand     {source}: {} requests/s of {} in the mean keep {:.2} workers busy\ngoal       {goal}\noverheads  {}\n\n",
+        per_second(*rate),
         scene.workload.mean(),
         scene.workload.load_at(*rate, 1, 1),
         scene.overheads
     )
 }
 
-/// A line for each policy.
-pub(super) fn compared(question: &Question<'_>, answers: &[Answer]) -> String {
-    let mut text =
-        format!("{:<10} {:>7} {:>5} {:>9} {:>10} {:>10}\n", "policy", "workers", "load", "holds", "p99.9", "p99.95");
-    for answer in answers {
-        let load = question.load_of(answer.workers);
-        let at = |percentile| shown(answer.outcome.tally.slowdown_at(percentile));
-        let line = format!(
-            "{:<10} {:>7} {load:>5.2} {:>9} {:>10} {:>10}  {}",
-            answer.outcome.contender.to_string(),
-            answer.workers,
-            if answer.holds { "yes" } else { "no" },
-            at(Percentile::P99_9),
-            at(Percentile::P99_95),
-            answer.outcome.chosen
+/// A line for each policy, at the fewest workers with which it holds the goal, or at the most that were considered.
+fn compared(report: &Report<'_>) -> String {
+    let question = &report.question;
+    let mut text = titles(question, &format!("{:<10}{:>8}", "policy", "workers"));
+    for answer in &report.answers {
+        let name = format!("{:<10}{:>8}", answer.outcome.contender.to_string(), answer.workers);
+        text.push_str(&row(question, &name, &answer.outcome, &answer.outcome.chosen));
+    }
+    text.push_str("slowdown: latency over cost. Of all requests, if the column does not name a class.\n\n");
+    text
+}
+
+/// The headings of a table whose rows begin with `first`.
+fn titles(question: &Question<'_>, first: &str) -> String {
+    let goal = question.goal.name();
+    let pad = first.chars().count();
+    let wide = goal.len().max(GOAL) + 2;
+    let of = |title: &str| format!("{title:>18}");
+    format!(
+        "{:pad$}{:>6}{:>7}{:>wide$}{}{}\n{first}{:>6}{:>7}{goal:>wide$}{:>9}{:>9}{:>9}{:>9}\n",
+        "",
+        "",
+        "",
+        "goal",
+        of("slowdown"),
+        of("latency"),
+        "load",
+        "holds",
+        "p99.9",
+        "p99.95",
+        "p99.9",
+        "p99.95"
+    )
+}
+
+/// The least width of the goal's column.
+const GOAL: usize = 8;
+
+fn row(question: &Question<'_>, first: &str, outcome: &Outcome, note: &str) -> String {
+    let goal = &question.goal;
+    let tally = &outcome.tally;
+    let wide = goal.name().len().max(GOAL) + 2;
+    let latency = |percentile| {
+        let all = tally.latency_us().into_iter().next().and_then(|(_, all)| all.percentile(percentile));
+        shown_latency(all.unwrap_or(f64::INFINITY))
+    };
+    let line = format!(
+        "{first}{:>6.2}{:>7}{:>wide$}{:>9}{:>9}{:>9}{:>9}  {note}",
+        outcome.load,
+        if goal.holds(tally) { "yes" } else { "no" },
+        goal.shown(goal.figure(tally)),
+        shown_slowdown(tally.slowdown_at(Percentile::P99_9)),
+        shown_slowdown(tally.slowdown_at(Percentile::P99_95)),
+        latency(Percentile::P99_9),
+        latency(Percentile::P99_95),
+    );
+    format!("{}\n", line.trim_end())
+}
+
+/// What to do, why, and what if.
+fn recommended(question: &Question<'_>, advice: &Advice) -> String {
+    let Advice { answer, settings, reasons, sustained, changes, no_long } = advice;
+    let workers = answer.workers;
+    let plural = if workers == 1 { "" } else { "s" };
+    let mut text = format!("Do this: {} on {workers} worker{plural}. In forebay.toml:\n\n", answer.outcome.contender);
+    text.push_str(&toml(settings).lines().map(|line| format!("    {line}\n")).collect::<String>());
+    text.push_str("\nWhy:\n");
+    text.push_str(&reasons.iter().map(|reason| format!("  - {reason}\n")).collect::<String>());
+    let rate = question.scene.workload.rate_at(sustained.max_load, workers, 1);
+    text.push_str(&format!(
+        "\nThese settings hold the goal up to a load of {:.2}, {} requests/s. If things change:\n\n",
+        sustained.max_load,
+        per_second(rate)
+    ));
+    let wide = changes.iter().map(|change| change.what.len()).max().unwrap_or(0);
+    text.push_str(&titles(question, &format!("{:<wide$}", "")));
+    for change in changes {
+        let overload = if change.outcome.load >= 1.0 { "too much for any policy" } else { "" };
+        text.push_str(&row(question, &format!("{:<wide$}", change.what), &change.outcome, overload));
+    }
+    if changes.iter().any(|change| change.outcome.load >= 1.0) {
+        text.push_str(&format!(
+            "Too much for any policy: requests pile up for as long as it lasts, here for {} requests.\n",
+            question.scene.requests
+        ));
+    }
+    if *no_long {
+        text.push_str(
+            "Twice the share of long requests is not among them: nothing divides the costs into short and long.\n",
         );
-        text.push_str(line.trim_end());
-        text.push('\n');
     }
-    text.push_str("p99.9, p99.95: slowdown, latency over cost.\n\n");
     text
-}
-
-/// The policy that is recommended, as a configuration to paste, with the reasons.
-pub(super) fn recommended(question: &Question<'_>, answer: &Answer, others: &[Answer], slice: &str) -> String {
-    let policy = answer.outcome.contender.to_string();
-    let mut text = "# forebay.toml\n".to_owned();
-    text.push_str(&format!("policy = \"{policy}\"\n"));
-    let of_policy = |name| answer.outcome.contender == Contender::Server(name);
-    match answer.sizes.as_deref() {
-        Some([front, rest]) if of_policy(PolicyName::Pools) => {
-            text.push_str(&format!("pools = \"front={front},heavy={rest}\"\n"));
-        }
-        _ => text.push_str(&format!("workers = {}\n", answer.workers)),
-    }
-    if matches!(
-        answer.outcome.contender,
-        Contender::Server(PolicyName::Pools | PolicyName::Hybrid | PolicyName::OnDemand)
-    ) {
-        text.push_str(&format!("slice = \"{slice}\"\n"));
-    }
-    if let Some(reserved) = answer.sizes.as_ref().filter(|_| of_policy(PolicyName::Hybrid)) {
-        text.push_str(&format!("reserved = \"{}\"\n", reserved[0]));
-    }
-    if of_policy(PolicyName::Reserve) {
-        text.push_str("classify = \"header\"\n");
-    }
-    text.push_str(&format!("\n{policy}: {}\n", reason(&question.goal, answer, others)));
-    text
-}
-
-fn reason(goal: &Goal, answer: &Answer, others: &[Answer]) -> String {
-    let figure = shown(goal.figure(&answer.outcome.tally));
-    let others: Vec<String> = others
-        .iter()
-        .filter(|other| other.outcome.contender != answer.outcome.contender)
-        .map(|other| {
-            let name = other.outcome.contender;
-            match other.holds {
-                true if other.workers > answer.workers => format!("{name} needs {} workers", other.workers),
-                true => format!("{name} comes to {}", shown(goal.figure(&other.outcome.tally))),
-                false => format!("{name} does not hold it on {} workers", other.workers),
-            }
-        })
-        .collect();
-    format!("{figure} where {goal} is asked; {}.", others.join(", "))
-}
-
-/// What becomes of it when things change.
-pub(super) fn sensitivity(lines: &[(String, f64, f64)]) -> String {
-    let line =
-        |(what, load, figure): &(String, f64, f64)| format!("  {what:<32} load {load:>5.2}  {}\n", shown(*figure));
-    format!("\nThe same settings, if things change:\n{}", lines.iter().map(line).collect::<String>())
 }
 
 /// That no policy can do it, and what would.
-pub(super) fn impossible(question: &Question<'_>, sustained: &[Sustained]) -> String {
+fn impossible(question: &Question<'_>, held: &[Held]) -> String {
     let workers = *question.workers.end();
-    let mut text =
-        format!("No policy here holds {} on {workers} workers at this rate. They do up to:\n", question.goal);
-    for Sustained { contender, max_load, at } in sustained {
-        let rate = question.scene.workload.rate_at(*max_load, workers, 1);
-        let chosen = at.as_ref().map_or("", |outcome: &Outcome| outcome.chosen.as_str());
-        let line = match at {
-            Some(_) => format!("  {:<10} load {max_load:.2}, {rate:.0} requests/s  {chosen}", contender.to_string()),
-            None => format!("  {:<10} no load at all", contender.to_string()),
+    let (workload, goal) = (question.scene.workload, &question.goal);
+    let load = question.load_of(workers);
+    let rate_at = |load: f64| per_second(workload.rate_at(load, workers, 1));
+    let mut text = format!(
+        "No policy here holds {goal} on {workers} workers at load {load:.2}, {} requests/s. They hold it up to:\n\n",
+        per_second(question.rate)
+    );
+    for Held { sustained: Sustained { contender, max_load, at }, idle } in held {
+        let name = contender.to_string();
+        let line = match (at, idle) {
+            (Some(at), _) => {
+                format!("  {name:<10} load {max_load:.2}, {} requests/s  {}", rate_at(*max_load), at.chosen)
+            }
+            (None, Some(idle)) => {
+                let figure = goal.shown(goal.figure(&idle.tally));
+                format!("  {name:<10} no load at all: {figure} even at load {:.2}", idle.load)
+            }
+            (None, None) => format!("  {name:<10} no load at all"),
         };
         text.push_str(line.trim_end());
         text.push('\n');
     }
+    let loads = held.iter().map(|held| &held.sustained).filter(|sustained| sustained.at.is_some());
+    text.push_str(&match loads.max_by(|a, b| a.max_load.total_cmp(&b.max_load)) {
+        Some(most) => format!(
+            "\nOffer at most {} requests/s under {}, or allow more workers (--workers, --workers-max), or relax --slo.\n",
+            rate_at(most.max_load),
+            most.contender
+        ),
+        None => format!("\nLess load or more workers do not help: relax --slo. {}\n", alone(question)),
+    });
     text
 }
 
-pub(super) fn shown(figure: f64) -> String {
-    match figure {
-        figure if figure.is_infinite() => "inf".to_owned(),
-        figure if figure >= 100.0 => format!("{figure:.0}"),
-        figure => format!("{figure:.2}"),
+/// What a request takes that meets nobody.
+fn alone(question: &Question<'_>) -> String {
+    let scene = &question.scene;
+    let Overheads { wake, receive, send, .. } = scene.overheads;
+    format!(
+        "Besides its cost, {} in the mean of the lightest class, a request takes {} to be received and answered, and {wake} \
+         more if it wakes a worker.",
+        scene.workload.smallest_cost(),
+        receive.plus(send)
+    )
+}
+
+/// Requests per second, three digits or more of them.
+fn per_second(rate: f64) -> String {
+    if rate < 100.0 {
+        return format!("{rate:.2}");
+    }
+    let digits = format!("{rate:.0}");
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
+    groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn rates_are_grouped() {
+        assert_eq!([1.5, 100.4, 8_000.0, 4_200_000.0].map(super::per_second), ["1.50", "100", "8,000", "4,200,000"]);
     }
 }

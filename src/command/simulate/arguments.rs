@@ -113,9 +113,16 @@ stock: as measured with stock sockets on a small virtual machine, 2.7 us for a r
 differ as in lab,send=2.3us; there are steal, hop, yield, wake, receive, send, poll and checkpoint.";
 
 fn workload_help() -> String {
+    format!("Requests to draw: a preset or a form\n\n{}", workloads())
+}
+
+/// The presets and forms of `--workload`, explained.
+pub(in crate::command) fn workloads() -> String {
     format!(
-        "Requests to draw: a preset or a form\n\nPresets: {}\nForms: {}\n\nD, MEAN, A and B are durations like 0.5us or \
-         2ms; bimodal:P:A:B means that the share P costs A, the rest B.",
+        "Presets: {}\nForms: {}\n\nD, MEAN, A and B are durations like 0.5us or 2ms; bimodal:P:A:B means that the share \
+         P costs A, the rest B; CV is the standard deviation over the mean; ALPHA is above 1. file:PATH draws from a \
+         recorded trace: a file with the CPU time of one request in each line, written as 20us, or with its class as 0 \
+         20us or long 2ms; # begins a comment. Every line is as likely as any other.",
         PRESETS.join(", "),
         FORMS.join(", ")
     )

@@ -62,7 +62,8 @@ fn item(scene: &Scene<'_>, outcome: &Outcome) -> Value {
     item
 }
 
-fn by_class(blocks: Vec<(&'static str, Block)>) -> Value {
+/// Percentiles of all requests and of each class, by name.
+pub(in crate::command) fn by_class(blocks: Vec<(&'static str, Block)>) -> Value {
     let entry = |(class, block): (&str, Block)| (class.to_owned(), value_of(&block));
     Value::Object(blocks.into_iter().map(entry).collect::<Map<_, _>>())
 }

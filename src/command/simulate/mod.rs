@@ -4,7 +4,7 @@ mod arguments;
 pub(super) mod contender;
 mod csv;
 mod html;
-mod json;
+pub(super) mod json;
 mod plan;
 pub(super) mod progress;
 mod replayed;
@@ -14,8 +14,9 @@ pub(super) mod search;
 mod table;
 
 pub use arguments::SimulateArguments;
+pub(super) use arguments::workloads;
 
-use std::path::PathBuf;
+use super::write;
 
 /// Simulates what `arguments` ask for, writes the files that they name and returns the report.
 ///
@@ -29,9 +30,4 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<String, String> {
     write("--csv", &arguments.csv, || csv::render(&plan.scene, &results))?;
     write("--html", &arguments.html, || html::render(&plan.scene, &results))?;
     Ok(table::render(&plan.scene, &results))
-}
-
-fn write(flag: &str, path: &Option<PathBuf>, text: impl Fn() -> String) -> Result<(), String> {
-    let Some(path) = path else { return Ok(()) };
-    std::fs::write(path, text()).map_err(|error| format!("{flag} {} cannot be written: {error}", path.display()))
 }

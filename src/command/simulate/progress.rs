@@ -1,7 +1,9 @@
 //! How far the simulations are: a bar on standard error, if that is a terminal.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
+use std::fmt;
 use std::io::{IsTerminal as _, stderr};
+use std::time::Duration;
 
 /// Counts simulated requests.
 #[derive(Debug)]
@@ -17,9 +19,35 @@ impl Progress {
             return Progress(ProgressBar::hidden());
         }
         let style =
-            ProgressStyle::with_template("[{bar:40}] {human_pos} of {human_len} requests, {per_sec}, {eta} left");
-        let style = style.expect("a constant template").progress_chars("=> ");
+            ProgressStyle::with_template("[{bar:40}] {human_pos} of {human_len} requests, {whole_per_sec}, {eta} left");
+        // The built-in one shows fractions of a request.
+        let whole = |state: &ProgressState, text: &mut dyn fmt::Write| {
+            let _ = write!(text, "{}/s", HumanCount(state.per_sec() as u64));
+        };
+        let style = style.expect("a constant template").progress_chars("=> ").with_key("whole_per_sec", whole);
         Progress(ProgressBar::new(requests).with_style(style))
+    }
+
+    /// For a search of which nobody knows beforehand how long it takes: shows what is being looked at, and how much is done.
+    pub(in crate::command) fn of_search(quiet: bool) -> Progress {
+        if quiet || !stderr().is_terminal() {
+            return Progress(ProgressBar::hidden());
+        }
+        let style = ProgressStyle::with_template("{spinner} {prefix}{msg} [{elapsed}, {human_pos} requests]");
+        let bar = ProgressBar::new_spinner().with_style(style.expect("a constant template"));
+        // Without it the line would stand still in a simulation that takes long to set up.
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Progress(bar)
+    }
+
+    /// How far the search is, before what it looks at: `3 of 5 policies done, `.
+    pub(in crate::command) fn stage(&self, stage: String) {
+        self.0.set_prefix(stage);
+    }
+
+    /// What it looks at: `pools on 14 workers`. Of several at once the last.
+    pub(in crate::command) fn looks_at(&self, what: String) {
+        self.0.set_message(what);
     }
 
     /// `requests`, counted as they are taken.

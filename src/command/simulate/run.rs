@@ -4,6 +4,7 @@ use super::contender::Contender;
 use super::progress::Progress;
 use super::replayed::Replayed;
 use crate::sched::PolicyName;
+use crate::sched::auto::Decision;
 use crate::sim::{Fit, Fitted, Incoming, Offer, Overheads, Replay, Setup, Tally, simulate};
 use crate::time::Nanos;
 use crate::workload::Workload;
@@ -147,6 +148,11 @@ impl<'a> Scene<'a> {
     /// The slice that `auto` would choose.
     pub(in crate::command) fn budget(&self) -> Nanos {
         self.fit(1.0).budget()
+    }
+
+    /// What `auto` would decide, and why.
+    pub(in crate::command) fn decision(&self) -> Decision {
+        self.fit(1.0).decision()
     }
 
     fn fit(&self, load: f64) -> Fit {
