@@ -27,8 +27,8 @@ pub(crate) struct Ring {
 /// have to get 400 million values in each of ten seconds.
 type Bin = (u32, u32);
 
-/// Bins that a slot has room for at start, 192 KiB of them. Ten seconds of two saturated workers, with times from
-/// microseconds to tens of milliseconds in two classes, took up 16,000.
+/// Bins that a slot has room for at start, 192 KiB of them. Slots of two saturated workers, whose requests were of two
+/// classes, grew for some 16,000 (from the size of their memory, not counted).
 const ROOM: usize = 24 * 1_024;
 
 #[derive(Clone, Debug, Default)]
