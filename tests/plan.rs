@@ -125,6 +125,29 @@ fn a_recorded_trace_is_planned_for() {
     assert!(text.contains("nothing divides the costs into short and long"), "{text}");
 }
 
+// Is it told how many times as many long requests are tried, where twice as many would leave no others?
+#[test]
+fn the_share_of_long_requests_grows_as_far_as_it_is_told() {
+    let settings = "--rate 20000 --policy global --workers 4 --slo p99.9-latency<=1s";
+    let mut trace = NamedTempFile::new().expect("a temporary file");
+    for number in 0..1_000 {
+        writeln!(trace, "{}", if number % 10 < 6 { "100us" } else { "1us" }).expect("written");
+    }
+    let trace = format!("file:{}", trace.path().to_str().expect("a path"));
+    for (workload, expected) in [
+        ("high-bimodal", Some("1.9 x the share of long requests")),
+        ("bimodal:0.4:1us:100us", Some("1.58 x the share of long requests")),
+        (&trace, Some("1.58 x the share of long requests")),
+        ("bimodal:0.04:1us:100us", None),
+    ] {
+        let (text, json) = plan(&format!("--workload {workload} {settings}"));
+        let changes = json["sensitivity"].as_array().unwrap_or_else(|| panic!("{workload}: {text}"));
+        let found = changes.iter().filter_map(|change| change["change"].as_str()).find(|what| what.contains("long"));
+        assert_eq!(found, expected, "{workload}: {text}");
+        assert!(text.contains(expected.unwrap_or("not among them: nearly all requests are long already")), "{text}");
+    }
+}
+
 #[test]
 fn what_no_policy_holds_is_said_with_what_would() {
     let (text, json) = plan("--workload extreme-bimodal --workers 4 --load 0.9 --policy isolated,pools");

@@ -1,7 +1,7 @@
 //! Recorded costs, the form `file:PATH`: each request costs what one line of a file says, every line being equally
 //! likely. Only [`read`] touches the file.
 
-use super::{Class, Cost, LONG_SHARE_MAX};
+use super::{Class, Cost, LONG_SHARE_MAX, NoMoreLong, worthwhile};
 use crate::time::{Nanos, parse_duration};
 use crate::wire::{CLASS_NAMES, CLASSES};
 use std::fs::File;
@@ -59,19 +59,20 @@ impl Recorded {
         &self.costs
     }
 
-    /// As many costs, of which twice as many are of `long_from` and more, as far as [`LONG_SHARE_MAX`] allows; what they
-    /// replace is spread over the others. `None` if there are no such or no others.
-    pub(super) fn with_doubled(&self, long_from: Nanos) -> Option<Recorded> {
+    /// As many costs, of which twice as many are of `long_from` and more, as far as [`LONG_SHARE_MAX`] allows, and how many
+    /// times as many they are then; what they replace is spread over the others.
+    pub(super) fn with_more_long(&self, long_from: Nanos) -> Result<(Recorded, f64), NoMoreLong> {
         let (long, short): (Vec<Nanos>, Vec<Nanos>) = self.costs.iter().partition(|cost| **cost >= long_from);
         if long.is_empty() || short.is_empty() {
-            return None;
+            return Err(NoMoreLong::Undivided);
         }
         let all = self.costs.len();
-        let longs = (2 * long.len()).min((LONG_SHARE_MAX * all as f64) as usize).max(long.len());
+        let longs = (2 * long.len()).min((LONG_SHARE_MAX * all as f64) as usize);
+        let factor = worthwhile(longs as f64 / long.len() as f64)?;
         let spread = |costs: &[Nanos], wanted: usize| -> Vec<Nanos> {
             (0..wanted).map(|place| costs[place * costs.len() / wanted]).collect()
         };
-        Some(Recorded::new([spread(&long, longs), spread(&short, all - longs)].concat()))
+        Ok((Recorded::new([spread(&long, longs), spread(&short, all - longs)].concat()), factor))
     }
 
     pub(super) const fn mean_seconds(&self) -> f64 {

@@ -113,11 +113,11 @@ fn advice(question: &Question<'_>, answer: &Answer, answers: &[Answer], progress
     progress.stage("the choice is made; ".to_owned());
     progress.looks_at(format!("what {} does when things change", answer.outcome.contender));
     let workload = question.scene.workload;
-    let doubled = workload.with_long_doubled(long_from(question));
-    let mut scenes = vec![("20 % less load", 0.8, workload), ("20 % more load", 1.2, workload)];
-    scenes.extend(doubled.as_ref().map(|doubled| ("twice the share of long requests", 1.0, doubled)));
+    let more_long = workload.with_more_long(long_from(question));
+    let mut scenes = vec![("20 % less load".to_owned(), 0.8, workload), ("20 % more load".to_owned(), 1.2, workload)];
+    scenes.extend(more_long.as_ref().ok().map(|more| (text::more_long(more.factor), 1.0, &more.workload)));
     let mut changes = parallel::map(&scenes, |(what, factor, workload)| Change {
-        what: (*what).to_owned(),
+        what: what.clone(),
         outcome: question.otherwise(answer, *factor, workload, progress),
     });
     let neighbour = |(front, outcome)| Change { what: text::first_group(&outcome, front), outcome };
@@ -128,7 +128,7 @@ fn advice(question: &Question<'_>, answer: &Answer, answers: &[Answer], progress
         reasons: report::reasons(question, answer, answers),
         sustained: question.headroom(answer, progress),
         changes,
-        no_long: doubled.is_none(),
+        no_more_long: more_long.err(),
     }
 }
 

@@ -6,6 +6,7 @@ use super::super::simulate::search::Sustained;
 use super::search::{Answer, Held, Question};
 use crate::sched::PolicyName;
 use crate::sched::auto::{Choice, Decision};
+use crate::workload::NoMoreLong;
 
 /// What is planned for, how each policy does, and what follows.
 pub(super) struct Report<'a> {
@@ -35,7 +36,7 @@ pub(super) struct Advice {
     /// What becomes of it when things change.
     pub(super) changes: Vec<Change>,
     /// Why the share of long requests is not among the changes.
-    pub(super) no_long: bool,
+    pub(super) no_more_long: Option<NoMoreLong>,
 }
 
 /// Something that may change, and what the settings do then.

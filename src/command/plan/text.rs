@@ -34,6 +34,13 @@ pub(super) fn first_group(outcome: &Outcome, front: usize) -> String {
     }
 }
 
+/// A change to a share of long requests that is `factor` times as large, for people.
+pub(super) fn more_long(factor: f64) -> String {
+    let times = (factor * 100.0).round() / 100.0;
+    let times = if times == 2.0 { "twice".to_owned() } else { format!("{times} x") };
+    format!("{times} the share of long requests")
+}
+
 fn demand(question: &Question<'_>, source: &str) -> String {
     let Question { scene, rate, goal, .. } = question;
     format!(
@@ -106,7 +113,7 @@ fn row(question: &Question<'_>, first: &str, outcome: &Outcome, note: &str) -> S
 
 /// What to do, why, and what if.
 fn recommended(question: &Question<'_>, advice: &Advice) -> String {
-    let Advice { answer, settings, reasons, sustained, changes, no_long } = advice;
+    let Advice { answer, settings, reasons, sustained, changes, no_more_long } = advice;
     let workers = answer.workers;
     let plural = if workers == 1 { "" } else { "s" };
     let mut text = format!("Do this: {} on {workers} worker{plural}. In forebay.toml:\n\n", answer.outcome.contender);
@@ -131,10 +138,8 @@ fn recommended(question: &Question<'_>, advice: &Advice) -> String {
             question.scene.requests
         ));
     }
-    if *no_long {
-        text.push_str(
-            "Twice the share of long requests is not among them: nothing divides the costs into short and long.\n",
-        );
+    if let Some(reason) = no_more_long {
+        text.push_str(&format!("A larger share of long requests is not among them: {reason}.\n"));
     }
     text
 }
@@ -200,6 +205,13 @@ fn per_second(rate: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    // Does the text say by how much the share grows?
+    #[test]
+    fn a_factor_that_is_not_two_is_told() {
+        let shown = [2.0, 1.9, 0.95 / 0.6].map(super::more_long);
+        assert_eq!(shown.map(|text| text.replace(" the share of long requests", "")), ["twice", "1.9 x", "1.58 x"]);
+    }
+
     #[test]
     fn rates_are_grouped() {
         assert_eq!([1.5, 100.4, 8_000.0, 4_200_000.0].map(super::per_second), ["1.50", "100", "8,000", "4,200,000"]);
