@@ -122,9 +122,9 @@ fn run_one(
     seed: u64,
     interrupt: &Interrupt,
 ) -> Result<ComparedRun, Failure> {
-    let surveyed = arguments.simulate || arguments.dump.is_some();
+    let wanted_by = if arguments.simulate { Some("--simulate") } else { arguments.dump.as_ref().map(|_| "--dump") };
     let flows = choices.plan(arguments, ANY_PORT)?.flows;
-    let ground = surveyed.then(|| Ground::survey(choices, flows, arguments.verbose)).transpose()?;
+    let ground = wanted_by.map(|flag| Ground::survey(flag, choices, flows, arguments.verbose)).transpose()?;
     let listen = ground.as_ref().map_or(ANY_PORT, |ground| ground.address);
     let process = ServerProcess::start(&choices.serve_arguments(policy, listen), arguments.verbose)?;
     let endpoint = Endpoint::new(&process.admin)?;
@@ -161,7 +161,7 @@ fn once_more(
 ) -> Result<Option<Simulated>, Failure> {
     let offered = dump::offered(plan, choices.burn == Burn::Sleep, choices.workers, &ground.socket_of, course);
     if let Some(folder) = &arguments.dump {
-        dump::write("--dump", &folder.join(format!("{policy}-seed{}.offered", plan.seed)), &offered)?;
+        dump::write(&folder.join(format!("{policy}-seed{}.offered", plan.seed)), &offered)?;
     }
     // An interrupt may have come before the first request.
     let Some(name) = policy.parse::<PolicyName>().ok().filter(|_| arguments.simulate && !offered.requests.is_empty())

@@ -1,8 +1,8 @@
 //! What a run offered, for the simulator: the schedule, how it was kept, and the server's socket of each flow.
 
-use crate::arguments::RunArguments;
 use crate::endpoint::ServerView;
 use crate::failure::Failure;
+use crate::ground;
 use crate::plan::Plan;
 use crate::run::Course;
 use anyhow::{Context, Result};
@@ -10,7 +10,61 @@ use forebay::time::Nanos;
 use forebay::workload::{Offered, OfferedRequest};
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::net::UdpSocket;
 use std::path::Path;
+
+/// What `run --dump` has to know of a server before the run, so that the file can be replayed after it.
+#[derive(Debug)]
+pub(crate) struct Dump<'a> {
+    path: &'a Path,
+    emulated: bool,
+    workers: u16,
+    socket_of: Vec<u16>,
+}
+
+impl<'a> Dump<'a> {
+    /// Learns the socket of each of `flows` from the `server` of `plan`.
+    ///
+    /// # Errors
+    /// A usage failure if its policy is not `isolated`, whose replies alone tell a flow's socket, if nobody tells the number
+    /// of its workers, or if it has more than that; otherwise those of [`ground::sockets_of`].
+    pub(crate) fn prepare(
+        path: &'a Path,
+        server: Option<&ServerView>,
+        plan: &Plan,
+        flows: &[UdpSocket],
+    ) -> Result<Dump<'a>, Failure> {
+        let policy = server.and_then(ServerView::policy);
+        if policy.as_deref() != Some("isolated") {
+            return Err(Failure::usage(format!(
+                "--dump needs a server under policy isolated, whose replies tell the socket of each flow, and the policy is \
+                 {}: start it with --policy isolated, or use compare --dump, which asks a server of its own",
+                policy.as_deref().unwrap_or("unknown")
+            )));
+        }
+        let workers = plan.workers.ok_or_else(|| {
+            Failure::usage("--dump needs the number of workers, which --admin does not tell: add --workers N")
+        })?;
+        let socket_of = ground::sockets_of("--dump", flows)?;
+        if let Some(worker) = socket_of.iter().find(|worker| **worker >= workers) {
+            return Err(Failure::usage(format!(
+                "--dump: a reply of --target {} names worker {worker}, but by --admin or --workers there are {workers}, \
+                 numbered from 0: let --admin and --target name the same server, or correct --workers",
+                plan.target
+            )));
+        }
+        let emulated = server.and_then(ServerView::burn).as_deref() == Some("sleep");
+        Ok(Dump { path, emulated, workers, socket_of })
+    }
+
+    /// Writes what the run of `plan` with this `course` offered.
+    ///
+    /// # Errors
+    /// Those of [`write`].
+    pub(crate) fn write(&self, plan: &Plan, course: &Course) -> Result<()> {
+        write(self.path, &offered(plan, self.emulated, self.workers, &self.socket_of, course))
+    }
+}
 
 /// What the run of `plan` with this `course` offered to a server with emulated cores or not; `socket_of` is the socket of
 /// each flow.
@@ -35,32 +89,15 @@ pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u1
     }
 }
 
-/// Writes `offered` to `path`; `flag` is who asked for it.
+/// Writes `offered` to `path`.
 ///
 /// # Errors
 /// If the file cannot be written.
-pub(crate) fn write(flag: &str, path: &Path, offered: &Offered) -> Result<()> {
+pub(crate) fn write(path: &Path, offered: &Offered) -> Result<()> {
     let written = || -> std::io::Result<()> {
         let mut file = BufWriter::new(File::create(path)?);
         write!(file, "{offered}")?;
         file.flush()
     };
-    written().with_context(|| format!("{flag} {} cannot be written", path.display()))
-}
-
-/// Whether the server that `run --dump` drives tells the socket of each flow, which is known under `isolated` only.
-///
-/// # Errors
-/// A usage failure under every other policy.
-pub(crate) fn check(arguments: &RunArguments, server: Option<&ServerView>) -> Result<(), Failure> {
-    let policy = server.and_then(ServerView::policy);
-    match policy.as_deref() {
-        _ if arguments.dump.is_none() => Ok(()),
-        Some("isolated") => Ok(()),
-        policy => Err(Failure::usage(format!(
-            "--dump needs a server under policy isolated, whose replies tell the socket of each flow, and the policy is {}: \
-             start it with --policy isolated, or use compare --dump, which asks a server of its own",
-            policy.unwrap_or("unknown")
-        ))),
-    }
+    written().with_context(|| format!("--dump {} cannot be written", path.display()))
 }

@@ -36,17 +36,17 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// Starts a server like those of `choices`, asks it, and stops it.
+    /// Starts a server like those of `choices`, asks it, and stops it; `flag` is who wants to know.
     ///
     /// # Errors
     /// Those of [`ServerProcess::start`], of [`flows::open`] and of [`sockets_of`].
-    pub(crate) fn survey(choices: &Choices, flows: u16, verbose: bool) -> Result<Ground, Failure> {
+    pub(crate) fn survey(flag: &str, choices: &Choices, flows: u16, verbose: bool) -> Result<Ground, Failure> {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let process = ServerProcess::start(&choices.serve_arguments("isolated", any), verbose)?;
         let address = process.udp;
-        let reservation = reserve(address)?;
+        let reservation = reserve(flag, address)?;
         let flows = flows::open(address, flows)?;
-        let socket_of = sockets_of(&flows)?;
+        let socket_of = sockets_of(flag, &flows)?;
         process.stop()?;
         Ok(Ground { address, flows, socket_of, _reservation: reservation })
     }
@@ -66,18 +66,30 @@ impl Ground {
 
 /// Takes the port of `address` on another of this machine's addresses: sockets of flows, and all others that have a port
 /// before they have an address, find it taken, and the server does not.
-fn reserve(address: SocketAddr) -> Result<UdpSocket> {
+fn reserve(flag: &str, address: SocketAddr) -> Result<UdpSocket> {
     let elsewhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), address.port());
-    UdpSocket::bind(elsewhere).with_context(|| format!("reserving the port of {address}"))
+    UdpSocket::bind(elsewhere).with_context(|| {
+        format!(
+            "{flag} keeps the server's port for the next one by means of {elsewhere}, which cannot be had: run again, which \
+             takes another port, or leave {flag} out"
+        )
+    })
 }
 
 /// The worker that serves each of `flows`, one request each. To be asked of a server under `isolated`, which hears nobody
-/// else.
+/// else; `flag` is who wants to know.
 ///
 /// # Errors
 /// If one is not answered.
-pub(crate) fn sockets_of(flows: &[UdpSocket]) -> Result<Vec<u16>> {
-    let ask = |(flow, socket): (usize, &UdpSocket)| worker_behind(socket, flow as u64);
+pub(crate) fn sockets_of(flag: &str, flows: &[UdpSocket]) -> Result<Vec<u16>> {
+    let ask = |(flow, socket): (usize, &UdpSocket)| {
+        worker_behind(socket, flow as u64).with_context(|| {
+            format!(
+                "{flag} has to learn at which of the server's sockets flow {flow} is, and cannot: lower the load on the \
+                 machine, or leave {flag} out"
+            )
+        })
+    };
     flows.iter().enumerate().map(ask).collect()
 }
 
@@ -87,18 +99,18 @@ fn worker_behind(flow: &UdpSocket, number: u64) -> Result<u16> {
     flow.set_nonblocking(false)?;
     flow.set_read_timeout(Some(REPLY_TIMEOUT))?;
     let mut worker = None;
-    for attempt in 0..TRIES {
+    for _ in 0..TRIES {
         let request = Header { stamp, ..Header::request(number, 0, Nanos::new(1)) };
         // An error may be the answer to an earlier datagram ("port unreachable"); then the next try finds a server or not.
         if flow.send(&request.emit()).is_ok() {
-            worker = reply_to(flow, stamp).with_context(|| format!("asking flow {number}, try {attempt}"))?;
+            worker = reply_to(flow, stamp)?;
         }
         if worker.is_some() {
             break;
         }
     }
     flow.set_nonblocking(true)?;
-    worker.ok_or_else(|| anyhow!("the server does not answer on flow {number}, whose socket is to be learnt"))
+    worker.ok_or_else(|| anyhow!("the server answered none of {TRIES} requests"))
 }
 
 /// The worker that a reply with this stamp names; none if there is no reply in time.
@@ -151,7 +163,7 @@ mod tests {
         if flows.is_empty() {
             *flows = flows::open(address, 256).expect("sockets");
         }
-        let sockets = sockets_of(flows).expect("answers");
+        let sockets = sockets_of("--dump", flows).expect("answers");
         stop.stop();
         serving.join().expect("no panic").expect("a server that ran");
         (address, sockets)
@@ -163,7 +175,7 @@ mod tests {
     fn every_server_on_one_port_gets_the_same_flows_at_the_same_sockets() {
         let mut flows = Vec::new();
         let (address, first) = asked(SocketAddr::from(([127, 0, 0, 1], 0)), 4, &mut flows);
-        let _reservation = reserve(address).expect("another loopback address");
+        let _reservation = reserve("--dump", address).expect("another loopback address");
         for worker in 0..4 {
             let share = first.iter().filter(|socket| **socket == worker).count();
             // 64 expected, with a standard deviation of 7.
@@ -173,5 +185,26 @@ mod tests {
             assert_eq!(asked(address, 4, &mut flows).1, first);
         }
         assert_ne!(asked(address, 5, &mut flows).1, first, "the number of sockets matters");
+    }
+
+    /// Is it said which flag fails, of what, and what to do? Method: a socket that hears nobody but itself, and a port that
+    /// is taken.
+    #[test]
+    fn what_cannot_be_learnt_names_the_flag_and_a_remedy() {
+        let deaf = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
+        let address = deaf.local_addr().expect("an address");
+        deaf.connect(address).expect("connected to itself");
+        let flows = flows::open(address, 1).expect("a socket");
+        let error = format!("{:#}", sockets_of("--dump", &flows).expect_err("no answer"));
+        for part in ["--dump has to learn", "flow 0", "lower the load", "leave --dump out", "none of 5 requests"] {
+            assert!(error.contains(part), "{error}");
+        }
+        let other = UdpSocket::bind("127.0.0.2:0").expect("a socket on loopback");
+        let taken = other.local_addr().expect("an address");
+        let address = SocketAddr::from(([127, 0, 0, 1], taken.port()));
+        let error = format!("{:#}", reserve("--simulate", address).expect_err("a port that is taken"));
+        for part in ["--simulate keeps", &taken.to_string(), "run again", "leave --simulate out", "in use"] {
+            assert!(error.contains(part), "{error}");
+        }
     }
 }

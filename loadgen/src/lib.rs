@@ -34,7 +34,8 @@ pub mod verdict;
 
 use arguments::{Arguments, Command, RunArguments};
 use clap::Parser;
-use endpoint::{Endpoint, ServerView};
+use dump::Dump;
+use endpoint::Endpoint;
 use failure::Failure;
 use interrupt::Interrupt;
 use plan::Plan;
@@ -64,16 +65,14 @@ fn run_command(arguments: &RunArguments) -> Result<Verdict, Failure> {
     let interrupt = Interrupt::listen()?;
     let endpoint = arguments.admin.as_deref().map(Endpoint::new).transpose()?;
     let server = endpoint.as_ref().map(Endpoint::latency).transpose()?;
-    dump::check(arguments, server.as_ref())?;
     let plan = Plan::of_run(arguments, server.as_ref())?;
     let flows = flows::open(plan.target, plan.flows)?;
-    let socket_of = if arguments.dump.is_some() { ground::sockets_of(&flows)? } else { Vec::new() };
+    let dump = arguments.dump.as_deref();
+    let dump = dump.map(|path| Dump::prepare(path, server.as_ref(), &plan, &flows)).transpose()?;
     let progress = Progress::new("run", &plan, arguments.offer.quiet);
     let outcome = run::execute_on(&plan, &flows, endpoint.as_ref(), &interrupt, progress)?;
-    if let Some(path) = &arguments.dump {
-        let emulated = server.as_ref().and_then(ServerView::burn).as_deref() == Some("sleep");
-        let workers = plan.workers.unwrap_or(1);
-        dump::write("--dump", path, &dump::offered(&plan, emulated, workers, &socket_of, &outcome.course))?;
+    if let Some(dump) = &dump {
+        dump.write(&plan, &outcome.course)?;
     }
     text::show(&run_text::render(&plan, &outcome.report));
     if let Some(path) = &arguments.offer.json {

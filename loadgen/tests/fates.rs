@@ -1,12 +1,12 @@
 //! Does every request end in exactly one fate, whatever the server does? Method: a server that treats requests in turn in
 //! each possible way, and an admin endpoint that claims kernel drops.
 
+#[path = "support/admin.rs"]
+mod admin;
 mod support;
 
 use forebay::time::Nanos;
 use forebay::wire::Status;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use support::{Answers, Server, answer, number, run};
 
 fn reply(status: Status, after_ms: u64) -> Answers {
@@ -71,22 +71,11 @@ fn kernel_drops_are_never_more_than_the_unanswered() {
     assert_eq!((number(&report, "/fates/kernel_dropped"), number(&report, "/fates/lost")), (8.0, 0.0));
 }
 
-/// Answers `/latency`: with the first count to whoever asks about the server and before the run, with the second after.
+/// Tells the first count to whoever asks about the server and before the run, the second after.
 fn admin_endpoint(kernel_dropped: &[u64; 2]) -> String {
     let [before, after] = *kernel_dropped;
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a socket on loopback");
-    let address = listener.local_addr().expect("an address").to_string();
-    std::thread::spawn(move || {
-        for (nth, connection) in listener.incoming().enumerate() {
-            let mut connection = connection.expect("a connection");
-            let mut request = BufReader::new(connection.try_clone().expect("a second handle")).lines();
-            while request.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
-            let dropped = if nth < 2 { before } else { after };
-            let body =
-                format!(r#"{{"policy":"steal","workers":2,"fates":{{"received":1,"kernel_dropped":{dropped}}}}}"#);
-            let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
-            let _ = connection.write_all((head + &body).as_bytes());
-        }
-    });
-    address
+    admin::endpoint(move |nth| {
+        let dropped = if nth < 2 { before } else { after };
+        format!(r#"{{"policy":"steal","workers":2,"fates":{{"received":1,"kernel_dropped":{dropped}}}}}"#)
+    })
 }

@@ -2,6 +2,9 @@
 //! Method: the binaries, short runs on four emulated workers; what is looked at is what must hold whatever the machine does
 //! meanwhile, not how near the figures are.
 
+#[path = "support/admin.rs"]
+mod admin;
+
 use forebay::cli;
 use forebay::workload::Offered;
 use serde_json::Value;
@@ -12,7 +15,8 @@ use std::process::{Child, Command, ExitCode, Output, Stdio};
 
 const LOADGEN: &str = env!("CARGO_BIN_EXE_loadgen");
 /// Four emulated workers, half loaded, about 1,000 requests/s.
-const SMALL: &str = "--workers 4 --cost bimodal:0.99:20us:2ms --load 0.5 --burn sleep --time-scale 50 --warmup 200ms --duration 1s --percentile 99";
+const SMALL: &str = "--workers 4 --cost bimodal:0.99:20us:2ms --load 0.5 --burn sleep --time-scale 50 --warmup 200ms \
+                     --duration 1s --percentile 99";
 
 fn loadgen(flags: &str) -> Output {
     let output = Command::new(LOADGEN).args(flags.split_whitespace()).output().expect("loadgen runs");
@@ -164,6 +168,32 @@ fn only_a_server_under_isolated_tells_the_sockets_of_a_run() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{flags}: {error}");
         assert!(error.contains(said), "{flags}: {error}");
+    }
+    assert!(!dump.exists());
+}
+
+// Does what would make a file that cannot be replayed come to light before the run? Method: a server of four workers, and
+// admin endpoints that say less of it, or that there are fewer.
+#[test]
+fn a_dump_that_could_not_be_replayed_is_refused_before_the_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_server, udp, _) = serve("isolated");
+    let dump = folder.path().join("run.offered");
+    for (body, workers, said) in [
+        (
+            r#"{"policy":"isolated"}"#,
+            "",
+            "--dump needs the number of workers, which --admin does not tell: add --workers",
+        ),
+        (r#"{"policy":"isolated","workers":2}"#, "", "but by --admin or --workers there are 2"),
+        (r#"{"policy":"isolated"}"#, "--workers 1", "but by --admin or --workers there are 1"),
+    ] {
+        let admin = admin::endpoint(|_| body.to_owned());
+        let flags = format!("run --target {udp} --admin {admin} --rate 10 {workers} --dump {}", dump.display());
+        let output = Command::new(LOADGEN).args(flags.split_whitespace()).output().expect("loadgen runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{flags}: {error}");
+        assert!(error.contains(said) && output.stdout.is_empty(), "{flags}: {error}");
     }
     assert!(!dump.exists());
 }
