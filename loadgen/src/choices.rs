@@ -87,7 +87,7 @@ impl Choices {
 
     /// Workers of each pool, where there are pools.
     pub(crate) fn sizes(&self) -> Option<Vec<usize>> {
-        self.pools.as_ref()?.split(',').map(|pool| pool.split_once('=')?.1.trim().parse().ok()).collect()
+        sizes_of(self.pools.as_deref()?).map(|sizes| sizes.into_iter().map(usize::from).collect())
     }
 
     /// Whether policies may know a request's class.
@@ -115,12 +115,18 @@ fn pools_for(workload: &Workload, workers: u16) -> Option<String> {
 
 /// The sum of `front=3,heavy=11`; whether the names are right is the server's to say.
 fn workers_in(pools: &str) -> Result<u16, Failure> {
-    let mut workers = pools.split(',').map(|pool| pool.split_once('=')?.1.trim().parse::<u32>().ok());
-    let sum = workers.try_fold(0_u32, |sum, workers| sum.checked_add(workers?));
-    let sum = sum.and_then(|sum| u16::try_from(sum).ok()).filter(|sum| *sum > 0);
+    let sum = sizes_of(pools).and_then(|sizes| sizes.into_iter().try_fold(0_u16, u16::checked_add));
     sum.ok_or_else(|| {
-        Failure::usage(format!("--pools {pools} is no list of pools: write NAME=WORKERS,.. like front=3,heavy=11"))
+        Failure::usage(format!(
+            "--pools {pools} is no list of pools: write NAME=WORKERS,.. of at least 1 worker each, like front=3,heavy=11"
+        ))
     })
+}
+
+/// The workers of each pool of `front=3,heavy=11`.
+fn sizes_of(pools: &str) -> Option<Vec<u16>> {
+    let size = |pool: &str| pool.split_once('=')?.1.trim().parse().ok().filter(|workers| *workers > 0);
+    pools.split(',').map(size).collect()
 }
 
 #[cfg(test)]
@@ -171,7 +177,15 @@ mod tests {
         assert_eq!(chosen("--pools front=1,heavy=2").sizes(), Some(vec![1, 2]));
         let error = choices("--pools front=1,heavy=2 --workers 4").expect_err("a contradiction").to_string();
         assert!(error.contains("--workers is 4") && error.contains("--pools have 3"), "{error}");
-        for pools in ["front", "front=0", "front=x,heavy=1", "front=65535,heavy=2"] {
+        for pools in [
+            "front",
+            "front=0",
+            "front=0,heavy=2",
+            "front=1,",
+            "front=-1,heavy=3",
+            "front=x,heavy=1",
+            "front=65535,heavy=2",
+        ] {
             assert!(choices(&format!("--pools {pools}")).is_err(), "{pools} was taken");
         }
     }

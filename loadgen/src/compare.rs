@@ -147,6 +147,12 @@ fn run_one(
             format!("{elsewhere} of {replies} replies came from another worker than was learnt of their flows");
         outcome.report.invalidate(reason);
     }
+    let refused: u64 = outcome.report.send_errors.values().sum();
+    if simulated.is_some() && refused > 0 {
+        outcome.report.invalidate(format!(
+            "our own kernel did not take {refused} requests: the run counts them as lost, the simulation leaves them out"
+        ));
+    }
     Ok(ComparedRun { report: outcome.report, policy: policy.to_owned(), reconciled, server, simulated })
 }
 

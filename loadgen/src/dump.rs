@@ -66,10 +66,12 @@ impl<'a> Dump<'a> {
     }
 }
 
-/// What the run of `plan` with this `course` offered to a server with emulated cores or not; `socket_of` is the socket of
-/// each flow.
+/// What the run of `plan` with this `course` offered to a server with emulated cores or not, without what our own kernel did
+/// not take; `socket_of` is the socket of each flow.
 pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u16], course: &Course) -> Offered {
-    let requests = course.schedule.iter().zip(&course.slips).map(|(request, slip)| OfferedRequest {
+    let attempts = course.schedule.iter().zip(&course.slips).zip(&course.taken);
+    let sent = attempts.filter_map(|(attempt, taken)| taken.then_some(attempt));
+    let requests = sent.map(|(request, slip)| OfferedRequest {
         intended: request.at,
         sent: request.at.plus(*slip),
         cost: Nanos::new(request.cost.get() / plan.time_scale),
@@ -100,4 +102,22 @@ pub(crate) fn write(path: &Path, offered: &Offered) -> Result<()> {
         file.flush()
     };
     written().with_context(|| format!("--dump {} cannot be written", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::test_plan;
+    use crate::schedule::Request;
+
+    #[test]
+    fn what_was_not_sent_was_not_offered() {
+        let request = |ms| Request { at: Nanos::from_millis(ms), cost: Nanos::from_micros(1), flow: 0, class: 0 };
+        let schedule: Vec<Request> = (0..4).map(request).collect();
+        let slips = vec![Nanos::from_micros(5); 4];
+        let course = Course { schedule, slips, taken: vec![true, false, true, true], replies: vec![None; 4] };
+        let offered = offered(&test_plan(), false, 2, &[1], &course);
+        let sent: Vec<u64> = offered.requests.iter().map(|request| request.sent.get() / 1_000).collect();
+        assert_eq!(sent, [5, 2_005, 3_005]);
+    }
 }

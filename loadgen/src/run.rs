@@ -37,11 +37,13 @@ pub struct Outcome {
     pub(crate) course: Course,
 }
 
-/// The course of a run: of each request that was attempted what was to be sent, how late it was, and the first reply.
+/// The course of a run: of each request that was attempted what was to be sent, how late it was, whether our kernel took
+/// it, and the first reply.
 #[derive(Debug)]
 pub(crate) struct Course {
     pub(crate) schedule: Vec<Request>,
     pub(crate) slips: Vec<Nanos>,
+    pub(crate) taken: Vec<bool>,
     pub(crate) replies: Vec<Option<Reply>>,
 }
 
@@ -95,10 +97,10 @@ pub(crate) fn execute_on(
         endpoint_error: witness.error,
         interrupted: interrupt.is_raised(),
     };
-    let accepted = sent.accepted;
+    let accepted = sent.taken.iter().filter(|taken| **taken).count() as u64;
     let report = RunReport::new(plan, witness.last.as_ref(), tally, &evidence, sent.errors, &replies);
     schedule.truncate(sent.slips.len());
-    let course = Course { schedule, slips: sent.slips, replies: replies.first };
+    let course = Course { schedule, slips: sent.slips, taken: sent.taken, replies: replies.first };
     Ok(Outcome { report, accepted, course })
 }
 

@@ -17,8 +17,8 @@ pub(crate) struct Sent {
     /// For each request attempted, in the order of the schedule, how much later than intended it was sent. Shorter than
     /// the schedule only after an interrupt.
     pub(crate) slips: Vec<Nanos>,
-    /// Requests that the kernel took.
-    pub(crate) accepted: u64,
+    /// For each of them whether our kernel took it.
+    pub(crate) taken: Vec<bool>,
     /// Requests that it did not take, by the reason it gave.
     pub(crate) errors: BTreeMap<String, u64>,
     /// How the schedule was kept.
@@ -38,7 +38,8 @@ pub(crate) fn send(
 ) -> Sent {
     let pacer = Pacer::start(plan.may_spin());
     let mut datagram = vec![0; HEADER_BYTES + usize::from(plan.payload_bytes)];
-    let mut sent = Sent { slips: Vec::with_capacity(schedule.len()), pacer, ..Sent::default() };
+    let (slips, taken) = (Vec::with_capacity(schedule.len()), Vec::with_capacity(schedule.len()));
+    let mut sent = Sent { slips, taken, pacer, ..Sent::default() };
     for (id, request) in schedule.iter().enumerate() {
         let intended = start.plus(request.at);
         let Some(now) = pacer.wait_until(intended, interrupt) else {
@@ -53,12 +54,11 @@ pub(crate) fn send(
         // Counted first: a reply must never seem to come before its request.
         live.count_sent();
         sent.slips.push(now.minus(intended));
-        match send_one(&sockets[usize::from(request.flow)], &datagram) {
-            Ok(()) => sent.accepted += 1,
-            Err(error) => {
-                live.count_unsendable();
-                *sent.errors.entry(error.to_string()).or_default() += 1;
-            }
+        let result = send_one(&sockets[usize::from(request.flow)], &datagram);
+        sent.taken.push(result.is_ok());
+        if let Err(error) = result {
+            live.count_unsendable();
+            *sent.errors.entry(error.to_string()).or_default() += 1;
         }
     }
     live.finish_sending();
@@ -70,5 +70,27 @@ fn send_one(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {
         // The answer to an earlier datagram of this flow ("port unreachable"), told now; this one was not sent yet.
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => socket.send(datagram).map(drop),
         result => result.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::test_plan;
+
+    // Is it known of each request whether the kernel took it? Method: of two flows one is not connected, so nothing can be
+    // sent over it.
+    #[test]
+    fn what_the_kernel_did_not_take_is_told_apart() {
+        let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
+        let [connected, not] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback"));
+        connected.connect(server.local_addr().expect("an address")).expect("connected");
+        let request = |flow| Request { at: Nanos::ZERO, cost: Nanos::new(1), flow, class: 0 };
+        let (live, interrupt) = (Live::default(), Interrupt::default());
+        let flows = [0, 1, 1, 0];
+        let sent = send(&test_plan(), &flows.map(request), &[connected, not], 1, Nanos::ZERO, &live, &interrupt);
+        assert_eq!((sent.slips.len(), sent.taken), (4, vec![true, false, false, true]));
+        assert_eq!(sent.errors.values().sum::<u64>(), 2, "{:?}", sent.errors);
+        assert_eq!(live.outstanding(), Some(2));
     }
 }
