@@ -1,7 +1,7 @@
 //! Does a finished reply ever wait for a long request that came after it, or for one that never comes?
 //! Method: after many light requests in a row, a burst of light ones and a long one behind them reach the only worker
 //! together. All light replies must be here while the long one is still at work. And a backlog of brief requests, whose
-//! replies gather, is answered to the last one, however long it is.
+//! replies gather, is answered to the last one, however long it is, and whatever else comes.
 
 mod support;
 
@@ -39,10 +39,12 @@ fn a_finished_reply_waits_for_nobody() {
     }
 }
 
-/// Echoes; a request of no bytes but [`GATE`] waits until the test has come to the gate too, and then to leave it.
+/// Echoes; a request of no bytes but [`GATE`] waits until the test has come to the gate too, and then to leave it; one of
+/// [`SILENT`] is not answered.
 struct Gated(Arc<Barrier>);
 
 const GATE: &[u8] = b"gate";
+const SILENT: &[u8] = b"silent";
 
 impl Handler for Gated {
     const BRIEF: bool = true;
@@ -52,22 +54,24 @@ impl Handler for Gated {
             self.0.wait();
             self.0.wait();
         }
-        reply.put(request.bytes());
+        if request.bytes() != SILENT {
+            reply.put(request.bytes());
+        }
     }
+}
+
+fn gated_client(server: &Running) -> UdpSocket {
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    client.connect(server.udp).expect("a local address");
+    client.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+    client
 }
 
 #[test]
 fn a_backlog_of_brief_requests_is_answered_to_the_last_one() {
     let gate = Arc::new(Barrier::new(2));
     let server = Running::start(&[("policy", "steal"), ("workers", "1")], Gated(Arc::clone(&gate)));
-    let clients: Vec<UdpSocket> = (0..5)
-        .map(|_| {
-            let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-            client.connect(server.udp).expect("a local address");
-            client.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
-            client
-        })
-        .collect();
+    let clients: Vec<UdpSocket> = (0..5).map(|_| gated_client(&server)).collect();
     for backlog in [1, BATCH - 1, BATCH, BATCH + 1, 2 * BATCH, GATHER - 1, GATHER, GATHER + 1, 2 * GATHER] {
         clients[0].send(GATE).expect("sent");
         gate.wait();
@@ -82,4 +86,26 @@ fn a_backlog_of_brief_requests_is_answered_to_the_last_one() {
             assert_eq!(buffer[..length], number.to_le_bytes(), "of {backlog}, in the order of each client");
         }
     }
+}
+
+#[test]
+fn a_reply_waits_for_few_batches_that_need_none() {
+    let gate = Arc::new(Barrier::new(2));
+    let server = Running::start(&[("policy", "steal"), ("workers", "1")], Gated(Arc::clone(&gate)));
+    let client = gated_client(&server);
+    client.send(GATE).expect("sent");
+    gate.wait();
+    client.send(b"me").expect("sent");
+    (0..GATHER + BATCH).for_each(|_| assert_eq!(client.send(SILENT).expect("sent"), SILENT.len()));
+    client.send(GATE).expect("sent");
+    gate.wait();
+    // The worker comes to the second gate, and stays there until the replies are here.
+    gate.wait();
+    let mut buffer = [0; 16];
+    let mut reply = || client.recv(&mut buffer).map(|length| buffer[..length].to_vec());
+    let replies = [reply(), reply()];
+    // Before anything fails, or the server could not stop.
+    gate.wait();
+    assert_eq!(replies.map(|reply| reply.expect("an answer")), [GATE, b"me"]);
+    assert_eq!(reply().expect("an answer"), GATE);
 }

@@ -23,8 +23,8 @@ mod sync {
     }
 }
 
-/// Few, so that workers of the model become busy.
-const BUSY_JOBS: u32 = 1;
+/// None, so that the workers of the model are busy from their first job on.
+const BUSY_JOBS: u32 = 0;
 
 #[path = "../src/runtime/idle.rs"]
 mod idle;
@@ -39,7 +39,7 @@ use forebay::{sched, time};
 use kernel::Fault;
 use loom::sync::Arc;
 use loom::thread;
-use sched::{Global, Hybrid, Kind, Policy, Pools, Tasks, Topology};
+use sched::{Global, Hybrid, Isolated, Kind, Policy, Pools, Tasks, Topology};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use time::Nanos;
@@ -238,6 +238,27 @@ fn a_switch_forgets_no_datagram() {
 #[test]
 fn two_wakes_for_one_datagram_are_caught() {
     assert_caught("one worker wakes", || arrival_at_a_switch(Flaw::Kernel(Fault::KeepsWatching)));
+}
+
+/// Datagrams come one after the other to a worker that works, and so takes its ingress out of its `Poll`, and sleeps again.
+fn arrivals_at_one(flaw: Flaw) {
+    let policy = || Policy::new(Kind::Isolated(Isolated), &Topology::new(&[1]));
+    check(4, move || play(&World::new(&[policy()], 2, 2, flaw), 0..1, &[at_the_only]));
+}
+
+fn at_the_only(world: &World) {
+    world.arrive(0, 1);
+    world.arrive(0, 1);
+}
+
+#[test]
+fn a_datagram_at_a_worker_that_was_busy_is_not_forgotten() {
+    arrivals_at_one(Flaw::None);
+}
+
+#[test]
+fn a_worker_that_sleeps_beside_its_ingress_is_caught() {
+    assert_caught(FORGOTTEN, || arrivals_at_one(Flaw::SleepsBesideIngress));
 }
 
 /// A job is put, then all are told to stop: it was put before, and so it is done.

@@ -14,7 +14,8 @@ use std::mem;
 ///
 /// A slot is one list of the occupied bins of all series, 8 bytes each. Each slot has room for as many at start as a
 /// server of a few workers ever needs, and when one needs more, all get half as many more as that: traffic that stays the
-/// same soon fills one slot, and the ring is as large then as it will be. There are never more bins than samples in a stretch times stages, and never more than 27,000 of a series.
+/// same soon fills one slot, and the ring is as large then as it will be. There are never more bins than samples in a
+/// stretch times stages, and never more than 27,000 of a series.
 #[derive(Debug)]
 pub(crate) struct Ring {
     width: Nanos,

@@ -281,8 +281,8 @@ impl<J> View for Shared<J> {
 }
 
 /// A worker that has begun so many jobs without a sleep is busy. Its ingress then leaves the readiness queue that it would
-/// sleep on, which the kernel would tell of each datagram that comes and of each reply that has left. So many jobs that the
-/// two system calls, out and in again, count for nothing.
+/// sleep on, which the kernel would tell of each datagram that comes and of each reply that has left; where others watch, it
+/// stays in the watch set. So many jobs that the two system calls, out and in again, count for nothing.
 const BUSY_JOBS: u32 = 1_024;
 
 /// Where the sleep protocol finds what it synchronises with; its loom test gives it others.

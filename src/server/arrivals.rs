@@ -4,7 +4,7 @@ use super::engine::Engine;
 use super::slot::Job;
 use crate::handler::Handler;
 use crate::metrics::Fate;
-use crate::net::{BATCH, Socket};
+use crate::net::{BATCH, GATHER, Socket};
 use crate::packet::Packet;
 use crate::runtime;
 use crate::sched::WorkerId;
@@ -24,9 +24,9 @@ where
         owner: WorkerId,
         place: &mut dyn FnMut(Job<'s, 'e, F>, Option<u8>) -> Result<(), Job<'s, 'e, F>>,
     ) -> usize {
-        // Behind a batch that was full stand more. Where all requests are brief, replies gather meanwhile: the more of
-        // them go to one peer, the fewer times they take the way through the kernel.
-        if !(H::BRIEF && self.more_behind) {
+        // Behind a batch that was full stand more. Where all requests are brief, replies gather over a few of those: the
+        // more of them go to one peer, the fewer times they take the way through the kernel.
+        if !H::BRIEF || self.full_batches.is_multiple_of(GATHER / BATCH) {
             self.send();
         }
         let mut total = 0;
@@ -37,7 +37,7 @@ where
                 return total + self.shed_rest();
             }
             let count = self.receive_batch(&self.common.sockets[owner]);
-            self.more_behind = count == BATCH;
+            self.full_batches = if count == BATCH { self.full_batches + 1 } else { 0 };
             self.now = clock::now();
             self.recorder.received(count as u64);
             let batch: ArrayVec<Packet<'s>, BATCH> = self.spare.drain(..count).collect();

@@ -42,8 +42,8 @@ pub(super) struct Engine<'s, 'e, H, M, F> {
     pub(super) recorder: Recorder<'e>,
     /// Packets at hand for the next batch; while the worker sleeps they are home.
     pub(super) spare: ArrayVec<Packet<'s>, BATCH>,
-    /// The last batch was full.
-    pub(super) more_behind: bool,
+    /// How many of the last batches were full, one after the other.
+    pub(super) full_batches: usize,
     /// The slot that requests run in which end at their first poll.
     slot: Option<Lent<'e, Slot<F>>>,
     workplace: Workplace,
@@ -70,7 +70,7 @@ where
             outbox: Outbox::new(common.io),
             recorder,
             spare: ArrayVec::new(),
-            more_behind: false,
+            full_batches: 0,
             slot: None,
             workplace: Workplace::open(common.home),
             now: clock::now(),

@@ -27,7 +27,7 @@ const STOPPING: usize = BATCH;
 const PACKETS_PER_WORKER: usize = 640;
 
 const _: () = assert!(WORKER + QUEUED_PER_WORKER + STOPPING <= PACKETS_PER_WORKER);
-const _: () = assert!(2 * QUEUED_PER_WORKER <= PACKETS_PER_WORKER, "README: at most half of them in queues");
+const _: () = assert!(2 * QUEUED_PER_WORKER <= PACKETS_PER_WORKER, "at most half of the packets wait in queues");
 
 /// How much a server makes at start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -142,6 +142,13 @@ impl Kernel {
         if state.forgotten { Err(Forgotten) } else { Ok(false) }
     }
 
+    /// A job begins that waits for no other. True for the last of `jobs`.
+    pub(crate) fn begin(&self, jobs: usize) -> bool {
+        let mut state = self.state.lock().unwrap();
+        state.begun += 1;
+        state.begun == jobs
+    }
+
     /// Jobs that have begun.
     pub(crate) fn begun(&self) -> usize {
         self.state.lock().unwrap().begun

@@ -30,6 +30,8 @@ pub(crate) enum Flaw {
     FollowsInSilence,
     /// A thief thinks only of what it has taken.
     ForgetsRest,
+    /// A worker that was busy does not put its ingress back before it sleeps.
+    SleepsBesideIngress,
     /// A worker asks after its search whether it shall stop.
     AsksLate,
     /// The kernel is another one.
@@ -49,7 +51,7 @@ pub(crate) struct World {
     /// The policy at work.
     epoch: AtomicUsize,
     stopping: AtomicBool,
-    /// All jobs meet: none ends before all have begun.
+    /// All jobs meet: none ends before all have begun. With fewer workers each ends by itself.
     jobs: usize,
     flaw: Flaw,
 }
@@ -274,15 +276,23 @@ impl Worker {
     }
 
     fn sleep(&mut self, world: &World) -> Option<Job> {
-        if world.flaw != Flaw::LooksFirst {
-            return sleep(&world.idle, self);
-        }
-        let found = self.last_look();
-        world.idle.announce(self.local.worker(), false);
+        let id = self.local.worker();
+        let found = match world.flaw {
+            Flaw::LooksFirst => {
+                let found = self.last_look();
+                world.idle.announce(id, false);
+                found
+            }
+            Flaw::SleepsBesideIngress if world.idle.readiness.begun() > 0 => {
+                world.idle.announce(id, false);
+                self.last_look()
+            }
+            _ => return sleep(&world.idle, self),
+        };
         if found.is_none() {
             self.doze(false);
         }
-        world.idle.withdraw(self.local.worker());
+        world.idle.withdraw(id);
         found
     }
 
@@ -296,7 +306,12 @@ impl Worker {
             Flaw::HidesIngress => world.idle.hand_on(id),
             _ => self.sleeper.begin_work(&world.idle, policy, more),
         }
-        match world.idle.readiness.meet(world.jobs) {
+        let met = if world.jobs <= world.deques.len() {
+            world.idle.readiness.meet(world.jobs)
+        } else {
+            Ok(world.idle.readiness.begin(world.jobs))
+        };
+        match met {
             Ok(true) => world.stop(),
             Ok(false) => {}
             Err(Forgotten) => self.forgotten = true,

@@ -11,6 +11,8 @@ use std::ops::Range;
 
 /// The bytes of a train must fit one datagram of either family, with room for the options of IPv4.
 const TRAIN_MAX_BYTES: usize = 65_535 - 60 - 8;
+/// Messages of a train: what every kernel that cuts trains accepts (`UDP_MAX_SEGMENTS`; newer ones take twice as many).
+const TRAIN_MAX: usize = 64;
 
 /// How a batch of messages goes out. Its memory is used again, and moved nowhere: most batches are far shorter.
 pub(super) struct Plan {
@@ -74,7 +76,7 @@ impl Plan {
                 }
                 taken[next] = true;
                 self.order.push(next);
-                if candidate.bytes.len() < parcel.length {
+                if candidate.bytes.len() < parcel.length || self.order.len() - first == TRAIN_MAX {
                     break;
                 }
             }
@@ -211,9 +213,11 @@ mod tests {
     }
 
     #[test]
-    fn a_train_fits_a_datagram() {
+    fn a_train_fits_a_datagram_and_the_kernel() {
         let lengths: Vec<usize> = parcels(&[(1, 2048); GATHER]).iter().map(Vec::len).collect();
         assert_eq!(lengths, [31, 31, 31, 31, 4]);
+        let lengths: Vec<usize> = parcels(&[(1, 9); GATHER]).iter().map(Vec::len).collect();
+        assert_eq!(lengths, [TRAIN_MAX; GATHER / TRAIN_MAX]);
     }
 
     #[test]
