@@ -16,12 +16,14 @@
 
 mod arrivals;
 mod cost;
+mod more_long;
 mod offered;
 mod parse;
 mod recorded;
 
 pub use arrivals::{Arrival, Arrivals};
 pub use cost::Cost;
+pub use more_long::{MoreLong, NoMoreLong};
 pub use offered::{OFFERED_LINES_MAX, Offered, OfferedError, OfferedRequest};
 pub use parse::{FORMS, PRESETS, WorkloadError};
 pub use recorded::{RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded, RecordingError};
@@ -48,31 +50,6 @@ pub struct Class {
     pub cost: Cost,
 }
 
-/// A workload with a larger share of long requests.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MoreLong {
-    /// It.
-    pub workload: Workload,
-    /// How many times as large the share is: 2, or less where the others would be left too few.
-    pub factor: f64,
-}
-
-/// Why a workload cannot have more long requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoMoreLong {
-    /// There is one class, without a gap between its costs.
-    #[error("nothing divides the costs into short and long")]
-    Undivided,
-    /// The others would be left too few.
-    #[error("nearly all requests are long already")]
-    NearlyAll,
-}
-
-/// The share of long requests, doubled, is at most this.
-const LONG_SHARE_MAX: f64 = 0.95;
-/// A smaller factor makes no workload worth telling apart.
-const LONG_FACTOR_MIN: f64 = 1.01;
-
 impl Workload {
     /// What somebody measured: of each class, in the order of their numbers, how many requests there were, and costs of
     /// which each is as likely as the others. `None` if there is no class, too many, or one without requests or costs.
@@ -88,33 +65,6 @@ impl Workload {
             cost: Cost::Recorded(Recorded::new(costs.into_iter().map(|cost| cost.max(Nanos::new(1))).collect())),
         };
         Some(Workload { name: name.to_owned(), classes: classes.into_iter().map(class).collect() })
-    }
-
-    /// The same with twice the share of long requests, or as many times as leaves the others a twentieth of the requests:
-    /// of every class but the one whose mean cost is the smallest or, of costs recorded without classes, of those of
-    /// `long_from` and more.
-    ///
-    /// # Errors
-    /// If nothing tells long requests from others, or the others are hardly more than a twentieth as it is.
-    pub fn with_more_long(&self, long_from: Option<Nanos>) -> Result<MoreLong, NoMoreLong> {
-        let name = self.name.clone();
-        if let [Class { share, cost: Cost::Recorded(recorded) }] = self.classes.as_slice() {
-            let (recorded, factor) = recorded.with_more_long(long_from.ok_or(NoMoreLong::Undivided)?)?;
-            let classes = vec![Class { share: *share, cost: Cost::Recorded(recorded) }];
-            return Ok(MoreLong { workload: Workload { name, classes }, factor });
-        }
-        if self.classes.len() == 1 {
-            return Err(NoMoreLong::Undivided);
-        }
-        let mean = |class: &usize| self.classes[*class].cost.mean();
-        let cheapest = (0..self.classes.len()).min_by_key(mean).expect("a workload has a class");
-        let long = 1.0 - self.classes[cheapest].share;
-        let factor = worthwhile(2.0_f64.min(LONG_SHARE_MAX / long))?;
-        let mut classes = self.classes.clone();
-        for (number, class) in classes.iter_mut().enumerate() {
-            class.share = if number == cheapest { 1.0 - long * factor } else { class.share * factor };
-        }
-        Ok(MoreLong { workload: Workload { name, classes }, factor })
     }
 
     /// The preset's name, or the form as it was written.
@@ -172,11 +122,6 @@ impl Workload {
     }
 }
 
-/// `factor`, if so many times as many long requests are more.
-fn worthwhile(factor: f64) -> Result<f64, NoMoreLong> {
-    if factor < LONG_FACTOR_MIN { Err(NoMoreLong::NearlyAll) } else { Ok(factor) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,46 +130,6 @@ mod tests {
 
     fn parsed(text: &str) -> Workload {
         text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
-    }
-
-    // Is the share of long requests twice as large, or as many times as is said, and never smaller?
-    #[test]
-    fn long_requests_can_be_more() {
-        let shares = |text: &str| {
-            let more = parsed(text).with_more_long(None)?;
-            let classes = more.workload.classes().iter();
-            Ok((more.factor, classes.map(|class| (class.share * 1e4).round() as u64).collect::<Vec<_>>()))
-        };
-        assert_eq!(shares("extreme-bimodal"), Ok((2.0, vec![9_900, 100])));
-        assert_eq!(shares("high-bimodal"), Ok((1.9, vec![500, 9_500])));
-        assert_eq!(shares("bimodal:0.1:2ms:1us"), Ok((2.0, vec![2_000, 8_000])));
-        assert_eq!(shares("bimodal:0.05:1us:2ms"), Err(NoMoreLong::NearlyAll));
-        assert_eq!(shares("bimodal:0.04:1us:2ms"), Err(NoMoreLong::NearlyAll));
-        assert_eq!(shares("fixed:1us"), Err(NoMoreLong::Undivided));
-    }
-
-    // Are the long ones of a recording without classes told by their cost?
-    #[test]
-    fn recorded_costs_are_long_from_a_limit_on() {
-        let us = Nanos::from_micros;
-        let costs = |long: usize| (0..100).map(|n| if n < long { us(500) } else { us(1) }).collect::<Vec<_>>();
-        let more = |long, from| {
-            let workload = Workload::measured("m", vec![(100, costs(long))]).expect("whole");
-            let more = workload.with_more_long(from)?;
-            let Cost::Recorded(recorded) = &more.workload.classes()[0].cost else { panic!("{more:?}") };
-            let now = recorded.costs().iter().filter(|cost| **cost == us(500)).count();
-            assert_eq!((recorded.costs().len(), more.factor), (100, now as f64 / long as f64));
-            Ok(now)
-        };
-        assert_eq!(more(5, Some(us(10))), Ok(10));
-        assert_eq!(more(30, Some(us(500))), Ok(60));
-        assert_eq!(more(60, Some(us(10))), Ok(95));
-        for long in [95, 96, 99] {
-            assert_eq!(more(long, Some(us(10))), Err(NoMoreLong::NearlyAll), "{long} of 100");
-        }
-        for (long, from) in [(5, None), (0, Some(us(10))), (5, Some(us(1)))] {
-            assert_eq!(more(long, from), Err(NoMoreLong::Undivided), "{long} of 100");
-        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Recorded costs, the form `file:PATH`: each request costs what one line of a file says, every line being equally
 //! likely. Only [`read`] touches the file.
 
-use super::{Class, Cost, LONG_SHARE_MAX, NoMoreLong, worthwhile};
+use super::more_long::{LONG_SHARE_MAX, NoMoreLong, worthwhile};
+use super::{Class, Cost};
 use crate::time::{Nanos, parse_duration};
 use crate::wire::{CLASS_NAMES, CLASSES};
 use std::fs::File;
