@@ -108,10 +108,10 @@ impl Sleeper {
         if self.exposes {
             self.expose(idle);
         }
-        if self.jobs < BUSY_JOBS {
-            self.jobs += 1;
-        } else {
+        if self.jobs == BUSY_JOBS {
             self.leave_own(idle);
+        } else {
+            self.jobs += 1;
         }
         if self.watches {
             idle.hand_on(self.worker);
