@@ -56,18 +56,15 @@ fn under_every_policy_and_load_each_request_has_one_fate() {
     }
 }
 
+/// A request at the first socket, with times in microseconds.
+fn incoming(at: u64, cost: u64, class: u8) -> Incoming {
+    let (at, cost) = (Nanos::from_micros(at), Nanos::from_micros(cost));
+    Incoming { at, due: at, cost, class, socket: 0, deadline: Nanos::MAX, counts: true }
+}
+
 #[test]
 fn a_free_worker_takes_from_the_socket_of_a_stuck_one_after_the_threshold() {
     let us = Nanos::from_micros;
-    let incoming = |at, cost, class| Incoming {
-        at: us(at),
-        due: us(at),
-        cost: us(cost),
-        class,
-        socket: 0,
-        deadline: Nanos::MAX,
-        counts: true,
-    };
     let latency = |setup: &Setup| {
         let tally = simulate(setup, [incoming(1, 500, 1), incoming(2, 1, 0)].into_iter());
         tally.latency_mean(Some(0))
@@ -95,15 +92,6 @@ fn a_free_worker_takes_from_the_socket_of_a_stuck_one_after_the_threshold() {
 #[test]
 fn a_heavy_request_steps_aside_for_a_fresh_one() {
     let us = Nanos::from_micros;
-    let incoming = |at, cost, class| Incoming {
-        at: us(at),
-        due: us(at),
-        cost: us(cost),
-        class,
-        socket: 0,
-        deadline: Nanos::MAX,
-        counts: true,
-    };
     let fit = Fit::new(&workload("extreme-bimodal"), 1, 0.5);
     for (name, worst) in [(PolicyName::OnDemand, us(3)), (PolicyName::Hybrid, us(4))] {
         let setup = Setup::with_overheads(fit.policy(name).policy, Overheads { yield_: us(1), ..Overheads::NONE });
