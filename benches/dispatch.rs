@@ -29,6 +29,7 @@ modules! {
     "../src/runtime/mod.rs" runtime
     "../src/sched/mod.rs" sched
     "../src/server/slot.rs" slot
+    "../src/server/stations.rs" stations
     "../src/time/mod.rs" time
     "../src/wire/mod.rs" wire
 }
@@ -86,25 +87,26 @@ where
     let (home, mut stations) = (handler::new_home(), 0..);
     let slots = Depot::new(PACKETS + 1, || Slot::<F>::new(Station::new(home, stations.next().unwrap())));
     let sockets = [Socket::new(request, count, batch)];
+    let board = Board::new(1);
     let common = Common {
         handler,
         make: &make,
         sockets: &sockets,
         packets,
         slots: &slots,
+        stations: stations::Stations::new(PACKETS + 1),
         home,
         classified: false,
         emulated: false,
         io: net::Io::Batches,
     };
-    let board = Board::new(1);
     let slice = Nanos::from_micros(20);
     let kind = Kind::Hybrid(Hybrid { budget: slice, reserved: 1, short_slice: slice, long_slice: slice });
     // A descriptor for the readiness queue, to which nothing ever comes.
     let descriptor = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let policy = Policy::new(kind, &Topology::new(&[1]));
     let (shared, workers) =
-        Shared::<Job<'s, '_, F>>::new(policy, Wait::Spin, &[descriptor.as_raw_fd()], PACKETS / 2, PACKETS + 1).unwrap();
+        Shared::<Job<'s, '_, F>>::new(policy, Wait::Spin, &[descriptor.as_raw_fd()], PACKETS / 2).unwrap();
     let before = net::sent();
     // Told beforehand: it ends when it finds nothing more.
     shared.stop();

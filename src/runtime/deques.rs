@@ -1,16 +1,16 @@
-//! The deques of one worker: for each lane one, or several among which its jobs take turns, so that several thieves find
+//! The deques of one worker: for each level one, or several among which its jobs take turns, so that several thieves find
 //! a deque each.
 
-use super::lanes::Urgent;
+use super::urgent::Urgent;
 use crate::sched::Amount;
 use crossbeam_deque::{Steal, Stealer, Worker};
 use std::cell::Cell;
 
 /// The deques of one worker: the side that only its own thread uses.
 ///
-/// An engine whose jobs make jobs is given them in [`super::Engine::began`], and puts those jobs here.
+/// An engine whose jobs make jobs puts those here ([`super::Worker::on_thread`]).
 pub struct Deques<J> {
-    /// Those of the first lane, those of the second, and so on.
+    /// Those of the first level, those of the second, and so on.
     deques: Box<[Worker<J>]>,
     turns: Box<[Turn]>,
     split: usize,
@@ -23,25 +23,18 @@ pub(super) struct Stealers<J> {
     split: usize,
 }
 
-/// Which deque of a lane is next.
+/// Which deque of a level is next.
 #[derive(Default)]
 struct Turn {
     push: Cell<usize>,
     pop: Cell<usize>,
 }
 
-/// Places of a deque's smallest buffer. As long as no lane of a worker holds more, no deque ever reallocates.
-const PLACES: usize = 64;
-
-/// Jobs taken from a victim at once, at most. With the batch of a receive, which comes into empty deques, they stay below
-/// [`PLACES`].
-const STEAL_MAX: usize = 31;
-
 impl<J> Deques<J> {
-    pub(super) fn new(lanes: usize, split: usize, urgent: Urgent) -> Deques<J> {
+    pub(super) fn new(levels: usize, split: usize, urgent: Urgent) -> Deques<J> {
         Deques {
-            deques: (0..lanes * split).map(|_| Worker::new_fifo()).collect(),
-            turns: (0..lanes).map(|_| Turn::default()).collect(),
+            deques: (0..levels * split).map(|_| Worker::new_fifo()).collect(),
+            turns: (0..levels).map(|_| Turn::default()).collect(),
             split,
             urgent,
         }
@@ -51,28 +44,28 @@ impl<J> Deques<J> {
         Stealers { deques: self.deques.iter().map(Worker::stealer).collect(), split: self.split }
     }
 
-    /// Adds a job behind the others of `lane`.
-    pub fn push(&self, lane: usize, job: J) {
-        self.urgent.put(lane);
-        self.next_to_fill(lane).push(job);
+    /// Adds a job behind the others of `level`.
+    pub fn push(&self, level: usize, job: J) {
+        self.urgent.put(level);
+        self.next_to_fill(level).push(job);
     }
 
-    pub(super) fn pop(&self, lane: usize) -> Option<J> {
-        let job = match self.lane(lane) {
+    pub(super) fn pop(&self, level: usize) -> Option<J> {
+        let job = match self.level(level) {
             [only] => only.pop(),
-            deques => self.pop_in_turn(lane, deques),
+            deques => self.pop_in_turn(level, deques),
         };
-        job.inspect(|_| self.urgent.taken(lane))
+        job.inspect(|_| self.urgent.taken(level))
     }
 
-    /// How many jobs wait in `lane`; thieves may be taking some.
-    pub fn lane_len(&self, lane: usize) -> usize {
-        self.lane(lane).iter().map(Worker::len).sum()
+    /// How many jobs wait in `level`; thieves may be taking some.
+    pub fn level_len(&self, level: usize) -> usize {
+        self.level(level).iter().map(Worker::len).sum()
     }
 
-    /// How many jobs wait in lanes up to `lane`.
-    pub(super) fn len_up_to(&self, lane: usize) -> usize {
-        self.deques[..(lane + 1) * self.split].iter().map(Worker::len).sum()
+    /// How many jobs wait in levels up to `level`.
+    pub(super) fn len_up_to(&self, level: usize) -> usize {
+        self.deques[..(level + 1) * self.split].iter().map(Worker::len).sum()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -80,8 +73,8 @@ impl<J> Deques<J> {
     }
 
     /// Takes the job whose turn it is, which is the oldest unless thieves have taken others of its deque.
-    fn pop_in_turn(&self, lane: usize, deques: &[Worker<J>]) -> Option<J> {
-        let turn = &self.turns[lane].pop;
+    fn pop_in_turn(&self, level: usize, deques: &[Worker<J>]) -> Option<J> {
+        let turn = &self.turns[level].pop;
         (0..self.split).find_map(|offset| {
             let deque = (turn.get() + offset) % self.split;
             let job = deques[deque].pop()?;
@@ -90,18 +83,18 @@ impl<J> Deques<J> {
         })
     }
 
-    fn next_to_fill(&self, lane: usize) -> &Worker<J> {
-        match self.lane(lane) {
+    fn next_to_fill(&self, level: usize) -> &Worker<J> {
+        match self.level(level) {
             [only] => only,
             deques => {
-                let turn = &self.turns[lane].push;
+                let turn = &self.turns[level].push;
                 &deques[turn.replace((turn.get() + 1) % self.split)]
             }
         }
     }
 
-    fn lane(&self, lane: usize) -> &[Worker<J>] {
-        &self.deques[lane * self.split..][..self.split]
+    fn level(&self, level: usize) -> &[Worker<J>] {
+        &self.deques[level * self.split..][..self.split]
     }
 }
 
@@ -110,24 +103,22 @@ impl<J> Stealers<J> {
         self.deques.iter().map(Stealer::len).sum()
     }
 
-    /// Takes a job from one deque of a lane, the `first` of them or the next that has any. With [`Amount::Half`] as many
-    /// more go behind what is in the lane of `thief` as make it half of that deque, at most [`STEAL_MAX`], and no more
-    /// than there are places for.
-    pub(super) fn steal(&self, lane: usize, first: usize, amount: Amount, thief: &Deques<J>) -> Steal<J> {
+    /// Takes a job from one deque of a level, the `first` of them or the next that has any. As many more go behind what is in
+    /// the level of `thief` as [`Amount::limit`] says.
+    pub(super) fn steal(&self, level: usize, first: usize, amount: Amount, thief: &Deques<J>) -> Steal<J> {
         let mut contended = false;
         for offset in 0..self.split {
-            let victim = &self.deques[lane * self.split + (first + offset) % self.split];
+            let victim = &self.deques[level * self.split + (first + offset) % self.split];
             let stolen = match amount {
                 Amount::One => victim.steal(),
                 Amount::Half => {
-                    let room = PLACES.saturating_sub(thief.lane_len(lane));
-                    let limit = victim.len().div_ceil(2).min(STEAL_MAX).min(room).max(1);
-                    victim.steal_batch_with_limit_and_pop(thief.next_to_fill(lane), limit)
+                    let limit = amount.limit(victim.len(), thief.level_len(level));
+                    victim.steal_batch_with_limit_and_pop(thief.next_to_fill(level), limit)
                 }
             };
             match stolen {
                 Steal::Success(_) => {
-                    thief.urgent.taken(lane);
+                    thief.urgent.taken(level);
                     return stolen;
                 }
                 Steal::Empty => {}
@@ -141,21 +132,22 @@ impl<J> Stealers<J> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sched::DEQUE_PLACES;
 
-    fn deques(lanes: usize, split: usize) -> Deques<usize> {
-        Deques::new(lanes, split, Urgent::new(lanes))
+    fn deques(levels: usize, split: usize) -> Deques<usize> {
+        Deques::new(levels, split, Urgent::new(levels))
     }
 
     /// What a theft brings: crossbeam's deques report a competitor now and then where there is none.
     fn stolen(
         victim: &Deques<usize>,
-        lane: usize,
+        level: usize,
         first: usize,
         amount: Amount,
         thief: &Deques<usize>,
     ) -> Option<usize> {
         loop {
-            match victim.stealers().steal(lane, first, amount, thief) {
+            match victim.stealers().steal(level, first, amount, thief) {
                 Steal::Success(job) => return Some(job),
                 Steal::Empty => return None,
                 Steal::Retry => {}
@@ -164,25 +156,25 @@ mod tests {
     }
 
     #[test]
-    fn a_thief_takes_half_of_one_lane_or_one_job() {
+    fn a_thief_takes_half_of_one_level_or_one_job() {
         let (victim, thief) = (deques(3, 1), deques(3, 1));
         (0..10).for_each(|job| victim.push(1, job));
         victim.push(2, 100);
         assert_eq!(stolen(&victim, 1, 7, Amount::Half, &thief), Some(0));
-        assert_eq!((thief.lane_len(1), victim.lane_len(1), victim.lane_len(2)), (4, 5, 1));
+        assert_eq!((thief.level_len(1), victim.level_len(1), victim.level_len(2)), (4, 5, 1));
         assert_eq!((victim.len_up_to(1), victim.len_up_to(2), thief.is_empty()), (5, 6, false));
         assert_eq!(stolen(&victim, 1, 7, Amount::One, &thief), Some(5));
-        assert_eq!((thief.lane_len(1), victim.lane_len(1)), (4, 4));
+        assert_eq!((thief.level_len(1), victim.level_len(1)), (4, 4));
         assert_eq!(stolen(&victim, 0, 0, Amount::One, &thief), None);
     }
 
     #[test]
-    fn jobs_of_a_split_lane_keep_their_order() {
+    fn jobs_of_a_split_level_keep_their_order() {
         for split in 1..6 {
             let deques = deques(2, split);
             for round in 0..4 {
                 (0..17).for_each(|job| deques.push(round % 2, job));
-                assert_eq!(deques.lane_len(round % 2), 17);
+                assert_eq!(deques.level_len(round % 2), 17);
                 let out: Vec<usize> = std::iter::from_fn(|| deques.pop(round % 2)).collect();
                 assert_eq!(out, (0..17).collect::<Vec<_>>(), "{split} deques");
                 assert!(deques.is_empty());
@@ -217,10 +209,10 @@ mod tests {
             for round in 0..100 {
                 (0..60).for_each(|job| victim.push(0, job));
                 assert!(stolen(&victim, 0, round, Amount::Half, &thief).is_some());
-                assert!(thief.lane_len(0) < PLACES, "{} jobs", thief.lane_len(0));
+                assert!(thief.level_len(0) < DEQUE_PLACES, "{} jobs", thief.level_len(0));
                 while victim.pop(0).is_some() {}
             }
-            assert!(thief.lane_len(0) > 50, "theft goes on as long as there is room");
+            assert!(thief.level_len(0) > 50, "theft goes on as long as there is room");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! `tests/sleep_loom.rs` compiles this file against loom's atomics and a model of the kernel.
 
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError, fence};
-use crate::sched::{Policy, PoolId, WorkerId};
+use crate::sched::{Policy, PoolId, Roster, WorkerId};
 use crossbeam_utils::CachePadded;
 
 /// What a worker waits for, and how it is woken: the kernel, or a model of it.
@@ -35,43 +35,20 @@ pub(super) struct Idle<R> {
 }
 
 struct State {
-    seats: Box<[Seat]>,
-    asleep: Vec<WorkerId>,
-    watcher: Option<Watcher>,
-}
-
-/// What a worker may do under the policy that it follows.
-#[derive(Clone, Copy)]
-struct Seat {
-    pool: PoolId,
-    /// It may receive from others' ingresses, and so be the watcher.
-    candidate: bool,
-}
-
-impl Seat {
-    fn new(worker: WorkerId, policy: &Policy) -> Seat {
-        let pool = policy.topology().pool_of(worker);
-        // A single worker has nobody to watch.
-        Seat { pool, candidate: policy.topology().workers() > 1 && policy.receives_others(pool) }
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Watcher {
-    worker: WorkerId,
-    /// The watch set stands in this worker's `Poll`.
+    roster: Roster,
+    /// The watch set stands in the watcher's `Poll`.
     armed: bool,
 }
 
 impl<R: Readiness> Idle<R> {
     /// The sleepers of a server under `policy` with so many queues, all awake.
     pub(super) fn new(policy: &Policy, queues: usize, readiness: R) -> Idle<R> {
-        let seats: Box<[Seat]> = (0..policy.topology().workers()).map(|worker| Seat::new(worker, policy)).collect();
+        let roster = Roster::new(policy);
         Idle {
             asleep: (0..queues).map(|_| CachePadded::default()).collect(),
             pools: AtomicUsize::new(policy.topology().pools()),
-            workers: seats.len(),
-            state: Mutex::new(State { asleep: Vec::with_capacity(seats.len()), seats, watcher: None }),
+            workers: roster.workers(),
+            state: Mutex::new(State { roster, armed: false }),
             readiness,
         }
     }
@@ -90,12 +67,15 @@ impl<R: Readiness> Idle<R> {
 
     /// `worker`, which is awake, follows `policy` from now on. Returns whether it is still the watcher.
     pub(super) fn follow(&self, worker: WorkerId, policy: &Policy) -> bool {
-        let seat = Seat::new(worker, policy);
-        self.lock().seats[worker] = seat;
-        if !seat.candidate {
+        let candidate = {
+            let mut state = self.lock();
+            state.roster.follow(worker, policy);
+            state.roster.is_candidate(worker)
+        };
+        if !candidate {
             self.hand_on(worker);
         }
-        self.lock().watcher.is_some_and(|watcher| watcher.worker == worker)
+        self.lock().roster.is_watcher(worker)
     }
 
     /// `worker` is going to sleep; it must look at everything it may serve once more before it does. If there is no
@@ -104,14 +84,10 @@ impl<R: Readiness> Idle<R> {
     /// A watcher that `naps` sleeps without the watch set, for a bounded time.
     pub(super) fn announce(&self, worker: WorkerId, naps: bool) -> bool {
         let mut state = self.lock();
-        state.asleep.push(worker);
-        let seat = state.seats[worker];
+        state.roster.add(worker);
         // Ordering: see `wake_one`.
-        self.asleep[seat.pool].fetch_add(1, Ordering::Relaxed);
-        if state.watcher.is_none() && seat.candidate {
-            state.watcher = Some(Watcher { worker, armed: false });
-        }
-        let watches = state.watcher.is_some_and(|watcher| watcher.worker == worker);
+        self.asleep[state.roster.pool_of(worker)].fetch_add(1, Ordering::Relaxed);
+        let watches = state.roster.is_watcher(worker);
         if watches {
             self.arm(&mut state, !naps);
         }
@@ -126,21 +102,18 @@ impl<R: Readiness> Idle<R> {
     pub(super) fn withdraw(&self, worker: WorkerId) -> bool {
         let mut state = self.lock();
         self.remove(&mut state, worker);
-        state.watcher.is_some_and(|watcher| watcher.worker == worker)
+        state.roster.is_watcher(worker)
     }
 
     /// The watcher `worker` is going to work: somebody who sleeps becomes the watcher, or else whoever sleeps next.
     pub(super) fn hand_on(&self, worker: WorkerId) {
         let mut state = self.lock();
-        if state.watcher.is_none_or(|watcher| watcher.worker != worker) {
+        if !state.roster.is_watcher(worker) {
             return;
         }
         self.arm(&mut state, false);
-        let next = state.asleep.iter().copied().find(|&sleeper| state.seats[sleeper].candidate);
-        state.watcher = next.map(|worker| Watcher { worker, armed: false });
-        if next.is_some() {
-            self.arm(&mut state, true);
-        }
+        state.roster.hand_on();
+        self.arm(&mut state, true);
     }
 
     /// Wakes one sleeper of `pool`; false if there is none. To be called after work was put where that pool looks.
@@ -152,11 +125,7 @@ impl<R: Readiness> Idle<R> {
             return false;
         }
         let mut state = self.lock();
-        let watcher = state.watcher.map(|watcher| watcher.worker);
-        let of_pool = || state.asleep.iter().copied().filter(|&sleeper| state.seats[sleeper].pool == pool);
-        // The watcher last: waking it costs one more hand-over.
-        let chosen = of_pool().find(|&sleeper| Some(sleeper) != watcher).or_else(|| of_pool().next());
-        let Some(worker) = chosen else { return false };
+        let Some(worker) = state.roster.choose(pool) else { return false };
         self.remove(&mut state, worker);
         drop(state);
         self.wake(worker);
@@ -193,21 +162,19 @@ impl<R: Readiness> Idle<R> {
     }
 
     fn remove(&self, state: &mut State, worker: WorkerId) {
-        if let Some(place) = state.asleep.iter().position(|&sleeper| sleeper == worker) {
-            state.asleep.remove(place);
-            self.asleep[state.seats[worker].pool].fetch_sub(1, Ordering::Relaxed);
+        if state.roster.remove(worker) {
+            self.asleep[state.roster.pool_of(worker)].fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// Puts the watch set into the watcher's `Poll`, or takes it out. The kernel looks at it at once: what was ready
     /// before is reported too.
     fn arm(&self, state: &mut State, armed: bool) {
-        let Some(watcher) = &mut state.watcher else { return };
-        if watcher.armed == armed {
-            return;
+        let Some(watcher) = state.roster.watcher() else { return };
+        if state.armed != armed {
+            state.armed = armed;
+            self.readiness.arm(watcher, armed);
         }
-        watcher.armed = armed;
-        self.readiness.arm(watcher.worker, armed);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,43 +1,38 @@
 //! Threads: workers that carry out what a policy decides, and sleep when there is nothing to do.
 //!
-//! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the [`Engine`]'s business.
+//! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the [`Engine`](crate::sched::turn::Engine)'s business.
 //! README.md beside this file states the sleep and shutdown protocols and why they hold.
 
 mod deques;
-mod engine;
 mod idle;
-mod lanes;
 mod queues;
 mod readiness;
 mod rest;
-mod search;
 mod sleeper;
-mod spread;
-mod stations;
 pub mod task;
 mod thread;
+mod urgent;
 mod wait;
 mod worker;
+mod world;
 
 pub use deques::Deques;
-pub use engine::{Engine, Ran, Ready};
-pub use thread::{AbortOnPanic, Worker};
+pub use thread::{AbortOnPanic, Started, Worker};
 pub use wait::Wait;
 
-use crate::sched::{Policy, View, WorkerId};
-use crate::time::{Nanos, clock};
+use crate::sched::{Policy, WorkerId};
+use crate::time::Nanos;
 use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
 use deques::Stealers;
 use idle::Idle;
-use lanes::Urgent;
 use queues::Queues;
 use readiness::Descriptors;
-use stations::Stations;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use urgent::Urgent;
 
 /// What all workers share.
 pub struct Shared<J> {
@@ -48,7 +43,6 @@ pub struct Shared<J> {
     queues: Queues<J>,
     urgent: Urgent,
     stealers: Box<[Stealers<J>]>,
-    stations: Stations<J>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
     /// Raised to ask a worker to step aside; lowered when it takes its next job.
     flags: Box<[CachePadded<AtomicBool>]>,
@@ -67,8 +61,7 @@ const NOT_BUSY: u64 = u64::MAX;
 
 impl<J: Send> Shared<J> {
     /// What `policy`'s workers share, and the workers. `ingress` are the descriptors whose readiness wakes worker 0, 1,
-    /// and so on; `queue_capacity` bounds the jobs in the queues of all pools together, and jobs may wait at so many
-    /// `stations`.
+    /// and so on; `queue_capacity` bounds the jobs in the queues of all pools together.
     ///
     /// # Errors
     /// When the kernel has no more descriptors for readiness queues.
@@ -80,42 +73,39 @@ impl<J: Send> Shared<J> {
         wait: Wait,
         ingress: &[RawFd],
         queue_capacity: usize,
-        stations: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
         assert_eq!(ingress.len(), policy.topology().workers(), "every worker of a server has an ingress");
-        let (shared, workers) = Shared::with_lanes(policy, wait, 1, ingress, queue_capacity)?;
-        Ok((Shared { stations: Stations::new(stations), ..shared }, workers))
+        Shared::with_levels(policy, wait, 1, ingress, queue_capacity)
     }
 
-    /// The same with so many lanes; `queue_capacity` bounds the jobs in the queues of all pools and lanes together. Under
+    /// The same with so many priority levels; `queue_capacity` bounds the jobs in the queues of all pools and levels together. Under
     /// a policy that receives nothing `ingress` may be empty.
     ///
     /// # Errors
     /// When the kernel has no more descriptors for readiness queues.
-    pub fn with_lanes(
+    pub fn with_levels(
         policy: Policy,
         wait: Wait,
-        lanes: usize,
+        levels: usize,
         ingress: &[RawFd],
         queue_capacity: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
-        let urgent = Urgent::new(lanes);
+        let urgent = Urgent::new(levels);
         let (workers, insertion) = (policy.topology().workers(), policy.sharing().insertion);
-        let queues = Queues::new(policy.queues(), urgent.clone(), lanes, workers, queue_capacity, insertion);
+        let queues = Queues::new(policy.queues(), urgent.clone(), levels, workers, queue_capacity, insertion);
         let (descriptors, polls) = Descriptors::new(workers, ingress)?;
         let idle = Idle::new(&policy, policy.queues(), descriptors);
         let policy = Arc::new(policy);
         let workers: Vec<Worker<J>> = polls
             .into_iter()
             .enumerate()
-            .map(|(worker, poll)| Worker::new(worker, Arc::clone(&policy), lanes, urgent.clone(), poll))
+            .map(|(worker, poll)| Worker::new(worker, Arc::clone(&policy), levels, urgent.clone(), poll))
             .collect();
         let shared = Shared {
             wait,
             queues,
             urgent,
             stealers: workers.iter().map(Worker::stealers).collect(),
-            stations: Stations::new(0),
             busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
             flags: (0..workers.len()).map(|_| CachePadded::default()).collect(),
             looked_at: CachePadded::default(),
@@ -190,24 +180,10 @@ impl<J: Send> Shared<J> {
         self.idle.wake_all();
     }
 
-    /// A job that no worker will take any more. To be called when all workers have ended: one of them may have passed
-    /// a continuation on to a pool whose workers had ended before, or a job may wait for a part that was such a one.
+    /// A job in a queue that no worker will take any more. To be called when all workers have ended: one of them may have
+    /// passed a continuation on to a pool whose workers had ended before.
     pub fn leftover(&self) -> Option<J> {
-        self.queues.pop_any().or_else(|| self.stations.take_any())
-    }
-
-    /// The next job that `engine` has made ready, for one that runs no loop.
-    pub fn next_ready(&self, engine: &mut impl Engine<Job = J>) -> Option<J> {
-        loop {
-            match engine.ready()? {
-                Ready::Forked(job) | Ready::Woken(job) => return Some(job),
-                Ready::At(number) => {
-                    if let Some(job) = self.stations.take(number) {
-                        return Some(job);
-                    }
-                }
-            }
-        }
+        self.queues.pop_any()
     }
 
     fn is_accepting(&self) -> bool {
@@ -228,55 +204,28 @@ impl<J: Send> Shared<J> {
         (self.stealers.len() / 2).max(1)
     }
 
-    fn busy(&self, worker: WorkerId, since: Option<Nanos>) {
+    fn set_busy(&self, worker: WorkerId, since: Option<Nanos>) {
         // Ordering: relaxed, thieves use it as a hint; what they then do is safe whatever it says.
         self.busy_since[worker].store(since.map_or(NOT_BUSY, Nanos::get), Ordering::Relaxed);
     }
-}
 
-impl<J: Send> Shared<J> {
-    /// In how many ingresses of busy owners fresh requests wait. Of all who ask within `interval` one looks, the others
-    /// hear of none.
-    fn requests_waiting(&self, interval: Nanos) -> usize {
-        let now = clock::now();
+    /// In how many ingresses of busy owners fresh requests wait. At most one worker looks per `interval`; for the others it
+    /// is `None`.
+    fn look(&self, interval: Nanos, now: Nanos) -> Option<usize> {
         // Ordering: relaxed, the exchange decides who looks and guards nothing.
         let last = self.looked_at.load(Ordering::Relaxed);
         let looks = now.minus(Nanos::new(last)) >= interval
             && self.looked_at.compare_exchange(last, now.get(), Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if looks { self.idle.readiness.arrivals_watched() } else { 0 }
-    }
-
-    fn flag(&self, worker: WorkerId) {
-        // Ordering: relaxed, a request that may be seen late or, if the worker takes its next job, never: the worker
-        // has then served what waited.
-        self.flags[worker].store(true, Ordering::Relaxed);
-    }
-
-    fn is_flagged(&self, worker: WorkerId) -> bool {
-        self.flags[worker].load(Ordering::Relaxed)
-    }
-
-    fn lower_flag(&self, worker: WorkerId) {
-        if self.is_flagged(worker) {
-            self.flags[worker].store(false, Ordering::Relaxed);
-        }
+        looks.then(|| self.idle.readiness.arrivals_watched())
     }
 }
 
-/// What policies see of running threads.
-impl<J> View for Shared<J> {
-    fn now(&self) -> Nanos {
-        clock::now()
-    }
-
+impl<J> Shared<J> {
+    /// Since when this worker has been in one job; may be stale.
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos> {
-        // Ordering: relaxed, see `busy`.
+        // Ordering: relaxed, see `set_busy`.
         let since = self.busy_since[worker].load(Ordering::Relaxed);
         (since != NOT_BUSY).then(|| Nanos::new(since))
-    }
-
-    fn backlog(&self, worker: WorkerId) -> usize {
-        self.stealers[worker].len()
     }
 }
 

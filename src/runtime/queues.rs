@@ -1,17 +1,17 @@
 //! The queues between workers, bounded together.
 
-use super::lanes::Urgent;
+use super::urgent::Urgent;
 use crate::queue::Sharded;
 use crate::sched::{Insertion, PoolId, WorkerId};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A sharded queue for each lane of each pool that there can be. What is in all of them together is bounded, so that
+/// A sharded queue for each level of each pool that there can be. What is in all of them together is bounded, so that
 /// however long they get, something is left to receive fresh requests into.
 pub(super) struct Queues<J> {
-    /// The lanes of the first pool, those of the second, and so on.
+    /// The levels of the first pool, those of the second, and so on.
     queues: Box<[Sharded<J>]>,
-    lanes: usize,
+    levels: usize,
     urgent: Urgent,
     count: CachePadded<AtomicUsize>,
     capacity: usize,
@@ -28,52 +28,52 @@ pub(super) const OUTSIDE: WorkerId = WorkerId::MAX;
 const WORKERS_PER_SHARD: usize = 16;
 
 impl<J> Queues<J> {
-    /// Queues of so many lanes for so many pools, with room for `capacity` jobs in all, for so many workers.
+    /// Queues of so many levels for so many pools, with room for `capacity` jobs in all, for so many workers.
     pub(super) fn new(
         pools: usize,
         urgent: Urgent,
-        lanes: usize,
+        levels: usize,
         workers: usize,
         capacity: usize,
         insertion: Insertion,
     ) -> Queues<J> {
         let queue = |_| Sharded::new(workers.div_ceil(WORKERS_PER_SHARD).max(1), capacity);
-        let queues = (0..pools * lanes).map(queue).collect();
+        let queues = (0..pools * levels).map(queue).collect();
         let turns = (0..=workers).map(|_| CachePadded::default()).collect();
-        Queues { queues, lanes, urgent, count: CachePadded::default(), capacity, insertion, turns }
+        Queues { queues, levels, urgent, count: CachePadded::default(), capacity, insertion, turns }
     }
 
-    /// Puts `job` of `producer`, a worker or [`OUTSIDE`], into a lane of the queue of `pool`. Gives it back when there is
+    /// Puts `job` of `producer`, a worker or [`OUTSIDE`], into a level of the queue of `pool`. Gives it back when there is
     /// no room.
-    pub(super) fn push(&self, pool: PoolId, lane: usize, producer: WorkerId, job: J) -> Result<(), J> {
-        self.urgent.put(lane);
+    pub(super) fn push(&self, pool: PoolId, level: usize, producer: WorkerId, job: J) -> Result<(), J> {
+        self.urgent.put(level);
         // Ordering: relaxed, a bound; the queue itself orders the job. Between the two steps the count is too high,
         // never too low.
         let pushed = if self.count.fetch_add(1, Ordering::Relaxed) < self.capacity {
-            let queue = &self.lanes(pool)[lane];
+            let queue = &self.levels(pool)[level];
             queue.push(self.shards(queue, producer), job)
         } else {
             Err(job)
         };
         if pushed.is_err() {
-            self.taken(lane);
+            self.taken(level);
         }
         pushed
     }
 
-    /// Takes a job from a lane of the queue of `pool`.
-    pub(super) fn pop(&self, pool: PoolId, lane: usize, hint: usize) -> Option<J> {
-        self.lanes(pool)[lane].pop(hint).inspect(|_| self.taken(lane))
+    /// Takes a job from a level of the queue of `pool`.
+    pub(super) fn pop(&self, pool: PoolId, level: usize, hint: usize) -> Option<J> {
+        self.levels(pool)[level].pop(hint).inspect(|_| self.taken(level))
     }
 
     /// Takes a job from any queue.
     pub(super) fn pop_any(&self) -> Option<J> {
-        (0..self.queues.len()).find_map(|queue| self.pop(queue / self.lanes, queue % self.lanes, 0))
+        (0..self.queues.len()).find_map(|queue| self.pop(queue / self.levels, queue % self.levels, 0))
     }
 
     /// Whether nothing waits for `pool`; exact when nothing moves.
     pub(super) fn is_empty(&self, pool: PoolId) -> bool {
-        self.lanes(pool).iter().all(Sharded::is_empty)
+        self.levels(pool).iter().all(Sharded::is_empty)
     }
 
     /// Whether all queues together are half full; exact when nothing moves.
@@ -81,14 +81,14 @@ impl<J> Queues<J> {
         self.count.load(Ordering::Relaxed) >= self.capacity.div_ceil(2)
     }
 
-    /// How many jobs wait for `pool` in lanes up to `lane`; exact when nothing moves.
-    pub(super) fn len_up_to(&self, pool: PoolId, lane: usize) -> usize {
-        self.lanes(pool)[..=lane].iter().map(Sharded::len).sum()
+    /// How many jobs wait for `pool` in levels up to `level`; exact when nothing moves.
+    pub(super) fn len_up_to(&self, pool: PoolId, level: usize) -> usize {
+        self.levels(pool)[..=level].iter().map(Sharded::len).sum()
     }
 
     /// How many jobs wait for each pool; exact when nothing moves.
     pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
-        self.queues.chunks(self.lanes).map(|lanes| lanes.iter().map(Sharded::len).sum())
+        self.queues.chunks(self.levels).map(|levels| levels.iter().map(Sharded::len).sum())
     }
 
     /// The two shards of `queue` of which the shorter one takes the next job of `producer`.
@@ -101,14 +101,14 @@ impl<J> Queues<J> {
         self.insertion.shards(producer, self.turns[producer].fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A job was taken from `lane`, or was not put there after all.
-    fn taken(&self, lane: usize) {
+    /// A job was taken from `level`, or was not put there after all.
+    fn taken(&self, level: usize) {
         self.count.fetch_sub(1, Ordering::Relaxed);
-        self.urgent.taken(lane);
+        self.urgent.taken(level);
     }
 
-    fn lanes(&self, pool: PoolId) -> &[Sharded<J>] {
-        &self.queues[pool * self.lanes..][..self.lanes]
+    fn levels(&self, pool: PoolId) -> &[Sharded<J>] {
+        &self.queues[pool * self.levels..][..self.levels]
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_is_that_of_all_pools_and_lanes_together() {
+    fn the_bound_is_that_of_all_pools_and_levels_together() {
         let queues = Queues::new(8, Urgent::new(2), 2, 4, 3, Insertion::ShorterOfTwo);
         assert_eq!(queues.push(0, 1, 0, 10), Ok(()));
         assert!(!queues.are_half_full());
@@ -137,11 +137,11 @@ mod tests {
     }
 
     #[test]
-    fn lanes_and_pools_are_kept_apart() {
+    fn levels_and_pools_are_kept_apart() {
         let queues = Queues::new(2, Urgent::new(3), 3, 1, 8, Insertion::ShorterOfTwo);
         assert_eq!((queues.push(1, 2, 0, 'c'), queues.push(1, 0, 0, 'a')), (Ok(()), Ok(())));
         assert_eq!((queues.is_empty(0), queues.is_empty(1)), (true, false));
-        assert_eq!([0, 1, 2].map(|lane| queues.len_up_to(1, lane)), [1, 1, 2]);
+        assert_eq!([0, 1, 2].map(|level| queues.len_up_to(1, level)), [1, 1, 2]);
         assert_eq!((queues.pop(1, 1, 0), queues.pop(0, 2, 0)), (None, None));
         assert_eq!((queues.pop(1, 2, 0), queues.pop(1, 0, 0)), (Some('c'), Some('a')));
         assert!(queues.is_empty(1));

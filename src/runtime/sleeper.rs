@@ -23,8 +23,8 @@ pub(super) struct Sleeper {
     jobs: u32,
     /// It is the watcher.
     watches: bool,
-    /// It has taken more than one job from somewhere, and told nobody.
-    laden: bool,
+    /// It may have put jobs into its own deque of which no sleeper has been told.
+    unannounced: bool,
     /// The watch set may report what the watcher may not take yet.
     naps: bool,
     /// The watch set woke it, and it has found nothing since.
@@ -71,7 +71,7 @@ impl Sleeper {
             on_own: false,
             jobs: 0,
             watches: false,
-            laden: false,
+            unannounced: false,
             naps: false,
             woken_in_vain: false,
         }
@@ -97,13 +97,13 @@ impl Sleeper {
     }
 
     /// The worker has taken jobs from an ingress or a victim into its own deque, where sleepers have not looked.
-    pub(super) fn is_laden(&mut self) {
-        self.laden = true;
+    pub(super) fn has_unannounced(&mut self) {
+        self.unannounced = true;
     }
 
     /// The worker may be gone for long: others must see what comes to it meanwhile, and if there is `more` to do for its
     /// pool than the job that it has, somebody else must begin.
-    pub(super) fn begin_work<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy, more: impl FnOnce() -> bool) {
+    pub(super) fn begin_work<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy, more: bool) {
         self.woken_in_vain = false;
         if self.exposes {
             self.expose(idle);
@@ -117,11 +117,11 @@ impl Sleeper {
             idle.hand_on(self.worker);
             self.watches = false;
         }
-        if more() {
+        if more {
             let pool = policy.topology().pool_of(self.worker);
-            if self.laden { idle.wake_for(policy, pool) } else { idle.wake_more(policy, pool) }
+            if self.unannounced { idle.wake_for(policy, pool) } else { idle.wake_more(policy, pool) }
         }
-        self.laden = false;
+        self.unannounced = false;
     }
 
     /// The worker is going to sleep, and looks once more at everything it may serve before it does. Returns whether it

@@ -3,11 +3,10 @@
 mod sharing;
 
 use super::*;
-use crate::handler::context::Pause;
 use crate::sched::estimate::Groups;
-use crate::sched::{
-    Event, Global, Hybrid, Isolated, Kind, OnDemand, Outcome, Pools, Reserve, Shed, Steal, Step, Topology,
-};
+use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
+use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, Pools, Reserve, Shed, Steal, Topology};
+use crate::time::clock;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -41,55 +40,41 @@ struct Toy<'t> {
 impl Engine for Toy<'_> {
     type Job = (u8, bool);
 
-    fn receive(
-        &mut self,
-        owner: WorkerId,
-        place: &mut dyn FnMut((u8, bool), Option<u8>) -> Result<(), (u8, bool)>,
-    ) -> usize {
-        let mut batch = [0; 16];
+    fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<(u8, bool)>>) -> Received {
+        let mut bytes = [0; 16];
         let mut pipe = self.outputs[owner].lock().unwrap_or_else(PoisonError::into_inner);
-        let count = pipe.read(&mut batch).unwrap_or(0);
-        drop(pipe);
-        for job in &batch[..count] {
-            if place((*job, false), None).is_err() {
-                self.shed.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        count
+        let datagrams = pipe.read(&mut bytes).unwrap_or(0);
+        batch.extend(bytes[..datagrams].iter().map(|job| Arrived { job: (*job, false), class: None }));
+        Received { datagrams, more: false }
     }
 
     fn run(&mut self, (job, moved): (u8, bool), _: Nanos) -> Ran<(u8, bool)> {
+        let ran = Nanos::ZERO;
         if job == HOPS && !moved {
-            return Ran::Paused { job: (job, true), pause: Pause::Hop(1), ran: Nanos::ZERO };
+            return Ran::Paused { job: (job, true), hop: Some(1), ran };
         }
         self.done.send((self.worker, job)).expect("the test listens");
         if job == STUCK {
             self.held.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(DEADLINE).expect("let go");
         }
-        Ran::Ended
+        Ran::Ended { ran }
     }
 
-    fn is_continuation(&self, (_, moved): &(u8, bool)) -> bool {
-        *moved
+    fn describe(&self, (_, moved): &(u8, bool)) -> Description {
+        Description { level: 0, continuation: *moved }
     }
 
-    fn moved(&mut self, _: &mut (u8, bool), _: Event) {}
-
-    fn shed_full(&mut self, _: (u8, bool)) {
+    fn discard(&mut self, _: (u8, bool), _: Discarded) {
         self.shed.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn shed_draining(&mut self, _: (u8, bool)) {
-        self.shed.fetch_add(1, Ordering::Relaxed);
+    fn requeued(&mut self, _: &mut (u8, bool), _: Requeued) {}
+
+    fn boundary(&mut self, _: Boundary) {}
+
+    fn now(&self) -> Nanos {
+        clock::now()
     }
-
-    fn flush(&mut self) {}
-
-    fn turn(&mut self) {}
-
-    fn rest(&mut self) {}
-
-    fn tried(&mut self, _: Step, _: Outcome) {}
 }
 
 /// Runs workers under `kind` on pools of these `sizes` while `test` plays with them, then stops them.
@@ -116,7 +101,7 @@ fn with_policy(policy: Policy, wait: Wait, test: impl FnOnce(&mut Playground, &S
     let (finished, done) = channel();
     let (release, held) = channel();
     let (held, shed) = (Mutex::new(held), AtomicUsize::new(0));
-    let (shared, workers) = Shared::new(policy, wait, &fds, 1_024, 0).expect("readiness queues");
+    let (shared, workers) = Shared::new(policy, wait, &fds, 1_024).expect("readiness queues");
     thread::scope(|scope| {
         for worker in workers {
             let mut toy =

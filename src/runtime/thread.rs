@@ -1,9 +1,10 @@
 //! A worker before its thread runs, and the guard of that thread.
 
+use super::Shared;
 use super::deques::{Deques, Stealers};
-use super::lanes::Urgent;
+use super::urgent::Urgent;
 use super::worker::Loop;
-use super::{Engine, Shared};
+use crate::sched::turn::Engine;
 use crate::sched::{Policy, WorkerId};
 use mio::Poll;
 use std::process;
@@ -16,7 +17,16 @@ pub struct Worker<J> {
     id: WorkerId,
     policy: Arc<Policy>,
     deques: Deques<J>,
-    lanes: usize,
+    levels: usize,
+    poll: Poll,
+}
+
+/// A worker on its thread, not at work yet.
+pub struct Started<J> {
+    id: WorkerId,
+    policy: Arc<Policy>,
+    deques: Rc<Deques<J>>,
+    levels: usize,
     poll: Poll,
 }
 
@@ -26,9 +36,9 @@ pub struct Worker<J> {
 pub struct AbortOnPanic;
 
 impl<J: Send> Worker<J> {
-    pub(super) fn new(id: WorkerId, policy: Arc<Policy>, lanes: usize, urgent: Urgent, poll: Poll) -> Worker<J> {
-        let deques = Deques::new(lanes, policy.sharing().deques, urgent);
-        Worker { id, policy, deques, lanes, poll }
+    pub(super) fn new(id: WorkerId, policy: Arc<Policy>, levels: usize, urgent: Urgent, poll: Poll) -> Worker<J> {
+        let deques = Deques::new(levels, policy.sharing().deques, urgent);
+        Worker { id, policy, deques, levels, poll }
     }
 
     pub(super) fn stealers(&self) -> Stealers<J> {
@@ -45,9 +55,28 @@ impl<J: Send> Worker<J> {
     /// # Panics
     /// When the kernel refuses what it granted before (waiting, waking): the server cannot go on.
     pub fn run<E: Engine<Job = J>>(self, shared: &Shared<J>, engine: &mut E) {
-        let deques = Rc::new(self.deques);
-        engine.began(&deques);
-        Loop::new(self.id, self.policy, deques, self.lanes, self.poll).run(shared, engine);
+        self.on_thread().run(shared, engine);
+    }
+
+    /// The worker on the calling thread, for an engine whose jobs put jobs into the worker's own deques.
+    pub fn on_thread(self) -> Started<J> {
+        let Worker { id, policy, deques, levels, poll } = self;
+        Started { id, policy, deques: Rc::new(deques), levels, poll }
+    }
+}
+
+impl<J: Send> Started<J> {
+    /// The worker's own deques.
+    pub fn deques(&self) -> &Rc<Deques<J>> {
+        &self.deques
+    }
+
+    /// See [`Worker::run`].
+    ///
+    /// # Panics
+    /// As [`Worker::run`].
+    pub fn run<E: Engine<Job = J>>(self, shared: &Shared<J>, engine: &mut E) {
+        Loop::new(self.id, self.policy, self.deques, self.levels, self.poll, shared).run(engine);
     }
 }
 

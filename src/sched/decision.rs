@@ -73,8 +73,6 @@ pub struct Running {
     pub ran: Nanos,
     /// Somebody asked this worker to step aside.
     pub flagged: bool,
-    /// A fresh request waits that no free worker is there for.
-    pub waiting: bool,
 }
 
 /// What becomes of a job at a checkpoint.
@@ -84,14 +82,15 @@ pub enum Verdict {
     Keep,
     /// It steps aside and waits where [`Event::Yielded`] is placed.
     Yield,
+    /// The same if a fresh request waits for which no worker is free; else it runs on. Only then is it worth a look whether
+    /// one waits.
+    YieldIfWanted,
     /// It goes on in this pool.
     Hop(PoolId),
 }
 
 /// What a policy may know of the world; values may be stale.
 pub trait View {
-    /// Monotonic time.
-    fn now(&self) -> Nanos;
     /// Since when this worker has been in one job; `None` when it is in none.
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos>;
     /// How many jobs wait in the deques of this worker.

@@ -1,7 +1,7 @@
 //! What `hybrid` and `ondemand` have in common: every worker receives, fresh requests go first everywhere, and heavy ones
 //! go on, the one that began earliest before the others, where nobody fresh waits.
 
-use super::{Event, Place, PoolId, Running, Stage};
+use super::{Event, Place, PoolId, Running, Stage, Verdict};
 use crate::time::Nanos;
 
 /// Heavy requests that were interrupted wait apart from those that have only turned out to be heavy, and go first: so
@@ -27,8 +27,13 @@ pub(super) fn is_heavy(running: &Running, budget: Nanos) -> bool {
     running.continuation || running.ran >= budget
 }
 
-/// Whether `running` has just turned out heavy. It steps aside this once whoever waits: heavy requests that began before
-/// it go first, and so do fresh ones that came while it ran and that nobody else has heard of.
-pub(super) fn turns_out_heavy(running: &Running, budget: Nanos) -> bool {
-    !running.continuation && running.ran >= budget
+/// What becomes of `running`. One that has just turned out heavy steps aside this once whether or not a request waits: heavy
+/// requests that began before it go first, and so do fresh ones that came while it ran and that no worker has heard of.
+pub(super) fn at_checkpoint(running: &Running, budget: Nanos) -> Verdict {
+    let turns_out_heavy = !running.continuation && running.ran >= budget;
+    match is_heavy(running, budget) {
+        true if turns_out_heavy || running.flagged => Verdict::Yield,
+        true => Verdict::YieldIfWanted,
+        false => Verdict::Keep,
+    }
 }

@@ -2,7 +2,7 @@
 //! nobody fresh waits. On the reserved workers they look for fresh requests after each short slice, elsewhere after each
 //! long one: a reserved worker is never far from free, and never idle while there is heavy work.
 
-use super::fresh_first::{self, is_heavy, turns_out_heavy};
+use super::fresh_first::{self, is_heavy};
 use super::{Event, Place, PoolId, Rules, Running, Stage, Topology, Verdict};
 use crate::time::Nanos;
 
@@ -39,9 +39,7 @@ impl Rules for Hybrid {
     }
 
     fn at_checkpoint(&self, _: &Topology, running: &Running) -> Verdict {
-        let asked = running.waiting;
-        let steps_aside = asked && is_heavy(running, self.budget) || turns_out_heavy(running, self.budget);
-        if steps_aside { Verdict::Yield } else { Verdict::Keep }
+        fresh_first::at_checkpoint(running, self.budget)
     }
 
     fn look_interval(&self) -> Option<Nanos> {

@@ -1,8 +1,8 @@
 //! Policies: pure decisions, no action.
 //!
 //! A policy is a [`Topology`] (which worker belongs to which pool) plus a search order. Somebody else - threads, or
-//! virtual time - asks it what to try [`Policy::next`], tells it what came of that ([`Policy::told`]), asks where a job
-//! goes ([`Policy::place`]) and whether a running one stays ([`Policy::at_checkpoint`]). Nothing here reads a clock or
+//! virtual time - asks it what to try [`Policy::next`], tells it what came of that ([`Policy::on_outcome`]), asks where a job
+//! goes ([`Policy::place`]) and whether a running one stays ([`Policy::at_checkpoint`]). [`turn`] is the worker that does so. Nothing here reads a clock or
 //! touches a thread, an atomic or a socket: what a policy knows of the world is its [`View`], which may be stale.
 
 pub mod auto;
@@ -16,6 +16,7 @@ mod name;
 mod ondemand;
 mod pools;
 mod reserve;
+mod roster;
 mod scale;
 mod search;
 mod sharing;
@@ -23,6 +24,7 @@ mod shed;
 mod steal;
 mod tasks;
 mod topology;
+pub mod turn;
 
 pub use decision::{Event, Outcome, Place, Running, Step, Verdict, View};
 pub use global::Global;
@@ -32,9 +34,10 @@ pub use name::PolicyName;
 pub use ondemand::OnDemand;
 pub use pools::Pools;
 pub use reserve::Reserve;
+pub use roster::Roster;
 pub use scale::Scale;
 pub use search::{Local, Stage};
-pub use sharing::{Amount, BadSharing, DEQUES_MAX, Insertion, STEAL_EVERY_MAX, Sharing, Victim};
+pub use sharing::{Amount, BadSharing, DEQUE_PLACES, DEQUES_MAX, Insertion, STEAL_EVERY_MAX, Sharing, Victim};
 pub use shed::Shed;
 pub use steal::Steal;
 pub use tasks::Tasks;
@@ -173,13 +176,13 @@ impl Policy {
         &self.sharing
     }
 
-    /// What the free worker of `local` shall try next; [`Step::Idle`] once everything was tried in vain.
-    pub fn next(&self, local: &mut Local, view: &impl View) -> Step {
+    /// What the free worker of `local` tries next at about `now`; [`Step::Idle`] once everything was tried in vain.
+    pub fn next(&self, local: &mut Local, now: Nanos, view: &impl View) -> Step {
         let rules = self.rules();
         let rare = if local.is_rare() { rules.rare_order(local.pool()) } else { None };
         let order = rare.unwrap_or_else(|| rules.order(local.pool()));
         let walk = Walk { order, topology: &self.topology, sharing: &self.sharing, threshold: rules.thief_threshold() };
-        let step = local.next(&walk, view);
+        let step = local.next(&walk, now, view);
         if !matches!(step, Step::Idle { .. }) {
             return step;
         }
@@ -189,8 +192,8 @@ impl Policy {
     }
 
     /// What came of the step that [`Policy::next`] gave last.
-    pub fn told(&self, local: &mut Local, outcome: Outcome) {
-        local.told(outcome);
+    pub fn on_outcome(&self, local: &mut Local, outcome: Outcome) {
+        local.on_outcome(outcome);
     }
 
     /// Where `event`, which happened on a worker of `pool`, puts its job.
@@ -206,11 +209,6 @@ impl Policy {
     /// What becomes of `running`.
     pub fn at_checkpoint(&self, running: &Running) -> Verdict {
         self.rules().at_checkpoint(&self.topology, running)
-    }
-
-    /// Whether `running` would step aside for a fresh request: only then is it worth a look whether one waits.
-    pub fn gives_way(&self, running: &Running) -> bool {
-        self.at_checkpoint(&Running { waiting: true, ..*running }) != self.at_checkpoint(running)
     }
 
     /// What becomes of `running`, which asks to go on in pool `target`: a pool that the topology lacks makes the hop a
@@ -229,6 +227,7 @@ impl Policy {
     pub fn on_arrivals(
         &self,
         view: &impl View,
+        now: Nanos,
         worker: WorkerId,
         waiting: usize,
         serving: bool,
@@ -236,7 +235,6 @@ impl Policy {
     ) {
         let Some(heavy_from) = self.rules().heavy_from() else { return };
         let workers = self.topology.workers();
-        let now = view.now();
         let needed = waiting.saturating_sub(usize::from(serving));
         (1..workers)
             .map(|offset| (worker + offset) % workers)

@@ -6,7 +6,7 @@
 //! No size has to be chosen and no class known. What it needs is a cheap yield: stepping aside for a fresh request must
 //! cost less than the request.
 
-use super::fresh_first::{self, is_heavy, turns_out_heavy};
+use super::fresh_first;
 use super::{Event, Place, PoolId, Rules, Running, Stage, Topology, Verdict};
 use crate::time::Nanos;
 
@@ -36,9 +36,7 @@ impl Rules for OnDemand {
     }
 
     fn at_checkpoint(&self, _: &Topology, running: &Running) -> Verdict {
-        let asked = running.flagged || running.waiting;
-        let steps_aside = asked && is_heavy(running, self.budget) || turns_out_heavy(running, self.budget);
-        if steps_aside { Verdict::Yield } else { Verdict::Keep }
+        fresh_first::at_checkpoint(running, self.budget)
     }
 
     fn heavy_from(&self) -> Option<Nanos> {

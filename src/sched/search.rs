@@ -68,7 +68,7 @@ impl Local {
     }
 
     /// The same worker under another topology.
-    pub fn moved_to(&mut self, topology: &Topology) {
+    pub fn set_topology(&mut self, topology: &Topology) {
         *self = Local { rotation: self.rotation, socket: self.socket, ..Local::new(self.worker, topology) };
     }
 
@@ -90,14 +90,14 @@ impl Local {
         self.rotation = self.rotation.wrapping_add(1);
     }
 
-    /// Whether this search is the one in 61 that may go another way. A prime, so that it falls on every lane in turn.
+    /// Whether this search is the one in 61 that may go another way. A prime, so that it falls on every priority level in turn.
     pub(super) fn is_rare(&self) -> bool {
         self.rotation.is_multiple_of(61)
     }
 
-    pub(super) fn next(&mut self, walk: &Walk<'_>, view: &impl View) -> Step {
+    pub(super) fn next(&mut self, walk: &Walk<'_>, now: Nanos, view: &impl View) -> Step {
         while let Some(stage) = self.stage(walk) {
-            match self.step(stage, walk, view) {
+            match self.step(stage, walk, now, view) {
                 Some(step) => return step,
                 None => {
                     self.stage += 1;
@@ -116,7 +116,7 @@ impl Local {
         (queue < queues.end).then_some(Step::Queue(queue))
     }
 
-    pub(super) fn told(&mut self, outcome: Outcome) {
+    pub(super) fn on_outcome(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Found => self.begin(),
             Outcome::Empty => {}
@@ -135,7 +135,7 @@ impl Local {
     }
 
     /// The next place of `stage`, `None` when all were tried.
-    fn step(&mut self, stage: Stage, walk: &Walk<'_>, view: &impl View) -> Option<Step> {
+    fn step(&mut self, stage: Stage, walk: &Walk<'_>, now: Nanos, view: &impl View) -> Option<Step> {
         let (me, topology) = (self.worker, walk.topology);
         match stage {
             Stage::Own => self.once(Step::Own),
@@ -155,7 +155,7 @@ impl Local {
                 asks.then_some(Step::Receive(owner))
             }
             Stage::ReceiveBusy => {
-                let busy_for = |victim| view.busy_since(victim).map(|since| view.now().minus(since));
+                let busy_for = |victim| view.busy_since(victim).map(|since| now.minus(since));
                 let is_stuck = |victim: &WorkerId| busy_for(*victim).is_some_and(|ran| ran >= walk.threshold);
                 let others = Others { me, among: 0..topology.workers() };
                 self.rob(&others, walk, busy_for, |victim| Some(victim).filter(is_stuck).map(Step::Receive))

@@ -57,6 +57,13 @@ pub enum Insertion {
     ShorterOfTwo,
 }
 
+/// Places of a deque's smallest buffer. As long as no priority level of a worker holds more, no deque ever reallocates.
+pub const DEQUE_PLACES: usize = 64;
+
+/// Jobs taken from a victim at once, at most. With the batch of a receive, which comes into empty deques, they stay below
+/// [`DEQUE_PLACES`].
+const STEAL_MAX: usize = 31;
+
 /// The most deques that a worker has: more than thieves ever come at once.
 pub const DEQUES_MAX: usize = 16;
 /// The rarest obligatory theft: one in more searches than this is none that anybody could measure.
@@ -144,6 +151,15 @@ impl Victim {
 impl Amount {
     /// Every choice, in the order in which help and error messages list them.
     pub const ALL: [Amount; 2] = [Amount::One, Amount::Half];
+
+    /// Jobs that a thief whose deque holds `own` takes from a deque that holds `victims`, at most. With [`Amount::Half`] they
+    /// stay below [`DEQUE_PLACES`].
+    pub fn limit(self, victims: usize, own: usize) -> usize {
+        match self {
+            Amount::One => 1,
+            Amount::Half => victims.div_ceil(2).min(STEAL_MAX).min(DEQUE_PLACES.saturating_sub(own)).max(1),
+        }
+    }
 
     /// The name in flags and files.
     pub const fn name(self) -> &'static str {

@@ -36,7 +36,7 @@ impl Rules for Tasks {
     }
 
     fn at_checkpoint(&self, _: &Topology, running: &Running) -> Verdict {
-        if running.waiting && running.ran >= self.slice { Verdict::Yield } else { Verdict::Keep }
+        if running.ran >= self.slice { Verdict::YieldIfWanted } else { Verdict::Keep }
     }
 
     fn queue_is_fresh(&self) -> bool {

@@ -5,18 +5,16 @@ mod sharing;
 use super::*;
 use std::collections::HashSet;
 
-/// Workers 1 and 2 have been in one job for a long time, worker 3 for a moment.
+const NOW: Nanos = Nanos::from_millis(10);
+
+/// At [`NOW`] workers 1 and 2 have been in one job for a long time, worker 3 for a moment.
 struct Fixed;
 
 impl View for Fixed {
-    fn now(&self) -> Nanos {
-        Nanos::from_millis(10)
-    }
-
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos> {
         match worker {
             1 | 2 => Some(Nanos::ZERO),
-            3 => Some(self.now()),
+            3 => Some(NOW),
             _ => None,
         }
     }
@@ -62,7 +60,7 @@ fn reserve() -> Reserve {
 /// A job on `worker`, which is in `pool`, that has run for `ran_us`.
 fn running(worker: WorkerId, pool: PoolId, ran_us: u64) -> Running {
     let ran = Nanos::from_micros(ran_us);
-    Running { worker, pool, continuation: false, ran, flagged: false, waiting: false }
+    Running { worker, pool, continuation: false, ran, flagged: false }
 }
 
 /// Every step of one search of `worker`, each answered with the next of `outcomes`, then with `Empty`.
@@ -76,13 +74,13 @@ fn search_of(policy: &Policy, local: &mut Local, outcomes: &[Outcome]) -> Vec<St
     let mut steps = Vec::new();
     let mut outcomes = outcomes.iter();
     loop {
-        let step = policy.next(local, &Fixed);
+        let step = policy.next(local, NOW, &Fixed);
         steps.push(step);
         assert!(steps.len() < 100, "the search of {local:?} ends");
         if matches!(step, Step::Idle { .. }) {
             return steps;
         }
-        policy.told(local, *outcomes.next().unwrap_or(&Outcome::Empty));
+        policy.on_outcome(local, *outcomes.next().unwrap_or(&Outcome::Empty));
     }
 }
 
@@ -123,9 +121,9 @@ fn sockets_are_received_from_in_turn_however_many_searches_lie_between() {
             let steps: Vec<Step> = outcomes
                 .iter()
                 .map(|outcome| {
-                    let step = policy.next(&mut local, &Fixed);
+                    let step = policy.next(&mut local, NOW, &Fixed);
                     if *outcome == Empty {
-                        policy.told(&mut local, Empty);
+                        policy.on_outcome(&mut local, Empty);
                     }
                     step
                 })
@@ -186,13 +184,11 @@ fn tasks_stay_in_their_pool_and_give_way_after_their_slice() {
     let mut local = Local::new(0, policy.topology());
     let queue_first = (0..610).filter(|_| {
         local.begin();
-        policy.next(&mut local, &Fixed) == Step::Queue(0)
+        policy.next(&mut local, NOW, &Fixed) == Step::Queue(0)
     });
     assert_eq!(queue_first.count(), 10, "one search in 61 looks into the queue first");
-    let waiting = |ran_us| Running { waiting: true, ..running(0, 0, ran_us) };
-    assert_eq!(policy.at_checkpoint(&waiting(49)), Verdict::Keep);
-    assert_eq!(policy.at_checkpoint(&waiting(50)), Verdict::Yield);
-    assert_eq!(policy.at_checkpoint(&running(0, 0, 50)), Verdict::Keep, "nobody waits");
+    assert_eq!(policy.at_checkpoint(&running(0, 0, 49)), Verdict::Keep);
+    assert_eq!(policy.at_checkpoint(&running(0, 0, 50)), Verdict::YieldIfWanted);
 }
 
 /// All sequences of outcomes up to a depth: a find begins the search anew, a competitor is remembered until then, and
@@ -263,9 +259,8 @@ fn heavy_work_gives_way_on_demand_and_light_work_never() {
     for kind in [Kind::OnDemand(ondemand()), Kind::Hybrid(hybrid())] {
         let policy = Policy::new(kind, &topology);
         let (light, heavy) = (running(0, 0, 4), Running { continuation: true, ..running(0, 0, 0) });
-        assert!(!policy.gives_way(&light));
-        assert_eq!(policy.at_checkpoint(&heavy), Verdict::Keep, "nobody waits");
-        assert!(policy.gives_way(&heavy));
+        assert_eq!(policy.at_checkpoint(&light), Verdict::Keep);
+        assert_eq!(policy.at_checkpoint(&heavy), Verdict::YieldIfWanted);
         assert_eq!(policy.place(0, arrived(None)), Place::Own);
     }
 }
@@ -287,7 +282,7 @@ fn heavy_work_goes_on_in_the_order_in_which_it_began() {
             Verdict::Yield,
             "others may have turned out heavy before it"
         );
-        assert_eq!(policy.at_checkpoint(&Running { continuation: true, ..running(0, 0, 5) }), Verdict::Keep);
+        assert_eq!(policy.at_checkpoint(&Running { continuation: true, ..running(0, 0, 5) }), Verdict::YieldIfWanted);
     }
 }
 
@@ -296,7 +291,7 @@ fn ondemand_asks_more_workers_the_more_requests_wait() {
     let policy = Policy::new(Kind::OnDemand(ondemand()), &Topology::new(&[5]));
     let flagged = |worker, waiting| {
         let mut flagged = Vec::new();
-        policy.on_arrivals(&Fixed, worker, waiting, true, |other| flagged.push(other));
+        policy.on_arrivals(&Fixed, NOW, worker, waiting, true, |other| flagged.push(other));
         flagged
     };
     assert!(flagged(0, 1).is_empty(), "it serves that one itself");
@@ -304,7 +299,7 @@ fn ondemand_asks_more_workers_the_more_requests_wait() {
     assert_eq!(flagged(1, 2), [2], "the next in turn");
     assert_eq!(flagged(0, 99), [1, 2], "worker 3 has been in its job for a moment only");
     let steal = &policies()[2];
-    steal.on_arrivals(&Fixed, 0, 99, false, |_| panic!("nobody gives way under steal"));
+    steal.on_arrivals(&Fixed, NOW, 0, 99, false, |_| panic!("nobody gives way under steal"));
     let flagged = Running { flagged: true, ..running(0, 0, 9) };
     assert_eq!(policy.at_checkpoint(&flagged), Verdict::Yield);
 }

@@ -10,7 +10,7 @@ use crate::time::Nanos;
 use crate::wire::{Malformed, Status};
 use std::future::Future;
 
-impl<'s, H, M, F> Engine<'s, '_, H, M, F>
+impl<'s, H, M, F> Engine<'s, '_, '_, H, M, F>
 where
     H: Handler,
     M: Fn(Packet<'s>) -> F + Sync,

@@ -6,55 +6,45 @@ use crate::handler::Handler;
 use crate::metrics::Fate;
 use crate::net::{BATCH, GATHER, Socket};
 use crate::packet::Packet;
-use crate::runtime;
 use crate::sched::WorkerId;
+use crate::sched::turn::{Arrived, Received};
 use crate::time::clock;
 use arrayvec::ArrayVec;
 use std::future::Future;
 
-impl<'s, 'e, H, M, F> Engine<'s, 'e, H, M, F>
+impl<'s, 'e, 'c, H, M, F> Engine<'s, 'e, 'c, H, M, F>
 where
     H: Handler,
     M: Fn(Packet<'s>) -> F + Sync,
     F: Future<Output = Packet<'s>> + Send,
 {
-    /// See [`crate::runtime::Engine::receive`].
-    pub(super) fn receive_from(
-        &mut self,
-        owner: WorkerId,
-        place: &mut dyn FnMut(Job<'s, 'e, F>, Option<u8>) -> Result<(), Job<'s, 'e, F>>,
-    ) -> usize {
+    /// See [`turn::Engine::receive`](crate::sched::turn::Engine::receive).
+    pub(super) fn receive_from(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Job<'s, 'e, F>>>) -> Received {
+        // What is left of a train belongs to the same receive.
+        let begins = self.receiver.left() == 0;
         // Behind a batch that was full stand more. Where all requests are brief, replies gather over a few of those: the
         // more of them go to one peer, the fewer times they take the way through the kernel.
-        if !H::BRIEF || self.full_batches.is_multiple_of(GATHER / BATCH) {
+        if begins && (!H::BRIEF || self.full_batches.is_multiple_of(GATHER / BATCH)) {
             self.send();
         }
-        let mut total = 0;
-        loop {
-            self.stock_up();
-            if self.spare.is_empty() {
-                // With every packet away, requests wait in the socket, where the kernel bounds them.
-                return total + self.shed_rest();
-            }
-            let count = self.receive_batch(&self.common.sockets[owner]);
-            self.full_batches = if count == BATCH { self.full_batches + 1 } else { 0 };
-            self.now = clock::now();
-            self.recorder.received(count as u64);
-            let batch: ArrayVec<Packet<'s>, BATCH> = self.spare.drain(..count).collect();
-            for (number, packet) in batch.into_iter().enumerate() {
-                let datagram = self.receiver.datagrams()[number];
-                let Some(packet) = self.admit(packet, &datagram) else { continue };
-                let class = self.common.classified.then_some(packet.envelope.ticket.class);
-                if let Err(job) = place(Job::Fresh(packet), class) {
-                    runtime::Engine::shed_full(self, job);
-                }
-            }
-            total += count;
-            // The rest of a train is no longer in the socket, where others would find it.
-            if self.receiver.left() == 0 {
-                return total;
-            }
+        self.stock_up();
+        if self.spare.is_empty() {
+            // With every packet away, requests wait in the socket, where the kernel bounds them.
+            return Received { datagrams: self.shed_rest(), more: false };
         }
+        let count = self.receive_batch(&self.common.sockets[owner]);
+        self.full_batches = if count == BATCH { self.full_batches + 1 } else { 0 };
+        self.now = clock::now();
+        self.recorder.received(count as u64);
+        let packets: ArrayVec<Packet<'s>, BATCH> = self.spare.drain(..count).collect();
+        for (number, packet) in packets.into_iter().enumerate() {
+            let datagram = self.receiver.datagrams()[number];
+            let Some(packet) = self.admit(packet, &datagram) else { continue };
+            let class = self.common.classified.then_some(packet.envelope.ticket.class);
+            batch.push(Arrived { job: Job::Fresh(packet), class });
+        }
+        // The rest of a train is no longer in the socket, where others would find it.
+        Received { datagrams: count, more: self.receiver.left() > 0 }
     }
 
     /// Takes packets to receive into, as far as there are any.

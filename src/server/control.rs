@@ -3,11 +3,13 @@
 use super::Ended;
 use super::adapt::Adaptation;
 use super::admin::Probe;
+use super::stations::Stations;
 use super::stop::Demand;
 use crate::config::{Config, Pool};
 use crate::metrics::{Board, Description, Recent, Surroundings};
 use crate::net::{BATCH, Drops, Group};
-use crate::runtime::{self, Shared};
+use crate::runtime::Shared;
+use crate::sched::turn::{Discarded, Engine, Ready};
 use crate::sched::{Policy, PolicyName, Sharing, Topology};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +28,7 @@ pub(super) struct Control<'a, J> {
     pub(super) config: &'a Config,
     pub(super) group: &'a Group,
     pub(super) shared: &'a Shared<J>,
+    pub(super) stations: &'a Stations<J>,
     pub(super) board: &'a Board,
     pub(super) ready: AtomicBool,
     /// Touched by the admin thread, and after its end by the one that waits for the stop.
@@ -67,7 +70,7 @@ impl<J: Send> Control<'_, J> {
     /// drain timeout or a second request. When that is over, workers have [`STUCK_AFTER`] to come to a checkpoint.
     pub(super) fn stop(
         &self,
-        engine: &mut impl runtime::Engine<Job = J>,
+        engine: &mut impl Engine<Job = J>,
         demands: &Receiver<Demand>,
         all_ended: impl Fn() -> bool,
     ) -> Ended {
@@ -107,9 +110,13 @@ impl<J: Send> Control<'_, J> {
     }
 
     /// All workers have ended: ends what none of them took, and takes the sockets out of the kernel's sight.
-    pub(super) fn leave(&self, engine: &mut impl runtime::Engine<Job = J>) {
-        while let Some(job) = self.shared.leftover().or_else(|| self.shared.next_ready(engine)) {
-            engine.shed_draining(job);
+    pub(super) fn leave<E: Engine<Job = J>>(&self, engine: &mut E) {
+        let leftover = |engine: &mut E| {
+            let waits = self.shared.leftover().or_else(|| self.stations.take_any());
+            waits.or_else(|| engine.ready().map(|(Ready::Forked(job) | Ready::Woken(job))| job))
+        };
+        while let Some(job) = leftover(engine) {
+            engine.discard(job, Discarded::Draining);
         }
         engine.flush();
         if let Err(error) = self.group.leave() {
@@ -204,17 +211,14 @@ impl<J: Send> Probe for Control<'_, J> {
 }
 
 /// Ends every datagram that waits in the socket of `owner`, behind a shut gate.
-fn shed_waiting<J>(engine: &mut impl runtime::Engine<Job = J>, owner: usize) {
+fn shed_waiting<J>(engine: &mut impl Engine<Job = J>, owner: usize) {
     let mut jobs = Vec::with_capacity(BATCH);
     loop {
-        let received = engine.receive(owner, &mut |job, _| {
-            jobs.push(job);
-            Ok(())
-        });
+        let received = engine.receive(owner, &mut jobs);
         // Batch by batch, so that their packets serve for the next one.
-        jobs.drain(..).for_each(|job| engine.shed_draining(job));
+        jobs.drain(..).for_each(|arrived| engine.discard(arrived.job, Discarded::Draining));
         engine.flush();
-        if received == 0 {
+        if received.datagrams == 0 {
             return;
         }
     }

@@ -2,12 +2,14 @@
 
 use super::outbox::Outbox;
 use super::slot::{Job, Polled, Slot};
+use super::stations::Stations;
+use crate::handler::context::Pause;
 use crate::handler::{self, Broken, Forked, Handler, Workplace, emulated};
 use crate::metrics::{Continuation, Fate, Recorder, Sample, Steal};
 use crate::net::{BATCH, Io, Receiver, Socket};
 use crate::packet::{Depot, Envelope, Lent, Packet, PacketBody};
-use crate::runtime::{self, Ran, Ready};
-use crate::sched::{Event, Outcome, PoolId, Step, WorkerId};
+use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
+use crate::sched::{Outcome, PoolId, Step, WorkerId};
 use crate::time::{Nanos, clock};
 use crate::wire::Served;
 use arrayvec::ArrayVec;
@@ -22,6 +24,8 @@ pub(super) struct Common<'s, 'e, H, M, F> {
     pub(super) sockets: &'e [Socket],
     pub(super) packets: &'s Depot<PacketBody>,
     pub(super) slots: &'e Depot<Slot<F>>,
+    /// Where requests wait for their parts.
+    pub(super) stations: Stations<Job<'s, 'e, F>>,
     /// The server's number among those of the process.
     pub(super) home: u64,
     /// Whether the policy may know a request's class.
@@ -33,8 +37,8 @@ pub(super) struct Common<'s, 'e, H, M, F> {
 }
 
 /// One worker's side of the packet path.
-pub(super) struct Engine<'s, 'e, H, M, F> {
-    pub(super) common: &'e Common<'s, 'e, H, M, F>,
+pub(super) struct Engine<'s, 'e, 'c, H, M, F> {
+    pub(super) common: &'c Common<'s, 'e, H, M, F>,
     worker: WorkerId,
     pool: u8,
     pub(super) receiver: Receiver,
@@ -50,7 +54,7 @@ pub(super) struct Engine<'s, 'e, H, M, F> {
     pub(super) now: Nanos,
 }
 
-impl<'s, 'e, H, M, F> Engine<'s, 'e, H, M, F>
+impl<'s, 'e, 'c, H, M, F> Engine<'s, 'e, 'c, H, M, F>
 where
     H: Handler,
     M: Fn(Packet<'s>) -> F + Sync,
@@ -58,10 +62,10 @@ where
 {
     /// The engine of `worker`. To be made on the worker's own thread.
     pub(super) fn new(
-        common: &'e Common<'s, 'e, H, M, F>,
+        common: &'c Common<'s, 'e, H, M, F>,
         worker: WorkerId,
         recorder: Recorder<'e>,
-    ) -> Engine<'s, 'e, H, M, F> {
+    ) -> Engine<'s, 'e, 'c, H, M, F> {
         Engine {
             common,
             worker,
@@ -113,7 +117,7 @@ where
 
     pub(super) fn make_room(&mut self) {
         if self.outbox.is_full() {
-            runtime::Engine::flush(self);
+            turn::Engine::flush(self);
         }
     }
 
@@ -176,13 +180,13 @@ where
         let ran = self.core_now().minus(start);
         self.recorder.busy(ran);
         match paused {
-            Some((part, pause)) => Ran::Paused { job: Job::Part(part), pause, ran },
-            None => Ran::Ended,
+            Some((part, pause)) => Ran::Paused { job: Job::Part(part), hop: hop_of(pause), ran },
+            None => Ran::Ended { ran },
         }
     }
 }
 
-impl<'s, 'e, H, M, F> runtime::Engine for Engine<'s, 'e, H, M, F>
+impl<'s, 'e, H, M, F> turn::Engine for Engine<'s, 'e, '_, H, M, F>
 where
     H: Handler,
     M: Fn(Packet<'s>) -> F + Sync,
@@ -190,12 +194,8 @@ where
 {
     type Job = Job<'s, 'e, F>;
 
-    fn receive(
-        &mut self,
-        owner: WorkerId,
-        place: &mut dyn FnMut(Self::Job, Option<u8>) -> Result<(), Self::Job>,
-    ) -> usize {
-        self.receive_from(owner, place)
+    fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received {
+        self.receive_from(owner, batch)
     }
 
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {
@@ -222,9 +222,14 @@ where
         let broken = match polled {
             Polled::Paused(pause) => {
                 slot.envelope.ready_at = end;
-                return Ran::Paused { job: Job::Continuation(slot), pause, ran };
+                return Ran::Paused { job: Job::Continuation(slot), hop: hop_of(pause), ran };
             }
-            Polled::Joins(station) => return Ran::Waits { job: Job::Continuation(slot), station },
+            Polled::Joins(station) => {
+                return match self.common.stations.park(Job::Continuation(slot), &station) {
+                    None => Ran::Ended { ran },
+                    Some(job) => Ran::Paused { job, hop: None, ran },
+                };
+            }
             Polled::Ended(packet) => {
                 self.finish(packet, &slot.envelope);
                 None
@@ -240,27 +245,37 @@ where
             self.recorder.overshoot(envelope.service, self.now.minus(end));
         }
         self.slot = Some(slot);
-        Ran::Ended
+        Ran::Ended { ran }
     }
 
-    fn is_continuation(&self, job: &Self::Job) -> bool {
-        !matches!(job, Job::Fresh(_))
+    fn describe(&self, job: &Self::Job) -> Description {
+        Description { level: 0, continuation: !matches!(job, Job::Fresh(_)) }
     }
 
-    fn moved(&mut self, job: &mut Self::Job, event: Event) {
-        let reason = match event {
-            Event::Hopped(_) => Continuation::Hop,
-            Event::Yielded { .. } | Event::Arrived { .. } => Continuation::Yield,
+    fn discard(&mut self, job: Self::Job, why: Discarded) {
+        let broken = match why {
+            Discarded::QueueFull => Broken::Full,
+            Discarded::Draining => Broken::Draining,
         };
+        self.abort(job, broken);
+    }
+
+    fn requeued(&mut self, job: &mut Self::Job, why: Requeued) {
+        let now = self.core_now();
         match job {
-            Job::Continuation(slot) if reason == Continuation::Hop => {
-                slot.envelope.hops = slot.envelope.hops.saturating_add(1);
-            }
-            Job::Continuation(_) => {}
-            Job::Part(part) => part.queued(self.core_now()),
+            Job::Continuation(slot) => match why {
+                Requeued::Hopped(_) => slot.envelope.hops = slot.envelope.hops.saturating_add(1),
+                Requeued::Woken => slot.envelope.ready_at = now,
+                Requeued::Yielded => {}
+            },
+            Job::Part(part) => part.queued(now),
             Job::Fresh(_) => return,
         }
-        self.recorder.continued(reason);
+        self.recorder.continued(match why {
+            Requeued::Hopped(_) => Continuation::Hop,
+            Requeued::Yielded => Continuation::Yield,
+            Requeued::Woken => Continuation::Join,
+        });
     }
 
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
@@ -272,48 +287,41 @@ where
                     Ready::Forked(Job::Part(part))
                 }
                 handler::Ready::Part(part) => Ready::Woken(Job::Part(part)),
-                handler::Ready::Request(number) => Ready::At(number),
+                handler::Ready::Request(number) => match self.common.stations.take(number) {
+                    Some(job) => Ready::Woken(job),
+                    None => continue,
+                },
             });
         }
-    }
-
-    fn woken(&mut self, job: &mut Self::Job) {
-        let now = self.core_now();
-        match job {
-            Job::Continuation(slot) => slot.envelope.ready_at = now,
-            Job::Part(part) => part.queued(now),
-            Job::Fresh(_) => return,
-        }
-        self.recorder.continued(Continuation::Join);
-    }
-
-    fn joined(&mut self, pool: PoolId) {
-        // A server has at most 8.
-        self.pool = u8::try_from(pool).unwrap_or(u8::MAX);
-    }
-
-    fn shed_full(&mut self, job: Self::Job) {
-        self.abort(job, Broken::Full);
-    }
-
-    fn shed_draining(&mut self, job: Self::Job) {
-        self.abort(job, Broken::Draining);
     }
 
     fn flush(&mut self) {
         self.send();
     }
 
+    fn boundary(&mut self, boundary: Boundary) {
+        match boundary {
+            Boundary::Turn => self.recorder.hand_over(),
+            Boundary::Tried { step, outcome, .. } => self.tried(step, outcome),
+            // A server has at most 8.
+            Boundary::Pool(pool) => self.pool = u8::try_from(pool).unwrap_or(u8::MAX),
+            Boundary::Rest => self.rest(),
+        }
+    }
+
     fn now(&self) -> Nanos {
         self.now
     }
+}
 
-    fn turn(&mut self) {
-        self.recorder.hand_over();
-    }
-
+impl<'s, 'e, 'c, H, M, F> Engine<'s, 'e, 'c, H, M, F>
+where
+    H: Handler,
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+{
     fn rest(&mut self) {
-        self.flush();
+        self.send();
         self.spare.clear();
         self.recorder.hand_over();
         if self.common.emulated {
@@ -321,6 +329,7 @@ where
         }
     }
 
+    #[inline]
     fn tried(&mut self, step: Step, outcome: Outcome) {
         let result = match (step, outcome) {
             (Step::Steal(_), Outcome::Found) => Steal::Found,
@@ -332,6 +341,11 @@ where
         };
         self.recorder.stole(result);
     }
+}
+
+/// The pool in which a handler that paused asks to go on, if it does.
+fn hop_of(pause: Pause) -> Option<PoolId> {
+    if let Pause::Hop(target) = pause { Some(target) } else { None }
 }
 
 /// How a request ends that has come to nothing.

@@ -12,6 +12,7 @@ mod pin;
 mod run;
 mod sizes;
 mod slot;
+mod stations;
 mod stop;
 
 pub use stop::{FollowError, PolicyHandle, StopHandle};

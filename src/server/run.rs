@@ -5,6 +5,7 @@ use super::control::{Control, Following};
 use super::engine::{Common, Engine};
 use super::sizes::Sizes;
 use super::slot::{Job, Slot};
+use super::stations::Stations;
 use super::stop::Demand;
 use super::{Report, ServeError, Server, pin};
 use crate::config::{Burn, Classify, Config, Io, Wait};
@@ -44,27 +45,29 @@ where
         let number = numbers.next().expect("numbers without end");
         Slot::<F>::new(Station::new(home, number))
     });
+    let board = Board::new(config.workers);
     let common = Common {
         handler,
         make: &make,
         sockets,
         packets,
         slots: &slots,
+        stations: Stations::new(sizes.slots),
         home,
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
         io: io(config),
     };
-    let board = Board::new(config.workers);
     let following = Following::new(config);
     let policy = following.policy();
     let ingress: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
-    let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, wait(config), &ingress, sizes.queued, sizes.slots)?;
+    let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, wait(config), &ingress, sizes.queued)?;
     let mut collector = Collector::new(&board);
     let control = Control {
         config,
         group: &server.group,
         shared: &shared,
+        stations: &common.stations,
         board: &board,
         ready: AtomicBool::new(true),
         following: Mutex::new(following),

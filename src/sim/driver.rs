@@ -1,192 +1,104 @@
-//! The course of events: requests come, workers act, each when its time has come.
+//! The course of events: requests come, workers take their turns, each when its time has come.
 
-use super::agenda::Agenda;
-use super::idle::Idle;
-use super::job::Slice;
-use super::queues::Queues;
-use super::requests::{Request, RequestId, Requests};
-use super::tally::{Tally, Unanswered};
-use super::{Incoming, Setup};
-use crate::sched::{Event, Local, Policy, Running, View, WorkerId};
+use super::Rest;
+use super::world::VirtualWorld;
+use crate::sched::turn::{Did, Engine, Turn};
+use crate::sched::{Policy, WorkerId};
 use crate::time::Nanos;
-use std::collections::VecDeque;
+
+/// What workers in virtual time do with requests, all of them: one engine serves every worker.
+pub(super) trait VirtualEngine: Engine {
+    /// What comes to a socket.
+    type Incoming;
+
+    /// The worker to whose socket it comes.
+    fn socket(incoming: &Self::Incoming) -> WorkerId;
+    /// When it comes.
+    fn time(incoming: &Self::Incoming) -> Nanos;
+    /// It comes to its socket; false if that is full.
+    fn arrive(&mut self, incoming: Self::Incoming) -> bool;
+    /// The next calls are those of `worker`, at `now`.
+    fn set(&mut self, worker: WorkerId, now: Nanos);
+    /// How long takes what a step of that worker did. A job that the step ended has its fate now.
+    fn charge(&mut self, did: Did) -> Nanos;
+}
 
 /// A server in virtual time.
-pub(super) struct Driver<'a, I> {
-    pub(super) setup: &'a Setup,
-    pub(super) policy: &'a Policy,
-    incoming: I,
-    pub(super) sight: Sight,
-    pub(super) agenda: Agenda,
-    pub(super) workers: Box<[Worker]>,
-    pub(super) sockets: Box<[Socket]>,
-    pub(super) queues: Queues,
-    pub(super) requests: Requests,
-    pub(super) idle: Idle,
-    /// Raised to ask a worker to step aside.
-    pub(super) flags: Box<[bool]>,
-    /// When somebody last looked whether requests wait while all are busy; none yet.
-    pub(super) looked_at: Option<Nanos>,
-    /// Requests in sockets, deques and queues.
-    pub(super) waiting: usize,
-    /// Those of them in sockets.
-    pub(super) in_sockets: usize,
-    /// Packets that are home.
-    pub(super) packets: usize,
-    pub(super) tally: Tally,
+pub(super) struct Driver<'a, E: VirtualEngine> {
+    policy: &'a Policy,
+    turns: Box<[Turn<E::Job>]>,
+    world: VirtualWorld<E::Job>,
+    engine: E,
+    /// A search that finds nothing takes no time: it need not be made where nothing can be.
+    skips_vain: bool,
 }
 
-/// What the policy may know.
-pub(super) struct Sight {
-    pub(super) now: Nanos,
-    pub(super) busy_since: Box<[Option<Nanos>]>,
-    /// Each worker's. One for each, however many the policy asks for: where nobody meets anybody, more would change nothing
-    /// but which jobs are robbed together.
-    pub(super) deques: Box<[VecDeque<RequestId>]>,
-}
-
-impl View for Sight {
-    fn now(&self) -> Nanos {
-        self.now
-    }
-
-    fn busy_since(&self, worker: WorkerId) -> Option<Nanos> {
-        self.busy_since[worker]
-    }
-
-    fn backlog(&self, worker: WorkerId) -> usize {
-        self.deques[worker].len()
-    }
-}
-
-pub(super) struct Worker {
-    pub(super) local: Local,
-    pub(super) running: Running,
-    activity: Activity,
-}
-
-/// A worker's socket.
-#[derive(Default)]
-pub(super) struct Socket {
-    pub(super) requests: VecDeque<RequestId>,
-    /// It stands in the watch set: its owner may be busy, or never receives.
-    pub(super) exposed: bool,
-    /// Something came since a look at the watch set told so.
-    pub(super) unheard: bool,
-}
-
-/// What a worker does when its time comes.
-pub(super) enum Activity {
-    /// It sleeps, or looks out for work. Its time comes when it is woken.
-    Idle,
-    Searching,
-    Starting(RequestId),
-    Running(Slice),
-    /// It passes a continuation on.
-    Leaving(RequestId, Event),
-}
-
-/// What a worker does next, and after how long; without a time it is idle, and the agenda holds when it looks again.
-pub(super) type Next = (Activity, Option<Nanos>);
-
-impl<'a, I: Iterator<Item = Incoming>> Driver<'a, I> {
-    pub(super) fn new(setup: &'a Setup, incoming: I) -> Driver<'a, I> {
-        let policy = &setup.policy;
+impl<'a, E: VirtualEngine> Driver<'a, E> {
+    /// A server at rest under `policy`, whose queues hold so many jobs.
+    pub(super) fn new(policy: &'a Policy, engine: E, rest: Rest, wake: Nanos, queued: usize) -> Driver<'a, E> {
         let topology = policy.topology();
-        let workers = topology.workers();
-        let packets = setup.limits.packets_per_worker * workers;
-        assert!(setup.checkpoint_step > Nanos::ZERO, "checkpoints are apart");
-        let worker = |id| Worker {
-            local: Local::new(id, topology),
-            running: Running {
-                worker: id,
-                pool: topology.pool_of(id),
-                continuation: false,
-                ran: Nanos::ZERO,
-                flagged: false,
-                waiting: false,
-            },
-            activity: Activity::Idle,
-        };
-        let socket = |id| Socket { exposed: !policy.receives_own(topology.pool_of(id)), ..Socket::default() };
-        let mut driver = Driver {
-            setup,
-            policy,
-            incoming,
-            sight: Sight {
-                now: Nanos::ZERO,
-                busy_since: vec![None; workers].into(),
-                deques: vec![VecDeque::new(); workers].into(),
-            },
-            agenda: Agenda::new(workers),
-            workers: (0..workers).map(worker).collect(),
-            sockets: (0..workers).map(socket).collect(),
-            queues: Queues::new(policy.queues(), workers, packets / 2, policy.sharing().insertion),
-            requests: Requests::default(),
-            idle: Idle::new(policy),
-            flags: vec![false; workers].into(),
-            looked_at: None,
-            waiting: 0,
-            in_sockets: 0,
-            packets,
-            tally: Tally::new(),
-        };
-        for worker in 0..workers {
-            driver.rest(worker, Nanos::ZERO);
+        let mut world = VirtualWorld::new(policy, rest, wake, queued);
+        for worker in 0..topology.workers() {
+            world.me = worker;
+            world.rest(Nanos::ZERO);
         }
+        let turns = (0..topology.workers()).map(|worker| Turn::new(worker, topology, 1, 0)).collect();
+        let mut driver = Driver { policy, turns, world, engine, skips_vain: false };
+        driver.skips_vain = driver.engine.charge(Did::Nothing { contended: false, polls: 1 }) == Nanos::ZERO;
         driver
     }
 
-    pub(super) fn run(mut self) -> Tally {
-        let mut next = self.incoming.next();
+    /// Lets everything of `incoming` come, in the order of their times, until all is done.
+    pub(super) fn run(mut self, mut incoming: impl Iterator<Item = E::Incoming>) -> E {
+        let mut next = incoming.next();
         loop {
-            let (time, worker) = self.agenda.first();
+            let (time, worker) = self.world.agenda.first();
             match next {
-                Some(incoming) if incoming.at < time => {
-                    self.sight.now = incoming.at;
-                    self.arrive(&incoming);
-                    next = self.incoming.next();
+                Some(came) if E::time(&came) < time => {
+                    self.world.now = E::time(&came);
+                    let socket = E::socket(&came);
+                    if self.engine.arrive(came) {
+                        self.world.arrived(socket);
+                    }
+                    next = incoming.next();
                 }
                 _ if time < Nanos::MAX => {
-                    self.sight.now = time;
+                    self.world.now = time;
                     self.act(worker);
                 }
                 _ => break,
             }
         }
-        assert!(self.waiting == 0, "{} requests were forgotten", self.waiting);
-        self.tally
-    }
-
-    /// A request comes to a socket.
-    fn arrive(&mut self, incoming: &Incoming) {
-        assert!(incoming.cost > Nanos::ZERO, "a request asks for something");
-        let socket = &mut self.sockets[incoming.socket];
-        if socket.requests.len() >= self.setup.limits.socket_capacity {
-            self.tally.lost(incoming.class, Unanswered::KernelDropped, incoming.counts);
-            return;
-        }
-        socket.requests.push_back(self.requests.add(Request::new(incoming)));
-        self.waiting += 1;
-        self.in_sockets += 1;
-        self.readable(incoming.socket);
+        assert!(self.world.waiting() == 0, "{} requests were forgotten", self.world.waiting());
+        self.engine
     }
 
     /// Lets `worker` act until it is idle or busy for a time.
     fn act(&mut self, worker: WorkerId) {
+        let Driver { policy, turns, world, engine, skips_vain } = self;
+        let turn = &mut turns[worker];
+        world.me = worker;
+        engine.set(worker, world.now);
+        if !world.rise() {
+            return;
+        }
         loop {
-            let next = match std::mem::replace(&mut self.workers[worker].activity, Activity::Searching) {
-                Activity::Idle => self.rise(worker),
-                Activity::Searching => self.search(worker),
-                Activity::Starting(request) => self.start(worker, request),
-                Activity::Running(slice) => self.pause(worker, slice),
-                Activity::Leaving(request, event) => self.leave(worker, request, event),
-            };
-            self.workers[worker].activity = next.0;
-            match next.1 {
-                Some(Nanos::ZERO) => {}
-                Some(after) => return self.agenda.set(worker, self.sight.now.plus(after)),
-                None => return,
+            if *skips_vain && !turn.has_job() && world.is_vain() {
+                if cfg!(debug_assertions) {
+                    let did = turn.step(policy, world, engine);
+                    assert!(matches!(did, Did::Nothing { .. }), "there is something after all: {did:?}");
+                } else {
+                    turn.skip_search();
+                }
+                return world.rest(Nanos::ZERO);
+            }
+            let did = turn.step(policy, world, engine);
+            let took = engine.charge(did);
+            if matches!(did, Did::Nothing { .. }) {
+                return world.rest(took);
+            }
+            if took > Nanos::ZERO {
+                return world.agenda.set(worker, world.now.plus(took));
             }
         }
     }

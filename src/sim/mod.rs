@@ -1,9 +1,8 @@
 //! Virtual time: what a server under a policy would do with given requests, without threads, sockets or a clock.
 //!
-//! [`simulate`] drives the very [`Policy`] objects that the server's threads follow, asking them the same questions in
-//! the same situations: `turn.rs` is the search of `runtime/search.rs`, `job.rs` the rest of `runtime/worker.rs`, and
-//! `idle.rs` the sleepers and the watcher of `runtime/idle.rs` and `rest.rs`. What threads do beside the work has a
-//! price ([`Overheads`]). The same requests give the same result, bit for bit.
+//! [`simulate`] drives the very worker that the server's threads drive, [`Turn`](crate::sched::turn::Turn), under the same
+//! [`Policy`] objects. `world.rs` is what that worker acts on, `idle.rs` who sleeps and who watches, `model.rs` what a request
+//! is. What threads do beside the work has a price ([`Overheads`]). The same requests give the same result, bit for bit.
 //!
 //! Sockets, deques, queues and packets are bounded as in the server, so memory does not grow with the run.
 
@@ -11,7 +10,7 @@ mod agenda;
 mod driver;
 mod fit;
 mod idle;
-mod job;
+mod model;
 mod offer;
 mod overheads;
 mod queues;
@@ -19,7 +18,7 @@ mod reference;
 mod replay;
 mod requests;
 mod tally;
-mod turn;
+mod world;
 
 pub use fit::{Fit, Fitted};
 pub use offer::{Incoming, Offer};
@@ -108,7 +107,9 @@ impl Setup {
 /// # Panics
 /// If a request comes to a socket that there is not, or asks for nothing.
 pub fn simulate(setup: &Setup, incoming: impl Iterator<Item = Incoming>) -> Tally {
-    driver::Driver::new(setup, incoming).run()
+    let queued = setup.limits.packets_per_worker * setup.policy.topology().workers() / 2;
+    let model = model::CostModel::new(setup);
+    driver::Driver::new(&setup.policy, model, setup.rest, setup.overheads.wake, queued).run(incoming).into_tally()
 }
 
 #[cfg(test)]

@@ -1,24 +1,23 @@
-//! The queues between workers, bounded together: those of `runtime/queues.rs` for one lane.
+//! The queues between workers, bounded together: those of `runtime/queues.rs` for one priority level.
 
-use super::requests::RequestId;
 use crate::queue::Sharded;
 use crate::sched::{Insertion, PoolId, WorkerId};
 
 /// A sharded queue for each pool that there can be.
-pub(super) struct Queues {
-    queues: Box<[Sharded<RequestId>]>,
+pub(super) struct Queues<J> {
+    queues: Box<[Sharded<J>]>,
     count: usize,
     capacity: usize,
     insertion: Insertion,
-    /// How many requests each worker has put here.
+    /// How many jobs each worker has put here.
     turns: Box<[usize]>,
 }
 
 /// Workers for each shard of a queue, as in the server.
 const WORKERS_PER_SHARD: usize = 16;
 
-impl Queues {
-    pub(super) fn new(queues: usize, workers: usize, capacity: usize, insertion: Insertion) -> Queues {
+impl<J> Queues<J> {
+    pub(super) fn new(queues: usize, workers: usize, capacity: usize, insertion: Insertion) -> Queues<J> {
         let shards = workers.div_ceil(WORKERS_PER_SHARD).max(1);
         Queues {
             queues: (0..queues).map(|_| Sharded::new(shards, capacity)).collect(),
@@ -29,16 +28,18 @@ impl Queues {
         }
     }
 
-    /// Whether there was room.
-    pub(super) fn push(&mut self, pool: PoolId, producer: WorkerId, request: RequestId) -> bool {
+    /// # Errors
+    /// The job, when there is no room.
+    pub(super) fn push(&mut self, pool: PoolId, producer: WorkerId, job: J) -> Result<(), J> {
         let shards = self.insertion.shards(producer, self.turns[producer]);
         self.turns[producer] += 1;
-        let pushed = self.count < self.capacity && self.queues[pool].push(shards, request).is_ok();
-        self.count += usize::from(pushed);
-        pushed
+        if self.count == self.capacity {
+            return Err(job);
+        }
+        self.queues[pool].push(shards, job).inspect(|()| self.count += 1)
     }
 
-    pub(super) fn pop(&mut self, pool: PoolId, hint: WorkerId) -> Option<RequestId> {
+    pub(super) fn pop(&mut self, pool: PoolId, hint: WorkerId) -> Option<J> {
         if self.count == 0 {
             return None;
         }
@@ -47,6 +48,10 @@ impl Queues {
 
     pub(super) fn is_empty(&self, pool: PoolId) -> bool {
         self.count == 0 || self.queues[pool].is_empty()
+    }
+
+    pub(super) fn are_half_full(&self) -> bool {
+        self.count >= self.capacity.div_ceil(2)
     }
 
     /// How many wait in all of them.

@@ -63,6 +63,10 @@ impl Requests {
         self.places[id as usize]
     }
 
+    pub(super) fn get(&self, id: RequestId) -> &Request {
+        &self.places[id as usize]
+    }
+
     pub(super) fn of(&mut self, id: RequestId) -> &mut Request {
         &mut self.places[id as usize]
     }

@@ -153,10 +153,6 @@ impl World {
 
 /// Nothing that a policy of these scenarios looks at.
 impl View for World {
-    fn now(&self) -> Nanos {
-        Nanos::ZERO
-    }
-
     fn busy_since(&self, _: WorkerId) -> Option<Nanos> {
         None
     }
@@ -227,7 +223,7 @@ impl Worker {
         if self.epoch != epoch {
             self.epoch = epoch;
             let policy = &self.world.policies[epoch];
-            self.local.moved_to(policy.topology());
+            self.local.set_topology(policy.topology());
             if self.world.flaw == Flaw::FollowsInSilence {
                 self.world.idle.follow(self.local.worker(), policy);
             } else {
@@ -242,7 +238,7 @@ impl Worker {
         let policy = &world.policies[self.epoch];
         self.local.begin();
         loop {
-            let found = match policy.next(&mut self.local, &*world) {
+            let found = match policy.next(&mut self.local, Nanos::ZERO, &*world) {
                 Step::Own => World::take(&world.deques[self.local.worker()]),
                 Step::Steal(victim) => self.rob(victim),
                 Step::Queue(pool) => world.pop(pool),
@@ -259,7 +255,7 @@ impl Worker {
     fn rob(&mut self, victim: WorkerId) -> bool {
         let found = World::take(&self.world.deques[victim]);
         if found {
-            self.sleeper.is_laden();
+            self.sleeper.has_unannounced();
             self.robbed = Some(victim).filter(|_| self.world.flaw != Flaw::ForgetsRest);
         }
         found
@@ -270,7 +266,7 @@ impl Worker {
         let received = self.world.idle.readiness.receive(owner);
         if received > 1 {
             self.world.deques[self.local.worker()].fetch_add(received - 1, Ordering::Relaxed);
-            self.sleeper.is_laden();
+            self.sleeper.has_unannounced();
         }
         received > 0
     }
@@ -299,9 +295,9 @@ impl Worker {
     fn execute(&mut self, world: &World) {
         let (policy, id) = (&world.policies[self.epoch], self.local.worker());
         let deques = [Some(id), self.robbed.take()].into_iter().flatten().map(|worker| &world.deques[worker]);
-        let more = || world.queues.iter().chain(deques).any(|queue| queue.load(Ordering::Relaxed) > 0);
+        let more = world.queues.iter().chain(deques).any(|queue| queue.load(Ordering::Relaxed) > 0);
         match world.flaw {
-            Flaw::WakesNoNext => self.sleeper.begin_work(&world.idle, policy, || false),
+            Flaw::WakesNoNext => self.sleeper.begin_work(&world.idle, policy, false),
             Flaw::KeepsRole => world.idle.readiness.watch(id, true),
             Flaw::HidesIngress => world.idle.hand_on(id),
             _ => self.sleeper.begin_work(&world.idle, policy, more),

@@ -115,7 +115,7 @@ impl Builder {
         let (names, sizes): (Vec<String>, Vec<usize>) = self.pools.into_iter().unzip();
         let topology = Topology::new(&sizes);
         let policy = Policy::new(Kind::Tasks(Tasks { slice: self.slice }), &topology).with_sharing(self.sharing);
-        let (shared, workers) = Shared::with_lanes(policy, self.wait, PRIORITIES, &[], self.queue_capacity)?;
+        let (shared, workers) = Shared::with_levels(policy, self.wait, PRIORITIES, &[], self.queue_capacity)?;
         let home = Arc::new(Home::new(shared, names.into()));
         // Dropped on the way out, it ends the threads that have begun.
         let runtime = Runtime::new(Arc::clone(&home));
@@ -125,7 +125,9 @@ impl Builder {
             let name = format!("{}-{}", self.thread_name, worker.id());
             let thread = thread::Builder::new().name(name).spawn(move || {
                 let _guard = AbortOnPanic;
-                let mut engine = TaskEngine::new(Arc::clone(&home), worker.id(), pool);
+                let id = worker.id();
+                let worker = worker.on_thread();
+                let mut engine = TaskEngine::new(Arc::clone(&home), id, pool, worker.deques());
                 worker.run(&home.shared, &mut engine);
             })?;
             runtime.add(thread);

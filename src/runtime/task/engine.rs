@@ -3,8 +3,10 @@
 use super::context::Context;
 use super::home::Home;
 use super::job::{Job, Progress, Stage};
-use crate::runtime::{Deques, Engine, Ran};
-use crate::sched::{Event, Outcome, PoolId, Step, WorkerId};
+use crate::handler::context::Pause;
+use crate::runtime::Deques;
+use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
+use crate::sched::{Outcome, PoolId, Step, WorkerId};
 use crate::time::Nanos;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,80 +16,64 @@ pub(super) struct TaskEngine {
     home: Arc<Home>,
     worker: WorkerId,
     pool: PoolId,
-    /// From the beginning of the loop on.
-    context: Option<Rc<Context>>,
+    context: Rc<Context>,
 }
 
 impl TaskEngine {
-    pub(super) fn new(home: Arc<Home>, worker: WorkerId, pool: PoolId) -> TaskEngine {
-        TaskEngine { home, worker, pool, context: None }
-    }
-
-    fn context(&self) -> &Context {
-        self.context.as_ref().expect("jobs come after the beginning")
+    /// The engine of `worker`, which is the calling thread and whose own deques these are.
+    pub(super) fn new(home: Arc<Home>, worker: WorkerId, pool: PoolId, deques: &Rc<Deques<Job>>) -> TaskEngine {
+        let context = Context::new(Arc::clone(&home), worker, pool, Rc::clone(deques)).install();
+        TaskEngine { home, worker, pool, context }
     }
 }
 
 impl Engine for TaskEngine {
     type Job = Job;
 
-    fn began(&mut self, deques: &Rc<Deques<Job>>) {
-        let context = Context::new(Arc::clone(&self.home), self.worker, self.pool, Rc::clone(deques));
-        self.context = Some(context.install());
+    fn receive(&mut self, _: WorkerId, _: &mut Vec<Arrived<Job>>) -> Received {
+        Received::default()
     }
 
-    fn receive(&mut self, _: WorkerId, _: &mut dyn FnMut(Job, Option<u8>) -> Result<(), Job>) -> usize {
-        0
-    }
-
-    fn run(&mut self, job: Job, ask_after: Nanos) -> Ran<Job> {
+    fn run(&mut self, job: Job, at_most: Nanos) -> Ran<Job> {
         let Job { task, priority, stage } = job;
-        match task.run(self.context(), stage, ask_after) {
-            Progress::Over => Ran::Ended,
+        match task.run(&self.context, stage, at_most) {
+            Progress::Over => Ran::Ended { ran: Nanos::ZERO },
             Progress::Paused { task, pause, ran } => {
-                Ran::Paused { job: Job { task, priority, stage: Stage::Running }, pause, ran }
+                let hop = if let Pause::Hop(target) = pause { Some(target) } else { None };
+                Ran::Paused { job: Job { task, priority, stage: Stage::Running }, hop, ran }
             }
         }
     }
 
-    fn is_continuation(&self, job: &Job) -> bool {
-        job.stage != Stage::Fresh
+    fn describe(&self, job: &Job) -> Description {
+        Description { level: job.level(), continuation: job.stage != Stage::Fresh }
     }
 
-    fn lane(&self, job: &Job) -> usize {
-        job.lane()
-    }
-
-    fn moved(&mut self, job: &mut Job, event: Event) {
-        job.stage = Stage::Continued;
-        job.task.moved(if let Event::Hopped(target) = event { target } else { self.pool });
-    }
-
-    /// The queue of the pool that it hops to is full: it goes on here. A task is never lost.
-    fn shed_full(&mut self, job: Job) {
+    fn discard(&mut self, job: Job, why: Discarded) {
+        assert_eq!(why, Discarded::QueueFull, "this runtime runs every task to its end and never abandons any");
+        // The queue of the pool that it hops to is full: it goes on here. A task is never lost.
         job.task.moved(self.pool);
-        self.context().deques.push(job.lane(), job);
+        self.context.deques.push(job.level(), job);
     }
 
-    fn shed_draining(&mut self, _: Job) {
-        unreachable!("this runtime runs every task to its end and never abandons any");
+    fn requeued(&mut self, job: &mut Job, why: Requeued) {
+        job.stage = Stage::Continued;
+        job.task.moved(if let Requeued::Hopped(target) = why { target } else { self.pool });
     }
 
-    fn flush(&mut self) {}
-
-    fn turn(&mut self) {
-        self.home.end_if_done();
-    }
-
-    fn rest(&mut self) {}
-
-    fn tried(&mut self, step: Step, outcome: Outcome) {
-        if matches!((step, outcome), (Step::Queue(_), Outcome::Found)) {
-            self.home.took_from_queue();
+    fn boundary(&mut self, boundary: Boundary) {
+        match boundary {
+            Boundary::Turn => self.home.end_if_done(),
+            Boundary::Tried { step: Step::Queue(_), outcome: Outcome::Found, .. } => self.home.took_from_queue(),
+            Boundary::Tried { step: Step::Steal(_), outcome: Outcome::Found, jobs } => {
+                self.home.tally(self.worker).stole(jobs as u64);
+            }
+            Boundary::Tried { .. } | Boundary::Pool(_) | Boundary::Rest => {}
         }
     }
 
-    fn stole(&mut self, jobs: usize) {
-        self.home.tally(self.worker).stole(jobs as u64);
+    /// No policy of tasks asks for the time.
+    fn now(&self) -> Nanos {
+        Nanos::ZERO
     }
 }

@@ -104,14 +104,14 @@ impl Home {
 
     /// A bounded place for `job`, if there is one.
     fn offer(&self, context: Option<&Context>, job: Job, pool: PoolId) -> Result<(), Job> {
-        let lane = job.lane();
+        let level = job.level();
         match context {
-            Some(context) if context.pool == pool && context.deques.lane_len(lane) < DEQUE_MAX => {
-                context.deques.push(lane, job);
+            Some(context) if context.pool == pool && context.deques.level_len(level) < DEQUE_MAX => {
+                context.deques.push(level, job);
                 Ok(())
             }
-            Some(context) => self.shared.queues.push(pool, lane, context.worker, job),
-            None => self.shared.queues.push(pool, lane, OUTSIDE, job),
+            Some(context) => self.shared.queues.push(pool, level, context.worker, job),
+            None => self.shared.queues.push(pool, level, OUTSIDE, job),
         }
     }
 
@@ -119,7 +119,7 @@ impl Home {
     #[cold]
     fn insist(&self, context: Option<&Context>, mut job: Job, pool: PoolId) {
         if let Some(context) = context {
-            context.deques.push(job.lane(), job);
+            context.deques.push(job.level(), job);
             return;
         }
         while let Err(back) = self.offer(None, job, pool) {

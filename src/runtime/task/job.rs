@@ -25,8 +25,8 @@ pub(super) struct Job {
 const _: () = assert!(size_of::<Job>() == 24);
 
 impl Job {
-    pub(super) fn lane(&self) -> usize {
-        self.priority.lane()
+    pub(super) fn level(&self) -> usize {
+        self.priority.level()
     }
 }
 

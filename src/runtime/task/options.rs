@@ -23,8 +23,8 @@ pub enum Priority {
 pub(super) const PRIORITIES: usize = 3;
 
 impl Priority {
-    /// The lane of the runtime's deques and queues.
-    pub(super) fn lane(self) -> usize {
+    /// The priority level in the runtime's deques and queues.
+    pub(super) fn level(self) -> usize {
         self as usize
     }
 }

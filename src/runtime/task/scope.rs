@@ -9,8 +9,9 @@ use super::options::PRIORITIES;
 use super::parallel::Chunks;
 use super::{JoinError, Priority, lock};
 use crate::runtime::queues::OUTSIDE;
-use crate::runtime::{AbortOnPanic, Engine, Ran, Shared, Wait};
-use crate::sched::{Event, Kind, Outcome, Policy, Step, Tasks, Topology, WorkerId};
+use crate::runtime::{AbortOnPanic, Shared, Wait};
+use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
+use crate::sched::{Kind, Policy, Tasks, Topology, WorkerId};
 use crate::time::Nanos;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -40,7 +41,7 @@ pub fn scope<'env, R>(workers: usize, body: impl FnOnce(&Scope<'env>) -> R) -> R
     }
     let policy = Policy::new(Kind::Tasks(Tasks { slice: Nanos::MAX }), &Topology::new(&[workers]));
     let (shared, workers) =
-        Shared::with_lanes(policy, Wait::Adaptive, PRIORITIES, &[], QUEUE_CAPACITY).map_err(BuildError::Kernel)?;
+        Shared::with_levels(policy, Wait::Adaptive, PRIORITIES, &[], QUEUE_CAPACITY).map_err(BuildError::Kernel)?;
     let scope = Scope { shared, panic: Mutex::new(None) };
     let result = thread::scope(|threads| {
         // Whatever way out is taken: without a stop the threads would be waited for in vain. They stop when they find
@@ -97,7 +98,7 @@ impl<'env> Scope<'env> {
     /// Spawns a task. If the queue is full the calling thread runs it.
     pub fn spawn_with(&self, priority: Priority, task: impl FnOnce() + Send + 'env) {
         let task = Task { work: Box::new(task), priority };
-        match self.shared.queues.push(0, priority.lane(), OUTSIDE, task) {
+        match self.shared.queues.push(0, priority.level(), OUTSIDE, task) {
             Ok(()) => {
                 self.shared.idle.wake_one(0);
             }
@@ -140,38 +141,29 @@ struct ScopeEngine<'s, 'env> {
 impl<'env> Engine for ScopeEngine<'_, 'env> {
     type Job = Task<'env>;
 
-    fn receive(&mut self, _: WorkerId, _: &mut dyn FnMut(Task<'env>, Option<u8>) -> Result<(), Task<'env>>) -> usize {
-        0
+    fn receive(&mut self, _: WorkerId, _: &mut Vec<Arrived<Task<'env>>>) -> Received {
+        Received::default()
     }
 
     fn run(&mut self, task: Task<'env>, _: Nanos) -> Ran<Task<'env>> {
         self.scope.run(task);
-        Ran::Ended
+        Ran::Ended { ran: Nanos::ZERO }
     }
 
-    fn is_continuation(&self, _: &Task<'env>) -> bool {
-        false
+    fn describe(&self, task: &Task<'env>) -> Description {
+        Description { level: task.priority.level(), continuation: false }
     }
 
-    fn lane(&self, task: &Task<'env>) -> usize {
-        task.priority.lane()
-    }
-
-    fn moved(&mut self, _: &mut Task<'env>, _: Event) {}
-
-    fn shed_full(&mut self, task: Task<'env>) {
+    fn discard(&mut self, task: Task<'env>, _: Discarded) {
         self.scope.run(task);
     }
 
-    fn shed_draining(&mut self, task: Task<'env>) {
-        self.scope.run(task);
+    fn requeued(&mut self, _: &mut Task<'env>, _: Requeued) {}
+
+    fn boundary(&mut self, _: Boundary) {}
+
+    /// No policy of tasks asks for the time.
+    fn now(&self) -> Nanos {
+        Nanos::ZERO
     }
-
-    fn flush(&mut self) {}
-
-    fn turn(&mut self) {}
-
-    fn rest(&mut self) {}
-
-    fn tried(&mut self, _: Step, _: Outcome) {}
 }

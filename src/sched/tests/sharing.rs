@@ -73,10 +73,6 @@ fn of_two_busy_workers_the_one_that_is_stuck_for_longer_is_robbed_first() {
     struct Stuck;
 
     impl View for Stuck {
-        fn now(&self) -> Nanos {
-            Nanos::from_millis(10)
-        }
-
         fn busy_since(&self, worker: WorkerId) -> Option<Nanos> {
             [None, Some(Nanos::from_millis(5)), Some(Nanos::ZERO)][worker]
         }
@@ -92,7 +88,7 @@ fn of_two_busy_workers_the_one_that_is_stuck_for_longer_is_robbed_first() {
     let mut first = [0; 3];
     for _ in 0..3_000 {
         local.begin();
-        let mut sockets = std::iter::from_fn(|| match policy.next(&mut local, &Stuck) {
+        let mut sockets = std::iter::from_fn(|| match policy.next(&mut local, NOW, &Stuck) {
             Step::Idle { .. } => None,
             step => Some(step),
         });
@@ -122,7 +118,7 @@ fn finds(policy: &Policy, searches: usize) -> Vec<Step> {
     let mut local = Local::new(0, policy.topology());
     let mut find = || {
         local.begin();
-        policy.next(&mut local, &Fixed)
+        policy.next(&mut local, NOW, &Fixed)
     };
     (0..searches).map(|_| find()).collect()
 }
@@ -202,7 +198,7 @@ fn what_is_shed_stays_little_because_it_is_taken_back_before_more_is_received() 
             let worker = order.victim.first(seed, turn, 5, |_| 0);
             locals[worker].begin();
             loop {
-                let step = policy.next(&mut locals[worker], &Fixed);
+                let step = policy.next(&mut locals[worker], NOW, &Fixed);
                 let found = match step {
                     Step::Own => take(&mut deques[worker]),
                     Step::Queue(0) => take(&mut queue),
@@ -218,7 +214,7 @@ fn what_is_shed_stays_little_because_it_is_taken_back_before_more_is_received() 
                 if found {
                     break;
                 }
-                policy.told(&mut locals[worker], Outcome::Empty);
+                policy.on_outcome(&mut locals[worker], Outcome::Empty);
             }
             longest = longest.max(queue);
         }

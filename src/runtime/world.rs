@@ -1,0 +1,185 @@
+//! The world of a worker that is a thread: what its turn decides is carried out at once.
+
+use super::Shared;
+use super::deques::Deques;
+use super::sleeper::Sleeper;
+use crate::sched::turn::{Stolen, World};
+use crate::sched::{Amount, Policy, PoolId, View, WorkerId};
+use crate::time::Nanos;
+use crossbeam_deque::Steal;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+/// A running job pauses at a checkpoint at least this often.
+const HEARTBEAT: Nanos = Nanos::from_millis(1);
+
+/// What one worker's thread acts on.
+pub(super) struct ThreadWorld<'s, J> {
+    id: WorkerId,
+    pub(super) shared: &'s Shared<J>,
+    pub(super) deques: Rc<Deques<J>>,
+    pub(super) sleeper: Sleeper,
+    /// The worker counts in `Shared::spinning`.
+    spins: bool,
+    /// When the worker last had nothing to do.
+    pub(super) idle_at: Nanos,
+}
+
+impl<'s, J: Send> ThreadWorld<'s, J> {
+    pub(super) fn new(id: WorkerId, shared: &'s Shared<J>, deques: Rc<Deques<J>>) -> ThreadWorld<'s, J> {
+        ThreadWorld { id, shared, deques, sleeper: Sleeper::new(id), spins: false, idle_at: Nanos::ZERO }
+    }
+
+    /// Whether the worker may look for work again and again instead of sleeping.
+    pub(super) fn may_spin(&mut self) -> bool {
+        if !self.spins {
+            let shared = self.shared;
+            // Ordering: relaxed, a count that bounds spinning and guards nothing.
+            let others = shared.spinning.fetch_add(1, Ordering::Relaxed);
+            if shared.wait.spin_for() < Nanos::MAX && others >= shared.spinners_max() {
+                shared.spinning.fetch_sub(1, Ordering::Relaxed);
+                return false;
+            }
+            self.spins = true;
+        }
+        true
+    }
+
+    pub(super) fn stop_spinning(&mut self) {
+        if self.spins {
+            // Ordering: relaxed, see `may_spin`.
+            self.shared.spinning.fetch_sub(1, Ordering::Relaxed);
+            self.spins = false;
+        }
+    }
+}
+
+impl<J> View for ThreadWorld<'_, J> {
+    fn busy_since(&self, worker: WorkerId) -> Option<Nanos> {
+        self.shared.busy_since(worker)
+    }
+
+    fn backlog(&self, worker: WorkerId) -> usize {
+        self.shared.stealers[worker].len()
+    }
+}
+
+impl<J: Send> World for ThreadWorld<'_, J> {
+    type Job = J;
+
+    fn recent(&self) -> Nanos {
+        self.idle_at
+    }
+
+    fn heartbeat(&self) -> Nanos {
+        HEARTBEAT
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.shared.is_abandoning()
+    }
+
+    fn accepts(&self) -> bool {
+        self.shared.is_accepting()
+    }
+
+    fn pop(&mut self, level: usize) -> Option<J> {
+        self.deques.pop(level)
+    }
+
+    fn push(&mut self, level: usize, job: J) {
+        self.deques.push(level, job);
+    }
+
+    fn len(&self, level: usize) -> usize {
+        self.deques.level_len(level)
+    }
+
+    fn len_up_to(&self, level: usize) -> usize {
+        self.deques.len_up_to(level)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.deques.is_empty()
+    }
+
+    fn any_urgent(&self) -> bool {
+        self.shared.urgent.any()
+    }
+
+    fn steal(&mut self, victim: WorkerId, level: usize, amount: Amount) -> Stolen<J> {
+        let before = self.deques.level_len(level);
+        // Thieves that come together begin at different deques of their victim.
+        match self.shared.stealers[victim].steal(level, self.id, amount, &self.deques) {
+            Steal::Success(job) => {
+                self.sleeper.has_unannounced();
+                Stolen::Some(job, self.deques.level_len(level).saturating_sub(before))
+            }
+            Steal::Empty => Stolen::Empty,
+            Steal::Retry => Stolen::Contended,
+        }
+    }
+
+    fn pop_queue(&mut self, pool: PoolId, level: usize) -> Option<J> {
+        self.shared.queues.pop(pool, level, self.id)
+    }
+
+    fn push_queue(&mut self, pool: PoolId, level: usize, job: J) -> Result<(), J> {
+        self.shared.queues.push(pool, level, self.id, job)
+    }
+
+    fn queue_len_up_to(&self, pool: PoolId, level: usize) -> usize {
+        self.shared.queues.len_up_to(pool, level)
+    }
+
+    fn queue_is_empty(&self, pool: PoolId) -> bool {
+        self.shared.queues.is_empty(pool)
+    }
+
+    fn queues_are_half_full(&self) -> bool {
+        self.shared.queues.are_half_full()
+    }
+
+    fn received(&mut self, _: WorkerId, datagrams: usize) {
+        if datagrams > 0 {
+            self.sleeper.has_unannounced();
+        }
+    }
+
+    fn set_busy(&mut self, since: Option<Nanos>) {
+        self.shared.set_busy(self.id, since);
+    }
+
+    fn begin_work(&mut self, policy: &Policy, more: bool) {
+        self.stop_spinning();
+        self.sleeper.begin_work(&self.shared.idle, policy, more);
+    }
+
+    fn wake_for(&mut self, policy: &Policy, pool: PoolId) {
+        self.shared.idle.wake_for(policy, pool);
+    }
+
+    fn any_asleep(&self, pool: PoolId) -> bool {
+        self.shared.idle.any_asleep(pool)
+    }
+
+    fn flag(&self, worker: WorkerId) {
+        // Ordering: relaxed, a request that may be seen late or, if the worker takes its next job, never: the worker has then
+        // served what waited.
+        self.shared.flags[worker].store(true, Ordering::Relaxed);
+    }
+
+    fn is_flagged(&self) -> bool {
+        self.shared.flags[self.id].load(Ordering::Relaxed)
+    }
+
+    fn lower_flag(&mut self) {
+        if self.is_flagged() {
+            self.shared.flags[self.id].store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn look(&mut self, interval: Nanos, now: Nanos) -> Option<usize> {
+        self.shared.look(interval, now)
+    }
+}

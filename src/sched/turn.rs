@@ -1,0 +1,175 @@
+//! One worker, as a state machine without I/O: what it tries next, where arrivals go, what becomes of a running job, whom
+//! it wakes and flags.
+//!
+//! [`Turn::step`] carries out one step on a [`World`] and an [`Engine`] and says what it [`Did`]. Threads call it again at
+//! once; virtual time lets pass what the step costs. A step that takes time ends before anything that comes of it is seen
+//! by others: a slice that was run is settled, and a job that leaves is put into a queue, by the next step.
+
+mod engine;
+mod levels;
+mod run;
+mod search;
+mod world;
+
+pub use engine::{Arrived, Boundary, Description, Discarded, Engine, Ran, Ready, Received, Requeued};
+pub use world::{Stolen, World};
+
+use super::{Event, Local, Policy, PoolId, Running, Topology, WorkerId};
+use crate::time::Nanos;
+use levels::LevelOrder;
+
+/// A worker's place between two steps.
+#[derive(Debug)]
+pub struct Turn<J> {
+    search: Local,
+    levels: LevelOrder,
+    hand: Hand<J>,
+    /// The job at hand.
+    running: Running,
+    /// Its priority level.
+    level: usize,
+    /// How long it may run on before the policy is asked.
+    ask_after: Nanos,
+    /// The policy wants to know since when workers have been in their jobs.
+    shows_busy: bool,
+    /// From whom the job at hand was stolen, until it begins.
+    victim: Option<WorkerId>,
+    /// Room for what one receive brings.
+    batch: Vec<Arrived<J>>,
+}
+
+/// What the worker has in hand.
+#[derive(Debug, Default)]
+enum Hand<J> {
+    /// Nothing: it searches.
+    #[default]
+    Empty,
+    /// A job that it is about to begin.
+    Begins(J),
+    /// A job that it is about to resume.
+    Resumes(J),
+    /// What came of the last slice.
+    Ran(Ran<J>),
+    /// A job that goes elsewhere.
+    Leaves(J, Event),
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Did {
+    /// It has found a job.
+    Took {
+        /// The job was stolen from another worker's deque.
+        stole: bool,
+        /// Sockets in which it looked in vain.
+        polls: u64,
+    },
+    /// It has received, and put what it received where the policy wants it.
+    Received {
+        /// How many datagrams.
+        datagrams: u64,
+        /// Sockets in which it looked in vain.
+        polls: u64,
+    },
+    /// It has found nothing.
+    Nothing {
+        /// A competitor was met: there may be work after all.
+        contended: bool,
+        /// Sockets in which it looked in vain.
+        polls: u64,
+    },
+    /// A job has run for this long; what comes of it is for the next step.
+    Ran(Nanos),
+    /// The job that ran is over.
+    Ended,
+    /// The job that ran is going to run on.
+    Kept {
+        /// It looked whether requests wait.
+        looked: bool,
+    },
+    /// The job that ran is going to leave the worker.
+    Leaves {
+        /// For another pool.
+        hops: bool,
+        /// It looked whether requests wait.
+        looked: bool,
+    },
+    /// A job was put into a queue, or had no room there.
+    Put,
+}
+
+impl<J> Turn<J> {
+    /// The turn of `worker` in `topology`, with jobs of `levels` priority levels. It receives `batch` jobs at once without
+    /// allocating.
+    pub fn new(worker: WorkerId, topology: &Topology, levels: usize, batch: usize) -> Turn<J> {
+        let search = Local::new(worker, topology);
+        let pool = search.pool();
+        Turn {
+            search,
+            levels: LevelOrder::new(levels),
+            hand: Hand::Empty,
+            running: Running { worker, pool, continuation: false, ran: Nanos::ZERO, flagged: false },
+            level: 0,
+            ask_after: Nanos::MAX,
+            shows_busy: true,
+            victim: None,
+            batch: Vec::with_capacity(batch),
+        }
+    }
+
+    /// Whose turn it is.
+    pub fn worker(&self) -> WorkerId {
+        self.search.worker()
+    }
+
+    /// The pool of that worker.
+    pub fn pool(&self) -> PoolId {
+        self.search.pool()
+    }
+
+    /// Whether it has a job in hand: the next step concerns that job and is no search.
+    pub fn has_job(&self) -> bool {
+        !matches!(self.hand, Hand::Empty)
+    }
+
+    /// Follows `policy` from now on; to be called between two jobs.
+    pub fn follow(&mut self, policy: &Policy, engine: &mut impl Engine<Job = J>) {
+        self.search.set_topology(policy.topology());
+        self.shows_busy = policy.looks_at_busy();
+        self.running.pool = self.search.pool();
+        engine.boundary(Boundary::Pool(self.search.pool()));
+    }
+
+    /// Instead of a search of which it is known that it finds nothing.
+    pub fn skip_search(&mut self) {
+        self.search.begin();
+    }
+
+    /// Does the next thing that a worker under `policy` does.
+    #[inline]
+    pub fn step<W, E>(&mut self, policy: &Policy, world: &mut W, engine: &mut E) -> Did
+    where
+        W: World<Job = J>,
+        E: Engine<Job = J>,
+    {
+        let mut actor = Actor { turn: self, policy, world, engine };
+        match std::mem::take(&mut actor.turn.hand) {
+            Hand::Empty => actor.search(),
+            Hand::Begins(job) => {
+                actor.begin(&job);
+                actor.run(job)
+            }
+            Hand::Resumes(job) => actor.run(job),
+            Hand::Ran(ran) => actor.settle(ran),
+            Hand::Leaves(job, event) => actor.put(job, event),
+        }
+    }
+}
+
+/// A turn with all that one step of it acts on.
+struct Actor<'a, J, W, E> {
+    turn: &'a mut Turn<J>,
+    policy: &'a Policy,
+    world: &'a mut W,
+    engine: &'a mut E,
+}

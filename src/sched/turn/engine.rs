@@ -1,0 +1,135 @@
+//! What a job is, how one is received and how it runs: the part of a worker that its turn does not know.
+
+use crate::sched::{Outcome, PoolId, Step, WorkerId};
+use crate::time::Nanos;
+
+/// What one worker does with jobs; every worker has its own.
+pub trait Engine {
+    /// What waits in queues: a fresh request or a continuation.
+    type Job;
+
+    /// Receives from the socket of worker `owner` and appends the jobs that come of it to `batch`, which is empty.
+    fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received;
+
+    /// Runs `job` until it ends or pauses; its checkpoints pause once it has run for `at_most`.
+    fn run(&mut self, job: Self::Job, at_most: Nanos) -> Ran<Self::Job>;
+
+    /// What the turn must know of `job`.
+    fn describe(&self, job: &Self::Job) -> Description;
+
+    /// Ends `job` without running it any further.
+    fn discard(&mut self, job: Self::Job, why: Discarded);
+
+    /// `job` is about to be put into a queue.
+    fn requeued(&mut self, job: &mut Self::Job, why: Requeued);
+
+    /// The next job that the last call of [`Engine::run`] or [`Engine::discard`] made ready to run; to be asked until
+    /// nothing is left.
+    fn ready(&mut self) -> Option<Ready<Self::Job>> {
+        None
+    }
+
+    /// Sends the replies that wait to be sent.
+    fn flush(&mut self) {}
+
+    /// The worker has come to `boundary`.
+    fn boundary(&mut self, boundary: Boundary);
+
+    /// The last reading of the clock: no earlier than the end of the last [`Engine::run`] or [`Engine::receive`].
+    fn now(&self) -> Nanos;
+}
+
+/// A job that was received.
+#[derive(Debug)]
+pub struct Arrived<J> {
+    /// The job.
+    pub job: J,
+    /// Its class, if the policy may know it.
+    pub class: Option<u8>,
+}
+
+/// What a receive brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Datagrams, those that were no requests included.
+    pub datagrams: usize,
+    /// More of them are out of the socket already, where no other worker would find them: receive again.
+    pub more: bool,
+}
+
+/// What the turn knows of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Its priority level, 0 the most urgent. What was received has level 0.
+    pub level: usize,
+    /// It has run before.
+    pub continuation: bool,
+}
+
+/// What came of running a job.
+#[derive(Debug)]
+pub enum Ran<J> {
+    /// It is over, or waits outside of all queues for what [`Engine::ready`] will announce.
+    Ended {
+        /// How long it ran this time.
+        ran: Nanos,
+    },
+    /// It paused, and can go on.
+    Paused {
+        /// The continuation.
+        job: J,
+        /// The pool in which it asks to go on, if it does.
+        hop: Option<PoolId>,
+        /// How long it ran this time.
+        ran: Nanos,
+    },
+}
+
+/// Why a job is ended by its worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discarded {
+    /// The queue in which it belongs is full.
+    QueueFull,
+    /// The server stops, and its time to drain is over.
+    Draining,
+}
+
+/// Why a job is put into a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requeued {
+    /// The policy wanted the worker back.
+    Yielded,
+    /// It goes on in this pool.
+    Hopped(PoolId),
+    /// What it waited for has come.
+    Woken,
+}
+
+/// What running a job made ready to run.
+#[derive(Debug)]
+pub enum Ready<J> {
+    /// A child of the job that ran; its parent runs it where there is no room for it in the queues.
+    Forked(J),
+    /// A job that waited.
+    Woken(J),
+}
+
+/// Where a worker stands between two actions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boundary {
+    /// A job has ended or gone, a slice of one is over, or a search begins.
+    Turn,
+    /// This step of a search had this outcome; `jobs` were stolen.
+    Tried {
+        /// The step.
+        step: Step,
+        /// Its outcome.
+        outcome: Outcome,
+        /// Jobs that a successful steal took from the victim.
+        jobs: usize,
+    },
+    /// The worker belongs to this pool from now on.
+    Pool(PoolId),
+    /// The worker is about to sleep: it must hold nothing that others may miss meanwhile.
+    Rest,
+}

@@ -1,0 +1,176 @@
+//! How a job runs on a worker, and where it goes.
+
+use super::{Actor, Boundary, Description, Did, Discarded, Engine, Hand, Ran, Ready, Requeued, World};
+use crate::sched::{Event, Place, Running, Verdict};
+use crate::time::Nanos;
+
+/// Jobs of one level that woken children and parents bring a worker's own deque to, at most: with what one steal brings it
+/// stays within the deque's smallest buffer.
+const WOKEN_MAX: usize = 32;
+
+impl<J, W, E> Actor<'_, J, W, E>
+where
+    W: World<Job = J>,
+    E: Engine<Job = J>,
+{
+    /// Before `job` begins: it may take long.
+    #[inline]
+    pub(super) fn begin(&mut self, job: &J) {
+        let Actor { turn, policy, world, engine } = self;
+        // A thief leaves a part where it was: its victim has woken nobody else.
+        let left = turn.victim.take().is_some_and(|victim| world.backlog(victim) > 0);
+        let more = left || !world.is_empty() || !world.queue_is_empty(turn.pool());
+        world.begin_work(policy, more);
+        if turn.shows_busy {
+            // Within one search of the present time, which would be one more reading of the clock for each job.
+            world.set_busy(Some(engine.now().max(world.recent())));
+        }
+        world.lower_flag();
+        let Description { level, continuation } = engine.describe(job);
+        turn.level = level;
+        turn.running = Running { continuation, ran: Nanos::ZERO, flagged: false, ..turn.running };
+        turn.ask_after = policy.ask_after(&turn.running).unwrap_or(Nanos::MAX);
+    }
+
+    /// Runs the job at hand for one slice.
+    #[inline]
+    pub(super) fn run(&mut self, job: J) -> Did {
+        let ran = if self.world.is_abandoned() {
+            self.engine.discard(job, Discarded::Draining);
+            Ran::Ended { ran: Nanos::ZERO }
+        } else {
+            self.engine.run(job, self.turn.ask_after.min(self.world.heartbeat()))
+        };
+        let (Ran::Ended { ran: time } | Ran::Paused { ran: time, .. }) = ran;
+        self.turn.hand = Hand::Ran(ran);
+        Did::Ran(time)
+    }
+
+    /// A slice is over: the job has ended, runs on, or leaves.
+    #[inline]
+    pub(super) fn settle(&mut self, ran: Ran<J>) -> Did {
+        self.spread();
+        let (job, hop, ran) = match ran {
+            Ran::Paused { job, hop, ran } => (job, hop, ran),
+            Ran::Ended { .. } => {
+                self.over();
+                return Did::Ended;
+            }
+        };
+        let turn = &mut *self.turn;
+        turn.running.ran = turn.running.ran.plus(ran);
+        turn.ask_after = turn.ask_after.minus(ran);
+        if hop.is_none() && turn.ask_after > Nanos::ZERO {
+            return self.keep(job, false);
+        }
+        turn.running.flagged = self.world.is_flagged();
+        let verdict = match hop {
+            Some(target) => self.policy.at_hop(&turn.running, target),
+            None => self.policy.at_checkpoint(&turn.running),
+        };
+        let (wanted, looked) = self.is_wanted(verdict == Verdict::YieldIfWanted);
+        let event = match verdict {
+            Verdict::Hop(target) => Event::Hopped(target),
+            Verdict::Yield => Event::Yielded { again: self.turn.running.continuation },
+            Verdict::YieldIfWanted if wanted => Event::Yielded { again: self.turn.running.continuation },
+            Verdict::YieldIfWanted | Verdict::Keep => {
+                self.turn.ask_after = self.policy.ask_after(&self.turn.running).unwrap_or(Nanos::MAX);
+                return self.keep(job, looked);
+            }
+        };
+        self.turn.hand = Hand::Leaves(job, event);
+        Did::Leaves { hops: matches!(event, Event::Hopped(_)), looked }
+    }
+
+    fn keep(&mut self, job: J, looked: bool) -> Did {
+        self.engine.boundary(Boundary::Turn);
+        self.turn.hand = Hand::Resumes(job);
+        Did::Kept { looked }
+    }
+
+    /// Whether jobs wait, none less urgent, that this worker would serve if the running job stepped aside, and whether it
+    /// has looked into sockets for them. Where there are more than it can serve, others are asked too.
+    fn is_wanted(&mut self, gives_way: bool) -> (bool, bool) {
+        let Actor { turn, policy, world, engine } = self;
+        let (pool, level) = (turn.running.pool, turn.level);
+        let queued = if policy.queue_is_fresh() { world.queue_len_up_to(pool, level) } else { 0 };
+        let behind = world.len_up_to(level) + queued;
+        let interval = policy.look_interval().filter(|_| gives_way);
+        let looked = interval.and_then(|interval| world.look(interval, engine.now()));
+        let waiting = behind + looked.unwrap_or(0);
+        if waiting > 0 && !world.any_asleep(pool) {
+            policy.on_arrivals(&**world, engine.now(), turn.worker(), waiting, gives_way, |other| world.flag(other));
+        }
+        (waiting > 0, looked.is_some())
+    }
+
+    /// Puts a job where the policy wants it; no room there ends it.
+    pub(super) fn put(&mut self, mut job: J, event: Event) -> Did {
+        let why = if let Event::Hopped(target) = event { Requeued::Hopped(target) } else { Requeued::Yielded };
+        let Actor { turn, policy, world, engine } = self;
+        engine.requeued(&mut job, why);
+        match policy.place(turn.running.pool, event) {
+            Place::Own => world.push(turn.level, job),
+            Place::Queue(target) => match world.push_queue(target, turn.level, job) {
+                Ok(()) => world.wake_for(policy, target),
+                Err(job) => engine.discard(job, Discarded::QueueFull),
+            },
+        }
+        self.spread();
+        self.over();
+        Did::Put
+    }
+
+    /// The worker is in no job any more.
+    #[inline]
+    fn over(&mut self) {
+        if self.turn.shows_busy {
+            self.world.set_busy(None);
+        }
+        self.engine.boundary(Boundary::Turn);
+    }
+
+    /// Puts what the last job made ready where the policy puts continuations.
+    #[inline]
+    fn spread(&mut self) {
+        while let Some(ready) = self.engine.ready() {
+            self.spread_one(ready);
+        }
+    }
+
+    #[cold]
+    fn spread_one(&mut self, ready: Ready<J>) {
+        match ready {
+            // Half of the room is kept for what has no other place. A child for which there is none stays with its parent.
+            Ready::Forked(_) if self.world.queues_are_half_full() => {}
+            Ready::Forked(job) => drop(self.offer(job)),
+            Ready::Woken(mut job) => {
+                self.engine.requeued(&mut job, Requeued::Woken);
+                if let Err(job) = self.offer(job) {
+                    // It was promised to come back and may not be shed: this worker takes it upon itself.
+                    self.world.push(self.turn.level, job);
+                }
+            }
+        }
+    }
+
+    /// Finds a bounded place for `job`, and wakes a worker that looks there, if one sleeps.
+    fn offer(&mut self, job: J) -> Result<(), J> {
+        let Actor { turn, policy, world, .. } = self;
+        let (pool, level) = (turn.running.pool, turn.level);
+        // It belongs to what began before, and goes on with it.
+        let target = match policy.place(pool, Event::Yielded { again: true }) {
+            Place::Own if world.len(level) < WOKEN_MAX => {
+                world.push(level, job);
+                pool
+            }
+            Place::Own => return Err(job),
+            Place::Queue(target) => {
+                world.push_queue(target, level, job)?;
+                target
+            }
+        };
+        world.wake_for(policy, target);
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! How a worker looks for work, and where it puts what it receives.
+
+use super::{Actor, Arrived, Boundary, Did, Discarded, Engine, Hand, Received, Stolen, World};
+use crate::sched::{Event, Outcome, Place, Step, WorkerId};
+
+/// What trying one place brought.
+enum Tried<J> {
+    Job(J),
+    Stolen { job: J, victim: WorkerId, more: usize },
+    Datagrams(u64),
+    Nothing(Outcome),
+}
+
+impl<J, W, E> Actor<'_, J, W, E>
+where
+    W: World<Job = J>,
+    E: Engine<Job = J>,
+{
+    /// One walk through the policy's order for each level, to the first find.
+    #[inline]
+    pub(super) fn search(&mut self) -> Did {
+        let (mut polls, mut contended) = (0, false);
+        let now = self.engine.now().max(self.world.recent());
+        for level in self.turn.levels.next() {
+            if level == 0 && !self.world.any_urgent() {
+                continue;
+            }
+            self.turn.search.begin();
+            loop {
+                let step = self.policy.next(&mut self.turn.search, now, self.world);
+                // What was finished leaves before anything that may take long or find nothing. Before each job, and before
+                // each batch that is received, it is the engine that decides.
+                if !matches!(step, Step::Own | Step::Queue(_) | Step::Receive(_)) {
+                    self.engine.flush();
+                }
+                if let Step::Idle { contended: met } = step {
+                    contended |= met;
+                    self.tried(step, Outcome::Empty, 0);
+                    break;
+                }
+                match self.attempt(step, level) {
+                    Tried::Job(job) => {
+                        self.tried(step, Outcome::Found, 0);
+                        self.turn.hand = Hand::Begins(job);
+                        return Did::Took { stole: false, polls };
+                    }
+                    Tried::Stolen { job, victim, more } => {
+                        self.tried(step, Outcome::Found, 1 + more);
+                        self.turn.victim = Some(victim);
+                        self.turn.hand = Hand::Begins(job);
+                        return Did::Took { stole: true, polls };
+                    }
+                    Tried::Datagrams(datagrams) => {
+                        self.tried(step, Outcome::Found, 0);
+                        return Did::Received { datagrams, polls };
+                    }
+                    Tried::Nothing(outcome) => {
+                        polls += u64::from(matches!(step, Step::Receive(_)));
+                        self.tried(step, outcome, 0);
+                        self.policy.on_outcome(&mut self.turn.search, outcome);
+                    }
+                }
+            }
+        }
+        Did::Nothing { contended, polls }
+    }
+
+    #[inline]
+    fn attempt(&mut self, step: Step, level: usize) -> Tried<J> {
+        let job = match step {
+            Step::Own => self.world.pop(level),
+            Step::Queue(pool) => self.world.pop_queue(pool, level),
+            Step::Steal(victim) => match self.world.steal(victim, level, self.policy.sharing().amount) {
+                Stolen::Some(job, more) => return Tried::Stolen { job, victim, more },
+                Stolen::Empty => None,
+                Stolen::Contended => return Tried::Nothing(Outcome::Contended),
+            },
+            Step::Receive(owner) => match self.receive(owner) {
+                0 => None,
+                datagrams => return Tried::Datagrams(datagrams),
+            },
+            Step::Idle { .. } => None,
+        };
+        job.map_or(Tried::Nothing(Outcome::Empty), Tried::Job)
+    }
+
+    fn tried(&mut self, step: Step, outcome: Outcome, jobs: usize) {
+        self.engine.boundary(Boundary::Tried { step, outcome, jobs });
+    }
+
+    /// Receives from the socket of `owner`, and puts each job where the policy wants it; returns the number of datagrams.
+    fn receive(&mut self, owner: WorkerId) -> u64 {
+        let Actor { turn, policy, world, engine } = self;
+        if !world.accepts() {
+            return 0;
+        }
+        let pool = turn.pool();
+        let mut total = 0;
+        loop {
+            let Received { datagrams, more } = engine.receive(owner, &mut turn.batch);
+            for Arrived { job, class } in turn.batch.drain(..) {
+                match policy.place(pool, Event::Arrived { class, backlog: world.len(0) }) {
+                    Place::Own => world.push(0, job),
+                    Place::Queue(target) => match world.push_queue(target, 0, job) {
+                        // Its own pool hears of it when a job begins.
+                        Ok(()) if target == pool => {}
+                        Ok(()) => world.wake_for(policy, target),
+                        Err(job) => engine.discard(job, Discarded::QueueFull),
+                    },
+                }
+            }
+            total += datagrams;
+            if !more {
+                break;
+            }
+        }
+        world.received(owner, total);
+        if total > 0 && !world.any_asleep(pool) {
+            let waiting = world.len(0);
+            policy.on_arrivals(&**world, engine.now(), turn.worker(), waiting, true, |other| world.flag(other));
+        }
+        total as u64
+    }
+}

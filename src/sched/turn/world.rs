@@ -1,0 +1,83 @@
+//! What a worker acts on: queues, other workers, sleep. Threads have one world, virtual time another.
+
+use crate::sched::{Amount, Policy, PoolId, View, WorkerId};
+use crate::time::Nanos;
+
+/// The surroundings of one worker. No method blocks.
+pub trait World: View {
+    /// What waits in queues.
+    type Job;
+
+    /// The last reading of the clock outside of jobs.
+    fn recent(&self) -> Nanos;
+    /// A running job pauses at a checkpoint at least this often, so that replies leave, measurements are handed over and an
+    /// abandoned job ends while a long one runs.
+    fn heartbeat(&self) -> Nanos;
+    /// Jobs are discarded instead of run.
+    fn is_abandoned(&self) -> bool;
+    /// Datagrams may be received.
+    fn accepts(&self) -> bool;
+
+    /// Takes the next job of `level` from the own deque.
+    fn pop(&mut self, level: usize) -> Option<Self::Job>;
+    /// Adds a job behind the others of `level` in the own deque.
+    fn push(&mut self, level: usize, job: Self::Job);
+    /// Jobs of `level` in the own deque.
+    fn len(&self, level: usize) -> usize;
+    /// Jobs in the own deque that are at least as urgent as `level`.
+    fn len_up_to(&self, level: usize) -> usize;
+    /// Whether the own deque holds no job of any level.
+    fn is_empty(&self) -> bool;
+    /// Whether a job of the most urgent level may wait anywhere.
+    fn any_urgent(&self) -> bool;
+
+    /// Takes a job of `level` from the deque of `victim`, and moves as many more into the own one as `amount` says.
+    fn steal(&mut self, victim: WorkerId, level: usize, amount: Amount) -> Stolen<Self::Job>;
+
+    /// Takes a job of `level` from the queue of `pool`.
+    fn pop_queue(&mut self, pool: PoolId, level: usize) -> Option<Self::Job>;
+    /// Adds a job to the queue of `pool`.
+    ///
+    /// # Errors
+    /// The job, when the queues are full.
+    fn push_queue(&mut self, pool: PoolId, level: usize, job: Self::Job) -> Result<(), Self::Job>;
+    /// Jobs in the queue of `pool` that are at least as urgent as `level`.
+    fn queue_len_up_to(&self, pool: PoolId, level: usize) -> usize;
+    /// Whether no job of any level waits in the queue of `pool`.
+    fn queue_is_empty(&self, pool: PoolId) -> bool;
+    /// Whether all queues together are half full.
+    fn queues_are_half_full(&self) -> bool;
+
+    /// The worker has received this many datagrams from the socket of `owner`.
+    fn received(&mut self, owner: WorkerId, datagrams: usize);
+    /// The worker is in a job since then, or in none.
+    fn set_busy(&mut self, since: Option<Nanos>);
+    /// The worker may be gone for long: others must see what comes to its socket meanwhile, and if there is `more` to do for
+    /// its pool than the job at hand, another worker is woken.
+    fn begin_work(&mut self, policy: &Policy, more: bool);
+    /// A job was put into the queue of `pool`: wakes a worker that serves it, if one sleeps.
+    fn wake_for(&mut self, policy: &Policy, pool: PoolId);
+    /// Whether any worker of `pool` sleeps; may be stale.
+    fn any_asleep(&self, pool: PoolId) -> bool;
+
+    /// Asks `worker` to step aside at its next checkpoint.
+    fn flag(&self, worker: WorkerId);
+    /// Whether this worker was asked to step aside since [`World::lower_flag`].
+    fn is_flagged(&self) -> bool;
+    /// The worker takes another job: requests to step aside were meant for the last one.
+    fn lower_flag(&mut self);
+    /// In how many watched sockets something waits that this look must count. At most one worker looks per `interval`;
+    /// for the others it is `None`.
+    fn look(&mut self, interval: Nanos, now: Nanos) -> Option<usize>;
+}
+
+/// What came of a steal.
+#[derive(Debug)]
+pub enum Stolen<J> {
+    /// A job, and how many more are now in the own deque.
+    Some(J, usize),
+    /// The victim's deque was empty.
+    Empty,
+    /// Another thief was at the victim's deque.
+    Contended,
+}

@@ -1,0 +1,234 @@
+//! What requests are in a simulation: a cost each, with a checkpoint after each step, and a fate.
+
+use super::driver::VirtualEngine;
+use super::requests::{Request, RequestId, Requests};
+use super::tally::{Tally, Unanswered};
+use super::{Incoming, Setup};
+use crate::sched::WorkerId;
+use crate::sched::turn::{Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued};
+use crate::time::Nanos;
+use std::collections::VecDeque;
+
+/// All requests of a simulation, and what each step costs.
+pub(super) struct CostModel<'a> {
+    setup: &'a Setup,
+    now: Nanos,
+    worker: WorkerId,
+    sockets: Box<[VecDeque<RequestId>]>,
+    requests: Requests,
+    /// Packets that are home.
+    packets: usize,
+    /// What ended in the slice that each worker is running.
+    ending: Box<[Option<(RequestId, End)>]>,
+    tally: Tally,
+}
+
+/// How a slice ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Done,
+    Paused,
+    Expired,
+}
+
+impl<'a> CostModel<'a> {
+    pub(super) fn new(setup: &'a Setup) -> CostModel<'a> {
+        assert!(setup.checkpoint_step > Nanos::ZERO, "checkpoints are apart");
+        let workers = setup.policy.topology().workers();
+        CostModel {
+            setup,
+            now: Nanos::ZERO,
+            worker: 0,
+            sockets: vec![VecDeque::new(); workers].into(),
+            requests: Requests::default(),
+            packets: setup.limits.packets_per_worker * workers,
+            ending: vec![None; workers].into(),
+            tally: Tally::new(),
+        }
+    }
+
+    pub(super) fn into_tally(self) -> Tally {
+        self.tally
+    }
+
+    /// A request ends that is not answered; it has a packet.
+    fn end(&mut self, request: RequestId, why: Unanswered) {
+        let request = self.requests.remove(request);
+        self.packets += 1;
+        self.tally.lost(request.class, why, request.counts);
+    }
+
+    /// What the worker's last slice ended, if anything, has its fate; returns how long that takes.
+    fn finish(&mut self) -> Nanos {
+        match self.ending[self.worker].take() {
+            Some((request, End::Done)) => {
+                let send = self.setup.overheads.send;
+                let request = self.requests.remove(request);
+                self.packets += 1;
+                let sent = self.now.plus(send);
+                self.tally.answered(request.class, request.cost, sent.minus(request.due), sent, request.counts);
+                send
+            }
+            Some((request, _)) => {
+                self.end(request, Unanswered::ShedExpired);
+                Nanos::ZERO
+            }
+            None => Nanos::ZERO,
+        }
+    }
+}
+
+impl VirtualEngine for CostModel<'_> {
+    type Incoming = Incoming;
+
+    fn socket(incoming: &Incoming) -> WorkerId {
+        incoming.socket
+    }
+
+    fn time(incoming: &Incoming) -> Nanos {
+        incoming.at
+    }
+
+    fn arrive(&mut self, incoming: Incoming) -> bool {
+        assert!(incoming.cost > Nanos::ZERO, "a request asks for something");
+        let socket = &mut self.sockets[incoming.socket];
+        let fits = socket.len() < self.setup.limits.socket_capacity;
+        if fits {
+            socket.push_back(self.requests.add(Request::new(&incoming)));
+        } else {
+            self.tally.lost(incoming.class, Unanswered::KernelDropped, incoming.counts);
+        }
+        fits
+    }
+
+    fn set(&mut self, worker: WorkerId, now: Nanos) {
+        (self.worker, self.now) = (worker, now);
+    }
+
+    #[inline]
+    fn charge(&mut self, did: Did) -> Nanos {
+        let overheads = &self.setup.overheads;
+        let look = |looked| if looked { overheads.poll } else { Nanos::ZERO };
+        match did {
+            Did::Took { stole, polls } => {
+                let steal = if stole { overheads.steal } else { Nanos::ZERO };
+                overheads.poll.times(polls).plus(steal)
+            }
+            Did::Received { datagrams, polls } => overheads.poll.times(polls).plus(overheads.receive.times(datagrams)),
+            Did::Nothing { polls, .. } => overheads.poll.times(polls),
+            Did::Ran(ran) => ran,
+            Did::Ended => self.finish(),
+            Did::Kept { looked } => look(looked),
+            Did::Leaves { hops, looked } => look(looked).plus(if hops { overheads.hop } else { overheads.yield_ }),
+            Did::Put => Nanos::ZERO,
+        }
+    }
+}
+
+impl Engine for CostModel<'_> {
+    type Job = RequestId;
+
+    fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<RequestId>>) -> Received {
+        let datagrams = self.setup.limits.batch.min(self.packets).min(self.sockets[owner].len());
+        for _ in 0..datagrams {
+            let request = self.sockets[owner].pop_front().expect("there are as many");
+            self.packets -= 1;
+            let known = self.requests.of(request);
+            if self.now >= known.expires_at {
+                self.end(request, Unanswered::ShedExpired);
+                continue;
+            }
+            let class = self.setup.classified.then_some(known.class);
+            batch.push(Arrived { job: request, class });
+        }
+        Received { datagrams, more: false }
+    }
+
+    fn run(&mut self, job: RequestId, at_most: Nanos) -> Ran<RequestId> {
+        let known = self.requests.of(job);
+        if self.now >= known.expires_at {
+            self.ending[self.worker] = Some((job, End::Expired));
+            return Ran::Ended { ran: Nanos::ZERO };
+        }
+        let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
+        let (work, ran, end) = stretch(known.left, step, checkpoint, at_most, known.expires_at.minus(self.now));
+        if end == End::Paused {
+            known.left = known.left.minus(work);
+            return Ran::Paused { job, hop: None, ran };
+        }
+        self.ending[self.worker] = Some((job, end));
+        Ran::Ended { ran }
+    }
+
+    fn describe(&self, job: &RequestId) -> Description {
+        Description { level: 0, continuation: self.requests.get(*job).continuation }
+    }
+
+    fn discard(&mut self, job: RequestId, _: Discarded) {
+        self.end(job, Unanswered::ShedQueueFull);
+    }
+
+    fn requeued(&mut self, job: &mut RequestId, _: Requeued) {
+        self.requests.of(*job).continuation = true;
+    }
+
+    fn boundary(&mut self, _: Boundary) {}
+
+    fn now(&self) -> Nanos {
+        self.now
+    }
+}
+
+/// How far a request that still needs `left` comes until a checkpoint finds that `ask_after` or `expires_after` has
+/// passed, or until it ends: what it has done by then, how long that takes, and how it ends.
+fn stretch(left: Nanos, step: Nanos, checkpoint: Nanos, ask_after: Nanos, expires_after: Nanos) -> (Nanos, Nanos, End) {
+    if left <= step {
+        return (left, left, End::Done);
+    }
+    let until = ask_after.min(expires_after);
+    if until == Nanos::MAX && checkpoint == Nanos::ZERO {
+        return (left, left, End::Done);
+    }
+    // A checkpoint stands after each step but the last.
+    let checkpoints = (left.get() - 1) / step.get();
+    let each = step.plus(checkpoint);
+    let asked = until.get().div_ceil(each.get()).max(1);
+    if asked > checkpoints {
+        return (left, left.plus(checkpoint.times(checkpoints)), End::Done);
+    }
+    let end = if each.times(asked) >= expires_after { End::Expired } else { End::Paused };
+    (step.times(asked), each.times(asked), end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn us(us: u64) -> Nanos {
+        Nanos::from_micros(us)
+    }
+
+    #[test]
+    fn a_request_is_asked_at_the_first_checkpoint_after_the_time() {
+        let never = Nanos::MAX;
+        let plain = |left, ask_after| stretch(left, us(1), Nanos::ZERO, ask_after, never);
+        assert_eq!(plain(us(500), never), (us(500), us(500), End::Done));
+        assert_eq!(plain(us(500), Nanos::new(5_001)), (us(6), us(6), End::Paused));
+        assert_eq!(plain(us(500), Nanos::ZERO), (us(1), us(1), End::Paused));
+        assert_eq!(plain(us(5), us(5)), (us(5), us(5), End::Done), "there is none after the last step");
+        assert_eq!(plain(Nanos::new(500), Nanos::ZERO), (Nanos::new(500), Nanos::new(500), End::Done));
+    }
+
+    #[test]
+    fn checkpoints_take_their_time() {
+        let ns = Nanos::new;
+        assert_eq!(stretch(us(3), us(1), ns(20), Nanos::MAX, Nanos::MAX), (us(3), ns(3_040), End::Done));
+        assert_eq!(stretch(us(9), us(1), ns(20), us(3), Nanos::MAX), (us(3), ns(3_060), End::Paused));
+    }
+
+    #[test]
+    fn the_deadline_ends_it_at_the_next_checkpoint() {
+        assert_eq!(stretch(us(9), us(1), Nanos::ZERO, us(7), Nanos::new(2_500)), (us(3), us(3), End::Expired));
+        assert_eq!(stretch(us(9), us(1), Nanos::ZERO, us(2), Nanos::new(2_500)), (us(2), us(2), End::Paused));
+    }
+}

@@ -1,0 +1,248 @@
+//! The world of workers in virtual time: what a turn decides takes effect at once, at the moment that the driver has set.
+
+use super::Rest;
+use super::agenda::Agenda;
+use super::idle::Idle;
+use super::queues::Queues;
+use crate::sched::turn::{Stolen, World};
+use crate::sched::{Amount, Policy, PoolId, View, WorkerId};
+use crate::time::Nanos;
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+/// What all workers of one server in virtual time act on, seen by one of them at a time.
+pub(super) struct VirtualWorld<J> {
+    pub(super) now: Nanos,
+    /// The worker whose step it is.
+    pub(super) me: WorkerId,
+    pub(super) rest: Rest,
+    /// From the moment that wakes a sleeping worker to its first step.
+    pub(super) wake_cost: Nanos,
+    pub(super) thief_threshold: Nanos,
+    pub(super) heartbeat: Nanos,
+    pub(super) busy_since: Box<[Option<Nanos>]>,
+    /// Each worker's. One for each, however many the policy asks for: where nobody meets anybody, more would change nothing
+    /// but which jobs are stolen together.
+    pub(super) deques: Box<[VecDeque<J>]>,
+    /// Jobs in all deques.
+    pub(super) in_deques: usize,
+    pub(super) queues: Queues<J>,
+    pub(super) sockets: Box<[Socket]>,
+    /// Datagrams in all sockets.
+    pub(super) in_sockets: usize,
+    /// Raised to ask a worker to step aside.
+    flags: Box<[Cell<bool>]>,
+    /// When a worker last looked whether requests wait while all are busy; none yet.
+    looked_at: Option<Nanos>,
+    pub(super) idle: Idle,
+    pub(super) agenda: Agenda,
+}
+
+/// What is known of a worker's socket; its datagrams are the engine's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Socket {
+    pub(super) datagrams: usize,
+    /// It stands in the watch set: its owner may be busy, or never receives.
+    pub(super) exposed: bool,
+    /// Something came since a look at the watch set told so.
+    pub(super) unheard: bool,
+}
+
+/// Sockets that one look sees, at most: as in the server.
+const LOOK_MAX: usize = 64;
+
+impl<J> VirtualWorld<J> {
+    /// A server at rest under `policy`, whose queues hold so many jobs.
+    pub(super) fn new(policy: &Policy, rest: Rest, wake_cost: Nanos, queued: usize) -> VirtualWorld<J> {
+        let topology = policy.topology();
+        let workers = topology.workers();
+        let socket = |id| Socket { exposed: !policy.receives_own(topology.pool_of(id)), ..Socket::default() };
+        VirtualWorld {
+            now: Nanos::ZERO,
+            me: 0,
+            rest,
+            wake_cost,
+            thief_threshold: policy.thief_threshold(),
+            heartbeat: Nanos::MAX,
+            busy_since: vec![None; workers].into(),
+            deques: (0..workers).map(|_| VecDeque::new()).collect(),
+            in_deques: 0,
+            queues: Queues::new(policy.queues(), workers, queued, policy.sharing().insertion),
+            sockets: (0..workers).map(socket).collect(),
+            in_sockets: 0,
+            flags: vec![Cell::new(false); workers].into(),
+            looked_at: None,
+            idle: Idle::new(policy),
+            agenda: Agenda::new(workers),
+        }
+    }
+
+    /// Jobs and datagrams that wait anywhere.
+    pub(super) fn waiting(&self) -> usize {
+        self.in_deques + self.queues.count() + self.in_sockets
+    }
+
+    /// A datagram has come to the socket of `owner`.
+    pub(super) fn arrived(&mut self, owner: WorkerId) {
+        self.sockets[owner].datagrams += 1;
+        self.in_sockets += 1;
+        self.readable(owner);
+    }
+
+    /// Whether it is plain without a search that nothing is anywhere that this worker may take.
+    pub(super) fn is_vain(&self) -> bool {
+        self.in_deques == 0
+            && self.queues.count() == 0
+            && self.sockets[self.me].datagrams == 0
+            && (self.in_sockets == 0
+                || !self.idle.is_candidate(self.me)
+                // Without a threshold it may take from any socket, watched or not.
+                || self.thief_threshold > Nanos::ZERO && self.takeable_at().is_none_or(|at| at > self.now))
+    }
+
+    fn own(&self) -> &VecDeque<J> {
+        &self.deques[self.me]
+    }
+}
+
+impl<J> View for VirtualWorld<J> {
+    fn busy_since(&self, worker: WorkerId) -> Option<Nanos> {
+        self.busy_since[worker]
+    }
+
+    fn backlog(&self, worker: WorkerId) -> usize {
+        self.deques[worker].len()
+    }
+}
+
+impl<J> World for VirtualWorld<J> {
+    type Job = J;
+
+    fn recent(&self) -> Nanos {
+        self.now
+    }
+
+    fn heartbeat(&self) -> Nanos {
+        self.heartbeat
+    }
+
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
+    fn accepts(&self) -> bool {
+        true
+    }
+
+    fn pop(&mut self, _: usize) -> Option<J> {
+        self.deques[self.me].pop_front().inspect(|_| self.in_deques -= 1)
+    }
+
+    fn push(&mut self, _: usize, job: J) {
+        self.in_deques += 1;
+        self.deques[self.me].push_back(job);
+    }
+
+    fn len(&self, _: usize) -> usize {
+        self.own().len()
+    }
+
+    fn len_up_to(&self, _: usize) -> usize {
+        self.own().len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.own().is_empty()
+    }
+
+    fn any_urgent(&self) -> bool {
+        true
+    }
+
+    fn steal(&mut self, victim: WorkerId, _: usize, amount: Amount) -> Stolen<J> {
+        let limit = amount.limit(self.deques[victim].len(), self.own().len());
+        let Some(first) = self.deques[victim].pop_front() else { return Stolen::Empty };
+        self.in_deques -= 1;
+        for _ in 1..limit {
+            let job = self.deques[victim].pop_front().expect("there are as many");
+            self.deques[self.me].push_back(job);
+        }
+        Stolen::Some(first, limit - 1)
+    }
+
+    fn pop_queue(&mut self, pool: PoolId, _: usize) -> Option<J> {
+        self.queues.pop(pool, self.me)
+    }
+
+    fn push_queue(&mut self, pool: PoolId, _: usize, job: J) -> Result<(), J> {
+        self.queues.push(pool, self.me, job)
+    }
+
+    fn queue_len_up_to(&self, pool: PoolId, _: usize) -> usize {
+        self.queues.len(pool)
+    }
+
+    fn queue_is_empty(&self, pool: PoolId) -> bool {
+        self.queues.is_empty(pool)
+    }
+
+    fn queues_are_half_full(&self) -> bool {
+        self.queues.are_half_full()
+    }
+
+    fn received(&mut self, owner: WorkerId, datagrams: usize) {
+        self.sockets[owner].datagrams -= datagrams;
+        self.in_sockets -= datagrams;
+    }
+
+    fn set_busy(&mut self, since: Option<Nanos>) {
+        self.busy_since[self.me] = since;
+    }
+
+    fn begin_work(&mut self, policy: &Policy, more: bool) {
+        let socket = &mut self.sockets[self.me];
+        if !socket.exposed {
+            socket.exposed = true;
+            socket.unheard = socket.datagrams > 0;
+        }
+        self.hand_on();
+        if more {
+            self.wake_for(policy, self.idle.pool_of(self.me));
+        }
+    }
+
+    fn wake_for(&mut self, policy: &Policy, pool: PoolId) {
+        let chosen = policy.servers_of(pool).find_map(|server| self.idle.choose(server));
+        if let Some(worker) = chosen {
+            self.wake(worker);
+        }
+    }
+
+    fn any_asleep(&self, pool: PoolId) -> bool {
+        self.idle.any_asleep(pool)
+    }
+
+    fn flag(&self, worker: WorkerId) {
+        self.flags[worker].set(true);
+    }
+
+    fn is_flagged(&self) -> bool {
+        self.flags[self.me].get()
+    }
+
+    fn lower_flag(&mut self) {
+        self.flags[self.me].set(false);
+    }
+
+    fn look(&mut self, interval: Nanos, now: Nanos) -> Option<usize> {
+        if self.looked_at.is_some_and(|last| now.minus(last) < interval) {
+            return None;
+        }
+        self.looked_at = Some(now);
+        if self.in_sockets == 0 {
+            return Some(0);
+        }
+        let heard = self.sockets.iter_mut().filter(|socket| socket.exposed && socket.unheard && socket.datagrams > 0);
+        Some(heard.take(LOOK_MAX).map(|socket| socket.unheard = false).count())
+    }
+}
