@@ -132,7 +132,7 @@ impl<J> Stealers<J> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::DEQUE_PLACES;
+    use crate::sched::bounds::DEQUE_PLACES;
 
     fn deques(levels: usize, split: usize) -> Deques<usize> {
         Deques::new(levels, split, Urgent::new(levels))

@@ -2,6 +2,7 @@
 
 use super::urgent::Urgent;
 use crate::queue::Sharded;
+use crate::sched::bounds::WORKERS_PER_SHARD;
 use crate::sched::{Insertion, PoolId, WorkerId};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,10 +23,6 @@ pub(super) struct Queues<J> {
 
 /// Who puts a job into a queue and is no worker.
 pub(super) const OUTSIDE: WorkerId = WorkerId::MAX;
-
-/// Workers for each shard of a queue: with fewer shards order is closer to first come first served, with more there is
-/// less meeting on one cache line.
-const WORKERS_PER_SHARD: usize = 16;
 
 impl<J> Queues<J> {
     /// Queues of so many levels for so many pools, with room for `capacity` jobs in all, for so many workers.

@@ -2,6 +2,7 @@
 
 use super::idle::Readiness;
 use crate::sched::WorkerId;
+use crate::sched::bounds::LOOK_MAX;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use std::io;
@@ -15,9 +16,6 @@ const WAKE: Token = Token(0);
 const INGRESS: Token = Token(1);
 /// The event of the watch set, which only the watcher sees.
 pub(super) const WATCH: Token = Token(2);
-
-/// Ingresses that one look sees, at most; the next look sees the others.
-const LOOK_MAX: usize = 64;
 
 /// The descriptors of all workers.
 pub(super) struct Descriptors {
@@ -54,13 +52,20 @@ impl Descriptors {
         Ok((descriptors, polls))
     }
 
-    /// Into how many watched ingresses something has come since this was asked last: one system call. None too while
-    /// somebody else is asking. Who hears of some must go and receive: it is said once.
+    /// In how many watched ingresses something waits: one system call, and one more for each of them. 0 too while another
+    /// worker is asking. An ingress counts in each look until it has been received from: one worker alone would serve all
+    /// that a look has found, one after the other, while the others know of none.
     pub(super) fn arrivals_watched(&self) -> usize {
         let Ok(mut watch_set) = self.watch_set.try_lock() else { return 0 };
         let (poll, events) = &mut *watch_set;
         // An interrupted look is one that saw nothing.
-        if poll.poll(events, Some(Duration::ZERO)).is_ok() { events.iter().count() } else { 0 }
+        if poll.poll(events, Some(Duration::ZERO)).is_err() {
+            return 0;
+        }
+        // An event is reported once. Registering anew makes the kernel report it again if something still waits; it fails
+        // where the owner has taken its ingress out of the set meanwhile.
+        let heard = events.iter().map(mio::event::Event::token);
+        heard.filter(|worker| set_again(&self.watch_registry, self.ingress[worker.0], *worker)).count()
     }
 }
 
@@ -77,7 +82,7 @@ impl Readiness for Descriptors {
 
     fn watch(&self, worker: WorkerId, watched: bool) {
         if let Some(ingress) = self.ingress.get(worker) {
-            set(&self.watch_registry, *ingress, INGRESS, watched);
+            set(&self.watch_registry, *ingress, Token(worker), watched);
         }
     }
 
@@ -96,4 +101,38 @@ fn set(registry: &Registry, descriptor: RawFd, token: Token, present: bool) {
         registry.deregister(&mut source)
     };
     done.expect("a descriptor can be put into a readiness queue that lacks it, and taken out of one that has it");
+}
+
+/// Makes a readiness queue that holds `descriptor` look at it anew; false if it holds it no more.
+fn set_again(registry: &Registry, descriptor: RawFd, token: Token) -> bool {
+    registry.reregister(&mut SourceFd(&descriptor), token, Interest::READABLE).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    // Does each look count every watched ingress in which something waits, however many looked before, until it has been
+    // received from?
+    #[test]
+    fn what_waits_is_counted_until_it_has_been_received() {
+        let sockets = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
+        let fds = sockets.each_ref().map(AsRawFd::as_raw_fd);
+        let (descriptors, _polls) = Descriptors::new(3, &fds).expect("readiness queues");
+        [0, 1].into_iter().for_each(|worker| descriptors.watch(worker, true));
+        let send = |to: &UdpSocket| {
+            let sent = sockets[2].send_to(b"x", to.local_addr().expect("an address"));
+            assert_eq!(sent.expect("a send on loopback"), 1);
+        };
+        assert_eq!(descriptors.arrivals_watched(), 0);
+        sockets.iter().for_each(send);
+        assert_eq!([(); 3].map(|()| descriptors.arrivals_watched()), [2; 3], "the third is not watched");
+        assert_eq!(sockets[0].recv(&mut [0; 8]).expect("a datagram"), 1);
+        assert_eq!([(); 2].map(|()| descriptors.arrivals_watched()), [1; 2]);
+        descriptors.watch(1, false);
+        assert_eq!(descriptors.arrivals_watched(), 0);
+        send(&sockets[0]);
+        assert_eq!(descriptors.arrivals_watched(), 1, "a new one");
+    }
 }

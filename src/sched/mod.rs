@@ -6,6 +6,7 @@
 //! touches a thread, an atomic or a socket: what a policy knows of the world is its [`View`], which may be stale.
 
 pub mod auto;
+pub mod bounds;
 mod decision;
 pub mod estimate;
 mod fresh_first;
@@ -37,7 +38,7 @@ pub use reserve::Reserve;
 pub use roster::Roster;
 pub use scale::Scale;
 pub use search::{Local, Stage};
-pub use sharing::{Amount, BadSharing, DEQUE_PLACES, DEQUES_MAX, Insertion, STEAL_EVERY_MAX, Sharing, Victim};
+pub use sharing::{Amount, BadSharing, DEQUES_MAX, Insertion, STEAL_EVERY_MAX, Sharing, Victim};
 pub use shed::Shed;
 pub use steal::Steal;
 pub use tasks::Tasks;

@@ -5,6 +5,7 @@
 //! least, before a worker rests.
 
 use super::WorkerId;
+use super::bounds::{DEQUE_PLACES, STEAL_MAX};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -56,13 +57,6 @@ pub enum Insertion {
     /// The shorter of two neighbours drawn at random.
     ShorterOfTwo,
 }
-
-/// Places of a deque's smallest buffer. As long as no priority level of a worker holds more, no deque ever reallocates.
-pub const DEQUE_PLACES: usize = 64;
-
-/// Jobs taken from a victim at once, at most. With the batch of a receive, which comes into empty deques, they stay below
-/// [`DEQUE_PLACES`].
-const STEAL_MAX: usize = 31;
 
 /// The most deques that a worker has: more than thieves ever come at once.
 pub const DEQUES_MAX: usize = 16;

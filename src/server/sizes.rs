@@ -1,6 +1,10 @@
 //! How much of everything a server makes at start: sums over all who may hold some of it at once.
 
 use crate::net::{BATCH, GATHER};
+use crate::sched::{
+    self,
+    bounds::{PACKETS_PER_WORKER, QUEUED_PER_WORKER},
+};
 
 /// Packets at hand to receive the next batch into.
 const SPARE: usize = BATCH;
@@ -15,18 +19,12 @@ const RUNNING: usize = 1;
 /// What one worker holds.
 const WORKER: usize = SPARE + DEQUE + OUTBOX + RUNNING;
 
-/// Jobs in the queues between workers, of whatever pool, for each worker. A job holds one packet: its own, or, if it is a
-/// part, that of the request that waits for it.
-const QUEUED_PER_WORKER: usize = 256;
-
 /// The thread that stops the server receives what is left in the sockets, when all other packets may be away.
 const STOPPING: usize = BATCH;
 
-/// Packets for each worker: what it and the queues may hold, so that however long the queues are, fresh requests can be
-/// received.
-const PACKETS_PER_WORKER: usize = 640;
-
+// A job in a queue holds one packet: its own, or, if it is a part, that of the request that waits for it.
 const _: () = assert!(WORKER + QUEUED_PER_WORKER + STOPPING <= PACKETS_PER_WORKER);
+const _: () = assert!(BATCH == sched::bounds::BATCH, "what is received at once fits into a worker's deque");
 const _: () = assert!(2 * QUEUED_PER_WORKER <= PACKETS_PER_WORKER, "at most half of the packets wait in queues");
 
 /// How much a server makes at start.

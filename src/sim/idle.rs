@@ -130,7 +130,6 @@ impl<J> VirtualWorld<J> {
         if seat.asleep && seat.owns {
             self.wake(owner);
         } else if self.sockets[owner].exposed {
-            self.sockets[owner].unheard = true;
             self.watch(false);
         }
     }

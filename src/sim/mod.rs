@@ -28,6 +28,7 @@ pub use replay::Replay;
 pub use tally::{Fates, Tally};
 
 use crate::sched::Policy;
+use crate::sched::bounds::{BATCH, PACKETS_PER_WORKER, QUEUED_PER_WORKER};
 use crate::time::Nanos;
 
 /// A server to simulate.
@@ -67,16 +68,22 @@ pub enum Rest {
 pub struct Limits {
     /// Datagrams that one receive takes at most.
     pub batch: usize,
-    /// Packets for each worker; half of all may be in queues.
+    /// Packets for each worker.
     pub packets_per_worker: usize,
+    /// Jobs in all queues together, for each worker.
+    pub queued_per_worker: usize,
     /// Datagrams that a socket holds.
     pub socket_capacity: usize,
 }
 
 impl Limits {
-    /// Those of `forebay serve`: batches of 32, 512 packets for each worker, and sockets of 4 MiB, in which a small
-    /// datagram takes 832 bytes.
-    pub const SERVER: Limits = Limits { batch: 32, packets_per_worker: 512, socket_capacity: (4 << 20) / 832 };
+    /// Those of `forebay serve`, whose sockets have 4 MiB, in which a small datagram takes 832 bytes.
+    pub const SERVER: Limits = Limits {
+        batch: BATCH,
+        packets_per_worker: PACKETS_PER_WORKER,
+        queued_per_worker: QUEUED_PER_WORKER,
+        socket_capacity: (4 << 20) / 832,
+    };
 }
 
 impl Setup {
@@ -107,7 +114,7 @@ impl Setup {
 /// # Panics
 /// If a request comes to a socket that there is not, or asks for nothing.
 pub fn simulate(setup: &Setup, incoming: impl Iterator<Item = Incoming>) -> Tally {
-    let queued = setup.limits.packets_per_worker * setup.policy.topology().workers() / 2;
+    let queued = setup.limits.queued_per_worker * setup.policy.topology().workers();
     let model = model::CostModel::new(setup);
     driver::Driver::new(&setup.policy, model, setup.rest, setup.overheads.wake, queued).run(incoming).into_tally()
 }

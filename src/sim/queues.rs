@@ -1,6 +1,7 @@
 //! The queues between workers, bounded together: those of `runtime/queues.rs` for one priority level.
 
 use crate::queue::Sharded;
+use crate::sched::bounds::WORKERS_PER_SHARD;
 use crate::sched::{Insertion, PoolId, WorkerId};
 
 /// A sharded queue for each pool that there can be.
@@ -12,9 +13,6 @@ pub(super) struct Queues<J> {
     /// How many jobs each worker has put here.
     turns: Box<[usize]>,
 }
-
-/// Workers for each shard of a queue, as in the server.
-const WORKERS_PER_SHARD: usize = 16;
 
 impl<J> Queues<J> {
     pub(super) fn new(queues: usize, workers: usize, capacity: usize, insertion: Insertion) -> Queues<J> {

@@ -39,7 +39,7 @@ fn the_same_requests_give_the_same_result_bit_for_bit() {
 fn under_every_policy_and_load_each_request_has_one_fate() {
     let workload = workload("bimodal:0.9:2us:100us");
     // Bounds so small that each is met.
-    let limits = Limits { batch: 4, packets_per_worker: 8, socket_capacity: 16 };
+    let limits = Limits { batch: 4, packets_per_worker: 8, queued_per_worker: 4, socket_capacity: 16 };
     for load in [0.5, 3.0] {
         for (name, policy) in policies(&workload, load, 4) {
             let setup = Setup { limits, ..Setup::with_overheads(policy, Overheads::STOCK) };

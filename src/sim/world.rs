@@ -4,6 +4,7 @@ use super::Rest;
 use super::agenda::Agenda;
 use super::idle::Idle;
 use super::queues::Queues;
+use crate::sched::bounds::LOOK_MAX;
 use crate::sched::turn::{Stolen, World};
 use crate::sched::{Amount, Policy, PoolId, View, WorkerId};
 use crate::time::Nanos;
@@ -44,12 +45,7 @@ pub(super) struct Socket {
     pub(super) datagrams: usize,
     /// It stands in the watch set: its owner may be busy, or never receives.
     pub(super) exposed: bool,
-    /// Something came since a look at the watch set told so.
-    pub(super) unheard: bool,
 }
-
-/// Sockets that one look sees, at most: as in the server.
-const LOOK_MAX: usize = 64;
 
 impl<J> VirtualWorld<J> {
     /// A server at rest under `policy`, whose queues hold so many jobs.
@@ -200,11 +196,7 @@ impl<J> World for VirtualWorld<J> {
     }
 
     fn begin_work(&mut self, policy: &Policy, more: bool) {
-        let socket = &mut self.sockets[self.me];
-        if !socket.exposed {
-            socket.exposed = true;
-            socket.unheard = socket.datagrams > 0;
-        }
+        self.sockets[self.me].exposed = true;
         self.hand_on();
         if more {
             self.wake_for(policy, self.idle.pool_of(self.me));
@@ -242,7 +234,7 @@ impl<J> World for VirtualWorld<J> {
         if self.in_sockets == 0 {
             return Some(0);
         }
-        let heard = self.sockets.iter_mut().filter(|socket| socket.exposed && socket.unheard && socket.datagrams > 0);
-        Some(heard.take(LOOK_MAX).map(|socket| socket.unheard = false).count())
+        let waits = self.sockets.iter().filter(|socket| socket.exposed && socket.datagrams > 0);
+        Some(waits.take(LOOK_MAX).count())
     }
 }

@@ -1,12 +1,9 @@
 //! How a job runs on a worker, and where it goes.
 
 use super::{Actor, Boundary, Description, Did, Discarded, Engine, Hand, Ran, Ready, Requeued, World};
+use crate::sched::bounds::WOKEN_MAX;
 use crate::sched::{Event, Place, Running, Verdict};
 use crate::time::Nanos;
-
-/// Jobs of one level that woken children and parents bring a worker's own deque to, at most: with what one steal brings it
-/// stays within the deque's smallest buffer.
-const WOKEN_MAX: usize = 32;
 
 impl<J, W, E> Actor<'_, J, W, E>
 where
