@@ -78,6 +78,8 @@ impl Description {
 pub struct Snapshot {
     /// How the server is set up.
     pub description: Description,
+    /// When the server started, since the Unix epoch. A server that was restarted has another one.
+    pub start_time: Nanos,
     /// Where every datagram is.
     pub fates: Fates,
     /// Malformed datagrams by reason, in the order of [`Malformed::ALL`].
@@ -115,15 +117,16 @@ impl Snapshot {
     /// Puts one together.
     pub(super) fn new(
         surroundings: Surroundings,
+        start_time: Nanos,
         counts: Counts,
         since_start: Measured,
-        last_10s: &Measured,
-        last_60s: &Measured,
+        [last_10s, last_60s]: [&Measured; 2],
     ) -> Snapshot {
         let Surroundings { description, kernel_dropped, queue_depths, decision } = surroundings;
         let emulation = description.is_emulated().then(|| Emulation::new(&counts, &since_start.overshoot));
         Snapshot {
             description,
+            start_time,
             fates: Fates::new(&counts, kernel_dropped.iter().sum()),
             malformed: counts.malformed,
             refused: counts.refused,
