@@ -60,7 +60,7 @@ struct Small;
 
 impl Handler for Small {
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
-        reply.put(&request.bytes()[..8]);
+        reply.put(&request.bytes()[..8]).expect("shorter than the request");
     }
 }
 

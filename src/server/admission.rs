@@ -3,7 +3,7 @@
 use super::engine::Engine;
 use super::outbox::REFUSAL_MAX_BYTES;
 use crate::handler::{Handler, Rejected, Reply, guarded};
-use crate::metrics::Fate;
+use crate::metrics::{Failed, Fate};
 use crate::net::Datagram;
 use crate::packet::{Envelope, Packet};
 use crate::time::Nanos;
@@ -56,7 +56,7 @@ where
                 None
             }
             None => {
-                self.recorder.ended(Fate::Failed);
+                self.recorder.failed(Failed::Panic);
                 self.recycle(packet);
                 None
             }
@@ -77,6 +77,12 @@ where
         }
     }
 
+    /// Ends a request as [`Fate::Failed`].
+    pub(super) fn fail(&mut self, envelope: &Envelope, reason: Failed) {
+        self.recorder.failed(reason);
+        self.refuse(envelope, Status::Failed);
+    }
+
     /// Answers a request that was not served, if its handler has words for that.
     fn refuse(&mut self, envelope: &Envelope, status: Status) {
         let mut bytes = [0; REFUSAL_MAX_BYTES];
@@ -86,7 +92,7 @@ where
             return;
         }
         let length = reply.len();
-        if length > 0 {
+        if length > 0 && !reply.has_overflowed() {
             self.make_room();
             self.outbox.refusal(envelope, bytes, length);
         }

@@ -71,7 +71,7 @@ pub enum Status {
     ShedRate = 4,
     /// Not served: the server was stopping.
     ShedDraining = 5,
-    /// The handler panicked.
+    /// The handler panicked, or its reply did not fit.
     Failed = 6,
     /// The handler stopped for a reason that the runtime cannot resume.
     Stalled = 7,
