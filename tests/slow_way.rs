@@ -18,6 +18,8 @@ use support::raw::Raw;
 
 /// Few enough for a receive buffer of any size, and as many as each batch of replies can be full of.
 const BURST: u16 = 100;
+/// The first of the peers' ports; none of theirs is one of `--reject-source-ports`.
+const FIRST_PORT: u16 = 20_000;
 /// More than the send buffer of any default holds in small datagrams.
 const BURSTS: u16 = 10;
 
@@ -67,7 +69,7 @@ fn overrun(io: &str) -> (Fates, f64) {
     for burst in 0..BURSTS {
         for number in 0..BURST {
             let id = burst * BURST + number;
-            let peer = Raw::new(SocketAddrV4::new(THERE, 1_024 + id), target).expect("root of this network");
+            let peer = Raw::new(SocketAddrV4::new(THERE, FIRST_PORT + id), target).expect("root of this network");
             peer.send(&message(&Header::request(id.into(), 0, Nanos::ZERO), b"")).expect("sent");
         }
         server.quiescent(u64::from((burst + 1) * BURST));

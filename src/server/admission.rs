@@ -18,8 +18,9 @@ where
 {
     /// Looks at a received datagram; a request to serve comes back.
     pub(super) fn admit(&mut self, mut packet: Packet<'s>, datagram: &Datagram) -> Option<Packet<'s>> {
-        let Some(peer) = datagram.peer.filter(|peer| peer.port() != 0) else {
-            return self.malformed(packet, Malformed::SourcePort);
+        let peer = match self.common.filter.check(datagram) {
+            Ok(peer) => peer,
+            Err(reason) => return self.malformed(packet, reason),
         };
         if datagram.truncated {
             return self.malformed(packet, Malformed::Oversize);

@@ -4,7 +4,7 @@ use super::outbox::Outbox;
 use super::slot::{Job, Polled, Slot};
 use crate::handler::{self, Broken, Forked, Handler, Workplace, emulated};
 use crate::metrics::{Continuation, Failed, Fate, Recorder, Sample, Steal};
-use crate::net::{BATCH, Io, Receiver, Socket};
+use crate::net::{AddressFilter, BATCH, Io, Receiver, Socket};
 use crate::packet::{Depot, Envelope, Lent, Packet, PacketBody};
 use crate::runtime::{self, Ran, Ready};
 use crate::sched::{Event, Outcome, PoolId, Step, WorkerId};
@@ -20,6 +20,7 @@ pub(super) struct Common<'s, 'e, H, M, F> {
     /// Makes the future that runs the handler on a packet: the one place where its type is named.
     pub(super) make: &'e M,
     pub(super) sockets: &'e [Socket],
+    pub(super) filter: &'e AddressFilter,
     pub(super) packets: &'s Depot<PacketBody>,
     pub(super) slots: &'e Depot<Slot<F>>,
     /// The server's number among those of the process.

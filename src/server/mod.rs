@@ -19,7 +19,7 @@ pub use stop::{FollowError, PolicyHandle, StopHandle};
 use crate::config::{Burn, Config, HandlerName};
 use crate::handler::{Bench, Burner, Digest, Echo, Forking, Handler, Spin};
 use crate::metrics::{Snapshot, summary};
-use crate::net::{Group, RECV_BUFFER_BYTES};
+use crate::net::{AddressFilter, Group, HostAddresses, RECV_BUFFER_BYTES};
 use crate::packet::{Depot, PacketBody, drive};
 use sizes::Sizes;
 use std::io::{self, Write};
@@ -108,6 +108,7 @@ fn print_summary(totals: &Snapshot) {
 pub struct Server {
     config: Config,
     group: Group,
+    filter: AddressFilter,
     admin: TcpListener,
     stop: StopHandle,
     demands: Receiver<Demand>,
@@ -122,6 +123,12 @@ impl Server {
     /// [`ServeError::Bind`] names the setting.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
         let bind_error = |setting, address| move |source| ServeError::Bind { setting, address, source };
+        // Where they cannot be read, the control thread says so once a second has passed.
+        let addresses = HostAddresses::read().unwrap_or_default();
+        if addresses.is_group(config.listen.ip()) {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "a broadcast address is not one host's");
+            return Err(bind_error("listen", config.listen)(source));
+        }
         let group =
             Group::open(config.listen, config.workers, run::io(config)).map_err(bind_error("listen", config.listen))?;
         let admin = TcpListener::bind(config.admin).map_err(bind_error("admin", config.admin))?;
@@ -135,7 +142,17 @@ impl Server {
             );
         }
         let (stop, demands) = StopHandle::new();
-        Ok(Server { config: config.clone(), group, admin, stop, demands, signals: None, exit_when_stuck: false })
+        let filter = AddressFilter::new(group.address(), &config.reject_source_ports, addresses);
+        Ok(Server {
+            config: config.clone(),
+            group,
+            filter,
+            admin,
+            stop,
+            demands,
+            signals: None,
+            exit_when_stuck: false,
+        })
     }
 
     /// Where requests arrive.
