@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use support::client::{Answer, Client, message};
 use support::http::{fates, http, latency, metric};
-use support::network::{HERE, THERE, in_own_network, ip};
+use support::network::{HERE, THERE, in_own_network, ip, lonely_device};
 use support::raw::Raw;
 use support::scripted::{Act, scripted};
 use support::{Running, await_until};
@@ -272,14 +272,12 @@ fn datagrams_to_several_hosts_are_not_served() {
     if !in_own_network("datagrams_to_several_hosts_are_not_served") {
         return;
     }
-    ip("link add near type veth peer name far");
-    ip(&format!("addr add {HERE}/24 broadcast 10.9.0.254 dev near"));
-    ip("addr add fd00::1/64 dev near nodad");
-    ip("link set near up");
-    ip("link set far up");
+    lonely_device();
+    // For a broadcast address of its own.
+    ip("addr add 10.8.0.1/24 broadcast 10.8.0.254 dev near");
     // Broadcast by the mask; by the kernel's word alone; and to all hosts of a network (of IPv4 not on a socket of both).
-    let by_mask = ["255.255.255.255", "10.9.0.255", "127.255.255.255"];
-    let v4_only = [&by_mask[..], &["10.9.0.254", "224.0.0.1"]].concat();
+    let by_mask = ["255.255.255.255", "10.9.255.255", "127.255.255.255"];
+    let v4_only = [&by_mask[..], &["10.8.0.254", "224.0.0.1"]].concat();
     let both = [&by_mask[..], &["ff02::1"]].concat();
     for (listen, targets) in [("0.0.0.0:0", v4_only), ("[::]:0", both)] {
         for (io, target) in ["batches", "trains"].into_iter().flat_map(|io| targets.iter().map(move |to| (io, to))) {

@@ -21,7 +21,7 @@ pub use drops::Drops;
 pub use filter::AddressFilter;
 pub use receive::{Datagram, Receiver};
 pub use send::{Message, Outcomes, Sender};
-pub use socket::{Group, RECV_BUFFER_BYTES, Socket};
+pub use socket::{Group, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Socket};
 
 /// How datagrams go to and from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

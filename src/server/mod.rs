@@ -19,7 +19,7 @@ pub use stop::{FollowError, PolicyHandle, StopHandle};
 use crate::config::{Burn, Config, HandlerName};
 use crate::handler::{Bench, Burner, Digest, Echo, Forking, Handler, Spin};
 use crate::metrics::{Snapshot, summary};
-use crate::net::{AddressFilter, Group, HostAddresses, RECV_BUFFER_BYTES};
+use crate::net::{AddressFilter, Group, HostAddresses, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
 use crate::packet::{Depot, PacketBody, drive};
 use sizes::Sizes;
 use std::io::{self, Write};
@@ -96,6 +96,24 @@ fn burner(config: &Config) -> Burner {
     }
 }
 
+fn warn_of_small_buffers(group: &Group) {
+    for (buffer, granted_bytes, wanted_bytes, sysctl, consequence) in [
+        ("receive", group.recv_buffer_bytes(), RECV_BUFFER_BYTES, "rmem_max", "bursts will be dropped sooner"),
+        ("send", group.send_buffer_bytes(), SEND_BUFFER_BYTES, "wmem_max", {
+            "requests in the names of neighbours that do not exist can stop all replies"
+        }),
+    ] {
+        if granted_bytes < wanted_bytes {
+            tracing::warn!(
+                granted_bytes,
+                wanted_bytes,
+                "the kernel granted a smaller {buffer} buffer: {consequence}; raise it with \
+                 `sysctl net.core.{sysctl}={wanted_bytes}` (deploy/sysctl/60-forebay.conf)"
+            );
+        }
+    }
+}
+
 /// Prints the summary, if anybody is still there to read it.
 fn print_summary(totals: &Snapshot) {
     let _ = io::stdout().write_all(summary(totals).as_bytes());
@@ -132,15 +150,7 @@ impl Server {
         let group =
             Group::open(config.listen, config.workers, run::io(config)).map_err(bind_error("listen", config.listen))?;
         let admin = TcpListener::bind(config.admin).map_err(bind_error("admin", config.admin))?;
-        let granted = group.recv_buffer_bytes();
-        if granted < RECV_BUFFER_BYTES {
-            tracing::warn!(
-                granted_bytes = granted,
-                wanted_bytes = RECV_BUFFER_BYTES,
-                "the kernel granted a smaller receive buffer: bursts will be dropped sooner; \
-                 raise it with `sysctl net.core.rmem_max={RECV_BUFFER_BYTES}` (deploy/sysctl/60-forebay.conf)"
-            );
-        }
+        warn_of_small_buffers(&group);
         let (stop, demands) = StopHandle::new();
         let filter = AddressFilter::new(group.address(), &config.reject_source_ports, addresses);
         Ok(Server {
