@@ -206,7 +206,7 @@ fn addresses_of_several_hosts_are_refused() {
         assert_says(&said, &[&format!("listen = \"{address}\" (flag --listen): {reason}")]);
     }
     let said = refusal(forebay().args(["--listen", "127.255.255.255:0", "--admin", "127.0.0.1:0"]));
-    assert_says(&said, &["127.255.255.255:0 (--listen)", "a broadcast address is not one host's"]);
+    assert_says(&said, &["--listen 127.255.255.255:0: a broadcast address is not one host's; choose"]);
 }
 
 // Is a port that somebody else holds one clear line with the setting, the address and what to do?
