@@ -96,21 +96,43 @@ fn burner(config: &Config) -> Burner {
     }
 }
 
+/// A socket buffer for which the kernel granted less than was asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct SmallBuffer {
+    name: &'static str,
+    granted_bytes: usize,
+    wanted_bytes: usize,
+    sysctl: &'static str,
+    consequence: &'static str,
+}
+
+fn small_buffers(receive_bytes: usize, send_bytes: usize) -> impl Iterator<Item = SmallBuffer> {
+    let receive = SmallBuffer {
+        name: "receive",
+        granted_bytes: receive_bytes,
+        wanted_bytes: RECV_BUFFER_BYTES,
+        sysctl: "net.core.rmem_max",
+        consequence: "bursts will be dropped sooner",
+    };
+    let send = SmallBuffer {
+        name: "send",
+        granted_bytes: send_bytes,
+        wanted_bytes: SEND_BUFFER_BYTES,
+        sysctl: "net.core.wmem_max",
+        consequence: "requests in the names of neighbours that do not exist can stop all replies",
+    };
+    [receive, send].into_iter().filter(|buffer| buffer.granted_bytes < buffer.wanted_bytes)
+}
+
 fn warn_of_small_buffers(group: &Group) {
-    for (buffer, granted_bytes, wanted_bytes, sysctl, consequence) in [
-        ("receive", group.recv_buffer_bytes(), RECV_BUFFER_BYTES, "rmem_max", "bursts will be dropped sooner"),
-        ("send", group.send_buffer_bytes(), SEND_BUFFER_BYTES, "wmem_max", {
-            "requests in the names of neighbours that do not exist can stop all replies"
-        }),
-    ] {
-        if granted_bytes < wanted_bytes {
-            tracing::warn!(
-                granted_bytes,
-                wanted_bytes,
-                "the kernel granted a smaller {buffer} buffer: {consequence}; raise it with \
-                 `sysctl net.core.{sysctl}={wanted_bytes}` (deploy/sysctl/60-forebay.conf)"
-            );
-        }
+    for small in small_buffers(group.recv_buffer_bytes(), group.send_buffer_bytes()) {
+        let SmallBuffer { name, granted_bytes, wanted_bytes, sysctl, consequence } = small;
+        tracing::warn!(
+            granted_bytes,
+            wanted_bytes,
+            "the kernel granted a smaller {name} buffer: {consequence}; raise it with \
+             `sysctl {sysctl}={wanted_bytes}` (deploy/sysctl/60-forebay.conf)"
+        );
     }
 }
 
@@ -211,5 +233,27 @@ impl Server {
     pub fn run<H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
         let packets = Depot::new(Sizes::of(self.config.workers).packets, PacketBody::new);
         run::run(self, handler, &packets, |packet| drive(handler, packet))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is each buffer that is too small named with the setting that stands in deploy/sysctl, and no other?
+    #[test]
+    fn small_buffers_name_their_sysctl() {
+        let deployed = include_str!("../../deploy/sysctl/60-forebay.conf");
+        assert_eq!(small_buffers(RECV_BUFFER_BYTES, SEND_BUFFER_BYTES).count(), 0);
+        for (receive, send, sysctl) in
+            [(212_992, SEND_BUFFER_BYTES, "net.core.rmem_max"), (RECV_BUFFER_BYTES, 212_992, "net.core.wmem_max")]
+        {
+            let small: Vec<SmallBuffer> = small_buffers(receive, send).collect();
+            let [SmallBuffer { granted_bytes: 212_992, wanted_bytes, sysctl: named, .. }] = small[..] else {
+                panic!("{small:?}")
+            };
+            assert_eq!(named, sysctl);
+            assert!(deployed.contains(&format!("\n{sysctl} = {wanted_bytes}\n")), "{sysctl}");
+        }
     }
 }
