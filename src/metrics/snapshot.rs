@@ -4,7 +4,7 @@ use super::block::Block;
 use super::counters::{Continuation, Counts, Steal};
 use super::distribution::Distribution;
 use super::measured::Measured;
-use super::{Fate, Refused, Stage, Unsent};
+use super::{Failed, Fate, Refused, Stage, Unsent};
 use crate::time::Nanos;
 use crate::wire::{CLASS_NAMES, CLASSES, Malformed};
 use serde::{Deserialize, Serialize};
@@ -86,6 +86,8 @@ pub struct Snapshot {
     pub malformed: [u64; Malformed::ALL.len()],
     /// Refused requests by reason, in the order of [`Refused::ALL`].
     pub refused: [u64; Refused::ALL.len()],
+    /// Failed requests by reason, in the order of [`Failed::ALL`].
+    pub failed: [u64; Failed::ALL.len()],
     /// Messages that the kernel did not take by reason, in the order of [`Unsent::ALL`]: the replies of requests that
     /// ended as [`Fate::Unsent`], and answers to requests that were not served.
     pub unsent: [u64; Unsent::ALL.len()],
@@ -130,6 +132,7 @@ impl Snapshot {
             fates: Fates::new(&counts, kernel_dropped.iter().sum()),
             malformed: counts.malformed,
             refused: counts.refused,
+            failed: counts.failed,
             unsent: counts.unsent,
             steals: counts.steals,
             continuations: counts.continuations,

@@ -48,6 +48,7 @@ where
         handler,
         make: &make,
         sockets,
+        filter: &server.filter,
         packets,
         slots: &slots,
         home,
@@ -64,6 +65,8 @@ where
     let control = Control {
         config,
         group: &server.group,
+        filter: &server.filter,
+        addresses_known: AtomicBool::new(true),
         shared: &shared,
         board: &board,
         ready: AtomicBool::new(true),
