@@ -38,7 +38,7 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use engine::{Common, Engine};
 use handler::{Bench, Echo, Handler, Reply, Request, Station, Ticket};
 use metrics::Board;
-use net::Socket;
+use net::{AddressFilter, HostAddresses, Socket};
 use packet::{Depot, Packet, PacketBody, drive};
 use runtime::{Shared, Wait};
 use sched::{Hybrid, Kind, Policy, Topology};
@@ -61,7 +61,7 @@ struct Small;
 
 impl Handler for Small {
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
-        reply.put(&request.bytes()[..8]);
+        reply.put(&request.bytes()[..8]).expect("shorter than the request");
     }
 }
 
@@ -88,10 +88,13 @@ where
     let slots = Depot::new(PACKETS + 1, || Slot::<F>::new(Station::new(home, stations.next().unwrap())));
     let sockets = [Socket::new(request, count, batch)];
     let board = Board::new(1);
+    let addresses = HostAddresses::read().unwrap();
+    let filter = AddressFilter::new((Ipv4Addr::LOCALHOST, 9_000).into(), &[7, 13, 17, 19, 1_900, 11_211], addresses);
     let common = Common {
         handler,
         make: &make,
         sockets: &sockets,
+        filter: &filter,
         packets,
         slots: &slots,
         stations: stations::Stations::new(PACKETS + 1),

@@ -98,6 +98,7 @@ const fn bind_advice(kind: ErrorKind) -> &'static str {
         ErrorKind::AddrInUse => "stop whatever holds this port, or choose another (port 0 takes a free one)",
         ErrorKind::AddrNotAvailable => "choose an address of this host, or 0.0.0.0 or [::] for all of them",
         ErrorKind::PermissionDenied => "choose a port above 1023, or grant CAP_NET_BIND_SERVICE",
+        ErrorKind::InvalidInput => "choose an address of this host alone, or 0.0.0.0 or [::] for all of them",
         _ => "choose another address and port",
     }
 }

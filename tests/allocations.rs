@@ -64,7 +64,7 @@ impl<const BRIEF: bool> Handler for Served<BRIEF> {
                 assert_eq!(part.await, 7);
             }
         }
-        reply.put(request.bytes());
+        reply.put(request.bytes()).expect("as long as the request");
     }
 }
 

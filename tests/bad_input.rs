@@ -3,16 +3,17 @@
 
 mod support;
 
-use forebay::handler::{Bench, Echo};
+use forebay::handler::{Bench, Echo, Reply, Request};
 use forebay::metrics::Fates;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Kind, Malformed, Status};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use support::client::{Answer, Client, message};
-use support::http::{http, latency, metric};
+use support::http::{fates, http, latency, metric};
+use support::network::{HERE, THERE, in_own_network, ip, lonely_device};
 use support::raw::Raw;
 use support::scripted::{Act, scripted};
 use support::{Running, await_until};
@@ -140,29 +141,166 @@ fn assert_port_zero_poisons_nobody(io: &str) {
 }
 
 // Is a reply that the kernel does not take counted as unsent, and do the others of its batch still go out?
-// Method: requests in the name of the broadcast address, which no socket may answer unless it asked to. While the only
+// Method: a network of our own in which nothing may be sent to one peer, and requests in its name. While the only
 // worker is held, the refused ones gather, so that their answers leave in one batch.
 #[test]
 fn a_reply_that_cannot_be_sent_poisons_nobody() {
+    if !in_own_network("a_reply_that_cannot_be_sent_poisons_nobody") {
+        return;
+    }
+    ip("route add prohibit 10.9.0.2/32");
     let (handler, script) = scripted();
     let server = Running::start(&[("workers", "1")], handler);
     let client = Client::new(server.udp);
-    let everybody = SocketAddrV4::new(Ipv4Addr::BROADCAST, 9);
-    if !sent_raw(everybody, server.udp, &message(&Header::request(0, 0, Nanos::ZERO), b"served")) {
-        return;
-    }
+    let unreached = SocketAddrV4::new(THERE, 9);
+    assert!(sent_raw(unreached, server.udp, &message(&Header::request(0, 0, Nanos::ZERO), b"served")));
     assert_eq!(server.quiescent(1), Fates { received: 1, unsent: 1, ..Fates::default() });
     client.request(1, Nanos::from_millis(50), &[Act::Block as u8]);
     await_until(|| !script.blockers().is_empty(), "the request did not begin");
     let refused = message(&Header::request(2, 0, Nanos::MAX), b"");
     for _ in 0..10 {
-        assert!(sent_raw(everybody, server.udp, &refused));
+        assert!(sent_raw(unreached, server.udp, &refused));
         client.send(&refused);
     }
     assert_eq!(client.receive().header.status, Status::Ok);
     (0..10).for_each(|_| assert_eq!(client.receive().header.status, Status::Refused));
     let fates = server.quiescent(22);
     assert_eq!(fates, Fates { received: 22, answered: 1, unsent: 1, refused: 20, ..Fates::default() });
+}
+
+/// What a server of `handler` that is bound to `listen` has received, and why it did not serve it.
+fn malformed_of(server: &Running, count: u64) -> [u64; Malformed::ALL.len()] {
+    let fates = server.quiescent(count);
+    assert_eq!((fates.received, fates.malformed), (count, count), "{fates:?}");
+    let json = latency(server.admin);
+    Malformed::ALL.map(|reason| json["malformed_by_reason"][reason.name()].as_u64().expect("a count"))
+}
+
+fn only(reason: Malformed, count: u64) -> [u64; Malformed::ALL.len()] {
+    Malformed::ALL.map(|other| if other == reason { count } else { 0 })
+}
+
+/// A handler that answers everything with itself: what it sends is a request again.
+fn parrot(request: Request<'_>, reply: &mut Reply<'_>) {
+    reply.put(request.bytes()).expect("as long as the request");
+}
+
+// Does a datagram forged in the server's own name make it ask itself for ever, whatever it is bound to?
+// Method: a handler whose answers are requests; one datagram to each server. If it were answered, it would be received
+// again, and never come to rest.
+#[test]
+fn a_server_does_not_answer_itself() {
+    if !in_own_network("a_server_does_not_answer_itself") {
+        return;
+    }
+    ip(&format!("addr add {HERE}/24 dev lo"));
+    let localhost = Ipv4Addr::LOCALHOST;
+    for (listen, sources) in [
+        ("127.0.0.1:0", &[localhost][..]),
+        ("0.0.0.0:0", &[localhost, HERE, Ipv4Addr::new(127, 1, 2, 3)]),
+        ("[::]:0", &[localhost, HERE]),
+    ] {
+        for io in ["batches", "trains"] {
+            let server = Running::start(&[("listen", listen), ("io", io), ("workers", "2")], parrot);
+            let port = server.udp.port();
+            for source in sources {
+                assert!(sent_raw(SocketAddrV4::new(*source, port), (localhost, port).into(), b"who is there?"));
+            }
+            let count = sources.len() as u64;
+            assert_eq!(malformed_of(&server, count), only(Malformed::OwnAddress, count), "{listen} {io}");
+        }
+    }
+    // The host gets another address while the server runs.
+    let server = Running::start(&[("listen", "0.0.0.0:0")], parrot);
+    ip(&format!("addr add {THERE}/24 dev lo"));
+    let (port, mut sent) = (server.udp.port(), 0);
+    await_until(
+        || {
+            // An answer would go to this port, where nobody is, and not come back.
+            assert!(sent_raw(SocketAddrV4::new(THERE, port), (localhost, port).into(), b""));
+            sent += 1;
+            server.quiescent(sent).malformed > 0
+        },
+        "the new address never became one of the server's own",
+    );
+}
+
+// Are sources that are no single host, and ports behind which anything is answered, turned away before the handler?
+#[test]
+fn sources_that_are_no_client_are_not_answered() {
+    let good = message(&Header::request(1, 0, Nanos::ZERO), b"");
+    let port = 5_000;
+    for (source, reason) in [
+        (SocketAddrV4::new(Ipv4Addr::BROADCAST, port), Malformed::SourceAddress),
+        (SocketAddrV4::new(Ipv4Addr::new(127, 255, 255, 255), port), Malformed::SourceAddress),
+        (SocketAddrV4::new(Ipv4Addr::new(224, 0, 0, 1), port), Malformed::SourceAddress),
+    ]
+    .into_iter()
+    .chain([7, 13, 17, 19, 1_900, 11_211].map(|port| {
+        // Nobody is at this address to whom an answer could go.
+        (SocketAddrV4::new(Ipv4Addr::new(127, 0, 7, 7), port), Malformed::ReflectorPort)
+    })) {
+        let server = server();
+        if !sent_raw(source, server.udp, &good) {
+            return;
+        }
+        assert_eq!(malformed_of(&server, 1), only(reason, 1), "{source}");
+    }
+}
+
+// Are the ports that are turned away those of the setting: others answered, and all with none?
+#[test]
+fn rejected_source_ports_are_a_setting() {
+    let good = message(&Header::request(1, 0, Nanos::ZERO), b"");
+    for (ports, rejected) in [("7,13,17,19,1900,11211", &[1_900][..]), ("none", &[]), ("53,123", &[53, 123])] {
+        let server = Running::start(&[("reject-source-ports", ports), ("workers", "1")], Bench::new(Echo, CAP));
+        for source in [53, 123, 1_900] {
+            if !sent_raw(SocketAddrV4::new(Ipv4Addr::new(127, 0, 7, 7), source), server.udp, &good) {
+                return;
+            }
+        }
+        let fates = server.quiescent(3);
+        let (malformed, answered) = (rejected.len() as u64, 3 - rejected.len() as u64);
+        assert_eq!(fates, Fates { received: 3, answered, malformed, ..Fates::default() }, "{ports}");
+    }
+}
+
+// Is a datagram to several hosts, which a wildcard bind receives once in each socket, served by none?
+// Method: a network of our own with two devices, one of which nobody listens behind; both kinds of wildcard.
+#[test]
+fn datagrams_to_several_hosts_are_not_served() {
+    if !in_own_network("datagrams_to_several_hosts_are_not_served") {
+        return;
+    }
+    lonely_device();
+    // For a broadcast address of its own.
+    ip("addr add 10.8.0.1/24 broadcast 10.8.0.254 dev near");
+    // Broadcast by the mask; by the kernel's word alone; and to all hosts of a network (of IPv4 not on a socket of both).
+    let by_mask = ["255.255.255.255", "10.9.255.255", "127.255.255.255"];
+    let v4_only = [&by_mask[..], &["10.8.0.254", "224.0.0.1"]].concat();
+    let both = [&by_mask[..], &["ff02::1"]].concat();
+    for (listen, targets) in [("0.0.0.0:0", v4_only), ("[::]:0", both)] {
+        for (io, target) in ["batches", "trains"].into_iter().flat_map(|io| targets.iter().map(move |to| (io, to))) {
+            let settings = [("listen", listen), ("io", io), ("workers", "3")];
+            let server = Running::start(&settings, Bench::new(Echo, CAP));
+            let target: IpAddr = target.parse().expect("an address");
+            let target = SocketAddr::new(target, server.udp.port());
+            let here: IpAddr = match target {
+                SocketAddr::V4(to) if to.ip().is_loopback() => Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V4(_) => HERE.into(),
+                SocketAddr::V6(_) => "fd00::1".parse().expect("an address"),
+            };
+            let client = UdpSocket::bind((here, 0)).expect("a free port");
+            client.set_broadcast(true).expect("a socket");
+            socket2::SockRef::from(&client).bind_device(target.is_ipv6().then_some(b"near")).expect("root here");
+            client.send_to(&message(&Header::request(1, 0, Nanos::ZERO), b""), target).expect("sent");
+            await_until(|| fates(&latency(server.admin)).received > 0, &format!("{listen}: {target} never arrived"));
+            let received = server.stop().totals;
+            assert_eq!(received.malformed, only(Malformed::Destination, received.fates.received), "{listen} {target}");
+            client.set_nonblocking(true).expect("a socket");
+            assert!(client.recv(&mut [0; 64]).is_err(), "{listen} {target} was answered");
+        }
+    }
 }
 
 /// Sends from anybody's address; false, with a message, where that is not permitted.

@@ -194,6 +194,21 @@ fn checking_refuses_too() {
     assert_says(&said, &["wait = \"sleep\" (flag --wait)", "allowed: adaptive, spin, park"]);
 }
 
+// Is an address that is not one host's refused, by the configuration where that can know it, and else as it is bound?
+#[test]
+fn addresses_of_several_hosts_are_refused() {
+    for (address, reason) in [
+        ("239.1.2.3:9000", "a multicast address is not one host's; allowed: an IP address, neither multicast"),
+        ("[ff02::1]:9000", "a multicast address is not one host's; allowed: "),
+        ("255.255.255.255:9000", "the broadcast address is not one host's; allowed: "),
+    ] {
+        let said = refusal(forebay().args(["--check-config", "--listen", address]));
+        assert_says(&said, &[&format!("listen = \"{address}\" (flag --listen): {reason}")]);
+    }
+    let said = refusal(forebay().args(["--listen", "127.255.255.255:0", "--admin", "127.0.0.1:0"]));
+    assert_says(&said, &["--listen 127.255.255.255:0: a broadcast address is not one host's; choose"]);
+}
+
 // Is a port that somebody else holds one clear line with the setting, the address and what to do?
 #[test]
 fn ports_in_use_are_named() {

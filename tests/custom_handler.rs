@@ -9,13 +9,14 @@ use forebay::handler::{Handler, Reply, Request, checkpoint, hop};
 use forebay::server::Server;
 use std::io::Write;
 
-/// Answers each number with its smallest factor: at once for most, after seconds for a large prime.
+/// Answers `91?` with `7`, the smallest factor: at once for most numbers, after seconds for a large prime. An answer has
+/// no question mark, so that no server ever answers an answer.
 struct Factors;
 
 impl Handler for Factors {
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         let text = str::from_utf8(request.bytes()).unwrap_or_default();
-        let Ok(number @ 2..) = text.trim().parse::<u64>() else { return };
+        let Some(Ok(number @ 2..)) = text.trim().strip_suffix('?').map(str::parse::<u64>) else { return };
         let mut factor = 2;
         while factor <= number / factor && number % factor != 0 {
             factor += 1;
@@ -26,7 +27,7 @@ impl Handler for Factors {
             }
         }
         let smallest = if number % factor == 0 { factor } else { number };
-        let _ = write!(reply, "{smallest}"); // never longer than the request
+        write!(reply, "{smallest}").expect("an answer is shorter than its question");
     }
 }
 
@@ -81,13 +82,13 @@ fn the_readme_server_serves() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     socket.connect(server.udp).expect("a local address");
     socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
-    for (question, answer) in [("2", "2"), ("4", "2"), ("91", "7"), ("97\n", "97"), ("1000003", "1000003")] {
+    for (question, answer) in [("2?", "2"), ("4?", "2"), ("91?", "7"), ("97?\n", "97"), ("1000003?", "1000003")] {
         assert_eq!(ask(&socket, question), answer, "{question}");
     }
-    assert_eq!(ask(&socket, LARGE_PRIME), LARGE_PRIME);
+    assert_eq!(ask(&socket, &format!("{LARGE_PRIME}?")), LARGE_PRIME);
     // No number, no answer: the next one is that to the next question.
     socket.send(b"how many?").expect("sent");
-    assert_eq!(ask(&socket, "15"), "3");
+    assert_eq!(ask(&socket, "15?"), "3");
     let fates = quiescent(server.admin, 8);
     assert_eq!((fates.answered, fates.received), (8, 8), "to answer nothing is an answer too");
     let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
@@ -96,6 +97,22 @@ fn the_readme_server_serves() {
     server.signal(Signal::SIGTERM);
     let (status, said) = server.end();
     assert!(status.success() && said.contains("received 8, answered 8\n"), "{said}");
+}
+
+// Is an answer of the README's server no request to it, so that two of them never answer each other?
+// Method: each answer is sent back as it is; had it been answered too, that answer would come before the next one.
+#[test]
+fn the_readme_server_does_not_answer_its_own_answers() {
+    let server = start(&["workers=1"]);
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    socket.connect(server.udp).expect("a local address");
+    socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+    for (question, answer) in [("2?", "2"), ("91?", "7"), ("97?", "97"), ("1000003?", "1000003")] {
+        assert_eq!(ask(&socket, question), answer);
+        socket.send(answer.as_bytes()).expect("sent");
+    }
+    assert_eq!(ask(&socket, "25?"), "5");
+    assert_eq!(quiescent(server.admin, 9).received, 9);
 }
 
 // Is a handler outside the crate seen to be heavy or light like any other: does a short one pass a long one?
@@ -109,9 +126,9 @@ fn a_light_request_passes_a_heavy_one() {
         socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
         socket
     });
-    sockets[0].send(b"18446744073709551557").expect("sent");
+    sockets[0].send(b"18446744073709551557?").expect("sent");
     await_in_flight(&server, 1);
-    assert_eq!(ask(&sockets[1], "35"), "5");
+    assert_eq!(ask(&sockets[1], "35?"), "5");
     // A reply is counted once it is sent, which its client may notice first.
     await_in_flight(&server, 1);
     let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;

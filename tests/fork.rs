@@ -93,8 +93,7 @@ impl Work for Script {
             // Tree: parts of parts.
             Some(b't') => {
                 let leaves = tree(6).await;
-                reply.put(&[u8::try_from(leaves).expect("64 of them")]);
-                return;
+                return reply.put(&[u8::try_from(leaves).expect("64 of them")]).expect("there is room for one byte");
             }
             // Panic: one part fails at once, one goes on for long, and the request waits for that one.
             Some(b'p') => {
@@ -142,7 +141,7 @@ impl Work for Script {
             }
             _ => {}
         }
-        reply.put(order.payload);
+        reply.put(order.payload).expect("as long as the request");
     }
 }
 

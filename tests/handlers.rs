@@ -1,17 +1,19 @@
-//! Are closures handlers, does a cancelled token end what it should and nothing else, and is a panic contained whatever it
+//! Are closures handlers, is a reply that does not fit never sent, does a cancelled token end what it should and nothing else, and is a panic contained whatever it
 //! carries?
 //! Method: small handlers of this file behind real sockets; replies and fates are counted.
 
 mod support;
 
-use forebay::handler::{CancellationToken, Handler, Rejected, Reply, Request, Ticket, checkpoint, fork};
+use forebay::handler::{CancellationToken, Handler, Rejected, Reply, Request, Ticket, checkpoint, fork, hop};
 use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{Served, Status};
+use std::io::Write;
 use std::net::UdpSocket;
 use std::panic::panic_any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use support::http::{http, metric};
 use support::{GIVE_UP_AFTER, Running, await_until, policies};
 
 fn client(server: &Running) -> UdpSocket {
@@ -50,7 +52,7 @@ fn a_closure_serves() {
             counted.fetch_add(1, Ordering::SeqCst);
             assert_ne!(request.bytes(), b"panic");
             request.bytes().iter().rev().for_each(|byte| {
-                reply.put(&[*byte]);
+                reply.put(&[*byte]).expect("as long as the request");
             });
         });
         assert_eq!(ask(&server, "forebay"), "yaberof");
@@ -60,6 +62,98 @@ fn a_closure_serves() {
         let fates = server.quiescent(3);
         assert_eq!(fates, Fates { received: 3, answered: 2, failed: 1, ..Fates::default() }, "{policy}");
         assert_eq!(calls.load(Ordering::SeqCst), 3);
+    }
+}
+
+/// Writes more than there is room for, in the way that the request says; the error is ignored, as careless code does.
+struct Verbose;
+
+impl Handler for Verbose {
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        let long = [b'x'; 65];
+        match request.bytes() {
+            b"put   " => _ = reply.put(&long),
+            b"write " => _ = write!(reply, "{}-{}", 1_234, 5_678),
+            b"byte  " => long.iter().for_each(|byte| _ = reply.put(&[*byte])),
+            b"first " => {
+                let _ = reply.put(&long);
+                let _ = reply.put(b"fits");
+            }
+            b"moves " => {
+                let _ = reply.put(&long);
+                checkpoint().await;
+                hop(1).await;
+            }
+            b"parts " => {
+                let part = fork(async { [b'x'; 65] });
+                checkpoint().await;
+                let _ = reply.put(&part.await);
+            }
+            b"shortr" => {
+                let _ = reply.put(&long);
+                reply.clear();
+                let _ = reply.put(b"short");
+            }
+            _ => _ = reply.put(request.bytes()),
+        }
+    }
+
+    fn refuse(&self, _: &Ticket, status: Status, reply: &mut Reply<'_>) {
+        reply.put(&[status as u8]).expect("there is room for one byte");
+    }
+}
+
+/// Has too much to say of what it does not serve.
+struct VerboseRefusal;
+
+impl Handler for VerboseRefusal {
+    async fn handle(&self, _: Request<'_>, _: &mut Reply<'_>) {
+        panic!("this request asks for a panic");
+    }
+
+    fn refuse(&self, _: &Ticket, _: Status, reply: &mut Reply<'_>) {
+        let _ = reply.put(b"fits");
+        let _ = reply.put(b"does not fit any more");
+    }
+}
+
+// Is a reply that does not fit never sent, not even in part, however it was written and wherever the request has been, and
+// is it counted as failed, for its own reason?
+#[test]
+fn a_reply_that_does_not_fit_is_not_sent() {
+    let failed = char::from(Status::Failed as u8).to_string();
+    for policy in policies() {
+        let server = Running::start(&settings(policy), Verbose);
+        for way in ["put   ", "write ", "byte  ", "first ", "moves ", "parts "] {
+            assert_eq!(ask(&server, way), failed, "{policy}: {way}");
+        }
+        assert_eq!(ask(&server, "shortr"), "short", "{policy}: a reply that was emptied has room again");
+        assert_eq!(ask(&server, "as long as the request"), "as long as the request", "{policy}");
+        let expected = Fates { received: 8, answered: 2, failed: 6, ..Fates::default() };
+        assert_eq!(server.quiescent(8), expected, "{policy}");
+        assert_failed(&server, 0.0, 6.0);
+    }
+}
+
+// Is a refusal that does not fit not sent either?
+#[test]
+fn a_refusal_that_does_not_fit_is_not_sent() {
+    let server = Running::start(&[("workers", "1")], VerboseRefusal);
+    let client = client(&server);
+    client.send(b"panic").expect("sent");
+    let expected = Fates { received: 1, failed: 1, ..Fates::default() };
+    assert_eq!(server.quiescent(1), expected);
+    assert_failed(&server, 1.0, 0.0);
+    server.stop();
+    client.set_nonblocking(true).expect("a socket");
+    assert!(client.recv(&mut [0; 64]).is_err(), "the server sent what it had no room for");
+}
+
+fn assert_failed(server: &Running, panic: f64, overflow: f64) {
+    let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
+    for (reason, count) in [("panic", panic), ("overflow", overflow), ("cancelled", 0.0)] {
+        let series = format!("forebay_datagrams_total{{fate=\"failed\",reason=\"{reason}\"}}");
+        assert_eq!(metric(&text, &series), count, "{reason}");
     }
 }
 
@@ -125,7 +219,7 @@ impl Handler for Cancelling {
                 token.child().run_until_cancelled(async { Inside::begin(jobs).work().await }).await
             }
         };
-        reply.put(if done.is_some() { b"done" } else { b"gone" });
+        reply.put(if done.is_some() { b"done" } else { b"gone" }).expect("no request is shorter");
     }
 }
 
@@ -205,14 +299,14 @@ impl Handler for Bombs {
             }
             _ => {}
         }
-        reply.put(b"fine");
+        reply.put(b"fine").expect("no request is shorter");
     }
 
     fn refuse(&self, ticket: &Ticket, status: Status, reply: &mut Reply<'_>) {
         if ticket.words[0] == 1 {
             panic_any(Bomb(3));
         }
-        reply.put(&[status as u8]);
+        reply.put(&[status as u8]).expect("there is room for one byte");
     }
 
     fn seal(&self, ticket: &Ticket, _: &Served, _: &mut [u8]) {

@@ -43,7 +43,7 @@ impl Work for Mixed {
             }
             _ => {}
         }
-        reply.put(order.payload);
+        reply.put(order.payload).expect("as long as the request");
     }
 }
 

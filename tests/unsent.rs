@@ -8,14 +8,15 @@ use forebay::handler::{Bench, Echo, Order, Reply, Work};
 use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Status};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use support::Running;
-use support::client::Client;
+use support::client::{Client, message};
 use support::http::{http, metric};
-use support::network::{in_own_network, ip};
+use support::network::{HERE, HERE_V6, THERE, THERE_V6, in_own_network, ip, lonely_device};
+use support::raw::{Raw, datagram};
 
 const FAMILIES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 const ROUNDS: u64 = 10;
@@ -55,6 +56,43 @@ fn a_reply_that_is_too_long_for_its_path() {
         let longest = if listen.starts_with('[') { 1500 - 48 } else { 1500 - 28 } - HEADER_BYTES;
         let answer = client.ask(&Header::request(0, 0, Nanos::ZERO), &vec![7; longest]);
         assert_eq!((answer.header.status, answer.payload.len()), (Status::Ok, longest), "{listen}");
+    }
+}
+
+// Does the server go on answering a client of whose path somebody claims that it takes next to nothing?
+// Method: requests in the name of a neighbour; once its way is known, a forged message of a router that would have dropped
+// the reply. Then the same again, and replies as long as the device takes, and a byte longer.
+#[test]
+fn a_forged_path_length_mutes_nobody() {
+    if !in_own_network("a_forged_path_length_mutes_nobody") {
+        return;
+    }
+    lonely_device();
+    ip(&format!("neigh add {THERE} lladdr 02:00:00:00:00:02 dev near nud permanent"));
+    ip(&format!("neigh add {THERE_V6} lladdr 02:00:00:00:00:02 dev near nud permanent"));
+    for (here, there, headers) in [(IpAddr::from(HERE), IpAddr::from(THERE), 28), (HERE_V6.into(), THERE_V6.into(), 48)]
+    {
+        for listen in [SocketAddr::new(here, 0).to_string(), "[::]:0".to_owned()] {
+            let server = Running::start(&[("listen", &listen), ("workers", "1")], Bench::new(Echo, CAP));
+            let (client, target) = (SocketAddr::new(there, 5_000), SocketAddr::new(here, server.udp.port()));
+            let peer = Raw::new(client, target).expect("root of this network");
+            let ask = |length: usize| {
+                let payload = vec![7; length - HEADER_BYTES];
+                peer.send(&message(&Header::request(0, 0, Nanos::ZERO), &payload)).expect("sent");
+            };
+            ask(1_000);
+            server.quiescent(1);
+            // The least that a network of its family must take, or that this kernel believes.
+            let mtu = if here.is_ipv4() { 552 } else { 1_280 };
+            peer.send_too_big(&datagram(target, client, &[7; 1_000]), mtu).expect("sent");
+            let longest = 1_500 - headers;
+            (0..3).for_each(|_| ask(longest));
+            assert_eq!(server.quiescent(4), Fates { received: 4, answered: 4, ..Fates::default() }, "{listen} {here}");
+            ask(longest + 1);
+            let expected = Fates { received: 5, answered: 4, unsent: 1, ..Fates::default() };
+            assert_eq!(server.quiescent(5), expected, "{listen} {here}");
+            assert_unsent(&server, "too_long", 1);
+        }
     }
 }
 

@@ -2,12 +2,17 @@
 
 use arrayvec::ArrayVec;
 use crate::time::Nanos;
-pub(crate) use forebay::net::{BATCH, GATHER, Io, Message};
+pub(crate) use filter::AddressFilter;
+pub(crate) use forebay::net::{BATCH, GATHER, HostAddresses, Io, Message};
 use crate::metrics::Unsent;
 use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+// The server's own, over the datagrams of this file.
+#[path = "../../src/net/filter.rs"]
+mod filter;
 
 thread_local! {
     static SENT: Cell<usize> = const { Cell::new(0) };
@@ -33,12 +38,13 @@ impl Socket {
 }
 
 /// What the engine asks of a datagram.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Datagram {
     pub(crate) length: usize,
     pub(crate) truncated: bool,
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) local: Option<IpAddr>,
+    pub(crate) to_group: bool,
     pub(crate) kernel_wait: Nanos,
 }
 
@@ -63,8 +69,9 @@ impl Receiver {
             self.datagrams.push(Datagram {
                 length: socket.request.len(),
                 truncated: false,
-                peer: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9))),
+                peer: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000))),
                 local: None,
+                to_group: false,
                 kernel_wait: Nanos::from_micros(1),
             });
         }

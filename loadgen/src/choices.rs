@@ -171,6 +171,19 @@ mod tests {
         assert_eq!(chosen("--cost fixed:1us --workers 1").pools, None);
     }
 
+    // Other pools than the ones that would have been chosen, for a policy that has pools.
+    #[test]
+    fn the_servers_get_the_pools_that_were_asked_for() {
+        let (chosen, asked) = (chosen("--workers 3"), chosen("--workers 3 --pools front=2,heavy=1"));
+        let pools = |choices: &Choices| {
+            let arguments = choices.serve_arguments("pools", SocketAddr::from(([127, 0, 0, 1], 0)));
+            let flag = arguments.iter().position(|argument| argument == "--pools").expect("the flag");
+            arguments[flag + 1].clone()
+        };
+        assert_eq!((pools(&chosen), pools(&asked)), ("front=1,heavy=2".to_owned(), "front=2,heavy=1".to_owned()));
+        assert_eq!(asked.sizes(), Some(vec![2, 1]));
+    }
+
     #[test]
     fn pools_determine_the_workers() {
         assert_eq!(chosen("--pools front=1,heavy=2").workers, 3);

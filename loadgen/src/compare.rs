@@ -22,14 +22,8 @@ use crate::text::show;
 use crate::verdict::Verdict;
 use anyhow::{Context, Result};
 use forebay::sched::PolicyName;
-use forebay::time::{Nanos, clock};
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::Duration;
-
-/// After a run the server may still hold requests whose replies nobody waits for.
-const QUIESCENCE_WAIT: Nanos = Nanos::from_secs(5);
-const QUIESCENCE_LOOK: Duration = Duration::from_millis(50);
 
 /// On loopback, any that is free.
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -51,28 +45,12 @@ pub(crate) struct ComparedRun {
     /// The policy that was asked for.
     #[serde(skip)]
     pub(crate) policy: String,
-    /// Whether both sides agree on what was sent.
-    pub(crate) reconciled: Reconciled,
     /// The server's side: the body of its `/latency` once it had nothing left to do.
     #[serde(serialize_with = "body")]
     pub(crate) server: ServerView,
     /// The same requests in virtual time, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) simulated: Option<Simulated>,
-}
-
-/// Datagrams as both sides count them, warm-up included. What is sent is either received or dropped by the server's
-/// kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Reconciled {
-    /// Taken from us by our kernel.
-    pub(crate) client_sent: u64,
-    /// As the server counts.
-    pub(crate) server_received: u64,
-    /// At the server's sockets.
-    pub(crate) server_kernel_dropped: u64,
-    /// Sent, but neither; negative if the server counts more than was sent.
-    pub(crate) unaccounted: i64,
 }
 
 /// Runs the comparison, prints it, and returns the worst verdict.
@@ -133,11 +111,10 @@ fn run_one(
     let opened = if ground.is_none() { flows::open(plan.target, plan.flows)? } else { Vec::new() };
     let sockets = ground.as_ref().map_or(&opened, |ground| &ground.flows);
     let mut outcome = run::execute_on(&plan, sockets, Some(&endpoint), interrupt, progress)?;
-    let server = at_quiescence(&endpoint, outcome.accepted)?;
+    let server = outcome.server.context("the server's admin endpoint did not answer once")?;
     if let Err(error) = process.stop() {
         outcome.report.invalidate(format!("{error:#}"));
     }
-    let reconciled = Reconciled::of(outcome.accepted, &server);
     let simulated = match &ground {
         Some(ground) => once_more(arguments, choices, policy, &plan, ground, &outcome.course)?,
         None => None,
@@ -153,7 +130,7 @@ fn run_one(
             "our own kernel did not take {refused} requests: the run counts them as lost, the simulation leaves them out"
         ));
     }
-    Ok(ComparedRun { report: outcome.report, policy: policy.to_owned(), reconciled, server, simulated })
+    Ok(ComparedRun { report: outcome.report, policy: policy.to_owned(), server, simulated })
 }
 
 /// Writes and simulates what the run of `plan` on `ground` offered, as far as that was asked for.
@@ -179,43 +156,6 @@ fn once_more(
     Ok(Some(simulated))
 }
 
-/// The server's view once it has seen all of our `sent` datagrams and holds none of them, or as far as it got.
-fn at_quiescence(endpoint: &Endpoint, sent: u64) -> Result<ServerView> {
-    let give_up_at = clock::now().plus(QUIESCENCE_WAIT);
-    loop {
-        let view = endpoint.latency()?;
-        let done = view.in_flight() == Some(0) && Reconciled::of(sent, &view).unaccounted == 0;
-        if done || clock::now() >= give_up_at {
-            return Ok(view);
-        }
-        std::thread::sleep(QUIESCENCE_LOOK);
-    }
-}
-
-impl Reconciled {
-    fn of(client_sent: u64, server: &ServerView) -> Reconciled {
-        let server_received = server.received().unwrap_or(0);
-        let server_kernel_dropped = server.kernel_dropped().unwrap_or(0);
-        let unaccounted = client_sent as i64 - (server_received + server_kernel_dropped) as i64;
-        Reconciled { client_sent, server_received, server_kernel_dropped, unaccounted }
-    }
-}
-
 fn body<S: serde::Serializer>(view: &ServerView, serializer: S) -> Result<S::Ok, S::Error> {
     view.body.serialize(serializer)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_neither_arrived_nor_was_dropped_is_unaccounted() {
-        let server = |received: u64, dropped: u64| ServerView {
-            body: serde_json::json!({"fates": {"received": received, "kernel_dropped": dropped}}),
-        };
-        assert_eq!(Reconciled::of(100, &server(97, 3)).unaccounted, 0);
-        assert_eq!(Reconciled::of(100, &server(90, 3)).unaccounted, 7);
-        assert_eq!(Reconciled::of(100, &server(101, 0)).unaccounted, -1);
-    }
 }

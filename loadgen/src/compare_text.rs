@@ -123,20 +123,21 @@ fn ratio(own: Option<&Block>, first: Option<&Block>, percentile: Percentile) -> 
 }
 
 pub(crate) fn accounts(run: &ComparedRun) -> String {
-    let counts = run.reconciled;
     let fates = &run.report.fates;
     let mut text = format!("{}: {}", run.policy, verdict(&run.report));
-    let _ = writeln!(
-        text,
-        "  in all: {} sent = {} received + {} kernel drops{}",
-        grouped(counts.client_sent),
-        grouped(counts.server_received),
-        grouped(counts.server_kernel_dropped),
-        match counts.unaccounted {
-            0 => ": nothing unaccounted".to_owned(),
-            missing => format!(", UNACCOUNTED {missing}"),
-        }
-    );
+    if let Some(counts) = run.report.reconciled {
+        let _ = writeln!(
+            text,
+            "  in all: {} sent = {} received + {} kernel drops{}",
+            grouped(counts.client_sent),
+            grouped(counts.server_received),
+            counts.server_kernel_dropped.map_or_else(|| "unknown".to_owned(), grouped),
+            match counts.unaccounted {
+                0 => ": nothing unaccounted".to_owned(),
+                missing => format!(", UNACCOUNTED {missing}"),
+            }
+        );
+    }
     let slip = time(run.report.slip_us.p99);
     let _ = write!(text, "  measured: {} of {} answered", grouped(fates.answered), grouped(run.report.sent));
     let _ = write!(text, "; slip p99 {slip}");

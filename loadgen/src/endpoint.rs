@@ -1,7 +1,8 @@
 //! The server's admin endpoint: what it says of itself and of the run.
 
 use crate::failure::Failure;
-use anyhow::{Context, Result};
+use crate::latency_body::{check, whole};
+use anyhow::{Context, Result, anyhow};
 use forebay::metrics::Percentile;
 use serde_json::Value;
 use std::time::Duration;
@@ -16,7 +17,7 @@ pub struct Endpoint {
     agent: ureq::Agent,
 }
 
-/// The body of `GET /latency`, read leniently: a server that leaves something out is asked no more about it.
+/// The body of `GET /latency`, which has been found to be what it must be.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerView {
     /// The body as it came.
@@ -42,11 +43,12 @@ impl Endpoint {
     /// Asks for `/latency`.
     ///
     /// # Errors
-    /// If nobody answers there, or not with JSON.
+    /// If nobody answers there, or not as [`check`] demands.
     pub(crate) fn latency(&self) -> Result<ServerView> {
         let asking = || format!("asking the admin endpoint, {}", self.latency_url);
         let mut response = self.agent.get(&self.latency_url).call().with_context(asking)?;
         let body = response.body_mut().read_json().with_context(asking)?;
+        check(&body).map_err(|wrong| anyhow!("the answer is no forebay-latency/1: {wrong}")).with_context(asking)?;
         Ok(ServerView { body })
     }
 }
@@ -72,24 +74,36 @@ impl ServerView {
         self.number("/time_scale").filter(|scale| *scale > 0)
     }
 
+    /// When it started, since the Unix epoch, if it tells.
+    pub(crate) fn start_time_seconds(&self) -> Option<f64> {
+        self.body.get("start_time_seconds")?.as_f64()
+    }
+
     /// Datagrams that the server has received since its start.
-    pub(crate) fn received(&self) -> Option<u64> {
-        self.number("/fates/received")
+    pub(crate) fn received(&self) -> u64 {
+        self.checked("/fates/received")
     }
 
     /// Datagrams that it has neither finished nor given up.
-    pub(crate) fn in_flight(&self) -> Option<u64> {
-        self.number("/fates/in_flight")
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.checked("/fates/in_flight")
     }
 
-    /// Datagrams that the kernel dropped at the server's sockets since their start.
+    /// Datagrams that the kernel dropped at the server's sockets since their start; `None` where the server cannot tell.
     pub(crate) fn kernel_dropped(&self) -> Option<u64> {
-        self.number("/fates/kernel_dropped").or_else(|| self.number("/kernel_dropped"))
+        self.number("/fates/kernel_dropped")
     }
 
     /// With emulated cores, how much longer than asked the server's workers slept, as a share of the slept time.
     pub(crate) fn overshoot_share(&self) -> Option<f64> {
         self.body.pointer("/emulation/overshoot_share")?.as_f64()
+    }
+
+    /// With emulated cores, microseconds that the server's workers were to sleep since its start, and microseconds that they
+    /// slept beyond.
+    pub(crate) fn overslept(&self) -> Option<(f64, f64)> {
+        let slept_us = self.body.pointer("/emulation/slept_us")?.as_f64()?;
+        Some((slept_us, slept_us * self.overshoot_share()?))
     }
 
     /// A percentile of the server's own sojourn time since its start, in microseconds; `class` may be `all`.
@@ -102,11 +116,13 @@ impl ServerView {
         self.body.pointer(pointer)?.as_str().map(str::to_owned)
     }
 
-    /// JSON has one kind of number: 1.0 is the number of one.
     fn number(&self, pointer: &str) -> Option<u64> {
-        let value = self.body.pointer(pointer)?;
-        let whole = |number: f64| (number >= 0.0 && number.fract() == 0.0).then_some(number as u64);
-        value.as_u64().or_else(|| value.as_f64().and_then(whole))
+        self.body.pointer(pointer).and_then(whole)
+    }
+
+    /// A count that every body has which passed [`check`].
+    fn checked(&self, pointer: &str) -> u64 {
+        self.number(pointer).unwrap_or(0)
     }
 }
 
@@ -130,14 +146,15 @@ mod tests {
         let body = serde_json::json!({
             "policy": "pools", "workers": 14, "burn": "sleep", "time_scale": 1000.0,
             "fates": {"received": 90, "in_flight": 3, "kernel_dropped": 2},
-            "emulation": {"overshoot_share": 0.001},
+            "start_time_seconds": 1e9, "emulation": {"overshoot_share": 0.001, "slept_us": 5_000},
             "since_start": {"total": {"short": {"p99_9": 12.5}}},
         });
         let view = ServerView { body };
         assert_eq!((view.policy().as_deref(), view.burn().as_deref()), (Some("pools"), Some("sleep")));
         assert_eq!((view.workers(), view.time_scale()), (Some(14), Some(1_000)));
-        assert_eq!((view.received(), view.in_flight(), view.kernel_dropped()), (Some(90), Some(3), Some(2)));
-        assert_eq!(view.overshoot_share(), Some(0.001));
+        assert_eq!((view.received(), view.in_flight(), view.kernel_dropped()), (90, 3, Some(2)));
+        assert_eq!((view.overshoot_share(), view.overslept()), (Some(0.001), Some((5_000.0, 5.0))));
+        assert_eq!(view.start_time_seconds(), Some(1e9));
         assert_eq!(
             (view.total_us("short", Percentile::P99_9), view.total_us("long", Percentile::P50)),
             (Some(12.5), None)

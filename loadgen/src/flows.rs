@@ -55,3 +55,25 @@ fn raise_descriptor_limit(needed: u64) -> Result<()> {
     );
     setrlimit(Resource::RLIMIT_NOFILE, needed, hard).context("raising the limit of open files")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is each reply that our sockets had no room for counted, and none of another's? Method: a server that sends far more
+    // than a receive buffer holds to one of two flows, and nobody reads meanwhile.
+    #[test]
+    fn what_our_sockets_have_no_room_for_is_counted_exactly() {
+        let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
+        let flows = open(server.local_addr().expect("an address"), 2).expect("two flows");
+        assert_eq!(dropped(&flows).expect("a table"), 0);
+        let (sent, flow) = (20_000, flows[1].local_addr().expect("an address"));
+        for _ in 0..sent {
+            server.send_to(&[0; 64], flow).expect("a send on loopback");
+        }
+        let received = (0..).take_while(|_| flows[1].recv(&mut [0; 64]).is_ok()).count() as u64;
+        let dropped = dropped(&flows).expect("a table");
+        assert_eq!(received + dropped, sent, "received {received}, dropped {dropped}");
+        assert!(dropped > 0, "the receive buffer held {sent} datagrams");
+    }
+}

@@ -14,13 +14,17 @@ pub mod failure;
 pub mod flows;
 mod ground;
 pub mod interrupt;
+mod latency_body;
 mod live;
+mod own_kernel;
 mod pacer;
 mod paired;
 mod paired_text;
 pub mod plan;
+mod probe;
 pub mod progress;
 pub mod receiver;
+pub mod reconciled;
 pub mod report;
 mod rounds_text;
 pub mod run;
@@ -40,6 +44,7 @@ use failure::Failure;
 use interrupt::Interrupt;
 use plan::Plan;
 use progress::Progress;
+use std::io::{Write, stderr};
 use std::process::ExitCode;
 use verdict::Verdict;
 
@@ -64,8 +69,22 @@ pub fn main() -> ExitCode {
 fn run_command(arguments: &RunArguments) -> Result<Verdict, Failure> {
     let interrupt = Interrupt::listen()?;
     let endpoint = arguments.admin.as_deref().map(Endpoint::new).transpose()?;
-    let server = endpoint.as_ref().map(Endpoint::latency).transpose()?;
-    let plan = Plan::of_run(arguments, server.as_ref())?;
+    let (server, silence) = match endpoint.as_ref().map(Endpoint::latency) {
+        None => (None, None),
+        Some(Ok(view)) => (Some(view), None),
+        Some(Err(error)) => (None, Some(error)),
+    };
+    let plan = match (Plan::of_run(arguments, server.as_ref()), silence) {
+        // What is missing is what the endpoint would have told, or the dump needs it.
+        (Err(failure), Some(error)) => return Err(error.context(failure.to_string()).into()),
+        (Ok(_), Some(error)) if arguments.dump.is_some() => return Err(error.into()),
+        (Ok(plan), Some(error)) => {
+            // Told now, not after the run.
+            let _ = writeln!(stderr(), "warning: the run will be INVALID: {error:#}");
+            plan
+        }
+        (plan, None) => plan?,
+    };
     let flows = flows::open(plan.target, plan.flows)?;
     let dump = arguments.dump.as_deref();
     let dump = dump.map(|path| Dump::prepare(path, server.as_ref(), &plan, &flows)).transpose()?;

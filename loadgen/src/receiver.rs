@@ -5,6 +5,7 @@
 
 use crate::interrupt::Interrupt;
 use crate::live::Live;
+use crate::schedule::Request;
 use anyhow::{Context, Result};
 use forebay::time::{Nanos, clock};
 use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Status};
@@ -45,13 +46,20 @@ pub(crate) struct Replies {
     pub(crate) foreign: u64,
 }
 
-/// Receives until nothing is outstanding, or `timeout` after the last send.
+impl Replies {
+    /// All datagrams that came.
+    pub(crate) fn heard(&self) -> u64 {
+        self.first.iter().flatten().count() as u64 + self.duplicates + self.foreign
+    }
+}
+
+/// Receives replies to the requests of `schedule` until nothing is outstanding, or `timeout` after the last send.
 ///
 /// # Errors
 /// If the kernel refuses to poll or to receive.
 pub(crate) fn receive(
     sockets: &[UdpSocket],
-    requests: usize,
+    schedule: &[Request],
     session: u64,
     timeout: Nanos,
     live: &Live,
@@ -61,13 +69,7 @@ pub(crate) fn receive(
     for (flow, socket) in sockets.iter().enumerate() {
         poll.registry().register(&mut SourceFd(&socket.as_raw_fd()), Token(flow), Interest::READABLE)?;
     }
-    let mut receiver = Receiver {
-        replies: Replies { first: vec![None; requests], duplicates: 0, foreign: 0 },
-        buffer: [0; DATAGRAM_MAX_BYTES],
-        control: nix::cmsg_space!(TimeSpec),
-        session,
-        live,
-    };
+    let mut receiver = Receiver::new(schedule, session, live);
     let mut events = Events::with_capacity(1_024);
     let mut give_up_at = None;
     loop {
@@ -76,7 +78,7 @@ pub(crate) fn receive(
             _ => {}
         }
         for event in &events {
-            receiver.drain(sockets[event.token().0].as_raw_fd()).context("receiving replies")?;
+            receiver.drain(event.token().0, sockets[event.token().0].as_raw_fd()).context("receiving replies")?;
         }
         let Some(outstanding) = live.outstanding() else {
             continue;
@@ -93,15 +95,27 @@ struct Receiver<'a> {
     replies: Replies,
     buffer: [u8; DATAGRAM_MAX_BYTES],
     control: Vec<u8>,
+    schedule: &'a [Request],
     session: u64,
     live: &'a Live,
 }
 
-impl Receiver<'_> {
+impl<'a> Receiver<'a> {
+    fn new(schedule: &'a [Request], session: u64, live: &'a Live) -> Receiver<'a> {
+        Receiver {
+            replies: Replies { first: vec![None; schedule.len()], duplicates: 0, foreign: 0 },
+            buffer: [0; DATAGRAM_MAX_BYTES],
+            control: nix::cmsg_space!(TimeSpec),
+            schedule,
+            session,
+            live,
+        }
+    }
+
     /// Readiness is told once per arrival (edge-triggered), so everything must be taken.
-    fn drain(&mut self, socket: RawFd) -> Result<(), Errno> {
+    fn drain(&mut self, flow: usize, socket: RawFd) -> Result<(), Errno> {
         loop {
-            match self.take_one(socket) {
+            match self.take_one(flow, socket) {
                 Ok(()) => {}
                 Err(Errno::EAGAIN) => return Ok(()),
                 // "Port unreachable" for an earlier send: the request stays unanswered, and that is its fate.
@@ -111,12 +125,12 @@ impl Receiver<'_> {
         }
     }
 
-    fn take_one(&mut self, socket: RawFd) -> Result<(), Errno> {
+    fn take_one(&mut self, flow: usize, socket: RawFd) -> Result<(), Errno> {
         let mut slices = [IoSliceMut::new(&mut self.buffer)];
         let message = recvmsg::<()>(socket, &mut slices, Some(&mut self.control), MsgFlags::MSG_DONTWAIT)?;
         let at = received_at(message.cmsgs().into_iter().flatten());
         let bytes = message.bytes;
-        let reply = Header::parse(&self.buffer[..bytes]).ok().filter(|header| self.is_ours(header));
+        let reply = Header::parse(&self.buffer[..bytes]).ok().filter(|header| self.is_ours(flow, header));
         let Some(header) = reply else {
             self.replies.foreign += 1;
             return Ok(());
@@ -131,10 +145,13 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    /// A reply to a request of this very run.
-    fn is_ours(&self, header: &Header) -> bool {
-        let requests = self.replies.first.len() as u64;
-        header.kind == Kind::Reply && header.stamp == self.session && header.id < requests
+    /// A reply to a request that this very run has sent, and over the flow that it was sent over.
+    fn is_ours(&self, flow: usize, header: &Header) -> bool {
+        // A request is counted before it is sent, and what the kernel hands on from there came after that.
+        header.kind == Kind::Reply
+            && header.stamp == self.session
+            && header.id < self.live.sent()
+            && self.schedule.get(header.id as usize).is_some_and(|request| usize::from(request.flow) == flow)
     }
 }
 
@@ -147,4 +164,78 @@ pub fn received_at(mut control: impl Iterator<Item = ControlMessageOwned>) -> Na
         _ => None,
     });
     stamp.map_or(now, |stamp| now.minus(realtime.minus(stamp)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flows;
+
+    const SESSION: u64 = 77;
+
+    /// Two flows to a server, over each of which one request was sent, and a third request that was not; what the receiver
+    /// makes of the datagrams that `reply` makes of the request of each flow.
+    fn heard(reply: impl Fn(usize, Header) -> Vec<Vec<u8>>) -> (Replies, Nanos, Nanos) {
+        let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
+        let sockets = flows::open(server.local_addr().expect("an address"), 2).expect("two flows");
+        let request = |flow| Request { at: Nanos::ZERO, cost: Nanos::new(1), flow, class: 0 };
+        let (schedule, live) = ([0, 1, 0].map(request), Live::default());
+        let before = clock::now();
+        for (flow, socket) in sockets.iter().enumerate() {
+            let request = Header { stamp: SESSION, ..Header::request(flow as u64, 0, Nanos::new(1)) };
+            live.count_sent();
+            for datagram in reply(flow, request) {
+                server.send_to(&datagram, socket.local_addr().expect("an address")).expect("a send on loopback");
+            }
+        }
+        // Loopback delivers within the send: what comes later is the time until somebody reads.
+        let delivered = clock::now();
+        std::thread::sleep(Duration::from_millis(200));
+        let mut receiver = Receiver::new(&schedule, SESSION, &live);
+        for (flow, socket) in sockets.iter().enumerate() {
+            receiver.drain(flow, socket.as_raw_fd()).expect("an open socket");
+        }
+        (receiver.replies, before, delivered)
+    }
+
+    fn reply_to(request: Header) -> Vec<u8> {
+        Header { kind: Kind::Reply, ..request }.emit().to_vec()
+    }
+
+    // Is the time until our own thread reads charged to nobody? Method: replies that wait for 200 ms in our sockets.
+    #[test]
+    fn a_reply_came_when_the_kernel_had_it() {
+        let (replies, before, delivered) = heard(|_, request| vec![reply_to(request)]);
+        assert_eq!((replies.heard(), replies.foreign), (2, 0));
+        // Two clocks are read one after the other, and a thread may lose its CPU in between.
+        let slack = Nanos::from_millis(100);
+        for reply in replies.first.iter().flatten() {
+            assert!(
+                reply.at.plus(slack) >= before && reply.at <= delivered.plus(slack),
+                "{reply:?}: {before}, {delivered}"
+            );
+        }
+    }
+
+    // Method: for each reason a datagram that is wrong in nothing else, beside a good reply and its duplicate.
+    #[test]
+    fn what_answers_no_request_of_this_run_is_foreign() {
+        let (replies, ..) = heard(|flow, request| {
+            let other_flow = Header { id: 1 - flow as u64, ..request };
+            vec![
+                reply_to(request),
+                reply_to(request),
+                request.emit().to_vec(),
+                reply_to(other_flow),
+                reply_to(Header { id: 2, ..request }),
+                reply_to(Header { id: 3, ..request }),
+                reply_to(Header { id: u64::MAX, ..request }),
+                reply_to(Header { stamp: SESSION + 1, ..request }),
+                b"no bench protocol".to_vec(),
+                Vec::new(),
+            ]
+        });
+        assert_eq!(replies.first.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
+        assert_eq!((replies.duplicates, replies.foreign, replies.heard()), (2, 16, 20));
+    }
 }

@@ -5,6 +5,7 @@ use crate::endpoint::ServerView;
 use crate::pacer::Pacer;
 use crate::plan::Plan;
 use crate::receiver::Replies;
+use crate::reconciled::Reconciled;
 use crate::tally::{Fates, Tally};
 use crate::verdict::{Evidence, Verdict, judge};
 use anyhow::{Context, Result};
@@ -70,6 +71,9 @@ pub struct RunReport {
     pub foreign: u64,
     /// Replies dropped at our own sockets, warm-up included, where it could be counted.
     pub own_socket_drops: Option<u64>,
+    /// What the server had of our datagrams, where it could be asked all the time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reconciled: Option<Reconciled>,
 }
 
 impl RunReport {
@@ -79,7 +83,6 @@ impl RunReport {
         server: Option<&ServerView>,
         tally: Tally,
         evidence: &Evidence,
-        send_errors: BTreeMap<String, u64>,
         replies: &Replies,
     ) -> RunReport {
         let (verdict, reasons) = judge(&tally, evidence);
@@ -107,10 +110,11 @@ impl RunReport {
             slowdown: tally.slowdown,
             slip_us: tally.slip_us,
             pacer: evidence.pacer,
-            send_errors,
+            send_errors: evidence.send_errors.clone(),
             duplicates: replies.duplicates,
             foreign: replies.foreign,
             own_socket_drops: evidence.own_socket_drops.as_ref().ok().copied(),
+            reconciled: evidence.reconciled,
         }
     }
 

@@ -5,7 +5,9 @@ use crate::failure::Failure;
 use crate::flows;
 use crate::interrupt::Interrupt;
 use crate::live::Live;
+use crate::own_kernel;
 use crate::plan::Plan;
+use crate::probe::Probe;
 use crate::progress::Progress;
 use crate::receiver::{self, Replies, Reply};
 use crate::report::RunReport;
@@ -31,8 +33,8 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct Outcome {
     /// The figures after the warm-up, judged.
     pub report: RunReport,
-    /// Datagrams that our kernel took, warm-up included: what the server's side should add up to.
-    pub accepted: u64,
+    /// What the server said last, if there was one to ask.
+    pub(crate) server: Option<ServerView>,
     /// What was attempted, warm-up included.
     pub(crate) course: Course,
 }
@@ -74,11 +76,15 @@ pub(crate) fn execute_on(
 ) -> Result<Outcome, Failure> {
     let mut schedule = schedule::draw(plan)?;
     let timeout = plan.timeout(&schedule);
-    let mut witness = Witness::new(endpoint);
-    let (start, sent, replies) = drive(plan, &schedule, timeout, sockets, interrupt, &mut witness, &mut progress)?;
-    witness.look();
+    let mut probe = Probe::new(endpoint);
+    let send_errors_before = own_kernel::send_buffer_errors();
+    let (start, sent, replies) = drive(plan, &schedule, timeout, sockets, interrupt, &mut probe, &mut progress)?;
+    let send_errors_after = own_kernel::send_buffer_errors();
+    let send_buffer_errors = send_errors_before.and_then(|before| Ok(send_errors_after?.saturating_sub(before)));
     let own_socket_drops = flows::dropped(sockets).map_err(|error| format!("{error:#}"));
     progress.finish();
+    let accepted = sent.taken.iter().filter(|taken| **taken).count() as u64;
+    probe.settle(accepted, interrupt);
     let tally = Tally::of(&Observed {
         schedule: &schedule,
         slips: &sent.slips,
@@ -86,22 +92,28 @@ pub(crate) fn execute_on(
         start,
         warmup: plan.warmup,
         timeout,
-        kernel_dropped: witness.kernel_dropped(),
+        kernel_dropped: probe.kernel_dropped(),
         classes: plan.classes(),
     });
     let evidence = Evidence {
         percentile: plan.percentile,
         pacer: sent.pacer,
         own_socket_drops,
-        overshoot_share: witness.last.as_ref().and_then(ServerView::overshoot_share),
-        endpoint_error: witness.error,
+        attempted: sent.slips.len() as u64,
+        send_errors: sent.errors,
+        send_buffer_errors: send_buffer_errors.map_err(|error| format!("{error:#}")),
+        heard: replies.heard(),
+        foreign: replies.foreign,
+        overshoot_share: probe.overshoot_share(),
+        reconciled: probe.reconciled(accepted),
+        endpoint_error: probe.error,
+        restarted: probe.restarted,
         interrupted: interrupt.is_raised(),
     };
-    let accepted = sent.taken.iter().filter(|taken| **taken).count() as u64;
-    let report = RunReport::new(plan, witness.last.as_ref(), tally, &evidence, sent.errors, &replies);
+    let report = RunReport::new(plan, probe.last.as_ref(), tally, &evidence, &replies);
     schedule.truncate(sent.slips.len());
     let course = Course { schedule, slips: sent.slips, taken: sent.taken, replies: replies.first };
-    Ok(Outcome { report, accepted, course })
+    Ok(Outcome { report, server: probe.last, course })
 }
 
 /// Sends and receives on a thread each, while this one shows progress and asks the server when the warm-up ends.
@@ -111,18 +123,18 @@ fn drive(
     timeout: Nanos,
     sockets: &[UdpSocket],
     interrupt: &Interrupt,
-    witness: &mut Witness<'_>,
+    probe: &mut Probe<'_>,
     progress: &mut Progress,
 ) -> Result<(Nanos, Sent, Replies), Failure> {
     // Whoever repeats a seed must not take the replies of the run before for its own: not drawn from the seed.
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
     let live = Live::default();
-    witness.look();
+    probe.look();
     let start = clock::now().plus(LEAD);
     thread::scope(|scope| {
         let receiving = thread::Builder::new()
             .name("receiver".to_owned())
-            .spawn_scoped(scope, || receiver::receive(sockets, schedule.len(), session, timeout, &live, interrupt));
+            .spawn_scoped(scope, || receiver::receive(sockets, schedule, session, timeout, &live, interrupt));
         let receiving = receiving.context("starting the receiver")?;
         let sending = thread::Builder::new()
             .name("sender".to_owned())
@@ -138,7 +150,7 @@ fn drive(
         while !receiving.is_finished() {
             let elapsed = clock::now().minus(start);
             if warming_up && elapsed >= plan.warmup {
-                witness.start_counting();
+                probe.start_counting();
                 warming_up = false;
             }
             progress.show(elapsed, &live);
@@ -152,42 +164,4 @@ fn drive(
         let sent = sending.join().expect("the sender does not panic");
         Ok((start, sent, replies?))
     })
-}
-
-/// What the server said of itself in the course of the run.
-struct Witness<'a> {
-    endpoint: Option<&'a Endpoint>,
-    baseline: Option<ServerView>,
-    last: Option<ServerView>,
-    error: Option<String>,
-}
-
-impl<'a> Witness<'a> {
-    fn new(endpoint: Option<&'a Endpoint>) -> Witness<'a> {
-        Witness { endpoint, baseline: None, last: None, error: None }
-    }
-
-    /// Asks; the first answer is the baseline of differences.
-    fn look(&mut self) {
-        match self.endpoint.map(Endpoint::latency) {
-            None => {}
-            Some(Ok(view)) => {
-                self.baseline.get_or_insert_with(|| view.clone());
-                self.last = Some(view);
-            }
-            Some(Err(error)) => self.error = Some(format!("{error:#}")),
-        }
-    }
-
-    /// Asks, and takes the answer as the new baseline.
-    fn start_counting(&mut self) {
-        self.look();
-        self.baseline.clone_from(&self.last);
-    }
-
-    /// Dropped by the server's kernel from the baseline to the last answer.
-    fn kernel_dropped(&self) -> u64 {
-        let dropped = |view: &Option<ServerView>| view.as_ref().and_then(ServerView::kernel_dropped).unwrap_or(0);
-        dropped(&self.last).saturating_sub(dropped(&self.baseline))
-    }
 }

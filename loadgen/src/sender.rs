@@ -77,6 +77,7 @@ fn send_one(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::plan::test_plan;
+    use forebay::time::clock;
 
     // Is it known of each request whether the kernel took it? Method: of two flows one is not connected, so nothing can be
     // sent over it.
@@ -92,5 +93,26 @@ mod tests {
         assert_eq!((sent.slips.len(), sent.taken), (4, vec![true, false, false, true]));
         assert_eq!(sent.errors.values().sum::<u64>(), 2, "{:?}", sent.errors);
         assert_eq!(live.outstanding(), Some(2));
+    }
+
+    // Is it noted how late each request was? Method: a schedule that began 300 ms ago, whose last request is still to come.
+    #[test]
+    fn what_is_late_slips_by_as_much() {
+        let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
+        let flow = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
+        flow.connect(server.local_addr().expect("an address")).expect("connected");
+        let (live, interrupt) = (Live::default(), Interrupt::default());
+        let ms = Nanos::from_millis;
+        // The clock counts from its first reading; before that there is no past.
+        clock::now();
+        std::thread::sleep(ms(300).into());
+        let start = clock::now().minus(ms(300));
+        let schedule = [0, 100, 320].map(|at| Request { at: ms(at), cost: Nanos::new(1), flow: 0, class: 0 });
+        let sent = send(&test_plan(), &schedule, &[flow], 1, start, &live, &interrupt);
+        let over = clock::now().minus(start);
+        for (slip, (least, at)) in sent.slips.iter().zip([(300, 0), (200, 100), (0, 320)]) {
+            assert!(*slip >= ms(least) && slip.plus(ms(at)) <= over, "{:?}", sent.slips);
+        }
+        assert_eq!(sent.slips.len(), 3);
     }
 }

@@ -210,6 +210,27 @@ mod tests {
         assert_eq!(tally.latency_us.all().count, 2);
     }
 
+    // Method: slips around the limit, of which one is of the warm-up.
+    #[test]
+    fn slips_are_told_and_those_above_the_limit_counted() {
+        let schedule: Vec<Request> = (0..5).map(|ms| request(ms, 0)).collect();
+        let [limit, over] = [SLIP_LIMIT, SLIP_LIMIT.plus(Nanos::new(1))];
+        let observed = Observed {
+            schedule: &schedule,
+            slips: &[over, limit, over, Nanos::from_secs(1), Nanos::from_micros(7)],
+            replies: &[None; 5],
+            start: Nanos::from_secs(5),
+            warmup: Nanos::from_millis(1),
+            timeout: Nanos::from_secs(1),
+            kernel_dropped: 0,
+            classes: 1,
+        };
+        let tally = Tally::of(&observed);
+        assert_eq!(tally.slips_over_limit, 2);
+        let slip = tally.slip_us;
+        assert_eq!((slip.count, slip.p50, slip.max), (4, Some(10_000.0), Some(1e6)));
+    }
+
     #[test]
     fn a_reply_stamped_before_its_send_took_no_less_than_the_slip() {
         let schedule = [request(10, 0)];

@@ -1,11 +1,12 @@
 //! Whether a run may be trusted, and if not, why. A verdict is about the measurement, never about the server.
 
 use crate::pacer::Pacer;
-use crate::tally::{SLIP_LIMIT, Tally};
+use crate::reconciled::Reconciled;
+use crate::tally::{Fates, SLIP_LIMIT, Tally};
 use crate::text;
 use forebay::metrics::Percentile;
-use forebay::time::Nanos;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The stamp on every result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -26,32 +27,53 @@ pub(crate) struct Evidence {
     pub(crate) pacer: Pacer,
     /// Datagrams that the kernel dropped at our own sockets, or why that is not known.
     pub(crate) own_socket_drops: Result<u64, String>,
-    /// With emulated cores, the server's excess sleep as a share of its sleep.
-    pub(crate) overshoot_share: Option<f64>,
-    /// Why the server's admin endpoint, if one was named, did not answer.
+    /// Requests attempted, warm-up included.
+    pub(crate) attempted: u64,
+    /// Those that our own kernel did not take, by the reason it gave.
+    pub(crate) send_errors: BTreeMap<String, u64>,
+    /// By how much `SndbufErrors` of our network namespace grew, or why that is not known.
+    pub(crate) send_buffer_errors: Result<u64, String>,
+    /// Datagrams that came, and those of them that were no reply to a request of this run.
+    pub(crate) heard: u64,
+    pub(crate) foreign: u64,
+    /// With emulated cores, the server's excess sleep as a share of its sleep, or why that is not known.
+    pub(crate) overshoot_share: Option<Result<f64, String>>,
+    /// Why the server's admin endpoint, if one was named, did not answer, or not as it has to.
     pub(crate) endpoint_error: Option<String>,
+    /// Why the server at the end cannot be that of the beginning.
+    pub(crate) restarted: Option<String>,
+    /// What the server had of our datagrams, where it could be asked.
+    pub(crate) reconciled: Option<Reconciled>,
     /// Whether somebody stopped the run.
     pub(crate) interrupted: bool,
 }
 
-/// A p99 of slip below this is never held against a run, however short its latencies.
-const SLIP_P99_FLOOR: Nanos = Nanos::from_millis(1);
-/// Of the measured median sojourn.
-const SLIP_P99_SHARE: f64 = 0.05;
+/// Of the latency at the same percentile.
+const SLIP_SHARE_MAX: f64 = 0.05;
 /// Of all sends.
 const SLIPS_OVER_LIMIT_SHARE: f64 = 0.001;
+/// Of all sends.
+const REFUSED_SHARE_MAX: f64 = 0.001;
+/// Of all datagrams that came.
+const FOREIGN_SHARE_MAX: f64 = 0.01;
 const OVERSHOOT_SHARE_MAX: f64 = 0.02;
 
 /// The verdict and every reason against the run; a valid run has none.
 pub(crate) fn judge(tally: &Tally, evidence: &Evidence) -> (Verdict, Vec<String>) {
     let reasons: Vec<String> = [
         evidence.interrupted.then(|| "the run was interrupted".to_owned()),
+        nothing_answered(&tally.fates),
         too_few_samples(tally.fates.sum(), evidence.percentile),
-        slip_p99(tally, evidence.pacer),
+        slip(tally, evidence),
         slips_over_limit(tally, evidence.pacer),
         own_socket_drops(&evidence.own_socket_drops),
-        overshoot(evidence.overshoot_share),
+        refused_sends(evidence),
+        send_buffer_errors(&evidence.send_buffer_errors),
+        foreign(evidence),
+        overshoot(evidence.overshoot_share.as_ref()),
         evidence.endpoint_error.as_ref().map(|error| format!("the server's admin endpoint did not answer: {error}")),
+        evidence.restarted.as_ref().map(|how| format!("the server was restarted in the course of the run: {how}")),
+        evidence.reconciled.as_ref().and_then(Reconciled::objection),
     ]
     .into_iter()
     .flatten()
@@ -64,17 +86,33 @@ fn too_few_samples(sent: u64, percentile: Percentile) -> Option<String> {
     (sent < needed).then(|| format!("too few samples: {percentile} needs {needed} requests, and {sent} were sent"))
 }
 
-fn slip_p99(tally: &Tally, pacer: Pacer) -> Option<String> {
-    let median_us = tally.latency_us.all().p50.unwrap_or(0.0);
-    let limit_us = SLIP_P99_FLOOR.as_micros_f64().max(SLIP_P99_SHARE * median_us);
-    let slip_us = tally.slip_us.p99.unwrap_or(f64::INFINITY);
-    (slip_us > limit_us).then(|| {
+/// What is not answered is part of most percentiles, and of none of those of the answered.
+fn nothing_answered(fates: &Fates) -> Option<String> {
+    let Fates { answered, late, shed, refused, failed, kernel_dropped, lost } = *fates;
+    (answered == 0).then(|| {
         format!(
-            "the generator could not keep its schedule: p99 of the slip is {}, above {} (the larger of 1 ms and \
-             5 % of the median latency); {}",
+            "nothing was answered in time: of {} requests {lost} were lost, {kernel_dropped} dropped by the server's kernel, \
+             {late} late, {shed} shed, {refused} refused and {failed} failed",
+            fates.sum()
+        )
+    })
+}
+
+fn slip(tally: &Tally, evidence: &Evidence) -> Option<String> {
+    let percentile = evidence.percentile;
+    // Next to infinity every slip is short: where the percentile is infinite, that of the answered stands for it.
+    let latency_us =
+        [&tally.latency_us, &tally.latency_answered_us].map(|latency| latency.all().percentile(percentile));
+    let latency_us = latency_us.into_iter().flatten().next().unwrap_or(0.0);
+    let slip_us = tally.slip_us.percentile(percentile).unwrap_or(f64::INFINITY);
+    // Without an answer there is no latency, and that is a reason of its own.
+    (tally.fates.answered > 0 && slip_us > SLIP_SHARE_MAX * latency_us).then(|| {
+        format!(
+            "the generator could not keep its schedule: {percentile} of the slip is {}, above 5 % of {percentile} of the \
+             latency, which is {}; {}",
             text::time(Some(slip_us)),
-            text::time(Some(limit_us)),
-            pacer.remedy()
+            text::time(Some(latency_us)),
+            evidence.pacer.remedy()
         )
     })
 }
@@ -99,20 +137,56 @@ fn own_socket_drops(drops: &Result<u64, String>) -> Option<String> {
     }
 }
 
-fn overshoot(share: Option<f64>) -> Option<String> {
-    let share = share.filter(|share| *share > OVERSHOOT_SHARE_MAX)?;
-    Some(format!(
-        "emulated cores overslept by {:.1} % of the slept time, above 2 %: raise --time-scale, or leave the machine more \
-         to itself",
-        share * 100.0
-    ))
+fn refused_sends(evidence: &Evidence) -> Option<String> {
+    let refused: u64 = evidence.send_errors.values().sum();
+    let attempted = evidence.attempted;
+    let errors: Vec<&str> = evidence.send_errors.keys().map(String::as_str).collect();
+    (refused as f64 > REFUSED_SHARE_MAX * attempted as f64).then(|| {
+        format!(
+            "our own kernel refused {refused} of {attempted} requests, above 0.1 % ({}): lower --rate, or use more --flows",
+            errors.join("; ")
+        )
+    })
+}
+
+fn send_buffer_errors(growth: &Result<u64, String>) -> Option<String> {
+    match growth {
+        Ok(0) => None,
+        Ok(growth) => Some(format!(
+            "our own kernel did not send {growth} datagrams for want of room (SndbufErrors of this network namespace, in \
+             /proc/net/snmp and snmp6: they may be ours, and they may be those of another process): lower --rate, or let \
+             nothing else send by UDP meanwhile"
+        )),
+        Err(error) => Some(format!("whether our own kernel sent what it took is not known: {error}")),
+    }
+}
+
+fn foreign(evidence: &Evidence) -> Option<String> {
+    let Evidence { heard, foreign, .. } = *evidence;
+    (foreign as f64 > FOREIGN_SHARE_MAX * heard as f64).then(|| {
+        format!(
+            "{foreign} of {heard} datagrams that came are no reply to a request of this run, above 1 %: is it a server of \
+             the bench protocol?"
+        )
+    })
+}
+
+fn overshoot(share: Option<&Result<f64, String>>) -> Option<String> {
+    match share? {
+        Ok(share) if *share <= OVERSHOOT_SHARE_MAX => None,
+        Ok(share) => Some(format!(
+            "emulated cores overslept by {:.1} % of the slept time, above 2 %: raise --time-scale, or leave the machine \
+             more to itself",
+            share * 100.0
+        )),
+        Err(error) => Some(format!("by how much emulated cores overslept is not known: {error}")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::by_class::{ByClass, block_of};
-    use crate::tally::Fates;
     use forebay::metrics::ALL_CLASSES;
 
     fn tally(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> Tally {
@@ -132,37 +206,115 @@ mod tests {
             percentile: Percentile::P99_9,
             pacer: Pacer::RealTime,
             own_socket_drops: Ok(0),
-            overshoot_share: Some(0.02),
+            attempted: 4_000,
+            send_errors: errors(4),
+            send_buffer_errors: Ok(0),
+            heard: 4_000,
+            foreign: 40,
+            overshoot_share: Some(Ok(0.02)),
             endpoint_error: None,
+            restarted: None,
+            reconciled: Some(reconciled(4_000)),
             interrupted: false,
         }
     }
 
+    fn errors(count: u64) -> BTreeMap<String, u64> {
+        BTreeMap::from([("no room".to_owned(), count - 1), ("no way".to_owned(), 1)])
+    }
+
+    /// Of 4,000 datagrams so many were received, and none dropped.
+    fn reconciled(server_received: u64) -> Reconciled {
+        let unaccounted = 4_000 - server_received.cast_signed();
+        Reconciled { client_sent: 4_000, server_received, server_kernel_dropped: Some(0), unaccounted }
+    }
+
     #[test]
     fn a_sound_run_is_valid_up_to_each_limit() {
-        assert_eq!(judge(&tally(100.0, 1_000.0, 3), &sound()), (Verdict::Valid, vec![]));
-        assert_eq!(judge(&tally(60_000.0, 2_999.0, 0), &sound()).0, Verdict::Valid);
+        assert_eq!(judge(&tally(100.0, 5.0, 3), &sound()), (Verdict::Valid, vec![]));
+        assert_eq!(judge(&tally(60_000.0, 3_000.0, 0), &sound()).0, Verdict::Valid);
+        let alone = Evidence { reconciled: None, overshoot_share: None, ..sound() };
+        assert_eq!(judge(&tally(100.0, 5.0, 3), &alone), (Verdict::Valid, vec![]), "nobody was asked");
     }
 
     #[test]
     fn each_defect_is_a_reason_of_its_own() {
-        let fine = || tally(100.0, 10.0, 0);
+        let fine = || tally(100.0, 5.0, 0);
         let percentile = Percentile::P99_95;
+        let unknown = || Err("no /proc".to_owned());
         for (tally, evidence, expected) in [
-            (tally(100.0, 1_001.0, 0), sound(), "p99 of the slip is 1.00 ms"),
-            (tally(100.0, 1_001.0, 0), Evidence { pacer: Pacer::Ordinary, ..sound() }, "cap_sys_nice"),
-            (tally(60_000.0, 3_001.0, 0), sound(), "above 3.00 ms"),
-            (tally(100.0, 10.0, 4), sound(), "4 of 3000 sends"),
+            (
+                tally(100.0, 5.1, 0),
+                sound(),
+                "p99.9 of the slip is 5.10 us, above 5 % of p99.9 of the latency, which is 100",
+            ),
+            (tally(100.0, 5.1, 0), Evidence { pacer: Pacer::Ordinary, ..sound() }, "cap_sys_nice"),
+            (tally(60_000.0, 3_001.0, 0), sound(), "which is 60.0 ms"),
+            (tally(100.0, 5.0, 4), sound(), "4 of 3000 sends"),
             (fine(), Evidence { percentile, ..sound() }, "p99.95 needs 5990 requests, and 3000 were sent"),
             (fine(), Evidence { own_socket_drops: Ok(7), ..sound() }, "dropped 7 replies"),
-            (fine(), Evidence { own_socket_drops: Err("no /proc".into()), ..sound() }, "no /proc"),
-            (fine(), Evidence { overshoot_share: Some(0.021), ..sound() }, "overslept by 2.1 %"),
+            (fine(), Evidence { own_socket_drops: unknown(), ..sound() }, "own sockets are not known: no /proc"),
+            (
+                fine(),
+                Evidence { send_errors: errors(5), ..sound() },
+                "refused 5 of 4000 requests, above 0.1 % (no room; no way)",
+            ),
+            (fine(), Evidence { send_buffer_errors: Ok(1), ..sound() }, "did not send 1 datagrams"),
+            (fine(), Evidence { send_buffer_errors: Ok(1), ..sound() }, "those of another process"),
+            (fine(), Evidence { send_buffer_errors: unknown(), ..sound() }, "what it took is not known: no /proc"),
+            (fine(), Evidence { foreign: 41, ..sound() }, "41 of 4000 datagrams that came are no reply"),
+            (fine(), Evidence { overshoot_share: Some(Ok(0.021)), ..sound() }, "overslept by 2.1 %"),
+            (
+                fine(),
+                Evidence { overshoot_share: Some(Err("no /proc".into())), ..sound() },
+                "overslept is not known: no /proc",
+            ),
             (fine(), Evidence { endpoint_error: Some("refused".into()), ..sound() }, "did not answer: refused"),
+            (
+                fine(),
+                Evidence { restarted: Some("it had 5".into()), ..sound() },
+                "was restarted in the course of the run: it",
+            ),
+            (fine(), Evidence { reconciled: Some(reconciled(3_999)), ..sound() }, "1 datagrams are unaccounted for"),
+            (fine(), Evidence { reconciled: Some(reconciled(4_001)), ..sound() }, "1 datagrams more than"),
             (fine(), Evidence { interrupted: true, ..sound() }, "interrupted"),
         ] {
             let (verdict, reasons) = judge(&tally, &evidence);
             assert_eq!(verdict, Verdict::Invalid, "{expected}");
             assert!(reasons.len() == 1 && reasons[0].contains(expected), "{expected}: {reasons:?}");
         }
+    }
+
+    // A generator that is frozen for 7 ms in each second is late with 0.7 % of its requests: nothing at p99, and most of the
+    // latency at p99.9.
+    #[test]
+    fn slip_is_judged_at_the_percentile_that_is_claimed() {
+        let spread = |common_us, rare_us| block_of([vec![common_us; 2_979], vec![rare_us; 21]].concat());
+        let frozen = |percentile| {
+            let latency_us = ByClass(vec![(ALL_CLASSES, spread(1_000.0, 7_500.0))]);
+            let tally = Tally { latency_us, slip_us: spread(20.0, 7_000.0), ..tally(0.0, 0.0, 0) };
+            judge(&tally, &Evidence { percentile, ..sound() }).1
+        };
+        assert!(frozen(Percentile::P99_9).concat().contains("p99.9 of the slip is 7.00 ms, above 5 %"));
+        assert_eq!(frozen(Percentile::P99), Vec::<String>::new());
+    }
+
+    #[test]
+    fn infinite_latency_excuses_no_slip() {
+        let fine = tally(100.0, 5.1, 0);
+        let infinite = ByClass(vec![(ALL_CLASSES, block_of(vec![f64::INFINITY; 3_000]))]);
+        let reasons = judge(&Tally { latency_us: infinite, ..fine }, &sound()).1;
+        assert!(reasons.len() == 1 && reasons[0].contains("which is 100 us"), "{reasons:?}");
+    }
+
+    #[test]
+    fn without_an_answer_there_is_nothing_to_trust() {
+        let empty = ByClass(vec![(ALL_CLASSES, block_of(vec![]))]);
+        let infinite = ByClass(vec![(ALL_CLASSES, block_of(vec![f64::INFINITY; 3_000]))]);
+        let fates = Fates { lost: 2_990, shed: 10, ..Fates::default() };
+        let tally = Tally { fates, latency_us: infinite, latency_answered_us: empty, ..tally(0.0, 900.0, 0) };
+        let (verdict, reasons) = judge(&tally, &sound());
+        assert_eq!(verdict, Verdict::Invalid);
+        assert!(reasons.len() == 1 && reasons[0].contains("of 3000 requests 2990 were lost"), "{reasons:?}");
     }
 }

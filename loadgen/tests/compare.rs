@@ -45,6 +45,10 @@ fn two_policies_are_compared_and_every_datagram_is_accounted_for() {
         assert_eq!(run["fates"]["answered"], run["sent"], "{stdout}");
         assert_eq!(run["reconciled"]["unaccounted"], 0, "{stdout}");
         assert_eq!(run["reconciled"]["server_received"], run["server"]["fates"]["received"]);
+        // Nobody wakes at the very nanosecond, so an overshoot of nothing was not measured.
+        let emulation = &run["server"]["emulation"];
+        assert!(emulation["overshoot_us"]["max"].as_f64() > Some(0.0), "{emulation}");
+        assert!(emulation["overshoot_share"].as_f64() > Some(0.0), "{emulation}");
     }
     assert_eq!(runs[0]["sent"], runs[1]["sent"], "the same seed offers the same requests");
     for said in ["nothing unaccounted", "What this does not show", "p99.9 slowdown of short: steal ", "vs steal"] {

@@ -173,26 +173,25 @@ fn only_a_server_under_isolated_tells_the_sockets_of_a_run() {
 }
 
 // Does what would make a file that cannot be replayed come to light before the run? Method: a server of four workers, and
-// admin endpoints that say less of it, or that there are fewer.
+// admin endpoints that say less of it, that there are fewer, or that it is under another policy.
 #[test]
 fn a_dump_that_could_not_be_replayed_is_refused_before_the_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_server, udp, _) = serve("isolated");
     let dump = folder.path().join("run.offered");
-    for (body, workers, said) in [
-        (
-            r#"{"policy":"isolated"}"#,
-            "",
-            "--dump needs the number of workers, which --admin does not tell: add --workers",
-        ),
-        (r#"{"policy":"isolated","workers":2}"#, "", "but by --admin or --workers there are 2"),
-        (r#"{"policy":"isolated"}"#, "--workers 1", "but by --admin or --workers there are 1"),
+    let mut without_workers = admin::body("isolated", 0, 0);
+    without_workers.as_object_mut().expect("an object").remove("workers");
+    for (body, said, usage) in [
+        (admin::body("isolated", 0, 0), "but by --admin or --workers there are 2", true),
+        (admin::body("steal", 0, 0), "the policy is steal", true),
+        (without_workers, "no forebay-latency/1: /workers is missing", false),
     ] {
-        let admin = admin::endpoint(|_| body.to_owned());
-        let flags = format!("run --target {udp} --admin {admin} --rate 10 {workers} --dump {}", dump.display());
+        let admin = admin::endpoint(move |_| body.to_string());
+        let flags = format!("run --target {udp} --admin {admin} --rate 10 --dump {}", dump.display());
         let output = Command::new(LOADGEN).args(flags.split_whitespace()).output().expect("loadgen runs");
         let error = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{flags}: {error}");
+        assert_eq!(output.status.code() == Some(2), usage, "{flags}: {error}");
+        assert!(!output.status.success() && output.status.code() != Some(3), "{flags}: {error}");
         assert!(error.contains(said) && output.stdout.is_empty(), "{flags}: {error}");
     }
     assert!(!dump.exists());

@@ -40,12 +40,14 @@ use std::net::SocketAddr;
 pub const WORKERS_MAX: usize = 1_024;
 /// The most pools a server has. A reply names its pool in one byte, and a workload has no more than eight classes.
 pub const POOLS_MAX: usize = 8;
+/// The most source ports a server turns away: the list is looked through for every datagram.
+pub const REJECTED_PORTS_MAX: usize = 64;
 
 /// Everything a server is told. Made by [`load`] or [`Config::from_pairs`], which hold the bounds stated here; code
 /// that changes a field afterwards takes that upon itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Where requests arrive (UDP). Port 0 takes a free one.
+    /// Where requests arrive (UDP); an address of one host, or the wildcard. Port 0 takes a free one.
     pub listen: SocketAddr,
     /// Where metrics, latency and health are served (HTTP over TCP). Port 0 takes a free one.
     pub admin: SocketAddr,
@@ -72,6 +74,8 @@ pub struct Config {
     pub time_scale: u64,
     /// What a worker without work does. [`Wait::Park`] whenever `burn` is [`Burn::Sleep`].
     pub wait: Wait,
+    /// Datagrams from these ports are not looked at; at most [`REJECTED_PORTS_MAX`], all different, none 0.
+    pub reject_source_ports: Vec<u16>,
     /// How datagrams go to and from the kernel. Never [`Io::Portable`] where `listen` is all addresses.
     pub io: Io,
     /// The largest cost a request may ask for, 1 us to 1 h; see [`Config::cost_cap_scaled`].
@@ -196,6 +200,7 @@ mod tests {
                 ("drain-timeout", "0s"),
                 ("cost-cap", "90s"),
                 ("listen", "[::1]:0"),
+                ("reject-source-ports", "none"),
             ],
         ];
         for base in bases {

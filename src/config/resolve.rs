@@ -49,6 +49,7 @@ pub(super) fn value_text(config: &Config, key: &str) -> String {
         "time-scale" => config.time_scale.to_string(),
         "wait" => config.wait.name().to_owned(),
         "io" => config.io.name().to_owned(),
+        "reject-source-ports" => parse::ports_text(&config.reject_source_ports),
         "cost-cap" => config.cost_cap.to_string(),
         "drain-timeout" => config.drain_timeout.to_string(),
         "pin" => config.pin.to_string(),
@@ -66,7 +67,7 @@ fn config(lookup: &mut Lookup) -> Config {
     let burn = lookup.value("burn", parse::choice);
     let wait = wait(lookup, burn);
     check_handler(lookup, handler, burn);
-    let (listen, io) = (lookup.value("listen", parse::address), lookup.value("io", parse::choice));
+    let (listen, io) = (lookup.value("listen", parse::listen), lookup.value("io", parse::choice));
     if io == Io::Portable && listen.ip().is_unspecified() {
         let claims = vec![lookup.claim("io"), lookup.claim("listen")];
         lookup.conflict(
@@ -96,6 +97,7 @@ fn config(lookup: &mut Lookup) -> Config {
         time_scale: lookup.value("time-scale", |text| parse::count(text, 1..=1_000_000)),
         wait,
         io,
+        reject_source_ports: lookup.value("reject-source-ports", parse::ports),
         cost_cap: lookup.value("cost-cap", |text| parse::duration(text, MICROSECOND..=HOUR)),
         drain_timeout: lookup.value("drain-timeout", |text| parse::duration(text, Nanos::ZERO..=HOUR)),
         pin: lookup.value("pin", parse::switch),

@@ -56,13 +56,14 @@ impl DefaultValue {
 }
 
 /// Every setting, in the order in which help and reports show them.
-pub const SETTINGS: [Setting; 22] = [
+pub const SETTINGS: [Setting; 23] = [
     Setting {
         key: "listen",
         value_name: "ADDRESS",
         default: DefaultValue::Text("127.0.0.1:9000"),
         shape: Shape::Text,
-        allowed: "an IP address and a port, like 0.0.0.0:9000 or [::]:9000; port 0 takes a free one",
+        allowed: "an IP address, neither multicast nor broadcast, and a port, like 0.0.0.0:9000 or [::]:9000; port 0 \
+                  takes a free one",
         help: "Where requests arrive, over UDP.",
     },
     Setting {
@@ -217,6 +218,15 @@ pub const SETTINGS: [Setting; 22] = [
                as one, which saves a fifth of the CPU time where peers do and costs a twentieth where they do not. \
                portable: one by one, for sandboxes that know no other call; not on 0.0.0.0 and [::], and without the \
                time that requests waited in the socket.",
+    },
+    Setting {
+        key: "reject-source-ports",
+        value_name: "PORT,...",
+        default: DefaultValue::Text("7,13,17,19,1900,11211"),
+        shape: Shape::Text,
+        allowed: "none, or up to 64 different ports of 1 to 65535, like 7,19",
+        help: "Datagrams from these ports are dropped as malformed: the services behind them (echo, chargen, SSDP, \
+               memcached) answer answers. Not 53 and 123, from which DNS and NTP clients ask.",
     },
     Setting {
         key: "cost-cap",

@@ -10,10 +10,11 @@ use super::{Handler, Reply, Request};
 /// use forebay::server::Server;
 ///
 /// let config = Config::from_pairs([("listen", "127.0.0.1:9000")])?;
+/// // "?abc" is answered with "!cba", which is no request: a server that is sent it says nothing.
 /// let reversed = |request: Request<'_>, reply: &mut Reply<'_>| {
-///     request.bytes().iter().rev().for_each(|byte| {
-///         reply.put(&[*byte]);
-///     });
+///     let Some(text) = request.bytes().strip_prefix(b"?") else { return };
+///     let answer = [b'!'].into_iter().chain(text.iter().rev().copied());
+///     answer.for_each(|byte| reply.put(&[byte]).expect("it is as long as the request"));
 /// };
 /// Server::bind(&config)?.run(&reversed)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -18,7 +18,9 @@ impl Work for Digest {
             checkpoint().await;
             digest = Sha1::digest(digest);
         }
-        reply.put(&digest);
+        // A shorter request gets the beginning of the digest: cut on purpose, as documented above.
+        let room = reply.room().min(digest.len());
+        let _ = reply.put(&digest[..room]);
     }
 }
 

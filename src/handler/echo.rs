@@ -10,6 +10,7 @@ impl Work for Echo {
     const BRIEF: bool = true;
 
     async fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) {
-        reply.put(order.payload);
+        // As much room as the payload took; were there less, the reply would be marked and not be sent.
+        let _ = reply.put(order.payload);
     }
 }

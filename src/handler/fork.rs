@@ -28,7 +28,7 @@ use std::task::{Context, Poll};
 /// use forebay::handler::{Handler, Reply, Request, checkpoint, fork};
 /// use std::io::Write;
 ///
-/// /// Counts the primes below the number in the request.
+/// /// Counts the primes below the number in the request, such as `100?`; an answer has no question mark.
 /// struct Primes;
 ///
 /// async fn primes(range: std::ops::Range<u64>) -> usize {
@@ -42,18 +42,19 @@ use std::task::{Context, Poll};
 ///
 /// impl Handler for Primes {
 ///     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
-///         let limit: u64 = str::from_utf8(request.bytes()).unwrap_or_default().parse().unwrap_or(2);
+///         let Some(number) = request.bytes().strip_suffix(b"?") else { return };
+///         let limit: u64 = str::from_utf8(number).unwrap_or_default().parse().unwrap_or(2);
 ///         let (upper, lower) = (fork(primes(limit / 2..limit)), primes(2..limit / 2));
 ///         checkpoint().await; // somebody may begin with the upper half now
 ///         let count = lower.await + upper.await;
-///         let _ = write!(reply, "{count}");
+///         write!(reply, "{count}").expect("there are fewer primes than numbers");
 ///     }
 /// }
 /// # use std::{pin::pin, task::{Context, Poll, Waker}};
 /// # let mut buffer = [0; 8];
 /// # let mut reply = Reply::new(&mut buffer);
 /// # let peer = ([127, 0, 0, 1], 9).into();
-/// # let request = Request::new(b"100", peer, Default::default());
+/// # let request = Request::new(b"100?", peer, Default::default());
 /// # let done = pin!(Primes.handle(request, &mut reply)).poll(&mut Context::from_waker(Waker::noop()));
 /// # assert_eq!((done, reply.len()), (Poll::Ready(()), 2));
 /// # assert_eq!(&buffer[..2], b"25");

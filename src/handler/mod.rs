@@ -55,6 +55,13 @@ mod atomics {
 ///
 /// Only [`Handler::handle`] must be written; the other methods have defaults that accept everything, answer nothing
 /// but what `handle` answers, and put every request into class 0. One handler serves all workers at once.
+///
+/// **A reply must never be a valid request of the same protocol**, and neither may what [`Handler::refuse`] writes.
+/// Source addresses can be forged: one datagram that seems to come from another server makes two servers answer each
+/// other's answers for ever, as fast as they can. The server itself keeps away what seems to come from its own address,
+/// from several hosts, or from a port of `--reject-source-ports`; it cannot know a second server. So give replies a mark
+/// that requests lack (a bit in the header, as in DNS; a kind, as in [`crate::wire`]; a question mark that only requests
+/// have), and let `admit` or `handle` ignore whatever lacks the mark of a request.
 pub trait Handler: Sync {
     /// Every request takes a few microseconds at most, whatever it asks for. Replies then leave in batches: with those of
     /// the requests that were received together, and while a backlog waits in the socket after up to 127 others. Without
@@ -72,7 +79,8 @@ pub trait Handler: Sync {
         Ok(Ticket::default())
     }
 
-    /// Serves a request. A reply left empty is not sent.
+    /// Serves a request. A reply left empty is not sent. A reply that [overflowed](Reply) is not sent either: the request
+    /// ends as `failed`, and [`Handler::refuse`] may answer with [`Status::Failed`].
     ///
     /// The future may be dropped at any [`checkpoint`], and while it waits for a [`Fork`] (deadline passed, server stopped,
     /// a part failed). It must not wait for anything but the futures of this module: the worker cannot resume it, and the
@@ -83,7 +91,8 @@ pub trait Handler: Sync {
     fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
 
     /// Writes the answer to a request that was not served; an empty one is not sent. The request's bytes are gone by
-    /// then, so all it may use is the ticket. After a panic here nothing is sent.
+    /// then, so all it may use is the ticket. There is room for 128 bytes, and never for more than the request had; after
+    /// a panic or an overflow here nothing is sent.
     fn refuse(&self, ticket: &Ticket, status: Status, reply: &mut Reply<'_>) {
         let _ = (ticket, status, reply);
     }
@@ -144,18 +153,33 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The reply area: a writer that never grows beyond the length of the request, so that nobody can be flooded with
-/// answers to questions that somebody else asked in his name.
+/// The reply area: a writer with as much room as the request is long, so that nobody can be flooded with answers to
+/// questions that were asked in a forged name.
+///
+/// A write that does not fit writes nothing and marks the reply as overflowed, also where its error is ignored. An
+/// overflowed reply is never sent, not even in part: the request ends as `failed` with the reason `overflow`.
+/// [`Reply::clear`] takes the mark away, for a handler that has something shorter to say.
 #[derive(Debug)]
 pub struct Reply<'a> {
     buffer: &'a mut [u8],
     length: usize,
+    overflowed: bool,
+}
+
+/// A reply had no room for what was to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{bytes} bytes do not fit into the {room} that are left of the reply")]
+pub struct Overflow {
+    /// How many bytes were to be written.
+    pub bytes: usize,
+    /// For how many there was room.
+    pub room: usize,
 }
 
 impl<'a> Reply<'a> {
     /// An empty reply with room for `buffer.len()` bytes.
     pub fn new(buffer: &'a mut [u8]) -> Reply<'a> {
-        Reply { buffer, length: 0 }
+        Reply { buffer, length: 0, overflowed: false }
     }
 
     /// Bytes written so far.
@@ -173,22 +197,69 @@ impl<'a> Reply<'a> {
         self.buffer.len() - self.length
     }
 
-    /// Writes as much of `bytes` as there is room for, and says how much that was.
-    pub fn put(&mut self, bytes: &[u8]) -> usize {
-        let count = bytes.len().min(self.room());
-        self.buffer[self.length..self.length + count].copy_from_slice(&bytes[..count]);
-        self.length += count;
-        count
+    /// Whether something did not fit since the reply was last empty.
+    pub fn has_overflowed(&self) -> bool {
+        self.overflowed
+    }
+
+    /// Appends all of `bytes`.
+    ///
+    /// # Errors
+    /// [`Overflow`] if they do not fit: nothing of them is written, and the reply is marked as overflowed.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), Overflow> {
+        let Some(free) = self.buffer[self.length..].get_mut(..bytes.len()) else {
+            self.overflowed = true;
+            return Err(Overflow { bytes: bytes.len(), room: self.room() });
+        };
+        free.copy_from_slice(bytes);
+        self.length += bytes.len();
+        Ok(())
+    }
+
+    /// Empties the reply and forgets an overflow.
+    pub fn clear(&mut self) {
+        self.length = 0;
+        self.overflowed = false;
     }
 }
 
-/// `write!(reply, ..)` works; what does not fit is an error of kind [`io::ErrorKind::WriteZero`].
+/// `write!(reply, ..)` works; what does not fit is an error of kind [`io::ErrorKind::WriteZero`], and marks the reply as
+/// [`Reply::put`] does.
 impl io::Write for Reply<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(self.put(bytes))
+        match self.put(bytes) {
+            Ok(()) => Ok(bytes.len()),
+            // A bare kind: an error with a message would be allocated.
+            Err(Overflow { .. }) => Err(io::ErrorKind::WriteZero.into()),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    // Is a reply that had no room marked, by either way to write, and does only emptying it take the mark away?
+    #[test]
+    fn what_does_not_fit_marks_the_reply() {
+        let mut buffer = [0; 5];
+        let mut reply = Reply::new(&mut buffer);
+        assert_eq!(reply.put(b"abc"), Ok(()));
+        assert_eq!(reply.put(b"def"), Err(Overflow { bytes: 3, room: 2 }));
+        assert_eq!((reply.len(), reply.room(), reply.has_overflowed()), (3, 2, true));
+        assert_eq!(reply.put(b"de"), Ok(()), "what fits is written");
+        assert!(reply.has_overflowed(), "and changes nothing of what did not");
+        reply.clear();
+        assert_eq!((reply.len(), reply.has_overflowed()), (0, false));
+        let error = write!(reply, "{}-{}", 12, 345).expect_err("six bytes");
+        assert_eq!((error.kind(), reply.has_overflowed()), (io::ErrorKind::WriteZero, true));
+        reply.clear();
+        write!(reply, "{}-{}", 12, 34).expect("five bytes");
+        assert_eq!((reply.has_overflowed(), &buffer), (false, b"12-34"));
     }
 }

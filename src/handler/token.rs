@@ -71,15 +71,17 @@ impl CancellationToken {
     ///
     /// impl Handler for Search {
     ///     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+    ///         let Some(question) = request.bytes().strip_prefix(b"?") else { return }; // answers lack the mark
     ///         let token = CancellationToken::new();
     ///         std::mem::replace(&mut *self.latest.lock().unwrap(), token.clone()).cancel();
     ///         let found = token.run_until_cancelled(async {
     ///             for _ in 0..1_000 {
     ///                 checkpoint().await;
     ///             }
-    ///             request.bytes().len()
+    ///             question.len()
     ///         });
-    ///         match found.await {
+    ///         // What does not fit is not sent, and counted.
+    ///         let _ = match found.await {
     ///             Some(length) => reply.put(&length.to_be_bytes()),
     ///             None => reply.put(b"too late"),
     ///         };

@@ -11,7 +11,7 @@
 
 use super::counters::{Continuation, Counts, Steal, WorkerCounters};
 use super::ledger::{Ledger, Sample};
-use super::{Fate, Refused, Unsent};
+use super::{Failed, Fate, Refused, Unsent};
 use crate::time::Nanos;
 use crate::wire::Malformed;
 use crossbeam_queue::ArrayQueue;
@@ -151,11 +151,12 @@ impl Recorder<'_> {
     }
 
     /// A datagram ended, wherever it was received. [`Fate::Answered`] here is one whose handler chose not to reply
-    /// (no sample); the reason of a malformed or refused one is then `Other`.
+    /// (no sample); the reason of a malformed or refused one is then `Other`, that of a failed one `Panic`.
     pub fn ended(&mut self, fate: Fate) {
         match fate {
             Fate::Malformed => self.malformed(Malformed::Other),
             Fate::Refused => self.refused(Refused::Other),
+            Fate::Failed => self.failed(Failed::Panic),
             _ => self.counters.ended[fate as usize].add(1),
         }
     }
@@ -168,6 +169,11 @@ impl Recorder<'_> {
     /// A datagram ended as [`Fate::Refused`].
     pub fn refused(&mut self, reason: Refused) {
         self.counters.refused[reason as usize].add(1);
+    }
+
+    /// A datagram ended as [`Fate::Failed`].
+    pub fn failed(&mut self, reason: Failed) {
+        self.counters.failed[reason as usize].add(1);
     }
 
     /// The kernel did not take a message. What becomes of the datagram that it answers is told apart.
@@ -292,11 +298,15 @@ mod tests {
         recorder.malformed(Malformed::Magic);
         recorder.ended(Fate::Malformed);
         recorder.refused(Refused::UnknownClass);
+        recorder.failed(Failed::Overflow);
+        recorder.ended(Fate::Failed);
         let counts = board.counts();
         assert_eq!(counts.ended[Fate::Malformed as usize], 2);
         assert_eq!(counts.malformed[Malformed::Magic as usize], 1);
         assert_eq!(counts.malformed[Malformed::Other as usize], 1);
         assert_eq!(counts.ended[Fate::Refused as usize], 1);
+        assert_eq!(counts.ended[Fate::Failed as usize], 2);
+        assert_eq!((counts.failed[Failed::Overflow as usize], counts.failed[Failed::Panic as usize]), (1, 1));
     }
 
     /// Is a second writer of the same counters impossible?

@@ -28,6 +28,8 @@ pub struct Collector<'b> {
     gathered: Ledger,
     since_start: Totals,
     began: Nanos,
+    /// On the real-time clock: no two servers on one address have the same.
+    start_time: Nanos,
     seconds: Ring,
     tens: Ring,
 }
@@ -51,6 +53,7 @@ impl<'b> Collector<'b> {
             gathered: Ledger::default(),
             since_start: Totals::default(),
             began: clock::now(),
+            start_time: clock::realtime(),
             seconds: Ring::new(10, Nanos::from_secs(1)),
             tens: Ring::new(6, Nanos::from_secs(10)),
         }
@@ -79,7 +82,8 @@ impl<'b> Collector<'b> {
         let now = clock::now();
         let counts = self.board.counts();
         let since_start = Measured::from(&self.since_start);
-        Snapshot::new(surroundings, counts, since_start, &self.seconds.last(now), &self.tens.last(now))
+        let windows = [self.seconds.last(now), self.tens.last(now)];
+        Snapshot::new(surroundings, self.start_time, counts, since_start, windows.each_ref())
     }
 
     /// Service times of the last seconds, as of the last [`Collector::collect`].

@@ -6,7 +6,7 @@
 //! first (acquire) and `received` afterwards: whichever end it saw, it sees the matching arrival too. It may see
 //! arrivals whose ends it missed; they count as in flight, as they were a moment before.
 
-use super::{Fate, Refused, Unsent};
+use super::{Failed, Fate, Refused, Unsent};
 use crate::time::Nanos;
 use crate::wire::Malformed;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -95,10 +95,11 @@ impl Tally {
 #[derive(Debug, Default)]
 pub(super) struct WorkerCounters {
     pub(super) received: Tally,
-    /// By `Fate as usize`; those of `Malformed` and `Refused` stay 0, their reasons stand below.
+    /// By `Fate as usize`; those of `Malformed`, `Refused` and `Failed` stay 0, their reasons stand below.
     pub(super) ended: [Tally; Fate::ALL.len()],
     pub(super) malformed: [Tally; Malformed::ALL.len()],
     pub(super) refused: [Tally; Refused::ALL.len()],
+    pub(super) failed: [Tally; Failed::ALL.len()],
     pub(super) unsent: [Tally; Unsent::ALL.len()],
     pub(super) steals: [Tally; Steal::ALL.len()],
     pub(super) continuations: [Tally; Continuation::ALL.len()],
@@ -120,6 +121,8 @@ pub(crate) struct Counts {
     pub(crate) malformed: [u64; Malformed::ALL.len()],
     /// By `Refused as usize`; their sum is the fate's count.
     pub(crate) refused: [u64; Refused::ALL.len()],
+    /// By `Failed as usize`; their sum is the fate's count.
+    pub(crate) failed: [u64; Failed::ALL.len()],
     /// Messages that the kernel did not take, by `Unsent as usize`; those that refuse a request are among them, so their
     /// sum may be more than the fate's count.
     pub(crate) unsent: [u64; Unsent::ALL.len()],
@@ -143,9 +146,11 @@ impl Counts {
             sum_up(&mut counts.ended, &worker.ended);
             sum_up(&mut counts.malformed, &worker.malformed);
             sum_up(&mut counts.refused, &worker.refused);
+            sum_up(&mut counts.failed, &worker.failed);
         }
         counts.ended[Fate::Malformed as usize] = counts.malformed.iter().sum();
         counts.ended[Fate::Refused as usize] = counts.refused.iter().sum();
+        counts.ended[Fate::Failed as usize] = counts.failed.iter().sum();
         for worker in workers {
             counts.received += worker.received.read();
             sum_up(&mut counts.unsent, &worker.unsent);

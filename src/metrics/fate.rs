@@ -20,7 +20,7 @@ pub enum Fate {
     ShedRate,
     /// The server was stopping.
     ShedDraining,
-    /// The handler panicked.
+    /// The handler did not come to a reply that can be sent; the reason is a [`Failed`].
     Failed,
     /// The handler's future stopped for a reason that the runtime cannot resume.
     Stalled,
@@ -97,6 +97,32 @@ impl Refused {
             Refused::CostCap => "cost_cap",
             Refused::UnknownClass => "unknown_class",
             Refused::Other => "other",
+        }
+    }
+}
+
+/// Why the handler did not come to a reply that can be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Failed {
+    /// The handler panicked, or a part of its request did.
+    Panic,
+    /// The reply had no room for what the handler wrote.
+    Overflow,
+    /// The request waited for a part of its own that had been cancelled.
+    Cancelled,
+}
+
+impl Failed {
+    /// Every reason, in the order of their numbers.
+    pub const ALL: [Failed; 3] = [Failed::Panic, Failed::Overflow, Failed::Cancelled];
+
+    /// The name used in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Failed::Panic => "panic",
+            Failed::Overflow => "overflow",
+            Failed::Cancelled => "cancelled",
         }
     }
 }

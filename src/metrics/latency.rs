@@ -13,6 +13,7 @@ impl Snapshot {
         let body = Body {
             schema: "forebay-latency/1",
             description: &self.description,
+            start_time_seconds: self.start_time.as_secs_f64(),
             fates: &self.fates,
             malformed_by_reason: Reasons(&self.malformed),
             decision: self.decision.as_ref(),
@@ -29,6 +30,8 @@ struct Body<'a> {
     schema: &'static str,
     #[serde(flatten)]
     description: &'a Description,
+    /// Since the Unix epoch.
+    start_time_seconds: f64,
     fates: &'a Fates,
     malformed_by_reason: Reasons<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,7 +80,7 @@ impl Serialize for Classes<'_> {
 #[cfg(test)]
 mod tests {
     use crate::metrics::{Board, Collector, Description, Fate, Sample, Surroundings};
-    use crate::time::Nanos;
+    use crate::time::{Nanos, clock};
     use crate::wire::Malformed;
     use serde_json::{Value, json};
 
@@ -121,6 +124,7 @@ mod tests {
                 "policy",
                 "schema",
                 "since_start",
+                "start_time_seconds",
                 "time_scale",
                 "windows",
                 "workers"
@@ -142,6 +146,25 @@ mod tests {
                 assert_eq!(latencies[stage]["all"]["count"], 2);
             }
         }
+    }
+
+    /// Does the body tell one start from the next, and one server's stay the same?
+    #[test]
+    fn each_start_has_a_time_of_its_own() {
+        let board = Board::new(1);
+        let start_time = |collector: &Collector<'_>| {
+            let body = collector.snapshot(Surroundings::default()).to_json();
+            let body: Value = serde_json::from_str(&body).expect("valid JSON");
+            body["start_time_seconds"].as_f64().expect("a number")
+        };
+        let first = Collector::new(&board);
+        let since_epoch = clock::realtime().as_secs_f64();
+        assert!((since_epoch - 60.0..=since_epoch).contains(&start_time(&first)), "{}", start_time(&first));
+        // A double holds times of this century to a quarter of a microsecond.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let second = Collector::new(&board);
+        assert_eq!(start_time(&first), start_time(&first));
+        assert!(start_time(&second) > start_time(&first));
     }
 
     /// Are times microseconds, and the total the sum of the stages, within the histograms' 0.1 % or 16 ns?

@@ -26,7 +26,7 @@ pub use block::Block;
 pub use board::{Board, Recorder};
 pub use collector::Collector;
 pub use counters::{Continuation, Steal};
-pub use fate::{Fate, Refused, Unsent};
+pub use fate::{Failed, Fate, Refused, Unsent};
 pub use ledger::Sample;
 pub use percentile::{Percentile, PercentileError};
 pub use prometheus::Format;

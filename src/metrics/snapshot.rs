@@ -4,7 +4,7 @@ use super::block::Block;
 use super::counters::{Continuation, Counts, Steal};
 use super::distribution::Distribution;
 use super::measured::Measured;
-use super::{Fate, Refused, Stage, Unsent};
+use super::{Failed, Fate, Refused, Stage, Unsent};
 use crate::time::Nanos;
 use crate::wire::{CLASS_NAMES, CLASSES, Malformed};
 use serde::{Deserialize, Serialize};
@@ -78,12 +78,16 @@ impl Description {
 pub struct Snapshot {
     /// How the server is set up.
     pub description: Description,
+    /// When the server started, since the Unix epoch. A server that was restarted has another one.
+    pub start_time: Nanos,
     /// Where every datagram is.
     pub fates: Fates,
     /// Malformed datagrams by reason, in the order of [`Malformed::ALL`].
     pub malformed: [u64; Malformed::ALL.len()],
     /// Refused requests by reason, in the order of [`Refused::ALL`].
     pub refused: [u64; Refused::ALL.len()],
+    /// Failed requests by reason, in the order of [`Failed::ALL`].
+    pub failed: [u64; Failed::ALL.len()],
     /// Messages that the kernel did not take by reason, in the order of [`Unsent::ALL`]: the replies of requests that
     /// ended as [`Fate::Unsent`], and answers to requests that were not served.
     pub unsent: [u64; Unsent::ALL.len()],
@@ -115,18 +119,20 @@ impl Snapshot {
     /// Puts one together.
     pub(super) fn new(
         surroundings: Surroundings,
+        start_time: Nanos,
         counts: Counts,
         since_start: Measured,
-        last_10s: &Measured,
-        last_60s: &Measured,
+        [last_10s, last_60s]: [&Measured; 2],
     ) -> Snapshot {
         let Surroundings { description, kernel_dropped, queue_depths, decision } = surroundings;
         let emulation = description.is_emulated().then(|| Emulation::new(&counts, &since_start.overshoot));
         Snapshot {
             description,
+            start_time,
             fates: Fates::new(&counts, kernel_dropped.iter().sum()),
             malformed: counts.malformed,
             refused: counts.refused,
+            failed: counts.failed,
             unsent: counts.unsent,
             steals: counts.steals,
             continuations: counts.continuations,

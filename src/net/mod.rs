@@ -9,15 +9,19 @@
 //! (`runtime`, README.md 2). Where others watch the sockets of busy workers, their queue still stands behind it: those 5 % are
 //! what a watcher costs.
 
+mod addresses;
 mod drops;
+mod filter;
 mod receive;
 mod send;
 mod socket;
 
+pub use addresses::HostAddresses;
 pub use drops::Drops;
+pub use filter::AddressFilter;
 pub use receive::{Datagram, Receiver};
 pub use send::{Message, Outcomes, Sender};
-pub use socket::{Group, RECV_BUFFER_BYTES, Socket};
+pub use socket::{Group, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Socket};
 
 /// How datagrams go to and from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

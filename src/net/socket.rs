@@ -11,12 +11,18 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 /// The receive buffer that is asked for. The kernel's default holds 256 small datagrams, 0.75 ms at full rate.
 pub const RECV_BUFFER_BYTES: usize = 4 << 20;
 
+/// The send buffer that is asked for. Replies to neighbours that do not exist wait in it for three seconds each; the
+/// kernel's default holds 277 small ones, and then no reply leaves at all. It helps only together with
+/// `net.ipv4.neigh.default.unres_qlen_bytes` and its twin of IPv6, which bound how much waits for each neighbour.
+pub const SEND_BUFFER_BYTES: usize = 4 << 20;
+
 /// The sockets of one server: all on one address, so that the kernel spreads flows over them.
 #[derive(Debug)]
 pub struct Group {
     sockets: Vec<Socket>,
     address: SocketAddr,
     recv_buffer_bytes: usize,
+    send_buffer_bytes: usize,
 }
 
 impl Group {
@@ -44,8 +50,9 @@ impl Group {
         }
         // The kernel books twice what it is asked for, to pay for its own bookkeeping; what it tells is the double.
         let recv_buffer_bytes = sockets[0].recv_buffer_size()? / 2;
+        let send_buffer_bytes = sockets[0].send_buffer_size()? / 2;
         let sockets = sockets.into_iter().map(Socket::new).collect::<io::Result<_>>()?;
-        Ok(Group { sockets, address, recv_buffer_bytes })
+        Ok(Group { sockets, address, recv_buffer_bytes, send_buffer_bytes })
     }
 
     /// The sockets; number `n` is that of worker `n`.
@@ -61,6 +68,11 @@ impl Group {
     /// The receive buffer that the kernel granted to each.
     pub fn recv_buffer_bytes(&self) -> usize {
         self.recv_buffer_bytes
+    }
+
+    /// The send buffer that the kernel granted to each.
+    pub fn send_buffer_bytes(&self) -> usize {
+        self.send_buffer_bytes
     }
 
     /// Lets nothing more in; what is inside can still be received, and replies can still be sent. What arrives from now
@@ -156,7 +168,8 @@ fn new_socket(address: SocketAddr, io: Io) -> io::Result<socket2::Socket> {
     }
     // Less than asked for is no error: the caller reads back what was granted and says so.
     socket.set_recv_buffer_size(RECV_BUFFER_BYTES)?;
-    discover_path_mtu(&socket, address)?;
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    ignore_path_mtu(&socket, address)?;
     if address.ip().is_unspecified() && io != Io::Portable {
         match address {
             SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?,
@@ -170,14 +183,15 @@ fn new_socket(address: SocketAddr, io: Io) -> io::Result<socket2::Socket> {
     Ok(socket)
 }
 
-/// Nothing is fragmented: of a datagram in pieces all is lost with one, and pieces can be forged and pile up. What is
-/// longer than the path takes fails at the send.
-fn discover_path_mtu(socket: &socket2::Socket, address: SocketAddr) -> io::Result<()> {
+/// This host fragments nothing: of a datagram in pieces all is lost with one, and pieces can be forged and pile up. What is
+/// longer than the device takes fails at the send. Nobody else is asked what a path takes: under `DO` one forged ICMP
+/// message ("fragmentation needed") makes the kernel refuse all replies to a client above 552 bytes for ten minutes.
+fn ignore_path_mtu(socket: &socket2::Socket, address: SocketAddr) -> io::Result<()> {
     // A socket for both families has both settings.
     if address.is_ipv6() {
-        set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DO)?;
+        set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::INTERFACE)?;
     }
-    set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DO)?;
+    set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::INTERFACE)?;
     Ok(())
 }
 
@@ -192,5 +206,38 @@ mod tests {
         assert_ne!(group.address().port(), 0);
         let second = Group::open(group.address(), 1, Io::Batches).expect_err("the port is taken");
         assert_eq!(second.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    // Are both buffers as large as was asked for, or as the kernel allows, and is it this that the group reports?
+    #[test]
+    fn buffers_are_as_large_as_allowed() {
+        let group = Group::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 2, Io::Batches).expect("a free port");
+        for (name, wanted, granted) in [
+            ("rmem_max", RECV_BUFFER_BYTES, group.recv_buffer_bytes()),
+            ("wmem_max", SEND_BUFFER_BYTES, group.send_buffer_bytes()),
+        ] {
+            let allowed = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).expect("a setting");
+            let allowed: usize = allowed.trim().parse().expect("a number");
+            assert_eq!(granted, wanted.min(allowed), "{name}");
+        }
+        for socket in group.sockets() {
+            assert_eq!(socket.inner().send_buffer_size().expect("a socket") / 2, group.send_buffer_bytes());
+        }
+    }
+
+    // Does no socket believe what others say of the length that a path takes?
+    #[test]
+    fn path_lengths_are_not_learnt() {
+        use rustix::net::sockopt::{ip_mtu_discover, ipv6_mtu_discover};
+        for address in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {
+            let address: SocketAddr = address.parse().expect("an address");
+            let group = Group::open(address, 2, Io::Batches).expect("a free port");
+            for socket in group.sockets() {
+                assert_eq!(ip_mtu_discover(socket), Ok(Ipv4PathMtuDiscovery::INTERFACE), "{address}");
+                if address.is_ipv6() {
+                    assert_eq!(ipv6_mtu_discover(socket), Ok(Ipv6PathMtuDiscovery::INTERFACE), "{address}");
+                }
+            }
+        }
     }
 }

@@ -26,6 +26,8 @@ pub struct PacketBody {
     pub reply: [u8; DATAGRAM_MAX_BYTES],
     /// Length of the answer; never more than that of the request.
     pub reply_len: usize,
+    /// The handler wrote more than there was room for, so that there is no answer to send.
+    pub overflowed: bool,
 }
 
 impl PacketBody {
@@ -36,6 +38,7 @@ impl PacketBody {
             request: [0; DATAGRAM_MAX_BYTES],
             reply: [0; DATAGRAM_MAX_BYTES],
             reply_len: 0,
+            overflowed: false,
         }
     }
 
@@ -101,6 +104,6 @@ pub async fn drive<'d, H: Handler>(handler: &H, mut packet: Packet<'d>) -> Packe
     let request = Request::new(&body.request[..length], body.envelope.peer, body.envelope.ticket);
     let mut reply = Reply::new(&mut body.reply[..length]);
     handler.handle(request, &mut reply).await;
-    body.reply_len = reply.len();
+    (body.overflowed, body.reply_len) = (reply.has_overflowed(), reply.len());
     packet
 }

@@ -3,7 +3,7 @@
 use super::engine::Engine;
 use super::outbox::REFUSAL_MAX_BYTES;
 use crate::handler::{Handler, Rejected, Reply, guarded};
-use crate::metrics::Fate;
+use crate::metrics::{Failed, Fate};
 use crate::net::Datagram;
 use crate::packet::{Envelope, Packet};
 use crate::time::Nanos;
@@ -18,8 +18,9 @@ where
 {
     /// Looks at a received datagram; a request to serve comes back.
     pub(super) fn admit(&mut self, mut packet: Packet<'s>, datagram: &Datagram) -> Option<Packet<'s>> {
-        let Some(peer) = datagram.peer.filter(|peer| peer.port() != 0) else {
-            return self.malformed(packet, Malformed::SourcePort);
+        let peer = match self.common.filter.check(datagram) {
+            Ok(peer) => peer,
+            Err(reason) => return self.malformed(packet, reason),
         };
         if datagram.truncated {
             return self.malformed(packet, Malformed::Oversize);
@@ -56,7 +57,7 @@ where
                 None
             }
             None => {
-                self.recorder.ended(Fate::Failed);
+                self.recorder.failed(Failed::Panic);
                 self.recycle(packet);
                 None
             }
@@ -77,6 +78,12 @@ where
         }
     }
 
+    /// Ends a request as [`Fate::Failed`].
+    pub(super) fn fail(&mut self, envelope: &Envelope, reason: Failed) {
+        self.recorder.failed(reason);
+        self.refuse(envelope, Status::Failed);
+    }
+
     /// Answers a request that was not served, if its handler has words for that.
     fn refuse(&mut self, envelope: &Envelope, status: Status) {
         let mut bytes = [0; REFUSAL_MAX_BYTES];
@@ -86,7 +93,7 @@ where
             return;
         }
         let length = reply.len();
-        if length > 0 {
+        if length > 0 && !reply.has_overflowed() {
             self.make_room();
             self.outbox.refusal(envelope, bytes, length);
         }

@@ -7,7 +7,7 @@ use super::stations::Stations;
 use super::stop::Demand;
 use crate::config::{Config, Pool};
 use crate::metrics::{Board, Description, Recent, Surroundings};
-use crate::net::{BATCH, Drops, Group};
+use crate::net::{AddressFilter, BATCH, Drops, Group};
 use crate::runtime::Shared;
 use crate::sched::turn::{Discarded, Engine, Ready};
 use crate::sched::{Policy, PolicyName, Sharing, Topology};
@@ -27,6 +27,9 @@ const DRAIN_POLL: Nanos = Nanos::from_millis(1);
 pub(super) struct Control<'a, J> {
     pub(super) config: &'a Config,
     pub(super) group: &'a Group,
+    pub(super) filter: &'a AddressFilter,
+    /// False once the host's addresses could not be read, which is told once.
+    pub(super) addresses_known: AtomicBool,
     pub(super) shared: &'a Shared<J>,
     pub(super) stations: &'a Stations<J>,
     pub(super) board: &'a Board,
@@ -135,6 +138,20 @@ impl<J> Control<'_, J> {
         drops.totals().collect()
     }
 
+    /// Learns which addresses this host has now.
+    fn refresh_addresses(&self) {
+        // Ordering: relaxed, only the admin thread looks at it.
+        if let Err(error) = self.filter.refresh()
+            && self.addresses_known.swap(false, Ordering::Relaxed)
+        {
+            tracing::warn!(
+                %error,
+                "the host's addresses cannot be read (netlink): datagrams forged in the name of an address that this host \
+                 gets from now on, or sent to a broadcast address of IPv4 on [::], may be served"
+            );
+        }
+    }
+
     fn following(&self) -> MutexGuard<'_, Following> {
         self.following.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -186,6 +203,7 @@ impl<J: Send> Probe for Control<'_, J> {
     fn adapt(&self, recent: &Recent) {
         // Nobody may scrape for as long as it takes the kernel's counters to wrap.
         self.kernel_dropped();
+        self.refresh_addresses();
         let mut following = self.following();
         if !following.adaptation.follow(recent) {
             return;

@@ -5,8 +5,8 @@ use super::slot::{Job, Polled, Slot};
 use super::stations::Stations;
 use crate::handler::context::Pause;
 use crate::handler::{self, Broken, Forked, Handler, Workplace, emulated};
-use crate::metrics::{Continuation, Fate, Recorder, Sample, Steal};
-use crate::net::{BATCH, Io, Receiver, Socket};
+use crate::metrics::{Continuation, Failed, Fate, Recorder, Sample, Steal};
+use crate::net::{AddressFilter, BATCH, Io, Receiver, Socket};
 use crate::packet::{Depot, Envelope, Lent, Packet, PacketBody};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Outcome, PoolId, Step, WorkerId};
@@ -22,6 +22,7 @@ pub(super) struct Common<'s, 'e, H, M, F> {
     /// Makes the future that runs the handler on a packet: the one place where its type is named.
     pub(super) make: &'e M,
     pub(super) sockets: &'e [Socket],
+    pub(super) filter: &'e AddressFilter,
     pub(super) packets: &'s Depot<PacketBody>,
     pub(super) slots: &'e Depot<Slot<F>>,
     /// Where requests wait for their parts.
@@ -81,8 +82,12 @@ where
         }
     }
 
-    /// A request was served: its reply goes out.
+    /// A handler has come to its end: its reply goes out.
     fn finish(&mut self, mut packet: Packet<'s>, envelope: &Envelope) {
+        if packet.overflowed {
+            self.recycle(packet);
+            return self.fail(envelope, Failed::Overflow);
+        }
         let queue = self.now.minus(envelope.received_at).minus(envelope.service);
         let served = Served {
             worker: u16::try_from(self.worker).unwrap_or(u16::MAX),
@@ -107,7 +112,7 @@ where
         let (handler, length) = (self.common.handler, packet.reply_len);
         let reply = &mut packet.reply[..length];
         if handler::guarded(|| handler.seal(&envelope.ticket, &served, reply)).is_none() {
-            self.recorder.ended(Fate::Failed);
+            self.recorder.failed(Failed::Panic);
             self.recycle(packet);
             return;
         }
@@ -159,7 +164,20 @@ where
             // Its request learns of it, and has the fate.
             Job::Part(part) => return part.abort(broken),
         };
-        self.end(&envelope, fate_of(broken));
+        self.end_broken(&envelope, broken);
+    }
+
+    /// Ends a request that has come to nothing.
+    fn end_broken(&mut self, envelope: &Envelope, broken: Broken) {
+        match broken {
+            Broken::Failed => self.fail(envelope, Failed::Panic),
+            // A part that was cancelled while its request went on to wait for it: the handler's mistake.
+            Broken::Cancelled => self.fail(envelope, Failed::Cancelled),
+            Broken::Stalled => self.end(envelope, Fate::Stalled),
+            Broken::Expired => self.end(envelope, Fate::ShedExpired),
+            Broken::Full => self.end(envelope, Fate::ShedQueueFull),
+            Broken::Draining => self.end(envelope, Fate::ShedDraining),
+        }
     }
 
     /// When a job starts that has been ready since `ready_at`.
@@ -239,7 +257,7 @@ where
         slot.clear();
         let envelope = &slot.envelope;
         if let Some(broken) = broken {
-            self.end(envelope, fate_of(broken));
+            self.end_broken(envelope, broken);
         }
         if self.common.emulated && envelope.service > Nanos::ZERO {
             self.recorder.overshoot(envelope.service, self.now.minus(end));
@@ -346,16 +364,4 @@ where
 /// The pool in which a handler that paused asks to go on, if it does.
 fn hop_of(pause: Pause) -> Option<PoolId> {
     if let Pause::Hop(target) = pause { Some(target) } else { None }
-}
-
-/// How a request ends that has come to nothing.
-fn fate_of(broken: Broken) -> Fate {
-    match broken {
-        // A part that was cancelled while its request went on to wait for it: the handler's mistake.
-        Broken::Failed | Broken::Cancelled => Fate::Failed,
-        Broken::Stalled => Fate::Stalled,
-        Broken::Expired => Fate::ShedExpired,
-        Broken::Full => Fate::ShedQueueFull,
-        Broken::Draining => Fate::ShedDraining,
-    }
 }

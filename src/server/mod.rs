@@ -20,7 +20,7 @@ pub use stop::{FollowError, PolicyHandle, StopHandle};
 use crate::config::{Burn, Config, HandlerName};
 use crate::handler::{Bench, Burner, Digest, Echo, Forking, Handler, Spin};
 use crate::metrics::{Snapshot, summary};
-use crate::net::{Group, RECV_BUFFER_BYTES};
+use crate::net::{AddressFilter, Group, HostAddresses, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
 use crate::packet::{Depot, PacketBody, drive};
 use sizes::Sizes;
 use std::io::{self, Write};
@@ -97,6 +97,46 @@ fn burner(config: &Config) -> Burner {
     }
 }
 
+/// A socket buffer for which the kernel granted less than was asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct SmallBuffer {
+    name: &'static str,
+    granted_bytes: usize,
+    wanted_bytes: usize,
+    sysctl: &'static str,
+    consequence: &'static str,
+}
+
+fn small_buffers(receive_bytes: usize, send_bytes: usize) -> impl Iterator<Item = SmallBuffer> {
+    let receive = SmallBuffer {
+        name: "receive",
+        granted_bytes: receive_bytes,
+        wanted_bytes: RECV_BUFFER_BYTES,
+        sysctl: "net.core.rmem_max",
+        consequence: "bursts will be dropped sooner",
+    };
+    let send = SmallBuffer {
+        name: "send",
+        granted_bytes: send_bytes,
+        wanted_bytes: SEND_BUFFER_BYTES,
+        sysctl: "net.core.wmem_max",
+        consequence: "requests in the names of neighbours that do not exist can stop all replies",
+    };
+    [receive, send].into_iter().filter(|buffer| buffer.granted_bytes < buffer.wanted_bytes)
+}
+
+fn warn_of_small_buffers(group: &Group) {
+    for small in small_buffers(group.recv_buffer_bytes(), group.send_buffer_bytes()) {
+        let SmallBuffer { name, granted_bytes, wanted_bytes, sysctl, consequence } = small;
+        tracing::warn!(
+            granted_bytes,
+            wanted_bytes,
+            "the kernel granted a smaller {name} buffer: {consequence}; raise it with \
+             `sysctl {sysctl}={wanted_bytes}` (deploy/sysctl/60-forebay.conf)"
+        );
+    }
+}
+
 /// Prints the summary, if anybody is still there to read it.
 fn print_summary(totals: &Snapshot) {
     let _ = io::stdout().write_all(summary(totals).as_bytes());
@@ -109,6 +149,7 @@ fn print_summary(totals: &Snapshot) {
 pub struct Server {
     config: Config,
     group: Group,
+    filter: AddressFilter,
     admin: TcpListener,
     stop: StopHandle,
     demands: Receiver<Demand>,
@@ -123,20 +164,28 @@ impl Server {
     /// [`ServeError::Bind`] names the setting.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
         let bind_error = |setting, address| move |source| ServeError::Bind { setting, address, source };
+        // Where they cannot be read, the control thread says so once a second has passed.
+        let addresses = HostAddresses::read().unwrap_or_default();
+        if addresses.is_group(config.listen.ip()) {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "a broadcast address is not one host's");
+            return Err(bind_error("listen", config.listen)(source));
+        }
         let group =
             Group::open(config.listen, config.workers, run::io(config)).map_err(bind_error("listen", config.listen))?;
         let admin = TcpListener::bind(config.admin).map_err(bind_error("admin", config.admin))?;
-        let granted = group.recv_buffer_bytes();
-        if granted < RECV_BUFFER_BYTES {
-            tracing::warn!(
-                granted_bytes = granted,
-                wanted_bytes = RECV_BUFFER_BYTES,
-                "the kernel granted a smaller receive buffer: bursts will be dropped sooner; \
-                 raise it with `sysctl net.core.rmem_max={RECV_BUFFER_BYTES}` (deploy/sysctl/60-forebay.conf)"
-            );
-        }
+        warn_of_small_buffers(&group);
         let (stop, demands) = StopHandle::new();
-        Ok(Server { config: config.clone(), group, admin, stop, demands, signals: None, exit_when_stuck: false })
+        let filter = AddressFilter::new(group.address(), &config.reject_source_ports, addresses);
+        Ok(Server {
+            config: config.clone(),
+            group,
+            filter,
+            admin,
+            stop,
+            demands,
+            signals: None,
+            exit_when_stuck: false,
+        })
     }
 
     /// Where requests arrive.
@@ -185,5 +234,27 @@ impl Server {
     pub fn run<H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
         let packets = Depot::new(Sizes::of(self.config.workers).packets, PacketBody::new);
         run::run(self, handler, &packets, |packet| drive(handler, packet))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is each buffer that is too small named with the setting that stands in deploy/sysctl, and no other?
+    #[test]
+    fn small_buffers_name_their_sysctl() {
+        let deployed = include_str!("../../deploy/sysctl/60-forebay.conf");
+        assert_eq!(small_buffers(RECV_BUFFER_BYTES, SEND_BUFFER_BYTES).count(), 0);
+        for (receive, send, sysctl) in
+            [(212_992, SEND_BUFFER_BYTES, "net.core.rmem_max"), (RECV_BUFFER_BYTES, 212_992, "net.core.wmem_max")]
+        {
+            let small: Vec<SmallBuffer> = small_buffers(receive, send).collect();
+            let [SmallBuffer { granted_bytes: 212_992, wanted_bytes, sysctl: named, .. }] = small[..] else {
+                panic!("{small:?}")
+            };
+            assert_eq!(named, sysctl);
+            assert!(deployed.contains(&format!("\n{sysctl} = {wanted_bytes}\n")), "{sysctl}");
+        }
     }
 }

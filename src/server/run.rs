@@ -50,6 +50,7 @@ where
         handler,
         make: &make,
         sockets,
+        filter: &server.filter,
         packets,
         slots: &slots,
         stations: Stations::new(sizes.slots),
@@ -66,6 +67,8 @@ where
     let control = Control {
         config,
         group: &server.group,
+        filter: &server.filter,
+        addresses_known: AtomicBool::new(true),
         shared: &shared,
         stations: &common.stations,
         board: &board,

@@ -5,9 +5,10 @@ use super::world::VirtualWorld;
 use crate::sched::turn::{Did, Engine, Turn};
 use crate::sched::{Policy, WorkerId};
 use crate::time::Nanos;
+use std::sync::Arc;
 
 /// What workers in virtual time do with requests, all of them: one engine serves every worker.
-pub(super) trait VirtualEngine: Engine {
+pub(crate) trait VirtualEngine: Engine {
     /// What comes to a socket.
     type Incoming;
 
@@ -24,48 +25,54 @@ pub(super) trait VirtualEngine: Engine {
 }
 
 /// A server in virtual time.
-pub(super) struct Driver<'a, E: VirtualEngine> {
-    policy: &'a Policy,
-    turns: Box<[Turn<E::Job>]>,
-    world: VirtualWorld<E::Job>,
-    engine: E,
+pub(crate) struct Driver<E: VirtualEngine> {
+    /// The policy at work, and its number.
+    policy: Arc<Policy>,
+    epoch: usize,
+    workers: Box<[Worker<E::Job>]>,
+    pub(crate) world: VirtualWorld<E::Job>,
+    pub(crate) engine: E,
     /// A search that finds nothing takes no time: it need not be made where nothing can be.
     skips_vain: bool,
 }
 
-impl<'a, E: VirtualEngine> Driver<'a, E> {
+struct Worker<J> {
+    turn: Turn<J>,
+    /// The policy that it follows, and its number.
+    policy: Arc<Policy>,
+    epoch: usize,
+}
+
+impl<E: VirtualEngine> Driver<E> {
     /// A server at rest under `policy`, whose queues hold so many jobs.
-    pub(super) fn new(policy: &'a Policy, engine: E, rest: Rest, wake: Nanos, queued: usize) -> Driver<'a, E> {
+    pub(crate) fn new(policy: Policy, engine: E, rest: Rest, wake: Nanos, queued: usize) -> Driver<E> {
+        let policy = Arc::new(policy);
         let topology = policy.topology();
-        let mut world = VirtualWorld::new(policy, rest, wake, queued);
+        let mut world = VirtualWorld::new(&policy, rest, wake, queued);
         for worker in 0..topology.workers() {
             world.me = worker;
             world.rest(Nanos::ZERO);
         }
-        let turns = (0..topology.workers()).map(|worker| Turn::new(worker, topology, 1, 0)).collect();
-        let mut driver = Driver { policy, turns, world, engine, skips_vain: false };
-        driver.skips_vain = driver.engine.charge(Did::Nothing { contended: false, polls: 1 }) == Nanos::ZERO;
-        driver
+        let worker = |id| Worker { turn: Turn::new(id, topology, 1, 0), policy: Arc::clone(&policy), epoch: 0 };
+        let workers = (0..topology.workers()).map(worker).collect();
+        Driver { policy, epoch: 0, workers, world, engine, skips_vain: false }
+    }
+
+    /// A search that finds nothing takes no time, and may be left out where nothing can be.
+    pub(crate) fn skips_vain_searches(self, skips_vain: bool) -> Driver<E> {
+        Driver { skips_vain, ..self }
     }
 
     /// Lets everything of `incoming` come, in the order of their times, until all is done.
-    pub(super) fn run(mut self, mut incoming: impl Iterator<Item = E::Incoming>) -> E {
+    pub(crate) fn run(mut self, mut incoming: impl Iterator<Item = E::Incoming>) -> E {
         let mut next = incoming.next();
         loop {
-            let (time, worker) = self.world.agenda.first();
             match next {
-                Some(came) if E::time(&came) < time => {
-                    self.world.now = E::time(&came);
-                    let socket = E::socket(&came);
-                    if self.engine.arrive(came) {
-                        self.world.arrived(socket);
-                    }
+                Some(came) if E::time(&came) < self.next_at() => {
+                    self.arrive(came);
                     next = incoming.next();
                 }
-                _ if time < Nanos::MAX => {
-                    self.world.now = time;
-                    self.act(worker);
-                }
+                _ if self.next_at() < Nanos::MAX => self.act(),
                 _ => break,
             }
         }
@@ -73,32 +80,62 @@ impl<'a, E: VirtualEngine> Driver<'a, E> {
         self.engine
     }
 
-    /// Lets `worker` act until it is idle or busy for a time.
-    fn act(&mut self, worker: WorkerId) {
-        let Driver { policy, turns, world, engine, skips_vain } = self;
-        let turn = &mut turns[worker];
-        world.me = worker;
-        engine.set(worker, world.now);
+    /// When a worker acts next; [`Nanos::MAX`] if all wait for others.
+    pub(crate) fn next_at(&self) -> Nanos {
+        self.world.agenda.first().0
+    }
+
+    /// Something comes to a socket, no later than [`Driver::next_at`].
+    pub(crate) fn arrive(&mut self, came: E::Incoming) {
+        self.world.now = E::time(&came);
+        let socket = E::socket(&came);
+        if self.engine.arrive(came) {
+            self.world.arrived(socket);
+        }
+    }
+
+    /// Puts `policy` to work at `now`: each worker follows it from its next search on.
+    pub(crate) fn switch(&mut self, policy: Policy, now: Nanos) {
+        self.world.now = now;
+        self.world.switch(&policy);
+        self.policy = Arc::new(policy);
+        self.epoch += 1;
+    }
+
+    /// Lets the worker whose time has come act until it is idle or busy for a time.
+    pub(crate) fn act(&mut self) {
+        let (now, id) = self.world.agenda.first();
+        let Driver { policy, epoch, workers, world, engine, skips_vain } = self;
+        let worker = &mut workers[id];
+        (world.now, world.me) = (now, id);
+        engine.set(id, now);
         if !world.rise() {
             return;
         }
         loop {
-            if *skips_vain && !turn.has_job() && world.is_vain() {
-                if cfg!(debug_assertions) {
-                    let did = turn.step(policy, world, engine);
-                    assert!(matches!(did, Did::Nothing { .. }), "there is something after all: {did:?}");
-                } else {
-                    turn.skip_search();
+            if !worker.turn.has_job() {
+                if worker.epoch != *epoch {
+                    (worker.policy, worker.epoch) = (Arc::clone(policy), *epoch);
+                    world.follow(policy);
+                    worker.turn.follow(policy, engine);
                 }
-                return world.rest(Nanos::ZERO);
+                if *skips_vain && world.is_vain() {
+                    if cfg!(debug_assertions) {
+                        let did = worker.turn.step(&worker.policy, world, engine);
+                        assert!(matches!(did, Did::Nothing { .. }), "there is something after all: {did:?}");
+                    } else {
+                        worker.turn.skip_search();
+                    }
+                    return world.rest(Nanos::ZERO);
+                }
             }
-            let did = turn.step(policy, world, engine);
+            let did = worker.turn.step(&worker.policy, world, engine);
             let took = engine.charge(did);
             if matches!(did, Did::Nothing { .. }) {
                 return world.rest(took);
             }
             if took > Nanos::ZERO {
-                return world.agenda.set(worker, world.now.plus(took));
+                return world.agenda.set(id, now.plus(took));
             }
         }
     }

@@ -134,6 +134,24 @@ impl<J> VirtualWorld<J> {
         }
     }
 
+    /// This worker takes the place that `policy` gives it; returns whether it receives from its own socket.
+    pub(super) fn seat(&mut self, policy: &Policy) -> bool {
+        let id = self.me;
+        self.idle.roster.follow(id, policy);
+        if !self.idle.is_candidate(id) {
+            self.hand_on();
+        }
+        let owns = policy.receives_own(policy.topology().pool_of(id));
+        self.idle.seats[id].owns = owns;
+        owns
+    }
+
+    /// Wakes every sleeper.
+    pub(super) fn wake_all(&mut self) {
+        let asleep: Vec<WorkerId> = self.idle.roster.asleep().collect();
+        asleep.into_iter().for_each(|id| self.wake(id));
+    }
+
     /// If this worker is the watcher, a sleeper becomes it.
     pub(super) fn hand_on(&mut self) {
         if self.idle.roster.is_watcher(self.me) {

@@ -30,6 +30,8 @@ pub use tally::{Fates, Tally};
 use crate::sched::Policy;
 use crate::sched::bounds::{BATCH, PACKETS_PER_WORKER, QUEUED_PER_WORKER};
 use crate::time::Nanos;
+use driver::Driver;
+use model::CostModel;
 
 /// A server to simulate.
 #[derive(Clone, Debug)]
@@ -115,8 +117,8 @@ impl Setup {
 /// If a request comes to a socket that there is not, or asks for nothing.
 pub fn simulate(setup: &Setup, incoming: impl Iterator<Item = Incoming>) -> Tally {
     let queued = setup.limits.queued_per_worker * setup.policy.topology().workers();
-    let model = model::CostModel::new(setup);
-    driver::Driver::new(&setup.policy, model, setup.rest, setup.overheads.wake, queued).run(incoming).into_tally()
+    let driver = Driver::new(setup.policy.clone(), CostModel::new(setup), setup.rest, setup.overheads.wake, queued);
+    driver.skips_vain_searches(setup.overheads.poll == Nanos::ZERO).run(incoming).into_tally()
 }
 
 #[cfg(test)]

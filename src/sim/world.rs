@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 /// What all workers of one server in virtual time act on, seen by one of them at a time.
-pub(super) struct VirtualWorld<J> {
+pub(crate) struct VirtualWorld<J> {
     pub(super) now: Nanos,
     /// The worker whose step it is.
     pub(super) me: WorkerId,
@@ -76,6 +76,22 @@ impl<J> VirtualWorld<J> {
     /// Jobs and datagrams that wait anywhere.
     pub(super) fn waiting(&self) -> usize {
         self.in_deques + self.queues.count() + self.in_sockets
+    }
+
+    /// Another policy is put to work: sleepers look where the old one let them.
+    pub(super) fn switch(&mut self, policy: &Policy) {
+        self.thief_threshold = policy.thief_threshold();
+        self.wake_all();
+    }
+
+    /// This worker, which is awake, follows `policy` from now on.
+    pub(super) fn follow(&mut self, policy: &Policy) {
+        if !self.seat(policy) {
+            // No worker sleeps on its socket any more: the watcher must see it.
+            self.sockets[self.me].exposed = true;
+        }
+        // Another worker may have woken this one for what it no longer serves.
+        self.wake_all();
     }
 
     /// A datagram has come to the socket of `owner`.

@@ -1,4 +1,5 @@
-//! The two clocks: monotonic for everything measured here, real time only to read kernel receive stamps.
+//! The two clocks: monotonic for everything measured here, real time only to read kernel receive stamps. In this crate's own
+//! tests a thread may have a monotonic clock of its own, which it moves.
 
 use super::Nanos;
 use nix::time::{ClockId, clock_gettime};
@@ -8,6 +9,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Monotonic time since the first call in this process.
 #[inline]
 pub fn now() -> Nanos {
+    #[cfg(test)]
+    if let Some(now) = in_virtual_time::now() {
+        return now;
+    }
     static START: OnceLock<Nanos> = OnceLock::new();
     let now = monotonic();
     now.minus(*START.get_or_init(|| now))
@@ -27,4 +32,29 @@ fn monotonic() -> Nanos {
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the real-time clock")]
 pub fn realtime() -> Nanos {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(Nanos::ZERO, Nanos::from)
+}
+
+/// A monotonic clock of the calling thread that moves only when it is told to, for tests of whole servers.
+#[cfg(test)]
+pub(crate) mod in_virtual_time {
+    use crate::time::Nanos;
+    use std::cell::Cell;
+
+    thread_local! {
+        static NOW: Cell<Option<Nanos>> = const { Cell::new(None) };
+    }
+
+    pub(super) fn now() -> Option<Nanos> {
+        NOW.get()
+    }
+
+    /// From now on it is `now` on this thread; `None` = what the kernel says.
+    pub(crate) fn set(now: Option<Nanos>) {
+        NOW.set(now);
+    }
+
+    /// Time passes on this thread.
+    pub(crate) fn pass(time: Nanos) {
+        NOW.set(NOW.get().map(|now| now.plus(time)));
+    }
 }

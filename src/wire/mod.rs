@@ -71,7 +71,7 @@ pub enum Status {
     ShedRate = 4,
     /// Not served: the server was stopping.
     ShedDraining = 5,
-    /// The handler panicked.
+    /// The handler panicked, or its reply did not fit.
     Failed = 6,
     /// The handler stopped for a reason that the runtime cannot resume.
     Stalled = 7,
@@ -111,13 +111,21 @@ pub enum Malformed {
     Reply,
     /// Sent from port 0, to which no answer can go.
     SourcePort,
+    /// Sent from a port of `--reject-source-ports`, behind which services answer whatever they are sent.
+    ReflectorPort,
+    /// Sent from an address that is no single host's: unspecified, broadcast or multicast.
+    SourceAddress,
+    /// Sent from the server's own address and port: it would answer itself.
+    OwnAddress,
+    /// Sent to a broadcast or multicast address.
+    Destination,
     /// Breaks a rule of the handler's own protocol.
     Other,
 }
 
 impl Malformed {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Malformed; 9] = [
+    pub const ALL: [Malformed; 13] = [
         Malformed::Empty,
         Malformed::Truncated,
         Malformed::Oversize,
@@ -126,6 +134,10 @@ impl Malformed {
         Malformed::Kind,
         Malformed::Reply,
         Malformed::SourcePort,
+        Malformed::ReflectorPort,
+        Malformed::SourceAddress,
+        Malformed::OwnAddress,
+        Malformed::Destination,
         Malformed::Other,
     ];
 
@@ -140,6 +152,10 @@ impl Malformed {
             Malformed::Kind => "kind",
             Malformed::Reply => "reply",
             Malformed::SourcePort => "source_port",
+            Malformed::ReflectorPort => "reflector_port",
+            Malformed::SourceAddress => "source_address",
+            Malformed::OwnAddress => "own_address",
+            Malformed::Destination => "destination",
             Malformed::Other => "other",
         }
     }

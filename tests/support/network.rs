@@ -1,7 +1,8 @@
 //! Networks of a test's own, where it may break what it wants.
 
 use std::env;
-use std::net::Ipv4Addr;
+use std::fs;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::{Command, Stdio};
 
 const INSIDE: &str = "FOREBAY_TEST_IN_OWN_NETWORK";
@@ -51,5 +52,26 @@ pub(crate) fn slow_way(limit_bytes: u32) -> bool {
     shaped
 }
 
+/// Makes the device `near` with the addresses [`HERE`] and [`HERE_V6`], in whose networks (of 16 and 64 bits) nobody else is,
+/// and does to it what `deploy/sysctl` says of interfaces; of its other settings this network has none. In a network of
+/// one's own.
+pub(crate) fn lonely_device() {
+    ip("link add near type veth peer name far");
+    ip(&format!("addr add {HERE}/16 dev near"));
+    ip(&format!("addr add {HERE_V6}/64 dev near nodad"));
+    ip("link set near up");
+    ip("link set far up");
+    let mut settings = 0;
+    for line in include_str!("../../deploy/sysctl/60-forebay.conf").lines() {
+        let Some((key, value)) = line.split_once(" = ").filter(|(key, _)| key.contains(".*.")) else { continue };
+        let path = format!("/proc/sys/{}", key.replace(".*.", ".near.").replace('.', "/"));
+        fs::write(&path, value).unwrap_or_else(|error| panic!("{path}: {error}"));
+        settings += 1;
+    }
+    assert_eq!(settings, 2, "the length of the queue for unknown neighbours, of both families");
+}
+
+pub(crate) const HERE_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+pub(crate) const THERE_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 pub(crate) const HERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 pub(crate) const THERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);

@@ -78,7 +78,7 @@ impl Work for Script {
             Some(b'h') => hop(1).await,
             _ => {}
         }
-        reply.put(order.payload);
+        reply.put(order.payload).expect("as long as the request");
     }
 }
 

@@ -1,5 +1,6 @@
 //! An admin endpoint that says what it is told to.
 
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 
@@ -18,4 +19,19 @@ pub(crate) fn endpoint(body: impl Fn(usize) -> String + Send + 'static) -> Strin
         }
     });
     address
+}
+
+/// What a server under `policy` with two workers says of itself that received and answered so many datagrams, while its
+/// kernel dropped others (a number, or null).
+pub(crate) fn body(policy: &str, received: u64, kernel_dropped: impl Into<Value>) -> Value {
+    let block = json!({"count": 0, "p50": 0, "p90": 0, "p99": 0, "p99_9": 0, "p99_95": 0, "p99_99": 0, "max": 0});
+    let stages = ["total", "kernel", "queue", "service", "send"].map(|stage| (stage.to_owned(), json!({"all": block})));
+    let latencies: Value = stages.into_iter().collect::<serde_json::Map<_, _>>().into();
+    json!({
+        "schema": "forebay-latency/1", "policy": policy, "workers": 2, "burn": "cpu", "time_scale": 1,
+        "fates": {"received": received, "answered": received, "malformed": 0, "refused": 0, "shed_queue_full": 0,
+            "shed_expired": 0, "shed_rate": 0, "shed_draining": 0, "failed": 0, "stalled": 0, "unsent": 0,
+            "in_flight": 0, "kernel_dropped": kernel_dropped.into()},
+        "malformed_by_reason": {}, "since_start": latencies, "windows": {"10s": latencies, "60s": latencies},
+    })
 }

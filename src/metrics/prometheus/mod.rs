@@ -6,7 +6,7 @@ mod families;
 use super::ledger::SLOWDOWN_ONE;
 use super::process::Process;
 use super::snapshot::{Latencies, Snapshot};
-use super::{Continuation, Fate, Percentile, Refused, Stage, Steal, Unsent};
+use super::{Continuation, Failed, Fate, Percentile, Refused, Stage, Steal, Unsent};
 use crate::wire::{CLASS_NAMES, Malformed};
 use families::{Families, counter, gauge, histogram};
 use prometheus_client::collector::Collector;
@@ -156,6 +156,7 @@ fn datagrams(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         let reasons: Vec<(&str, u64)> = match fate {
             Fate::Malformed => Malformed::ALL.iter().map(|reason| reason.name()).zip(snapshot.malformed).collect(),
             Fate::Refused => Refused::ALL.iter().map(|reason| reason.name()).zip(snapshot.refused).collect(),
+            Fate::Failed => Failed::ALL.iter().map(|reason| reason.name()).zip(snapshot.failed).collect(),
             _ => vec![("", snapshot.fates.of(fate))],
         };
         for (reason, count) in reasons {

@@ -20,6 +20,7 @@ impl Control {
             truncated: message.flags.contains(MsgFlags::MSG_TRUNC),
             peer: message.address.as_ref().and_then(socket_addr),
             local: None,
+            to_group: false,
             kernel_wait: Nanos::ZERO,
         };
         let mut read = Control { datagram, segment: None };
@@ -28,7 +29,11 @@ impl Control {
             match control {
                 ControlMessageOwned::ScmTimestampns(stamp) => read.datagram.kernel_wait = now.minus(nanos(stamp)),
                 ControlMessageOwned::Ipv4PacketInfo(info) => {
-                    read.datagram.local = Some(Ipv4Addr::from(u32::from_be(info.ipi_addr.s_addr)).into());
+                    let destination = Ipv4Addr::from_bits(u32::from_be(info.ipi_addr.s_addr));
+                    read.datagram.local = Some(destination.into());
+                    // The address to answer from: the destination itself, where that is one of this host's own.
+                    let answers_from = Ipv4Addr::from_bits(u32::from_be(info.ipi_spec_dst.s_addr));
+                    read.datagram.to_group = !answers_from.is_unspecified() && answers_from != destination;
                 }
                 ControlMessageOwned::Ipv6PacketInfo(info) => {
                     read.datagram.local = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());

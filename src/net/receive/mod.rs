@@ -25,6 +25,8 @@ pub struct Datagram {
     pub peer: Option<SocketAddr>,
     /// The address it came to; known on wildcard binds only.
     pub local: Option<IpAddr>,
+    /// The kernel took that address for one of several hosts, broadcast or multicast; known on wildcard binds of IPv4 only.
+    pub to_group: bool,
     /// How long it lay in the socket: real time at the batch minus the kernel's receive stamp.
     pub kernel_wait: Nanos,
 }

@@ -39,6 +39,7 @@ impl OneByOne {
                 truncated,
                 peer: Some(peer),
                 local: None,
+                to_group: false,
                 kernel_wait: Nanos::ZERO,
             });
         }

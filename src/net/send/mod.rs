@@ -14,8 +14,8 @@ use parcel::Plan;
 use port::{Batched, Port};
 use std::net::{IpAddr, SocketAddr};
 
-/// How long one batch waits for room in the socket's send buffer. A device that has not sent anything for so long is
-/// stuck, and a worker has others to serve.
+/// How long a worker waits for room in the socket's send buffer. Where nothing drains for so long, the device is stuck or
+/// the replies wait for neighbours that do not exist, and further batches wait no more until the buffer has drained.
 const PATIENCE: Nanos = Nanos::from_millis(1);
 
 /// A datagram to send.
@@ -55,7 +55,8 @@ impl Sender {
     /// Sends `messages` and tells of each whether the kernel took it. One that fails does not keep the others back.
     /// Messages to one peer leave in their order, as a train where they are alike; others may overtake them.
     ///
-    /// Waits a millisecond at most, and only for room in the socket's send buffer.
+    /// Waits a millisecond at most, and only for room in the socket's send buffer; not at all while that has not drained
+    /// since a wait in vain. A sender is for one socket alone.
     ///
     /// # Panics
     /// With more than [`GATHER`] messages.
@@ -73,12 +74,14 @@ struct Dispatch<P> {
     port: P,
     /// The kernel cuts trains, as far as is known.
     trains: bool,
+    /// The last wait for room was in vain, and the socket's send buffer has not drained since, as far as is known.
+    stuck: bool,
     plan: Plan,
 }
 
 impl<P: Port> Dispatch<P> {
     fn new(port: P, trains: bool) -> Dispatch<P> {
-        Dispatch { port, trains, plan: Plan::new() }
+        Dispatch { port, trains, stuck: false, plan: Plan::new() }
     }
 
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
@@ -89,7 +92,10 @@ impl<P: Port> Dispatch<P> {
         } else {
             plan.singles(messages);
         }
-        let (mut at, mut patient, mut excused) = (0, true, None);
+        if self.stuck {
+            self.stuck = !self.port.wait(socket, Nanos::ZERO);
+        }
+        let (mut at, mut patient, mut excused) = (0, !self.stuck, None);
         // Each round gets on, splits a train, or spends the one excuse of a parcel or the patience of the batch.
         while at < plan.parcels().len() {
             let run = plan.run(at);
@@ -103,7 +109,7 @@ impl<P: Port> Dispatch<P> {
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) if patient => {
                     patient = false;
-                    self.port.wait(socket, PATIENCE);
+                    self.stuck = !self.port.wait(socket, PATIENCE);
                 }
                 Err(errno) if excused != Some(at) && may_be_stale(errno) => excused = Some(at),
                 Err(errno) if run.segment.is_some() => {
@@ -157,7 +163,9 @@ mod tests {
         /// The messages that were taken, in this order, and in how many parcels each time.
         taken: Vec<usize>,
         calls: Vec<usize>,
-        waits: usize,
+        waits: Vec<Nanos>,
+        /// Whether the buffer has drained when a wait is over, each time; later, it has.
+        drained: VecDeque<bool>,
     }
 
     impl Port for Told {
@@ -168,8 +176,9 @@ mod tests {
             Ok(count)
         }
 
-        fn wait(&mut self, _: &Socket, _: Nanos) {
-            self.waits += 1;
+        fn wait(&mut self, _: &Socket, patience: Nanos) -> bool {
+            self.waits.push(patience);
+            self.drained.pop_front().unwrap_or(true)
         }
     }
 
@@ -224,10 +233,34 @@ mod tests {
     fn a_full_buffer_is_waited_for_once_in_a_batch() {
         let full = Err(Errno::EAGAIN);
         let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), full, Ok(2)]);
-        assert_eq!((outcomes, sender.port.waits), (vec![SENT; 3], 1));
+        assert_eq!((outcomes, sender.port.waits), (vec![SENT; 3], vec![PATIENCE]));
         let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), full, full, full]);
         assert_eq!(outcomes, [SENT, Err(Unsent::BufferFull), Err(Unsent::BufferFull)]);
-        assert_eq!((sender.port.waits, sender.port.taken), (1, vec![0]));
+        assert_eq!((sender.port.waits, sender.port.taken), (vec![PATIENCE], vec![0]));
+    }
+
+    // Is a buffer that a wait left full waited for again only once it has drained?
+    #[test]
+    fn a_buffer_that_does_not_drain_is_not_waited_for_again() {
+        let group = Group::open((Ipv4Addr::LOCALHOST, 0).into(), 1, Io::Batches).expect("a free port");
+        let mut dispatch = Dispatch::new(Told::default(), true);
+        let message = Message { bytes: b"reply", peer: (Ipv4Addr::LOCALHOST, 9).into(), local: None };
+        let full = [Err(Errno::EAGAIN), Err(Errno::EAGAIN)];
+        let mut send = |answers: &[Result<usize, Errno>], drained: &[bool]| {
+            dispatch.port.answers = answers.iter().copied().collect();
+            dispatch.port.drained = drained.iter().copied().collect();
+            let outcome = dispatch.send(&group.sockets()[0], &[message])[0];
+            (outcome, std::mem::take(&mut dispatch.port.waits))
+        };
+        let lost = Err(Unsent::BufferFull);
+        assert_eq!(send(&full, &[false]), (lost, vec![PATIENCE]));
+        for _ in 0..3 {
+            assert_eq!(send(&full, &[false]), (lost, vec![Nanos::ZERO]), "one look, and no wait");
+        }
+        assert_eq!(send(&[Ok(1)], &[false]), (SENT, vec![Nanos::ZERO]), "room for one is not a drained buffer");
+        assert_eq!(send(&full, &[false]), (lost, vec![Nanos::ZERO]));
+        assert_eq!(send(&full, &[true, true]), (lost, vec![Nanos::ZERO, PATIENCE]));
+        assert_eq!(send(&[Ok(1)], &[]), (SENT, vec![]));
     }
 
     #[test]

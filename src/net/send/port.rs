@@ -29,11 +29,13 @@ pub(super) trait Port {
         run: Run,
     ) -> Result<usize, Errno>;
 
-    /// Waits until the socket takes more, for `patience` at most.
-    fn wait(&mut self, socket: &Socket, patience: Nanos) {
+    /// Waits until the socket's send buffer has drained, to a half, for `patience` at most. Returns whether it has.
+    fn wait(&mut self, socket: &Socket, patience: Nanos) -> bool {
         let timeout = PollTimeout::try_from(std::time::Duration::from(patience)).unwrap_or(PollTimeout::ZERO);
-        // Whatever comes of it, the next attempt tells.
-        let _ = poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)], timeout);
+        let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
+        // What goes wrong here is told by the next attempt to send.
+        let _ = poll(&mut polled, timeout);
+        polled[0].revents().is_some_and(|events| events.contains(PollFlags::POLLOUT))
     }
 }
 

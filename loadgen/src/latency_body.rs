@@ -1,0 +1,194 @@
+//! What a body of `GET /latency` must be (`forebay-latency/1`). A body that is anything else says nothing of the server, and
+//! figures must not rest on it.
+//!
+//! Keys that are not named here may stand beside the others, except within `fates`, whose sum has to be known.
+
+use forebay::metrics::{ALL_CLASSES, Fate, Percentile, Stage};
+use serde_json::{Map, Value};
+
+/// The name that the body gives its own form.
+const SCHEMA: &str = "forebay-latency/1";
+/// Datagrams that never reached the server stand beside its fates. `null` where the server cannot tell.
+const KERNEL_DROPPED: &str = "kernel_dropped";
+/// The blocks of percentiles: since the start, and of the last seconds.
+const LATENCIES: [&str; 3] = ["/since_start", "/windows/10s", "/windows/60s"];
+/// Longer values of a wrong field are cut in the message.
+const SHOWN_CHARS: usize = 40;
+
+/// Says what is wrong with `body` first: the field by its path, what it is, and what it has to be.
+pub(crate) fn check(body: &Value) -> Result<(), String> {
+    expect(body, "/schema", |schema| schema == SCHEMA, "\"forebay-latency/1\"")?;
+    expect(body, "/policy", |policy| policy.as_str().is_some_and(|name| !name.is_empty()), "a name")?;
+    let workers = |value: &Value| whole(value).is_some_and(|count| (1..=u64::from(u16::MAX)).contains(&count));
+    expect(body, "/workers", workers, "a number from 1 to 65535")?;
+    expect(body, "/burn", |burn| burn == "cpu" || burn == "sleep", "\"cpu\" or \"sleep\"")?;
+    expect(body, "/time_scale", |scale| whole(scale).is_some_and(|scale| scale > 0), "a whole number above 0")?;
+    check_fates(body)?;
+    counts(body, "/malformed_by_reason")?;
+    LATENCIES.into_iter().try_for_each(|latencies| check_stages(body, latencies))?;
+    if body.get("start_time_seconds").is_some() {
+        expect(body, "/start_time_seconds", is_number_or_null, "a number of seconds, or null")?;
+    }
+    Ok(())
+}
+
+/// A count. JSON has one kind of number: 1.0 is the number of one.
+pub(crate) fn whole(value: &Value) -> Option<u64> {
+    let whole = |number: f64| (number >= 0.0 && number.fract() == 0.0).then_some(number as u64);
+    value.as_u64().or_else(|| value.as_f64().and_then(whole))
+}
+
+fn check_fates(body: &Value) -> Result<(), String> {
+    let mut fates = object(body, "/fates")?.clone();
+    let ends = Fate::ALL.map(Fate::name);
+    let names = ends.into_iter().chain(["received", "in_flight", KERNEL_DROPPED]);
+    if let Some(stranger) = fates.keys().find(|key| !names.clone().any(|name| name == key.as_str())) {
+        return Err(format!("/fates has a key that is no fate: {}", shown(&Value::from(stranger.as_str()))));
+    }
+    for name in names {
+        let path = format!("/fates/{name}");
+        let fits = |value: &Value| whole(value).is_some() || (name == KERNEL_DROPPED && value.is_null());
+        expect(body, &path, fits, "a whole number")?;
+    }
+    let mut take = |name: &str| fates.remove(name).as_ref().and_then(whole).unwrap_or(0);
+    let received = take("received");
+    let accounted = ends.into_iter().chain(["in_flight"]).map(take).fold(0, u64::saturating_add);
+    if received != accounted {
+        return Err(format!("/fates/received is {received}, and the fates with in_flight add up to {accounted}"));
+    }
+    Ok(())
+}
+
+fn check_stages(body: &Value, latencies: &str) -> Result<(), String> {
+    for stage in Stage::ALL {
+        let stage = format!("{latencies}/{}", stage.name());
+        let classes = object(body, &stage)?;
+        object(body, &format!("{stage}/{ALL_CLASSES}"))?;
+        for class in classes.keys() {
+            let block = format!("{stage}/{}", class.replace('~', "~0").replace('/', "~1"));
+            expect(body, &format!("{block}/count"), |count| whole(count).is_some(), "a whole number")?;
+            for name in Percentile::ALL.map(Percentile::name).into_iter().chain(["max"]) {
+                expect(body, &format!("{block}/{name}"), is_number_or_null, "a number, or null")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The value at `path`, an object of counts.
+fn counts(body: &Value, path: &str) -> Result<(), String> {
+    let wrong = object(body, path)?.iter().find(|(_, count)| whole(count).is_none());
+    wrong
+        .map_or(Ok(()), |(key, value)| Err(format!("{path}/{key:?} is {}, and has to be a whole number", shown(value))))
+}
+
+fn object<'a>(body: &'a Value, path: &str) -> Result<&'a Map<String, Value>, String> {
+    let value = body.pointer(path);
+    value.and_then(Value::as_object).ok_or_else(|| complaint(path, value, "an object"))
+}
+
+fn expect(body: &Value, path: &str, fits: impl Fn(&Value) -> bool, allowed: &str) -> Result<(), String> {
+    let value = body.pointer(path);
+    if value.is_some_and(fits) { Ok(()) } else { Err(complaint(path, value, allowed)) }
+}
+
+fn complaint(path: &str, value: Option<&Value>, allowed: &str) -> String {
+    let is = value.map_or("is missing".to_owned(), |value| format!("is {}", shown(value)));
+    format!("{path} {is}, and has to be {allowed}")
+}
+
+/// As JSON, in which control characters are escaped.
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    let cut: String = text.chars().take(SHOWN_CHARS).collect();
+    if cut.len() < text.len() { format!("{cut}..") } else { cut }
+}
+
+fn is_number_or_null(value: &Value) -> bool {
+    value.is_number() || value.is_null()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay::metrics::{Board, Collector, Surroundings};
+    use serde_json::json;
+
+    /// What a server says that has received three datagrams and finished none.
+    fn body() -> Value {
+        let board = Board::new(1);
+        board.recorder(0).received(3);
+        let body = Collector::new(&board).snapshot(Surroundings::default()).to_json();
+        let mut body: Value = serde_json::from_str(&body).expect("JSON");
+        // A server that was never set up describes itself by nothing.
+        body["policy"] = json!("steal");
+        body["workers"] = json!(2);
+        body["burn"] = json!("cpu");
+        body["time_scale"] = json!(1);
+        body
+    }
+
+    #[test]
+    fn what_a_server_says_is_in_order_whatever_stands_beside_it() {
+        assert_eq!(check(&body()), Ok(()));
+        let mut other = body();
+        other["more"] = json!("to come");
+        other["time_scale"] = json!(1_000.0);
+        other["fates"]["kernel_dropped"] = Value::Null;
+        other["since_start"]["total"]["all"]["p99"] = Value::Null;
+        assert_eq!(check(&other), Ok(()));
+        other.as_object_mut().expect("an object").remove("start_time_seconds");
+        assert_eq!(check(&other), Ok(()), "a server that does not tell when it started");
+    }
+
+    // Method: one field after the other is taken away, and each is replaced by something else.
+    #[test]
+    fn every_field_of_the_contract_is_looked_at() {
+        let fields = ["/schema", "/policy", "/workers", "/burn", "/time_scale", "/fates", "/malformed_by_reason"];
+        let fates = Fate::ALL.map(|fate| format!("/fates/{}", fate.name()));
+        let more = ["/fates/received", "/fates/in_flight", "/fates/kernel_dropped", "/since_start", "/windows"];
+        let deep = ["/windows/10s", "/windows/60s/total", "/since_start/send/all", "/since_start/queue/all/count"];
+        let percentiles = ["/since_start/total/all/p99_9", "/windows/10s/kernel/all/max"];
+        let names = fields.into_iter().chain(more).chain(deep).chain(percentiles).map(str::to_owned).chain(fates);
+        for path in names {
+            let (parent, key) = path.rsplit_once('/').expect("a path");
+            let mut without = body();
+            let removed = without.pointer_mut(parent).and_then(Value::as_object_mut).expect("an object").remove(key);
+            assert!(removed.is_some(), "{path}");
+            assert!(check(&without).is_err_and(|error| error.contains(&path)), "without {path}: {:?}", check(&without));
+            for other in [json!(""), json!(-1), json!(0.5), json!([]), json!(true)] {
+                let mut wrong = body();
+                *wrong.pointer_mut(&path).expect("a field") = other.clone();
+                // Half a microsecond is a latency like any other.
+                let fits = other == json!(0.5) && percentiles.contains(&path.as_str())
+                    || other == json!(-1) && percentiles.contains(&path.as_str());
+                assert_eq!(check(&wrong).is_ok(), fits, "{path} = {other}: {:?}", check(&wrong));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_is_allowed() {
+        let changed = |path: &str, value: Value| {
+            let mut body = body();
+            *body.pointer_mut(path).expect("a field") = value;
+            check(&body).expect_err("a wrong field")
+        };
+        for (error, said) in [
+            (check(&json!({})).expect_err("nothing"), "/schema is missing, and has to be \"forebay-latency/1\""),
+            (check(&Value::Null).expect_err("nothing"), "/schema is missing"),
+            (check(&json!([])).expect_err("nothing"), "/schema is missing"),
+            (changed("/schema", json!("forebay-latency/2")), "/schema is \"forebay-latency/2\""),
+            (changed("/workers", json!(65_536)), "/workers is 65536, and has to be a number from 1 to 65535"),
+            (changed("/burn", json!("nap\u{1b}[2J")), r#"/burn is "nap\u001b[2J", and has to be "cpu" or "sleep""#),
+            (changed("/policy", json!({"a": "x".repeat(1_000)})), ".., and has to be a name"),
+            (changed("/fates/received", json!(4)), "received is 4, and the fates with in_flight add up to 3"),
+            (changed("/malformed_by_reason/magic", json!("no")), r#"/malformed_by_reason/"magic" is "no""#),
+        ] {
+            assert!(error.contains(said), "{said}: {error}");
+        }
+        let mut body = body();
+        body["fates"]["eaten"] = json!(0);
+        assert!(check(&body).is_err_and(|error| error.contains("no fate: \"eaten\"")));
+    }
+}

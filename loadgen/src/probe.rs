@@ -1,0 +1,175 @@
+//! The probe: what the server says of itself in the course of a run.
+
+use crate::endpoint::{Endpoint, ServerView};
+use crate::interrupt::Interrupt;
+use crate::reconciled::Reconciled;
+use forebay::time::{Nanos, clock};
+use std::thread;
+use std::time::Duration;
+
+/// After a run the server may still hold requests whose replies nobody waits for. It is waited for as long as it goes on
+/// receiving, and so much longer.
+const PROGRESS_WAIT: Nanos = Nanos::from_secs(5);
+/// The same after an interrupt.
+const INTERRUPTED_WAIT: Nanos = Nanos::from_millis(500);
+/// Waited for at most, whatever the server does: its sockets hold no more than this at any load worth a run.
+const WAIT_MAX: Nanos = Nanos::from_secs(60);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Asks the server's endpoint, if there is one, and keeps what matters.
+#[derive(Debug)]
+pub(crate) struct Probe<'a> {
+    endpoint: Option<&'a Endpoint>,
+    /// Before anything was sent.
+    first: Option<ServerView>,
+    /// From which the figures of the run count.
+    baseline: Option<ServerView>,
+    /// The last answer.
+    pub(crate) last: Option<ServerView>,
+    /// Why the endpoint did not answer, or not as it has to.
+    pub(crate) error: Option<String>,
+    /// Why the last answer is not of the server that gave the first.
+    pub(crate) restarted: Option<String>,
+}
+
+impl<'a> Probe<'a> {
+    /// Nothing is asked yet.
+    pub(crate) fn new(endpoint: Option<&'a Endpoint>) -> Probe<'a> {
+        Probe { endpoint, first: None, baseline: None, last: None, error: None, restarted: None }
+    }
+
+    /// Asks; the first answer is what everything is counted from.
+    pub(crate) fn look(&mut self) {
+        match self.endpoint.map(Endpoint::latency) {
+            None => {}
+            Some(Ok(view)) => self.note(view),
+            Some(Err(error)) => self.error = Some(format!("{error:#}")),
+        }
+    }
+
+    /// Asks, and takes the answer as the new baseline.
+    pub(crate) fn start_counting(&mut self) {
+        self.look();
+        self.baseline.clone_from(&self.last);
+    }
+
+    /// Asks until the server has had all of our `sent` datagrams and holds none of them, or gets no further.
+    pub(crate) fn settle(&mut self, sent: u64, interrupt: &Interrupt) {
+        let begun = clock::now();
+        let (mut progressed, mut accounted) = (begun, 0);
+        loop {
+            self.look();
+            let Some(reconciled) = self.reconciled(sent).filter(|_| self.error.is_none()) else { return };
+            let in_flight = self.last.as_ref().map_or(0, ServerView::in_flight);
+            // What others sent is not to be told from what we did, and waiting does not make it less.
+            if reconciled.unaccounted < 0 || (reconciled.unaccounted == 0 && in_flight == 0) {
+                return;
+            }
+            // Both what the server has received and what it has finished is progress.
+            let now_accounted = reconciled.server_received.saturating_mul(2).saturating_sub(in_flight);
+            let now = clock::now();
+            if now_accounted > accounted {
+                (progressed, accounted) = (now, now_accounted);
+            }
+            let patience = if interrupt.is_raised() { INTERRUPTED_WAIT } else { PROGRESS_WAIT };
+            if now.minus(progressed) >= patience || now.minus(begun) >= WAIT_MAX {
+                return;
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// What the server had of our `sent` datagrams; `None` if it was not there all the time, or nobody asked.
+    pub(crate) fn reconciled(&self, sent: u64) -> Option<Reconciled> {
+        let (first, last) = self.first.as_ref().zip(self.last.as_ref())?;
+        self.restarted.is_none().then(|| Reconciled::of(sent, first, last))
+    }
+
+    /// Dropped by the server's kernel from the baseline to the last answer, as far as the server can tell.
+    pub(crate) fn kernel_dropped(&self) -> u64 {
+        let dropped = |view: &Option<ServerView>| view.as_ref().and_then(ServerView::kernel_dropped).unwrap_or(0);
+        dropped(&self.last).saturating_sub(dropped(&self.baseline))
+    }
+
+    /// With emulated cores, how much too long the server's workers slept in the run, as a share of what they were to
+    /// sleep, or why that is not known.
+    pub(crate) fn overshoot_share(&self) -> Option<Result<f64, String>> {
+        let last = self.last.as_ref().filter(|last| last.burn().as_deref() == Some("sleep"))?;
+        let before = self.baseline.as_ref().and_then(ServerView::overslept).unwrap_or((0.0, 0.0));
+        let Some((slept_us, overshoot_us)) = last.overslept() else {
+            return Some(Err("the server's answer has no emulation/slept_us and emulation/overshoot_share".to_owned()));
+        };
+        let (slept_us, overshoot_us) = (slept_us - before.0, overshoot_us - before.1);
+        Some(Ok(if slept_us > 0.0 { overshoot_us / slept_us } else { 0.0 }))
+    }
+
+    fn note(&mut self, view: ServerView) {
+        self.first.get_or_insert_with(|| view.clone());
+        self.baseline.get_or_insert_with(|| view.clone());
+        if let Some(restarted) = self.last.as_ref().and_then(|last| restarted(last, &view)) {
+            self.restarted = Some(restarted);
+        }
+        self.last = Some(view);
+    }
+}
+
+/// Why `now` cannot be an answer of the server that gave `before`.
+fn restarted(before: &ServerView, now: &ServerView) -> Option<String> {
+    if let (Some(then), Some(since)) = (before.start_time_seconds(), now.start_time_seconds())
+        && then != since
+    {
+        return Some(format!("its start time was {then:.6}, and then {since:.6} (seconds since the Unix epoch)"));
+    }
+    let (had, has) = (before.received(), now.received());
+    (has < had).then(|| format!("it had received {had} datagrams, and then {has}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn view(start: Option<f64>, received: u64) -> ServerView {
+        ServerView { body: json!({"start_time_seconds": start, "fates": {"received": received, "kernel_dropped": 0}}) }
+    }
+
+    fn probe(views: impl IntoIterator<Item = ServerView>) -> Probe<'static> {
+        let mut probe = Probe::new(None);
+        views.into_iter().for_each(|view| probe.note(view));
+        probe
+    }
+
+    #[test]
+    fn another_start_time_or_fewer_received_is_another_server() {
+        let same = probe([view(Some(5.0), 10), view(Some(5.0), 10), view(Some(5.0), 12)]);
+        assert_eq!(same.restarted, None);
+        assert_eq!(same.reconciled(2).map(|reconciled| reconciled.unaccounted), Some(0));
+        for (views, said) in [
+            ([view(Some(5.0), 10), view(Some(5.000_001), 20), view(Some(5.000_001), 30)], "start time was 5.000000"),
+            ([view(None, 10), view(None, 9), view(None, 50)], "had received 10 datagrams, and then 9"),
+            ([view(Some(5.0), 10), view(Some(5.0), 9), view(Some(5.0), 50)], "had received 10 datagrams, and then 9"),
+            ([view(Some(5.0), 10), view(None, 9), view(Some(5.0), 50)], "had received 10 datagrams, and then 9"),
+        ] {
+            let probe = probe(views);
+            assert!(probe.restarted.as_ref().is_some_and(|restarted| restarted.contains(said)), "{probe:?}");
+            assert_eq!(probe.reconciled(40), None, "counts of two servers say nothing");
+        }
+    }
+
+    #[test]
+    fn overshoot_is_that_of_the_run() {
+        let view = |slept: f64, share: f64| ServerView {
+            body: json!({"burn": "sleep", "fates": {"received": 0, "kernel_dropped": 0},
+                "emulation": {"slept_us": slept, "overshoot_share": share}}),
+        };
+        // An hour without overshoot does not hide a bad minute.
+        let share = probe([view(1_000_000.0, 0.0), view(1_010_000.0, 0.000_5)]).overshoot_share();
+        let share = share.expect("emulated cores").expect("told");
+        assert!((share - 505.0 / 10_000.0).abs() < 1e-9, "{share}");
+        assert_eq!(probe([view(0.0, 0.0), view(0.0, 0.0)]).overshoot_share(), Some(Ok(0.0)));
+        let silent = ServerView { body: json!({"burn": "sleep", "fates": {"received": 0}}) };
+        assert!(probe([silent]).overshoot_share().expect("emulated cores").is_err());
+        let burning = ServerView { body: json!({"burn": "cpu", "fates": {"received": 0}}) };
+        assert_eq!(probe([burning]).overshoot_share(), None);
+    }
+}

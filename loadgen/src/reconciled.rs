@@ -1,0 +1,92 @@
+//! Datagrams as both sides count them.
+
+use crate::endpoint::ServerView;
+use serde::Serialize;
+
+/// What a run sent and what its server had of it, warm-up included. What is sent is either received or dropped by the
+/// server's kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Reconciled {
+    /// Taken from us by our kernel.
+    pub client_sent: u64,
+    /// As the server counts.
+    pub server_received: u64,
+    /// At the server's sockets; `None` where the server cannot tell.
+    pub server_kernel_dropped: Option<u64>,
+    /// Sent, but neither; negative if the server counts more than was sent.
+    pub unaccounted: i64,
+}
+
+impl Reconciled {
+    /// `client_sent` datagrams, and what the server counted of them from `first` to `last`.
+    pub(crate) fn of(client_sent: u64, first: &ServerView, last: &ServerView) -> Reconciled {
+        let server_received = last.received().saturating_sub(first.received());
+        let dropped = |view: &ServerView| view.kernel_dropped();
+        let server_kernel_dropped = dropped(last).zip(dropped(first)).map(|(last, first)| last.saturating_sub(first));
+        let accounted = server_received.saturating_add(server_kernel_dropped.unwrap_or(0));
+        let unaccounted = client_sent.cast_signed().saturating_sub_unsigned(accounted);
+        Reconciled { client_sent, server_received, server_kernel_dropped, unaccounted }
+    }
+
+    /// Why figures must not rest on such counts; `None` where everything is accounted for.
+    pub(crate) fn objection(&self) -> Option<String> {
+        let Reconciled { client_sent, server_received, server_kernel_dropped, unaccounted } = *self;
+        let Some(dropped) = server_kernel_dropped else {
+            return Some(format!(
+                "what the server's kernel dropped is not known: the server cannot tell, and it received {server_received} \
+                 of {client_sent} datagrams"
+            ));
+        };
+        match unaccounted {
+            0 => None,
+            1.. => Some(format!(
+                "{unaccounted} datagrams are unaccounted for: {client_sent} were sent, the server received \
+                 {server_received}, and its kernel dropped {dropped} at its sockets"
+            )),
+            ..0 => Some(format!(
+                "the server had {} datagrams more than the {client_sent} of this run, so that nobody can tell whether any \
+                 of these were lost: keep others away from it, or leave --admin out",
+                unaccounted.unsigned_abs()
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn server(received: u64, kernel_dropped: impl Into<Value>) -> ServerView {
+        ServerView { body: json!({"fates": {"received": received, "kernel_dropped": kernel_dropped.into()}}) }
+    }
+
+    #[test]
+    fn what_neither_arrived_nor_was_dropped_is_unaccounted() {
+        for (received, dropped, unaccounted, said) in [
+            (97, 3, 0, None),
+            (90, 3, 7, Some("7 datagrams are unaccounted for: 100 were sent, the server received 90, and its kernel")),
+            (101, 0, -1, Some("the server had 1 datagrams more than the 100 of this run")),
+        ] {
+            // What the server had counted before is not this run's.
+            for (before, dropped_before) in [(0, 0), (1_000, 50)] {
+                let first = server(before, dropped_before);
+                let reconciled = Reconciled::of(100, &first, &server(before + received, dropped_before + dropped));
+                assert_eq!(reconciled.unaccounted, unaccounted);
+                assert_eq!((reconciled.server_received, reconciled.server_kernel_dropped), (received, Some(dropped)));
+                let objection = reconciled.objection();
+                assert_eq!(objection.is_some(), said.is_some(), "{objection:?}");
+                assert!(objection.unwrap_or_default().contains(said.unwrap_or_default()), "{reconciled:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn drops_that_cannot_be_told_are_not_zero() {
+        for (first, last) in [(json!(0), Value::Null), (Value::Null, json!(0)), (Value::Null, Value::Null)] {
+            let reconciled = Reconciled::of(100, &server(0, first), &server(100, last));
+            assert_eq!(reconciled.server_kernel_dropped, None);
+            assert!(reconciled.objection().is_some_and(|objection| objection.contains("dropped is not known")));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! A `loadgen run` in a process of its own that can be stopped and looked at, and servers for it.
+
+use forebay::time::{Nanos, clock};
+use forebay::wire::{Header, Kind};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+pub(crate) const LOADGEN: &str = env!("CARGO_BIN_EXE_loadgen");
+
+/// A run that is over.
+pub(crate) struct Run {
+    pub(crate) report: Value,
+    pub(crate) code: Option<i32>,
+    pub(crate) output: Output,
+}
+
+impl Run {
+    pub(crate) fn of(file: &Path, output: Output) -> Run {
+        let text = std::fs::read_to_string(file)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        Run { report: serde_json::from_str(&text).expect("JSON"), code: output.status.code(), output }
+    }
+
+    pub(crate) fn reasons(&self) -> String {
+        let reasons = self.report["reasons"].as_array().expect("a list").iter().filter_map(Value::as_str);
+        reasons.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The report, the exit code and what people read say so, and give that reason.
+    pub(crate) fn is_invalid(&self, reason: &str) {
+        assert!(self.reasons().contains(reason), "no {reason:?} in:\n{}", self.reasons());
+        assert_eq!((self.report["verdict"].as_str(), self.code), (Some("INVALID"), Some(3)));
+        let text = String::from_utf8_lossy(&self.output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("INVALID for") && text.contains(reason.trim_end()), "no {reason:?} in:\n{text}");
+    }
+}
+
+/// A `loadgen run` that lasts.
+pub(crate) struct Generator {
+    child: Child,
+    folder: TempDir,
+}
+
+impl Generator {
+    pub(crate) fn start(target: SocketAddr, flags: &str) -> Generator {
+        let folder = tempfile::tempdir().expect("a folder");
+        let child = Command::new(LOADGEN)
+            .args(["run", "--quiet", "--target", &target.to_string(), "--json"])
+            .arg(folder.path().join("run.json"))
+            .args(flags.split(' '))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("loadgen runs");
+        Generator { child, folder }
+    }
+
+    pub(crate) fn id(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).expect("a process id"))
+    }
+
+    /// Until its end is waited for, nobody else gets its id.
+    pub(crate) fn is_running(&self) -> bool {
+        !state(self.id()).is_some_and(|state| state.starts_with('Z'))
+    }
+
+    pub(crate) fn finish(self) -> Run {
+        let output = self.child.wait_with_output().expect("its end");
+        Run::of(&self.folder.path().join("run.json"), output)
+    }
+}
+
+pub(crate) fn run(target: SocketAddr, flags: &str) -> Run {
+    Generator::start(target, flags).finish()
+}
+
+/// A server that does `act` with each datagram, until the tests are over.
+pub(crate) fn serve(mut act: impl FnMut(&UdpSocket, &[u8], SocketAddr) + Send + 'static) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
+    socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20).expect("a receive buffer");
+    let address = socket.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2_048];
+        while let Ok((bytes, client)) = socket.recv_from(&mut buffer) {
+            act(&socket, &buffer[..bytes], client);
+        }
+    });
+    address
+}
+
+/// A server that answers every request.
+pub(crate) fn honest() -> SocketAddr {
+    serve(|socket, datagram, client| {
+        reply(socket, datagram, client);
+    })
+}
+
+/// Answers a request as it should be, if our kernel lets us; returns it.
+pub(crate) fn reply(socket: &UdpSocket, datagram: &[u8], client: SocketAddr) -> Header {
+    let request = Header::parse(datagram).expect("loadgen sends well-formed requests");
+    // A client that has gone is no concern of the server's.
+    let _ = socket.send_to(&Header { kind: Kind::Reply, ..request }.emit(), client);
+    request
+}
+
+pub(crate) fn is_stopped(id: Pid) -> bool {
+    state(id).is_some_and(|state| state.starts_with('T'))
+}
+
+fn state(id: Pid) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    Some(text.lines().find_map(|line| line.strip_prefix("State:"))?.trim().to_owned())
+}
+
+/// The answer of `look` once it has one; a test that waits in vain fails.
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = clock::now().plus(Nanos::from_secs(20));
+    while clock::now() < deadline {
+        if let Some(answer) = look() {
+            return answer;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("in 20 s it did not come true that {what}");
+}

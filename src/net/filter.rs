@@ -1,0 +1,166 @@
+//! Which datagrams are turned away by their addresses alone, before a handler sees them.
+//!
+//! A source address can be forged. An answer to one that is no single other host would come back to this server as a
+//! request, or go to hosts that never asked; and a datagram to a broadcast or multicast address would be one request in
+//! each socket of a wildcard bind.
+
+use super::{Datagram, HostAddresses};
+use crate::wire::Malformed;
+use arc_swap::ArcSwap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+/// The rules of one server.
+#[derive(Debug)]
+pub struct AddressFilter {
+    listen: SocketAddr,
+    reject_source_ports: Box<[u16]>,
+    host: ArcSwap<HostAddresses>,
+}
+
+impl AddressFilter {
+    /// The rules of a server that is bound to `listen` on a host with the addresses `host`, and turns away what comes from
+    /// any of `reject_source_ports`.
+    pub fn new(listen: SocketAddr, reject_source_ports: &[u16], host: HostAddresses) -> AddressFilter {
+        AddressFilter { listen, reject_source_ports: reject_source_ports.into(), host: ArcSwap::from_pointee(host) }
+    }
+
+    /// Reads the host's addresses anew: interfaces come and go. About 50 us; not for workers.
+    ///
+    /// # Errors
+    /// What the kernel said; the addresses known so far stay in force.
+    pub fn refresh(&self) -> io::Result<()> {
+        let host = HostAddresses::read()?;
+        if host != **self.host.load() {
+            self.host.store(host.into());
+        }
+        Ok(())
+    }
+
+    /// The sender of `datagram`, to whom an answer may go.
+    ///
+    /// # Errors
+    /// The first rule that its addresses break.
+    pub fn check(&self, datagram: &Datagram) -> Result<SocketAddr, Malformed> {
+        let peer = datagram.peer.filter(|peer| peer.port() != 0).ok_or(Malformed::SourcePort)?;
+        if self.reject_source_ports.contains(&peer.port()) {
+            return Err(Malformed::ReflectorPort);
+        }
+        // On a socket of both families IPv4 comes in as mapped addresses.
+        let source = peer.ip().to_canonical();
+        let destination = datagram.local.map(|local| local.to_canonical());
+        let host = self.host.load();
+        if source.is_unspecified() || host.is_group(source) {
+            return Err(Malformed::SourceAddress);
+        }
+        if peer.port() == self.listen.port() && self.is_own(source, destination, &host) {
+            return Err(Malformed::OwnAddress);
+        }
+        if datagram.to_group || destination.is_some_and(|destination| host.is_group(destination)) {
+            return Err(Malformed::Destination);
+        }
+        Ok(peer)
+    }
+
+    /// Whether this server receives what is sent to its own port at `source`. The destination is an address of this host
+    /// even where the list of them could not be read.
+    fn is_own(&self, source: IpAddr, destination: Option<IpAddr>, host: &HostAddresses) -> bool {
+        let listen = self.listen.ip().to_canonical();
+        if !listen.is_unspecified() {
+            return source == listen;
+        }
+        source.is_loopback() || Some(source) == destination || host.is_own(source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PORT: u16 = 9_000;
+
+    fn host() -> HostAddresses {
+        let interface = |address: &str, mask: &str| (address.parse().expect("v4"), mask.parse().expect("v4"));
+        HostAddresses::new(
+            [interface("127.0.0.1", "255.0.0.0"), interface("10.9.0.1", "255.255.255.0")],
+            ["fe80::1".parse().expect("v6"), "fd00::1".parse().expect("v6")],
+        )
+    }
+
+    fn datagram(peer: &str, local: Option<&str>) -> Datagram {
+        let local = local.map(|local| local.parse().expect("an address"));
+        Datagram { peer: Some(peer.parse().expect("an address and a port")), local, ..Datagram::default() }
+    }
+
+    #[track_caller]
+    fn assert_checked(listen: &str, peer: &str, local: Option<&str>, expected: Result<(), Malformed>) {
+        let listen = SocketAddr::new(listen.parse().expect("an address"), PORT);
+        let filter = AddressFilter::new(listen, &[7, 1_900], host());
+        let checked = filter.check(&datagram(peer, local));
+        assert_eq!(checked.map(drop), expected, "{listen} {peer} {local:?}");
+    }
+
+    // Which sources are no single host, whatever the server is bound to?
+    #[test]
+    fn sources_are_single_hosts() {
+        for (peer, reason) in [
+            ("10.9.0.7:0", Malformed::SourcePort),
+            ("10.9.0.7:7", Malformed::ReflectorPort),
+            ("[fd00::7]:1900", Malformed::ReflectorPort),
+            ("0.0.0.0:5000", Malformed::SourceAddress),
+            ("[::]:5000", Malformed::SourceAddress),
+            ("255.255.255.255:5000", Malformed::SourceAddress),
+            ("10.9.0.255:5000", Malformed::SourceAddress),
+            ("127.255.255.255:5000", Malformed::SourceAddress),
+            ("224.0.0.1:5000", Malformed::SourceAddress),
+            ("[ff02::1]:5000", Malformed::SourceAddress),
+            ("[::ffff:10.9.0.255]:5000", Malformed::SourceAddress),
+            ("[::ffff:224.0.0.1]:5000", Malformed::SourceAddress),
+        ] {
+            for listen in ["10.9.0.1", "0.0.0.0", "::", "fd00::1"] {
+                assert_checked(listen, peer, None, Err(reason));
+            }
+        }
+        for peer in ["10.9.0.7:5000", "10.9.0.0:5000", "10.9.1.255:53", "[fd00::7]:123", "[::ffff:10.9.0.7]:1"] {
+            assert_checked("::", peer, None, Ok(()));
+        }
+        assert_eq!(AddressFilter::new(([0; 4], PORT).into(), &[], host()).check(&datagram("1.2.3.4:7", None)), {
+            Ok("1.2.3.4:7".parse().expect("an address"))
+        });
+    }
+
+    // What is an own address of a server that is bound to one address, or to all?
+    #[test]
+    fn own_addresses_are_those_that_this_server_receives_at() {
+        let own = Err(Malformed::OwnAddress);
+        assert_checked("10.9.0.1", "10.9.0.1:9000", None, own);
+        assert_checked("10.9.0.1", "10.9.0.1:9002", None, Ok(()));
+        assert_checked("10.9.0.1", "127.0.0.1:9000", None, Ok(()));
+        assert_checked("fd00::1", "[fd00::1]:9000", None, own);
+        for peer in ["10.9.0.1:9000", "127.0.0.1:9000", "127.5.6.7:9000"] {
+            assert_checked("0.0.0.0", peer, Some("10.9.0.1"), own);
+            assert_checked("::", &format!("[::ffff:{}]:9000", &peer[..peer.len() - 5]), Some("::ffff:10.9.0.1"), own);
+        }
+        for peer in ["[fe80::1%3]:9000", "[fd00::1]:9000", "[::1]:9000"] {
+            assert_checked("::", peer, Some("fd00::1"), own);
+        }
+        assert_checked("0.0.0.0", "10.9.0.7:9000", Some("10.9.0.1"), Ok(()));
+        // An address that no interface has, of a network that is routed here as a whole.
+        assert_checked("0.0.0.0", "192.0.2.1:9000", Some("192.0.2.1"), own);
+    }
+
+    // Which destinations are those of several hosts, by the host's addresses or by the kernel's word?
+    #[test]
+    fn destinations_are_this_host_alone() {
+        let several = Err(Malformed::Destination);
+        for local in ["10.9.0.255", "255.255.255.255", "224.0.0.1", "127.255.255.255"] {
+            assert_checked("0.0.0.0", "10.9.0.7:5000", Some(local), several);
+            assert_checked("::", "10.9.0.7:5000", Some(&format!("::ffff:{local}")), several);
+        }
+        assert_checked("::", "[fd00::7]:5000", Some("ff02::1"), several);
+        assert_checked("::", "[fd00::7]:5000", Some("fd00::1"), Ok(()));
+        let filter = AddressFilter::new(([0; 4], PORT).into(), &[], host());
+        let unlisted = Datagram { to_group: true, ..datagram("10.9.0.7:5000", Some("10.8.0.255")) };
+        assert_eq!(filter.check(&unlisted), Err(Malformed::Destination));
+    }
+}
