@@ -47,6 +47,12 @@ impl Board {
         counts.received - counts.ended.iter().sum::<u64>()
     }
 
+    /// Datagrams that were received.
+    #[cfg(test)]
+    pub(crate) fn received(&self) -> u64 {
+        self.counts().received
+    }
+
     /// The handle of worker number `worker` (or of the stopping thread, see [`Board::new`]), the only one there will ever be: its counters have one writer.
     ///
     /// # Panics

@@ -12,6 +12,7 @@
 mod addresses;
 mod drops;
 mod filter;
+mod link;
 mod receive;
 mod send;
 mod socket;
@@ -19,6 +20,7 @@ mod socket;
 pub use addresses::HostAddresses;
 pub use drops::Drops;
 pub use filter::AddressFilter;
+pub use link::{KernelLink, Link};
 pub use receive::{Datagram, Receiver};
 pub use send::{Message, Outcomes, Sender};
 pub use socket::{Group, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Socket};

@@ -4,17 +4,18 @@ use super::engine::Engine;
 use super::outbox::REFUSAL_MAX_BYTES;
 use crate::handler::{Handler, Rejected, Reply, guarded};
 use crate::metrics::{Failed, Fate};
-use crate::net::Datagram;
+use crate::net::{Datagram, Link};
 use crate::packet::{Envelope, Packet};
 use crate::time::Nanos;
 use crate::wire::{Malformed, Status};
 use std::future::Future;
 
-impl<'s, H, M, F> Engine<'s, '_, '_, H, M, F>
+impl<'s, H, M, F, L> Engine<'s, '_, '_, H, M, F, L>
 where
     H: Handler,
     M: Fn(Packet<'s>) -> F + Sync,
     F: Future<Output = Packet<'s>> + Send,
+    L: Link,
 {
     /// Looks at a received datagram; a request to serve comes back.
     pub(super) fn admit(&mut self, mut packet: Packet<'s>, datagram: &Datagram) -> Option<Packet<'s>> {

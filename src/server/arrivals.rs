@@ -4,7 +4,7 @@ use super::engine::Engine;
 use super::slot::Job;
 use crate::handler::Handler;
 use crate::metrics::Fate;
-use crate::net::{BATCH, GATHER, Socket};
+use crate::net::{BATCH, GATHER, Link};
 use crate::packet::Packet;
 use crate::sched::WorkerId;
 use crate::sched::turn::{Arrived, Received};
@@ -12,16 +12,17 @@ use crate::time::clock;
 use arrayvec::ArrayVec;
 use std::future::Future;
 
-impl<'s, 'e, 'c, H, M, F> Engine<'s, 'e, 'c, H, M, F>
+impl<'s, 'e, 'c, H, M, F, L> Engine<'s, 'e, 'c, H, M, F, L>
 where
     H: Handler,
     M: Fn(Packet<'s>) -> F + Sync,
     F: Future<Output = Packet<'s>> + Send,
+    L: Link,
 {
     /// See [`turn::Engine::receive`](crate::sched::turn::Engine::receive).
     pub(super) fn receive_from(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Job<'s, 'e, F>>>) -> Received {
         // What is left of a train belongs to the same receive.
-        let begins = self.receiver.left() == 0;
+        let begins = self.link.left() == 0;
         // Behind a batch that was full stand more. Where all requests are brief, replies gather over a few of those: the
         // more of them go to one peer, the fewer times they take the way through the kernel.
         if begins && (!H::BRIEF || self.full_batches.is_multiple_of(GATHER / BATCH)) {
@@ -38,13 +39,13 @@ where
         self.recorder.received(count as u64);
         let packets: ArrayVec<Packet<'s>, BATCH> = self.spare.drain(..count).collect();
         for (number, packet) in packets.into_iter().enumerate() {
-            let datagram = self.receiver.datagrams()[number];
+            let datagram = self.link.datagrams()[number];
             let Some(packet) = self.admit(packet, &datagram) else { continue };
             let class = self.common.classified.then_some(packet.envelope.ticket.class);
             batch.push(Arrived { job: Job::Fresh(packet), class });
         }
         // The rest of a train is no longer in the socket, where others would find it.
-        Received { datagrams: count, more: self.receiver.left() > 0 }
+        Received { datagrams: count, more: self.link.left() > 0 }
     }
 
     /// Takes packets to receive into, as far as there are any.
@@ -56,12 +57,12 @@ where
     }
 
     /// Receives into the first of the spare packets.
-    fn receive_batch(&mut self, socket: &Socket) -> usize {
+    fn receive_batch(&mut self, socket: &L::Socket) -> usize {
         // An error that an earlier send left on the socket is reported once, in place of datagrams; the second call
         // sees those. One that stays is no datagram either.
         for _ in 0..2 {
             let buffers = self.spare.iter_mut().map(|packet| &mut packet.request[..]);
-            if let Ok(count) = self.receiver.receive(socket, buffers) {
+            if let Ok(count) = self.link.receive(socket, buffers) {
                 return count;
             }
         }
@@ -70,10 +71,10 @@ where
 
     /// Ends what is left of a train and has no packet. Nobody is told: who asked is in there, unread.
     fn shed_rest(&mut self) -> usize {
-        let rest = self.receiver.left();
+        let rest = self.link.left();
         self.recorder.received(rest as u64);
         (0..rest).for_each(|_| self.recorder.ended(Fate::ShedQueueFull));
-        self.receiver.discard();
+        self.link.discard();
         rest
     }
 }

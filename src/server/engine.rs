@@ -6,7 +6,7 @@ use super::stations::Stations;
 use crate::handler::context::Pause;
 use crate::handler::{self, Broken, Forked, Handler, Workplace, emulated};
 use crate::metrics::{Continuation, Failed, Fate, Recorder, Sample, Steal};
-use crate::net::{AddressFilter, BATCH, Io, Receiver, Socket};
+use crate::net::{AddressFilter, BATCH, Link, Socket};
 use crate::packet::{Depot, Envelope, Lent, Packet, PacketBody};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Outcome, PoolId, Step, WorkerId};
@@ -17,11 +17,11 @@ use std::future::Future;
 use std::sync::Arc;
 
 /// What all engines of a server share.
-pub(super) struct Common<'s, 'e, H, M, F> {
+pub(super) struct Common<'s, 'e, H, M, F, S = Socket> {
     pub(super) handler: &'e H,
     /// Makes the future that runs the handler on a packet: the one place where its type is named.
     pub(super) make: &'e M,
-    pub(super) sockets: &'e [Socket],
+    pub(super) sockets: &'e [S],
     pub(super) filter: &'e AddressFilter,
     pub(super) packets: &'s Depot<PacketBody>,
     pub(super) slots: &'e Depot<Slot<F>>,
@@ -33,16 +33,14 @@ pub(super) struct Common<'s, 'e, H, M, F> {
     pub(super) classified: bool,
     /// Whether cost is slept on emulated cores.
     pub(super) emulated: bool,
-    /// How the sockets are spoken to.
-    pub(super) io: Io,
 }
 
 /// One worker's side of the packet path.
-pub(super) struct Engine<'s, 'e, 'c, H, M, F> {
-    pub(super) common: &'c Common<'s, 'e, H, M, F>,
+pub(super) struct Engine<'s, 'e, 'c, H, M, F, L: Link> {
+    pub(super) common: &'c Common<'s, 'e, H, M, F, L::Socket>,
     worker: WorkerId,
     pool: u8,
-    pub(super) receiver: Receiver,
+    pub(super) link: L,
     pub(super) outbox: Outbox<'s>,
     pub(super) recorder: Recorder<'e>,
     /// Packets at hand for the next batch; while the worker sleeps they are home.
@@ -55,24 +53,26 @@ pub(super) struct Engine<'s, 'e, 'c, H, M, F> {
     pub(super) now: Nanos,
 }
 
-impl<'s, 'e, 'c, H, M, F> Engine<'s, 'e, 'c, H, M, F>
+impl<'s, 'e, 'c, H, M, F, L> Engine<'s, 'e, 'c, H, M, F, L>
 where
     H: Handler,
     M: Fn(Packet<'s>) -> F + Sync,
     F: Future<Output = Packet<'s>> + Send,
+    L: Link,
 {
     /// The engine of `worker`. To be made on the worker's own thread.
     pub(super) fn new(
-        common: &'c Common<'s, 'e, H, M, F>,
+        common: &'c Common<'s, 'e, H, M, F, L::Socket>,
         worker: WorkerId,
         recorder: Recorder<'e>,
-    ) -> Engine<'s, 'e, 'c, H, M, F> {
+        link: L,
+    ) -> Engine<'s, 'e, 'c, H, M, F, L> {
         Engine {
             common,
             worker,
             pool: 0,
-            receiver: Receiver::new(common.io),
-            outbox: Outbox::new(common.io),
+            link,
+            outbox: Outbox::new(),
             recorder,
             spare: ArrayVec::new(),
             full_batches: 0,
@@ -133,7 +133,7 @@ where
         }
         let spare = &mut self.spare;
         let socket = &self.common.sockets[self.worker % self.common.sockets.len()];
-        let sent_at = self.outbox.flush(socket, &mut self.recorder, |packet| {
+        let sent_at = self.outbox.flush(&mut self.link, socket, &mut self.recorder, |packet| {
             let _ = spare.try_push(packet);
         });
         Some(sent_at)
@@ -204,11 +204,12 @@ where
     }
 }
 
-impl<'s, 'e, H, M, F> turn::Engine for Engine<'s, 'e, '_, H, M, F>
+impl<'s, 'e, H, M, F, L> turn::Engine for Engine<'s, 'e, '_, H, M, F, L>
 where
     H: Handler,
     M: Fn(Packet<'s>) -> F + Sync,
     F: Future<Output = Packet<'s>> + Send,
+    L: Link,
 {
     type Job = Job<'s, 'e, F>;
 
@@ -332,11 +333,12 @@ where
     }
 }
 
-impl<'s, 'e, 'c, H, M, F> Engine<'s, 'e, 'c, H, M, F>
+impl<'s, 'e, 'c, H, M, F, L> Engine<'s, 'e, 'c, H, M, F, L>
 where
     H: Handler,
     M: Fn(Packet<'s>) -> F + Sync,
     F: Future<Output = Packet<'s>> + Send,
+    L: Link,
 {
     fn rest(&mut self) {
         self.send();

@@ -7,6 +7,8 @@ mod admission;
 mod arrivals;
 mod control;
 mod engine;
+#[cfg(test)]
+mod explore;
 mod outbox;
 mod pin;
 mod run;

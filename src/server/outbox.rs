@@ -1,7 +1,7 @@
 //! Replies on their way out: kept until a batch is full or somebody would wait for them.
 
 use crate::metrics::{Fate, Recorder, Sample};
-use crate::net::{GATHER, Io, Message, Sender, Socket};
+use crate::net::{GATHER, Link, Message};
 use crate::packet::{Envelope, Packet};
 use crate::time::{Nanos, clock};
 use crate::wire::HEADER_BYTES;
@@ -16,7 +16,6 @@ pub(super) struct Outbox<'s> {
     answers: ArrayVec<Answer<'s>, GATHER>,
     /// Apart, because answers are moved for every request, and refusals are four times as long.
     refusals: ArrayVec<Refusal, GATHER>,
-    sender: Sender,
 }
 
 /// A request served: its packet holds the reply. Counted once the kernel has taken the reply.
@@ -35,8 +34,8 @@ struct Refusal {
 }
 
 impl<'s> Outbox<'s> {
-    pub(super) fn new(io: Io) -> Outbox<'s> {
-        Outbox { answers: ArrayVec::new(), refusals: ArrayVec::new(), sender: Sender::new(io) }
+    pub(super) fn new() -> Outbox<'s> {
+        Outbox { answers: ArrayVec::new(), refusals: ArrayVec::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -59,11 +58,12 @@ impl<'s> Outbox<'s> {
         self.refusals.push(Refusal { bytes, length, peer, local });
     }
 
-    /// Sends everything through `socket`, records what was served, and gives the packets to `recycle`. Returns when the
+    /// Sends everything through `socket` of `link`, records what was served, and gives the packets to `recycle`. Returns when the
     /// kernel had it.
-    pub(super) fn flush(
+    pub(super) fn flush<S>(
         &mut self,
-        socket: &Socket,
+        link: &mut impl Link<Socket = S>,
+        socket: &S,
         recorder: &mut Recorder<'_>,
         mut recycle: impl FnMut(Packet<'s>),
     ) -> Nanos {
@@ -72,7 +72,7 @@ impl<'s> Outbox<'s> {
             let mut messages = ArrayVec::<Message<'_>, GATHER>::new();
             messages.extend(self.answers.iter().map(Answer::message));
             messages.extend(self.refusals.iter().map(Refusal::message));
-            self.sender.send(socket, &messages)
+            link.send(socket, &messages)
         };
         let now = clock::now();
         outcomes.iter().filter_map(|outcome| outcome.err()).for_each(|reason| recorder.unsent(reason));

@@ -11,7 +11,7 @@ use super::{Report, ServeError, Server, pin};
 use crate::config::{Burn, Classify, Config, Io, Wait};
 use crate::handler::{Handler, Station, new_home};
 use crate::metrics::{Board, Collector};
-use crate::net::{self, Drops, Socket};
+use crate::net::{self, Drops, KernelLink, Socket};
 use crate::packet::{Depot, Packet, PacketBody};
 use crate::runtime::{self, Shared};
 use std::future::Future;
@@ -45,6 +45,7 @@ where
         let number = numbers.next().expect("numbers without end");
         Slot::<F>::new(Station::new(home, number))
     });
+    let io = io(config);
     let board = Board::new(config.workers);
     let common = Common {
         handler,
@@ -57,7 +58,6 @@ where
         home,
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
-        io: io(config),
     };
     let following = Following::new(config);
     let policy = following.policy();
@@ -88,7 +88,7 @@ where
                 thread::Builder::new().name(name).spawn_scoped(scope, move || {
                     let _guard = runtime::AbortOnPanic;
                     prepare_thread(config, worker.id());
-                    let mut engine = Engine::new(common, worker.id(), recorder);
+                    let mut engine = Engine::new(common, worker.id(), recorder, KernelLink::new(io, io));
                     worker.run(shared, &mut engine);
                 })
             })
@@ -107,7 +107,7 @@ where
             handle
         });
         // A stop must always find packets to receive into, so these are set aside.
-        let mut engine = Engine::new(&common, config.workers, board.recorder(config.workers));
+        let mut engine = Engine::new(&common, config.workers, board.recorder(config.workers), KernelLink::new(io, io));
         engine.stock_up();
         tracing::info!(policy = config.policy.name(), workers = config.workers, "serving");
         // An error means that no handle is left that could stop the server; there is always the server's own.

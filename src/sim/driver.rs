@@ -2,7 +2,7 @@
 
 use super::Rest;
 use super::world::VirtualWorld;
-use crate::sched::turn::{Did, Engine, Turn};
+use crate::sched::turn::{Boundary, Did, Engine, Turn};
 use crate::sched::{Policy, WorkerId};
 use crate::time::Nanos;
 use std::sync::Arc;
@@ -94,7 +94,22 @@ impl<E: VirtualEngine> Driver<E> {
         }
     }
 
+    /// Running jobs come back to their workers at least so often.
+    #[cfg(test)]
+    pub(crate) fn heartbeat(mut self, heartbeat: Nanos) -> Driver<E> {
+        self.world.heartbeat = heartbeat;
+        self
+    }
+
+    /// From now on jobs are discarded instead of run, and nothing is received.
+    #[cfg(test)]
+    pub(crate) fn abandon(&mut self, now: Nanos) {
+        self.world.now = now;
+        self.world.abandon();
+    }
+
     /// Puts `policy` to work at `now`: each worker follows it from its next search on.
+    #[cfg(test)]
     pub(crate) fn switch(&mut self, policy: Policy, now: Nanos) {
         self.world.now = now;
         self.world.switch(&policy);
@@ -132,6 +147,7 @@ impl<E: VirtualEngine> Driver<E> {
             let did = worker.turn.step(&worker.policy, world, engine);
             let took = engine.charge(did);
             if matches!(did, Did::Nothing { .. }) {
+                engine.boundary(Boundary::Rest);
                 return world.rest(took);
             }
             if took > Nanos::ZERO {

@@ -58,6 +58,12 @@ impl Idle {
         self.roster.pool_of(worker)
     }
 
+    /// Whether any worker is in that pool.
+    #[cfg(test)]
+    pub(super) fn has_pool(&self, pool: PoolId) -> bool {
+        (0..self.roster.workers()).any(|worker| self.roster.pool_of(worker) == pool)
+    }
+
     fn add(&mut self, worker: WorkerId) {
         self.seats[worker].asleep = true;
         self.asleep_in[self.roster.pool_of(worker)] += 1;

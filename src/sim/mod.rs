@@ -20,16 +20,21 @@ mod requests;
 mod tally;
 mod world;
 
+#[cfg(test)]
+pub(crate) use driver::{Driver, VirtualEngine};
 pub use fit::{Fit, Fitted};
 pub use offer::{Incoming, Offer};
 pub use overheads::{Overheads, OverheadsError};
 pub use reference::Reference;
 pub use replay::Replay;
 pub use tally::{Fates, Tally};
+#[cfg(test)]
+pub(crate) use world::Fault;
 
 use crate::sched::Policy;
 use crate::sched::bounds::{BATCH, PACKETS_PER_WORKER, QUEUED_PER_WORKER};
 use crate::time::Nanos;
+#[cfg(not(test))]
 use driver::Driver;
 use model::CostModel;
 

@@ -35,8 +35,22 @@ pub(crate) struct VirtualWorld<J> {
     flags: Box<[Cell<bool>]>,
     /// When a worker last looked whether requests wait while all are busy; none yet.
     looked_at: Option<Nanos>,
+    abandoned: bool,
     pub(super) idle: Idle,
     pub(super) agenda: Agenda,
+    /// What goes wrong.
+    #[cfg(test)]
+    pub(crate) fault: Option<Fault>,
+}
+
+/// What goes wrong in a world, so that a test can show that it would notice.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// No sleeper is told of a job that is put into a queue.
+    LosesWakes,
+    /// The queues of pools that are no more are looked into by no worker.
+    OrphansQueues,
 }
 
 /// What is known of a worker's socket; its datagrams are the engine's.
@@ -68,17 +82,34 @@ impl<J> VirtualWorld<J> {
             in_sockets: 0,
             flags: vec![Cell::new(false); workers].into(),
             looked_at: None,
+            abandoned: false,
             idle: Idle::new(policy),
             agenda: Agenda::new(workers),
+            #[cfg(test)]
+            fault: None,
         }
     }
 
     /// Jobs and datagrams that wait anywhere.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.in_deques + self.queues.count() + self.in_sockets
     }
 
+    /// From now on jobs are discarded instead of run, and nothing is received; sleepers look for what they may discard.
+    #[cfg(test)]
+    pub(super) fn abandon(&mut self) {
+        self.abandoned = true;
+        self.wake_all();
+    }
+
+    /// The socket of `owner` was emptied by no worker.
+    #[cfg(test)]
+    pub(crate) fn emptied(&mut self, owner: WorkerId) {
+        self.in_sockets -= std::mem::take(&mut self.sockets[owner].datagrams);
+    }
+
     /// Another policy is put to work: sleepers look where the old one let them.
+    #[cfg(test)]
     pub(super) fn switch(&mut self, policy: &Policy) {
         self.thief_threshold = policy.thief_threshold();
         self.wake_all();
@@ -139,11 +170,11 @@ impl<J> World for VirtualWorld<J> {
     }
 
     fn is_abandoned(&self) -> bool {
-        false
+        self.abandoned
     }
 
     fn accepts(&self) -> bool {
-        true
+        !self.abandoned
     }
 
     fn pop(&mut self, _: usize) -> Option<J> {
@@ -183,6 +214,10 @@ impl<J> World for VirtualWorld<J> {
     }
 
     fn pop_queue(&mut self, pool: PoolId, _: usize) -> Option<J> {
+        #[cfg(test)]
+        if self.fault == Some(Fault::OrphansQueues) && pool > 1 && !self.idle.has_pool(pool) {
+            return None;
+        }
         self.queues.pop(pool, self.me)
     }
 
@@ -220,6 +255,10 @@ impl<J> World for VirtualWorld<J> {
     }
 
     fn wake_for(&mut self, policy: &Policy, pool: PoolId) {
+        #[cfg(test)]
+        if self.fault == Some(Fault::LosesWakes) {
+            return;
+        }
         let chosen = policy.servers_of(pool).find_map(|server| self.idle.choose(server));
         if let Some(worker) = chosen {
             self.wake(worker);

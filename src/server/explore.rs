@@ -1,0 +1,68 @@
+//! Does a whole server keep account of every datagram, and is nothing ever stuck, whatever happens to it? Method: the
+//! server's own path (admission, slots, handlers that fork, hop, panic and stall, replies) and the workers' own turn, in
+//! virtual time and with sockets in memory. Policies, requests, switches and a stop are drawn from a seed; after every event
+//! the books are checked. A failure names its seed, and the same seed gives the same run.
+//!
+//! Each check has a twin: a server that is broken in one thing must be caught, or this test could not fail.
+
+mod handler;
+mod memory;
+mod scenario;
+mod server;
+
+use crate::sim::Fault;
+use server::Flaw;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Seeds of an ordinary test run; `FOREBAY_SEEDS` asks for more.
+const SEEDS: u64 = 1_000;
+/// Within so many seeds a broken server must be caught.
+const CAUGHT_WITHIN: u64 = 10_000;
+
+#[test]
+fn the_books_balance_after_every_event() {
+    let seeds = std::env::var("FOREBAY_SEEDS").ok().map_or(SEEDS, |seeds| seeds.parse().expect("a number of seeds"));
+    let first = std::env::var("FOREBAY_SEED").ok().map_or(0, |seed| seed.parse().expect("a seed"));
+    for seed in first..first + seeds {
+        if let Err(trouble) = explored(seed, None, None) {
+            panic!("seed {seed} (FOREBAY_SEED={seed} FOREBAY_SEEDS=1 repeats it): {trouble}");
+        }
+    }
+}
+
+/// One run; what is wrong, if anything.
+fn explored(seed: u64, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<(), String> {
+    let run = || server::explore(&scenario::Scenario::draw(seed), fault, flaw);
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let said =
+            panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
+        Err(format!("a panic: {}", said.unwrap_or_default()))
+    })
+}
+
+/// A server with that fault must be caught by what `said` says.
+fn assert_caught(fault: Option<Fault>, flaw: Option<Flaw>, said: &str) {
+    let caught = (0..CAUGHT_WITHIN).find_map(|seed| explored(seed, fault, flaw).err().map(|trouble| (seed, trouble)));
+    let (seed, trouble) = caught.unwrap_or_else(|| panic!("{fault:?} {flaw:?} survives {CAUGHT_WITHIN} seeds"));
+    assert!(trouble.contains(said), "seed {seed}: caught by something else: {trouble}");
+}
+
+#[test]
+fn a_lost_wake_up_is_caught() {
+    assert_caught(Some(Fault::LosesWakes), None, "stuck");
+}
+
+#[test]
+fn a_queue_that_nobody_serves_is_caught() {
+    assert_caught(Some(Fault::OrphansQueues), None, "stuck");
+}
+
+#[test]
+fn a_forgotten_fate_is_caught() {
+    assert_caught(None, Some(Flaw::ForgetsFates), "packets");
+}
+
+#[test]
+fn a_packet_that_is_not_sent_home_is_caught() {
+    assert_caught(None, Some(Flaw::KeepsPackets), "packets");
+}

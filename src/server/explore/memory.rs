@@ -1,0 +1,104 @@
+//! Sockets in memory, with the kernel's bounds and, now and then, its refusals.
+
+use crate::metrics::Unsent;
+use crate::net::{BATCH, Datagram, Link, Message, Outcomes};
+use crate::sched::WorkerId;
+use crate::time::Nanos;
+use arrayvec::ArrayVec;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+
+/// The network of an explored server.
+pub(super) struct Network {
+    sockets: Vec<VecDeque<Vec<u8>>>,
+    capacity: usize,
+    /// One message of so many is refused; 0 = none.
+    unsent_every: u32,
+    messages: u32,
+    /// Datagrams that were dropped at full sockets or behind the gate.
+    pub(super) dropped: u64,
+    pub(super) gate_shut: bool,
+}
+
+/// One worker's access to the network.
+#[derive(Clone)]
+pub(super) struct MemoryLink {
+    network: Rc<RefCell<Network>>,
+    datagrams: ArrayVec<Datagram, BATCH>,
+}
+
+impl Network {
+    pub(super) fn new(workers: usize, capacity: usize, unsent_every: u32) -> Rc<RefCell<Network>> {
+        let sockets = vec![VecDeque::new(); workers];
+        let network = Network { sockets, capacity, unsent_every, messages: 0, dropped: 0, gate_shut: false };
+        Rc::new(RefCell::new(network))
+    }
+
+    /// A datagram comes; false if it was dropped.
+    pub(super) fn arrive(&mut self, owner: WorkerId, datagram: Vec<u8>) -> bool {
+        let socket = &mut self.sockets[owner];
+        let fits = !self.gate_shut && socket.len() < self.capacity;
+        if fits {
+            socket.push_back(datagram);
+        } else {
+            self.dropped += 1;
+        }
+        fits
+    }
+
+    /// Datagrams in the socket of `owner`.
+    pub(super) fn waiting(&self, owner: WorkerId) -> usize {
+        self.sockets[owner].len()
+    }
+}
+
+impl MemoryLink {
+    pub(super) fn new(network: &Rc<RefCell<Network>>) -> MemoryLink {
+        MemoryLink { network: Rc::clone(network), datagrams: ArrayVec::new() }
+    }
+}
+
+impl Link for MemoryLink {
+    type Socket = WorkerId;
+
+    fn receive<'b>(&mut self, owner: &WorkerId, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
+        self.datagrams.clear();
+        let socket = &mut self.network.borrow_mut().sockets[*owner];
+        for buffer in buffers.take(BATCH) {
+            let Some(bytes) = socket.pop_front() else { break };
+            buffer[..bytes.len()].copy_from_slice(&bytes);
+            let peer = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9_999)));
+            self.datagrams.push(Datagram {
+                length: bytes.len(),
+                truncated: false,
+                peer,
+                local: None,
+                kernel_wait: Nanos::ZERO,
+                ..Datagram::default()
+            });
+        }
+        Ok(self.datagrams.len())
+    }
+
+    fn datagrams(&self) -> &[Datagram] {
+        &self.datagrams
+    }
+
+    fn left(&self) -> usize {
+        0
+    }
+
+    fn discard(&mut self) {}
+
+    fn send(&mut self, _: &WorkerId, messages: &[Message<'_>]) -> Outcomes {
+        let network = &mut *self.network.borrow_mut();
+        let mut refused = || {
+            network.messages += 1;
+            network.unsent_every > 0 && network.messages.is_multiple_of(network.unsent_every)
+        };
+        messages.iter().map(|_| if refused() { Err(Unsent::BufferFull) } else { Ok(()) }).collect()
+    }
+}

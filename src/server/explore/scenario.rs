@@ -1,0 +1,153 @@
+//! What is drawn from a seed: a server, a policy, what comes to it, and what happens to it meanwhile.
+
+use super::handler::{HEADER, MAGIC, REFUSED};
+use crate::sched::estimate::Groups;
+use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, Policy, Pools, Reserve, Shed, Steal, Topology, WorkerId};
+use crate::sim::Rest;
+use crate::time::Nanos;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Everything that a run is made of.
+pub(super) struct Scenario {
+    pub(super) workers: usize,
+    pub(super) policy: Policy,
+    pub(super) classified: bool,
+    pub(super) rest: Rest,
+    /// What it takes to wake a worker.
+    pub(super) wake: Nanos,
+    /// What each step of a worker takes, beside the work.
+    pub(super) step: Nanos,
+    pub(super) packets: usize,
+    pub(super) queued: usize,
+    pub(super) socket_capacity: usize,
+    /// One send of so many fails; 0 = none.
+    pub(super) unsent_every: u32,
+    /// In the order of their times.
+    pub(super) events: Vec<(Nanos, Event)>,
+    /// How long the server may drain, from the last event on.
+    pub(super) drain: Nanos,
+}
+
+/// Something that happens to the server.
+pub(super) enum Event {
+    /// A datagram comes to the socket of this worker.
+    Datagram(WorkerId, Vec<u8>),
+    /// Another policy is put to work.
+    Switch(Policy),
+    /// The gate shuts, and the server drains.
+    Stop,
+}
+
+fn us(us: u64) -> Nanos {
+    Nanos::from_micros(us)
+}
+
+impl Scenario {
+    pub(super) fn draw(seed: u64) -> Scenario {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let workers = random.random_range(1..=5);
+        let spin_for = [us(0), us(5), us(50)][random.random_range(0..3)];
+        let sleeps = Rest::Sleeps { spin_for, nap_min: us(10) };
+        let rest = if random.random_bool(0.3) { Rest::Looks } else { sleeps };
+        let requests = random.random_range(1..=60);
+        let mut scenario = Scenario {
+            workers,
+            policy: policy(&mut random, workers),
+            classified: random.random(),
+            rest,
+            wake: if rest == Rest::Looks { us(0) } else { us(random.random_range(0..20)) },
+            step: Nanos::new([0, 0, 100, 1_000][random.random_range(0..4)]),
+            packets: workers * random.random_range(40..80),
+            queued: workers * random.random_range(1..20),
+            socket_capacity: random.random_range(4..60),
+            unsent_every: [0, 0, 3, 20][random.random_range(0..4)],
+            events: Vec::new(),
+            drain: us(random.random_range(0..400)),
+        };
+        let mut at = us(1);
+        for _ in 0..requests {
+            // Bursts, and now and then a silence in which all fall asleep.
+            at = at.plus(us([0, 0, 0, 1, 3, 20, 200][random.random_range(0..7)]));
+            if random.random_bool(0.03) {
+                scenario.events.push((at, Event::Switch(policy(&mut random, workers))));
+            }
+            let socket = if random.random_bool(0.5) { 0 } else { random.random_range(0..workers) };
+            scenario.events.push((at, Event::Datagram(socket, datagram(&mut random))));
+        }
+        if random.random_bool(0.5) {
+            // In the middle of it all.
+            let place = random.random_range(0..=scenario.events.len());
+            let at = place.checked_sub(1).map_or(us(1), |before| scenario.events[before].0);
+            scenario.events.insert(place, (at, Event::Stop));
+        } else {
+            scenario.events.push((at.plus(us(2_000)), Event::Stop));
+        }
+        scenario
+    }
+}
+
+fn policy(random: &mut impl RngExt, workers: usize) -> Policy {
+    let budget = us(random.random_range(1..8));
+    let thief_threshold = us(random.random_range(0..10));
+    let kind = match random.random_range(0..8) {
+        0 => Kind::Isolated(Isolated),
+        1 => Kind::Global(Global),
+        2 => Kind::Steal(Steal { thief_threshold }),
+        3 => Kind::Shed(Shed { thief_threshold }),
+        4 => Kind::Pools(Pools { slice: budget }),
+        5 => Kind::Reserve(Reserve { groups: groups(random, workers) }),
+        6 => Kind::Hybrid(Hybrid {
+            budget,
+            reserved: random.random_range(0..=workers),
+            short_slice: us(1),
+            long_slice: us(random.random_range(1..20)),
+        }),
+        _ => Kind::OnDemand(OnDemand { budget, ask_interval: us(1), look_interval: Nanos::new(250) }),
+    };
+    let sizes = match &kind {
+        Kind::Pools(_) => split(random, workers),
+        _ => vec![workers],
+    };
+    Policy::new(kind, &Topology::new(&sizes))
+}
+
+/// Workers in pools, at least one in each.
+fn split(random: &mut impl RngExt, workers: usize) -> Vec<usize> {
+    let pools = random.random_range(1..=workers.min(3));
+    let mut sizes = vec![1; pools];
+    (pools..workers).for_each(|_| sizes[random.random_range(0..pools)] += 1);
+    sizes
+}
+
+fn groups(random: &mut impl RngExt, workers: usize) -> Groups {
+    let sizes = split(random, workers);
+    let group_of = [0; 8].map(|_: usize| random.random_range(0..sizes.len()));
+    Groups { group_of, sizes }
+}
+
+/// Mostly light requests, some long ones that come to checkpoints, and few that do what a handler should not.
+fn datagram(random: &mut impl RngExt) -> Vec<u8> {
+    match random.random_range(0..40) {
+        0 => return vec![0; random.random_range(0..8)],
+        1 => return vec![REFUSED, 0, 0],
+        _ => {}
+    }
+    let deadline = if random.random_bool(0.2) { random.random_range(1..60) } else { 0 };
+    let cost = [1, 1, 2, 5, 30, 120][random.random_range(0..6)];
+    let mut bytes = vec![MAGIC, random.random_range(0..3), deadline];
+    bytes.resize(HEADER + cost, 0);
+    // The first act is a checkpoint, and the number of an act its place in `Act::ALL`.
+    for act in &mut bytes[HEADER..] {
+        *act = match random.random_range(0..100) {
+            0..60 => 0,
+            60..94 => 1,
+            94..96 => 2,
+            96..98 => 3,
+            98 if random.random_bool(0.3) => 4,
+            99 if random.random_bool(0.3) => 5,
+            _ => 0,
+        };
+    }
+    bytes
+}

@@ -1,0 +1,296 @@
+//! A server in virtual time: all engines of its workers, driven by the simulator's driver, and its books.
+
+use super::handler::Scripted;
+use super::memory::{MemoryLink, Network};
+use super::scenario::{Event, Scenario};
+use crate::handler::{Handler, Station, new_home};
+use crate::metrics::Board;
+use crate::net::{AddressFilter, HostAddresses};
+use crate::packet::{Depot, Packet, PacketBody, drive};
+use crate::sched::WorkerId;
+use crate::sched::turn::{self, Arrived, Boundary, Description, Did, Discarded, Ran, Ready, Received, Requeued};
+use crate::server::engine::{Common, Engine};
+use crate::server::slot::{Job, Slot};
+use crate::server::stations::Stations;
+use crate::sim::{Driver, Fault, VirtualEngine};
+use crate::time::Nanos;
+use crate::time::clock::in_virtual_time;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+
+/// What an explored server does wrong beside its world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flaw {
+    /// A job for which there is no room, or no time, is dropped without a fate.
+    ForgetsFates,
+    /// A packet does not come home from a worker that rests.
+    KeepsPackets,
+}
+
+/// Runs `scenario` to its end; what is wrong, if anything.
+pub(super) fn explore(scenario: &Scenario, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<(), String> {
+    in_virtual_time::set(Some(Nanos::ZERO));
+    let packets = Depot::new(scenario.packets, PacketBody::new);
+    let result = explore_with(scenario, &packets, |packet| drive(&Scripted, packet), fault, flaw);
+    in_virtual_time::set(None);
+    result?;
+    if packets.away() == 0 { Ok(()) } else { Err(format!("{} packets are away after the end", packets.away())) }
+}
+
+fn explore_with<'s, M, F>(
+    scenario: &Scenario,
+    packets: &'s Depot<PacketBody>,
+    make: M,
+    fault: Option<Fault>,
+    flaw: Option<Flaw>,
+) -> Result<(), String>
+where
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+{
+    let workers = scenario.workers;
+    let (home, mut numbers) = (new_home(), 0..);
+    let count = scenario.packets + workers + 1;
+    let slots = Depot::new(count, || Slot::<F>::new(Station::new(home, numbers.next().expect("a number"))));
+    let board = Board::new(workers);
+    let sockets: Vec<WorkerId> = (0..workers).collect();
+    let network = Network::new(workers, scenario.socket_capacity, scenario.unsent_every);
+    let filter = AddressFilter::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 9)), &[], HostAddresses::default());
+    let common = Common {
+        handler: &Scripted,
+        make: &make,
+        sockets: &sockets,
+        filter: &filter,
+        packets,
+        slots: &slots,
+        stations: Stations::new(count),
+        home,
+        classified: scenario.classified,
+        emulated: false,
+    };
+    let engine = |worker| Engine::new(&common, worker, board.recorder(worker), MemoryLink::new(&network));
+    let engines = Engines {
+        engines: (0..=workers).map(engine).collect(),
+        ready: (0..=workers).map(|_| VecDeque::new()).collect(),
+        network: Rc::clone(&network),
+        current: 0,
+        step: scenario.step,
+        flaw,
+    };
+    let mut driver = Driver::new(scenario.policy.clone(), engines, scenario.rest, scenario.wake, scenario.queued)
+        .heartbeat(HEARTBEAT);
+    driver.world.fault = fault;
+    let books = Books { board: &board, packets };
+    let mut offered = 0;
+    for (at, event) in &scenario.events {
+        while driver.next_at() < *at {
+            driver.act();
+            books.check(&driver)?;
+        }
+        match event {
+            Event::Datagram(owner, bytes) => {
+                offered += 1;
+                driver.arrive((*at, *owner, bytes.clone()));
+            }
+            Event::Switch(policy) => driver.switch(policy.clone(), *at),
+            Event::Stop => network.borrow_mut().gate_shut = true,
+        }
+        books.check(&driver)?;
+    }
+    let deadline = scenario.events.last().map_or(Nanos::ZERO, |(at, _)| *at).plus(scenario.drain);
+    while driver.next_at() < deadline {
+        driver.act();
+        books.check(&driver)?;
+    }
+    // The drain is over: what waits is shed, what runs ends at its next checkpoint.
+    driver.abandon(deadline);
+    driver.engine.shed_waiting(workers);
+    (0..workers).for_each(|owner| driver.world.emptied(owner));
+    while driver.next_at() < Nanos::MAX {
+        driver.act();
+        books.check(&driver)?;
+    }
+    books.check(&driver)?;
+    let counts = board.in_flight();
+    let received = board.received();
+    let dropped = network.borrow().dropped;
+    if counts != 0 || received + dropped != offered {
+        return Err(format!("{offered} came: {received} received, {dropped} dropped, {counts} in flight at the end"));
+    }
+    Ok(())
+}
+
+/// A running job comes back to its worker at least this often.
+const HEARTBEAT: Nanos = Nanos::from_micros(40);
+
+/// Whose figures must agree after every event.
+struct Books<'b> {
+    board: &'b Board,
+    packets: &'b Depot<PacketBody>,
+}
+
+impl Books<'_> {
+    /// Every packet that is away is held by a request in flight, until its reply has left, or by a worker that is about to
+    /// receive; and where every worker waits for others, nothing waits for a worker.
+    fn check<E: Held>(&self, driver: &Driver<E>) -> Result<(), String> {
+        let in_flight = self.board.in_flight();
+        let (away, held) = (self.packets.away() as u64, driver.engine.packets_held() as u64);
+        if away != in_flight + held {
+            return Err(format!("{away} packets are away: {in_flight} requests in flight, {held} held by workers"));
+        }
+        let waiting = driver.world.waiting();
+        if driver.next_at() == Nanos::MAX && (waiting > 0 || in_flight > 0) {
+            return Err(format!("stuck: {waiting} wait, {in_flight} are in flight, and every worker is idle"));
+        }
+        Ok(())
+    }
+}
+
+/// What engines hold that is no request.
+trait Held: VirtualEngine {
+    /// Packets at hand to receive into.
+    fn packets_held(&self) -> usize;
+}
+
+/// The engines of all workers, and of the thread that stops them.
+struct Engines<'s, 'e, 'c, H, M, F> {
+    engines: Vec<Engine<'s, 'e, 'c, H, M, F, MemoryLink>>,
+    /// What each worker's last job made ready. All workers are on one thread here, and so is what a thread keeps of it.
+    ready: Vec<VecDeque<Ready<Job<'s, 'e, F>>>>,
+    network: Rc<RefCell<Network>>,
+    current: WorkerId,
+    step: Nanos,
+    flaw: Option<Flaw>,
+}
+
+impl<'s, 'e, 'c, H, M, F> Engines<'s, 'e, 'c, H, M, F>
+where
+    H: Handler,
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+{
+    fn current(&mut self) -> &mut Engine<'s, 'e, 'c, H, M, F, MemoryLink> {
+        &mut self.engines[self.current]
+    }
+
+    fn gather_ready(&mut self) {
+        while let Some(ready) = turn::Engine::ready(&mut self.engines[self.current]) {
+            self.ready[self.current].push_back(ready);
+        }
+    }
+
+    /// What the thread that stops the server does with what waits in the sockets.
+    fn shed_waiting(&mut self, workers: usize) {
+        self.current = workers;
+        let mut batch = Vec::new();
+        for owner in 0..workers {
+            while self.network.borrow().waiting(owner) > 0 {
+                let received = turn::Engine::receive(self, owner, &mut batch);
+                batch.drain(..).for_each(|arrived| turn::Engine::discard(self, arrived.job, Discarded::Draining));
+                turn::Engine::flush(self.current());
+                if received.datagrams == 0 {
+                    break;
+                }
+            }
+        }
+        turn::Engine::boundary(self.current(), Boundary::Rest);
+    }
+}
+
+impl<'s, H, M, F> Held for Engines<'s, '_, '_, H, M, F>
+where
+    H: Handler,
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+{
+    fn packets_held(&self) -> usize {
+        self.engines.iter().map(|engine| engine.spare.len()).sum()
+    }
+}
+
+impl<'s, H, M, F> VirtualEngine for Engines<'s, '_, '_, H, M, F>
+where
+    H: Handler,
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+{
+    type Incoming = (Nanos, WorkerId, Vec<u8>);
+
+    fn socket((_, owner, _): &Self::Incoming) -> WorkerId {
+        *owner
+    }
+
+    fn time((at, ..): &Self::Incoming) -> Nanos {
+        *at
+    }
+
+    fn arrive(&mut self, (_, owner, bytes): Self::Incoming) -> bool {
+        self.network.borrow_mut().arrive(owner, bytes)
+    }
+
+    fn set(&mut self, worker: WorkerId, now: Nanos) {
+        self.current = worker;
+        in_virtual_time::set(Some(now));
+    }
+
+    fn charge(&mut self, did: Did) -> Nanos {
+        if let Did::Ran(ran) = did { ran } else { self.step }
+    }
+}
+
+impl<'s, 'e, H, M, F> turn::Engine for Engines<'s, 'e, '_, H, M, F>
+where
+    H: Handler,
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+{
+    type Job = Job<'s, 'e, F>;
+
+    fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received {
+        self.current().receive(owner, batch)
+    }
+
+    fn run(&mut self, job: Self::Job, at_most: Nanos) -> Ran<Self::Job> {
+        let ran = self.current().run(job, at_most);
+        self.gather_ready();
+        ran
+    }
+
+    fn describe(&self, job: &Self::Job) -> Description {
+        self.engines[self.current].describe(job)
+    }
+
+    fn discard(&mut self, job: Self::Job, why: Discarded) {
+        if self.flaw == Some(Flaw::ForgetsFates) {
+            return drop(job);
+        }
+        self.current().discard(job, why);
+        self.gather_ready();
+    }
+
+    fn requeued(&mut self, job: &mut Self::Job, why: Requeued) {
+        self.current().requeued(job, why);
+    }
+
+    fn ready(&mut self) -> Option<Ready<Self::Job>> {
+        self.ready[self.current].pop_front()
+    }
+
+    fn flush(&mut self) {
+        self.current().flush();
+    }
+
+    fn boundary(&mut self, boundary: Boundary) {
+        if boundary == Boundary::Rest && self.flaw == Some(Flaw::KeepsPackets) {
+            self.current().spare.pop().map(std::mem::forget);
+        }
+        self.current().boundary(boundary);
+    }
+
+    fn now(&self) -> Nanos {
+        self.engines[self.current].now()
+    }
+}
