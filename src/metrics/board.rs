@@ -47,10 +47,11 @@ impl Board {
         counts.received - counts.ended.iter().sum::<u64>()
     }
 
-    /// Datagrams that were received.
+    /// Datagrams that were received, and how many met each fate.
     #[cfg(test)]
-    pub(crate) fn received(&self) -> u64 {
-        self.counts().received
+    pub(crate) fn ends(&self) -> (u64, [u64; Fate::ALL.len()]) {
+        let counts = self.counts();
+        (counts.received, counts.ended)
     }
 
     /// The handle of worker number `worker` (or of the stopping thread, see [`Board::new`]), the only one there will ever be: its counters have one writer.

@@ -10,8 +10,9 @@ mod memory;
 mod scenario;
 mod server;
 
+use crate::metrics::Fate;
 use crate::sim::Fault;
-use server::Flaw;
+use server::{Ends, Flaw};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Seeds of an ordinary test run; `FOREBAY_SEEDS` asks for more.
@@ -23,15 +24,20 @@ const CAUGHT_WITHIN: u64 = 10_000;
 fn the_books_balance_after_every_event() {
     let seeds = std::env::var("FOREBAY_SEEDS").ok().map_or(SEEDS, |seeds| seeds.parse().expect("a number of seeds"));
     let first = std::env::var("FOREBAY_SEED").ok().map_or(0, |seed| seed.parse().expect("a seed"));
+    let mut ends: Ends = Default::default();
     for seed in first..first + seeds {
-        if let Err(trouble) = explored(seed, None, None) {
-            panic!("seed {seed} (FOREBAY_SEED={seed} FOREBAY_SEEDS=1 repeats it): {trouble}");
+        match explored(seed, None, None) {
+            Ok(run) => ends.iter_mut().zip(run).for_each(|(all, of_run)| *all += of_run),
+            Err(trouble) => panic!("seed {seed} (FOREBAY_SEED={seed} FOREBAY_SEEDS=1 repeats it): {trouble}"),
         }
     }
+    // Nothing limits rates yet.
+    let met = |fate: &Fate| ends[*fate as usize] > 0 || *fate == Fate::ShedRate;
+    assert!(seeds < SEEDS || Fate::ALL.iter().all(met), "a fate that no request met: {ends:?}");
 }
 
-/// One run; what is wrong, if anything.
-fn explored(seed: u64, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<(), String> {
+/// One run: how its requests ended, or what is wrong.
+fn explored(seed: u64, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<Ends, String> {
     let run = || server::explore(&scenario::Scenario::draw(seed), fault, flaw);
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let said =

@@ -4,7 +4,7 @@ use super::handler::Scripted;
 use super::memory::{MemoryLink, Network};
 use super::scenario::{Event, Scenario};
 use crate::handler::{Handler, Station, new_home};
-use crate::metrics::Board;
+use crate::metrics::{Board, Fate};
 use crate::net::{AddressFilter, HostAddresses};
 use crate::packet::{Depot, Packet, PacketBody, drive};
 use crate::sched::WorkerId;
@@ -21,6 +21,9 @@ use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
+/// How many requests met each fate, by its number.
+pub(super) type Ends = [u64; Fate::ALL.len()];
+
 /// What an explored server does wrong beside its world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
@@ -30,14 +33,14 @@ pub(super) enum Flaw {
     KeepsPackets,
 }
 
-/// Runs `scenario` to its end; what is wrong, if anything.
-pub(super) fn explore(scenario: &Scenario, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<(), String> {
+/// Runs `scenario` to its end. Returns how many requests met each fate, by its number; or what is wrong.
+pub(super) fn explore(scenario: &Scenario, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<Ends, String> {
     in_virtual_time::set(Some(Nanos::ZERO));
     let packets = Depot::new(scenario.packets, PacketBody::new);
     let result = explore_with(scenario, &packets, |packet| drive(&Scripted, packet), fault, flaw);
     in_virtual_time::set(None);
-    result?;
-    if packets.away() == 0 { Ok(()) } else { Err(format!("{} packets are away after the end", packets.away())) }
+    let ends = result?;
+    if packets.away() == 0 { Ok(ends) } else { Err(format!("{} packets are away after the end", packets.away())) }
 }
 
 fn explore_with<'s, M, F>(
@@ -46,7 +49,7 @@ fn explore_with<'s, M, F>(
     make: M,
     fault: Option<Fault>,
     flaw: Option<Flaw>,
-) -> Result<(), String>
+) -> Result<Ends, String>
 where
     M: Fn(Packet<'s>) -> F + Sync,
     F: Future<Output = Packet<'s>> + Send,
@@ -114,13 +117,12 @@ where
         books.check(&driver)?;
     }
     books.check(&driver)?;
-    let counts = board.in_flight();
-    let received = board.received();
-    let dropped = network.borrow().dropped;
-    if counts != 0 || received + dropped != offered {
-        return Err(format!("{offered} came: {received} received, {dropped} dropped, {counts} in flight at the end"));
+    let (received, ends) = board.ends();
+    let (ended, dropped) = (ends.iter().sum::<u64>(), network.borrow().dropped);
+    if received != ended || received + dropped != offered {
+        return Err(format!("{offered} came: {received} received, {ended} ended, {dropped} dropped"));
     }
-    Ok(())
+    Ok(ends)
 }
 
 /// A running job comes back to its worker at least this often.
