@@ -38,7 +38,7 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use engine::{Common, Engine};
 use handler::{Bench, Echo, Handler, Reply, Request, Station, Ticket};
 use metrics::Board;
-use net::{AddressFilter, HostAddresses, Socket};
+use net::{AddressFilter, HostAddresses, Io, KernelLink, Socket};
 use packet::{Depot, Packet, PacketBody, drive};
 use runtime::{Shared, Wait};
 use sched::{Hybrid, Kind, Policy, Topology};
@@ -101,7 +101,6 @@ where
         home,
         classified: false,
         emulated: false,
-        io: net::Io::Batches,
     };
     let slice = Nanos::from_micros(20);
     let kind = Kind::Hybrid(Hybrid { budget: slice, reserved: 1, short_slice: slice, long_slice: slice });
@@ -113,7 +112,7 @@ where
     let before = net::sent();
     // Told beforehand: it ends when it finds nothing more.
     shared.stop();
-    let mut engine = Engine::new(&common, 0, board.recorder(0));
+    let mut engine = Engine::new(&common, 0, board.recorder(0), KernelLink::new(Io::Batches, Io::Batches));
     let mut took = Duration::ZERO;
     for worker in workers {
         let start = clock::now();

@@ -5,7 +5,7 @@
 mod support;
 
 use forebay::handler::{Bench, Burner, Spin};
-use forebay::sched::PolicyName;
+use forebay::sched::{PolicyName, Sizes};
 use forebay::sim::{Fit, Incoming, Setup, simulate};
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
@@ -43,7 +43,7 @@ type Play = fn(PolicyName, &[Request]) -> Vec<Status>;
 
 fn on_threads(policy: PolicyName, requests: &[Request]) -> Vec<Status> {
     let burn = [("burn", "sleep"), ("time-scale", "1000"), ("slice", "5us"), ("policy", policy.name())];
-    let workers = if policy == PolicyName::Pools { ("pools", "front=1,heavy=1") } else { ("workers", "1") };
+    let workers = if policy.entry().sizes == Sizes::Pools { ("pools", "front=1,heavy=1") } else { ("workers", "1") };
     let handler = Bench::new(Spin::new(Burner::Sleep, SCALE), Nanos::from_secs(10));
     let server = Running::start(&[&burn[..], &[workers]].concat(), handler);
     let start = clock::now();
@@ -66,7 +66,7 @@ fn on_threads(policy: PolicyName, requests: &[Request]) -> Vec<Status> {
 
 fn in_virtual_time(policy: PolicyName, requests: &[Request]) -> Vec<Status> {
     let workload: Workload = "fixed:1us".parse().expect("a form");
-    let workers = if policy == PolicyName::Pools { 2 } else { 1 };
+    let workers = if policy.entry().sizes == Sizes::Pools { 2 } else { 1 };
     let slice = Nanos::from_micros(5);
     let fit = Fit { slice, ..Fit::new(&workload, workers, 0.5) };
     let incoming = requests.iter().enumerate().map(|(number, request)| Incoming {
@@ -78,22 +78,22 @@ fn in_virtual_time(policy: PolicyName, requests: &[Request]) -> Vec<Status> {
         deadline: request.deadline.map_or(Nanos::MAX, Nanos::from_micros),
         counts: true,
     });
-    let tally = simulate(&Setup::ideal(fit.policy(policy).policy), incoming);
+    let tally = simulate(&Setup::ideal(fit.policy(policy).policy()), incoming);
     assert_eq!(tally.fates().answered + tally.fates().shed_expired, requests.len() as u64);
     let answered = tally.slowdown().into_iter().skip(1).map(|(_, block)| block.count > 0);
     answered.map(|answered| if answered { Status::Ok } else { Status::ShedExpired }).collect()
 }
 
 fn body(play: Play) {
-    use PolicyName::{Global, Hybrid, Isolated, OnDemand, Pools, Shed, Steal};
+    let play = |policy: &str| play(policy.parse().expect("a policy"), &REQUESTS);
     use Status::{Ok, ShedExpired};
     let in_order = [Ok, ShedExpired, Ok, ShedExpired, ShedExpired];
     let light_first = [Ok, Ok, Ok, ShedExpired, Ok];
-    for policy in [Isolated, Global, Steal, Shed] {
-        assert_eq!(play(policy, &REQUESTS), in_order, "{policy}");
+    for policy in ["isolated", "global", "steal", "shed"] {
+        assert_eq!(play(policy), in_order, "{policy}");
     }
-    for policy in [Pools, Hybrid, OnDemand] {
-        assert_eq!(play(policy, &REQUESTS), light_first, "{policy}");
+    for policy in ["pools", "hybrid", "ondemand"] {
+        assert_eq!(play(policy), light_first, "{policy}");
     }
 }
 

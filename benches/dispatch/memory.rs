@@ -3,6 +3,7 @@
 use arrayvec::ArrayVec;
 use crate::time::Nanos;
 pub(crate) use filter::AddressFilter;
+pub(crate) use link::{KernelLink, Link};
 pub(crate) use forebay::net::{BATCH, GATHER, HostAddresses, Io, Message};
 use crate::metrics::Unsent;
 use std::cell::Cell;
@@ -13,6 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 // The server's own, over the datagrams of this file.
 #[path = "../../src/net/filter.rs"]
 mod filter;
+#[path = "../../src/net/link.rs"]
+mod link;
+
+pub type Outcomes = ArrayVec<Result<(), Unsent>, GATHER>;
 
 thread_local! {
     static SENT: Cell<usize> = const { Cell::new(0) };
@@ -24,7 +29,7 @@ pub(crate) fn sent() -> usize {
 }
 
 /// A socket in which so many copies of one request wait.
-pub(crate) struct Socket {
+pub struct Socket {
     request: Box<[u8]>,
     waiting: AtomicUsize,
     /// Datagrams that a receive gives at most.
@@ -39,7 +44,7 @@ impl Socket {
 
 /// What the engine asks of a datagram.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Datagram {
+pub struct Datagram {
     pub(crate) length: usize,
     pub(crate) truncated: bool,
     pub(crate) peer: Option<SocketAddr>,
@@ -48,7 +53,7 @@ pub(crate) struct Datagram {
     pub(crate) kernel_wait: Nanos,
 }
 
-pub(crate) struct Receiver {
+pub struct Receiver {
     datagrams: ArrayVec<Datagram, BATCH>,
 }
 
@@ -91,14 +96,14 @@ impl Receiver {
     }
 }
 
-pub(crate) struct Sender;
+pub struct Sender;
 
 impl Sender {
     pub(crate) fn new(_: Io) -> Sender {
         Sender
     }
 
-    pub(crate) fn send(&mut self, _: &Socket, messages: &[Message<'_>]) -> ArrayVec<Result<(), Unsent>, GATHER> {
+    pub(crate) fn send(&mut self, _: &Socket, messages: &[Message<'_>]) -> Outcomes {
         SENT.set(SENT.get() + std::hint::black_box(messages).len());
         messages.iter().map(|message| if message.bytes.is_empty() { Err(Unsent::Other) } else { Ok(()) }).collect()
     }

@@ -152,7 +152,7 @@ fn once_more(
         return Ok(None);
     };
     let mut simulated = paired::simulated(choices, name, &offered);
-    simulated.sockets = (name == PolicyName::Isolated).then(|| ground.disagreements(course));
+    simulated.sockets = (!name.entry().shares_sockets).then(|| ground.disagreements(course));
     Ok(Some(simulated))
 }
 

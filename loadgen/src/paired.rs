@@ -5,7 +5,7 @@ use crate::choices::Choices;
 use crate::failure::Failure;
 use crate::plan::Plan;
 use forebay::metrics::{Block, Percentile};
-use forebay::sched::PolicyName;
+use forebay::sched::{Entry, PolicyName, Sizes};
 use forebay::sim::{Fit, Replay, simulate};
 use forebay::workload::Offered;
 use serde::Serialize;
@@ -48,30 +48,36 @@ pub(crate) struct Sockets {
 pub(crate) fn prepare(choices: &mut Choices, policies: &[String], plan: &Plan) -> Result<(), Failure> {
     for policy in policies {
         // What no policy is called, the server will say.
-        if let Ok(name @ (PolicyName::Auto | PolicyName::Reserve)) = policy.parse() {
-            let fixed =
-                PolicyName::ALL.into_iter().filter(|name| !matches!(name, PolicyName::Auto | PolicyName::Reserve));
+        let named = policy.parse::<PolicyName>();
+        if let Some(name) = named.ok().filter(|name| !is_fixed(name.entry())) {
             return Err(Failure::usage(format!(
                 "--simulate cannot follow --policies {name}, which changes with what it measures: choose from {}",
-                fixed.map(PolicyName::name).collect::<Vec<_>>().join(", ")
+                PolicyName::list(is_fixed)
             )));
         }
     }
-    if policies.iter().any(|policy| policy.parse() == Ok(PolicyName::Hybrid)) && choices.reserved.is_none() {
+    let named = policies.iter().filter_map(|policy| policy.parse::<PolicyName>().ok());
+    let reserving = named.into_iter().find(|policy| policy.entry().sizes == Sizes::Reserved);
+    if let Some(policy) = reserving.filter(|_| choices.reserved.is_none()) {
         let mut fit = Fit::new(&plan.workload, choices.workers.into(), plan.load().unwrap_or(1.0));
         fit.slice = choices.slice;
-        let reserved = fit.policy(PolicyName::Hybrid).sizes()[0];
+        let reserved = fit.policy(policy).sizes()[0];
         choices.reserved = Some(u16::try_from(reserved).unwrap_or(choices.workers));
     }
     Ok(())
+}
+
+/// Whether its decisions do not follow what it measures, or can be fixed by a setting.
+fn is_fixed(entry: &Entry) -> bool {
+    !entry.adapts || entry.sizes == Sizes::Reserved
 }
 
 /// Simulates `offered` under `policy`, with the settings of a server of `choices`.
 pub(crate) fn simulated(choices: &Choices, policy: PolicyName, offered: &Offered) -> Simulated {
     let mut replay = Replay::new(offered);
     replay.fit.slice = choices.slice;
-    replay.fit.sizes = match policy {
-        PolicyName::Hybrid => {
+    replay.fit.sizes = match policy.entry().sizes {
+        Sizes::Reserved => {
             choices.reserved.map(usize::from).map(|reserved| vec![reserved, usize::from(choices.workers) - reserved])
         }
         _ => choices.sizes(),

@@ -6,7 +6,7 @@ use super::parse;
 use super::problem::Problems;
 use super::setting::SETTINGS;
 use super::{Burn, Classify, Config, HandlerName, Io, Pool, Wait, cpus};
-use crate::sched::{DEQUES_MAX, PolicyName, STEAL_EVERY_MAX, Sharing};
+use crate::sched::{DEQUES_MAX, PolicyName, STEAL_EVERY_MAX, Sharing, Sizes};
 use crate::time::Nanos;
 
 const HOUR: Nanos = Nanos::from_secs(3_600);
@@ -77,10 +77,10 @@ fn config(lookup: &mut Lookup) -> Config {
         );
     }
     let classify = lookup.value("classify", parse::choice);
-    if policy == PolicyName::Reserve && classify == Classify::None && !lookup.is_open("classify") {
+    if policy.entry().needs_class && classify == Classify::None && !lookup.is_open("classify") {
         let claims = vec![lookup.claim("policy"), lookup.claim_of("classify", "none".to_owned())];
-        lookup
-            .conflict(claims, "reserve must know the class of a request; allowed: classify header, or another policy");
+        let why = format!("{policy} must know the class of a request; allowed: classify header, or another policy");
+        lookup.conflict(claims, &why);
     }
     Config {
         listen,
@@ -110,7 +110,7 @@ fn staff(lookup: &mut Lookup, policy: PolicyName) -> (usize, Vec<Pool>) {
     let workers = lookup.given("workers", parse::workers);
     let Some(pools) = lookup.given("pools", parse::pools) else {
         let workers = workers.unwrap_or_else(cpus);
-        if policy == PolicyName::Pools && workers == 1 && !lookup.is_open("pools") {
+        if policy.entry().sizes == Sizes::Pools && workers == 1 && !lookup.is_open("pools") {
             let claims = vec![lookup.claim("policy"), lookup.claim_of("workers", "1".to_owned())];
             lookup.conflict(
                 claims,
@@ -219,7 +219,7 @@ mod tests {
         let config = Config::from_pairs([]).unwrap();
         assert_eq!(config, Config::default());
         assert_eq!(config.workers, cpus());
-        assert_eq!((config.policy, config.wait, config.burn), (PolicyName::Steal, Wait::Adaptive, Burn::Cpu));
+        assert_eq!((config.policy.name(), config.wait, config.burn), ("steal", Wait::Adaptive, Burn::Cpu));
         assert_eq!(config.slice, Nanos::from_micros(50));
         assert_eq!(config.listen.to_string(), "127.0.0.1:9000");
     }

@@ -2,6 +2,7 @@
 //! measured cost of a yield; with hysteresis, and with a reason to publish.
 
 use super::estimate::{Gap, ServiceTimes};
+use super::{Entry, Made, Sizes, Tuning, global, hybrid, ondemand, steal};
 use crate::time::Nanos;
 use std::fmt;
 
@@ -131,6 +132,51 @@ impl Auto {
         self.candidate = None;
         self.current = Decision { choice, reason };
         Some(self.current)
+    }
+}
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "auto",
+    literature: None,
+    help: "one of steal, global, hybrid and ondemand, with the budget, by what it measures",
+    needs_class: false,
+    shares_sockets: true,
+    has_budget: false,
+    sizes: Sizes::None,
+    adapts: true,
+    // Asked as often as it takes to change its mind.
+    make: |tuning| {
+        let mut auto = Auto::new(tuning.yield_cost);
+        if let Some(measured) = &tuning.measured {
+            for _ in 0..DECISIONS_IN_A_ROW {
+                auto.decide(&measured.times);
+            }
+        }
+        auto.current().make(tuning)
+    },
+};
+
+impl Decision {
+    /// The policy that was decided for, made from `tuning`.
+    pub fn make(&self, tuning: &Tuning) -> Made {
+        let (entry, budget) = match self.choice {
+            Choice::Steal => (&steal::ENTRY, None),
+            Choice::Global => (&global::ENTRY, None),
+            Choice::Hybrid { budget } => (&hybrid::ENTRY, Some(budget)),
+            Choice::OnDemand { budget } => (&ondemand::ENTRY, Some(budget)),
+        };
+        let made = (entry.make)(&Tuning { budget: budget.unwrap_or(tuning.budget), ..tuning.clone() });
+        let settings = if made.chosen.is_empty() { String::new() } else { format!(", {}", made.chosen) };
+        let reason = self.reason.to_string();
+        Made { chosen: format!("{}{settings}: {reason}", entry.name), reason, ..made }
+    }
+
+    /// The budget of the policy that was decided for, if it has one.
+    pub fn budget(&self) -> Option<Nanos> {
+        match self.choice {
+            Choice::Steal | Choice::Global => None,
+            Choice::Hybrid { budget } | Choice::OnDemand { budget } => Some(budget),
+        }
     }
 }
 

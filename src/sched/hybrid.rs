@@ -2,12 +2,56 @@
 //! nobody fresh waits. On the reserved workers they look for fresh requests after each short slice, elsewhere after each
 //! long one: a reserved worker is never far from free, and never idle while there is heavy work.
 
+use super::estimate::softly_reserved_workers;
 use super::fresh_first::{self, is_heavy};
-use super::{Event, Place, PoolId, Rules, Running, Stage, Topology, Verdict};
+use super::tuning::unmeasured;
+use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Running, Sizes, Stage, Topology, Tuning, Verdict};
 use crate::time::Nanos;
 
+pub(super) const ENTRY: Entry = Entry {
+    name: "hybrid",
+    literature: Some("soft reservation"),
+    help: "heavy requests give way after a slice, sooner on reserved workers",
+    needs_class: false,
+    shares_sockets: true,
+    has_budget: true,
+    sizes: Sizes::Reserved,
+    adapts: true,
+    make,
+};
+
+/// How often a heavy request looks for fresh ones on a reserved worker, unscaled: a light request's time, and some times
+/// what a look costs.
+const SHORT_SLICE: Nanos = Nanos::from_micros(1);
+
+/// How often it does on the other workers, unscaled: so seldom that looking costs next to nothing.
+const LONG_SLICE: Nanos = Nanos::from_micros(20);
+
+fn make(tuning: &Tuning) -> Made {
+    let (workers, budget) = (tuning.workers, tuning.budget);
+    let given = tuning.reserved.or(tuning.sizes.as_ref().map(|sizes| sizes[0]));
+    // Silence says nothing about the load to come.
+    let measured = tuning.measured.as_ref().filter(|measured| given.is_none() && measured.times.count() > 0);
+    let estimated = measured.map(|measured| {
+        let reserved = softly_reserved_workers(&measured.times, budget, measured.busy_workers, workers);
+        let (busy, share) = (measured.busy_workers, measured.times.share_within(budget) * 100.0);
+        (reserved, format!("{busy:.1} workers are busy, {share:.0} % of the time with what is within the budget"))
+    });
+    // Before anything is measured, the share that the front pool of `pools` has.
+    let unmeasured = || (given.unwrap_or(workers.div_ceil(5)), unmeasured(tuning));
+    let (reserved, reason) = estimated.unwrap_or_else(unmeasured);
+    let kind = Kind::Hybrid(Hybrid {
+        budget,
+        reserved,
+        short_slice: tuning.scaled(SHORT_SLICE),
+        long_slice: tuning.scaled(LONG_SLICE),
+    });
+    let chosen = format!("reserved {reserved}, budget {budget}");
+    Made { budget: Some(budget), reserved: Some(reserved), chosen, reason, ..Made::plain(&ENTRY, kind, tuning) }
+}
+
 /// The rules of `hybrid`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Hybrid {
     /// CPU time after which a request counts as heavy.
     pub budget: Nanos,

@@ -1,9 +1,21 @@
 //! `isolated` (d-FCFS): each worker serves its own socket, first come first served, and nobody helps.
 
-use super::{Event, Place, PoolId, Rules, Stage, Topology};
+use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Sizes, Stage, Topology};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "isolated",
+    literature: Some("d-FCFS"),
+    help: "each worker serves its own socket",
+    needs_class: false,
+    shares_sockets: false,
+    has_budget: false,
+    sizes: Sizes::None,
+    adapts: false,
+    make: |tuning| Made::plain(&ENTRY, Kind::Isolated(Isolated), tuning),
+};
 
 /// The rules of `isolated`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Isolated;
 
 impl Rules for Isolated {

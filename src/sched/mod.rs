@@ -13,36 +13,30 @@ mod fresh_first;
 mod global;
 mod hybrid;
 mod isolated;
-mod name;
 mod ondemand;
 mod pools;
 mod reserve;
 mod roster;
-mod scale;
 mod search;
 mod sharing;
 mod shed;
 mod steal;
+mod table;
 mod tasks;
 mod topology;
+mod tuning;
 pub mod turn;
 
 pub use decision::{Event, Outcome, Place, Running, Step, Verdict, View};
-pub use global::Global;
-pub use hybrid::Hybrid;
-pub use isolated::Isolated;
-pub use name::PolicyName;
-pub use ondemand::OnDemand;
-pub use pools::Pools;
-pub use reserve::Reserve;
 pub use roster::Roster;
-pub use scale::Scale;
 pub use search::{Local, Stage};
 pub use sharing::{Amount, BadSharing, DEQUES_MAX, Insertion, STEAL_EVERY_MAX, Sharing, Victim};
-pub use shed::Shed;
-pub use steal::Steal;
-pub use tasks::Tasks;
+pub use table::{
+    Entry, Global, Hybrid, Isolated, Kind, OnDemand, PolicyName, Pools, Reserve, Shed, Sizes, Steal, Tasks,
+    UnknownPolicy,
+};
 pub use topology::Topology;
+pub use tuning::{Made, Measured, Tuning};
 
 use crate::time::Nanos;
 use search::Walk;
@@ -107,29 +101,6 @@ pub struct Policy {
     kind: Kind,
     topology: Topology,
     sharing: Sharing,
-}
-
-/// The policies; a new one is a file, a variant here and a line in `Policy::rules`.
-#[derive(Clone, Debug)]
-pub enum Kind {
-    /// Each worker serves its own socket.
-    Isolated(Isolated),
-    /// All workers serve one queue.
-    Global(Global),
-    /// Idle workers take from busy ones.
-    Steal(Steal),
-    /// As `steal`, and overloaded workers give work away.
-    Shed(Shed),
-    /// Light and heavy work on different workers.
-    Pools(Pools),
-    /// The same for classes that are known, in sizes that follow their demand.
-    Reserve(Reserve),
-    /// Heavy work gives way soon on some workers, later on the others.
-    Hybrid(Hybrid),
-    /// Heavy work gives way when somebody waits.
-    OnDemand(OnDemand),
-    /// No requests but tasks of the runtime as a library.
-    Tasks(Tasks),
 }
 
 impl Policy {
@@ -294,17 +265,7 @@ impl Policy {
     }
 
     fn rules(&self) -> &dyn Rules {
-        match &self.kind {
-            Kind::Isolated(rules) => rules,
-            Kind::Global(rules) => rules,
-            Kind::Steal(rules) => rules,
-            Kind::Shed(rules) => rules,
-            Kind::Pools(rules) => rules,
-            Kind::Reserve(rules) => rules,
-            Kind::Hybrid(rules) => rules,
-            Kind::OnDemand(rules) => rules,
-            Kind::Tasks(rules) => rules,
-        }
+        self.kind.rules()
     }
 }
 

@@ -7,11 +7,37 @@
 //! cost less than the request.
 
 use super::fresh_first;
-use super::{Event, Place, PoolId, Rules, Running, Stage, Topology, Verdict};
+use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Running, Sizes, Stage, Topology, Tuning, Verdict};
 use crate::time::Nanos;
 
+pub(super) const ENTRY: Entry = Entry {
+    name: "ondemand",
+    literature: Some("yield when somebody waits"),
+    help: "heavy requests give way when a fresh one waits that finds no free worker",
+    needs_class: false,
+    shares_sockets: true,
+    has_budget: true,
+    sizes: Sizes::None,
+    adapts: false,
+    make,
+};
+
+/// How often a request comes to a point at which it can step aside, unscaled.
+const ASK_INTERVAL: Nanos = Nanos::from_micros(1);
+
+/// How often a worker looks whether a request waits while all are busy, unscaled. One look frees one worker or a few; with
+/// an interval of a microsecond, fewer than 14 busy workers must free at high load.
+const LOOK_INTERVAL: Nanos = Nanos::new(250);
+
+fn make(tuning: &Tuning) -> Made {
+    let budget = tuning.budget;
+    let (ask_interval, look_interval) = (tuning.scaled(ASK_INTERVAL), tuning.scaled(LOOK_INTERVAL));
+    let kind = Kind::OnDemand(OnDemand { budget, ask_interval, look_interval });
+    Made { budget: Some(budget), chosen: format!("budget {budget}"), ..Made::plain(&ENTRY, kind, tuning) }
+}
+
 /// The rules of `ondemand`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct OnDemand {
     /// CPU time after which a request counts as heavy and may be asked to step aside.
     pub budget: Nanos,

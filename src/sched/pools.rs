@@ -4,11 +4,42 @@
 //! A request reaches a heavier pool because its class is known and says so, because its handler hops, or because its
 //! slice ran out. The last pool runs everything to its end.
 
-use super::{Event, Place, PoolId, Rules, Running, Stage, Topology, Verdict};
+use super::estimate::reserved_workers;
+use super::tuning::joined;
+use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Running, Sizes, Stage, Topology, Tuning, Verdict};
 use crate::time::Nanos;
 
+pub(super) const ENTRY: Entry = Entry {
+    name: "pools",
+    literature: Some("micropools"),
+    help: "heavy requests move on to workers of their own",
+    needs_class: false,
+    shares_sockets: true,
+    has_budget: true,
+    sizes: Sizes::Pools,
+    adapts: false,
+    make,
+};
+
+/// Where sizes are not given, the front pool has the workers that light requests need when all workers are busy.
+fn make(tuning: &Tuning) -> Made {
+    let workers = tuning.workers;
+    let fitted = || {
+        let measured = tuning.measured.as_ref();
+        let front = measured.map_or(workers.div_ceil(5), |measured| {
+            reserved_workers(&measured.times, tuning.budget, workers as f64, workers)
+        });
+        if workers > front { vec![front, workers - front] } else { vec![workers] }
+    };
+    let sizes = tuning.sizes.clone().unwrap_or_else(fitted);
+    assert_eq!(sizes.iter().sum::<usize>(), workers, "the pools have all workers");
+    let chosen = format!("pools {}, slice {}", joined(&sizes), tuning.budget);
+    let kind = Kind::Pools(Pools { slice: tuning.budget });
+    Made { pools: sizes, budget: Some(tuning.budget), chosen, ..Made::plain(&ENTRY, kind, tuning) }
+}
+
 /// The rules of `pools`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Pools {
     /// CPU time that a request may take in a pool that is not the last.
     pub slice: Nanos,

@@ -3,10 +3,39 @@
 //! other way round: a light request waits for no heavy one.
 
 use super::estimate::Groups;
-use super::{Event, Place, PoolId, Rules, Stage, Topology};
+use super::tuning::{joined, unmeasured};
+use super::{Entry, Event, Kind, Made, Measured, Place, PoolId, Rules, Sizes, Stage, Topology, Tuning};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "reserve",
+    literature: Some("DARC"),
+    help: "classes, known from the header, have workers of their own, as many as their demand needs",
+    needs_class: true,
+    shares_sockets: true,
+    has_budget: false,
+    sizes: Sizes::Groups,
+    adapts: true,
+    make,
+};
+
+fn make(tuning: &Tuning) -> Made {
+    let workers = tuning.workers;
+    let by_demand = |measured: &Measured| Groups::by_demand(&measured.by_class, workers, tuning.reserved);
+    let measured = tuning.measured.as_ref().and_then(by_demand);
+    let reason = match &measured {
+        Some(groups) => format!("workers by group of classes, the lightest first: {:?}", groups.sizes),
+        None => unmeasured(tuning),
+    };
+    let mut groups = measured.unwrap_or_else(|| Groups::one(workers));
+    if let Some(sizes) = tuning.sizes.as_ref().filter(|sizes| sizes.len() == groups.sizes.len()) {
+        groups.sizes.clone_from(sizes);
+    }
+    let (chosen, reserved) = (format!("groups {}", joined(&groups.sizes)), Some(groups.sizes[0]));
+    Made { reserved, chosen, reason, ..Made::plain(&ENTRY, Kind::Reserve(Reserve { groups }), tuning) }
+}
 
 /// The rules of `reserve`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Reserve {
     /// Which classes form groups, and how many workers each has. Follows the measured demand.
     pub groups: Groups,

@@ -1,11 +1,23 @@
 //! `shed` (work shedding): as `steal`, with a queue that only overloaded workers fill and idle ones drain before they look
 //! for victims. Nobody is forced to take work.
 
-use super::{Event, Place, PoolId, Rules, Stage, Topology};
+use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Sizes, Stage, Topology};
 use crate::time::Nanos;
 
+pub(super) const ENTRY: Entry = Entry {
+    name: "shed",
+    literature: Some("work shedding"),
+    help: "as steal, and overloaded workers give work away",
+    needs_class: false,
+    shares_sockets: true,
+    has_budget: false,
+    sizes: Sizes::None,
+    adapts: false,
+    make: |tuning| Made::plain(&ENTRY, Kind::Shed(Shed { thief_threshold: tuning.thief_threshold() }), tuning),
+};
+
 /// The rules of `shed`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Shed {
     /// How long a worker must have been in one job before others receive from its socket.
     pub thief_threshold: Nanos,

@@ -6,7 +6,7 @@ use super::{Event, Place, PoolId, Rules, Running, Stage, Topology, Verdict};
 use crate::time::Nanos;
 
 /// The rules of `tasks`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Tasks {
     /// CPU time that a task has before its checkpoints give way to others.
     pub slice: Nanos,

@@ -5,9 +5,9 @@ use crate::handler::checkpoint;
 use crate::handler::context::{Limits, enter};
 use crate::metrics::{self, Recent};
 use crate::queue::Sharded;
-use crate::sched::auto::{Auto, Choice};
-use crate::sched::estimate::{Groups, ServiceTimes, softly_reserved_workers};
-use crate::sched::{Global, Isolated, Kind, PolicyName, Pools, Reserve, Scale};
+use crate::sched::auto::Auto;
+use crate::sched::estimate::ServiceTimes;
+use crate::sched::{Entry, Made, Measured, Policy, Sizes, Tuning};
 use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::pin::pin;
@@ -15,130 +15,77 @@ use std::task::{Context, Waker};
 
 /// The policy in force, and what may change it.
 pub(super) struct Adaptation {
+    entry: &'static Entry,
+    tuning: Tuning,
     /// What the workers follow.
-    kind: Kind,
-    scale: Scale,
-    workers: usize,
-    /// Reserved workers, if they are not to follow the demand.
-    fixed_reserved: Option<usize>,
+    made: Made,
     /// The judge, under `auto`.
     auto: Option<Auto>,
-    /// A number of reserved workers that was measured once: it comes into force when it is measured again.
-    next_reserved: Option<usize>,
-    /// The same for groups of classes.
-    next_groups: Option<Groups>,
-    reason: String,
+    /// Made from the last measurement, and different from what is in force: it replaces that when it is made again.
+    next: Option<Made>,
 }
 
 impl Adaptation {
     /// What `config` begins with.
     pub(super) fn new(config: &Config) -> Adaptation {
-        let scale = Scale::new(config.time_scale);
-        let slice = config.slice_scaled();
-        // Before anything is measured, the share that CONTRACTS gives the front pool.
-        let reserved = config.reserved.unwrap_or(config.workers.div_ceil(5));
-        let kind = match config.policy {
-            PolicyName::Isolated => Kind::Isolated(Isolated),
-            PolicyName::Global => Kind::Global(Global),
-            PolicyName::Steal | PolicyName::Auto => scale.steal(),
-            PolicyName::Shed => scale.shed(),
-            PolicyName::Pools => Kind::Pools(Pools { slice }),
-            PolicyName::Reserve => Kind::Reserve(Reserve { groups: Groups::one(config.workers) }),
-            PolicyName::Hybrid => scale.hybrid(slice, reserved),
-            PolicyName::OnDemand => scale.ondemand(slice),
+        let entry = config.policy.entry();
+        let auto = (config.policy.name() == "auto").then(|| Auto::new(yield_cost()));
+        let tuning = Tuning {
+            sizes: (entry.sizes == Sizes::Pools).then(|| config.pools.iter().map(|pool| pool.workers).collect()),
+            reserved: config.reserved,
+            time_scale: config.time_scale,
+            ..Tuning::new(config.workers, config.slice_scaled())
         };
-        let auto = (config.policy == PolicyName::Auto).then(|| Auto::new(yield_cost()));
-        let reason =
-            if config.reserved.is_some() { "the number was given" } else { "nothing has been measured yet" }.to_owned();
-        let (workers, fixed_reserved) = (config.workers, config.reserved);
-        Adaptation { kind, scale, workers, fixed_reserved, auto, next_reserved: None, next_groups: None, reason }
+        let made = (entry.make)(&tuning);
+        Adaptation { entry, tuning, made, auto, next: None }
     }
 
     /// What the workers shall follow.
-    pub(super) fn kind(&self) -> &Kind {
-        &self.kind
+    pub(super) fn policy(&self) -> Policy {
+        self.made.policy()
     }
 
     /// Follows what was measured lately; true if the policy has changed. To be called every second.
     pub(super) fn follow(&mut self, recent: &Recent) -> bool {
         let times = ServiceTimes::new(recent.service_times.iter().copied());
-        if let Some(decision) = self.auto.as_mut().and_then(|auto| auto.decide(&times)) {
-            self.kind = match decision.choice {
-                Choice::Steal => self.scale.steal(),
-                Choice::Global => Kind::Global(Global),
-                Choice::Hybrid { budget } => {
-                    let measured = softly_reserved_workers(&times, budget, recent.busy_workers, self.workers);
-                    let reserved = self.fixed_reserved.unwrap_or(measured);
-                    self.scale.hybrid(budget, reserved)
-                }
-                Choice::OnDemand { budget } => self.scale.ondemand(budget),
-            };
-            self.reason = decision.reason.to_string();
+        let decided = self.auto.as_mut().and_then(|auto| auto.decide(&times));
+        // Silence says nothing about the load to come.
+        if times.count() == 0 && recent.by_class.iter().all(|(count, _)| *count == 0) {
+            return false;
+        }
+        let (by_class, busy_workers) = (recent.by_class, recent.busy_workers);
+        self.tuning.measured = Some(Measured { times, by_class, busy_workers });
+        if let Some(decision) = decided {
+            self.made = decision.make(&self.tuning);
             return true;
         }
-        self.resize(&times, recent.busy_workers) || self.regroup(recent)
+        let made = match &self.auto {
+            Some(auto) => auto.current().make(&self.tuning),
+            None => (self.entry.make)(&self.tuning),
+        };
+        // Once two measurements in a row agree.
+        if made.kind == self.made.kind {
+            self.next = None;
+            return false;
+        }
+        let agreed = self.next.take().is_some_and(|next| next.kind == made.kind);
+        if agreed {
+            self.made = made;
+        } else {
+            self.next = Some(made);
+        }
+        agreed
     }
 
     /// What has been decided, for the endpoint; `None` under a policy that does not adapt.
     pub(super) fn decision(&self) -> Option<metrics::Decision> {
-        let (policy, budget, reserved) = match &self.kind {
-            Kind::Steal(_) => (PolicyName::Steal, None, None),
-            Kind::Global(_) => (PolicyName::Global, None, None),
-            Kind::Hybrid(hybrid) => (PolicyName::Hybrid, Some(hybrid.budget), Some(hybrid.reserved)),
-            Kind::OnDemand(ondemand) => (PolicyName::OnDemand, Some(ondemand.budget), None),
-            Kind::Reserve(reserve) => (PolicyName::Reserve, None, Some(reserve.groups.sizes[0])),
-            Kind::Isolated(_) | Kind::Shed(_) | Kind::Pools(_) | Kind::Tasks(_) => return None,
-        };
-        (self.auto.is_some() || reserved.is_some()).then(|| metrics::Decision {
-            policy: policy.name().to_owned(),
-            budget,
-            reserved,
-            reason: self.reason.clone(),
+        let Made { name, budget, reserved, reason, .. } = &self.made;
+        self.entry.adapts.then(|| metrics::Decision {
+            policy: name.name().to_owned(),
+            budget: *budget,
+            reserved: *reserved,
+            reason: reason.clone(),
         })
-    }
-
-    /// Reserves as many workers as fresh requests keep busy, once two measurements in a row agree.
-    fn resize(&mut self, times: &ServiceTimes, busy_workers: f64) -> bool {
-        let Kind::Hybrid(hybrid) = &mut self.kind else { return false };
-        // Silence says nothing about the load to come.
-        if times.count() == 0 || self.fixed_reserved.is_some() {
-            return false;
-        }
-        let reserved = softly_reserved_workers(times, hybrid.budget, busy_workers, self.workers);
-        if reserved == hybrid.reserved {
-            self.next_reserved = None;
-            return false;
-        }
-        if self.next_reserved.replace(reserved) != Some(reserved) {
-            return false;
-        }
-        hybrid.reserved = reserved;
-        self.next_reserved = None;
-        let share = times.share_within(hybrid.budget);
-        self.reason = format!(
-            "{busy_workers:.1} workers are busy, {:.0} % of the time with what is within the budget",
-            share * 100.0
-        );
-        true
-    }
-}
-
-impl Adaptation {
-    /// Gives each group of classes the workers that it keeps busy, once two measurements in a row agree.
-    fn regroup(&mut self, recent: &Recent) -> bool {
-        let Kind::Reserve(reserve) = &mut self.kind else { return false };
-        let Some(groups) = Groups::by_demand(&recent.by_class, self.workers, self.fixed_reserved) else { return false };
-        if groups == reserve.groups {
-            self.next_groups = None;
-            return false;
-        }
-        if self.next_groups.replace(groups.clone()).as_ref() != Some(&groups) {
-            return false;
-        }
-        self.reason = format!("workers by group of classes, the lightest first: {:?}", groups.sizes);
-        reserve.groups = groups;
-        self.next_groups = None;
-        true
     }
 }
 
@@ -250,7 +197,7 @@ mod tests {
     /// whether it follows what it measures or keeps what the plan says.
     #[test]
     fn a_server_decides_what_the_planner_predicts() {
-        use crate::sched::{Policy, Topology};
+        use crate::sched::PolicyName;
         use crate::sim::Fit;
         use crate::workload::Workload;
 
@@ -271,14 +218,20 @@ mod tests {
                 busy_workers: load * workers as f64,
                 by_class: fit.by_class,
             };
-            for name in PolicyName::ALL {
+            for name in PolicyName::ALL.iter().copied() {
+                let entry = name.entry();
                 let fitted = fit.policy(name);
                 let mut settings = vec![("policy", name.to_string()), ("workers", workers.to_string())];
                 settings.push(("slice", fit.slice.to_string()));
-                if sizes.is_some() && matches!(name, PolicyName::Hybrid | PolicyName::Reserve | PolicyName::Auto) {
+                if sizes.is_some() && entry.adapts {
                     settings.push(("reserved", fitted.sizes()[0].to_string()));
                 }
-                if name == PolicyName::Reserve {
+                if entry.sizes == Sizes::Pools {
+                    let pools: Vec<String> =
+                        fitted.sizes().iter().enumerate().map(|(pool, size)| format!("p{pool}={size}")).collect();
+                    settings.push(("pools", pools.join(",")));
+                }
+                if entry.needs_class {
                     settings.push(("classify", "header".to_owned()));
                 }
                 let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
@@ -287,12 +240,12 @@ mod tests {
                 for _ in 0..10 {
                     adaptation.follow(&recent);
                 }
-                let topology = match name {
-                    PolicyName::Pools => Topology::new(&fitted.sizes()),
-                    _ => Topology::new(&[workers]),
-                };
-                let served = Policy::new(adaptation.kind().clone(), &topology);
-                assert_eq!(format!("{served:?}"), format!("{:?}", fitted.policy), "{name} on {text}, sizes {sizes:?}");
+                let served = adaptation.policy();
+                assert_eq!(
+                    format!("{served:?}"),
+                    format!("{:?}", fitted.policy()),
+                    "{name} on {text}, sizes {sizes:?}"
+                );
             }
         }
     }

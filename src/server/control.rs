@@ -10,7 +10,7 @@ use crate::metrics::{Board, Description, Recent, Surroundings};
 use crate::net::{AddressFilter, BATCH, Drops, Group};
 use crate::runtime::Shared;
 use crate::sched::turn::{Discarded, Engine, Ready};
-use crate::sched::{Policy, PolicyName, Sharing, Topology};
+use crate::sched::{Policy, PolicyName, Sharing, Sizes};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -46,7 +46,6 @@ pub(super) struct Following {
     /// As it was asked for, which may be `auto`.
     name: PolicyName,
     pools: Vec<Pool>,
-    topology: Topology,
     sharing: Sharing,
 }
 
@@ -58,13 +57,12 @@ impl Following {
             name: config.policy,
             pools: config.pools.clone(),
             sharing: config.sharing,
-            topology: Topology::new(&config.pools.iter().map(|pool| pool.workers).collect::<Vec<_>>()),
         }
     }
 
     /// What the workers shall follow now.
     pub(super) fn policy(&self) -> Policy {
-        Policy::new(self.adaptation.kind().clone(), &self.topology).with_sharing(self.sharing)
+        self.adaptation.policy().with_sharing(self.sharing)
     }
 }
 
@@ -181,7 +179,7 @@ impl<J: Send> Probe for Control<'_, J> {
         // Only `pools` has names for its queues; the others go by number, as the policy may change what they hold.
         let following = self.following();
         let names = |pool: usize| match following.pools.get(pool) {
-            Some(configured) if following.name == PolicyName::Pools => configured.name.clone(),
+            Some(configured) if following.name.entry().sizes == Sizes::Pools => configured.name.clone(),
             _ => format!("queue{pool}"),
         };
         let mut queue_depths: Vec<(String, usize)> =

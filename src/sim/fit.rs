@@ -1,8 +1,8 @@
 //! Policies fitted to a workload: sizes and budgets as a server would choose them, by the same estimators.
 
-use crate::sched::auto::{Auto, Choice, Decision};
-use crate::sched::estimate::{Groups, ServiceTimes, reserved_workers, softly_reserved_workers};
-use crate::sched::{Global, Isolated, Kind, Policy, PolicyName, Pools, Reserve, Scale, Steal, Topology};
+use crate::sched::auto::{Auto, Decision};
+use crate::sched::estimate::ServiceTimes;
+use crate::sched::{Made, Measured, PolicyName, Tuning};
 use crate::time::Nanos;
 use crate::wire::CLASSES;
 use crate::workload::{Cost, Workload};
@@ -31,27 +31,6 @@ pub struct Fit {
     pub times: ServiceTimes,
     /// Of each class: how many requests, and the CPU time of all.
     pub by_class: [(u64, Nanos); CLASSES],
-}
-
-/// A policy with its sizes and budgets, and the same in words.
-#[derive(Clone, Debug)]
-pub struct Fitted {
-    /// The policy.
-    pub policy: Policy,
-    /// What was chosen, as settings: `front=3,heavy=11, slice 5us`; empty where there was nothing to choose.
-    pub chosen: String,
-    reserved: Option<usize>,
-}
-
-impl Fitted {
-    /// Workers of each pool or group; the reserved ones and the rest.
-    pub fn sizes(&self) -> Vec<usize> {
-        let topology = self.policy.topology();
-        if let Some(reserved) = self.reserved {
-            return vec![reserved, topology.workers() - reserved];
-        }
-        (0..topology.pools()).map(|pool| topology.members(pool).len()).collect()
-    }
 }
 
 /// Requests that stand for a workload, where its costs vary.
@@ -103,53 +82,29 @@ impl Fit {
         Fit { workers, offered, slice, sizes: None, thief_threshold: None, yield_cost, times, by_class }
     }
 
-    /// The policy called `name`.
+    /// The policy called `name`, and what was chosen on the way.
     ///
     /// # Panics
-    /// If the chosen sizes do not sum to the workers, or if `pools` is to have one worker.
-    pub fn policy(&self, name: PolicyName) -> Fitted {
-        let scale = Scale::new(1);
-        let plain = |kind| self.fitted(kind, String::new());
-        let steal = || match self.thief_threshold {
-            Some(thief_threshold) => Kind::Steal(Steal { thief_threshold }),
-            None => scale.steal(),
-        };
-        match name {
-            PolicyName::Isolated => plain(Kind::Isolated(Isolated)),
-            PolicyName::Global => plain(Kind::Global(Global)),
-            PolicyName::Steal => plain(steal()),
-            PolicyName::Shed => plain(scale.shed()),
-            PolicyName::Pools => self.pools(),
-            PolicyName::Reserve => self.reserve(),
-            PolicyName::Hybrid => self.hybrid(self.slice),
-            PolicyName::OnDemand => self.ondemand(self.slice),
-            PolicyName::Auto => {
-                let Decision { choice, reason } = self.decision();
-                let mut fitted = match choice {
-                    Choice::Steal => plain(steal()),
-                    Choice::Global => plain(Kind::Global(Global)),
-                    Choice::Hybrid { budget } => self.hybrid(budget),
-                    Choice::OnDemand { budget } => self.ondemand(budget),
-                };
-                let choice = match choice {
-                    Choice::Steal => "steal",
-                    Choice::Global => "global",
-                    Choice::Hybrid { .. } => "hybrid",
-                    Choice::OnDemand { .. } => "ondemand",
-                };
-                let settings = if fitted.chosen.is_empty() { String::new() } else { format!(", {}", fitted.chosen) };
-                fitted.chosen = format!("{choice}{settings}: {reason}");
-                fitted
-            }
+    /// If the chosen sizes do not sum to the workers.
+    pub fn policy(&self, name: PolicyName) -> Made {
+        (name.entry().make)(&self.tuning())
+    }
+
+    /// What policies are made from.
+    pub fn tuning(&self) -> Tuning {
+        let measured = Measured { times: self.times.clone(), by_class: self.by_class, busy_workers: self.offered };
+        Tuning {
+            sizes: self.sizes.clone(),
+            thief_threshold: self.thief_threshold,
+            yield_cost: self.yield_cost,
+            measured: Some(measured),
+            ..Tuning::new(self.workers, self.slice)
         }
     }
 
     /// The budget that `auto` would choose for these service times; the slice where it would divide nothing.
     pub fn budget(&self) -> Nanos {
-        match self.decision().choice {
-            Choice::Steal | Choice::Global => self.slice,
-            Choice::Hybrid { budget } | Choice::OnDemand { budget } => budget,
-        }
+        self.decision().budget().unwrap_or(self.slice)
     }
 
     /// What `auto` would decide for these service times, and why.
@@ -160,51 +115,9 @@ impl Fit {
         }
         auto.current()
     }
-
-    fn pools(&self) -> Fitted {
-        // As `loadgen compare` does it: what light requests need when all workers are busy.
-        let default = || {
-            let front = reserved_workers(&self.times, self.slice, self.workers as f64, self.workers);
-            if self.workers > front { vec![front, self.workers - front] } else { vec![self.workers] }
-        };
-        let sizes = self.sizes.clone().unwrap_or_else(default);
-        assert_eq!(sizes.iter().sum::<usize>(), self.workers, "the pools have all workers");
-        let kind = Kind::Pools(Pools { slice: self.slice });
-        let chosen = format!("pools {}, slice {}", joined(&sizes), self.slice);
-        Fitted { policy: Policy::new(kind, &Topology::new(&sizes)), chosen, reserved: None }
-    }
-
-    fn reserve(&self) -> Fitted {
-        let measured = Groups::by_demand(&self.by_class, self.workers, None);
-        let mut groups = measured.unwrap_or_else(|| Groups::one(self.workers));
-        if let Some(sizes) = self.sizes.as_ref().filter(|sizes| sizes.len() == groups.sizes.len()) {
-            groups.sizes.clone_from(sizes);
-        }
-        let chosen = format!("groups {}", joined(&groups.sizes));
-        self.fitted(Kind::Reserve(Reserve { groups }), chosen)
-    }
-
-    fn hybrid(&self, budget: Nanos) -> Fitted {
-        let estimated = || softly_reserved_workers(&self.times, budget, self.offered, self.workers);
-        let reserved = self.sizes.as_ref().map_or_else(estimated, |sizes| sizes[0]);
-        let chosen = format!("reserved {reserved}, budget {budget}");
-        Fitted { reserved: Some(reserved), ..self.fitted(Scale::new(1).hybrid(budget, reserved), chosen) }
-    }
-
-    fn ondemand(&self, budget: Nanos) -> Fitted {
-        self.fitted(Scale::new(1).ondemand(budget), format!("budget {budget}"))
-    }
-
-    fn fitted(&self, kind: Kind, chosen: String) -> Fitted {
-        Fitted { policy: Policy::new(kind, &Topology::new(&[self.workers])), chosen, reserved: None }
-    }
 }
 
 /// Ten of the smallest class's mean cost, within what a server takes.
 fn slice_of(smallest: Nanos) -> Nanos {
     smallest.times(10).clamp(Nanos::from_micros(1), Nanos::from_secs(1))
-}
-
-fn joined(sizes: &[usize]) -> String {
-    sizes.iter().map(usize::to_string).collect::<Vec<_>>().join("+")
 }

@@ -22,7 +22,7 @@ mod world;
 
 #[cfg(test)]
 pub(crate) use driver::{Driver, VirtualEngine};
-pub use fit::{Fit, Fitted};
+pub use fit::Fit;
 pub use offer::{Incoming, Offer};
 pub use overheads::{Overheads, OverheadsError};
 pub use reference::Reference;

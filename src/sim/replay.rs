@@ -1,7 +1,7 @@
 //! A run of a real server once more: the same requests at the same times and sockets, on a server as it was.
 
-use super::{Fit, Fitted, Incoming, Overheads, Rest, Setup};
-use crate::sched::PolicyName;
+use super::{Fit, Incoming, Overheads, Rest, Setup};
+use crate::sched::{Made, PolicyName};
 use crate::time::Nanos;
 use crate::workload::Offered;
 
@@ -19,7 +19,7 @@ pub struct Replay<'o> {
     pub overheads: Overheads,
     /// CPU time between two checkpoints of a handler; above zero.
     pub checkpoint_step: Nanos,
-    /// Whether policies that can use a request's class know it; `reserve` always does.
+    /// Whether policies that can use a request's class know it; those that need it always do.
     pub classified: bool,
 }
 
@@ -43,13 +43,13 @@ impl<'o> Replay<'o> {
     ///
     /// # Panics
     /// Those of [`Fit::policy`].
-    pub fn server(&self, name: PolicyName) -> (Fitted, Setup) {
+    pub fn server(&self, name: PolicyName) -> (Made, Setup) {
         let fitted = self.fit.policy(name);
         let setup = Setup {
             rest: self.rest(),
             checkpoint_step: self.checkpoint_step,
-            classified: self.classified || name == PolicyName::Reserve,
-            ..Setup::with_overheads(fitted.policy.clone(), self.overheads)
+            classified: self.classified || name.entry().needs_class,
+            ..Setup::with_overheads(fitted.policy(), self.overheads)
         };
         (fitted, setup)
     }
@@ -86,6 +86,10 @@ mod tests {
     use super::*;
     use crate::metrics::Percentile;
 
+    fn named(policy: &str) -> PolicyName {
+        policy.parse().expect("a policy")
+    }
+
     fn offered(lines: &str) -> Offered {
         let header = "forebay-offered/1 time-scale=1000 burn=sleep workers=2 seed=1 warmup=10ms workload=two";
         format!("{header}\n{lines}").parse().expect("a run")
@@ -102,7 +106,7 @@ mod tests {
             Incoming { at: us(24), due: us(20), cost: us(8), class: 1, socket: 0, deadline: Nanos::MAX, counts: true };
         assert_eq!((incoming[0].socket, incoming[0].counts, incoming[1]), (1, false, last));
         replay.overheads = Overheads::NONE;
-        let (_, setup) = replay.server(PolicyName::Isolated);
+        let (_, setup) = replay.server(named("isolated"));
         let tally = simulate(&setup, replay.incoming());
         assert_eq!((tally.fates().answered, tally.latency_mean(None)), (2, us(12)));
         assert_eq!(tally.slowdown_at(Percentile::P50), 1.5);
@@ -112,12 +116,12 @@ mod tests {
     #[test]
     fn the_server_is_that_of_the_run() {
         let offered = offered("0ns 0ns short 1us 0 0\n1s 1s short 1us 0 0\n");
-        let (_, setup) = Replay::new(&offered).server(PolicyName::Steal);
+        let (_, setup) = Replay::new(&offered).server(named("steal"));
         assert_eq!(setup.overheads, Overheads::EMULATED.divided_by(1_000));
         assert_eq!(setup.rest, Rest::Sleeps { spin_for: Nanos::ZERO, nap_min: Nanos::from_micros(1) });
         assert_eq!(setup.policy.thief_threshold(), Nanos::from_micros(20));
         let cpu = Offered { emulated: false, time_scale: 1, ..offered };
-        let (_, setup) = Replay::new(&cpu).server(PolicyName::Steal);
+        let (_, setup) = Replay::new(&cpu).server(named("steal"));
         let as_served = Rest::Sleeps { spin_for: Nanos::from_micros(50), nap_min: Nanos::from_millis(1) };
         assert_eq!((setup.overheads, setup.rest), (Overheads::STOCK, as_served));
     }

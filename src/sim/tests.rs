@@ -10,6 +10,10 @@ fn offer(workload: &Workload, load: f64, workers: usize) -> Offer<'_> {
     Offer { workload, rate, flows: 256, seed: 3, deadline: Nanos::MAX, warmup: 2_000, requests: 20_000 }
 }
 
+fn named(policy: &str) -> PolicyName {
+    policy.parse().expect("a policy")
+}
+
 fn workload(text: &str) -> Workload {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
@@ -17,7 +21,7 @@ fn workload(text: &str) -> Workload {
 /// Every policy of the server, fitted to `workload` at `load`.
 fn policies(workload: &Workload, load: f64, workers: usize) -> Vec<(PolicyName, Policy)> {
     let fit = Fit::new(workload, workers, load);
-    PolicyName::ALL.into_iter().map(|name| (name, fit.policy(name).policy)).collect()
+    PolicyName::ALL.iter().map(|name| (*name, fit.policy(*name).policy())).collect()
 }
 
 #[test]
@@ -69,21 +73,21 @@ fn a_free_worker_takes_from_the_socket_of_a_stuck_one_after_the_threshold() {
         let tally = simulate(setup, [incoming(1, 500, 1), incoming(2, 1, 0)].into_iter());
         tally.latency_mean(Some(0))
     };
-    let policy = |name| Fit::new(&workload("extreme-bimodal"), 2, 0.5).policy(name).policy;
-    let stolen = Setup::ideal(policy(PolicyName::Steal));
+    let policy = |name: &str| Fit::new(&workload("extreme-bimodal"), 2, 0.5).policy(named(name)).policy();
+    let stolen = Setup::ideal(policy("steal"));
     let threshold = stolen.policy.thief_threshold();
     assert_eq!(
         latency(&stolen),
         threshold.minus(us(1)).plus(us(1)),
         "it waits until the other is stuck, and is served"
     );
-    assert_eq!(latency(&Setup::ideal(policy(PolicyName::Isolated))), us(500));
-    assert_eq!(latency(&Setup::ideal(policy(PolicyName::Global))), us(1));
+    assert_eq!(latency(&Setup::ideal(policy("isolated"))), us(500));
+    assert_eq!(latency(&Setup::ideal(policy("global"))), us(1));
     let sleeping = Rest::Sleeps { spin_for: Nanos::ZERO, nap_min: us(1_000) };
     let woken = Setup {
         rest: sleeping,
         overheads: Overheads { wake: us(20), ..Overheads::NONE },
-        ..Setup::ideal(policy(PolicyName::Global))
+        ..Setup::ideal(policy("global"))
     };
     // The first wakes the owner of the socket, who wakes the other when he has received both.
     assert_eq!(latency(&woken), us(40));
@@ -93,8 +97,9 @@ fn a_free_worker_takes_from_the_socket_of_a_stuck_one_after_the_threshold() {
 fn a_heavy_request_steps_aside_for_a_fresh_one() {
     let us = Nanos::from_micros;
     let fit = Fit::new(&workload("extreme-bimodal"), 1, 0.5);
-    for (name, worst) in [(PolicyName::OnDemand, us(3)), (PolicyName::Hybrid, us(4))] {
-        let setup = Setup::with_overheads(fit.policy(name).policy, Overheads { yield_: us(1), ..Overheads::NONE });
+    for (name, worst) in [("ondemand", us(3)), ("hybrid", us(4))] {
+        let setup =
+            Setup::with_overheads(fit.policy(named(name)).policy(), Overheads { yield_: us(1), ..Overheads::NONE });
         let tally = simulate(&setup, [incoming(1, 500, 1), incoming(100, 1, 0)].into_iter());
         assert!(tally.latency_mean(Some(0)) <= worst, "{name}: {}", tally.latency_mean(Some(0)));
         let heavy = tally.latency_mean(Some(1));

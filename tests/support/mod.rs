@@ -26,7 +26,7 @@ pub(crate) const GIVE_UP_AFTER: Nanos = Nanos::from_secs(30);
 
 /// The policies that exist.
 pub(crate) fn policies() -> impl Iterator<Item = &'static str> {
-    PolicyName::ALL.into_iter().map(PolicyName::name)
+    PolicyName::ALL.iter().map(|policy| policy.name())
 }
 
 /// Where a server of this process listens for requests: on a free port of a loopback address that no other process uses.

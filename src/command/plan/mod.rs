@@ -13,7 +13,7 @@ use super::simulate::contender::Contender;
 use super::simulate::progress::Progress;
 use super::simulate::run::Scene;
 use super::{parallel, write};
-use crate::sched::PolicyName;
+use crate::sched::Sizes;
 use crate::sched::auto::Choice;
 use crate::time::Nanos;
 use crate::workload::Workload;
@@ -83,7 +83,7 @@ fn question<'a>(arguments: &PlanArguments, workload: &'a Workload, rate: f64) ->
         return Err(format!("--policy {bound}: it exists in simulation only, no server can follow it"));
     }
     let busy = workload.load_at(rate, 1, 1);
-    let pools = policies.contains(&Contender::Server(PolicyName::Pools));
+    let pools = policies.iter().any(|contender| contender.sizes() == Sizes::Pools);
     let least = (busy.ceil() as usize).max(if pools { 2 } else { 1 });
     let workers = match arguments.workers {
         Some(1) if pools => return Err("--policy pools needs two workers at least: leave pools out".to_owned()),

@@ -4,8 +4,7 @@ use super::super::simulate::contender::Contender;
 use super::super::simulate::run::Outcome;
 use super::super::simulate::search::Sustained;
 use super::search::{Answer, Held, Question};
-use crate::sched::PolicyName;
-use crate::sched::auto::{Choice, Decision};
+use crate::sched::Sizes;
 use crate::workload::NoMoreLong;
 
 /// What is planned for, how each policy does, and what follows.
@@ -48,22 +47,23 @@ pub(super) struct Change {
 /// What to write into the configuration to get what was simulated.
 pub(super) fn settings(question: &Question<'_>, answer: &Answer) -> Vec<(&'static str, String)> {
     let Contender::Server(policy) = answer.outcome.contender else { return Vec::new() };
+    let entry = policy.entry();
     let mut settings = vec![("policy", quoted(policy.name()))];
     match answer.sizes.as_deref() {
-        Some([front, rest]) if policy == PolicyName::Pools => {
+        Some([front, rest]) if entry.sizes == Sizes::Pools => {
             settings.push(("pools", quoted(format!("front={front},heavy={rest}"))));
         }
         _ => settings.push(("workers", answer.workers.to_string())),
     }
-    if matches!(policy, PolicyName::Pools | PolicyName::Hybrid | PolicyName::OnDemand) {
+    if entry.has_budget {
         settings.push(("slice", quoted(question.scene.slice_or_fitted())));
     }
     if let Some([reserved, _]) = answer.sizes.as_deref()
-        && matches!(policy, PolicyName::Hybrid | PolicyName::Reserve)
+        && matches!(entry.sizes, Sizes::Reserved | Sizes::Groups)
     {
         settings.push(("reserved", quoted(reserved)));
     }
-    if policy == PolicyName::Reserve {
+    if entry.needs_class {
         settings.push(("classify", quoted("header")));
     }
     settings
@@ -104,15 +104,13 @@ pub(super) fn reasons(question: &Question<'_>, answer: &Answer, others: &[Answer
 
 /// Why the slice is what it is, if there is one.
 fn budget(question: &Question<'_>, answer: &Answer) -> Option<String> {
-    let has_budget = matches!(
-        answer.outcome.contender,
-        Contender::Server(PolicyName::Pools | PolicyName::Hybrid | PolicyName::OnDemand)
-    );
-    let Decision { choice, reason } = question.scene.decision();
+    let has_budget = answer.outcome.contender.entry().is_some_and(|entry| entry.has_budget);
+    let decision = question.scene.decision();
+    let reason = decision.reason;
     let slice = question.scene.slice_or_fitted();
-    has_budget.then(|| match choice {
-        Choice::Hybrid { .. } | Choice::OnDemand { .. } => format!("slice {slice}: {reason}."),
-        Choice::Steal | Choice::Global => {
+    has_budget.then(|| match decision.budget() {
+        Some(_) => format!("slice {slice}: {reason}."),
+        None => {
             format!("slice {slice}, ten times the smallest class's mean cost: {reason}, so look twice at this one.")
         }
     })

@@ -1,13 +1,12 @@
 //! The plan as text: how each policy does, what to do, why, and what if things change.
 
 use super::super::goal::{shown_latency, shown_slowdown};
-use super::super::simulate::contender::Contender;
 use super::super::simulate::run::Outcome;
 use super::super::simulate::search::Sustained;
 use super::report::{Advice, Report, Verdict};
 use super::search::{Held, Question};
 use crate::metrics::Percentile;
-use crate::sched::PolicyName;
+use crate::sched::Sizes;
 use crate::sim::Overheads;
 
 /// Everything.
@@ -28,8 +27,8 @@ pub(super) fn toml(settings: &[(&'static str, String)]) -> String {
 
 /// What `front` workers in the first group of a policy are, for people.
 pub(super) fn first_group(outcome: &Outcome, front: usize) -> String {
-    match outcome.contender {
-        Contender::Server(PolicyName::Pools) => format!("{front} workers in the front pool"),
+    match outcome.contender.sizes() {
+        Sizes::Pools => format!("{front} workers in the front pool"),
         _ => format!("reserved = {front}"),
     }
 }

@@ -1,6 +1,6 @@
 //! What `--policy` names: a policy of the server, or one that exists in simulation only.
 
-use crate::sched::PolicyName;
+use crate::sched::{Entry, PolicyName, Sizes};
 use crate::sim::Reference;
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,20 @@ pub(in crate::command) enum Contender {
 impl Contender {
     /// Whether its workers stand in groups whose sizes somebody chooses.
     pub(in crate::command) fn has_sizes(self) -> bool {
-        matches!(self, Contender::Server(PolicyName::Pools | PolicyName::Reserve | PolicyName::Hybrid))
+        self.sizes() != Sizes::None
+    }
+
+    /// What those sizes are.
+    pub(in crate::command) fn sizes(self) -> Sizes {
+        self.entry().map_or(Sizes::None, |entry| entry.sizes)
+    }
+
+    /// What is known of a policy that a server can follow.
+    pub(in crate::command) fn entry(self) -> Option<&'static Entry> {
+        match self {
+            Contender::Server(policy) => Some(policy.entry()),
+            Contender::Reference(_) => None,
+        }
     }
 }
 
@@ -26,7 +39,7 @@ impl Contender {
 #[error(
     "no policy is called `{text}`; there are {ours}, and in simulation only srpt, ps, central, rr:QUANTUM:SWITCH (like \
      rr:5us:1us), priority and jsq",
-    ours = PolicyName::ALL.map(PolicyName::name).join(", ")
+    ours = PolicyName::list(|_| true)
 )]
 pub(in crate::command) struct UnknownContender {
     text: String,

@@ -8,7 +8,7 @@ use super::replayed::Replayed;
 use super::result::Results;
 use super::run::Scene;
 use super::search::{SIMULATIONS, best_sizes, max_load, max_load_of_best};
-use crate::sched::PolicyName;
+use crate::sched::Sizes;
 use crate::sim::{Overheads, Replay};
 
 /// All simulations of one report.
@@ -43,7 +43,7 @@ impl<'a> Plan<'a> {
             }
             (workers, sum) => workers.or(sum).unwrap_or(14),
         };
-        if workers == 1 && arguments.policy.contains(&Contender::Server(PolicyName::Pools)) {
+        if workers == 1 && arguments.policy.iter().any(|contender| contender.sizes() == Sizes::Pools) {
             return Err("--policy pools needs two workers at least: raise --workers, or leave pools out".to_owned());
         }
         let new = match replayed {

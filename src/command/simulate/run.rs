@@ -3,9 +3,9 @@
 use super::contender::Contender;
 use super::progress::Progress;
 use super::replayed::Replayed;
-use crate::sched::PolicyName;
 use crate::sched::auto::Decision;
-use crate::sim::{Fit, Fitted, Incoming, Offer, Overheads, Replay, Setup, Tally, simulate};
+use crate::sched::{Made, PolicyName};
+use crate::sim::{Fit, Incoming, Offer, Overheads, Replay, Setup, Tally, simulate};
 use crate::time::Nanos;
 use crate::workload::Workload;
 
@@ -124,12 +124,12 @@ impl<'a> Scene<'a> {
         offer.incoming(self.workers)
     }
 
-    fn server(&self, policy: PolicyName, load: f64, sizes: Option<&[usize]>) -> (Fitted, Setup) {
+    fn server(&self, policy: PolicyName, load: f64, sizes: Option<&[usize]>) -> (Made, Setup) {
         let fitted = Fit { sizes: sizes.map(<[usize]>::to_vec), ..self.fit(load) }.policy(policy);
         let setup = Setup {
-            classified: self.classified || policy == PolicyName::Reserve,
+            classified: self.classified || policy.entry().needs_class,
             checkpoint_step: self.checkpoint_step,
-            ..Setup::with_overheads(fitted.policy.clone(), self.overheads)
+            ..Setup::with_overheads(fitted.policy(), self.overheads)
         };
         (fitted, setup)
     }
@@ -176,7 +176,7 @@ impl<'a> Scene<'a> {
 fn served(
     workers: usize,
     contender: Contender,
-    server: impl Fn(PolicyName) -> (Fitted, Setup),
+    server: impl Fn(PolicyName) -> (Made, Setup),
     incoming: impl Iterator<Item = Incoming>,
 ) -> (String, Option<Vec<usize>>, Tally) {
     match contender {

@@ -4,7 +4,7 @@ use super::super::goal::Goal;
 use super::contender::Contender;
 use super::progress::Progress;
 use super::run::{Outcome, Scene};
-use crate::sched::PolicyName;
+use crate::sched::Sizes;
 
 /// The highest load at which a goal is reached.
 #[derive(Clone, Debug)]
@@ -110,7 +110,7 @@ const PATIENCE: usize = 2;
 
 /// Workers that the first group may have: all of them where the others are no group of their own.
 fn first_most(scene: &Scene<'_>, contender: Contender) -> usize {
-    if contender == Contender::Server(PolicyName::Hybrid) { scene.workers } else { scene.workers - 1 }
+    if contender.sizes() == Sizes::Reserved { scene.workers } else { scene.workers - 1 }
 }
 
 /// Tries two groups of other sizes, away from `begin` in both directions, as long as that `improves`.

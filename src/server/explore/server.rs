@@ -287,7 +287,7 @@ where
 
     fn boundary(&mut self, boundary: Boundary) {
         if boundary == Boundary::Rest && self.flaw == Some(Flaw::KeepsPackets) {
-            self.current().spare.pop().map(std::mem::forget);
+            std::mem::forget(self.current().spare.pop());
         }
         self.current().boundary(boundary);
     }

@@ -1,0 +1,174 @@
+//! The table of policies: all that is known of each before it is at work. A policy is a file and a line in [`policies`].
+
+use super::{Made, Rules, Tuning};
+use std::fmt;
+use std::str::FromStr;
+
+/// What is known of a policy by its name.
+#[derive(Debug)]
+pub struct Entry {
+    /// The name in flags, files, metrics and JSON.
+    pub name: &'static str,
+    /// What the literature calls it, if it has a name there.
+    pub literature: Option<&'static str>,
+    /// One line of help.
+    pub help: &'static str,
+    /// It works only where the class of a request may be known.
+    pub needs_class: bool,
+    /// Workers also receive from each other's sockets.
+    pub shares_sockets: bool,
+    /// It has a budget: CPU time after which a request counts as heavy.
+    pub has_budget: bool,
+    /// What the sizes are that it is given or finds, if it has any.
+    pub sizes: Sizes,
+    /// It follows what is measured.
+    pub adapts: bool,
+    /// Makes it; two policies made from equal tunings are equal.
+    pub make: fn(&Tuning) -> Made,
+}
+
+/// What the sizes of a policy are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// It has none.
+    None,
+    /// Workers of each pool, in hop order.
+    Pools,
+    /// Workers of each group of classes, the lightest first.
+    Groups,
+    /// Workers that are reserved for light requests, softly, and the others.
+    Reserved,
+}
+
+/// A policy, by name.
+#[derive(Clone, Copy)]
+pub struct PolicyName(&'static Entry);
+
+macro_rules! policies {
+    (selectable { $($module:ident $rules:ident,)* } library { $($inner:ident $inner_rules:ident,)* }) => {
+        $(pub use super::$module::$rules;)*
+        $(pub use super::$inner::$inner_rules;)*
+
+        /// The rules of each policy that works by itself.
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(missing_docs, reason = "each is documented where it is defined")]
+        pub enum Kind {
+            $($rules($rules),)*
+            $($inner_rules($inner_rules),)*
+        }
+
+        impl Kind {
+            pub(super) fn rules(&self) -> &dyn Rules {
+                match self {
+                    $(Kind::$rules(rules) => rules,)*
+                    $(Kind::$inner_rules(rules) => rules,)*
+                }
+            }
+        }
+
+        impl PolicyName {
+            /// Every policy of a server, in the order in which help and error messages list them.
+            pub const ALL: &[PolicyName] = &[$(PolicyName(&super::$module::ENTRY),)* PolicyName(&super::auto::ENTRY)];
+        }
+    };
+}
+
+policies! {
+    selectable {
+        isolated Isolated,
+        global Global,
+        steal Steal,
+        shed Shed,
+        pools Pools,
+        reserve Reserve,
+        hybrid Hybrid,
+        ondemand OnDemand,
+    }
+    library {
+        tasks Tasks,
+    }
+}
+
+impl PolicyName {
+    pub(super) const fn of(entry: &'static Entry) -> PolicyName {
+        PolicyName(entry)
+    }
+
+    /// What is known of it.
+    pub const fn entry(self) -> &'static Entry {
+        self.0
+    }
+
+    /// The name in flags, files, metrics and JSON.
+    pub const fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// The names of all policies for which `holds`, as in `pools, hybrid and ondemand`.
+    pub fn list(holds: impl Fn(&Entry) -> bool) -> String {
+        let names: Vec<&str> =
+            PolicyName::ALL.iter().filter(|policy| holds(policy.0)).map(|policy| policy.name()).collect();
+        match names.split_last() {
+            Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+            _ => names.concat(),
+        }
+    }
+}
+
+impl PartialEq for PolicyName {
+    fn eq(&self, other: &PolicyName) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for PolicyName {}
+
+impl fmt::Debug for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for PolicyName {
+    type Err = UnknownPolicy;
+
+    fn from_str(text: &str) -> Result<PolicyName, UnknownPolicy> {
+        let named = PolicyName::ALL.iter().find(|policy| policy.name() == text);
+        named.copied().ok_or_else(|| UnknownPolicy { text: text.to_owned() })
+    }
+}
+
+/// No policy has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no policy is called {text:?}; there are {}", PolicyName::list(|_| true))]
+pub struct UnknownPolicy {
+    /// What was written instead of a name.
+    pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    // Do names and policies map onto each other, and does the error offer every name?
+    #[test]
+    fn names_and_policies_are_inverses() {
+        let error = "polls".parse::<PolicyName>().unwrap_err();
+        for policy in PolicyName::ALL {
+            assert_eq!(policy.name().parse().as_ref(), Ok(policy));
+            assert!(error.to_string().contains(policy.name()), "{error} does not offer {policy}");
+        }
+        assert!("Pools".parse::<PolicyName>().is_err(), "names are lower case");
+        let names: HashSet<&str> = PolicyName::ALL.iter().map(|policy| policy.name()).collect();
+        assert_eq!(names.len(), PolicyName::ALL.len(), "no name is given twice");
+        assert_eq!(PolicyName::list(|entry| entry.needs_class), "reserve");
+        assert_eq!(PolicyName::list(|entry| entry.sizes == Sizes::Reserved), "hybrid");
+    }
+}

@@ -1,0 +1,120 @@
+//! What policies are made from. The server, and whoever predicts what it will do, make their policies here.
+
+use super::estimate::ServiceTimes;
+use super::{Entry, Kind, Policy, PolicyName, Topology};
+use crate::time::Nanos;
+use crate::wire::CLASSES;
+
+/// How long a worker must have been in one job before thieves look into its socket, unscaled: longer than a light request
+/// takes with its kernel part, shorter than anything worth waiting for.
+const THIEF_THRESHOLD: Nanos = Nanos::from_micros(20);
+
+/// What a policy is made from.
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    /// Workers, at least one.
+    pub workers: usize,
+    /// CPU time that a request may use before it counts as heavy.
+    pub budget: Nanos,
+    /// Workers of pools or groups, where they were given; their sum is the number of workers.
+    pub sizes: Option<Vec<usize>>,
+    /// Workers for light requests, where they were given.
+    pub reserved: Option<usize>,
+    /// How long a worker must have been in one job before others receive from its socket, where it was given.
+    pub thief_threshold: Option<Nanos>,
+    /// Everything that no setting says lasts so many times as long as in reality.
+    pub time_scale: u64,
+    /// What stepping aside costs.
+    pub yield_cost: Nanos,
+    /// What was measured lately, if anything.
+    pub measured: Option<Measured>,
+}
+
+/// Requests as they were measured.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Service times of all classes together.
+    pub times: ServiceTimes,
+    /// Of each class: how many requests, and the CPU time of all.
+    pub by_class: [(u64, Nanos); CLASSES],
+    /// Mean number of workers that they keep busy.
+    pub busy_workers: f64,
+}
+
+/// A policy that was made from a tuning, and what was chosen on the way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Made {
+    /// Its name; under `auto` that of the policy that was chosen.
+    pub name: PolicyName,
+    /// Its rules.
+    pub kind: Kind,
+    /// Workers of each pool of the topology.
+    pub pools: Vec<usize>,
+    /// CPU time after which a request counts as heavy, where there is such a limit.
+    pub budget: Option<Nanos>,
+    /// Workers for light requests, where there are such.
+    pub reserved: Option<usize>,
+    /// What was chosen, as settings: `pools 3+11, slice 5us`; empty where there was nothing to choose.
+    pub chosen: String,
+    /// Why, where it follows what is measured.
+    pub reason: String,
+}
+
+impl Tuning {
+    /// All workers alike, with that budget; nothing else is known.
+    pub fn new(workers: usize, budget: Nanos) -> Tuning {
+        Tuning {
+            workers,
+            budget,
+            sizes: None,
+            reserved: None,
+            thief_threshold: None,
+            time_scale: 1,
+            yield_cost: Nanos::new(100),
+            measured: None,
+        }
+    }
+
+    /// A time that no setting says, on the scale of this server.
+    pub fn scaled(&self, time: Nanos) -> Nanos {
+        time.times(self.time_scale)
+    }
+
+    pub(super) fn thief_threshold(&self) -> Nanos {
+        self.thief_threshold.unwrap_or(self.scaled(THIEF_THRESHOLD))
+    }
+}
+
+impl Made {
+    /// Rules without anything to choose, for one pool.
+    pub(super) fn plain(entry: &'static Entry, kind: Kind, tuning: &Tuning) -> Made {
+        let (name, chosen, reason) = (PolicyName::of(entry), String::new(), String::new());
+        Made { name, kind, pools: vec![tuning.workers], budget: None, reserved: None, chosen, reason }
+    }
+
+    /// The policy at work.
+    pub fn policy(&self) -> Policy {
+        Policy::new(self.kind.clone(), &Topology::new(&self.pools))
+    }
+
+    /// Workers of each pool or group; the reserved ones and the rest.
+    pub fn sizes(&self) -> Vec<usize> {
+        let policy = self.policy();
+        let topology = policy.topology();
+        match self.reserved {
+            Some(reserved) if topology.pools() == 1 => vec![reserved, topology.workers() - reserved],
+            _ => (0..topology.pools()).map(|pool| topology.members(pool).len()).collect(),
+        }
+    }
+}
+
+/// Sizes as people write them: `3+11`.
+pub(super) fn joined(sizes: &[usize]) -> String {
+    sizes.iter().map(usize::to_string).collect::<Vec<_>>().join("+")
+}
+
+/// Why a number of workers is what it is before anything was measured.
+pub(super) fn unmeasured(tuning: &Tuning) -> String {
+    let given = tuning.reserved.is_some() || tuning.sizes.is_some();
+    if given { "the number was given" } else { "nothing has been measured yet" }.to_owned()
+}
