@@ -5,24 +5,43 @@
 //! goes ([`Policy::place`]) and whether a running one stays ([`Policy::at_checkpoint`]). [`turn`] is the worker that does so. Nothing here reads a clock or
 //! touches a thread, an atomic or a socket: what a policy knows of the world is its [`View`], which may be stale.
 
-pub mod auto;
-pub mod bounds;
-mod decision;
-pub mod estimate;
-mod fresh_first;
+#[macro_use]
+mod table;
+
 mod global;
 mod hybrid;
 mod isolated;
 mod ondemand;
 mod pools;
 mod reserve;
+mod shed;
+mod steal;
+mod tasks;
+
+policies! {
+    servers {
+        isolated Isolated,
+        global Global,
+        steal Steal,
+        shed Shed,
+        pools Pools,
+        reserve Reserve,
+        hybrid Hybrid,
+        ondemand OnDemand,
+    }
+    library {
+        tasks Tasks,
+    }
+}
+
+pub mod auto;
+pub mod bounds;
+mod decision;
+pub mod estimate;
+mod fresh_first;
 mod roster;
 mod search;
 mod sharing;
-mod shed;
-mod steal;
-mod table;
-mod tasks;
 mod topology;
 mod tuning;
 pub mod turn;
@@ -31,10 +50,7 @@ pub use decision::{Event, Outcome, Place, Running, Step, Verdict, View};
 pub use roster::Roster;
 pub use search::{Local, Stage};
 pub use sharing::{Amount, BadSharing, DEQUES_MAX, Insertion, STEAL_EVERY_MAX, Sharing, Victim};
-pub use table::{
-    Entry, Global, Hybrid, Isolated, Kind, OnDemand, PolicyName, Pools, Reserve, Shed, Sizes, Steal, Tasks,
-    UnknownPolicy,
-};
+pub use table::{Entry, PolicyName, Sizes, UnknownPolicy};
 pub use topology::Topology;
 pub use tuning::{Made, Measured, Tuning};
 

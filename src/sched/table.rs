@@ -1,6 +1,7 @@
-//! The table of policies: all that is known of each before it is at work. A policy is a file and a line in [`policies`].
+//! What is known of each policy before it is at work. `policies!` in `mod.rs` lists them: a policy is its file and its lines
+//! there.
 
-use super::{Made, Rules, Tuning};
+use super::{Made, Tuning};
 use std::fmt;
 use std::str::FromStr;
 
@@ -44,10 +45,12 @@ pub enum Sizes {
 #[derive(Clone, Copy)]
 pub struct PolicyName(&'static Entry);
 
+/// Makes [`Kind`](super::Kind) and [`PolicyName::ALL`] from a list of policies: a module with an `ENTRY`, and in it the type
+/// of the rules. Those of the library are no policies of servers, and have no name.
 macro_rules! policies {
-    (selectable { $($module:ident $rules:ident,)* } library { $($inner:ident $inner_rules:ident,)* }) => {
-        $(pub use super::$module::$rules;)*
-        $(pub use super::$inner::$inner_rules;)*
+    (servers { $($module:ident $rules:ident,)* } library { $($inner:ident $inner_rules:ident,)* }) => {
+        $(pub use $module::$rules;)*
+        $(pub use $inner::$inner_rules;)*
 
         /// The rules of each policy that works by itself.
         #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +61,7 @@ macro_rules! policies {
         }
 
         impl Kind {
-            pub(super) fn rules(&self) -> &dyn Rules {
+            fn rules(&self) -> &dyn Rules {
                 match self {
                     $(Kind::$rules(rules) => rules,)*
                     $(Kind::$inner_rules(rules) => rules,)*
@@ -68,25 +71,9 @@ macro_rules! policies {
 
         impl PolicyName {
             /// Every policy of a server, in the order in which help and error messages list them.
-            pub const ALL: &[PolicyName] = &[$(PolicyName(&super::$module::ENTRY),)* PolicyName(&super::auto::ENTRY)];
+            pub const ALL: &[PolicyName] = &[$(PolicyName::of(&$module::ENTRY),)* PolicyName::of(&auto::ENTRY)];
         }
     };
-}
-
-policies! {
-    selectable {
-        isolated Isolated,
-        global Global,
-        steal Steal,
-        shed Shed,
-        pools Pools,
-        reserve Reserve,
-        hybrid Hybrid,
-        ondemand OnDemand,
-    }
-    library {
-        tasks Tasks,
-    }
 }
 
 impl PolicyName {
