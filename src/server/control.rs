@@ -156,12 +156,15 @@ impl<J: Send> Probe for Control<'_, J> {
         let config = self.config;
         // Only `pools` has names for its queues; the others go by number, as the policy may change what they hold.
         let following = self.following();
+        let policy = following.policy();
         let names = |pool: usize| match following.pools.get(pool) {
             Some(configured) if following.name == PolicyName::Pools => configured.name.clone(),
             _ => format!("queue{pool}"),
         };
-        let mut queue_depths: Vec<(String, usize)> =
-            self.shared.queue_lengths().enumerate().map(|(pool, length)| (names(pool), length)).collect();
+        // A queue that the policy has, and one in which requests wait that an earlier policy put there.
+        let exists = |queue: &(usize, usize)| policy.has_queue(queue.0) || queue.1 > 0;
+        let queues = self.shared.queue_lengths().enumerate().filter(exists);
+        let mut queue_depths: Vec<_> = queues.map(|(pool, length)| (names(pool), length)).collect();
         queue_depths.push(("deques".to_owned(), self.shared.deque_lengths().sum()));
         Surroundings {
             description: Description {

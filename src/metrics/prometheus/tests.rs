@@ -46,7 +46,7 @@ fn families_have_the_contracts_names() {
     assert_eq!(types.len(), types.iter().collect::<BTreeSet<_>>().len(), "a family occurs once");
     for family in [
         "forebay_latency_seconds histogram",
-        "forebay_latency_quantile_seconds gauge",
+        "forebay_latency_quantile_seconds untyped",
         "forebay_slowdown histogram",
         "forebay_datagrams_received_total counter",
         "forebay_datagrams_total counter",
@@ -110,6 +110,23 @@ fn the_last_bucket_equals_the_count() {
         assert!(buckets.is_sorted(), "{count}: {buckets:?}");
         assert_eq!(buckets.last(), Some(&value(&text, &count)));
     }
+}
+
+/// Do histograms of the classes that every server has begin with zeros, so that the first requests are in every increase?
+#[test]
+fn histograms_of_known_classes_exist_before_the_first_request() {
+    let board = Board::new(1);
+    let text = metrics::Collector::new(&board).snapshot(Surroundings::default()).to_prometheus(Format::Classic);
+    for class in ["short", "long"] {
+        for stage in Stage::ALL {
+            let labels = format!("stage=\"{}\",class=\"{class}\"", stage.name());
+            assert_eq!(value(&text, &format!("forebay_latency_seconds_bucket{{le=\"+Inf\",{labels}}}")), 0.0);
+            assert_eq!(value(&text, &format!("forebay_latency_seconds_count{{{labels}}}")), 0.0);
+            assert_eq!(value(&text, &format!("forebay_latency_seconds_sum{{{labels}}}")), 0.0);
+        }
+        assert_eq!(value(&text, &format!("forebay_slowdown_count{{class=\"{class}\"}}")), 0.0);
+    }
+    assert!(!text.contains("class2"), "a class that nobody has asked for costs nothing");
 }
 
 /// Does OpenMetrics keep its own names, and end as it must?
