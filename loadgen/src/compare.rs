@@ -69,9 +69,9 @@ pub(crate) struct Reconciled {
     pub(crate) client_sent: u64,
     /// As the server counts.
     pub(crate) server_received: u64,
-    /// At the server's sockets.
-    pub(crate) server_kernel_dropped: u64,
-    /// Sent, but neither; negative if the server counts more than was sent.
+    /// At the server's sockets; `None` where the server cannot tell.
+    pub(crate) server_kernel_dropped: Option<u64>,
+    /// Sent, but neither as far as is known; negative if the server counts more than was sent.
     pub(crate) unaccounted: i64,
 }
 
@@ -195,8 +195,8 @@ fn at_quiescence(endpoint: &Endpoint, sent: u64) -> Result<ServerView> {
 impl Reconciled {
     fn of(client_sent: u64, server: &ServerView) -> Reconciled {
         let server_received = server.received().unwrap_or(0);
-        let server_kernel_dropped = server.kernel_dropped().unwrap_or(0);
-        let unaccounted = client_sent as i64 - (server_received + server_kernel_dropped) as i64;
+        let server_kernel_dropped = server.kernel_dropped();
+        let unaccounted = client_sent as i64 - (server_received + server_kernel_dropped.unwrap_or(0)) as i64;
         Reconciled { client_sent, server_received, server_kernel_dropped, unaccounted }
     }
 }
@@ -217,5 +217,8 @@ mod tests {
         assert_eq!(Reconciled::of(100, &server(97, 3)).unaccounted, 0);
         assert_eq!(Reconciled::of(100, &server(90, 3)).unaccounted, 7);
         assert_eq!(Reconciled::of(100, &server(101, 0)).unaccounted, -1);
+        let untold = ServerView { body: serde_json::json!({"fates": {"received": 97, "kernel_dropped": null}}) };
+        let reconciled = Reconciled::of(100, &untold);
+        assert_eq!((reconciled.server_kernel_dropped, reconciled.unaccounted), (None, 3));
     }
 }

@@ -131,7 +131,7 @@ pub(crate) fn accounts(run: &ComparedRun) -> String {
         "  in all: {} sent = {} received + {} kernel drops{}",
         grouped(counts.client_sent),
         grouped(counts.server_received),
-        grouped(counts.server_kernel_dropped),
+        counts.server_kernel_dropped.map_or_else(|| "unknown".to_owned(), grouped),
         match counts.unaccounted {
             0 => ": nothing unaccounted".to_owned(),
             missing => format!(", UNACCOUNTED {missing}"),

@@ -82,7 +82,8 @@ impl ServerView {
         self.number("/fates/in_flight")
     }
 
-    /// Datagrams that the kernel dropped at the server's sockets since their start.
+    /// Datagrams that the kernel dropped at the server's sockets since their start; `None` where it says `null`, or
+    /// nothing.
     pub(crate) fn kernel_dropped(&self) -> Option<u64> {
         self.number("/fates/kernel_dropped").or_else(|| self.number("/kernel_dropped"))
     }
@@ -133,6 +134,8 @@ mod tests {
             "emulation": {"overshoot_share": 0.001},
             "since_start": {"total": {"short": {"p99_9": 12.5}}},
         });
+        let unknown = serde_json::json!({"fates": {"received": 90, "kernel_dropped": null}});
+        assert_eq!(ServerView { body: unknown }.kernel_dropped(), None, "null is not 0");
         let view = ServerView { body };
         assert_eq!((view.policy().as_deref(), view.burn().as_deref()), (Some("pools"), Some("sleep")));
         assert_eq!((view.workers(), view.time_scale()), (Some(14), Some(1_000)));

@@ -185,9 +185,13 @@ impl<'a> Witness<'a> {
         self.baseline.clone_from(&self.last);
     }
 
-    /// Dropped by the server's kernel from the baseline to the last answer.
-    fn kernel_dropped(&self) -> u64 {
-        let dropped = |view: &Option<ServerView>| view.as_ref().and_then(ServerView::kernel_dropped).unwrap_or(0);
-        dropped(&self.last).saturating_sub(dropped(&self.baseline))
+    /// Dropped by the server's kernel from the baseline to the last answer. 0 without an endpoint, `None` where the server
+    /// does not know.
+    fn kernel_dropped(&self) -> Option<u64> {
+        if self.endpoint.is_none() {
+            return Some(0);
+        }
+        let dropped = |view: &Option<ServerView>| view.as_ref().and_then(ServerView::kernel_dropped);
+        Some(dropped(&self.last)?.saturating_sub(dropped(&self.baseline)?))
     }
 }

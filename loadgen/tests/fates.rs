@@ -71,11 +71,26 @@ fn kernel_drops_are_never_more_than_the_unanswered() {
     assert_eq!((number(&report, "/fates/kernel_dropped"), number(&report, "/fates/lost")), (8.0, 0.0));
 }
 
+// Is what the server cannot tell shown as unknown, wherever it stops telling, and never as 0?
+#[test]
+fn kernel_drops_that_the_server_cannot_tell_are_unknown() {
+    for told in [["null", "null"], ["100", "null"], ["null", "105"]] {
+        let admin = admin_endpoint(&told);
+        let server = Server::start(|request| if request.id < 8 { Vec::new() } else { answer() });
+        let flags = format!("--rate 500 --duration 1s --warmup 0s --timeout 300ms --percentile 99 --admin {admin}");
+        let (report, _, output) = run(server, &flags);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(report["fates"]["kernel_dropped"].is_null(), "{told:?}: {}", report["fates"]);
+        assert_eq!(number(&report, "/fates/lost"), 8.0, "{told:?}");
+        assert!(said.contains("kernel dropped is unknown"), "{told:?}: {said}");
+    }
+}
+
 /// Tells the first count to whoever asks about the server and before the run, the second after.
-fn admin_endpoint(kernel_dropped: &[u64; 2]) -> String {
-    let [before, after] = *kernel_dropped;
+fn admin_endpoint(kernel_dropped: &[impl ToString; 2]) -> String {
+    let [before, after] = [0, 1].map(|nth: usize| kernel_dropped[nth].to_string());
     admin::endpoint(move |nth| {
-        let dropped = if nth < 2 { before } else { after };
+        let dropped = if nth < 2 { &before } else { &after };
         format!(r#"{{"policy":"steal","workers":2,"fates":{{"received":1,"kernel_dropped":{dropped}}}}}"#)
     })
 }

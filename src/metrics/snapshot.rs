@@ -14,8 +14,10 @@ use serde::{Deserialize, Serialize};
 pub struct Surroundings {
     /// How the server is set up.
     pub description: Description,
-    /// Datagrams that the kernel dropped at each socket, since start.
-    pub kernel_dropped: Vec<u64>,
+    /// Datagrams that the kernel dropped at each socket, since start; `None` where that cannot be read.
+    pub kernel_dropped: Vec<Option<u64>>,
+    /// The kernel does not tell how long datagrams waited in the sockets: the stage `kernel` is unknown.
+    pub unstamped: bool,
     /// The queues by name and how much is in each, as of now.
     pub queue_depths: Vec<(String, usize)>,
     /// What a policy that adapts has decided; `None` for one that does not.
@@ -93,8 +95,8 @@ pub struct Snapshot {
     pub continuations: [u64; Continuation::ALL.len()],
     /// Time spent on requests, by worker.
     pub busy: Vec<Nanos>,
-    /// Drops by socket.
-    pub kernel_dropped: Vec<u64>,
+    /// Drops by socket; `None` where they cannot be read.
+    pub kernel_dropped: Vec<Option<u64>>,
     /// Queues by name, and what is in them.
     pub queue_depths: Vec<(String, usize)>,
     /// What a policy that adapts has decided.
@@ -120,11 +122,11 @@ impl Snapshot {
         last_10s: &Measured,
         last_60s: &Measured,
     ) -> Snapshot {
-        let Surroundings { description, kernel_dropped, queue_depths, decision } = surroundings;
+        let Surroundings { description, kernel_dropped, unstamped, queue_depths, decision } = surroundings;
         let emulation = description.is_emulated().then(|| Emulation::new(&counts, &since_start.overshoot));
         Snapshot {
             description,
-            fates: Fates::new(&counts, kernel_dropped.iter().sum()),
+            fates: Fates::new(&counts, kernel_dropped.iter().copied().sum()),
             malformed: counts.malformed,
             refused: counts.refused,
             unsent: counts.unsent,
@@ -135,9 +137,9 @@ impl Snapshot {
             queue_depths,
             decision,
             emulation,
-            since_start: Latencies::new(&since_start),
-            last_10s: Latencies::new(last_10s),
-            last_60s: Latencies::new(last_60s),
+            since_start: Latencies::new(&since_start, unstamped),
+            last_10s: Latencies::new(last_10s, unstamped),
+            last_60s: Latencies::new(last_60s, unstamped),
             measured: since_start,
         }
     }
@@ -145,7 +147,7 @@ impl Snapshot {
 
 /// Where every datagram that came to our sockets is:
 /// `received` is the sum of all others but `kernel_dropped`, and arrivals are `received + kernel_dropped`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the names of the fates, which stand at `Fate`")]
 pub struct Fates {
     /// Received from the sockets.
@@ -162,12 +164,19 @@ pub struct Fates {
     pub unsent: u64,
     /// Received and not ended yet.
     pub in_flight: u64,
-    /// Dropped by the kernel at our sockets, and so never received.
-    pub kernel_dropped: u64,
+    /// Dropped by the kernel at our sockets, and so never received. `None` (`null`) where that cannot be read.
+    pub kernel_dropped: Option<u64>,
+}
+
+impl Default for Fates {
+    /// Those of a server that has received nothing, and knows it.
+    fn default() -> Fates {
+        Fates::new(&Counts::default(), Some(0))
+    }
 }
 
 impl Fates {
-    fn new(counts: &Counts, kernel_dropped: u64) -> Fates {
+    fn new(counts: &Counts, kernel_dropped: Option<u64>) -> Fates {
         let of = |fate: Fate| counts.ended[fate as usize];
         let ended: u64 = counts.ended.iter().sum();
         debug_assert!(ended <= counts.received, "no reading sees more ends than arrivals");
@@ -186,6 +195,11 @@ impl Fates {
             in_flight: counts.received.saturating_sub(ended),
             kernel_dropped,
         }
+    }
+
+    /// How many datagrams came to our sockets; `None` where it cannot be read how many the kernel dropped.
+    pub fn arrived(&self) -> Option<u64> {
+        self.kernel_dropped.map(|dropped| self.received + dropped)
     }
 
     /// How many datagrams ended so.
@@ -212,14 +226,14 @@ pub struct Emulation {
     pub slept_us: f64,
     /// By how much single sleeps were too long, microseconds.
     pub overshoot_us: Block,
-    /// The sum of the overshoots over the time slept; 0 if none was.
-    pub overshoot_share: f64,
+    /// The sum of the overshoots over the time slept; `None` (`null`) while none was.
+    pub overshoot_share: Option<f64>,
 }
 
 impl Emulation {
     fn new(counts: &Counts, overshoot: &Distribution) -> Emulation {
         let slept_us = counts.slept.as_micros_f64();
-        let overshoot_share = if slept_us > 0.0 { counts.late.as_micros_f64() / slept_us } else { 0.0 };
+        let overshoot_share = (slept_us > 0.0).then(|| counts.late.as_micros_f64() / slept_us);
         Emulation { slept_us, overshoot_us: overshoot.block(NANOS_PER_MICRO), overshoot_share }
     }
 }
@@ -234,11 +248,14 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    fn new(measured: &Measured) -> Latencies {
-        Latencies { stages: Stage::ALL.map(|stage| stage_blocks(measured, stage)) }
+    fn new(measured: &Measured, unstamped: bool) -> Latencies {
+        let known = |stage| !(unstamped && stage == Stage::Kernel);
+        let blocks = |stage| if known(stage) { stage_blocks(measured, stage) } else { Vec::new() };
+        Latencies { stages: Stage::ALL.map(blocks) }
     }
 
-    /// The blocks of one stage by class name: `all` first, then every class with a sample, by number.
+    /// The blocks of one stage by class name: `all` first, then every class with a sample, by number. None at all of a stage
+    /// that is unknown.
     pub fn stage(&self, stage: Stage) -> &[(&'static str, Block)] {
         &self.stages[stage as usize]
     }

@@ -12,7 +12,7 @@ use crate::sched::{Policy, PolicyName, Sharing, Topology};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 
 /// How long workers get to come to a checkpoint once the drain is over; then their handlers count as stuck.
@@ -30,6 +30,10 @@ pub(super) struct Control<'a, J> {
     pub(super) ready: AtomicBool,
     /// Touched by the admin thread, and after its end by the one that waits for the stop.
     pub(super) drops: Mutex<Drops>,
+    /// The kernel does not tell how long datagrams wait in the sockets.
+    pub(super) unstamped: bool,
+    /// Says once that drops cannot be read.
+    pub(super) drops_unread: Once,
     /// Touched by the admin thread once a second, and by the one that waits for demands.
     pub(super) following: Mutex<Following>,
 }
@@ -119,11 +123,16 @@ impl<J: Send> Control<'_, J> {
 }
 
 impl<J> Control<'_, J> {
-    /// What the kernel dropped at each socket. Without its table no drop can be told; what was known last is then known.
-    fn kernel_dropped(&self) -> Vec<u64> {
+    /// What the kernel dropped at each socket, `None` where that cannot be read now.
+    fn kernel_dropped(&self) -> Vec<Option<u64>> {
         let mut drops = self.drops.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = drops.read() {
-            tracing::debug!(%error, "the kernel's drops cannot be read");
+            self.drops_unread.call_once(|| {
+                tracing::warn!(
+                    %error,
+                    "what the kernel drops at our sockets cannot be read: it is null on /latency and absent on /metrics"
+                );
+            });
         }
         drops.totals().collect()
     }
@@ -174,6 +183,7 @@ impl<J: Send> Probe for Control<'_, J> {
                 time_scale: config.time_scale,
             },
             kernel_dropped: self.kernel_dropped(),
+            unstamped: self.unstamped,
             queue_depths,
             decision: following.adaptation.decision(),
         }

@@ -16,8 +16,8 @@ use crate::runtime::{self, Shared};
 use std::future::Future;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, Once};
 use std::thread::{self, ScopedJoinHandle};
 
 /// The exit code of a process that ends although a handler is stuck.
@@ -69,6 +69,8 @@ where
         ready: AtomicBool::new(true),
         following: Mutex::new(following),
         drops: Mutex::new(Drops::new(sockets.iter().map(Socket::inode))),
+        drops_unread: Once::new(),
+        unstamped: config.io == Io::Portable,
     };
     let (ended, totals) = thread::scope(|scope| {
         // Whatever way out is taken, the threads must end, or the scope would wait for them for ever.

@@ -188,11 +188,18 @@ fn datagrams(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     }
 
     let help = "Datagrams that the kernel dropped at a socket because its buffer was full";
-    let mut family = families.start("forebay_kernel_dropped", help, MetricType::Counter)?;
-    for (socket, dropped) in snapshot.kernel_dropped.iter().enumerate() {
-        counter(&mut family, &[("socket", &socket.to_string())], dropped)?;
+    let known: Vec<_> = snapshot.kernel_dropped.iter().enumerate().filter_map(known_drops).collect();
+    if !known.is_empty() {
+        let mut family = families.start("forebay_kernel_dropped", help, MetricType::Counter)?;
+        for (socket, dropped) in known {
+            counter(&mut family, &[("socket", &socket.to_string())], &dropped)?;
+        }
     }
     Ok(())
+}
+
+fn known_drops((socket, dropped): (usize, &Option<u64>)) -> Option<(usize, u64)> {
+    dropped.map(|dropped| (socket, dropped))
 }
 
 fn queues_and_workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {

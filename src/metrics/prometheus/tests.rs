@@ -27,7 +27,8 @@ fn scrape(format: Format) -> String {
     let mut collector = metrics::Collector::new(&board);
     collector.collect(|_| ());
     let queue_depths = vec![("heavy".into(), 4)];
-    let surroundings = Surroundings { kernel_dropped: vec![0, 9], queue_depths, ..Surroundings::default() };
+    let surroundings =
+        Surroundings { kernel_dropped: vec![Some(0), Some(9), None], queue_depths, ..Surroundings::default() };
     collector.snapshot(surroundings).to_prometheus(format)
 }
 
@@ -110,6 +111,16 @@ fn the_last_bucket_equals_the_count() {
         assert!(buckets.is_sorted(), "{count}: {buckets:?}");
         assert_eq!(buckets.last(), Some(&value(&text, &count)));
     }
+}
+
+/// Is what cannot be read absent, and not 0: the drops of one socket, and the whole family when all are unknown?
+#[test]
+fn unknown_drops_are_absent() {
+    assert!(!scrape(Format::Classic).contains("forebay_kernel_dropped_total{socket=\"2\"}"));
+    let board = Board::new(1);
+    let surroundings = Surroundings { kernel_dropped: vec![None, None], ..Surroundings::default() };
+    let text = metrics::Collector::new(&board).snapshot(surroundings).to_prometheus(Format::Classic);
+    assert!(!text.contains("kernel_dropped"), "{text}");
 }
 
 /// Do histograms of the classes that every server has begin with zeros, so that the first requests are in every increase?
