@@ -30,6 +30,7 @@ modules! {
     "../src/sched/mod.rs" sched
     "../src/server/slot.rs" slot
     "../src/time/mod.rs" time
+    "../src/server/transport.rs" transport
     "../src/wire/mod.rs" wire
 }
 
@@ -50,6 +51,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use time::{Nanos, clock};
+use transport::Transport;
 use wire::{Header, Served};
 
 /// As a server has for one worker.
@@ -86,6 +88,7 @@ where
     let (home, mut stations) = (handler::new_home(), 0..);
     let slots = Depot::new(PACKETS + 1, || Slot::<F>::new(Station::new(home, stations.next().unwrap())));
     let sockets = [Socket::new(request, count, batch)];
+    let transport = Transport::new(1);
     let common = Common {
         handler,
         make: &make,
@@ -95,7 +98,9 @@ where
         home,
         classified: false,
         emulated: false,
-        io: net::Io::Batches,
+        receive: net::Io::Batches,
+        send: net::Io::Batches,
+        transport: &transport,
     };
     let board = Board::new(1);
     let slice = Nanos::from_micros(20);

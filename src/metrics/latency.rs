@@ -159,6 +159,31 @@ mod tests {
         assert_eq!(read.kernel_dropped, None);
     }
 
+    /// Is a stage null of which the kernel tells nothing, and nothing else?
+    #[test]
+    fn a_stage_without_stamps_is_null() {
+        let board = Board::new(1);
+        let surroundings = Surroundings { unstamped: true, ..Surroundings::default() };
+        let body = Collector::new(&board).snapshot(surroundings).to_json();
+        let body: Value = serde_json::from_str(&body).expect("valid JSON");
+        for latencies in [&body["since_start"], &body["windows"]["10s"], &body["windows"]["60s"]] {
+            assert!(latencies["kernel"].is_null(), "{latencies}");
+            for stage in ["total", "queue", "service", "send"] {
+                assert_eq!(latencies[stage]["all"]["count"], 0);
+            }
+        }
+    }
+
+    /// Is the share of nothing unknown?
+    #[test]
+    fn the_overshoot_of_no_sleep_is_null() {
+        let board = Board::new(1);
+        let description = Description { burn: "sleep".into(), ..Description::default() };
+        let surroundings = Surroundings { description, ..Surroundings::default() };
+        let body = Collector::new(&board).snapshot(surroundings).to_json();
+        assert!(body.contains("\"overshoot_share\":null"), "{body}");
+    }
+
     /// Are times microseconds, and the total the sum of the stages, within the histograms' 0.1 % or 16 ns?
     #[test]
     fn times_are_microseconds() {

@@ -4,7 +4,7 @@ use super::block::Block;
 use super::counters::{Continuation, Counts, Steal};
 use super::distribution::Distribution;
 use super::measured::Measured;
-use super::{Fate, Refused, Stage, Unsent};
+use super::{Fate, ReceiveError, Refused, Stage, Unsent};
 use crate::time::Nanos;
 use crate::wire::{CLASS_NAMES, CLASSES, Malformed};
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,8 @@ pub struct Snapshot {
     /// Messages that the kernel did not take by reason, in the order of [`Unsent::ALL`]: the replies of requests that
     /// ended as [`Fate::Unsent`], and answers to requests that were not served.
     pub unsent: [u64; Unsent::ALL.len()],
+    /// Calls to receive that failed by reason, in the order of [`ReceiveError::ALL`].
+    pub receive_errors: [u64; ReceiveError::ALL.len()],
     /// Attempts to find work elsewhere by result, in the order of [`Steal::ALL`].
     pub steals: [u64; Steal::ALL.len()],
     /// Requests that left a worker before their end, in the order of [`Continuation::ALL`].
@@ -130,6 +132,7 @@ impl Snapshot {
             malformed: counts.malformed,
             refused: counts.refused,
             unsent: counts.unsent,
+            receive_errors: counts.receive_errors,
             steals: counts.steals,
             continuations: counts.continuations,
             busy: counts.busy,

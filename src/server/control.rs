@@ -4,6 +4,7 @@ use super::Ended;
 use super::adapt::Adaptation;
 use super::admin::Probe;
 use super::stop::Demand;
+use super::transport::{Said, Transport};
 use crate::config::{Config, Pool};
 use crate::metrics::{Board, Description, Recent, Surroundings};
 use crate::net::{BATCH, Drops, Group};
@@ -30,6 +31,10 @@ pub(super) struct Control<'a, J> {
     pub(super) ready: AtomicBool,
     /// Touched by the admin thread, and after its end by the one that waits for the stop.
     pub(super) drops: Mutex<Drops>,
+    /// What the workers found of receiving and sending.
+    pub(super) transport: &'a Transport,
+    /// What of it the log has said. Touched by the admin thread once a second.
+    pub(super) said: Mutex<Said>,
     /// The kernel does not tell how long datagrams wait in the sockets.
     pub(super) unstamped: bool,
     /// Says once that drops cannot be read.
@@ -137,6 +142,18 @@ impl<J> Control<'_, J> {
         drops.totals().collect()
     }
 
+    /// Says what could not be received or sent since the last second, and lets those try again who could not receive.
+    fn look_after_transport(&self)
+    where
+        J: Send,
+    {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).say(&self.board.failures());
+        self.transport
+            .deaf(clock::now())
+            .filter(|worker| *worker < self.config.workers)
+            .for_each(|worker| self.shared.wake(worker));
+    }
+
     fn following(&self) -> MutexGuard<'_, Following> {
         self.following.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -156,9 +173,12 @@ impl<J: Send> Control<'_, J> {
 }
 
 impl<J: Send> Probe for Control<'_, J> {
-    fn ready(&self) -> bool {
+    fn ready(&self) -> Result<(), String> {
         // Ordering: relaxed, see `stop`.
-        self.ready.load(Ordering::Relaxed)
+        if !self.ready.load(Ordering::Relaxed) {
+            return Err("draining".to_owned());
+        }
+        self.transport.trouble(clock::now()).map_or(Ok(()), Err)
     }
 
     fn surroundings(&self) -> Surroundings {
@@ -192,6 +212,7 @@ impl<J: Send> Probe for Control<'_, J> {
     fn adapt(&self, recent: &Recent) {
         // Nobody may scrape for as long as it takes the kernel's counters to wrap.
         self.kernel_dropped();
+        self.look_after_transport();
         let mut following = self.following();
         if !following.adaptation.follow(recent) {
             return;

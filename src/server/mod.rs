@@ -13,13 +13,14 @@ mod run;
 mod sizes;
 mod slot;
 mod stop;
+mod transport;
 
 pub use stop::{FollowError, PolicyHandle, StopHandle};
 
 use crate::config::{Burn, Config, HandlerName};
 use crate::handler::{Bench, Burner, Digest, Echo, Forking, Handler, Spin};
 use crate::metrics::{Snapshot, summary};
-use crate::net::{Group, RECV_BUFFER_BYTES};
+use crate::net::{Group, NoWay, RECV_BUFFER_BYTES, Ways};
 use crate::packet::{Depot, PacketBody, drive};
 use sizes::Sizes;
 use std::io::{self, Write};
@@ -49,6 +50,9 @@ pub enum ServeError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// This system lets nobody receive datagrams, or send them.
+    #[error("{0}; allow one of these calls, or choose another --io or --listen")]
+    NoWay(#[from] NoWay),
     /// The kernel refused something else that the server cannot do without.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -108,6 +112,7 @@ fn print_summary(totals: &Snapshot) {
 pub struct Server {
     config: Config,
     group: Group,
+    ways: Ways,
     admin: TcpListener,
     stop: StopHandle,
     demands: Receiver<Demand>,
@@ -119,11 +124,22 @@ impl Server {
     /// Binds both addresses of `config`, one UDP socket per worker.
     ///
     /// # Errors
-    /// [`ServeError::Bind`] names the setting.
+    /// [`ServeError::Bind`] names the setting; [`ServeError::NoWay`] says which system calls would be needed.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
         let bind_error = |setting, address| move |source| ServeError::Bind { setting, address, source };
-        let group =
-            Group::open(config.listen, config.workers, run::io(config)).map_err(bind_error("listen", config.listen))?;
+        let ways = Ways::find(config.listen, run::io(config))?;
+        if !ways.refused.is_empty() {
+            let refused: Vec<String> = ways.refused.iter().map(ToString::to_string).collect();
+            tracing::warn!(
+                receive = ways.receive.name(),
+                send = ways.send.name(),
+                "this system does not permit --io {}: {}",
+                config.io.name(),
+                refused.join("; ")
+            );
+        }
+        let bound = Group::open(config.listen, config.workers, ways.receive);
+        let group = bound.map_err(bind_error("listen", config.listen))?;
         let admin = TcpListener::bind(config.admin).map_err(bind_error("admin", config.admin))?;
         let granted = group.recv_buffer_bytes();
         if granted < RECV_BUFFER_BYTES {
@@ -135,7 +151,7 @@ impl Server {
             );
         }
         let (stop, demands) = StopHandle::new();
-        Ok(Server { config: config.clone(), group, admin, stop, demands, signals: None, exit_when_stuck: false })
+        Ok(Server { config: config.clone(), group, ways, admin, stop, demands, signals: None, exit_when_stuck: false })
     }
 
     /// Where requests arrive.

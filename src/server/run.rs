@@ -6,6 +6,7 @@ use super::engine::{Common, Engine};
 use super::sizes::Sizes;
 use super::slot::{Job, Slot};
 use super::stop::Demand;
+use super::transport::Transport;
 use super::{Report, ServeError, Server, pin};
 use crate::config::{Burn, Classify, Config, Io, Wait};
 use crate::handler::{Handler, Station, new_home};
@@ -44,6 +45,7 @@ where
         let number = numbers.next().expect("numbers without end");
         Slot::<F>::new(Station::new(home, number))
     });
+    let transport = Transport::new(config.workers);
     let common = Common {
         handler,
         make: &make,
@@ -53,7 +55,9 @@ where
         home,
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
-        io: io(config),
+        receive: server.ways.receive,
+        send: server.ways.send,
+        transport: &transport,
     };
     let board = Board::new(config.workers);
     let following = Following::new(config);
@@ -70,7 +74,9 @@ where
         following: Mutex::new(following),
         drops: Mutex::new(Drops::new(sockets.iter().map(Socket::inode))),
         drops_unread: Once::new(),
-        unstamped: config.io == Io::Portable,
+        transport: &transport,
+        said: Mutex::default(),
+        unstamped: server.ways.receive == net::Io::Portable,
     };
     let (ended, totals) = thread::scope(|scope| {
         // Whatever way out is taken, the threads must end, or the scope would wait for them for ever.

@@ -7,7 +7,7 @@ use super::ledger::SLOWDOWN_ONE;
 use super::measured::ClassMeasured;
 use super::process::Process;
 use super::snapshot::{Latencies, Snapshot};
-use super::{Continuation, Fate, Percentile, Refused, Stage, Steal, Unsent};
+use super::{Continuation, Fate, Percentile, ReceiveError, Refused, Stage, Steal, Unsent};
 use crate::wire::{CLASS_NAMES, Malformed};
 use families::{Families, counter, gauge, histogram};
 use prometheus_client::collector::Collector;
@@ -184,6 +184,12 @@ fn datagrams(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let help = "Replies and refusals that the kernel did not take, by reason";
     let mut family = families.start("forebay_unsent", help, MetricType::Counter)?;
     for (reason, count) in Unsent::ALL.iter().zip(&snapshot.unsent) {
+        counter(&mut family, &[("reason", reason.name())], count)?;
+    }
+
+    let help = "Calls to receive that failed, by reason; what waits in the socket stays there";
+    let mut family = families.start("forebay_receive_errors", help, MetricType::Counter)?;
+    for (reason, count) in ReceiveError::ALL.iter().zip(&snapshot.receive_errors) {
         counter(&mut family, &[("reason", reason.name())], count)?;
     }
 

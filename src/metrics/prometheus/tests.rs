@@ -21,6 +21,7 @@ fn scrape(format: Format) -> String {
     recorder.malformed(Malformed::Empty);
     recorder.refused(Refused::CostCap);
     recorder.unsent(Unsent::TooLong);
+    recorder.receive_failed(ReceiveError::NoMemory);
     recorder.busy(Nanos::from_millis(1_500));
     recorder.stole(Steal::SocketFound);
     drop(recorder);
@@ -52,6 +53,7 @@ fn families_have_the_contracts_names() {
         "forebay_datagrams_received_total counter",
         "forebay_datagrams_total counter",
         "forebay_unsent_total counter",
+        "forebay_receive_errors_total counter",
         "forebay_kernel_dropped_total counter",
         "forebay_queue_depth gauge",
         "forebay_worker_busy_seconds_total counter",
@@ -75,6 +77,8 @@ fn samples_say_what_was_counted() {
         ("forebay_datagrams_total{fate=\"refused\",reason=\"cost_cap\"}", 1.0),
         ("forebay_unsent_total{reason=\"too_long\"}", 1.0),
         ("forebay_unsent_total{reason=\"denied\"}", 0.0),
+        ("forebay_receive_errors_total{reason=\"no_memory\"}", 1.0),
+        ("forebay_receive_errors_total{reason=\"denied\"}", 0.0),
         ("forebay_kernel_dropped_total{socket=\"1\"}", 9.0),
         ("forebay_queue_depth{queue=\"heavy\"}", 4.0),
         ("forebay_worker_busy_seconds_total{worker=\"0\"}", 1.5),
@@ -113,14 +117,19 @@ fn the_last_bucket_equals_the_count() {
     }
 }
 
-/// Is what cannot be read absent, and not 0: the drops of one socket, and the whole family when all are unknown?
+/// Is what cannot be read absent, and not 0: the drops of one socket, the whole family when all are unknown, a stage of which
+/// the kernel tells nothing?
 #[test]
-fn unknown_drops_are_absent() {
+fn what_is_unknown_is_absent() {
     assert!(!scrape(Format::Classic).contains("forebay_kernel_dropped_total{socket=\"2\"}"));
     let board = Board::new(1);
     let surroundings = Surroundings { kernel_dropped: vec![None, None], ..Surroundings::default() };
     let text = metrics::Collector::new(&board).snapshot(surroundings).to_prometheus(Format::Classic);
     assert!(!text.contains("kernel_dropped"), "{text}");
+    assert!(text.contains("stage=\"kernel\""));
+    let surroundings = Surroundings { unstamped: true, ..Surroundings::default() };
+    let text = metrics::Collector::new(&board).snapshot(surroundings).to_prometheus(Format::Classic);
+    assert!(!text.contains("stage=\"kernel\"") && text.contains("stage=\"queue\""), "{text}");
 }
 
 /// Do histograms of the classes that every server has begin with zeros, so that the first requests are in every increase?
