@@ -30,6 +30,7 @@ modules! {
     "../src/sched/mod.rs" sched
     "../src/server/slot.rs" slot
     "../src/time/mod.rs" time
+    "../src/server/transport.rs" transport
     "../src/wire/mod.rs" wire
 }
 
@@ -50,6 +51,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use time::{Nanos, clock};
+use transport::Transport;
 use wire::{Header, Served};
 
 /// As a server has for one worker.
@@ -88,6 +90,7 @@ where
     let sockets = [Socket::new(request, count, batch)];
     let addresses = HostAddresses::read().unwrap();
     let filter = AddressFilter::new((Ipv4Addr::LOCALHOST, 9_000).into(), &[7, 13, 17, 19, 1_900, 11_211], addresses);
+    let transport = Transport::new(1);
     let common = Common {
         handler,
         make: &make,
@@ -98,7 +101,9 @@ where
         home,
         classified: false,
         emulated: false,
-        io: net::Io::Batches,
+        receive: net::Io::Batches,
+        send: net::Io::Batches,
+        transport: &transport,
     };
     let board = Board::new(1);
     let slice = Nanos::from_micros(20);

@@ -85,6 +85,10 @@ fn exit_code(ended: Result<Ended, ServeError>) -> u8 {
             eprintln!("forebay: --{flag} {address}: {source}; {advice}");
             USAGE
         }
+        Err(error @ ServeError::NoWay(_)) => {
+            eprintln!("forebay: {error}");
+            USAGE
+        }
         Err(error) => {
             eprintln!("forebay: {error}");
             FAILED

@@ -9,6 +9,8 @@ use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Command, Stdio};
 use support::client::{Client, message};
 use support::http::{http, latency, metric};
 use support::scripted::{Act, scripted};
@@ -122,7 +124,7 @@ fn metrics_have_the_promised_series() {
     let text = page(&server, "/metrics");
     for (name, kind) in [
         ("forebay_latency_seconds", "histogram"),
-        ("forebay_latency_quantile_seconds", "gauge"),
+        ("forebay_latency_quantile_seconds", "untyped"),
         ("forebay_slowdown", "histogram"),
         ("forebay_datagrams_received_total", "counter"),
         ("forebay_datagrams_total", "counter"),
@@ -146,6 +148,61 @@ fn metrics_have_the_promised_series() {
     assert_eq!(metric(&text, "forebay_latency_seconds_count{stage=\"service\",class=\"long\"}"), 7.0);
     assert!(metric(&text, "forebay_latency_seconds_sum{stage=\"service\",class=\"long\"}") >= 7.0 * 200e-6);
     assert_histograms(&text);
+}
+
+// Does Prometheus' own check accept the page, under policies of every kind, before the first request and after?
+#[test]
+fn promtool_finds_nothing_to_complain_of() {
+    let servers = ["pools", "reserve", "auto"].map(|policy| {
+        let (handler, _) = scripted();
+        Running::start(&[("policy", policy), ("workers", "3"), ("classify", "header")], handler)
+    });
+    for server in servers.into_iter().chain([busy_server()]) {
+        let text = page(&server, "/metrics");
+        let Some((accepted, said)) = promtool(&text) else { return };
+        assert!(accepted && said.is_empty(), "{said}\n{text}");
+    }
+    let (accepted, said) = promtool("jobs{quantile=\"0.5\"} 1\n").expect("it ran before");
+    assert!(!accepted, "it accepts anything: {said}");
+}
+
+/// Whether `promtool check metrics` accepts `text`, and what it says. `None`, with a message, where it is not installed;
+/// in CI, which installs it, that is a failure.
+fn promtool(text: &str) -> Option<(bool, String)> {
+    let mut command = Command::new("promtool");
+    command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            assert!(std::env::var_os("CI").is_none(), "CI installs promtool (.ci/run): {error}");
+            // Not by a macro: what those print is shown of failures only.
+            let _ = writeln!(std::io::stderr(), "SKIPPED: /metrics was not checked, promtool cannot be run: {error}");
+            return None;
+        }
+    };
+    child.stdin.take().expect("it is piped").write_all(text.as_bytes()).expect("it reads to the end");
+    let output = child.wait_with_output().expect("it ends");
+    Some((output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()))
+}
+
+// Are queues named that the policy has, and no others?
+#[test]
+fn queues_are_those_of_the_policy() {
+    for (policy, expected) in [
+        ("isolated", &["deques"][..]),
+        ("global", &["queue0", "deques"]),
+        ("steal", &["deques"]),
+        ("shed", &["queue0", "deques"]),
+        ("pools", &["front", "heavy", "deques"]),
+        ("hybrid", &["queue0", "queue1", "deques"]),
+        ("ondemand", &["queue0", "queue1", "deques"]),
+    ] {
+        let (handler, _) = scripted();
+        let server = Running::start(&[("policy", policy), ("workers", "2")], handler);
+        let text = page(&server, "/metrics");
+        let name = |line: &str| line.strip_prefix("forebay_queue_depth{queue=\"")?.split('"').next().map(str::to_owned);
+        assert_eq!(text.lines().filter_map(name).collect::<Vec<_>>(), expected, "{policy}");
+    }
 }
 
 /// Each histogram's buckets rise, and the last one holds what `_count` says.

@@ -23,10 +23,10 @@ mod stage;
 mod summary;
 
 pub use block::Block;
-pub use board::{Board, Recorder};
+pub use board::{Board, Failures, Recorder};
 pub use collector::Collector;
 pub use counters::{Continuation, Steal};
-pub use fate::{Failed, Fate, Refused, Unsent};
+pub use fate::{Failed, Fate, ReceiveError, Refused, Unsent};
 pub use ledger::Sample;
 pub use percentile::{Percentile, PercentileError};
 pub use prometheus::Format;

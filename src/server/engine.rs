@@ -2,6 +2,7 @@
 
 use super::outbox::Outbox;
 use super::slot::{Job, Polled, Slot};
+use super::transport::Transport;
 use crate::handler::{self, Broken, Forked, Handler, Workplace, emulated};
 use crate::metrics::{Continuation, Failed, Fate, Recorder, Sample, Steal};
 use crate::net::{AddressFilter, BATCH, Io, Receiver, Socket};
@@ -29,14 +30,17 @@ pub(super) struct Common<'s, 'e, H, M, F> {
     pub(super) classified: bool,
     /// Whether cost is slept on emulated cores.
     pub(super) emulated: bool,
-    /// How the sockets are spoken to.
-    pub(super) io: Io,
+    /// How the sockets are received from and sent through.
+    pub(super) receive: Io,
+    pub(super) send: Io,
+    /// Where threads say that they cannot receive, or send.
+    pub(super) transport: &'e Transport,
 }
 
 /// One worker's side of the packet path.
 pub(super) struct Engine<'s, 'e, H, M, F> {
     pub(super) common: &'e Common<'s, 'e, H, M, F>,
-    worker: WorkerId,
+    pub(super) worker: WorkerId,
     pool: u8,
     pub(super) receiver: Receiver,
     pub(super) outbox: Outbox<'s>,
@@ -67,8 +71,8 @@ where
             common,
             worker,
             pool: 0,
-            receiver: Receiver::new(common.io),
-            outbox: Outbox::new(common.io),
+            receiver: Receiver::new(common.receive),
+            outbox: Outbox::new(common.send),
             recorder,
             spare: ArrayVec::new(),
             full_batches: 0,
@@ -129,7 +133,8 @@ where
         }
         let spare = &mut self.spare;
         let socket = &self.common.sockets[self.worker % self.common.sockets.len()];
-        let sent_at = self.outbox.flush(socket, &mut self.recorder, |packet| {
+        let sending = &self.common.transport.of(self.worker).sending;
+        let sent_at = self.outbox.flush(socket, &mut self.recorder, sending, |packet| {
             let _ = spare.try_push(packet);
         });
         Some(sent_at)

@@ -1,5 +1,6 @@
 //! Replies on their way out: kept until a batch is full or somebody would wait for them.
 
+use super::transport::Streak;
 use crate::metrics::{Fate, Recorder, Sample};
 use crate::net::{GATHER, Io, Message, Sender, Socket};
 use crate::packet::{Envelope, Packet};
@@ -59,12 +60,13 @@ impl<'s> Outbox<'s> {
         self.refusals.push(Refusal { bytes, length, peer, local });
     }
 
-    /// Sends everything through `socket`, records what was served, and gives the packets to `recycle`. Returns when the
-    /// kernel had it.
+    /// Sends everything through `socket`, records what was served, and gives the packets to `recycle`. Where nothing is taken,
+    /// finds out whether anything would be, and tells `sending`. Returns when the kernel had it.
     pub(super) fn flush(
         &mut self,
         socket: &Socket,
         recorder: &mut Recorder<'_>,
+        sending: &Streak,
         mut recycle: impl FnMut(Packet<'s>),
     ) -> Nanos {
         let outcomes = {
@@ -75,6 +77,11 @@ impl<'s> Outbox<'s> {
             self.sender.send(socket, &messages)
         };
         let now = clock::now();
+        if outcomes.iter().any(Result::is_ok) {
+            sending.succeeded();
+        } else if let Err(reason) = self.sender.probe(socket) {
+            sending.failed(now, reason as usize);
+        }
         outcomes.iter().filter_map(|outcome| outcome.err()).for_each(|reason| recorder.unsent(reason));
         // A refusal keeps the fate that it tells of, whether it is heard or not.
         self.refusals.clear();

@@ -6,6 +6,7 @@ use super::engine::{Common, Engine};
 use super::sizes::Sizes;
 use super::slot::{Job, Slot};
 use super::stop::Demand;
+use super::transport::Transport;
 use super::{Report, ServeError, Server, pin};
 use crate::config::{Burn, Classify, Config, Io, Wait};
 use crate::handler::{Handler, Station, new_home};
@@ -16,8 +17,8 @@ use crate::runtime::{self, Shared};
 use std::future::Future;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, Once};
 use std::thread::{self, ScopedJoinHandle};
 
 /// The exit code of a process that ends although a handler is stuck.
@@ -44,6 +45,7 @@ where
         let number = numbers.next().expect("numbers without end");
         Slot::<F>::new(Station::new(home, number))
     });
+    let transport = Transport::new(config.workers);
     let common = Common {
         handler,
         make: &make,
@@ -54,7 +56,9 @@ where
         home,
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
-        io: io(config),
+        receive: server.ways.receive,
+        send: server.ways.send,
+        transport: &transport,
     };
     let board = Board::new(config.workers);
     let following = Following::new(config);
@@ -72,6 +76,10 @@ where
         ready: AtomicBool::new(true),
         following: Mutex::new(following),
         drops: Mutex::new(Drops::new(sockets.iter().map(Socket::inode))),
+        drops_unread: Once::new(),
+        transport: &transport,
+        said: Mutex::default(),
+        unstamped: server.ways.receive == net::Io::Portable,
     };
     let (ended, totals) = thread::scope(|scope| {
         // Whatever way out is taken, the threads must end, or the scope would wait for them for ever.
