@@ -25,6 +25,7 @@ fn checked(command: &mut Command) -> BTreeMap<String, String> {
     let output = command.arg("--check-config").assert().code(0).get_output().clone();
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines()
+        .filter(|line| !line.starts_with('#'))
         .map(|line| {
             let (key, rest) = line.split_once(" = ").unwrap();
             (key.to_owned(), rest.split_whitespace().collect::<Vec<_>>().join(" "))

@@ -14,6 +14,7 @@ mod sizes;
 mod slot;
 mod stop;
 
+pub use sizes::Memory;
 pub use stop::{FollowError, PolicyHandle, StopHandle};
 
 use crate::config::{Burn, Config, HandlerName};
