@@ -75,17 +75,19 @@ fn a_worker_takes_what_is_said_and_a_class_only_when_it_occurs() {
     let per_worker = || anonymous_bytes(&large).saturating_sub(anonymous_bytes(&small)) / 13;
     let said = Memory::of(14);
     await_until(
-        || (0.8..1.2).contains(&(per_worker() as f64 / said.worker_bytes as f64)),
+        || (0.95..1.15).contains(&(per_worker() as f64 / said.worker_bytes as f64)),
         &format!("a worker takes {} bytes, and {said:?}", per_worker()),
     );
     let before = per_worker();
     // Rounds until both sets of histograms of every worker are in use: each scrape swaps them.
-    let clients: Vec<Client> = (0..512).map(|_| Client::new(large.udp)).collect();
+    let of = |server: &Forebay| (0..512).map(|_| Client::new(server.udp)).collect::<Vec<_>>();
+    let clients = of(&small).into_iter().chain(of(&large)).collect::<Vec<_>>();
     for _ in 0..6 {
         for client in &clients {
             client.ask(&Header::request(1, 0, Nanos::from_micros(1)), b"");
             client.ask(&Header::request(1, 5, Nanos::from_micros(1)), b"");
         }
+        latency(small.admin);
         latency(large.admin);
     }
     let grown = per_worker().saturating_sub(before);

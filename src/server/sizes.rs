@@ -71,8 +71,8 @@ pub struct Memory {
 const PIECE: usize = 16;
 /// The future that runs a built-in handler, and the handler's own, which it holds.
 const FUTURE: usize = 512;
-/// Of a thread's stack and of its engine, as measured: what one worker touches.
-const THREAD: usize = 128 << 10;
+/// What is left of a worker's memory, as measured: its stack, engine, deques and share of the queues.
+const THREAD: usize = 320 << 10;
 
 impl Memory {
     /// Of a server of so many workers, with a built-in handler.
