@@ -195,6 +195,25 @@ fn checking_refuses_too() {
     assert_says(&said, &["wait = \"sleep\" (flag --wait)", "allowed: adaptive, spin, park"]);
 }
 
+// Does the process end with a code of the table, whatever it is told? The many are tried in `src/cli/command_lines.rs`.
+#[test]
+fn what_is_out_of_range_ends_with_2() {
+    for (line, expected) in [
+        ("serve --config /dev/zero", "larger than 1024 KiB"),
+        ("serve --drain-timeout 99999999999999h", "allowed: 0s to 1h"),
+        ("simulate --workload lognormal:1us:1e300", "0 to 1000"),
+        ("simulate --workload fixed:100000000000000000000000us", "at most 1000h"),
+        ("plan --workload fixed:1us --rate 1e300", "0.001 to 1000000000"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        let said = refusal(command.env_clear().args(line.split(' ')));
+        assert_says(&said, &[expected]);
+    }
+    for line in ["--help", "simulate --help", "plan -h", "--version"] {
+        Command::new(env!("CARGO_BIN_EXE_forebay")).env_clear().args(line.split(' ')).assert().code(0);
+    }
+}
+
 // Is a port that somebody else holds one clear line with the setting, the address and what to do?
 #[test]
 fn ports_in_use_are_named() {
