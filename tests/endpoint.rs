@@ -182,14 +182,16 @@ fn pages_have_their_types_and_errors() {
     }
 }
 
-// Does no stage hold more than the client waited, and does the service take what was asked for, on real cores? Method:
-// requests one by one; what is said of each, and of all on /latency, against what the client's clock says.
+// Does no stage hold more than the client waited, on real cores? Method: requests one by one; what is said of each, and of
+// all on /latency, against what the client's clock says.
 #[test]
 fn stages_are_no_longer_than_the_client_waited() {
     const REQUESTS: u64 = 20;
     let _alone = alone();
     let cost = Nanos::from_millis(20);
-    let spin = Bench::new(Spin::new(Burner::calibrated(), 1), Nanos::from_secs(10));
+    // Not calibrated, which on a busy machine may go wrong by far: 8 M rounds, of which no core does more than 5 a nanosecond.
+    let spin = Bench::new(Spin::new(Burner::Cpu { rounds_per_1024_ns: 410 }, 1), Nanos::from_secs(10));
+    let least = Nanos::from_micros(1_600);
     let server = Running::start(&[("policy", "isolated"), ("workers", "1")], spin);
     let client = Client::new(server.udp);
     let mut longest = Nanos::ZERO;
@@ -199,15 +201,14 @@ fn stages_are_no_longer_than_the_client_waited() {
         let waited = clock::now().minus(sent);
         let stages = served.kernel_wait.plus(served.queue_wait).plus(served.service);
         assert!(stages <= waited, "{served:?} of {waited}");
-        // Neighbours may have slowed the calibration down, and so made every burn shorter.
-        assert!(served.service.times(2) >= cost, "{served:?} for {cost}");
+        assert!(served.service >= least, "{served:?}");
         longest = longest.max(waited);
     }
     let body = measured(&server, REQUESTS);
     let of = |stage: &str, figure: &str| body["since_start"][stage]["short"][figure].as_f64().expect("a time");
     // A histogram is 0.1 % too high at most.
     assert!(of("service", "max") <= longest.as_micros_f64() * 1.001, "{longest}: {body}");
-    assert!(of("service", "p50") * 2.0 >= cost.as_micros_f64(), "{body}");
+    assert!(of("service", "p50") >= least.as_micros_f64(), "{body}");
     // A system call takes longer than 0.1 us everywhere.
     assert!(of("send", "p50") >= 0.1, "{body}");
     let sent = metric(&page(&server, "/metrics"), "forebay_latency_seconds_sum{stage=\"send\",class=\"short\"}");
