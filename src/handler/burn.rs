@@ -152,30 +152,36 @@ mod tests {
         assert!(emulated::start(free) >= now, "it was ready when the core came free, and was not there to be had");
     }
 
-    // Is all of the work done, at once and in steps? Method: CPU time of this thread, to which other threads add nothing. A
-    // neighbour on the core slows rounds down; the fastest of many, taken in turn with the burns, met none.
+    // Is all of the work done, at once and in steps? Method: CPU time of this thread, to which other threads add nothing, of
+    // burns and of plain rounds in turn. Medians: a neighbour on the core makes single figures too large, and a hypervisor
+    // that takes the core away, and counts that time otherwise, makes some too small.
     #[test]
     fn all_that_is_asked_for_is_burnt() {
         let rounds_of = |burner| match burner {
             Burner::Cpu { rounds_per_1024_ns } => rounds_per_1024_ns as f64,
             Burner::Sleep => panic!("it was not calibrated"),
         };
-        let (burner, amount) = (Burner::calibrated(), Nanos::from_micros(500));
-        let mut round = f64::MAX;
-        for steps in [1, 500] {
-            let mut fastest = f64::MAX;
+        let median = |mut times: Vec<f64>| {
+            times.sort_unstable_by(f64::total_cmp);
+            times[times.len() / 2]
+        };
+        let (burner, amount) = (Burner::Cpu { rounds_per_1024_ns: 512 }, Nanos::from_micros(400));
+        let due = rounds_of(burner) * amount.get() as f64 / 1_024.0;
+        let mut plain = Vec::new();
+        for steps in [1, 400] {
+            let burn = || (0..steps).for_each(|_| burner.burn(Nanos::new(amount.get() / steps)));
+            let mut burns = Vec::new();
             for _ in 0..200 {
-                round = round.min(cpu_time_of(|| compute(100_000)) / 1e5);
-                let burn = || (0..steps).for_each(|_| burner.burn(Nanos::new(amount.get() / steps)));
-                fastest = fastest.min(cpu_time_of(burn));
+                plain.push(cpu_time_of(|| compute(due as u64)));
+                burns.push(cpu_time_of(burn));
             }
-            let due = amount.get() as f64 / 1_024.0 * rounds_of(burner) * round;
-            assert!(fastest >= 0.9 * due, "{fastest:.0} ns of {due:.0} burnt in {steps} steps");
+            let (burnt, plain) = (median(burns), median(plain.clone()));
+            assert!(burnt >= 0.85 * plain, "{burnt:.0} ns of {plain:.0} burnt in {steps} steps");
         }
         // Calibration goes by the clock on the wall, to which others add: a wrong one is wrong each time.
-        let due = 1_024.0 / round;
-        let most = (0..100).map(|_| rounds_of(Burner::calibrated())).find(|rounds| *rounds >= 0.9 * due);
-        assert!(most.is_some(), "no calibration came to 90 % of {due:.0} rounds");
+        let due = 1_024.0 * due / median(plain);
+        let right = (0..100).map(|_| rounds_of(Burner::calibrated())).any(|rounds| rounds >= 0.75 * due);
+        assert!(right, "no calibration came to three quarters of {due:.0} rounds");
     }
 
     /// Nanoseconds that this thread's CPU clock shows for `work`.
