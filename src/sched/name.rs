@@ -22,7 +22,7 @@ pub enum PolicyName {
     Hybrid,
     /// A heavy request steps aside when a fresh one waits that finds no free worker.
     OnDemand,
-    /// Chooses among steal, hybrid and ondemand, and their budget, by what it measures.
+    /// Chooses among global, steal, hybrid and ondemand, and their budget, by what it measures; begins as steal.
     Auto,
 }
 

@@ -15,6 +15,7 @@ mod slot;
 mod stop;
 mod transport;
 
+pub use sizes::Memory;
 pub use stop::{FollowError, PolicyHandle, StopHandle};
 
 use crate::config::{Burn, Config, HandlerName};
