@@ -31,6 +31,7 @@ modules! {
     "../src/server/slot.rs" slot
     "../src/server/stations.rs" stations
     "../src/time/mod.rs" time
+    "../src/server/transport.rs" transport
     "../src/wire/mod.rs" wire
 }
 
@@ -51,6 +52,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use time::{Nanos, clock};
+use transport::Transport;
 use wire::{Header, Served};
 
 /// As a server has for one worker.
@@ -90,6 +92,7 @@ where
     let board = Board::new(1);
     let addresses = HostAddresses::read().unwrap();
     let filter = AddressFilter::new((Ipv4Addr::LOCALHOST, 9_000).into(), &[7, 13, 17, 19, 1_900, 11_211], addresses);
+    let transport = Transport::new(1);
     let common = Common {
         handler,
         make: &make,
@@ -101,6 +104,7 @@ where
         home,
         classified: false,
         emulated: false,
+        transport: &transport,
     };
     let slice = Nanos::from_micros(20);
     let kind = Kind::Hybrid(Hybrid { budget: slice, reserved: 1, short_slice: slice, long_slice: slice });

@@ -3,7 +3,7 @@
 use crate::command::plan::{PlanArguments, plan};
 use crate::command::simulate::{SimulateArguments, simulate};
 use crate::config::{self, LogFormat};
-use crate::server::{self, Ended, ServeError};
+use crate::server::{self, Ended, Memory, ServeError};
 use clap::{ArgMatches, Args as _, Command, FromArgMatches};
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
@@ -68,7 +68,7 @@ fn serve(matches: &ArgMatches) -> ExitCode {
     };
     if config::wants_check(matches) {
         // A reader that has seen enough and left is no failure.
-        let _ = writeln!(io::stdout(), "{effective}");
+        let _ = writeln!(io::stdout(), "{effective}\n# {}", Memory::of(effective.config.workers));
         return ExitCode::SUCCESS;
     }
     start_logging(effective.config.log_format);
@@ -83,6 +83,10 @@ fn exit_code(ended: Result<Ended, ServeError>) -> u8 {
         Err(ServeError::Bind { setting, address, source }) => {
             let (flag, advice) = (setting.trim_start_matches('-'), bind_advice(source.kind()));
             eprintln!("forebay: --{flag} {address}: {source}; {advice}");
+            USAGE
+        }
+        Err(error @ ServeError::NoWay(_)) => {
+            eprintln!("forebay: {error}");
             USAGE
         }
         Err(error) => {
@@ -123,7 +127,7 @@ fn command() -> Command {
     Command::new("forebay")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A UDP server that keeps cheap requests fast while others cost a thousand times more.")
-        .after_help(format!("`forebay serve --help` explains every setting.\n\n{EXIT_CODES}"))
+        .after_help(format!("`forebay COMMAND --help` explains every flag.\n\n{EXIT_CODES}"))
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
@@ -135,20 +139,21 @@ fn command() -> Command {
                 .args(config::flags())
                 .args(config::meta_flags()),
         )
-        .subcommand(SimulateArguments::augment_args(
-            Command::new("simulate")
-                .about("Simulate policies in virtual time: what they would do with a workload.")
+        // The summary comes last: clap would put the documentation of the flags in its place.
+        .subcommand(
+            SimulateArguments::augment_args(Command::new("simulate"))
+                .about("Simulate policies in virtual time: the latencies that each would give a workload.")
                 .after_help(
                     "Example:\n  forebay simulate --policy steal,ondemand,srpt --load 0.1..0.9:0.1 --html curves.html",
                 ),
-        ))
-        .subcommand(PlanArguments::augment_args(
-            Command::new("plan")
-                .about("Find the fewest workers, the policy and its sizes that hold a goal, in virtual time.")
+        )
+        .subcommand(
+            PlanArguments::augment_args(Command::new("plan"))
+                .about("Find the fewest workers, the policy and its sizes that hold a latency goal, in virtual time.")
                 .after_help(
                     "Example:\n  forebay plan --workload extreme-bimodal --rate 2000000 --slo 'p99.9-slowdown<=20'",
                 ),
-        ))
+        )
 }
 
 const LAYERS: &str = "\
@@ -170,6 +175,9 @@ fn code(exit_code: i32) -> ExitCode {
 }
 
 #[cfg(test)]
+mod command_lines;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -177,6 +185,16 @@ mod tests {
     #[test]
     fn the_command_is_consistent() {
         command().debug_assert();
+    }
+
+    // Does each subcommand say in its summary what it does, and not what its flags are called in the source?
+    #[test]
+    fn every_subcommand_has_a_summary() {
+        for subcommand in command().get_subcommands() {
+            let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(about.len() > 40 && !about.contains("Flags of"), "{}: {about}", subcommand.get_name());
+            assert_eq!(subcommand.get_long_about(), None, "{}", subcommand.get_name());
+        }
     }
 
     // Does each end have the exit code that the help states?

@@ -25,6 +25,7 @@ fn checked(command: &mut Command) -> BTreeMap<String, String> {
     let output = command.arg("--check-config").assert().code(0).get_output().clone();
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines()
+        .filter(|line| !line.starts_with('#'))
         .map(|line| {
             let (key, rest) = line.split_once(" = ").unwrap();
             (key.to_owned(), rest.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -207,6 +208,25 @@ fn addresses_of_several_hosts_are_refused() {
     }
     let said = refusal(forebay().args(["--listen", "127.255.255.255:0", "--admin", "127.0.0.1:0"]));
     assert_says(&said, &["--listen 127.255.255.255:0: a broadcast address is not one host's; choose"]);
+}
+
+// Does the process end with a code of the table, whatever it is told? The many are tried in `src/cli/command_lines.rs`.
+#[test]
+fn what_is_out_of_range_ends_with_2() {
+    for (line, expected) in [
+        ("serve --config /dev/zero", "larger than 1024 KiB"),
+        ("serve --drain-timeout 99999999999999h", "allowed: 0s to 1h"),
+        ("simulate --workload lognormal:1us:1e300", "0 to 1000"),
+        ("simulate --workload fixed:100000000000000000000000us", "at most 1000h"),
+        ("plan --workload fixed:1us --rate 1e300", "0.001 to 1000000000"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        let said = refusal(command.env_clear().args(line.split(' ')));
+        assert_says(&said, &[expected]);
+    }
+    for line in ["--help", "simulate --help", "plan -h", "--version"] {
+        Command::new(env!("CARGO_BIN_EXE_forebay")).env_clear().args(line.split(' ')).assert().code(0);
+    }
 }
 
 // Is a port that somebody else holds one clear line with the setting, the address and what to do?

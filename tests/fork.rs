@@ -248,7 +248,8 @@ fn a_stop_leaves_no_part_behind() {
 }
 
 // Does a heavy request take less time than it costs? Method: emulated cores, on which one worker takes no less than the
-// cost, ever, and four take a quarter of it and what the machine makes of that; it may be busy, so one of many must do.
+// cost, ever, and four take a quarter of it and what the machine makes of that, which is less than as much again in most of
+// nine times. A wake-up of those who should help that is often lost does not pass for a machine that is busy.
 #[test]
 fn a_heavy_request_is_faster_in_parts() {
     let _alone = alone();
@@ -262,5 +263,7 @@ fn a_heavy_request_is_faster_in_parts() {
         assert_eq!((header.status, header.served.service), (Status::Ok, cost), "parts count as service");
         clock::now().minus(begin)
     };
-    assert!((0..50).any(|_| time().times(2) < cost), "none of 50 took less than half of its cost");
+    let mut times: Vec<Nanos> = (0..9).map(|_| time()).collect();
+    times.sort_unstable();
+    assert!(times[4].times(2) < cost, "most took more than half of their cost: {times:?}");
 }

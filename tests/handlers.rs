@@ -10,7 +10,7 @@ use forebay::time::Nanos;
 use forebay::wire::{Served, Status};
 use std::io::Write;
 use std::net::UdpSocket;
-use std::panic::panic_any;
+use std::panic::{panic_any, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use support::http::{http, metric};
@@ -313,6 +313,67 @@ impl Handler for Bombs {
         if ticket.words[2] == 1 {
             panic_any(Bomb(3));
         }
+    }
+}
+
+/// Panics where the request says, without a word on standard error.
+struct Panics;
+
+impl Handler for Panics {
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        let panic = || resume_unwind(Box::new(()));
+        match request.bytes() {
+            b"at once" => panic(),
+            // Under `ondemand` and `hybrid` it has moved by then, if others wait; under all it is in its second poll.
+            b"later  " => {
+                hop(1).await;
+                panic();
+            }
+            b"forked " => {
+                let part = fork(async move { panic() });
+                checkpoint().await;
+                part.await;
+            }
+            // It waits, parked, for a part that goes on for a while before it panics.
+            b"parked " => {
+                let part = fork(async move {
+                    for _ in 0..3 {
+                        hop(1).await;
+                    }
+                    panic();
+                });
+                part.await;
+            }
+            _ => {}
+        }
+        let _ = reply.put(b"fine");
+    }
+
+    fn refuse(&self, _: &Ticket, status: Status, reply: &mut Reply<'_>) {
+        let _ = reply.put(&[status as u8]);
+    }
+}
+
+// Does a server survive more panics than it has places for requests (641 for each worker)? Method: more of each kind, one
+// after the other, so that each kind alone would use up what it leaked.
+#[test]
+fn panics_use_nothing_up() {
+    const PANICS: u64 = 700;
+    for (policy, workers) in [("ondemand", "1"), ("steal", "1"), ("pools", "2")] {
+        let server = Running::start(&[("policy", policy), ("workers", workers)], Panics);
+        let (client, workers) = (client(&server), workers.parse::<u64>().expect("a number"));
+        let failed = char::from(Status::Failed as u8).to_string();
+        for kind in ["at once", "later  ", "forked ", "parked "] {
+            for number in 0..PANICS * workers {
+                client.send(kind.as_bytes()).expect("the server's port is open");
+                assert_eq!(receive(&client), failed, "{policy}: {kind} {number}");
+            }
+            assert_eq!(ask(&server, "forebay"), "fine", "{policy}: after {kind}");
+        }
+        let (answered, failed) = (4, 4 * PANICS * workers);
+        let expected = Fates { received: answered + failed, answered, failed, ..Fates::default() };
+        assert_eq!(server.quiescent(answered + failed), expected, "{policy}");
+        assert_eq!(server.stop().packets_away, 0, "{policy}");
     }
 }
 

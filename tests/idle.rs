@@ -17,6 +17,8 @@ const QUIET: Nanos = Nanos::from_secs(2);
 const IDLE_MAX: Nanos = Nanos::from_millis(20);
 /// Far above a wake-up, far below the second after which the server would look around by itself.
 const PROMPT: Nanos = Nanos::from_millis(100);
+/// Half of that second, which is what a lost wake-up takes in the mean.
+const LOST: Nanos = Nanos::from_millis(500);
 const BURST: u64 = 2_000;
 
 #[test]
@@ -37,20 +39,23 @@ fn an_idle_server_burns_nothing() {
     for (policy, server) in &servers {
         burst(server);
         let fates = quiescent(server.admin, BURST);
-        assert_eq!(fates.answered + fates.kernel_dropped, BURST, "{policy}");
+        assert_eq!((fates.answered, fates.arrived()), (fates.received, Some(BURST)), "{policy}");
         // Adding the burst up is work that belongs to it, and takes an unoptimised build a hundredth of a second.
         let measured = || latency(server.admin)["since_start"]["total"]["all"]["count"].as_u64();
         await_until(|| measured() == Some(fates.answered), "the burst is never added up");
     }
     assert_quiet(&servers, "after a burst");
     for (policy, server) in &servers {
-        // The best of some: this machine may be busy with others.
-        let wait = (0..8).map(|_| wait_of(&Client::new(server.udp))).min().expect("eight of them");
-        assert!(wait < PROMPT, "{policy}: a request after the idle time took {wait}");
+        // A wake-up that is lost now and then shows in the longest wait, one that is always late in the shortest: the machine
+        // may be busy with others.
+        let waits: Vec<Nanos> = (0..8).map(|_| wait_of(&Client::new(server.udp))).collect();
+        let (shortest, longest) = (waits.iter().min().expect("eight"), waits.iter().max().expect("eight"));
+        assert!(*shortest < PROMPT && *longest < LOST, "{policy}: requests after the idle time took {waits:?}");
     }
 }
 
-/// In one of some stretches: the sockets and threads of other processes make a server's own look around longer, once a
+/// In one of some stretches, which hides no fault: a thread that does not come to rest, however rarely that happens, burns
+/// CPU time in each stretch that follows. But the sockets and threads of other processes make a server's own look around longer, once a
 /// second, and CPU time is counted in hundredths of one.
 fn assert_quiet(servers: &[(&str, Forebay)], when: &str) {
     // What a start or a burst leaves to do is done in a moment, but that moment is not idle.

@@ -84,7 +84,8 @@ fn a_drain_that_is_too_short_loses_work() {
     assert_eq!((status.code(), said.as_str()), (Some(3), "received 1, shed_draining 1\n"));
 }
 
-// Does a second signal end the drain at once? Method: the best of three, for the machine may be busy.
+// Does a second signal end the drain at once? Method: three times. A signal that is lost now and then
+// shows in the slowest, which would end with the request, after 20 s; one that is always late in the fastest.
 #[test]
 fn a_second_signal_ends_at_once() {
     let _alone = alone();
@@ -101,8 +102,9 @@ fn a_second_signal_ends_at_once() {
         assert_eq!(client.receive().header.status, Status::ShedDraining);
         clock::now().minus(asked)
     };
-    let fastest = (0..3).map(time).min().expect("three of them");
-    assert!(fastest < Nanos::from_secs(1), "it took {fastest}");
+    let times: Vec<Nanos> = (0..3).map(time).collect();
+    assert!(times.iter().all(|time| *time < Nanos::from_secs(10)), "they took {times:?}");
+    assert!(times.iter().any(|time| *time < Nanos::from_secs(1)), "they took {times:?}");
 }
 
 // Is a port in use one clear line and exit code 2, also when another Forebay has it and would share?

@@ -1,6 +1,10 @@
-//! Does a worker that is stuck in one request hold nobody else up under `steal`, and where all receive?
-//! Method: all workers but one are held for 200 ms without a checkpoint; 40 requests from ports of every socket must be
-//! answered within 20 ms all the same. Under `isolated` they must not, or this test could not fail.
+//! Does a worker that is stuck in one request hold nobody else up under `steal` and `shed`, and where all receive?
+//! Method: all workers but one are held without a checkpoint; 40 requests from ports of every socket must be answered
+//! before they are let go, in each of 25 trials. Under `isolated` they must not, or this test could not fail.
+//!
+//! Two faults are told apart. A wake-up that is lost now and then shows in the slowest trial of all: nobody serves the
+//! request until the control thread's look, once a second, or until those who are held are let go. A wake-up that comes
+//! late every time shows in the median. A best of several would see the second fault only.
 
 mod support;
 
@@ -8,16 +12,18 @@ use forebay::handler::{Bench, Burner, Spin};
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
 use std::sync::Arc;
+use std::thread;
 use support::client::Client;
 use support::http::{fates, latency};
 use support::scripted::{Act, Scripted, scripted};
 use support::{Running, alone, await_until};
 
-const STUCK_FOR: Nanos = Nanos::from_millis(200);
-const PROMPT: Nanos = Nanos::from_millis(20);
+/// The median of the trials' longest waits is at most this, on a machine that does other things too.
+const PROMPT: Nanos = Nanos::from_millis(30);
+/// No wait is longer: half of what a lost wake-up takes in the mean, and far more than a busy machine does.
+const LOST: Nanos = Nanos::from_millis(250);
 const REQUESTS: usize = 40;
-/// The machine may hold everybody up for a moment. What the policy does wrong it does wrong every time.
-const TRIALS: usize = 5;
+const TRIALS: usize = 25;
 
 /// A server, and clients sorted by the worker whose socket they reach.
 struct Stage {
@@ -33,7 +39,7 @@ impl Stage {
         let (handler, script) = scripted();
         let server = Running::start(&[("policy", policy), ("workers", &workers.to_string())], handler);
         let clients = (0..workers).map(|_| Vec::new()).collect();
-        let has_owners = matches!(policy, "isolated" | "steal");
+        let has_owners = matches!(policy, "isolated" | "steal" | "shed");
         let mut stage = Stage { server, script, clients, has_owners };
         let wanted = REQUESTS / workers + 1;
         await_until(|| stage.add_client(wanted), "some socket gets no flow");
@@ -59,7 +65,7 @@ impl Stage {
         let before = self.script.blockers().len();
         for (count, worker) in workers.iter().enumerate() {
             let holder = self.clients[*worker].last().expect("one more than is asked");
-            holder.request(0, STUCK_FOR, &[Act::Block as u8]);
+            holder.request(0, Nanos::ZERO, &[Act::Hold as u8]);
             await_until(|| self.script.blockers().len() == before + count + 1, "nobody is held");
         }
         self.script.blockers()[before..].to_vec()
@@ -86,8 +92,9 @@ impl Stage {
         waits.max().expect("there are requests")
     }
 
-    /// Takes the answers of those who held.
+    /// Lets those go who are held, and takes their answers.
     fn release(&self, workers: &[usize]) {
+        self.script.release();
         for worker in workers {
             let holder = self.clients[*worker].last().expect("one more than is asked");
             assert_eq!(holder.receive().header.id, 0);
@@ -110,16 +117,20 @@ fn owner(client: &Client) -> usize {
 // Two workers, either of them stuck.
 #[test]
 fn one_of_two_is_stuck() {
-    for stuck in [0, 1] {
-        assert_prompt("steal", 2, &[stuck]);
+    for policy in ["steal", "shed"] {
+        for stuck in [0, 1] {
+            assert_prompt(policy, 2, &[stuck]);
+        }
     }
 }
 
 // Four workers, three of them stuck.
 #[test]
 fn three_of_four_are_stuck() {
-    assert_prompt("steal", 4, &[0, 1, 2]);
-    assert_prompt("steal", 4, &[3, 1, 2]);
+    for policy in ["steal", "shed"] {
+        assert_prompt(policy, 4, &[0, 1, 2]);
+        assert_prompt(policy, 4, &[3, 1, 2]);
+    }
 }
 
 // The same where everybody receives from every socket.
@@ -134,18 +145,18 @@ fn nobody_waits_where_all_receive() {
 fn assert_prompt(policy: &str, workers: usize, stuck: &[usize]) {
     let _alone = alone();
     let stage = Stage::new(policy, workers);
-    let mut waits = Vec::new();
-    for _ in 0..TRIALS {
+    let trials = (0..TRIALS).map(|_| {
         let held = stage.hold(stuck);
         assert_eq!(held.len(), stuck.len());
         let slowest = stage.slowest();
         stage.release(stuck);
-        waits.push((slowest, held));
-        if slowest <= PROMPT {
-            return;
-        }
-    }
-    panic!("{policy}, {workers} workers, held for {STUCK_FOR}: longest wait and who was held: {waits:?}");
+        (slowest, held)
+    });
+    let mut waits: Vec<_> = trials.collect();
+    waits.sort_unstable();
+    let (median, longest) = (waits[TRIALS / 2].0, waits[TRIALS - 1].0);
+    assert!(longest <= LOST, "{policy}, {workers} workers: longest wait and who was held: {waits:?}");
+    assert!(median <= PROMPT, "{policy}, {workers} workers: longest wait and who was held: {waits:?}");
 }
 
 // Could it fail? Without theft whoever reaches the socket of the stuck worker waits for it.
@@ -155,9 +166,16 @@ fn isolated_workers_do_hold_others_up() {
     let stage = Stage::new("isolated", 2);
     let held = stage.hold(&[1]);
     assert_eq!(held, [1], "an isolated worker serves its own socket");
+    // Asked for first, or the answers would never come.
+    let script = Arc::clone(&stage.script);
+    let releaser = thread::spawn(move || {
+        thread::sleep(LOST.times(2).into());
+        script.release();
+    });
     let slowest = stage.slowest();
+    releaser.join().expect("it does not panic");
     stage.release(&[1]);
-    assert!(slowest > PROMPT.times(2), "the longest wait was {slowest}");
+    assert!(slowest > LOST, "the longest wait was {slowest}");
 }
 
 // Does an emulated core start what it took from a stuck worker when it got it? It was idle while the request waited to be
@@ -173,7 +191,8 @@ fn an_emulated_thief_starts_nothing_before_it_may_take_it() {
     };
     let (holder, behind, other) = (of_first(true), of_first(true), of_first(false));
     let (threshold, cost) = (Nanos::from_millis(200), Nanos::from_millis(100));
-    let stolen = (0..TRIALS).filter(|_| {
+    // Each trial must keep to the threshold; that one of five is a theft shows that there was something to keep.
+    let stolen = (0..5).filter(|_| {
         let sent = clock::now();
         holder.request(0, Nanos::from_millis(600), b"");
         // What came with it would be in the deque of its worker, where it may be taken at once.

@@ -5,7 +5,7 @@ use crate::time::Nanos;
 pub(crate) use filter::AddressFilter;
 pub(crate) use link::{KernelLink, Link};
 pub(crate) use forebay::net::{BATCH, GATHER, HostAddresses, Io, Message};
-use crate::metrics::Unsent;
+use crate::metrics::{ReceiveError, Unsent};
 use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -96,11 +96,20 @@ impl Receiver {
     }
 }
 
+/// Nothing fails here.
+pub(crate) fn receive_error(_: &io::Error) -> ReceiveError {
+    ReceiveError::Other
+}
+
 pub struct Sender;
 
 impl Sender {
     pub(crate) fn new(_: Io) -> Sender {
         Sender
+    }
+
+    pub(crate) fn probe(&mut self, _: &Socket) -> Result<(), Unsent> {
+        Ok(())
     }
 
     pub(crate) fn send(&mut self, _: &Socket, messages: &[Message<'_>]) -> Outcomes {

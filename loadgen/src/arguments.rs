@@ -223,11 +223,11 @@ fn parse_positive_duration(text: &str) -> Result<Nanos, String> {
 
 fn parse_rate(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix("/s").unwrap_or(text);
-    let rate: Option<f64> = number.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
-    rate.ok_or_else(|| "write requests per second, above 0, like 8000 or 8000/s".to_owned())
+    let rate: Option<f64> = number.parse().ok().filter(|rate: &f64| *rate >= 0.001 && *rate <= 1e9);
+    rate.ok_or_else(|| "write requests per second, 0.001 to 1000000000, like 8000 or 8000/s".to_owned())
 }
 
 fn parse_load(text: &str) -> Result<f64, String> {
-    let load: Option<f64> = text.parse().ok().filter(|load: &f64| load.is_finite() && *load > 0.0 && *load <= 10.0);
-    load.ok_or_else(|| "write a share of the workers' capacity, above 0 and at most 10, like 0.7".to_owned())
+    let load: Option<f64> = text.parse().ok().filter(|load: &f64| *load >= 0.001 && *load <= 10.0);
+    load.ok_or_else(|| "write a share of the workers' capacity, 0.001 to 10, like 0.7".to_owned())
 }

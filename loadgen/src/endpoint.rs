@@ -103,6 +103,10 @@ impl ServerView {
     /// slept beyond.
     pub(crate) fn overslept(&self) -> Option<(f64, f64)> {
         let slept_us = self.body.pointer("/emulation/slept_us")?.as_f64()?;
+        // The share of nothing is null.
+        if slept_us == 0.0 {
+            return Some((0.0, 0.0));
+        }
         Some((slept_us, slept_us * self.overshoot_share()?))
     }
 
@@ -149,6 +153,8 @@ mod tests {
             "start_time_seconds": 1e9, "emulation": {"overshoot_share": 0.001, "slept_us": 5_000},
             "since_start": {"total": {"short": {"p99_9": 12.5}}},
         });
+        let unknown = serde_json::json!({"fates": {"received": 90, "kernel_dropped": null}});
+        assert_eq!(ServerView { body: unknown }.kernel_dropped(), None, "null is not 0");
         let view = ServerView { body };
         assert_eq!((view.policy().as_deref(), view.burn().as_deref()), (Some("pools"), Some("sleep")));
         assert_eq!((view.workers(), view.time_scale()), (Some(14), Some(1_000)));

@@ -30,8 +30,8 @@ pub fn open(target: SocketAddr, count: u16) -> Result<Vec<UdpSocket>> {
 pub fn dropped(sockets: &[UdpSocket]) -> Result<u64> {
     let inodes = sockets.iter().map(|socket| Ok(fstat(socket)?.st_ino)).collect::<Result<Vec<u64>>>()?;
     let mut drops = Drops::new(inodes);
-    drops.read().context("reading the kernel's table of UDP sockets")?;
-    Ok(drops.totals().sum())
+    drops.read().context("reading what the kernel dropped at our sockets")?;
+    drops.totals().sum::<Option<u64>>().context("the kernel does not tell what it dropped at our sockets")
 }
 
 fn open_one(target: SocketAddr) -> Result<UdpSocket> {

@@ -6,6 +6,8 @@
 mod arguments;
 pub mod by_class;
 mod choices;
+#[cfg(test)]
+mod command_lines;
 mod compare;
 mod compare_text;
 mod dump;

@@ -85,10 +85,14 @@ impl<'a> Probe<'a> {
         self.restarted.is_none().then(|| Reconciled::of(sent, first, last))
     }
 
-    /// Dropped by the server's kernel from the baseline to the last answer, as far as the server can tell.
-    pub(crate) fn kernel_dropped(&self) -> u64 {
-        let dropped = |view: &Option<ServerView>| view.as_ref().and_then(ServerView::kernel_dropped).unwrap_or(0);
-        dropped(&self.last).saturating_sub(dropped(&self.baseline))
+    /// Dropped by the server's kernel from the baseline to the last answer. 0 without an endpoint, `None` where the server
+    /// does not know.
+    pub(crate) fn kernel_dropped(&self) -> Option<u64> {
+        if self.endpoint.is_none() {
+            return Some(0);
+        }
+        let dropped = |view: &Option<ServerView>| view.as_ref().and_then(ServerView::kernel_dropped);
+        Some(dropped(&self.last)?.saturating_sub(dropped(&self.baseline)?))
     }
 
     /// With emulated cores, how much too long the server's workers slept in the run, as a share of what they were to
@@ -158,15 +162,18 @@ mod tests {
 
     #[test]
     fn overshoot_is_that_of_the_run() {
-        let view = |slept: f64, share: f64| ServerView {
+        let view = |slept: f64, share: Option<f64>| ServerView {
             body: json!({"burn": "sleep", "fates": {"received": 0, "kernel_dropped": 0},
                 "emulation": {"slept_us": slept, "overshoot_share": share}}),
         };
         // An hour without overshoot does not hide a bad minute.
-        let share = probe([view(1_000_000.0, 0.0), view(1_010_000.0, 0.000_5)]).overshoot_share();
+        let share = probe([view(1_000_000.0, Some(0.0)), view(1_010_000.0, Some(0.000_5))]).overshoot_share();
         let share = share.expect("emulated cores").expect("told");
         assert!((share - 505.0 / 10_000.0).abs() < 1e-9, "{share}");
-        assert_eq!(probe([view(0.0, 0.0), view(0.0, 0.0)]).overshoot_share(), Some(Ok(0.0)));
+        assert_eq!(probe([view(0.0, Some(0.0)), view(0.0, Some(0.0))]).overshoot_share(), Some(Ok(0.0)));
+        // The share of nothing is null.
+        assert_eq!(probe([view(0.0, None), view(0.0, None)]).overshoot_share(), Some(Ok(0.0)));
+        assert_eq!(probe([view(0.0, None), view(500.0, Some(0.25))]).overshoot_share(), Some(Ok(0.25)));
         let silent = ServerView { body: json!({"burn": "sleep", "fates": {"received": 0}}) };
         assert!(probe([silent]).overshoot_share().expect("emulated cores").is_err());
         let burning = ServerView { body: json!({"burn": "cpu", "fates": {"received": 0}}) };

@@ -119,16 +119,20 @@ fn accounts(plan: &Plan, report: &RunReport) -> String {
         (fates.shed, "shed"),
         (fates.refused, "refused"),
         (fates.failed, "failed"),
-        (fates.kernel_dropped, "dropped by the server's kernel"),
+        (fates.kernel_dropped.unwrap_or(0), "dropped by the server's kernel"),
         (fates.lost, "lost"),
     ];
-    let (some, none): (Vec<_>, Vec<_>) = all.into_iter().partition(|(count, _)| *count > 0);
+    let told = all.into_iter().filter(|(_, name)| fates.kernel_dropped.is_some() || !name.starts_with("dropped"));
+    let (some, none): (Vec<_>, Vec<_>) = told.partition(|(count, _)| *count > 0);
     let some: Vec<String> = some.into_iter().map(|(count, name)| format!("{} {name}", grouped(count))).collect();
     let none: Vec<&str> = none.into_iter().map(|(_, name)| name).collect();
     let ended =
         if some.is_empty() { String::new() } else { format!(": {}; none {}", some.join(", "), none.join(", ")) };
     let mut text = wrapped("", &format!("{} sent{ended}", grouped(report.sent)), "  ");
-    if report.sent > 0 && fates.kernel_dropped + fates.lost == report.sent {
+    if fates.kernel_dropped.is_none() {
+        text.push_str("what the server's kernel dropped is unknown, and counts as lost\n");
+    }
+    if report.sent > 0 && fates.kernel_dropped.unwrap_or(0) + fates.lost == report.sent {
         let _ = writeln!(text, "nothing came back: is a server listening at {}?", plan.target);
     }
     let _ = writeln!(text, "{} answered/s of {} offered/s", rate(report.achieved_rps), rate(report.offered_rps));

@@ -21,16 +21,17 @@ pub struct Fates {
     pub refused: u64,
     /// The handler panicked or stalled.
     pub failed: u64,
-    /// No reply, and the server's kernel dropped as many.
-    pub kernel_dropped: u64,
+    /// No reply, and the server's kernel dropped as many; `None` where the server cannot tell.
+    pub kernel_dropped: Option<u64>,
     /// No reply, for no known reason.
     pub lost: u64,
 }
 
 impl Fates {
     /// All requests.
-    pub const fn sum(&self) -> u64 {
-        self.answered + self.late + self.shed + self.refused + self.failed + self.kernel_dropped + self.lost
+    pub fn sum(&self) -> u64 {
+        let known = self.kernel_dropped.unwrap_or(0);
+        self.answered + self.late + self.shed + self.refused + self.failed + known + self.lost
     }
 
     fn of_reply(&mut self, status: Status) -> &mut u64 {
@@ -58,8 +59,8 @@ pub struct Observed<'a> {
     pub warmup: Nanos,
     /// A reply that took longer is late.
     pub timeout: Nanos,
-    /// Datagrams that the server's kernel dropped while the run counted.
-    pub kernel_dropped: u64,
+    /// Datagrams that the server's kernel dropped while the run counted; `None` where the server cannot tell.
+    pub kernel_dropped: Option<u64>,
     /// Classes of the workload.
     pub classes: usize,
 }
@@ -115,8 +116,8 @@ impl Tally {
                 answered.add(request.class, took_us);
             }
         }
-        fates.kernel_dropped = observed.kernel_dropped.min(unanswered);
-        fates.lost = unanswered - fates.kernel_dropped;
+        fates.kernel_dropped = observed.kernel_dropped.map(|dropped| dropped.min(unanswered));
+        fates.lost = unanswered - fates.kernel_dropped.unwrap_or(0);
         Tally {
             fates,
             latency_us: latency.into_blocks(),
@@ -173,7 +174,7 @@ mod tests {
             start,
             warmup: Nanos::from_millis(warmup_ms),
             timeout: Nanos::from_millis(100),
-            kernel_dropped,
+            kernel_dropped: Some(kernel_dropped),
             classes: 2,
         })
     }
@@ -183,11 +184,11 @@ mod tests {
         let mut replies: Vec<_> = Status::ALL.into_iter().map(|status| Some((1, status))).collect();
         replies.extend([Some((101, Status::Ok)), Some((101, Status::ShedRate)), None, None, None]);
         let fates = tally(&replies, 0, 2).fates;
-        let expected = Fates { answered: 1, late: 2, shed: 4, refused: 1, failed: 2, kernel_dropped: 2, lost: 1 };
+        let expected = Fates { answered: 1, late: 2, shed: 4, refused: 1, failed: 2, kernel_dropped: Some(2), lost: 1 };
         assert_eq!(fates, expected);
         assert_eq!(fates.sum(), replies.len() as u64);
         let capped = tally(&replies, 0, 1_000).fates;
-        assert_eq!((capped.kernel_dropped, capped.lost), (3, 0));
+        assert_eq!((capped.kernel_dropped, capped.lost), (Some(3), 0));
     }
 
     #[test]
@@ -222,7 +223,7 @@ mod tests {
             start: Nanos::from_secs(5),
             warmup: Nanos::from_millis(1),
             timeout: Nanos::from_secs(1),
-            kernel_dropped: 0,
+            kernel_dropped: Some(0),
             classes: 1,
         };
         let tally = Tally::of(&observed);
@@ -242,7 +243,7 @@ mod tests {
             start: Nanos::from_secs(5),
             warmup: Nanos::ZERO,
             timeout: Nanos::from_secs(1),
-            kernel_dropped: 0,
+            kernel_dropped: Some(0),
             classes: 1,
         };
         assert_eq!(Tally::of(&observed).latency_us.all().max, Some(40.0));

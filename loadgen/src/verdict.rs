@@ -90,8 +90,9 @@ fn too_few_samples(sent: u64, percentile: Percentile) -> Option<String> {
 fn nothing_answered(fates: &Fates) -> Option<String> {
     let Fates { answered, late, shed, refused, failed, kernel_dropped, lost } = *fates;
     (answered == 0).then(|| {
+        let dropped = kernel_dropped.map_or_else(|| "an unknown number of these".to_owned(), |count| count.to_string());
         format!(
-            "nothing was answered in time: of {} requests {lost} were lost, {kernel_dropped} dropped by the server's kernel, \
+            "nothing was answered in time: of {} requests {lost} were lost, {dropped} dropped by the server's kernel, \
              {late} late, {shed} shed, {refused} refused and {failed} failed",
             fates.sum()
         )
@@ -311,10 +312,16 @@ mod tests {
     fn without_an_answer_there_is_nothing_to_trust() {
         let empty = ByClass(vec![(ALL_CLASSES, block_of(vec![]))]);
         let infinite = ByClass(vec![(ALL_CLASSES, block_of(vec![f64::INFINITY; 3_000]))]);
-        let fates = Fates { lost: 2_990, shed: 10, ..Fates::default() };
-        let tally = Tally { fates, latency_us: infinite, latency_answered_us: empty, ..tally(0.0, 900.0, 0) };
-        let (verdict, reasons) = judge(&tally, &sound());
-        assert_eq!(verdict, Verdict::Invalid);
-        assert!(reasons.len() == 1 && reasons[0].contains("of 3000 requests 2990 were lost"), "{reasons:?}");
+        for (kernel_dropped, lost, said) in [
+            (Some(7), 2_983, "of 3000 requests 2983 were lost, 7 dropped by the server's kernel"),
+            (None, 2_990, "of 3000 requests 2990 were lost, an unknown number of these dropped by the server's kernel"),
+        ] {
+            let fates = Fates { lost, kernel_dropped, shed: 10, ..Fates::default() };
+            let [latency_us, latency_answered_us] = [&infinite, &empty].map(Clone::clone);
+            let tally = Tally { fates, latency_us, latency_answered_us, ..tally(0.0, 900.0, 0) };
+            let (verdict, reasons) = judge(&tally, &sound());
+            assert_eq!(verdict, Verdict::Invalid);
+            assert!(reasons.len() == 1 && reasons[0].contains(said), "{said}: {reasons:?}");
+        }
     }
 }

@@ -54,7 +54,7 @@ fn fates_sum_to_sent_and_each_reply_has_its_own() {
 #[test]
 fn kernel_drops_are_the_growth_of_the_servers_counter() {
     // What the server counted before the run is not the run's.
-    let admin = admin_endpoint(&[100, 105]);
+    let admin = admin_endpoint([Some(100), Some(105)]);
     let server = Server::start(|request| if request.id < 8 { Vec::new() } else { answer() });
     let flags = format!("--rate 500 --duration 1s --warmup 0s --timeout 300ms --percentile 99 --admin {admin}");
     let (report, ..) = run(server, &flags);
@@ -64,16 +64,31 @@ fn kernel_drops_are_the_growth_of_the_servers_counter() {
 
 #[test]
 fn kernel_drops_are_never_more_than_the_unanswered() {
-    let admin = admin_endpoint(&[0, 1_000]);
+    let admin = admin_endpoint([Some(0), Some(1_000)]);
     let server = Server::start(|request| if request.id < 8 { Vec::new() } else { answer() });
     let flags = format!("--rate 500 --duration 1s --warmup 0s --timeout 300ms --percentile 99 --admin {admin}");
     let (report, ..) = run(server, &flags);
     assert_eq!((number(&report, "/fates/kernel_dropped"), number(&report, "/fates/lost")), (8.0, 0.0));
 }
 
+// Is what the server cannot tell shown as unknown, wherever it stops telling, and never as 0?
+#[test]
+fn kernel_drops_that_the_server_cannot_tell_are_unknown() {
+    for told in [[None, None], [Some(100), None], [None, Some(105)]] {
+        let admin = admin_endpoint(told);
+        let server = Server::start(|request| if request.id < 8 { Vec::new() } else { answer() });
+        let flags = format!("--rate 500 --duration 1s --warmup 0s --timeout 300ms --percentile 99 --admin {admin}");
+        let (report, _, output) = run(server, &flags);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(report["fates"]["kernel_dropped"].is_null(), "{told:?}: {}", report["fates"]);
+        assert_eq!(number(&report, "/fates/lost"), 8.0, "{told:?}");
+        assert!(said.contains("kernel dropped is unknown"), "{told:?}: {said}");
+    }
+}
+
 /// Tells the first count to whoever asks about the server and before the run, the second after.
-fn admin_endpoint(kernel_dropped: &[u64; 2]) -> String {
-    let [before, after] = *kernel_dropped;
+fn admin_endpoint(kernel_dropped: [Option<u64>; 2]) -> String {
+    let [before, after] = kernel_dropped;
     admin::endpoint(move |nth| {
         // More than are sent, so that nobody waits for the rest.
         let (received, dropped) = if nth < 2 { (1, before) } else { (100_000, after) };

@@ -4,8 +4,13 @@ use super::flags::{CHECK_CONFIG, CONFIG};
 use super::layers::RawConfig;
 use super::problem::{Claim, Origin, Problem, suggestion};
 use super::setting::{SETTINGS, Shape, find};
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
+
+/// The largest file that is read: every setting and its explanation take a fiftieth of it.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Offers `raw` every setting of the file at `path`; `named_by` is where the path came from.
 pub(super) fn read(path: &Path, named_by: &Origin, raw: &mut RawConfig) {
@@ -14,8 +19,12 @@ pub(super) fn read(path: &Path, named_by: &Origin, raw: &mut RawConfig) {
         raw.problems.push(Problem { claims: vec![claim], message });
         raw.incomplete = true;
     };
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
+    let text = match read_bounded(path) {
+        Ok(text) if text.len() as u64 <= FILE_BYTES_MAX => text,
+        Ok(_) => {
+            unusable(format!("the file is larger than {} KiB; allowed: a file of settings", FILE_BYTES_MAX >> 10));
+            return;
+        }
         Err(error) => {
             unusable(format!("the file cannot be read: {error}; allowed: the path of a readable TOML file"));
             return;
@@ -32,6 +41,14 @@ pub(super) fn read(path: &Path, named_by: &Origin, raw: &mut RawConfig) {
     if errors.is_empty() {
         read_table(table.get_ref(), &text, path, raw);
     }
+}
+
+/// The text of the file at `path`, or one byte more than a file may have. The file's own size is no bound: a device and
+/// a pipe have none.
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 fn read_table(table: &DeTable<'_>, text: &str, path: &Path, raw: &mut RawConfig) {
@@ -141,5 +158,24 @@ mod tests {
         assert!(!raw.problems.is_empty());
         assert!(raw.problems[0].message.starts_with("line 3 is not TOML"), "{}", raw.problems[0]);
         assert!(raw.given.is_empty() && raw.incomplete);
+    }
+
+    // Is a file without an end, and one of a byte too much, refused instead of read?
+    #[test]
+    fn what_is_read_is_bounded() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let problems = |bytes: usize| {
+            std::fs::write(file.path(), "#".repeat(bytes)).unwrap();
+            let mut raw = RawConfig::default();
+            read(file.path(), &Origin::Flag, &mut raw);
+            raw.problems
+        };
+        assert_eq!(problems(FILE_BYTES_MAX as usize), []);
+        assert!(problems(FILE_BYTES_MAX as usize + 1)[0].message.contains("larger than 1024 KiB"));
+        let mut raw = RawConfig::default();
+        read(Path::new("/dev/zero"), &Origin::Flag, &mut raw);
+        let problem = raw.problems[0].to_string();
+        assert!(problem.contains("/dev/zero") && problem.contains("larger than 1024 KiB"), "{problem}");
+        assert!(raw.incomplete);
     }
 }

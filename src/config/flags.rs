@@ -30,7 +30,7 @@ pub fn meta_flags() -> [Arg; 2] {
                  durations in quotes, counts and true or false without.\n[env: FOREBAY_CONFIG] [default: no file]",
             ),
         Arg::new(CHECK_CONFIG).long(CHECK_CONFIG).action(ArgAction::SetTrue).help(
-            "Print every setting, its value and where it comes from, and exit; or every problem, and exit with 2.",
+            "Print every setting, its value and where it comes from, and the memory that follows, and exit; or every problem, and exit with 2.",
         ),
     ]
 }

@@ -3,7 +3,7 @@
 use super::choice::Choice;
 use super::problem::suggestion;
 use super::{POOLS_MAX, Pool, REJECTED_PORTS_MAX, WORKERS_MAX};
-use crate::time::{DURATION_FORM, Nanos, parse_duration};
+use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
@@ -87,8 +87,11 @@ pub(super) fn reserved(text: &str) -> Result<Option<usize>, Refusal> {
 
 /// A duration with its unit, within `bounds`.
 pub(super) fn duration(text: &str, bounds: RangeInclusive<Nanos>) -> Result<Nanos, Refusal> {
-    let duration = parse_duration(text).map_err(|_| format!("not a duration; write {DURATION_FORM}"))?;
-    bounds.contains(&duration).then_some(duration).ok_or_else(|| "out of range".to_owned())
+    match parse_duration(text) {
+        Ok(duration) if bounds.contains(&duration) => Ok(duration),
+        Ok(_) | Err(DurationError::TooLong(_)) => Err("out of range".to_owned()),
+        Err(DurationError::Form(_)) => Err(format!("not a duration; write {DURATION_FORM}")),
+    }
 }
 
 /// Pools in the form `front=3,heavy=11`.

@@ -83,7 +83,8 @@ pub const SETTINGS: [Setting; 23] = [
         help: "Which worker serves which request. isolated: each its own socket. global: all from one queue. \
                steal: idle workers take from busy ones. shed: as steal, and overloaded workers give work away. pools: heavy requests move to workers of their own. reserve: classes, known from the header, have workers of their own. hybrid: \
                heavy requests give way after a slice, sooner on reserved workers. ondemand: heavy requests give way \
-               when somebody waits. auto: one of steal, hybrid and ondemand, by what it measures.",
+               when somebody waits. auto: begins as steal, then global, steal, hybrid or ondemand, by the \
+               service times that it measures.",
     },
     Setting {
         key: "workers",
@@ -109,7 +110,7 @@ pub const SETTINGS: [Setting; 23] = [
         default: DefaultValue::Text("50us"),
         shape: Shape::Text,
         allowed: "1us to 1s",
-        help: "CPU time that a request may use before what is left of it may move to another worker.",
+        help: "CPU time that a request may use before the rest of it may move to another worker.",
     },
     Setting {
         key: "reserved",
@@ -117,9 +118,8 @@ pub const SETTINGS: [Setting; 23] = [
         default: DefaultValue::Text("auto"),
         shape: Shape::Text,
         allowed: "auto, or 1 to the number of workers",
-        help: "Workers for light requests. hybrid: heavy ones give way soonest there; auto: what the work within the \
-               slice keeps busy and its square root, measured every second. reserve: those of the lightest group; auto: \
-               by the measured demand.",
+        help: "Workers reserved for light requests, under hybrid (heavy requests there give way soonest) and reserve \
+               (they serve the class of lowest cost). auto: by the demand measured every second.",
     },
     Setting {
         key: "steal-victim",
@@ -127,8 +127,8 @@ pub const SETTINGS: [Setting; 23] = [
         default: DefaultValue::Text("round-robin"),
         shape: Shape::Text,
         allowed: "random, round-robin, two-choices",
-        help: "Whom a worker that steals asks first, before all others. round-robin: the one after the first of its \
-               last search. two-choices: of two at random the one with more.",
+        help: "The worker from which a thief tries to steal first. round-robin: the next one after that of its last \
+               search. two-choices: of two chosen at random, the one with more.",
     },
     Setting {
         key: "steal-amount",
@@ -144,8 +144,8 @@ pub const SETTINGS: [Setting; 23] = [
         default: DefaultValue::Text("0"),
         shape: Shape::Count,
         allowed: "0, or 2 to 1000000",
-        help: "One search in so many, drawn by lot, begins with the deques of others, whatever waits in its own. \
-               0: none.",
+        help: "With N, a search for work begins with the deques of others with probability 1/N, even if the worker's own \
+               holds some. 0: never.",
     },
     Setting {
         key: "deques",
@@ -153,7 +153,8 @@ pub const SETTINGS: [Setting; 23] = [
         default: DefaultValue::Text("1"),
         shape: Shape::Count,
         allowed: "1 to 16",
-        help: "Deques of each worker: its requests go into them in turn, and several thieves find one each.",
+        help: "Queues of its own that each worker has (deques). Requests go into them in turn, so that several thieves \
+               can each take from another one.",
     },
     Setting {
         key: "queue-insertion",
@@ -161,7 +162,7 @@ pub const SETTINGS: [Setting; 23] = [
         default: DefaultValue::Text("shorter-of-two"),
         shape: Shape::Text,
         allowed: "random, round-robin, shorter-of-two",
-        help: "Into which shard of a queue between workers a request goes. A queue has a shard for every 16 workers.",
+        help: "How a request is put into a queue that workers share, which has one shard for every 16 workers.",
     },
     Setting {
         key: "classify",

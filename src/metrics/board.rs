@@ -11,7 +11,7 @@
 
 use super::counters::{Continuation, Counts, Steal, WorkerCounters};
 use super::ledger::{Ledger, Sample};
-use super::{Failed, Fate, Refused, Unsent};
+use super::{Failed, Fate, ReceiveError, Refused, Unsent};
 use crate::time::Nanos;
 use crate::wire::Malformed;
 use crossbeam_queue::ArrayQueue;
@@ -54,6 +54,12 @@ impl Board {
         (counts.received, counts.ended)
     }
 
+    /// Failed calls so far.
+    pub fn failures(&self) -> Failures {
+        let counts = self.counts();
+        Failures { receiving: counts.receive_errors, sending: counts.unsent }
+    }
+
     /// The handle of worker number `worker` (or of the stopping thread, see [`Board::new`]), the only one there will ever be: its counters have one writer.
     ///
     /// # Panics
@@ -83,6 +89,15 @@ impl Board {
     pub(super) fn mailbox(&self, worker: usize) -> &Mailbox {
         &self.workers[worker].mailbox
     }
+}
+
+/// What the kernel refused to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failures {
+    /// Calls to receive, in the order of [`ReceiveError::ALL`].
+    pub receiving: [u64; ReceiveError::ALL.len()],
+    /// Messages that it did not take, in the order of [`Unsent::ALL`].
+    pub sending: [u64; Unsent::ALL.len()],
 }
 
 /// Counters and mailbox lie on cache lines of their own: the worker writes the one for every datagram and reads the
@@ -186,6 +201,11 @@ impl Recorder<'_> {
     /// The kernel did not take a message. What becomes of the datagram that it answers is told apart.
     pub fn unsent(&mut self, reason: Unsent) {
         self.counters.unsent[reason as usize].add(1);
+    }
+
+    /// A call to receive failed.
+    pub fn receive_failed(&mut self, reason: ReceiveError) {
+        self.counters.receive_errors[reason as usize].add(1);
     }
 
     /// A datagram ended as [`Fate::Answered`], and this is where its time went. Allocates at the first sample of a

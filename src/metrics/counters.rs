@@ -6,7 +6,7 @@
 //! first (acquire) and `received` afterwards: whichever end it saw, it sees the matching arrival too. It may see
 //! arrivals whose ends it missed; they count as in flight, as they were a moment before.
 
-use super::{Failed, Fate, Refused, Unsent};
+use super::{Failed, Fate, ReceiveError, Refused, Unsent};
 use crate::time::Nanos;
 use crate::wire::Malformed;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,6 +101,7 @@ pub(super) struct WorkerCounters {
     pub(super) refused: [Tally; Refused::ALL.len()],
     pub(super) failed: [Tally; Failed::ALL.len()],
     pub(super) unsent: [Tally; Unsent::ALL.len()],
+    pub(super) receive_errors: [Tally; ReceiveError::ALL.len()],
     pub(super) steals: [Tally; Steal::ALL.len()],
     pub(super) continuations: [Tally; Continuation::ALL.len()],
     pub(super) busy_ns: Tally,
@@ -126,6 +127,8 @@ pub(crate) struct Counts {
     /// Messages that the kernel did not take, by `Unsent as usize`; those that refuse a request are among them, so their
     /// sum may be more than the fate's count.
     pub(crate) unsent: [u64; Unsent::ALL.len()],
+    /// Calls to receive that failed, by `ReceiveError as usize`.
+    pub(crate) receive_errors: [u64; ReceiveError::ALL.len()],
     /// By `Steal as usize`.
     pub(crate) steals: [u64; Steal::ALL.len()],
     /// By `Continuation as usize`.
@@ -154,6 +157,7 @@ impl Counts {
         for worker in workers {
             counts.received += worker.received.read();
             sum_up(&mut counts.unsent, &worker.unsent);
+            sum_up(&mut counts.receive_errors, &worker.receive_errors);
             sum_up(&mut counts.steals, &worker.steals);
             sum_up(&mut counts.continuations, &worker.continuations);
             counts.busy.push(Nanos::new(worker.busy_ns.read()));

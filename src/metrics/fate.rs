@@ -127,6 +127,44 @@ impl Failed {
     }
 }
 
+/// Why a call to receive failed. It concerns no datagram: what waits in the socket stays there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ReceiveError {
+    /// A rule of the host forbids it.
+    Denied,
+    /// The system does not know the call.
+    Unsupported,
+    /// The kernel had no memory.
+    NoMemory,
+    /// The network is down.
+    Network,
+    /// Anything else.
+    Other,
+}
+
+impl ReceiveError {
+    /// Every reason, in the order of their numbers.
+    pub const ALL: [ReceiveError; 5] = [
+        ReceiveError::Denied,
+        ReceiveError::Unsupported,
+        ReceiveError::NoMemory,
+        ReceiveError::Network,
+        ReceiveError::Other,
+    ];
+
+    /// The name used in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ReceiveError::Denied => "denied",
+            ReceiveError::Unsupported => "unsupported",
+            ReceiveError::NoMemory => "no_memory",
+            ReceiveError::Network => "network",
+            ReceiveError::Other => "other",
+        }
+    }
+}
+
 /// Why the kernel did not take a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]

@@ -62,7 +62,9 @@ impl Serialize for Latencies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut stages = serializer.serialize_map(Some(Stage::ALL.len()))?;
         for stage in Stage::ALL {
-            stages.serialize_entry(stage.name(), &Classes(self.stage(stage)))?;
+            // An unknown stage is null.
+            let blocks = self.stage(stage);
+            stages.serialize_entry(stage.name(), &(!blocks.is_empty()).then_some(Classes(blocks)))?;
         }
         stages.end()
     }
@@ -79,12 +81,16 @@ impl Serialize for Classes<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::metrics::{Board, Collector, Description, Fate, Sample, Surroundings};
+    use crate::metrics::{Board, Collector, Description, Fate, Fates, Sample, Surroundings};
     use crate::time::{Nanos, clock};
     use crate::wire::Malformed;
     use serde_json::{Value, json};
 
     fn scrape(burn: &str) -> Value {
+        scrape_with(burn, vec![Some(3), Some(4)])
+    }
+
+    fn scrape_with(burn: &str, kernel_dropped: Vec<Option<u64>>) -> Value {
         let board = Board::new(1);
         let mut recorder = board.recorder(0);
         recorder.received(5);
@@ -103,7 +109,7 @@ mod tests {
         let mut collector = Collector::new(&board);
         collector.collect(|_| ());
         let description = Description { policy: "pools".into(), workers: 1, burn: burn.into(), time_scale: 1_000 };
-        let surroundings = Surroundings { description, kernel_dropped: vec![3, 4], ..Surroundings::default() };
+        let surroundings = Surroundings { description, kernel_dropped, ..Surroundings::default() };
         serde_json::from_str(&collector.snapshot(surroundings).to_json()).expect("valid JSON")
     }
 
@@ -165,6 +171,40 @@ mod tests {
         let second = Collector::new(&board);
         assert_eq!(start_time(&first), start_time(&first));
         assert!(start_time(&second) > start_time(&first));
+    }
+
+    /// Is it null what the kernel dropped as soon as one socket's drops are unknown, and not what the others had?
+    #[test]
+    fn unknown_drops_are_null() {
+        let fates = &scrape_with("cpu", vec![Some(3), None])["fates"];
+        assert!(fates["kernel_dropped"].is_null() && fates["received"] == 5, "{fates}");
+        let read: Fates = serde_json::from_value(fates.clone()).expect("null is a value");
+        assert_eq!(read.kernel_dropped, None);
+    }
+
+    /// Is a stage null of which the kernel tells nothing, and nothing else?
+    #[test]
+    fn a_stage_without_stamps_is_null() {
+        let board = Board::new(1);
+        let surroundings = Surroundings { unstamped: true, ..Surroundings::default() };
+        let body = Collector::new(&board).snapshot(surroundings).to_json();
+        let body: Value = serde_json::from_str(&body).expect("valid JSON");
+        for latencies in [&body["since_start"], &body["windows"]["10s"], &body["windows"]["60s"]] {
+            assert!(latencies["kernel"].is_null(), "{latencies}");
+            for stage in ["total", "queue", "service", "send"] {
+                assert_eq!(latencies[stage]["all"]["count"], 0);
+            }
+        }
+    }
+
+    /// Is the share of nothing unknown?
+    #[test]
+    fn the_overshoot_of_no_sleep_is_null() {
+        let board = Board::new(1);
+        let description = Description { burn: "sleep".into(), ..Description::default() };
+        let surroundings = Surroundings { description, ..Surroundings::default() };
+        let body = Collector::new(&board).snapshot(surroundings).to_json();
+        assert!(body.contains("\"overshoot_share\":null"), "{body}");
     }
 
     /// Are times microseconds, and the total the sum of the stages, within the histograms' 0.1 % or 16 ns?

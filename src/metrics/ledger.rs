@@ -170,6 +170,12 @@ impl<C: Counter> ClassLedger<C> {
     }
 }
 
+/// Bytes of the histograms of one class in one ledger.
+pub(crate) fn class_bytes() -> usize {
+    let bins = |bounds| Series::<u32>::of(bounds).histogram.distinct_values();
+    (Stage::ALL.len() * bins(TIME_NS) + bins(SLOWDOWN_THOUSANDTHS)) * size_of::<u32>()
+}
+
 impl ClassLedger {
     fn record(&mut self, sample: &Sample) {
         for (series, stage) in self.stages.iter_mut().zip(Stage::ALL) {

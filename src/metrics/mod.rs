@@ -23,11 +23,12 @@ mod stage;
 mod summary;
 
 pub use block::Block;
-pub use board::{Board, Recorder};
+pub use board::{Board, Failures, Recorder};
 pub use collector::Collector;
 pub use counters::{Continuation, Steal};
-pub use fate::{Failed, Fate, Refused, Unsent};
+pub use fate::{Failed, Fate, ReceiveError, Refused, Unsent};
 pub use ledger::Sample;
+pub(crate) use ledger::class_bytes;
 pub use percentile::{Percentile, PercentileError};
 pub use prometheus::Format;
 pub use snapshot::{ALL_CLASSES, Decision, Description, Emulation, Fates, Latencies, Recent, Snapshot, Surroundings};

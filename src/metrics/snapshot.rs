@@ -4,7 +4,7 @@ use super::block::Block;
 use super::counters::{Continuation, Counts, Steal};
 use super::distribution::Distribution;
 use super::measured::Measured;
-use super::{Failed, Fate, Refused, Stage, Unsent};
+use super::{Failed, Fate, ReceiveError, Refused, Stage, Unsent};
 use crate::time::Nanos;
 use crate::wire::{CLASS_NAMES, CLASSES, Malformed};
 use serde::{Deserialize, Serialize};
@@ -14,8 +14,10 @@ use serde::{Deserialize, Serialize};
 pub struct Surroundings {
     /// How the server is set up.
     pub description: Description,
-    /// Datagrams that the kernel dropped at each socket, since start.
-    pub kernel_dropped: Vec<u64>,
+    /// Datagrams that the kernel dropped at each socket, since start; `None` where that cannot be read.
+    pub kernel_dropped: Vec<Option<u64>>,
+    /// The kernel does not tell how long datagrams waited in the sockets: the stage `kernel` is unknown.
+    pub unstamped: bool,
     /// The queues by name and how much is in each, as of now.
     pub queue_depths: Vec<(String, usize)>,
     /// What a policy that adapts has decided; `None` for one that does not.
@@ -91,14 +93,16 @@ pub struct Snapshot {
     /// Messages that the kernel did not take by reason, in the order of [`Unsent::ALL`]: the replies of requests that
     /// ended as [`Fate::Unsent`], and answers to requests that were not served.
     pub unsent: [u64; Unsent::ALL.len()],
+    /// Calls to receive that failed by reason, in the order of [`ReceiveError::ALL`].
+    pub receive_errors: [u64; ReceiveError::ALL.len()],
     /// Attempts to find work elsewhere by result, in the order of [`Steal::ALL`].
     pub steals: [u64; Steal::ALL.len()],
     /// Requests that left a worker before their end, in the order of [`Continuation::ALL`].
     pub continuations: [u64; Continuation::ALL.len()],
     /// Time spent on requests, by worker.
     pub busy: Vec<Nanos>,
-    /// Drops by socket.
-    pub kernel_dropped: Vec<u64>,
+    /// Drops by socket; `None` where they cannot be read.
+    pub kernel_dropped: Vec<Option<u64>>,
     /// Queues by name, and what is in them.
     pub queue_depths: Vec<(String, usize)>,
     /// What a policy that adapts has decided.
@@ -124,16 +128,17 @@ impl Snapshot {
         since_start: Measured,
         [last_10s, last_60s]: [&Measured; 2],
     ) -> Snapshot {
-        let Surroundings { description, kernel_dropped, queue_depths, decision } = surroundings;
+        let Surroundings { description, kernel_dropped, unstamped, queue_depths, decision } = surroundings;
         let emulation = description.is_emulated().then(|| Emulation::new(&counts, &since_start.overshoot));
         Snapshot {
             description,
             start_time,
-            fates: Fates::new(&counts, kernel_dropped.iter().sum()),
+            fates: Fates::new(&counts, kernel_dropped.iter().copied().sum()),
             malformed: counts.malformed,
             refused: counts.refused,
             failed: counts.failed,
             unsent: counts.unsent,
+            receive_errors: counts.receive_errors,
             steals: counts.steals,
             continuations: counts.continuations,
             busy: counts.busy,
@@ -141,9 +146,9 @@ impl Snapshot {
             queue_depths,
             decision,
             emulation,
-            since_start: Latencies::new(&since_start),
-            last_10s: Latencies::new(last_10s),
-            last_60s: Latencies::new(last_60s),
+            since_start: Latencies::new(&since_start, unstamped),
+            last_10s: Latencies::new(last_10s, unstamped),
+            last_60s: Latencies::new(last_60s, unstamped),
             measured: since_start,
         }
     }
@@ -151,7 +156,7 @@ impl Snapshot {
 
 /// Where every datagram that came to our sockets is:
 /// `received` is the sum of all others but `kernel_dropped`, and arrivals are `received + kernel_dropped`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the names of the fates, which stand at `Fate`")]
 pub struct Fates {
     /// Received from the sockets.
@@ -168,12 +173,19 @@ pub struct Fates {
     pub unsent: u64,
     /// Received and not ended yet.
     pub in_flight: u64,
-    /// Dropped by the kernel at our sockets, and so never received.
-    pub kernel_dropped: u64,
+    /// Dropped by the kernel at our sockets, and so never received. `None` (`null`) where that cannot be read.
+    pub kernel_dropped: Option<u64>,
+}
+
+impl Default for Fates {
+    /// Those of a server that has received nothing, and knows it.
+    fn default() -> Fates {
+        Fates::new(&Counts::default(), Some(0))
+    }
 }
 
 impl Fates {
-    fn new(counts: &Counts, kernel_dropped: u64) -> Fates {
+    fn new(counts: &Counts, kernel_dropped: Option<u64>) -> Fates {
         let of = |fate: Fate| counts.ended[fate as usize];
         let ended: u64 = counts.ended.iter().sum();
         debug_assert!(ended <= counts.received, "no reading sees more ends than arrivals");
@@ -192,6 +204,11 @@ impl Fates {
             in_flight: counts.received.saturating_sub(ended),
             kernel_dropped,
         }
+    }
+
+    /// How many datagrams came to our sockets; `None` where it cannot be read how many the kernel dropped.
+    pub fn arrived(&self) -> Option<u64> {
+        self.kernel_dropped.map(|dropped| self.received + dropped)
     }
 
     /// How many datagrams ended so.
@@ -218,14 +235,14 @@ pub struct Emulation {
     pub slept_us: f64,
     /// By how much single sleeps were too long, microseconds.
     pub overshoot_us: Block,
-    /// The sum of the overshoots over the time slept; 0 if none was.
-    pub overshoot_share: f64,
+    /// The sum of the overshoots over the time slept; `None` (`null`) while none was.
+    pub overshoot_share: Option<f64>,
 }
 
 impl Emulation {
     fn new(counts: &Counts, overshoot: &Distribution) -> Emulation {
         let slept_us = counts.slept.as_micros_f64();
-        let overshoot_share = if slept_us > 0.0 { counts.late.as_micros_f64() / slept_us } else { 0.0 };
+        let overshoot_share = (slept_us > 0.0).then(|| counts.late.as_micros_f64() / slept_us);
         Emulation { slept_us, overshoot_us: overshoot.block(NANOS_PER_MICRO), overshoot_share }
     }
 }
@@ -240,11 +257,14 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    fn new(measured: &Measured) -> Latencies {
-        Latencies { stages: Stage::ALL.map(|stage| stage_blocks(measured, stage)) }
+    fn new(measured: &Measured, unstamped: bool) -> Latencies {
+        let known = |stage| !(unstamped && stage == Stage::Kernel);
+        let blocks = |stage| if known(stage) { stage_blocks(measured, stage) } else { Vec::new() };
+        Latencies { stages: Stage::ALL.map(blocks) }
     }
 
-    /// The blocks of one stage by class name: `all` first, then every class with a sample, by number.
+    /// The blocks of one stage by class name: `all` first, then every class with a sample, by number. None at all of a stage
+    /// that is unknown.
     pub fn stage(&self, stage: Stage) -> &[(&'static str, Block)] {
         &self.stages[stage as usize]
     }

@@ -4,7 +4,7 @@ use super::snapshot::Snapshot;
 use super::{Block, Fate, Stage};
 use std::fmt::{self, Display, Write};
 
-/// A few plain lines: where the datagrams went (what is zero is left out) and the total latency of each class.
+/// A few plain lines: where the datagrams went (what is zero is left out, what is unknown is not) and the total latency of each class.
 pub fn summary(snapshot: &Snapshot) -> String {
     let mut text = String::new();
     write_summary(&mut text, snapshot).expect("a string takes everything");
@@ -15,9 +15,12 @@ fn write_summary(text: &mut String, snapshot: &Snapshot) -> fmt::Result {
     let fates = &snapshot.fates;
     write!(text, "received {}", fates.received)?;
     let ends = Fate::ALL.map(|fate| (fate.name(), fates.of(fate)));
-    let rest = [("in_flight", fates.in_flight), ("kernel_dropped", fates.kernel_dropped)];
+    let rest = [("in_flight", fates.in_flight), ("kernel_dropped", fates.kernel_dropped.unwrap_or(0))];
     for (name, count) in ends.into_iter().chain(rest).filter(|(_, count)| *count > 0) {
         write!(text, ", {name} {count}")?;
+    }
+    if fates.kernel_dropped.is_none() {
+        text.push_str(", kernel_dropped unknown");
     }
     text.push('\n');
     if snapshot.since_start.stage(Stage::Total)[0].1.count == 0 {

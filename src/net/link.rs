@@ -1,6 +1,7 @@
 //! What a worker receives from and sends through: the kernel's sockets, or memory in tests.
 
 use super::{Datagram, Io, Message, Outcomes, Receiver, Sender, Socket};
+use crate::metrics::Unsent;
 use std::io;
 
 /// One worker's access to sockets.
@@ -25,6 +26,12 @@ pub trait Link {
 
     /// See [`Sender::send`].
     fn send(&mut self, socket: &Self::Socket, messages: &[Message<'_>]) -> Outcomes;
+
+    /// See [`Sender::probe`].
+    ///
+    /// # Errors
+    /// See there.
+    fn probe(&mut self, socket: &Self::Socket) -> Result<(), Unsent>;
 }
 
 /// Access to the kernel's sockets.
@@ -61,5 +68,9 @@ impl Link for KernelLink {
 
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
         self.sender.send(socket, messages)
+    }
+
+    fn probe(&mut self, socket: &Socket) -> Result<(), Unsent> {
+        self.sender.probe(socket)
     }
 }

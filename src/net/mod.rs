@@ -16,14 +16,16 @@ mod link;
 mod receive;
 mod send;
 mod socket;
+mod ways;
 
 pub use addresses::HostAddresses;
 pub use drops::Drops;
 pub use filter::AddressFilter;
 pub use link::{KernelLink, Link};
-pub use receive::{Datagram, Receiver};
+pub use receive::{Datagram, Receiver, receive_error};
 pub use send::{Message, Outcomes, Sender};
 pub use socket::{Group, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Socket};
+pub use ways::{NoWay, Refused, Ways};
 
 /// How datagrams go to and from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,17 @@ pub enum Io {
     /// One by one, by calls that every system has: without the time they waited in the socket, and not on a socket
     /// that is bound to all addresses, since nobody tells which one a datagram came to.
     Portable,
+}
+
+impl Io {
+    /// The name used in settings and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Io::Batches => "batches",
+            Io::Trains => "trains",
+            Io::Portable => "portable",
+        }
+    }
 }
 
 /// Datagrams in one system call. Batches of 8 to 128 differ by 1.5 %; a short one keeps the memory at hand small.

@@ -115,6 +115,11 @@ pub struct Socket {
 }
 
 impl Socket {
+    /// One to probe `io` with: as those of a group, and without an address, so that nothing comes to it.
+    pub(super) fn unbound(address: SocketAddr, io: Io) -> io::Result<Socket> {
+        Socket::new(new_socket(address, io)?)
+    }
+
     fn new(socket: socket2::Socket) -> io::Result<Socket> {
         let inner = UdpSocket::from(socket);
         let wildcard = inner.local_addr()?.ip().is_unspecified();
@@ -130,6 +135,11 @@ impl Socket {
     /// Whether it is bound to all addresses, so that each datagram must say which one it came to.
     pub fn is_wildcard(&self) -> bool {
         self.wildcard
+    }
+
+    /// Whether it is one of IPv6.
+    pub(super) fn is_ipv6(&self) -> bool {
+        self.inner.local_addr().is_ok_and(|address| address.is_ipv6())
     }
 
     /// What the standard library can do with it.

@@ -248,6 +248,16 @@ impl Policy {
         order.contains(&Stage::ReceiveBusy) || order.contains(&Stage::ReceiveAll)
     }
 
+    /// Whether requests may wait in queue number `queue`. Another one can only hold what an earlier policy left there.
+    pub fn has_queue(&self, queue: PoolId) -> bool {
+        let serves = |pool: PoolId, stage: &Stage| match stage {
+            Stage::Queue => pool == queue,
+            Stage::QueueOf(other) => *other == queue,
+            _ => false,
+        };
+        (0..self.topology.pools()).any(|pool| self.rules().order(pool).iter().any(|stage| serves(pool, stage)))
+    }
+
     /// Which pools serve the queue of `pool`, those first that should.
     pub fn servers_of(&self, pool: PoolId) -> std::ops::Range<PoolId> {
         let pools = self.topology.pools();

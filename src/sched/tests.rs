@@ -286,6 +286,26 @@ fn heavy_work_goes_on_in_the_order_in_which_it_began() {
     }
 }
 
+// Does a policy have exactly the queues into which something puts a request?
+#[test]
+fn a_policy_has_the_queues_that_it_fills() {
+    for policy in policies() {
+        let mut filled = HashSet::new();
+        for pool in 0..policy.topology().pools() {
+            let arrivals = [None, Some(0), Some(1), Some(7)].map(|class| Event::Arrived { class, backlog: 99 });
+            let yields = [false, true].map(|again| Event::Yielded { again });
+            let hops = (0..policy.topology().pools()).map(Event::Hopped);
+            for event in arrivals.into_iter().chain(yields).chain(hops) {
+                if let Place::Queue(queue) = policy.place(pool, event) {
+                    filled.insert(queue);
+                }
+            }
+        }
+        let has: HashSet<PoolId> = (0..QUEUES).filter(|queue| policy.has_queue(*queue)).collect();
+        assert_eq!(has, filled, "{policy:?}");
+    }
+}
+
 #[test]
 fn ondemand_asks_more_workers_the_more_requests_wait() {
     let policy = Policy::new(Kind::OnDemand(ondemand()), &Topology::new(&[5]));

@@ -3,8 +3,8 @@
 use super::engine::Engine;
 use super::slot::Job;
 use crate::handler::Handler;
-use crate::metrics::Fate;
-use crate::net::{BATCH, GATHER, Link};
+use crate::metrics::{Fate, ReceiveError};
+use crate::net::{BATCH, GATHER, Link, receive_error};
 use crate::packet::Packet;
 use crate::sched::WorkerId;
 use crate::sched::turn::{Arrived, Received};
@@ -58,14 +58,24 @@ where
 
     /// Receives into the first of the spare packets.
     fn receive_batch(&mut self, socket: &L::Socket) -> usize {
+        let receiving = &self.common.transport.of(self.worker).receiving;
         // An error that an earlier send left on the socket is reported once, in place of datagrams; the second call
         // sees those. One that stays is no datagram either.
+        let mut reason = ReceiveError::Other;
         for _ in 0..2 {
             let buffers = self.spare.iter_mut().map(|packet| &mut packet.request[..]);
-            if let Ok(count) = self.link.receive(socket, buffers) {
-                return count;
+            match self.link.receive(socket, buffers) {
+                Ok(count) => {
+                    receiving.succeeded();
+                    return count;
+                }
+                Err(error) => {
+                    reason = receive_error(&error);
+                    self.recorder.receive_failed(reason);
+                }
             }
         }
+        receiving.failed(clock::now(), reason as usize);
         0
     }
 

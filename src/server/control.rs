@@ -5,6 +5,7 @@ use super::adapt::Adaptation;
 use super::admin::Probe;
 use super::stations::Stations;
 use super::stop::Demand;
+use super::transport::{Said, Transport};
 use crate::config::{Config, Pool};
 use crate::metrics::{Board, Description, Recent, Surroundings};
 use crate::net::{AddressFilter, BATCH, Drops, Group};
@@ -14,7 +15,7 @@ use crate::sched::{Policy, PolicyName, Sharing, Sizes};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 
 /// How long workers get to come to a checkpoint once the drain is over; then their handlers count as stuck.
@@ -36,6 +37,14 @@ pub(super) struct Control<'a, J> {
     pub(super) ready: AtomicBool,
     /// Touched by the admin thread, and after its end by the one that waits for the stop.
     pub(super) drops: Mutex<Drops>,
+    /// What the workers found of receiving and sending.
+    pub(super) transport: &'a Transport,
+    /// What of it the log has said. Touched by the admin thread once a second.
+    pub(super) said: Mutex<Said>,
+    /// The kernel does not tell how long datagrams wait in the sockets.
+    pub(super) unstamped: bool,
+    /// Says once that drops cannot be read.
+    pub(super) drops_unread: Once,
     /// Touched by the admin thread once a second, and by the one that waits for demands.
     pub(super) following: Mutex<Following>,
 }
@@ -127,11 +136,16 @@ impl<J: Send> Control<'_, J> {
 }
 
 impl<J> Control<'_, J> {
-    /// What the kernel dropped at each socket. Without its table no drop can be told; what was known last is then known.
-    fn kernel_dropped(&self) -> Vec<u64> {
+    /// What the kernel dropped at each socket, `None` where that cannot be read now.
+    fn kernel_dropped(&self) -> Vec<Option<u64>> {
         let mut drops = self.drops.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = drops.read() {
-            tracing::debug!(%error, "the kernel's drops cannot be read");
+            self.drops_unread.call_once(|| {
+                tracing::warn!(
+                    %error,
+                    "what the kernel drops at our sockets cannot be read: it is null on /latency and absent on /metrics"
+                );
+            });
         }
         drops.totals().collect()
     }
@@ -148,6 +162,18 @@ impl<J> Control<'_, J> {
                  gets from now on, or sent to a broadcast address of IPv4 on [::], may be served"
             );
         }
+    }
+
+    /// Says what could not be received or sent since the last second, and lets those try again who could not receive.
+    fn look_after_transport(&self)
+    where
+        J: Send,
+    {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).say(&self.board.failures());
+        self.transport
+            .deaf(clock::now())
+            .filter(|worker| *worker < self.config.workers)
+            .for_each(|worker| self.shared.wake(worker));
     }
 
     fn following(&self) -> MutexGuard<'_, Following> {
@@ -169,21 +195,27 @@ impl<J: Send> Control<'_, J> {
 }
 
 impl<J: Send> Probe for Control<'_, J> {
-    fn ready(&self) -> bool {
+    fn ready(&self) -> Result<(), String> {
         // Ordering: relaxed, see `stop`.
-        self.ready.load(Ordering::Relaxed)
+        if !self.ready.load(Ordering::Relaxed) {
+            return Err("draining".to_owned());
+        }
+        self.transport.trouble(clock::now()).map_or(Ok(()), Err)
     }
 
     fn surroundings(&self) -> Surroundings {
         let config = self.config;
         // Only `pools` has names for its queues; the others go by number, as the policy may change what they hold.
         let following = self.following();
+        let policy = following.policy();
         let names = |pool: usize| match following.pools.get(pool) {
             Some(configured) if following.name.entry().sizes == Sizes::Pools => configured.name.clone(),
             _ => format!("queue{pool}"),
         };
-        let mut queue_depths: Vec<(String, usize)> =
-            self.shared.queue_lengths().enumerate().map(|(pool, length)| (names(pool), length)).collect();
+        // A queue that the policy has, and one in which requests wait that an earlier policy put there.
+        let exists = |queue: &(usize, usize)| policy.has_queue(queue.0) || queue.1 > 0;
+        let queues = self.shared.queue_lengths().enumerate().filter(exists);
+        let mut queue_depths: Vec<_> = queues.map(|(pool, length)| (names(pool), length)).collect();
         queue_depths.push(("deques".to_owned(), self.shared.deque_lengths().sum()));
         Surroundings {
             description: Description {
@@ -193,6 +225,7 @@ impl<J: Send> Probe for Control<'_, J> {
                 time_scale: config.time_scale,
             },
             kernel_dropped: self.kernel_dropped(),
+            unstamped: self.unstamped,
             queue_depths,
             decision: following.adaptation.decision(),
         }
@@ -202,6 +235,7 @@ impl<J: Send> Probe for Control<'_, J> {
         // Nobody may scrape for as long as it takes the kernel's counters to wrap.
         self.kernel_dropped();
         self.refresh_addresses();
+        self.look_after_transport();
         let mut following = self.following();
         if !following.adaptation.follow(recent) {
             return;

@@ -3,6 +3,7 @@
 use super::outbox::Outbox;
 use super::slot::{Job, Polled, Slot};
 use super::stations::Stations;
+use super::transport::Transport;
 use crate::handler::context::Pause;
 use crate::handler::{self, Broken, Forked, Handler, Workplace, emulated};
 use crate::metrics::{Continuation, Failed, Fate, Recorder, Sample, Steal};
@@ -33,12 +34,14 @@ pub(super) struct Common<'s, 'e, H, M, F, S = Socket> {
     pub(super) classified: bool,
     /// Whether cost is slept on emulated cores.
     pub(super) emulated: bool,
+    /// Where threads say that they cannot receive, or send.
+    pub(super) transport: &'e Transport,
 }
 
 /// One worker's side of the packet path.
 pub(super) struct Engine<'s, 'e, 'c, H, M, F, L: Link> {
     pub(super) common: &'c Common<'s, 'e, H, M, F, L::Socket>,
-    worker: WorkerId,
+    pub(super) worker: WorkerId,
     pool: u8,
     pub(super) link: L,
     pub(super) outbox: Outbox<'s>,
@@ -133,7 +136,8 @@ where
         }
         let spare = &mut self.spare;
         let socket = &self.common.sockets[self.worker % self.common.sockets.len()];
-        let sent_at = self.outbox.flush(&mut self.link, socket, &mut self.recorder, |packet| {
+        let sending = &self.common.transport.of(self.worker).sending;
+        let sent_at = self.outbox.flush(&mut self.link, socket, &mut self.recorder, sending, |packet| {
             let _ = spare.try_push(packet);
         });
         Some(sent_at)

@@ -16,13 +16,15 @@ mod sizes;
 mod slot;
 mod stations;
 mod stop;
+mod transport;
 
+pub use sizes::Memory;
 pub use stop::{FollowError, PolicyHandle, StopHandle};
 
 use crate::config::{Burn, Config, HandlerName};
 use crate::handler::{Bench, Burner, Digest, Echo, Forking, Handler, Spin};
 use crate::metrics::{Snapshot, summary};
-use crate::net::{AddressFilter, Group, HostAddresses, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
+use crate::net::{AddressFilter, Group, HostAddresses, NoWay, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Ways};
 use crate::packet::{Depot, PacketBody, drive};
 use sizes::Sizes;
 use std::io::{self, Write};
@@ -52,6 +54,9 @@ pub enum ServeError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// This system lets nobody receive datagrams, or send them.
+    #[error("{0}; allow one of these calls, or choose another --io or --listen")]
+    NoWay(#[from] NoWay),
     /// The kernel refused something else that the server cannot do without.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -152,6 +157,7 @@ pub struct Server {
     config: Config,
     group: Group,
     filter: AddressFilter,
+    ways: Ways,
     admin: TcpListener,
     stop: StopHandle,
     demands: Receiver<Demand>,
@@ -163,7 +169,7 @@ impl Server {
     /// Binds both addresses of `config`, one UDP socket per worker.
     ///
     /// # Errors
-    /// [`ServeError::Bind`] names the setting.
+    /// [`ServeError::Bind`] names the setting; [`ServeError::NoWay`] says which system calls would be needed.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
         let bind_error = |setting, address| move |source| ServeError::Bind { setting, address, source };
         // Where they cannot be read, the control thread says so once a second has passed.
@@ -172,8 +178,19 @@ impl Server {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "a broadcast address is not one host's");
             return Err(bind_error("listen", config.listen)(source));
         }
-        let group =
-            Group::open(config.listen, config.workers, run::io(config)).map_err(bind_error("listen", config.listen))?;
+        let ways = Ways::find(config.listen, run::io(config))?;
+        if !ways.refused.is_empty() {
+            let refused: Vec<String> = ways.refused.iter().map(ToString::to_string).collect();
+            tracing::warn!(
+                receive = ways.receive.name(),
+                send = ways.send.name(),
+                "this system does not permit --io {}: {}",
+                config.io.name(),
+                refused.join("; ")
+            );
+        }
+        let bound = Group::open(config.listen, config.workers, ways.receive);
+        let group = bound.map_err(bind_error("listen", config.listen))?;
         let admin = TcpListener::bind(config.admin).map_err(bind_error("admin", config.admin))?;
         warn_of_small_buffers(&group);
         let (stop, demands) = StopHandle::new();
@@ -182,6 +199,7 @@ impl Server {
             config: config.clone(),
             group,
             filter,
+            ways,
             admin,
             stop,
             demands,

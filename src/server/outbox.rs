@@ -1,5 +1,6 @@
 //! Replies on their way out: kept until a batch is full or somebody would wait for them.
 
+use super::transport::Streak;
 use crate::metrics::{Fate, Recorder, Sample};
 use crate::net::{GATHER, Link, Message};
 use crate::packet::{Envelope, Packet};
@@ -58,13 +59,14 @@ impl<'s> Outbox<'s> {
         self.refusals.push(Refusal { bytes, length, peer, local });
     }
 
-    /// Sends everything through `socket` of `link`, records what was served, and gives the packets to `recycle`. Returns when the
-    /// kernel had it.
+    /// Sends everything through `socket` of `link`, records what was served, and gives the packets to `recycle`. Where nothing is taken,
+    /// finds out whether anything would be, and tells `sending`. Returns when the kernel had it.
     pub(super) fn flush<S>(
         &mut self,
         link: &mut impl Link<Socket = S>,
         socket: &S,
         recorder: &mut Recorder<'_>,
+        sending: &Streak,
         mut recycle: impl FnMut(Packet<'s>),
     ) -> Nanos {
         let outcomes = {
@@ -75,6 +77,11 @@ impl<'s> Outbox<'s> {
             link.send(socket, &messages)
         };
         let now = clock::now();
+        if outcomes.iter().any(Result::is_ok) {
+            sending.succeeded();
+        } else if let Err(reason) = link.probe(socket) {
+            sending.failed(now, reason as usize);
+        }
         outcomes.iter().filter_map(|outcome| outcome.err()).for_each(|reason| recorder.unsent(reason));
         // A refusal keeps the fate that it tells of, whether it is heard or not.
         self.refusals.clear();

@@ -7,6 +7,7 @@ use super::sizes::Sizes;
 use super::slot::{Job, Slot};
 use super::stations::Stations;
 use super::stop::Demand;
+use super::transport::Transport;
 use super::{Report, ServeError, Server, pin};
 use crate::config::{Burn, Classify, Config, Io, Wait};
 use crate::handler::{Handler, Station, new_home};
@@ -17,8 +18,8 @@ use crate::runtime::{self, Shared};
 use std::future::Future;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, Once};
 use std::thread::{self, ScopedJoinHandle};
 
 /// The exit code of a process that ends although a handler is stuck.
@@ -45,8 +46,9 @@ where
         let number = numbers.next().expect("numbers without end");
         Slot::<F>::new(Station::new(home, number))
     });
-    let io = io(config);
     let board = Board::new(config.workers);
+    let ways = &server.ways;
+    let transport = Transport::new(config.workers);
     let common = Common {
         handler,
         make: &make,
@@ -58,6 +60,7 @@ where
         home,
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
+        transport: &transport,
     };
     let following = Following::new(config);
     let policy = following.policy();
@@ -75,6 +78,10 @@ where
         ready: AtomicBool::new(true),
         following: Mutex::new(following),
         drops: Mutex::new(Drops::new(sockets.iter().map(Socket::inode))),
+        drops_unread: Once::new(),
+        transport: &transport,
+        said: Mutex::default(),
+        unstamped: server.ways.receive == net::Io::Portable,
     };
     let (ended, totals) = thread::scope(|scope| {
         // Whatever way out is taken, the threads must end, or the scope would wait for them for ever.
@@ -88,7 +95,8 @@ where
                 thread::Builder::new().name(name).spawn_scoped(scope, move || {
                     let _guard = runtime::AbortOnPanic;
                     prepare_thread(config, worker.id());
-                    let mut engine = Engine::new(common, worker.id(), recorder, KernelLink::new(io, io));
+                    let mut engine =
+                        Engine::new(common, worker.id(), recorder, KernelLink::new(ways.receive, ways.send));
                     worker.run(shared, &mut engine);
                 })
             })
@@ -107,7 +115,12 @@ where
             handle
         });
         // A stop must always find packets to receive into, so these are set aside.
-        let mut engine = Engine::new(&common, config.workers, board.recorder(config.workers), KernelLink::new(io, io));
+        let mut engine = Engine::new(
+            &common,
+            config.workers,
+            board.recorder(config.workers),
+            KernelLink::new(ways.receive, ways.send),
+        );
         engine.stock_up();
         tracing::info!(policy = config.policy.name(), workers = config.workers, "serving");
         // An error means that no handle is left that could stop the server; there is always the server's own.

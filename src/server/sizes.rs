@@ -1,10 +1,15 @@
 //! How much of everything a server makes at start: sums over all who may hold some of it at once.
 
+use super::slot::Slot;
+use crate::handler::Station;
+use crate::metrics::class_bytes;
 use crate::net::{BATCH, GATHER};
+use crate::packet::PacketBody;
 use crate::sched::{
     self,
     bounds::{PACKETS_PER_WORKER, QUEUED_PER_WORKER},
 };
+use std::fmt;
 
 /// Packets at hand to receive the next batch into.
 const SPARE: usize = BATCH;
@@ -46,6 +51,49 @@ impl Sizes {
         let held = workers * WORKER + sizes.queued + STOPPING;
         assert!(held <= sizes.packets, "{held} packets may be held, there are {}", sizes.packets);
         sizes
+    }
+}
+
+/// Memory that a server keeps, as far as it follows from its settings; resident when it is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    workers: usize,
+    /// Bytes made at start for each worker: packets, and places for half-done requests.
+    pub worker_bytes: usize,
+    /// Bytes made for each worker when the first request of a class is answered: two sets of histograms, of which one is
+    /// read while the other is filled. A class that never occurs takes none.
+    pub class_bytes: usize,
+}
+
+/// What the allocator adds to each piece, and rounds up.
+const PIECE: usize = 16;
+/// The future that runs a built-in handler, and the handler's own, which it holds.
+const FUTURE: usize = 512;
+/// What is left of a worker's memory, as measured: its stack, engine, deques and share of the queues.
+const THREAD: usize = 320 << 10;
+
+impl Memory {
+    /// Of a server of so many workers, with a built-in handler.
+    pub fn of(workers: usize) -> Memory {
+        let packet = size_of::<PacketBody>() + PIECE;
+        let slot = size_of::<Slot<()>>() + PIECE + size_of::<Station>() + 2 * PIECE + FUTURE + PIECE;
+        let sizes = Sizes::of(1);
+        let worker_bytes = sizes.packets * packet + sizes.slots * slot + THREAD;
+        Memory { workers, worker_bytes, class_bytes: 2 * class_bytes() }
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
+        let Memory { workers, worker_bytes, class_bytes } = *self;
+        write!(
+            f,
+            "memory: {workers} workers x {:.1} MiB = {:.0} MiB at start, and {:.1} MiB per worker for each class that occurs",
+            mib(worker_bytes),
+            mib(workers * worker_bytes),
+            mib(class_bytes)
+        )
     }
 }
 

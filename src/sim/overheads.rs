@@ -90,11 +90,14 @@ impl Overheads {
     }
 }
 
+/// The longest that one step takes: with a longer one, simulated time would end before a long simulation does.
+pub(super) const STEP_MAX: Nanos = Nanos::from_millis(10);
+
 /// Why a text does not name overheads.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is neither a set of overheads (none, lab, stock) nor a step and its time: steal, hop, yield, wake, receive, \
-     send, poll or checkpoint, like send=2.3us"
+     send, poll or checkpoint, 0ns to 10ms, like send=2.3us"
 )]
 pub struct OverheadsError(String);
 
@@ -108,7 +111,7 @@ impl FromStr for Overheads {
         for (place, part) in text.split(',').map(str::trim).enumerate() {
             let error = || OverheadsError(part.to_owned());
             if let Some((name, time)) = part.split_once('=') {
-                let time = parse_duration(time.trim()).map_err(|_| error())?;
+                let time = parse_duration(time.trim()).ok().filter(|time| *time <= STEP_MAX).ok_or_else(error)?;
                 let mut steps = overheads.steps_mut();
                 let step = steps.iter_mut().find(|(step, _)| *step == name.trim()).ok_or_else(error)?;
                 *step.1 = time;
@@ -143,7 +146,7 @@ mod tests {
         assert_eq!("lab".parse(), Ok(Overheads::LAB));
         assert_eq!("lab, send=2.3us".parse(), Ok(Overheads { send: ns(2_300), ..Overheads::LAB }));
         assert_eq!("yield=1us".parse(), Ok(Overheads { yield_: ns(1_000), ..Overheads::NONE }));
-        for text in ["", "lob", "send=2", "sent=2us", "send=1us,lab", "lab,", "=1us"] {
+        for text in ["", "lob", "send=2", "sent=2us", "send=1us,lab", "lab,", "=1us", "send=11ms"] {
             let error = text.parse::<Overheads>().expect_err(text).to_string();
             assert!(error.contains("none, lab, stock") && error.contains("send=2.3us"), "{error}");
         }

@@ -107,6 +107,31 @@ fn a_heavy_request_steps_aside_for_a_fresh_one() {
     }
 }
 
+// Does a look that finds nothing cost what it should: the one of a worker that runs out of work, and those that a heavy
+// request takes for others?
+#[test]
+fn looks_in_vain_take_their_time() {
+    let us = Nanos::from_micros;
+    let fit = Fit::new(&workload("extreme-bimodal"), 1, 0.5);
+    let latency = |name, poll, requests: &[Incoming]| {
+        let overheads = Overheads { poll, ..Overheads::NONE };
+        let setup = Setup { overheads, ..Setup::ideal(fit.policy(named(name)).policy()) };
+        simulate(&setup, requests.iter().copied()).latency_mean(Some(0))
+    };
+    // The worker ends the first request at 11 us and looks into its socket for 5 us; the second one comes at 12 us.
+    let requests = [incoming(1, 10, 1), incoming(12, 1, 0)];
+    for name in ["isolated", "global", "steal"] {
+        assert_eq!(latency(name, Nanos::ZERO, &requests), us(1), "{name}");
+        assert_eq!(latency(name, us(5), &requests), us(4 + 1), "{name}");
+    }
+    // Alone, a request of 500 us looks for others while it runs, every microsecond or every 20.
+    for (name, looks) in [("ondemand", 400), ("hybrid", 20)] {
+        assert_eq!(latency(name, Nanos::ZERO, &[incoming(1, 500, 0)]), us(500), "{name}");
+        let took = latency(name, us(1), &[incoming(1, 500, 0)]);
+        assert!(took >= us(500 + looks), "{name}: {took}");
+    }
+}
+
 #[test]
 fn an_oracle_beats_everybody_and_nobody_beats_the_service_time() {
     let workload = workload("extreme-bimodal");

@@ -5,24 +5,35 @@ use super::Nanos;
 /// How a duration is written, for help and errors.
 pub const DURATION_FORM: &str = "a number and a unit (ns, us, ms, s, min, h), like 0.5us or 20ms";
 
+/// The longest duration that is read, 1,000 hours. A longer one is a slip of the pen, and sums of a few thousand of these
+/// still fit a [`Nanos`].
+pub const DURATION_MAX: Nanos = Nanos::from_secs(3_600_000);
+
 /// Why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a duration: write {DURATION_FORM}")]
-pub struct DurationError(String);
+pub enum DurationError {
+    /// Not a number and a unit.
+    #[error("`{0}` is not a duration: write {DURATION_FORM}")]
+    Form(String),
+    /// Longer than [`DURATION_MAX`].
+    #[error("`{0}` is too long: a duration is at most 1000h")]
+    TooLong(String),
+}
 
-/// Reads a decimal number, at least zero, followed by `ns`, `us`, `ms`, `s`, `min` or `h`; rounds to a nanosecond. What
-/// is longer than [`Nanos::MAX`] is that.
+/// Reads a decimal number, at least zero, followed by `ns`, `us`, `ms`, `s`, `min` or `h`; rounds to a nanosecond.
 ///
 /// # Errors
-/// Anything else. A bare number is too: its unit would be a guess. So is `5m`, which half of its readers take for
-/// milliseconds.
+/// Anything else, and what is longer than [`DURATION_MAX`]. A bare number is an error too: its unit would be a guess. So
+/// is `5m`, which half of its readers take for milliseconds.
 pub fn parse_duration(text: &str) -> Result<Nanos, DurationError> {
-    let error = || DurationError(text.to_owned());
+    let error = || DurationError::Form(text.to_owned());
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(error)?;
     let (number, unit) = text.split_at(digits);
     let number: f64 = number.parse().map_err(|_| error())?;
     let (_, unit_ns) = UNITS.into_iter().find(|(name, _)| *name == unit.trim_start()).ok_or_else(error)?;
-    Ok(Nanos::new((number * unit_ns).round() as u64))
+    // A float becomes an integer by saturation, so that what is far too long is still too long.
+    let duration = Nanos::new((number * unit_ns).round() as u64);
+    if duration > DURATION_MAX { Err(DurationError::TooLong(text.to_owned())) } else { Ok(duration) }
 }
 
 /// `µs` is what [`std::time::Duration`] prints.
@@ -44,7 +55,16 @@ mod tests {
         assert_eq!(parse_duration("0s"), Ok(Nanos::ZERO));
         assert_eq!(parse_duration("2min"), Ok(Nanos::from_secs(120)));
         assert_eq!(parse_duration("1h"), Ok(Nanos::from_secs(3_600)));
-        assert_eq!(parse_duration("1000000000000000000000h"), Ok(Nanos::MAX));
+        assert_eq!(parse_duration("1000h"), Ok(DURATION_MAX));
+    }
+
+    #[test]
+    fn refuses_what_is_longer_than_the_longest() {
+        let digits = "9".repeat(400);
+        for text in ["1000.1h", "99999999999999h", "1000000000000000000000h", &format!("{digits}us")] {
+            let error = parse_duration(text).expect_err(text).to_string();
+            assert!(error.contains(text) && error.contains("at most 1000h"), "{error}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 pub mod clock;
 mod duration;
 
-pub use duration::{DURATION_FORM, DurationError, parse_duration};
+pub use duration::{DURATION_FORM, DURATION_MAX, DurationError, parse_duration};
 
 use std::fmt;
 use std::time::Duration;

@@ -5,11 +5,20 @@ use crate::time::Nanos;
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp, LogNormal, Pareto};
 
+/// The largest cost of one request, an hour: what a server's cost cap allows at most. What a distribution draws beyond it
+/// counts as an hour.
+pub const COST_MAX: Nanos = Nanos::from_secs(3_600);
+/// The largest coefficient of variation of a log-normal cost. At 1,000 the median is a thousandth of the mean; far above,
+/// the distribution's parameters overflow.
+pub const VARIATION_MAX: f64 = 1_000.0;
+/// The largest exponent of a Pareto cost: there it hardly varies any more.
+pub const ALPHA_MAX: f64 = 1_000.0;
+
 /// The distribution of a class's CPU time. Whoever builds one by hand keeps to the bounds of each variant; parsing
 /// does so already.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cost {
-    /// Always the same.
+    /// Always the same; above zero and at most [`COST_MAX`], like the means below.
     Fixed(Nanos),
     /// Exponential: memoryless, coefficient of variation 1.
     Exponential {
@@ -20,14 +29,14 @@ pub enum Cost {
     LogNormal {
         /// Above zero.
         mean: Nanos,
-        /// Standard deviation over mean; finite, at least 0.
+        /// Standard deviation over mean, 0 to [`VARIATION_MAX`].
         variation: f64,
     },
     /// Pareto: a power law, so heavy that the variance is infinite for `alpha` up to 2.
     Pareto {
         /// Above zero.
         mean: Nanos,
-        /// The exponent; finite, above 1, where the mean is.
+        /// The exponent; above 1, where the mean is, and at most [`ALPHA_MAX`].
         alpha: f64,
     },
     /// One of the recorded costs, each as likely as the others.
@@ -46,7 +55,7 @@ impl Cost {
         }
     }
 
-    /// One request's cost, at least a nanosecond.
+    /// One request's cost, from a nanosecond to [`COST_MAX`].
     ///
     /// # Panics
     /// If a parameter is out of its variant's bounds.
@@ -64,7 +73,7 @@ impl Cost {
                 Pareto::new(mean_ns * (alpha - 1.0) / alpha, alpha).expect("alpha above one").sample(rng)
             }
         };
-        Nanos::new((cost_ns.round() as u64).max(1))
+        Nanos::new(cost_ns.round() as u64).clamp(Nanos::new(1), COST_MAX)
     }
 
     pub(super) fn mean_seconds(&self) -> f64 {

@@ -22,7 +22,7 @@ mod parse;
 mod recorded;
 
 pub use arrivals::{Arrival, Arrivals};
-pub use cost::Cost;
+pub use cost::{ALPHA_MAX, COST_MAX, Cost, VARIATION_MAX};
 pub use more_long::{MoreLong, NoMoreLong};
 pub use offered::{OFFERED_LINES_MAX, Offered, OfferedError, OfferedRequest};
 pub use parse::{FORMS, PRESETS, WorkloadError};
@@ -52,16 +52,18 @@ pub struct Class {
 
 impl Workload {
     /// What somebody measured: of each class, in the order of their numbers, how many requests there were, and costs of
-    /// which each is as likely as the others. `None` if there is no class, too many, or one without requests or costs.
+    /// which each is as likely as the others. `None` if there is no class, too many, one without requests or costs, or a
+    /// cost above [`COST_MAX`].
     pub fn measured(name: &str, classes: Vec<(u64, Vec<Nanos>)>) -> Option<Workload> {
-        let all: u64 = classes.iter().map(|(requests, _)| requests).sum();
-        let is_whole =
-            |(requests, costs): &(u64, Vec<Nanos>)| *requests > 0 && costs.iter().any(|cost| *cost > Nanos::ZERO);
+        let all: f64 = classes.iter().map(|(requests, _)| *requests as f64).sum();
+        let is_whole = |(requests, costs): &(u64, Vec<Nanos>)| {
+            *requests > 0 && costs.iter().any(|cost| *cost > Nanos::ZERO) && costs.iter().all(|cost| *cost <= COST_MAX)
+        };
         if classes.is_empty() || classes.len() > crate::wire::CLASSES || !classes.iter().all(is_whole) {
             return None;
         }
         let class = |(requests, costs): (u64, Vec<Nanos>)| Class {
-            share: requests as f64 / all as f64,
+            share: requests as f64 / all,
             cost: Cost::Recorded(Recorded::new(costs.into_iter().map(|cost| cost.max(Nanos::new(1))).collect())),
         };
         Some(Workload { name: name.to_owned(), classes: classes.into_iter().map(class).collect() })

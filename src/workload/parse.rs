@@ -1,7 +1,7 @@
 //! From text to a [`Workload`]: the presets and the general forms.
 
 use super::recorded::{self, RecordingError};
-use super::{Class, Cost, Workload};
+use super::{ALPHA_MAX, COST_MAX, Class, Cost, VARIATION_MAX, Workload};
 use crate::time::{DurationError, Nanos, parse_duration};
 use std::str::FromStr;
 
@@ -10,7 +10,8 @@ pub const PRESETS: [&str; 7] =
     ["extreme-bimodal", "high-bimodal", "zygos-bimodal-1", "zygos-bimodal-2", "tpcc", "rocksdb", "micropools"];
 
 /// The general forms, as help and errors show them. `D`, `MEAN`, `A` and `B` are durations; `P` is a share of requests,
-/// between 0 and 1; `CV` is standard deviation over mean; `ALPHA` is above 1. `bimodal`: share `P` costs `A`, the rest
+/// between 0 and 1; `CV` is standard deviation over mean, at most [`VARIATION_MAX`]; `ALPHA` is above 1 and at most
+/// [`ALPHA_MAX`]. Durations are at most [`COST_MAX`]. `bimodal`: share `P` costs `A`, the rest
 /// `B`. `file`: each request costs what one line of the file at `PATH` says, written `COST` or `CLASS COST`; every line
 /// is equally likely, blank lines and what follows a `#` do not count.
 pub const FORMS: [&str; 6] =
@@ -37,9 +38,14 @@ pub enum WorkloadError {
     /// A part that should be a duration is none.
     #[error(transparent)]
     Duration(#[from] DurationError),
-    /// A cost of nothing.
-    #[error("`{0}` has a cost of zero: the smallest is 1ns")]
-    NoCost(String),
+    /// A cost of nothing, or above [`COST_MAX`].
+    #[error("`{value}` in `{text}` is out of range: a cost is 1ns to 1h")]
+    Cost {
+        /// What was written.
+        text: String,
+        /// The part in question.
+        value: String,
+    },
     /// A file of recorded costs that cannot be used.
     #[error("file {path}: {problem}")]
     File {
@@ -99,7 +105,8 @@ fn form(text: &str) -> Result<Vec<Class>, WorkloadError> {
         return Err(WorkloadError::Parts { text: text.to_owned(), form });
     }
     let cost = |part: &str| match parse_duration(part)? {
-        Nanos::ZERO => Err(WorkloadError::NoCost(text.to_owned())),
+        Nanos::ZERO => Err(WorkloadError::Cost { text: text.to_owned(), value: part.to_owned() }),
+        cost if cost > COST_MAX => Err(WorkloadError::Cost { text: text.to_owned(), value: part.to_owned() }),
         cost => Ok(cost),
     };
     let number = |part: &str, allowed: &'static str, fits: fn(f64) -> bool| {
@@ -111,11 +118,15 @@ fn form(text: &str) -> Result<Vec<Class>, WorkloadError> {
         ["exponential", mean] => Cost::Exponential { mean: cost(mean)? },
         ["lognormal", mean, variation] => Cost::LogNormal {
             mean: cost(mean)?,
-            variation: number(variation, "a coefficient of variation, 0 or more", |cv| cv >= 0.0)?,
+            variation: number(variation, "a coefficient of variation, 0 to 1000", |cv| {
+                (0.0..=VARIATION_MAX).contains(&cv)
+            })?,
         },
         ["pareto", mean, alpha] => Cost::Pareto {
             mean: cost(mean)?,
-            alpha: number(alpha, "an exponent above 1, below which there is no mean", |alpha| alpha > 1.0)?,
+            alpha: number(alpha, "an exponent above 1, below which there is no mean, and at most 1000", |alpha| {
+                alpha > 1.0 && alpha <= ALPHA_MAX
+            })?,
         },
         ["bimodal", share, short, long] => {
             let share = number(share, "a share between 0 and 1", |share| 0.0 < share && share < 1.0)?;
@@ -132,6 +143,56 @@ fn form(text: &str) -> Result<Vec<Class>, WorkloadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    /// Numbers and durations of which some are right, some at a bound, and some far beyond all sense.
+    fn part() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[0-9]{1,24}(ns|us|ms|s|min|h)",
+            "[0-9]{0,3}[.]?[0-9]{0,3}(e-?[0-9]{1,3})?",
+            prop::sample::select(vec![
+                "1ns",
+                "1us",
+                "1h",
+                "1000h",
+                "0us",
+                "1e300",
+                "nan",
+                "inf",
+                "-1",
+                "1000",
+                "0.5",
+                "1.0000000001"
+            ])
+            .prop_map(str::to_owned),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        // Is any text either a workload of which every draw is a cost within its bounds, or refused with what is allowed?
+        #[test]
+        fn any_form_is_drawn_from_or_refused(
+            form in prop::sample::select(vec!["fixed", "exponential", "lognormal", "pareto", "bimodal", "uniform"]),
+            parts in prop::collection::vec(part(), 0..4),
+        ) {
+            let text = [&[form.to_owned()], parts.as_slice()].concat().join(":");
+            match text.parse::<Workload>() {
+                Ok(workload) => {
+                    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+                    for _ in 0..50 {
+                        let (class, cost) = workload.draw(&mut rng);
+                        prop_assert!(usize::from(class) < workload.classes().len());
+                        prop_assert!(Nanos::ZERO < cost && cost <= COST_MAX, "{}: {}", text, cost);
+                    }
+                }
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
+        }
+    }
 
     #[test]
     fn a_bimodal_form_numbers_its_classes_as_written() {
@@ -150,9 +211,13 @@ mod tests {
             ("bimodal:0.5:1us", "write bimodal:P:A:B"),
             ("bimodal:1.5:1us:2us", "a share between 0 and 1"),
             ("bimodal:0.5:1:2us", "`1` is not a duration"),
-            ("fixed:0us", "smallest is 1ns"),
+            ("fixed:0us", "`0us` in `fixed:0us` is out of range: a cost is 1ns to 1h"),
+            ("fixed:61min", "`61min` in `fixed:61min` is out of range: a cost is 1ns to 1h"),
+            ("bimodal:0.5:1us:99999999999999h", "`99999999999999h` is too long"),
             ("pareto:1us:1", "above 1"),
-            ("lognormal:1us:nan", "0 or more"),
+            ("lognormal:1us:nan", "`nan` in `lognormal:1us:nan` is not a coefficient of variation, 0 to 1000"),
+            ("lognormal:1us:1e300", "`1e300` in `lognormal:1us:1e300` is not a coefficient of variation, 0 to 1000"),
+            ("pareto:1us:1e9", "at most 1000"),
             ("file", "write file:PATH"),
             ("file:", "write file:PATH"),
             ("fixed:", "write fixed:D"),

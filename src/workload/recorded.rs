@@ -2,7 +2,7 @@
 //! likely. Only [`read`] touches the file.
 
 use super::more_long::{LONG_SHARE_MAX, NoMoreLong, worthwhile};
-use super::{Class, Cost};
+use super::{COST_MAX, Class, Cost};
 use crate::time::{Nanos, parse_duration};
 use crate::wire::{CLASS_NAMES, CLASSES};
 use std::fs::File;
@@ -142,10 +142,14 @@ fn parse_line(line: &str) -> Result<Option<(usize, Nanos)>, String> {
         [class, cost] => (parse_class(class)?, cost),
         _ => return Err(format!("`{}` is too much: write COST or CLASS COST, like 20us or long 2ms", line.trim())),
     };
-    match parse_duration(cost).map_err(|error| error.to_string())? {
-        Nanos::ZERO => Err("the cost is zero: the smallest is 1ns".to_owned()),
-        cost => Ok(Some((class, cost))),
-    }
+    Ok(Some((class, parse_cost(cost)?)))
+}
+
+/// The cost of one request.
+pub(super) fn parse_cost(text: &str) -> Result<Nanos, String> {
+    let cost = parse_duration(text).map_err(|error| error.to_string())?;
+    let allowed = cost > Nanos::ZERO && cost <= COST_MAX;
+    if allowed { Ok(cost) } else { Err(format!("`{text}` is out of range: a cost is 1ns to 1h")) }
 }
 
 pub(super) fn parse_class(text: &str) -> Result<usize, String> {
@@ -214,7 +218,9 @@ mod tests {
     fn mistakes_are_located() {
         for (text, expected) in [
             ("20us\n\n20", "line 3: `20` is not a duration: write a number and a unit"),
-            ("# costs\n0us", "line 2: the cost is zero"),
+            ("# costs\n0us", "line 2: `0us` is out of range: a cost is 1ns to 1h"),
+            ("20us\n100000000000000000000000us", "line 2: `100000000000000000000000us` is too long"),
+            ("20us\n2h", "line 2: `2h` is out of range: a cost is 1ns to 1h"),
             ("8 20us", "line 1: `8` is no class: write a number from 0 to 7, or one of short, long, class2"),
             ("medium 20us", "line 1: `medium` is no class"),
             ("0 20us 30us", "line 1: `0 20us 30us` is too much: write COST or CLASS COST"),

@@ -1,9 +1,10 @@
 //! A handler that does what each request's first payload byte says, in the bench protocol.
 
+use super::GIVE_UP_AFTER;
 use forebay::handler::{Bench, Order, Reply, Work, checkpoint, hop};
 use forebay::time::{Nanos, clock};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 /// What a request makes the handler do.
@@ -12,6 +13,8 @@ use std::thread;
 pub(crate) enum Act {
     /// Blocks the worker for the cost, without a checkpoint.
     Block = b'b',
+    /// Blocks the worker until [`Scripted::release`], without a checkpoint.
+    Hold = b'g',
     /// Spends the cost with a checkpoint every 100 us.
     Step = b's',
     /// Panics.
@@ -29,6 +32,9 @@ pub(crate) enum Act {
 pub(crate) struct Scripted {
     begun: AtomicUsize,
     blockers: Mutex<Vec<usize>>,
+    /// Holds that may end; the rest wait.
+    released: Mutex<usize>,
+    let_go: Condvar,
 }
 
 impl Scripted {
@@ -37,9 +43,30 @@ impl Scripted {
         self.begun.load(Ordering::SeqCst)
     }
 
-    /// The workers that began an [`Act::Block`], in this order.
+    /// The workers that began an [`Act::Block`] or an [`Act::Hold`], in this order.
     pub(crate) fn blockers(&self) -> Vec<usize> {
         self.blockers.lock().expect("nobody panics with it").clone()
+    }
+
+    /// Lets all go that are in an [`Act::Hold`].
+    pub(crate) fn release(&self) {
+        *self.released.lock().expect("nobody panics with it") = self.blockers().len();
+        self.let_go.notify_all();
+    }
+
+    /// Blocks the calling worker until it is let go, or the test has given up.
+    fn hold(&self) {
+        let number = self.block();
+        let released = self.released.lock().expect("nobody panics with it");
+        let held = self.let_go.wait_timeout_while(released, GIVE_UP_AFTER.into(), |released| *released < number);
+        drop(held.expect("nobody panics with it"));
+    }
+
+    /// Notes the calling worker; returns how many there are with it.
+    fn block(&self) -> usize {
+        let mut blockers = self.blockers.lock().expect("nobody panics with it");
+        blockers.push(worker());
+        blockers.len()
     }
 }
 
@@ -59,9 +86,10 @@ impl Work for Script {
         self.shared.begun.fetch_add(1, Ordering::SeqCst);
         match order.payload.first() {
             Some(b'b') => {
-                self.shared.blockers.lock().expect("nobody panics with it").push(worker());
+                self.shared.block();
                 thread::sleep(order.cost.into());
             }
+            Some(b'g') => self.shared.hold(),
             Some(b's') => {
                 let end = clock::now().plus(order.cost);
                 while clock::now() < end {

@@ -172,7 +172,7 @@ pub(crate) fn open_loop(target: Target, rate: f64, seed: u64, span: Span) -> Res
     }
     let timeout = plan.timeout(&schedule);
     let (schedule, slips, replies) = (&schedule[..], &slips[..], &replies[..]);
-    let (warmup, kernel_dropped, classes) = (plan.warmup, 0, 1);
+    let (warmup, kernel_dropped, classes) = (plan.warmup, Some(0), 1);
     let tally = Tally::of(&Observed { schedule, slips, replies, start, warmup, timeout, kernel_dropped, classes });
     check(&line, tally.fates.answered)?;
     Ok(*tally.latency_us.all())

@@ -12,28 +12,28 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("demand").required(true).args(["from", "workload"]))]
 pub struct PlanArguments {
-    /// What shall hold: PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99-latency<=2ms
+    /// The goal that the server must hold: PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99-latency<=2ms
     #[arg(long, value_name = "GOAL", default_value = "p99.9-slowdown<=10")]
     pub(super) slo: Goal,
-    /// A server that runs: its service times and its rate of the last 60 seconds, like http://127.0.0.1:9001/latency
+    /// Plan for what this running server has measured: its service times and its rate of the last 60 seconds, like http://127.0.0.1:9001/latency
     #[arg(long, value_name = "URL")]
     pub(super) from: Option<String>,
-    /// Instead: a preset, a form, or a recorded trace as file:PATH, see --help
+    /// Instead of --from, what requests cost: the name of a preset, a form, or a recorded trace as file:PATH, see --help
     #[arg(long, value_name = "NAME|FORM", long_help = workload_help())]
     pub(super) workload: Option<Workload>,
     /// Requests per second [default: what --from has measured]
     #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "load")]
     pub(super) rate: Option<f64>,
-    /// Instead, with --workers: the share of their capacity that is offered
+    /// Instead of --rate, with --workers: the share of their capacity to offer
     #[arg(long, value_name = "SHARE", value_parser = parse_load, requires = "workers")]
     pub(super) load: Option<f64>,
-    /// Plan for so many workers, instead of looking for the smallest number
+    /// Plan for this number of workers, instead of looking for the smallest that holds the goal
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers: Option<u16>,
-    /// More workers than this are not considered
+    /// The most workers to consider
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers_max: u16,
-    /// Policies to consider; reserve only makes sense where the header names the class
+    /// Policies to consider; reserve needs requests whose header names their class (--classify header)
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "steal,global,pools,hybrid,ondemand")]
     pub(super) policy: Vec<Contender>,
     /// What each step of the server costs: none, lab, stock, or single steps, as for simulate
@@ -42,7 +42,7 @@ pub struct PlanArguments {
     /// Requests that each simulation measures
     #[arg(long, value_name = "N", default_value_t = 400_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000_000))]
     pub(super) requests: u64,
-    /// Of the simulated requests
+    /// Seed of the simulated requests: the same seed repeats them
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
     /// Also write the plan as JSON
@@ -54,12 +54,15 @@ pub struct PlanArguments {
 }
 
 fn workload_help() -> String {
-    format!("Instead: a preset, a form, or a recorded trace\n\n{}", workloads())
+    format!(
+        "Instead of --from, what requests cost: the name of a preset, a form, or a recorded trace\n\n{}",
+        workloads()
+    )
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {
-    let rate = text.trim_end_matches("/s").parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
-    rate.ok_or_else(|| "write requests per second, above 0, like 8000".to_owned())
+    let rate = text.trim_end_matches("/s").parse().ok().filter(|rate: &f64| *rate >= 0.001 && *rate <= 1e9);
+    rate.ok_or_else(|| "write requests per second, 0.001 to 1000000000, like 8000".to_owned())
 }
 
 fn parse_load(text: &str) -> Result<f64, String> {

@@ -4,6 +4,7 @@ use crate::time::Nanos;
 use crate::wire::CLASS_NAMES;
 use crate::workload::Workload;
 use serde_json::Value;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// What a server has measured.
@@ -20,6 +21,8 @@ pub(super) struct Measured {
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The block over which rates are counted, and its length.
 const WINDOW: (&str, f64) = ("60s", 60.0);
+/// Requests in [`WINDOW`] that make a plan: enough for percentiles, and no more than a host can serve.
+const SERVED: RangeInclusive<u64> = 1_000..=100_000_000_000;
 /// Costs that stand for the distribution of a class: its percentiles end at the 99.99th.
 const COSTS: u32 = 10_000;
 
@@ -45,7 +48,7 @@ fn read(body: &Value) -> Result<Measured, String> {
         return Err("it does not speak forebay-latency/1".to_owned());
     }
     // Emulated cores make everything so many times longer.
-    let scale = body["time_scale"].as_f64().filter(|scale| *scale >= 1.0).unwrap_or(1.0);
+    let scale = body["time_scale"].as_f64().filter(|scale| (1.0..=1e6).contains(scale)).unwrap_or(1.0);
     let service = &body["windows"][WINDOW.0]["service"];
     let requests = |class: &str| service[class]["count"].as_u64().unwrap_or(0);
     let classes: Vec<(u64, Vec<Nanos>)> = CLASS_NAMES
@@ -53,11 +56,16 @@ fn read(body: &Value) -> Result<Measured, String> {
         .filter(|class| requests(class) > 0)
         .map(|class| (requests(class), costs(&service[class], scale)))
         .collect();
-    let served: u64 = classes.iter().map(|(requests, _)| requests).sum();
-    if served < 1_000 {
-        return Err(format!("it has served {served} requests in the last 60 s, and a plan needs 1000"));
+    let served = classes.iter().fold(0_u64, |served, (requests, _)| served.saturating_add(*requests));
+    if !SERVED.contains(&served) {
+        return Err(format!(
+            "it has served {served} requests in the last 60 s, and a plan needs {} to {}",
+            SERVED.start(),
+            SERVED.end()
+        ));
     }
-    let workload = Workload::measured("measured", classes).ok_or("its service times are not whole")?;
+    let workload = Workload::measured("measured", classes)
+        .ok_or("its service times are not whole: each class needs some, and the longest is 1h")?;
     Ok(Measured {
         workload,
         rate: served as f64 / WINDOW.1 * scale,
@@ -108,5 +116,10 @@ mod tests {
         assert!((workload.mean().get() as f64 / 39_800.0 - 1.0).abs() < 0.001, "{}", workload.mean());
         assert!(read(&body(100)).is_err_and(|reason| reason.contains("700 requests")));
         assert!(read(&json!({"schema": "other"})).is_err());
+        for (count, us) in [(u64::MAX, 1.0), (60_000, 1e300), (60_000, f64::MAX), (60_000, -1.0)] {
+            let hostile = json!({"schema": "forebay-latency/1",
+                "windows": {"60s": {"service": {"short": block(count, us), "long": block(count, us)}}}});
+            assert!(read(&hostile).is_err(), "{count} requests of {us} us were taken");
+        }
     }
 }

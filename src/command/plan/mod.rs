@@ -40,6 +40,16 @@ pub fn plan(arguments: &PlanArguments) -> Result<String, String> {
     Ok(text::render(&report))
 }
 
+/// What is wrong with `arguments`.
+///
+/// # Errors
+/// The message of [`plan`], which looks for nothing then.
+#[cfg(test)]
+pub fn check(arguments: &PlanArguments) -> Result<(), String> {
+    let (workload, rate, _) = demand(arguments)?;
+    question(arguments, &workload, rate).map(drop)
+}
+
 /// Asks about each policy, several at once.
 fn each<'a, R: Send>(
     question: &Question<'a>,
@@ -98,7 +108,11 @@ fn question<'a>(arguments: &PlanArguments, workload: &'a Workload, rate: f64) ->
     };
     let scene = Scene::new(workload, *workers.start(), arguments.overheads, arguments.seed, arguments.requests);
     let scene = Scene { slice: Some(scene.budget()), ..scene };
-    Ok(Question { scene, rate, goal: arguments.slo, workers })
+    let question = Question { scene, rate, goal: arguments.slo, workers };
+    // The more workers, the lower the load, and the longer a simulation lasts that looks for the highest one.
+    let load = question.load_of(*question.workers.end());
+    policies.iter().try_for_each(|contender| question.scene.check(*contender, load))?;
+    Ok(question)
 }
 
 /// Of those that need the fewest workers the one with the best figure; of equals the first.

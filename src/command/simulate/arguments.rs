@@ -11,25 +11,26 @@ use std::path::PathBuf;
 /// Flags of `forebay simulate`.
 #[derive(Clone, Debug, Args)]
 pub struct SimulateArguments {
-    /// Requests to draw: a preset or a form, see --help
+    /// What requests cost: the name of a preset or a form, see --help
     #[arg(long, value_name = "NAME|FORM", default_value = "extreme-bimodal", long_help = workload_help())]
     pub(super) workload: Workload,
-    /// Instead: simulate the very requests of a real run, as loadgen's --dump wrote them, see --help
+    /// Instead of --workload: the requests of a real run, from a file that `loadgen --dump` wrote, see --help
     #[arg(long, value_name = "FILE", conflicts_with_all = DRAWN, long_help = REPLAY_HELP)]
     pub(super) replay: Option<PathBuf>,
     /// Workers of the server [default: the sum of --pools, else 14]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers: Option<u16>,
-    /// Policies: those of the server, and as bounds srpt, ps, central, rr:QUANTUM:SWITCH, priority, jsq
+    /// Policies to simulate: any that `forebay serve` has, and, to compare with, srpt, ps, central, rr:QUANTUM:SWITCH,
+    /// priority and jsq, which no server can follow
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "steal,pools,ondemand")]
     pub(super) policy: Vec<Contender>,
     /// Shares of the workers' capacity to offer: a list like 0.5,0.7 or a range like 0.1..0.9:0.1 (from, to, step)
     #[arg(long, value_name = "LIST|RANGE", default_value = "0.7", value_parser = parse_loads)]
     pub(super) load: Loads,
-    /// Instead: find the highest load at which each policy reaches this goal, like p99.9-slowdown<=10
+    /// Instead of --load: find the highest load at which each policy reaches this goal, like p99.9-slowdown<=10
     #[arg(long, value_name = "GOAL", conflicts_with = "load")]
     pub(super) max_load: Option<Goal>,
-    /// Arrivals, costs and flows are drawn from this number: the same seed offers the same requests to every policy
+    /// Seed of arrivals, costs and flows: every policy is offered the same requests, and the same seed repeats them
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
     /// Requests that each simulation measures, after a tenth as many of warm-up
@@ -39,7 +40,7 @@ pub struct SimulateArguments {
     /// or the highest load [default: what light requests need of the workers, and the rest]
     #[arg(long, value_name = "SIZES", value_parser = parse_pools)]
     pub(super) pools: Option<Pools>,
-    /// CPU time of a request before what is left of it may move [default: 10 x the smallest class's cost]
+    /// CPU time of a request before the rest of it may move [default: 10 x the smallest class's cost]
     #[arg(long, value_name = "TIME", value_parser = parse_positive)]
     pub(super) slice: Option<Nanos>,
     /// How long a worker must have been in one job before steal receives from its socket [default: as forebay serve]
@@ -94,7 +95,7 @@ const LOADS_MAX: usize = 1_000;
 const DRAWN: [&str; 8] = ["workload", "workers", "load", "max_load", "seed", "requests", "flows", "deadline"];
 
 const REPLAY_HELP: &str = "\
-Instead: simulate the very requests of a real run, as loadgen's --dump wrote them
+Instead of --workload: the requests of a real run, from a file that `loadgen --dump` wrote
 
 Each comes when it was sent, at the socket to which the kernel hashed its flow; its latency counts from when it should \
 have been sent. Times are divided by the run's time scale, so that costs are what the workload says. Workers, load, \
@@ -113,14 +114,14 @@ stock: as measured with stock sockets on a small virtual machine, 2.7 us for a r
 differ as in lab,send=2.3us; there are steal, hop, yield, wake, receive, send, poll and checkpoint.";
 
 fn workload_help() -> String {
-    format!("Requests to draw: a preset or a form\n\n{}", workloads())
+    format!("What requests cost: the name of a preset or a form\n\n{}", workloads())
 }
 
 /// The presets and forms of `--workload`, explained.
 pub(in crate::command) fn workloads() -> String {
     format!(
         "Presets: {}\nForms: {}\n\nD, MEAN, A and B are durations like 0.5us or 2ms; bimodal:P:A:B means that the share \
-         P costs A, the rest B; CV is the standard deviation over the mean; ALPHA is above 1. file:PATH draws from a \
+         P costs A, the rest B; CV is the standard deviation over the mean, 0 to 1000; ALPHA is above 1, at most 1000; a cost is 1ns to 1h. file:PATH draws from a \
          recorded trace: a file with the CPU time of one request in each line, written as 20us, or with its class as 0 \
          20us or long 2ms; # begins a comment. Every line is as likely as any other.",
         PRESETS.join(", "),

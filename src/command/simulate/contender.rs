@@ -2,6 +2,7 @@
 
 use crate::sched::{Entry, PolicyName, Sizes};
 use crate::sim::Reference;
+use crate::time::Nanos;
 use std::fmt;
 use std::str::FromStr;
 
@@ -15,6 +16,14 @@ pub(in crate::command) enum Contender {
 }
 
 impl Contender {
+    /// For how long it runs a request before it looks at the next one, where that is a parameter of its own.
+    pub(in crate::command) fn quantum(self) -> Option<Nanos> {
+        match self {
+            Contender::Reference(Reference::RoundRobin { quantum, .. }) => Some(quantum),
+            _ => None,
+        }
+    }
+
     /// Whether its workers stand in groups whose sizes somebody chooses.
     pub(in crate::command) fn has_sizes(self) -> bool {
         self.sizes() != Sizes::None
@@ -38,7 +47,7 @@ impl Contender {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no policy is called `{text}`; there are {ours}, and in simulation only srpt, ps, central, rr:QUANTUM:SWITCH (like \
-     rr:5us:1us), priority and jsq",
+     rr:5us:1us; QUANTUM above 0, SWITCH at most 10ms), priority and jsq",
     ours = PolicyName::list(|_| true)
 )]
 pub(in crate::command) struct UnknownContender {

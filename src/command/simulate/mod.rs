@@ -18,6 +18,16 @@ pub(super) use arguments::workloads;
 
 use super::write;
 
+/// What is wrong with `arguments`, the files that they name included.
+///
+/// # Errors
+/// The message of [`simulate`], which simulates nothing either then.
+#[cfg(test)]
+pub fn check(arguments: &SimulateArguments) -> Result<(), String> {
+    let replayed = arguments.replay.as_deref().map(replayed::Replayed::read).transpose()?;
+    plan::Plan::of(arguments, replayed.as_ref()).map(drop)
+}
+
 /// Simulates what `arguments` ask for, writes the files that they name and returns the report.
 ///
 /// # Errors

@@ -18,6 +18,8 @@ pub(super) struct Plan<'a> {
     arguments: &'a SimulateArguments,
 }
 
+/// The lowest load that a search for the highest one looks at.
+const LOAD_MIN: f64 = 0.01;
 /// What `--pools best` makes as low as it can at a given load.
 const BEST: &str = "p99.9-slowdown<=10";
 
@@ -77,6 +79,10 @@ impl<'a> Plan<'a> {
             classified: arguments.classified,
             ..new
         };
+        let loads = if arguments.max_load.is_some() { &[LOAD_MIN] } else { arguments.load.0.as_slice() };
+        for contender in &arguments.policy {
+            loads.iter().try_for_each(|load| scene.check(*contender, *load))?;
+        }
         Ok(Plan { scene, arguments })
     }
 

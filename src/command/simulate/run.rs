@@ -42,7 +42,39 @@ pub(in crate::command) struct Outcome {
     pub(in crate::command) tally: Tally,
 }
 
+/// Steps between checkpoints that one simulation takes at most, of all requests together: a day of computing.
+const STEPS_MAX: f64 = 1e11;
+/// Simulated seconds that one simulation takes at most. Simulated time ends at 1.8e10 seconds, and a server with ten times
+/// the load that it can bear needs ten times as long.
+const SECONDS_MAX: f64 = 1e9;
+
 impl<'a> Scene<'a> {
+    /// Whether `contender` can be simulated at `load` in a bounded number of steps, before simulated time ends.
+    ///
+    /// # Errors
+    /// A message that names the flags in question and what is allowed.
+    pub(in crate::command) fn check(&self, contender: Contender, load: f64) -> Result<(), String> {
+        let requests = (self.requests + self.warmup()) as f64;
+        let work = requests * self.workload.mean().as_secs_f64();
+        let step = contender.quantum().unwrap_or(self.checkpoint_step).min(self.checkpoint_step);
+        let steps = work / step.as_secs_f64();
+        if steps > STEPS_MAX {
+            return Err(format!(
+                "{requests:.0} requests of {} in the mean are {steps:.1e} steps of {step}, and one simulation takes at most \
+                 {STEPS_MAX:.0e}: lower --requests, or raise --checkpoint, where there is one",
+                self.workload.mean(),
+            ));
+        }
+        let seconds = (work / self.workers as f64).max(requests / self.workload.rate_at(load, self.workers, 1));
+        if seconds > SECONDS_MAX {
+            return Err(format!(
+                "{requests:.0} requests at load {load} last {seconds:.1e} simulated seconds, and one simulation at most \
+                 {SECONDS_MAX:.0e}: lower --requests, or raise the load"
+            ));
+        }
+        Ok(())
+    }
+
     /// A scene with nothing chosen.
     pub(in crate::command) fn new(
         workload: &'a Workload,

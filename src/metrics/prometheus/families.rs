@@ -56,8 +56,8 @@ pub(super) fn gauge(
     }
 }
 
-/// One histogram, its bounds and sum divided by `unit`; nothing for an empty distribution. Every bin belongs to exactly
-/// one bucket, so that the last bucket equals the count.
+/// One histogram, its bounds and sum divided by `unit`. Every bin belongs to exactly one bucket, so that the last bucket
+/// equals the count.
 pub(super) fn histogram(
     family: &mut MetricEncoder<'_>,
     labels: &[(&str, &str)],
@@ -65,9 +65,6 @@ pub(super) fn histogram(
     bounds: &[u64],
     unit: f64,
 ) -> fmt::Result {
-    if distribution.count() == 0 {
-        return Ok(());
-    }
     let upper = bounds.iter().map(|bound| *bound as f64 / unit).chain([f64::INFINITY]);
     let buckets: Vec<(f64, u64)> = upper.zip(distribution.buckets(bounds)).collect();
     let mut metric = family.encode_family(&labels)?;

@@ -4,9 +4,10 @@ mod classic;
 mod families;
 
 use super::ledger::SLOWDOWN_ONE;
+use super::measured::ClassMeasured;
 use super::process::Process;
 use super::snapshot::{Latencies, Snapshot};
-use super::{Continuation, Failed, Fate, Percentile, Refused, Stage, Steal, Unsent};
+use super::{Continuation, Failed, Fate, Percentile, ReceiveError, Refused, Stage, Steal, Unsent};
 use crate::wire::{CLASS_NAMES, Malformed};
 use families::{Families, counter, gauge, histogram};
 use prometheus_client::collector::Collector;
@@ -48,7 +49,8 @@ impl Format {
 impl Snapshot {
     /// The body of `GET /metrics`: the metrics of CONTRACTS.md and those of this process, in base units.
     ///
-    /// Histograms and the quantiles of window `start` are since the start; a quantile without a sample is left out.
+    /// Histograms and the quantiles of window `start` are since the start; a quantile without a sample is left out, and so
+    /// is what cannot be read.
     pub fn to_prometheus(&self, format: Format) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Scrape { snapshot: self.clone(), process: Process::read() }));
@@ -99,8 +101,10 @@ fn latency(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let help =
         "Time of answered requests in the server, by stage; total is from the kernel's receive stamp to the reply";
     let mut family = families.start("forebay_latency_seconds", help, MetricType::Histogram)?;
-    for (class, measured) in CLASS_NAMES.iter().zip(&snapshot.measured.classes) {
-        for (stage, distribution) in Stage::ALL.iter().zip(&measured.stages) {
+    for (class, measured) in known_classes(snapshot) {
+        let stages = Stage::ALL.iter().zip(&measured.stages);
+        // A stage that is unknown has not even the block of all classes.
+        for (stage, distribution) in stages.filter(|(stage, _)| !snapshot.since_start.stage(**stage).is_empty()) {
             let labels = [("stage", stage.name()), ("class", class)];
             histogram(&mut family, &labels, distribution, &LATENCY_BOUNDS_NS, 1e9)?;
         }
@@ -108,10 +112,24 @@ fn latency(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     Ok(())
 }
 
+/// Classes that have histograms from the start, with zeros: `short` and `long`. Every increase is one from a sample before
+/// it; of a histogram that appears with its first requests, those are in none.
+const CLASSES_FROM_THE_START: usize = 2;
+
+/// The classes to show, by name: those that every server has, and each other one from its first request on.
+fn known_classes(snapshot: &Snapshot) -> impl Iterator<Item = (&'static str, &ClassMeasured)> {
+    let classes = CLASS_NAMES.into_iter().zip(&snapshot.measured.classes).enumerate();
+    let known =
+        classes.filter(|(class, (_, measured))| *class < CLASSES_FROM_THE_START || measured.slowdown.count() > 0);
+    known.map(|(_, class)| class)
+}
+
 fn latency_quantiles(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let help =
         "Exact quantiles of forebay_latency_seconds over the last 10 s, 60 s and since the start; 1 is the maximum";
-    let mut family = families.start("forebay_latency_quantile_seconds", help, MetricType::Gauge)?;
+    // Of no type: the label `quantile` is reserved for summaries, and readers of summaries (OpenTelemetry's, for one)
+    // drop one that has no count and no sum, of which a window of ten seconds has none.
+    let mut family = families.start("forebay_latency_quantile_seconds", help, MetricType::Unknown)?;
     for (window, latencies) in
         [("10s", &snapshot.last_10s), ("60s", &snapshot.last_60s), ("start", &snapshot.since_start)]
     {
@@ -140,7 +158,7 @@ fn quantiles_of_window(family: &mut MetricEncoder<'_>, window: &str, latencies: 
 fn slowdown(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let help = "Total time of an answered request over its service time";
     let mut family = families.start("forebay_slowdown", help, MetricType::Histogram)?;
-    for (class, measured) in CLASS_NAMES.iter().zip(&snapshot.measured.classes) {
+    for (class, measured) in known_classes(snapshot) {
         histogram(&mut family, &[("class", class)], &measured.slowdown, &SLOWDOWN_BOUNDS, SLOWDOWN_ONE as f64)?;
     }
     Ok(())
@@ -170,12 +188,25 @@ fn datagrams(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         counter(&mut family, &[("reason", reason.name())], count)?;
     }
 
+    let help = "Calls to receive that failed, by reason; what waits in the socket stays there";
+    let mut family = families.start("forebay_receive_errors", help, MetricType::Counter)?;
+    for (reason, count) in ReceiveError::ALL.iter().zip(&snapshot.receive_errors) {
+        counter(&mut family, &[("reason", reason.name())], count)?;
+    }
+
     let help = "Datagrams that the kernel dropped at a socket because its buffer was full";
-    let mut family = families.start("forebay_kernel_dropped", help, MetricType::Counter)?;
-    for (socket, dropped) in snapshot.kernel_dropped.iter().enumerate() {
-        counter(&mut family, &[("socket", &socket.to_string())], dropped)?;
+    let known: Vec<_> = snapshot.kernel_dropped.iter().enumerate().filter_map(known_drops).collect();
+    if !known.is_empty() {
+        let mut family = families.start("forebay_kernel_dropped", help, MetricType::Counter)?;
+        for (socket, dropped) in known {
+            counter(&mut family, &[("socket", &socket.to_string())], &dropped)?;
+        }
     }
     Ok(())
+}
+
+fn known_drops((socket, dropped): (usize, &Option<u64>)) -> Option<(usize, u64)> {
+    dropped.map(|dropped| (socket, dropped))
 }
 
 fn queues_and_workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {

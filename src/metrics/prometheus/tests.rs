@@ -21,13 +21,15 @@ fn scrape(format: Format) -> String {
     recorder.malformed(Malformed::Empty);
     recorder.refused(Refused::CostCap);
     recorder.unsent(Unsent::TooLong);
+    recorder.receive_failed(ReceiveError::NoMemory);
     recorder.busy(Nanos::from_millis(1_500));
     recorder.stole(Steal::SocketFound);
     drop(recorder);
     let mut collector = metrics::Collector::new(&board);
     collector.collect(|_| ());
     let queue_depths = vec![("heavy".into(), 4)];
-    let surroundings = Surroundings { kernel_dropped: vec![0, 9], queue_depths, ..Surroundings::default() };
+    let surroundings =
+        Surroundings { kernel_dropped: vec![Some(0), Some(9), None], queue_depths, ..Surroundings::default() };
     collector.snapshot(surroundings).to_prometheus(format)
 }
 
@@ -46,11 +48,12 @@ fn families_have_the_contracts_names() {
     assert_eq!(types.len(), types.iter().collect::<BTreeSet<_>>().len(), "a family occurs once");
     for family in [
         "forebay_latency_seconds histogram",
-        "forebay_latency_quantile_seconds gauge",
+        "forebay_latency_quantile_seconds untyped",
         "forebay_slowdown histogram",
         "forebay_datagrams_received_total counter",
         "forebay_datagrams_total counter",
         "forebay_unsent_total counter",
+        "forebay_receive_errors_total counter",
         "forebay_kernel_dropped_total counter",
         "forebay_queue_depth gauge",
         "forebay_worker_busy_seconds_total counter",
@@ -74,6 +77,8 @@ fn samples_say_what_was_counted() {
         ("forebay_datagrams_total{fate=\"refused\",reason=\"cost_cap\"}", 1.0),
         ("forebay_unsent_total{reason=\"too_long\"}", 1.0),
         ("forebay_unsent_total{reason=\"denied\"}", 0.0),
+        ("forebay_receive_errors_total{reason=\"no_memory\"}", 1.0),
+        ("forebay_receive_errors_total{reason=\"denied\"}", 0.0),
         ("forebay_kernel_dropped_total{socket=\"1\"}", 9.0),
         ("forebay_queue_depth{queue=\"heavy\"}", 4.0),
         ("forebay_worker_busy_seconds_total{worker=\"0\"}", 1.5),
@@ -110,6 +115,38 @@ fn the_last_bucket_equals_the_count() {
         assert!(buckets.is_sorted(), "{count}: {buckets:?}");
         assert_eq!(buckets.last(), Some(&value(&text, &count)));
     }
+}
+
+/// Is what cannot be read absent, and not 0: the drops of one socket, the whole family when all are unknown, a stage of which
+/// the kernel tells nothing?
+#[test]
+fn what_is_unknown_is_absent() {
+    assert!(!scrape(Format::Classic).contains("forebay_kernel_dropped_total{socket=\"2\"}"));
+    let board = Board::new(1);
+    let surroundings = Surroundings { kernel_dropped: vec![None, None], ..Surroundings::default() };
+    let text = metrics::Collector::new(&board).snapshot(surroundings).to_prometheus(Format::Classic);
+    assert!(!text.contains("kernel_dropped"), "{text}");
+    assert!(text.contains("stage=\"kernel\""));
+    let surroundings = Surroundings { unstamped: true, ..Surroundings::default() };
+    let text = metrics::Collector::new(&board).snapshot(surroundings).to_prometheus(Format::Classic);
+    assert!(!text.contains("stage=\"kernel\"") && text.contains("stage=\"queue\""), "{text}");
+}
+
+/// Do histograms of the classes that every server has begin with zeros, so that the first requests are in every increase?
+#[test]
+fn histograms_of_known_classes_exist_before_the_first_request() {
+    let board = Board::new(1);
+    let text = metrics::Collector::new(&board).snapshot(Surroundings::default()).to_prometheus(Format::Classic);
+    for class in ["short", "long"] {
+        for stage in Stage::ALL {
+            let labels = format!("stage=\"{}\",class=\"{class}\"", stage.name());
+            assert_eq!(value(&text, &format!("forebay_latency_seconds_bucket{{le=\"+Inf\",{labels}}}")), 0.0);
+            assert_eq!(value(&text, &format!("forebay_latency_seconds_count{{{labels}}}")), 0.0);
+            assert_eq!(value(&text, &format!("forebay_latency_seconds_sum{{{labels}}}")), 0.0);
+        }
+        assert_eq!(value(&text, &format!("forebay_slowdown_count{{class=\"{class}\"}}")), 0.0);
+    }
+    assert!(!text.contains("class2"), "a class that nobody has asked for costs nothing");
 }
 
 /// Does OpenMetrics keep its own names, and end as it must?

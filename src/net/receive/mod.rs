@@ -6,13 +6,36 @@ mod one_by_one;
 mod trains;
 
 use super::{BATCH, Io, Socket};
+use crate::metrics::ReceiveError;
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 use batches::Batches;
+use nix::errno::Errno;
 use one_by_one::OneByOne;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use trains::Trains;
+
+/// Receives from `socket`, which is empty and will stay so, as `io` does.
+///
+/// # Errors
+/// Why it cannot be received from.
+pub(super) fn probe(socket: &Socket, io: Io) -> io::Result<()> {
+    Receiver::new(io).receive(socket, std::iter::once(&mut [0; 1][..])).map(drop)
+}
+
+/// The reason of an error from [`Receiver::receive`].
+pub fn receive_error(error: &io::Error) -> ReceiveError {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EPERM | Errno::EACCES) => ReceiveError::Denied,
+        Some(Errno::ENOSYS | Errno::EOPNOTSUPP) => ReceiveError::Unsupported,
+        Some(Errno::ENOMEM | Errno::ENOBUFS) => ReceiveError::NoMemory,
+        Some(Errno::ENETDOWN | Errno::ENETUNREACH | Errno::EHOSTUNREACH | Errno::EHOSTDOWN | Errno::ECONNREFUSED) => {
+            ReceiveError::Network
+        }
+        _ => ReceiveError::Other,
+    }
+}
 
 /// What the kernel says of a received datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

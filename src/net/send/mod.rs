@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use one_by_one::OneByOne;
 use parcel::Plan;
 use port::{Batched, Port};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 /// How long a worker waits for room in the socket's send buffer. Where nothing drains for so long, the device is stuck or
@@ -31,6 +32,14 @@ pub struct Message<'a> {
 
 /// Of each message of a batch, in their order, whether the kernel took it, and why not.
 pub type Outcomes = ArrayVec<Result<(), Unsent>, GATHER>;
+
+/// Finds out whether `io` can send through `socket`, without sending anything.
+///
+/// # Errors
+/// Why it cannot.
+pub(super) fn probe(socket: &Socket, io: Io) -> io::Result<()> {
+    Sender::new(io).probe_call(socket).map_err(io::Error::from)
+}
 
 /// The memory for sending batches; one per thread.
 pub struct Sender {
@@ -65,6 +74,22 @@ impl Sender {
         match &mut self.way {
             Way::Batched(dispatch) => dispatch.send(socket, messages),
             Way::OneByOne(dispatch) => dispatch.send(socket, messages),
+        }
+    }
+
+    /// Finds out whether anything can be sent at all, without sending it: after a batch of which nothing was taken, which
+    /// may be for reasons of its peers.
+    ///
+    /// # Errors
+    /// Why nothing can.
+    pub fn probe(&mut self, socket: &Socket) -> Result<(), Unsent> {
+        self.probe_call(socket).map_err(reason)
+    }
+
+    fn probe_call(&mut self, socket: &Socket) -> Result<(), Errno> {
+        match &mut self.way {
+            Way::Batched(dispatch) => dispatch.port.probe(socket),
+            Way::OneByOne(dispatch) => dispatch.port.probe(socket),
         }
     }
 }
@@ -174,6 +199,10 @@ mod tests {
             self.calls.push(count);
             plan.parcels()[at..at + count].iter().for_each(|parcel| self.taken.extend(plan.messages(parcel)));
             Ok(count)
+        }
+
+        fn probe(&mut self, _: &Socket) -> Result<(), Errno> {
+            Ok(())
         }
 
         fn wait(&mut self, _: &Socket, patience: Nanos) -> bool {

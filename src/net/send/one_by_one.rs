@@ -5,6 +5,7 @@ use super::parcel::{Plan, Run};
 use super::port::Port;
 use crate::net::Socket;
 use nix::errno::Errno;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(super) struct OneByOne;
 
@@ -24,5 +25,15 @@ impl Port for OneByOne {
             sent.map_err(|error| error.raw_os_error().map_or(Errno::EINVAL, Errno::from_raw))?;
         }
         Ok(1)
+    }
+
+    fn probe(&mut self, socket: &Socket) -> Result<(), Errno> {
+        // Nothing is sent to port 0: where the call is permitted, it says so and looks no further.
+        let nowhere: IpAddr = if socket.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+        let sent = socket.plain().send_to(&[], SocketAddr::new(nowhere, 0));
+        match sent.map_err(|error| error.raw_os_error().map(Errno::from_raw)) {
+            Err(Some(errno @ (Errno::EPERM | Errno::EACCES | Errno::ENOSYS | Errno::EOPNOTSUPP))) => Err(errno),
+            _ => Ok(()),
+        }
     }
 }

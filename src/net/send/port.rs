@@ -29,6 +29,12 @@ pub(super) trait Port {
         run: Run,
     ) -> Result<usize, Errno>;
 
+    /// Makes the call without sending anything.
+    ///
+    /// # Errors
+    /// Why the system does not permit it.
+    fn probe(&mut self, socket: &Socket) -> Result<(), Errno>;
+
     /// Waits until the socket's send buffer has drained, to a half, for `patience` at most. Returns whether it has.
     fn wait(&mut self, socket: &Socket, patience: Nanos) -> bool {
         let timeout = PollTimeout::try_from(std::time::Duration::from(patience)).unwrap_or(PollTimeout::ZERO);
@@ -131,6 +137,11 @@ impl Port for Batched {
         }
         let (socket, flags) = (socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
         Ok(sendmmsg(socket, self.headers.of(run), cuts.iter(), &self.peers, &control, flags)?.count())
+    }
+
+    fn probe(&mut self, socket: &Socket) -> Result<(), Errno> {
+        let nothing: [&[IoSlice<'_>]; 0] = [];
+        sendmmsg(socket.as_raw_fd(), &mut self.headers.plain, nothing.iter(), [], [], MsgFlags::MSG_DONTWAIT).map(drop)
     }
 }
 

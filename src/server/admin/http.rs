@@ -104,8 +104,8 @@ async fn ask(asker: &mpsc::Sender<Question>, about: About) -> Response {
     // Neither fails while the control loop runs; after it has stopped there is nobody to answer.
     let asked = asker.send(Question { about, answer }).await;
     match (asked, answered.await) {
-        (Ok(()), Ok(Answer::Ready(true))) => "ready\n".into_response(),
-        (Ok(()), Ok(Answer::Ready(false))) => (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response(),
+        (Ok(()), Ok(Answer::Ready(Ok(())))) => "ready\n".into_response(),
+        (Ok(()), Ok(Answer::Ready(Err(why)))) => (StatusCode::SERVICE_UNAVAILABLE, why + "\n").into_response(),
         (Ok(()), Ok(Answer::Text { content_type, body })) => ([(CONTENT_TYPE, content_type)], body).into_response(),
         (Err(_), _) | (_, Err(_)) => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
     }

@@ -21,8 +21,12 @@ const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
 
 /// What the endpoint asks of its server. Called on the admin thread; nothing here may block.
 pub trait Probe {
-    /// False from the moment the server starts to drain.
-    fn ready(&self) -> bool;
+    /// Whether requests should come, or why not: from the moment the server starts to drain, and while something keeps
+    /// it from serving.
+    ///
+    /// # Errors
+    /// The reason, for people, in one line.
+    fn ready(&self) -> Result<(), String>;
     /// Description, kernel drops and queue depths, as of now.
     fn surroundings(&self) -> Surroundings;
     /// Called every second with what was measured lately, so that policies can adapt.
@@ -105,7 +109,7 @@ enum About {
 
 #[derive(Debug)]
 enum Answer {
-    Ready(bool),
+    Ready(Result<(), String>),
     Text { content_type: &'static str, body: String },
 }
 

@@ -19,8 +19,8 @@ struct Server {
 impl Probe for Server {
     fn adapt(&self, _: &Recent) {}
 
-    fn ready(&self) -> bool {
-        !self.draining.load(Ordering::SeqCst)
+    fn ready(&self) -> Result<(), String> {
+        if self.draining.load(Ordering::SeqCst) { Err("draining".to_owned()) } else { Ok(()) }
     }
 
     fn surroundings(&self) -> Surroundings {

@@ -12,6 +12,7 @@ use crate::sched::turn::{self, Arrived, Boundary, Description, Did, Discarded, R
 use crate::server::engine::{Common, Engine};
 use crate::server::slot::{Job, Slot};
 use crate::server::stations::Stations;
+use crate::server::transport::Transport;
 use crate::sim::{Driver, Fault, VirtualEngine};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
@@ -62,6 +63,7 @@ where
     let sockets: Vec<WorkerId> = (0..workers).collect();
     let network = Network::new(workers, scenario.socket_capacity, scenario.unsent_every);
     let filter = AddressFilter::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 9)), &[], HostAddresses::default());
+    let transport = Transport::new(workers);
     let common = Common {
         handler: &Scripted,
         make: &make,
@@ -73,6 +75,7 @@ where
         home,
         classified: scenario.classified,
         emulated: false,
+        transport: &transport,
     };
     let engine = |worker| Engine::new(&common, worker, board.recorder(worker), MemoryLink::new(&network));
     let engines = Engines {

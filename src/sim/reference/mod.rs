@@ -8,6 +8,7 @@ mod round_robin;
 mod srpt;
 
 use super::agenda::Agenda;
+use super::overheads::STEP_MAX;
 use super::requests::{Request, RequestId, Requests};
 use super::{Incoming, Tally};
 use crate::sched::WorkerId;
@@ -41,7 +42,8 @@ const CENTRAL: Reference = Reference::RoundRobin { quantum: Nanos::from_micros(5
 impl FromStr for Reference {
     type Err = ();
 
-    /// Reads `srpt`, `ps`, `priority`, `jsq`, `central` (round robin of 5us, 1us to switch) and `rr:QUANTUM:SWITCH`.
+    /// Reads `srpt`, `ps`, `priority`, `jsq`, `central` (round robin of 5us, 1us to switch) and `rr:QUANTUM:SWITCH`, where a
+    /// quantum is above zero and a switch at most 10ms.
     fn from_str(text: &str) -> Result<Reference, ()> {
         match text.split(':').collect::<Vec<_>>()[..] {
             ["srpt"] => Ok(Reference::Srpt),
@@ -51,7 +53,8 @@ impl FromStr for Reference {
             ["central"] => Ok(CENTRAL),
             ["rr", quantum, switch] => {
                 let (quantum, switch) = (parse_duration(quantum).map_err(drop)?, parse_duration(switch).map_err(drop)?);
-                if quantum == Nanos::ZERO { Err(()) } else { Ok(Reference::RoundRobin { quantum, switch }) }
+                let allowed = quantum > Nanos::ZERO && switch <= STEP_MAX;
+                if allowed { Ok(Reference::RoundRobin { quantum, switch }) } else { Err(()) }
             }
             _ => Err(()),
         }

@@ -11,7 +11,7 @@
 mod header;
 
 use super::Workload;
-use super::recorded::parse_class;
+use super::recorded::{parse_class, parse_cost};
 use crate::time::{Nanos, parse_duration};
 use crate::wire::{CLASS_NAMES, CLASSES};
 use std::fmt;
@@ -24,6 +24,8 @@ use std::str::FromStr;
 pub const OFFERED_LINES_MAX: usize = 51_000_000;
 /// The longest line: a header whose workload is a file with the longest path that Linux takes.
 const LINE_BYTES_MAX: u64 = 8 << 10;
+/// The largest file that is read: [`OFFERED_LINES_MAX`] lines of about 80 bytes, as long as a run of 1,000 hours writes them.
+const BYTES_MAX: u64 = 4 << 30;
 
 /// What one run offered. All but costs is on the clock of the run, where a cost lasts `time_scale` times as long.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +79,8 @@ pub enum OfferedError {
         /// What is wrong, and what would be right.
         problem: String,
     },
-    /// It has more than [`OFFERED_LINES_MAX`] lines.
-    #[error("it has more than {OFFERED_LINES_MAX} lines")]
+    /// It has more than [`OFFERED_LINES_MAX`] lines, or is larger than they may be together.
+    #[error("it has more than {OFFERED_LINES_MAX} lines or 4 GiB")]
     TooLong,
     /// It ends before the first request.
     #[error("it offers no request: write the header and {LINE}, as `loadgen run --dump FILE` does")]
@@ -94,7 +96,7 @@ impl Offered {
     /// If it cannot be read, or is no such text.
     pub fn read(path: &Path) -> Result<Offered, OfferedError> {
         let file = File::open(path).map_err(|error| OfferedError::Unreadable(error.to_string()))?;
-        parse(BufReader::new(file))
+        parse(BufReader::new(file), BYTES_MAX)
     }
 
     /// Requests that were measured.
@@ -128,7 +130,7 @@ impl FromStr for Offered {
     type Err = OfferedError;
 
     fn from_str(text: &str) -> Result<Offered, OfferedError> {
-        parse(text.as_bytes())
+        parse(text.as_bytes(), BYTES_MAX)
     }
 }
 
@@ -143,7 +145,9 @@ impl fmt::Display for Offered {
     }
 }
 
-fn parse(mut text: impl BufRead) -> Result<Offered, OfferedError> {
+fn parse(text: impl BufRead, bytes_max: u64) -> Result<Offered, OfferedError> {
+    // Bounded here and not by the file's size, which a pipe or a device does not tell.
+    let mut text = text.take(bytes_max + 1);
     let (mut offered, mut bytes) = (None, Vec::new());
     for line in 1..=OFFERED_LINES_MAX {
         bytes.clear();
@@ -151,6 +155,9 @@ fn parse(mut text: impl BufRead) -> Result<Offered, OfferedError> {
         let read = text.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
         if read.map_err(|error: io::Error| OfferedError::Unreadable(error.to_string()))? == 0 {
             return offered.filter(|offered: &Offered| !offered.requests.is_empty()).ok_or(OfferedError::Empty);
+        }
+        if text.limit() == 0 {
+            return Err(OfferedError::TooLong);
         }
         if bytes.len() as u64 == LINE_BYTES_MAX {
             return Err(wrong(format!("it is longer than {LINE_BYTES_MAX} bytes")));
@@ -182,14 +189,11 @@ fn parse_request(line: &str, offered: &Offered) -> Result<OfferedRequest, String
     let request = OfferedRequest {
         intended: time(intended)?,
         sent: time(sent)?,
-        cost: time(cost)?,
+        cost: parse_cost(cost)?,
         flow: number(flow, "flow")?,
         socket: number(socket, "socket")?,
         class: parse_class(class)? as u8,
     };
-    if request.cost == Nanos::ZERO {
-        return Err("the cost is zero: the smallest is 1ns".to_owned());
-    }
     if request.sent < request.intended {
         return Err(format!("sent at {sent}, before {intended}: nothing is sent before it should be"));
     }

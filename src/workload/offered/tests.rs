@@ -69,7 +69,10 @@ fn mistakes_are_located() {
         (with("1ms 1ms short 500ns 1 0\n1ms"), "line 3: it has 1 words: write INTENDED SENT CLASS COST FLOW SOCKET"),
         (with("1 1ms short 500ns 1 0"), "line 2: `1` is not a duration"),
         (with("1ms 1ms medium 500ns 1 0"), "line 2: `medium` is no class: write a number from 0 to 7, or one of short"),
-        (with("1ms 1ms short 0ns 1 0"), "line 2: the cost is zero"),
+        (with("1ms 1ms short 0ns 1 0"), "line 2: `0ns` is out of range: a cost is 1ns to 1h"),
+        (with("1ms 1ms short 100000000000000000000000us 1 0"), "line 2: `100000000000000000000000us` is too long"),
+        (with("1ms 1ms short 2h 1 0"), "line 2: `2h` is out of range"),
+        (with("1001h 1001h short 1us 1 0"), "line 2: `1001h` is too long: a duration is at most 1000h"),
         (with("1ms 1ms short 500ns 70000 0"), "line 2: `70000` is no flow: write a number from 0 to 65535"),
         (with("1ms 1ms short 500ns 1 4"), "line 2: socket 4 of 4 workers: write a number from 0 to 3"),
         (with("2ms 1ms short 500ns 1 0"), "line 2: sent at 1ms, before 2ms"),
@@ -94,7 +97,7 @@ fn mistakes_are_located() {
         let error = text.parse::<Offered>().expect_err(&text).to_string();
         assert!(error.contains(expected), "{text:?}: {error}");
     }
-    assert!(parse(&b"\xff\xfe\n"[..]).is_err_and(|error| error.to_string().contains("line 1: it is not text")));
+    assert!(parse(&b"\xff\xfe\n"[..], 100).is_err_and(|error| error.to_string().contains("line 1: it is not text")));
 }
 
 #[test]
@@ -105,4 +108,15 @@ fn a_file_that_is_none_is_said_so() {
         let error = Offered::read(Path::new(path)).expect_err(path).to_string();
         assert!(error.contains(expected), "{path}: {error}");
     }
+}
+
+// Does reading stop at the bound, also where every line means nothing?
+#[test]
+fn what_is_read_is_bounded() {
+    let endless = || std::io::BufReader::new(std::io::repeat(b'\n'));
+    assert_eq!(parse(endless(), 1_000), Err(OfferedError::TooLong));
+    let text = format!("{HEADER}\n1ms 1ms short 500ns 1 0\n");
+    let length = text.len() as u64;
+    assert!(parse(text.as_bytes(), length).is_ok());
+    assert_eq!(parse(text.as_bytes(), length - 1), Err(OfferedError::TooLong));
 }

@@ -1,0 +1,154 @@
+//! Which I/O backends this system permits: a sandbox may forbid `recvmmsg` or `sendmmsg`, an old kernel may lack them, and
+//! a server that does not look would be deaf or mute, and say that it is ready.
+//!
+//! Each backend is probed before a socket is bound, on one of its own that nothing can come to. An attempt to receive from it
+//! finds nothing, and an attempt to send nothing succeeds; whatever else comes of it is the reason to take the next one.
+
+use super::socket::Socket;
+use super::{Io, receive, send};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+/// How datagrams come and go, as far as the system permits.
+#[derive(Debug)]
+pub struct Ways {
+    /// The backend that receives; sockets are to be opened for it.
+    pub receive: Io,
+    /// The backend that sends.
+    pub send: Io,
+    /// Those that would have been preferred to these, and why not.
+    pub refused: Vec<Refused>,
+}
+
+/// A backend that cannot be used.
+#[derive(Debug)]
+pub struct Refused {
+    io: Io,
+    action: &'static str,
+    error: io::Error,
+}
+
+/// No backend receives, or none sends.
+#[derive(Debug, thiserror::Error)]
+#[error("no --io can {action}: {}", .refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+pub struct NoWay {
+    action: &'static str,
+    refused: Vec<Refused>,
+}
+
+const RECEIVE: &str = "receive";
+
+/// Preferred ones first.
+const ALL: [Io; 3] = [Io::Batches, Io::Trains, Io::Portable];
+
+impl Ways {
+    /// What is nearest to `wanted` for sockets that will be bound to `address`. Receiving and sending are probed apart: a
+    /// system may forbid the call of one only.
+    ///
+    /// # Errors
+    /// When nothing receives, or nothing sends.
+    pub fn find(address: SocketAddr, wanted: Io) -> Result<Ways, NoWay> {
+        let mut refused = Vec::new();
+        let receive = first(wanted, &mut refused, RECEIVE, |io| try_receive(address, io))?;
+        // Batches and trains send alike.
+        let wanted = if wanted == Io::Portable { Io::Portable } else { Io::Batches };
+        let send = first(wanted, &mut refused, "send", |io| try_send(address, io))?;
+        Ok(Ways { receive, send, refused })
+    }
+}
+
+/// The first backend, from `wanted` on, that passes `probe`.
+fn first(
+    wanted: Io,
+    refused: &mut Vec<Refused>,
+    action: &'static str,
+    mut probe: impl FnMut(Io) -> io::Result<()>,
+) -> Result<Io, NoWay> {
+    for io in std::iter::once(wanted).chain(ALL.into_iter().filter(|io| *io != wanted)) {
+        match probe(io) {
+            Ok(()) => return Ok(io),
+            Err(error) => refused.push(Refused { io, action, error }),
+        }
+    }
+    let (these, _): (Vec<_>, Vec<_>) =
+        std::mem::take(refused).into_iter().partition(|refused| refused.action == action);
+    Err(NoWay { action, refused: these })
+}
+
+fn try_receive(address: SocketAddr, io: Io) -> io::Result<()> {
+    names_its_address(address, io)?;
+    receive::probe(&Socket::unbound(address, io)?, io)
+}
+
+fn try_send(address: SocketAddr, io: Io) -> io::Result<()> {
+    names_its_address(address, io)?;
+    send::probe(&Socket::unbound(address, io)?, io)
+}
+
+/// On a wildcard bind a datagram must tell where it came to, and a reply where it comes from: no portable call does.
+fn names_its_address(address: SocketAddr, io: Io) -> io::Result<()> {
+    if io == Io::Portable && address.ip().is_unspecified() {
+        return Err(io::Error::other("not on a --listen of all addresses"));
+    }
+    Ok(())
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let call = match (self.action, self.io) {
+            (RECEIVE, Io::Batches) => "recvmmsg",
+            (RECEIVE, Io::Trains) => "recvmsg",
+            (RECEIVE, Io::Portable) => "recvfrom",
+            (_, Io::Batches | Io::Trains) => "sendmmsg",
+            (_, Io::Portable) => "sendto",
+        };
+        write!(f, "{} cannot {} ({call}): {}", self.io.name(), self.action, self.error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    // Does a system that permits everything give what was asked for, on every kind of address?
+    #[test]
+    fn what_is_permitted_is_taken() {
+        for ip in [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into(), Ipv4Addr::UNSPECIFIED.into()] {
+            for io in ALL {
+                let address = SocketAddr::new(ip, 0);
+                if io == Io::Portable && ip.is_unspecified() {
+                    continue;
+                }
+                let ways = Ways::find(address, io).expect("nothing is forbidden");
+                let send = if io == Io::Trains { Io::Batches } else { io };
+                assert_eq!((ways.receive, ways.send, ways.refused.len()), (io, send, 0), "{address}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_next_one_is_taken_and_without_one_the_error_names_all() {
+        let forbid = |forbidden: &'static [Io]| {
+            let mut refused = Vec::new();
+            let found = first(Io::Trains, &mut refused, RECEIVE, |io| match forbidden.contains(&io) {
+                true => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
+                false => Ok(()),
+            });
+            (found.map_err(|error| error.to_string()), refused.len())
+        };
+        assert_eq!(forbid(&[Io::Batches]), (Ok(Io::Trains), 0));
+        assert_eq!(forbid(&[Io::Trains]), (Ok(Io::Batches), 1));
+        assert_eq!(forbid(&[Io::Trains, Io::Batches]), (Ok(Io::Portable), 2));
+        let none = "no --io can receive: trains cannot receive (recvmsg): permission denied; batches cannot receive \
+                    (recvmmsg): permission denied; portable cannot receive (recvfrom): permission denied";
+        assert_eq!(forbid(&ALL), (Err(none.to_owned()), 0));
+    }
+
+    #[test]
+    fn no_portable_call_is_made_where_an_address_would_be_lost() {
+        let error = try_receive((Ipv4Addr::UNSPECIFIED, 0).into(), Io::Portable).expect_err("it cannot be told");
+        assert!(error.to_string().contains("--listen"), "{error}");
+    }
+}

@@ -1,0 +1,210 @@
+//! What becomes of a server to which the system forbids calls: does it take another way, or say what it cannot do?
+//! Method: seccomp filters, as sandboxes have them, on the threads of servers in this process. A thread hands its filter on to
+//! those that it makes, and to no other.
+
+mod support;
+
+use forebay::config::Config;
+use forebay::handler::{Bench, Echo};
+use forebay::server::Server;
+use forebay::time::{Nanos, clock};
+use forebay::wire::{Header, Status};
+use nix::libc::{
+    AF_NETLINK, EPERM, SYS_openat, SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg, SYS_sendmmsg, SYS_socket, c_long,
+};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Mutex, Once, PoisonError};
+use std::thread;
+use support::client::Client;
+use support::http::{Reply, http, latency, metric};
+use support::scripted::{Act, scripted};
+use support::{Running, await_until};
+
+const CAP: Nanos = Nanos::from_secs(1);
+
+/// Forbids `calls` to this thread and to all that it makes.
+fn forbid(calls: &[c_long]) {
+    apply(calls.iter().map(|call| (*call, Vec::new())).collect());
+}
+
+fn apply(rules: BTreeMap<c_long, Vec<SeccompRule>>) {
+    let forbidden = SeccompAction::Errno(EPERM as u32);
+    let machine = std::env::consts::ARCH.try_into().expect("a machine that the filter knows");
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, forbidden, machine).expect("rules");
+    let program: BpfProgram = filter.try_into().expect("a filter");
+    seccompiler::apply_filter(&program).expect("a kernel with seccomp");
+}
+
+/// Does `work` on a thread to which `calls` are forbidden.
+fn where_forbidden<T: Send + 'static>(calls: &'static [c_long], work: impl FnOnce() -> T + Send + 'static) -> T {
+    let forbidden = move || {
+        forbid(calls);
+        work()
+    };
+    thread::spawn(forbidden).join().expect("no panic")
+}
+
+fn page(server: &Running, path: &str) -> Reply {
+    http(server.admin, &format!("GET {path}")).expect("the endpoint answers")
+}
+
+/// The lines of the log of all servers here that contain `text`.
+fn logged(text: &str) -> Vec<String> {
+    static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+    static START: Once = Once::new();
+    struct Log;
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            LOG.lock().unwrap_or_else(PoisonError::into_inner).extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    START.call_once(|| tracing_subscriber::fmt().with_writer(|| Log).with_ansi(false).init());
+    let log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    String::from_utf8_lossy(&log).lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
+}
+
+// Does a server serve that may not make the calls it was told to make, and does the log say which it makes?
+#[test]
+fn what_is_forbidden_gives_way_to_what_is_not() {
+    logged("");
+    let cases: [(&[c_long], &str, &str, &str); 6] = [
+        (&[SYS_recvmmsg], "batches", "trains", "batches"),
+        (&[SYS_recvmmsg, SYS_recvmsg], "batches", "portable", "batches"),
+        (&[SYS_sendmmsg], "batches", "batches", "portable"),
+        (&[SYS_recvmmsg, SYS_recvmsg, SYS_sendmmsg], "trains", "portable", "portable"),
+        (&[SYS_recvmsg], "trains", "batches", "batches"),
+        // Of the calls that are forbidden here, the endpoint needs this one too.
+        (&[SYS_recvfrom], "portable", "batches", "portable"),
+    ];
+    for (calls, io, receive, send) in cases {
+        let server =
+            where_forbidden(calls, move || Running::start(&[("io", io), ("workers", "2")], Bench::new(Echo, CAP)));
+        let client = Client::new(server.udp);
+        for id in 0..50 {
+            let answer = client.ask(&Header::request(id, 0, Nanos::ZERO), b"payload");
+            assert_eq!((answer.header.status, &answer.payload[..]), (Status::Ok, &b"payload"[..]), "{calls:?}");
+        }
+        let fates = server.stop().totals.fates;
+        assert_eq!((fates.received, fates.answered), (50, 50), "{calls:?}");
+        let said = logged(&format!("does not permit --io {io}"));
+        let ways = [format!("receive=\"{receive}\""), format!("send=\"{send}\"")];
+        assert!(said.iter().any(|line| ways.iter().all(|way| line.contains(way))), "{calls:?}: {said:?}");
+    }
+}
+
+// Is a start refused that would make a server deaf or mute, or one that answers from the wrong address?
+#[test]
+fn without_any_way_there_is_no_start() {
+    let refused = |calls: &'static [c_long], listen: &'static str| {
+        let bind = move || {
+            let config = Config::from_pairs([("listen", listen), ("admin", "127.0.0.1:0")]).expect("a configuration");
+            Server::bind(&config).map(drop).expect_err("the start is refused").to_string()
+        };
+        where_forbidden(calls, bind)
+    };
+    let error = refused(&[SYS_recvmmsg, SYS_recvmsg, SYS_recvfrom], "127.0.0.1:0");
+    assert!(error.starts_with("no --io can receive: batches cannot receive (recvmmsg): "), "{error}");
+    assert!(error.contains("(recvmsg): Operation not permitted") && error.contains("(recvfrom): "), "{error}");
+    let error = refused(&[SYS_recvmmsg, SYS_recvmsg], "0.0.0.0:0");
+    assert!(error.contains("no --io can receive") && error.contains("--listen"), "{error}");
+    let error = refused(&[SYS_sendmmsg], "[::]:0");
+    assert!(error.contains("no --io can send") && error.contains("--listen"), "{error}");
+}
+
+// Is a server not ready that has turned deaf, and does it say so: on /readyz, in a count, and in the log, not too often?
+#[test]
+fn a_server_that_turned_deaf_says_so() {
+    logged("");
+    let began = clock::now();
+    let server = Running::start_after(&[("workers", "2")], Bench::new(Echo, CAP), || forbid(&[SYS_recvmmsg]));
+    let clients: Vec<Client> = (0..16).map(|_| Client::new(server.udp)).collect();
+    clients.iter().for_each(|client| client.request(0, Nanos::ZERO, b""));
+    await_until(|| page(&server, "/readyz").status == 503, "it goes on saying that it is ready");
+    let why = page(&server, "/readyz").body;
+    assert!(why.starts_with("receiving fails on worker ") && why.ends_with(": denied\n"), "{why}");
+    assert_eq!(page(&server, "/healthz").status, 200);
+    let errors = || metric(&page(&server, "/metrics").body, "forebay_receive_errors_total{reason=\"denied\"}");
+    let before = errors();
+    assert!(before > 0.0);
+    // Nobody sends any more: it tries again by itself.
+    await_until(|| errors() >= before + 4.0, "it never tries again");
+    let said = logged("datagrams cannot be received");
+    let seconds = clock::now().minus(began).as_secs_f64();
+    assert!((1.0..=seconds + 2.0).contains(&(said.len() as f64)), "{seconds} s: {said:#?}");
+    assert!(said[0].contains("reasons=\"denied "), "{said:#?}");
+}
+
+// The same for one that cannot answer any more.
+#[test]
+fn a_server_that_turned_mute_says_so() {
+    logged("");
+    let server = Running::start_after(&[("workers", "1")], Bench::new(Echo, CAP), || forbid(&[SYS_sendmmsg]));
+    let client = Client::new(server.udp);
+    let mut sent = 0;
+    let not_ready = || {
+        client.request(sent, Nanos::ZERO, b"");
+        sent += 1;
+        page(&server, "/readyz").status == 503
+    };
+    await_until(not_ready, "it goes on saying that it is ready");
+    assert_eq!(page(&server, "/readyz").body, "sending fails on worker 0: denied\n");
+    let fates = server.quiescent(sent);
+    assert_eq!(fates.unsent, sent);
+    await_until(|| !logged("the kernel did not take replies").is_empty(), "the log says nothing");
+}
+
+/// Overflows the socket of a server, and returns how many datagrams came to it.
+fn overflow(server: &Running, begun: impl Fn() -> bool) -> u64 {
+    let client = Client::new(server.udp);
+    client.request(0, Nanos::from_secs(3), &[Act::Block as u8]);
+    await_until(begun, "the request did not begin");
+    // Many times what 4 MiB hold, and no requests.
+    let flood = 8_000;
+    (0..flood).for_each(|_| client.send(&[0; 2_000]));
+    flood + 1
+}
+
+// Are drops exact without /proc? Method: files cannot be opened.
+#[test]
+fn drops_are_counted_without_proc() {
+    let (handler, script) = scripted();
+    let server = Running::start_after(&[("workers", "1")], handler, || forbid(&[SYS_openat]));
+    let sent = overflow(&server, || script.begun() == 1);
+    let fates = server.quiescent(sent);
+    assert!(fates.kernel_dropped > Some(0), "the socket was never full: {fates:?}");
+    assert!(!page(&server, "/metrics").body.contains("process_"), "files can be opened");
+}
+
+// Where nothing tells them, are drops unknown and not 0, and does the log say so once?
+#[test]
+fn drops_that_nothing_tells_are_unknown() {
+    logged("");
+    let (handler, script) = scripted();
+    let forbid = || {
+        let netlink = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, AF_NETLINK as u64);
+        let rule = SeccompRule::new(vec![netlink.expect("a condition")]).expect("a rule");
+        apply(BTreeMap::from([(SYS_openat, Vec::new()), (SYS_socket, vec![rule])]));
+    };
+    let server = Running::start_after(&[("workers", "1")], handler, forbid);
+    let sent = overflow(&server, || script.begun() == 1);
+    let fates = || latency(server.admin)["fates"].clone();
+    await_until(|| fates()["in_flight"] == 0 && fates()["answered"] == 1, "it never comes to rest");
+    assert!(fates()["received"].as_u64() < Some(sent), "nothing was dropped");
+    assert!(fates()["kernel_dropped"].is_null(), "{}", fates());
+    let text = page(&server, "/metrics").body;
+    assert!(!text.contains("kernel_dropped"), "{text}");
+    let said = logged("drops at our sockets cannot be read");
+    assert_eq!(said.len(), 1, "{said:#?}");
+    assert!(said[0].contains("/proc/self/net/udp: ") && said[0].contains("sock_diag: "), "{said:#?}");
+    let report = server.stop();
+    assert!(forebay::metrics::summary(&report.totals).contains(", kernel_dropped unknown"));
+}
