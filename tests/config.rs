@@ -69,20 +69,6 @@ fn unknown_names_are_answered_with_the_known_ones() {
     assert_says(&said, &["allowed: echo, spin, fork, digest"]);
 }
 
-// Is an option of sharing that is none, or out of its range, refused with what it may be?
-#[test]
-fn options_of_sharing_are_checked() {
-    let said = refusal(forebay().args(["--steal-victim", "two", "--deques", "0"]).env("FOREBAY_STEAL_EVERY", "1"));
-    assert_says(&said, &["3 problems", "steal-victim = \"two\" (flag --steal-victim): no such name"]);
-    assert_says(&said, &["allowed: random, round-robin, two-choices", "deques = \"0\" (flag --deques): out of range"]);
-    assert_says(&said, &["steal-every = \"1\" (environment FOREBAY_STEAL_EVERY)", "allowed: 0, or 2 to 1000000"]);
-
-    let file = File::new("steal-amount = \"all\"\nqueue-insertion = \"shortest\"\ndeques = 17\n");
-    let said = refusal(forebay().arg("--config").arg(file.path()));
-    assert_says(&said, &["3 problems", "steal-amount = \"all\"", "allowed: one, half", "allowed: 1 to 16"]);
-    assert_says(&said, &["queue-insertion = \"shortest\"", "allowed: random, round-robin, shorter-of-two"]);
-}
-
 // Is a pool of no workers refused?
 #[test]
 fn a_pool_needs_a_worker() {

@@ -1,6 +1,6 @@
 //! The settings that are one name out of a few.
 
-use crate::sched::{Amount, Insertion, PolicyName, Victim};
+use crate::sched::PolicyName;
 
 /// A setting whose value is one of a fixed list of names.
 pub(super) trait Choice: Copy + 'static {
@@ -92,17 +92,10 @@ choices! {
     }
 }
 
-/// The same for enums that policies define.
-macro_rules! choices_elsewhere {
-    ($($type:ident),+) => { $(
-        impl Choice for $type {
-            const CHOICES: &'static [$type] = &$type::ALL;
+impl Choice for PolicyName {
+    const CHOICES: &'static [PolicyName] = PolicyName::ALL;
 
-            fn text(self) -> &'static str {
-                self.name()
-            }
-        }
-    )+ };
+    fn text(self) -> &'static str {
+        self.name()
+    }
 }
-
-choices_elsewhere!(PolicyName, Victim, Amount, Insertion);

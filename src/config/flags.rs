@@ -57,7 +57,7 @@ fn flag(setting: &Setting) -> Arg {
     let arg = Arg::new(key)
         .long(key)
         .value_name(value_name)
-        .help(help)
+        .help(help.to_string())
         .long_help(format!("{help}\nAllowed: {allowed}.\n[env: {environment}] [default: {default}]"));
     match setting.shape {
         // `--pin` alone means true; `--pin=false` undoes what a lower layer says.

@@ -38,7 +38,7 @@ impl Lookup {
         match parse(&given.text) {
             Ok(value) => Some(value),
             Err(refusal) => {
-                let allowed = find(key).map_or("", |setting| setting.allowed);
+                let allowed = find(key).map_or(String::new(), |setting| setting.allowed.to_string());
                 let problem =
                     Problem { claims: vec![self.claim(key)], message: format!("{refusal}; allowed: {allowed}") };
                 self.raw.problems.push(problem);

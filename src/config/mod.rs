@@ -32,7 +32,7 @@ pub use layers::{Effective, Row, load};
 pub use problem::{Claim, Origin, Problem, Problems};
 pub use setting::{DefaultValue, SETTINGS, Setting, Shape, markdown_table};
 
-use crate::sched::{PolicyName, Sharing};
+use crate::sched::PolicyName;
 use crate::time::Nanos;
 use std::net::SocketAddr;
 
@@ -62,8 +62,6 @@ pub struct Config {
     pub slice: Nanos,
     /// Workers reserved under `hybrid`, or of the lightest group under `reserve`, 1 to `workers`; `None` = as measured.
     pub reserved: Option<usize>,
-    /// How workers share what waits: the five settings from `steal-victim` to `queue-insertion`.
-    pub sharing: Sharing,
     /// Whether a request's class may be read from its header before it has been served.
     pub classify: Classify,
     /// What is run for each request.
@@ -188,11 +186,10 @@ mod tests {
     // Is the text of a configuration the configuration?
     #[test]
     fn text_and_configuration_are_inverses() {
-        let bases: [&[(&str, &str)]; 5] = [
+        let bases: [&[(&str, &str)]; 4] = [
             &[],
             &[("policy", "pools"), ("pools", "front=1,middle=2,heavy=4"), ("pin", "true")],
             &[("burn", "sleep"), ("time-scale", "1000"), ("workers", "14"), ("log-format", "json")],
-            &[("steal-victim", "two-choices"), ("steal-amount", "one"), ("steal-every", "61"), ("deques", "4")],
             &[
                 ("slice", "1500us"),
                 ("reserved", "1"),

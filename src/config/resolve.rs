@@ -6,7 +6,7 @@ use super::parse;
 use super::problem::Problems;
 use super::setting::SETTINGS;
 use super::{Burn, Classify, Config, HandlerName, Io, Pool, Wait, cpus};
-use crate::sched::{DEQUES_MAX, PolicyName, STEAL_EVERY_MAX, Sharing, Sizes};
+use crate::sched::{PolicyName, Sizes};
 use crate::time::Nanos;
 
 const HOUR: Nanos = Nanos::from_secs(3_600);
@@ -38,11 +38,6 @@ pub(super) fn value_text(config: &Config, key: &str) -> String {
         }
         "slice" => config.slice.to_string(),
         "reserved" => config.reserved.map_or_else(|| "auto".to_owned(), |reserved| reserved.to_string()),
-        "steal-victim" => config.sharing.victim.name().to_owned(),
-        "steal-amount" => config.sharing.amount.name().to_owned(),
-        "steal-every" => config.sharing.steal_every.to_string(),
-        "deques" => config.sharing.deques.to_string(),
-        "queue-insertion" => config.sharing.insertion.name().to_owned(),
         "classify" => config.classify.name().to_owned(),
         "handler" => config.handler.name().to_owned(),
         "burn" => config.burn.name().to_owned(),
@@ -90,7 +85,6 @@ fn config(lookup: &mut Lookup) -> Config {
         pools,
         slice: lookup.value("slice", |text| parse::duration(text, MICROSECOND..=Nanos::from_secs(1))),
         reserved: reserved(lookup, workers),
-        sharing: sharing(lookup),
         classify,
         handler,
         burn,
@@ -139,19 +133,6 @@ fn reserved(lookup: &mut Lookup, workers: usize) -> Option<usize> {
         lookup.conflict(claims, &format!("there are {workers} workers; allowed: auto, or 1 to {workers}"));
     }
     reserved
-}
-
-fn sharing(lookup: &mut Lookup) -> Sharing {
-    Sharing {
-        victim: lookup.value("steal-victim", parse::choice),
-        amount: lookup.value("steal-amount", parse::choice),
-        steal_every: lookup.value("steal-every", |text| match parse::count(text, 0..=u64::from(STEAL_EVERY_MAX))? {
-            1 => Err("a worker would never begin with its own".to_owned()),
-            searches => Ok(searches as u32),
-        }),
-        deques: lookup.value("deques", |text| parse::count(text, 1..=DEQUES_MAX as u64)) as usize,
-        insertion: lookup.value("queue-insertion", parse::choice),
-    }
 }
 
 fn wait(lookup: &mut Lookup, burn: Burn) -> Wait {

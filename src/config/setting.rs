@@ -1,6 +1,8 @@
 //! The table of settings, and what is generated from it.
 
-use std::fmt::Write as _;
+use crate::sched::PolicyName;
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
 
 /// One setting: a row of [`SETTINGS`].
 #[derive(Clone, Copy, Debug)]
@@ -14,9 +16,34 @@ pub struct Setting {
     /// How its value is written in the file.
     pub shape: Shape,
     /// The values it may have, as help and errors put it.
-    pub allowed: &'static str,
+    pub allowed: Words,
     /// What it does, in a sentence or two.
-    pub help: &'static str,
+    pub help: Words,
+}
+
+/// A text of the table.
+#[derive(Clone, Copy, Debug)]
+pub enum Words {
+    /// This one.
+    Fixed(&'static str),
+    /// One that follows from another table.
+    Made(fn() -> String),
+}
+
+impl Words {
+    /// The text.
+    pub fn text(self) -> Cow<'static, str> {
+        match self {
+            Words::Fixed(text) => text.into(),
+            Words::Made(make) => make().into(),
+        }
+    }
+}
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text())
+    }
 }
 
 /// The value of a setting that no layer has.
@@ -56,210 +83,194 @@ impl DefaultValue {
 }
 
 /// Every setting, in the order in which help and reports show them.
-pub const SETTINGS: [Setting; 23] = [
+pub const SETTINGS: [Setting; 18] = [
     Setting {
         key: "listen",
         value_name: "ADDRESS",
         default: DefaultValue::Text("127.0.0.1:9000"),
         shape: Shape::Text,
-        allowed: "an IP address, neither multicast nor broadcast, and a port, like 0.0.0.0:9000 or [::]:9000; port 0 \
+        allowed: Words::Fixed(
+            "an IP address, neither multicast nor broadcast, and a port, like 0.0.0.0:9000 or [::]:9000; port 0 \
                   takes a free one",
-        help: "Where requests arrive, over UDP.",
+        ),
+        help: Words::Fixed("Where requests arrive, over UDP."),
     },
     Setting {
         key: "admin",
         value_name: "ADDRESS",
         default: DefaultValue::Text("127.0.0.1:9001"),
         shape: Shape::Text,
-        allowed: "an IP address and a port, like 127.0.0.1:9001; port 0 takes a free one",
-        help: "Where metrics, latency and health are served, over HTTP. Keep it private.",
+        allowed: Words::Fixed("an IP address and a port, like 127.0.0.1:9001; port 0 takes a free one"),
+        help: Words::Fixed("Where metrics, latency and health are served, over HTTP. Keep it private."),
     },
     Setting {
         key: "policy",
         value_name: "NAME",
         default: DefaultValue::Text("steal"),
         shape: Shape::Text,
-        allowed: "isolated, global, steal, shed, pools, reserve, hybrid, ondemand, auto",
-        help: "Which worker serves which request. isolated: each its own socket. global: all from one queue. \
-               steal: idle workers take from busy ones. shed: as steal, and overloaded workers give work away. pools: heavy requests move to workers of their own. reserve: classes, known from the header, have workers of their own. hybrid: \
-               heavy requests give way after a slice, sooner on reserved workers. ondemand: heavy requests give way \
-               when somebody waits. auto: begins as steal, then global, steal, hybrid or ondemand, by the \
-               service times that it measures.",
+        allowed: Words::Made(|| {
+            let names: Vec<&str> = PolicyName::ALL.iter().map(|policy| policy.name()).collect();
+            names.join(", ")
+        }),
+        help: Words::Made(|| {
+            let line = |policy: &PolicyName| format!(" {policy}: {}.", policy.entry().help);
+            let lines: String = PolicyName::ALL.iter().map(line).collect();
+            format!("Which worker serves which request.{lines}")
+        }),
     },
     Setting {
         key: "workers",
         value_name: "COUNT",
         default: DefaultValue::Computed("the CPUs this process may use"),
         shape: Shape::Count,
-        allowed: "1 to 1024",
-        help: "Worker threads. By default as many as the affinity mask and the cgroup's CPU quota allow; with pools \
+        allowed: Words::Fixed("1 to 1024"),
+        help: Words::Fixed(
+            "Worker threads. By default as many as the affinity mask and the cgroup's CPU quota allow; with pools \
                given, their sum.",
+        ),
     },
     Setting {
         key: "pools",
         value_name: "NAME=COUNT,...",
         default: DefaultValue::Computed("front = a fifth of the workers, rounded up; heavy = the rest"),
         shape: Shape::Text,
-        allowed: "1 to 8 pools of at least 1 worker, like front=3,heavy=11; names of a-z, 0-9 and -, all different",
-        help: "The pools of policy pools: first the one where requests start, then in the order in which they hop. \
+        allowed: Words::Fixed(
+            "1 to 8 pools of at least 1 worker, like front=3,heavy=11; names of a-z, 0-9 and -, all different",
+        ),
+        help: Words::Fixed(
+            "The pools of policy pools: first the one where requests start, then in the order in which they hop. \
                Their sum is the number of workers.",
+        ),
     },
     Setting {
         key: "slice",
         value_name: "DURATION",
         default: DefaultValue::Text("50us"),
         shape: Shape::Text,
-        allowed: "1us to 1s",
-        help: "CPU time that a request may use before the rest of it may move to another worker.",
+        allowed: Words::Fixed("1us to 1s"),
+        help: Words::Fixed("CPU time that a request may use before the rest of it may move to another worker."),
     },
     Setting {
         key: "reserved",
         value_name: "WORKERS",
         default: DefaultValue::Text("auto"),
         shape: Shape::Text,
-        allowed: "auto, or 1 to the number of workers",
-        help: "Workers reserved for light requests, under hybrid (heavy requests there give way soonest) and reserve \
+        allowed: Words::Fixed("auto, or 1 to the number of workers"),
+        help: Words::Fixed(
+            "Workers reserved for light requests, under hybrid (heavy requests there give way soonest) and reserve \
                (they serve the class of lowest cost). auto: by the demand measured every second.",
-    },
-    Setting {
-        key: "steal-victim",
-        value_name: "WHOM",
-        default: DefaultValue::Text("round-robin"),
-        shape: Shape::Text,
-        allowed: "random, round-robin, two-choices",
-        help: "The worker from which a thief tries to steal first. round-robin: the next one after that of its last \
-               search. two-choices: of two chosen at random, the one with more.",
-    },
-    Setting {
-        key: "steal-amount",
-        value_name: "AMOUNT",
-        default: DefaultValue::Text("half"),
-        shape: Shape::Text,
-        allowed: "one, half",
-        help: "How many requests a worker takes from another's deque at once.",
-    },
-    Setting {
-        key: "steal-every",
-        value_name: "SEARCHES",
-        default: DefaultValue::Text("0"),
-        shape: Shape::Count,
-        allowed: "0, or 2 to 1000000",
-        help: "With N, a search for work begins with the deques of others with probability 1/N, even if the worker's own \
-               holds some. 0: never.",
-    },
-    Setting {
-        key: "deques",
-        value_name: "COUNT",
-        default: DefaultValue::Text("1"),
-        shape: Shape::Count,
-        allowed: "1 to 16",
-        help: "Queues of its own that each worker has (deques). Requests go into them in turn, so that several thieves \
-               can each take from another one.",
-    },
-    Setting {
-        key: "queue-insertion",
-        value_name: "HOW",
-        default: DefaultValue::Text("shorter-of-two"),
-        shape: Shape::Text,
-        allowed: "random, round-robin, shorter-of-two",
-        help: "How a request is put into a queue that workers share, which has one shard for every 16 workers.",
+        ),
     },
     Setting {
         key: "classify",
         value_name: "HOW",
         default: DefaultValue::Text("none"),
         shape: Shape::Text,
-        allowed: "none, header",
-        help: "Whether the class in a request's header may choose its pool. none: nothing looks at it until the \
+        allowed: Words::Fixed("none, header"),
+        help: Words::Fixed(
+            "Whether the class in a request's header may choose its pool. none: nothing looks at it until the \
                request has been served.",
+        ),
     },
     Setting {
         key: "handler",
         value_name: "NAME",
         default: DefaultValue::Text("spin"),
         shape: Shape::Text,
-        allowed: "echo, spin, fork, digest",
-        help: "What is run for each request. echo: send it back. spin: burn the CPU time that it asks for. fork: the \
+        allowed: Words::Fixed("echo, spin, fork, digest"),
+        help: Words::Fixed(
+            "What is run for each request. echo: send it back. spin: burn the CPU time that it asks for. fork: the \
                same, in parts of at least a slice, on several workers at once. digest: chain hashes over its payload.",
+        ),
     },
     Setting {
         key: "burn",
         value_name: "HOW",
         default: DefaultValue::Text("cpu"),
         shape: Shape::Text,
-        allowed: "cpu, sleep",
-        help: "How CPU time is spent. sleep emulates one core per worker on a host that has fewer; it forces wait \
+        allowed: Words::Fixed("cpu, sleep"),
+        help: Words::Fixed(
+            "How CPU time is spent. sleep emulates one core per worker on a host that has fewer; it forces wait \
                park and excludes handler digest.",
+        ),
     },
     Setting {
         key: "time-scale",
         value_name: "FACTOR",
         default: DefaultValue::Text("1"),
         shape: Shape::Count,
-        allowed: "1 to 1000000",
-        help: "Multiplies slice and cost cap (never a timeout), for emulated cores: at 1000, a microsecond lasts a \
+        allowed: Words::Fixed("1 to 1000000"),
+        help: Words::Fixed(
+            "Multiplies slice and cost cap (never a timeout), for emulated cores: at 1000, a microsecond lasts a \
                millisecond.",
+        ),
     },
     Setting {
         key: "wait",
         value_name: "HOW",
         default: DefaultValue::Text("adaptive"),
         shape: Shape::Text,
-        allowed: "adaptive, spin, park",
-        help: "What a worker without work does. adaptive: look again for a while, then sleep. spin: never sleep. \
+        allowed: Words::Fixed("adaptive, spin, park"),
+        help: Words::Fixed(
+            "What a worker without work does. adaptive: look again for a while, then sleep. spin: never sleep. \
                park: sleep at once. With burn sleep it is park.",
+        ),
     },
     Setting {
         key: "io",
         value_name: "HOW",
         default: DefaultValue::Text("batches"),
         shape: Shape::Text,
-        allowed: "batches, trains, portable",
-        help: "How datagrams come from the kernel. batches: many in one call. trains: what a peer sends in a burst comes \
+        allowed: Words::Fixed("batches, trains, portable"),
+        help: Words::Fixed(
+            "How datagrams come from the kernel. batches: many in one call. trains: what a peer sends in a burst comes \
                as one, which saves a fifth of the CPU time where peers do and costs a twentieth where they do not. \
                portable: one by one, for sandboxes that know no other call; not on 0.0.0.0 and [::], and without the \
                time that requests waited in the socket.",
+        ),
     },
     Setting {
         key: "reject-source-ports",
         value_name: "PORT,...",
         default: DefaultValue::Text("7,13,17,19,1900,11211"),
         shape: Shape::Text,
-        allowed: "none, or up to 64 different ports of 1 to 65535, like 7,19",
-        help: "Datagrams from these ports are dropped as malformed: the services behind them (echo, chargen, SSDP, \
+        allowed: Words::Fixed("none, or up to 64 different ports of 1 to 65535, like 7,19"),
+        help: Words::Fixed(
+            "Datagrams from these ports are dropped as malformed: the services behind them (echo, chargen, SSDP, \
                memcached) answer answers. Not 53 and 123, from which DNS and NTP clients ask.",
+        ),
     },
     Setting {
         key: "cost-cap",
         value_name: "DURATION",
         default: DefaultValue::Text("1s"),
         shape: Shape::Text,
-        allowed: "1us to 1h",
-        help: "A request that asks for more CPU time than this is refused.",
+        allowed: Words::Fixed("1us to 1h"),
+        help: Words::Fixed("A request that asks for more CPU time than this is refused."),
     },
     Setting {
         key: "drain-timeout",
         value_name: "DURATION",
         default: DefaultValue::Text("5s"),
         shape: Shape::Text,
-        allowed: "0s to 1h",
-        help: "How long a server that was told to stop goes on serving what it holds.",
+        allowed: Words::Fixed("0s to 1h"),
+        help: Words::Fixed("How long a server that was told to stop goes on serving what it holds."),
     },
     Setting {
         key: "pin",
         value_name: "BOOL",
         default: DefaultValue::Text("false"),
         shape: Shape::Switch,
-        allowed: "true, false",
-        help: "Keeps each worker on one CPU.",
+        allowed: Words::Fixed("true, false"),
+        help: Words::Fixed("Keeps each worker on one CPU."),
     },
     Setting {
         key: "log-format",
         value_name: "FORMAT",
         default: DefaultValue::Text("text"),
         shape: Shape::Text,
-        allowed: "text, json",
-        help: "How log lines are written to standard error. RUST_LOG chooses which (default: info).",
+        allowed: Words::Fixed("text, json"),
+        help: Words::Fixed("How log lines are written to standard error. RUST_LOG chooses which (default: info)."),
     },
 ];
 
@@ -294,7 +305,6 @@ mod tests {
     use super::*;
     use crate::config::choice::Choice;
     use crate::config::{Burn, Classify, Config, HandlerName, Io, LogFormat, Wait};
-    use crate::sched::{Amount, Insertion, PolicyName, Victim};
 
     fn names<T: Choice>() -> String {
         T::CHOICES.iter().map(|choice| choice.text()).collect::<Vec<_>>().join(", ")
@@ -305,9 +315,6 @@ mod tests {
     fn allowed_names_are_the_parsed_ones() {
         for (key, names) in [
             ("policy", names::<PolicyName>()),
-            ("steal-victim", names::<Victim>()),
-            ("steal-amount", names::<Amount>()),
-            ("queue-insertion", names::<Insertion>()),
             ("classify", names::<Classify>()),
             ("handler", names::<HandlerName>()),
             ("burn", names::<Burn>()),
@@ -315,7 +322,7 @@ mod tests {
             ("io", names::<Io>()),
             ("log-format", names::<LogFormat>()),
         ] {
-            assert_eq!(find(key).unwrap().allowed, names, "{key}");
+            assert_eq!(find(key).unwrap().allowed.text(), names, "{key}");
         }
     }
 
@@ -325,14 +332,12 @@ mod tests {
         for (key, below, above) in [
             ("workers", "0", "1025"),
             ("time-scale", "0", "1000001"),
-            ("deques", "0", "17"),
-            ("steal-every", "1", "1000001"),
             ("slice", "999ns", "1001ms"),
             ("cost-cap", "999ns", "3601s"),
             ("drain-timeout", "-1s", "3601s"),
         ] {
-            let (low, high) = find(key).unwrap().allowed.split_once(" to ").unwrap();
-            let low = low.trim_start_matches("0, or ");
+            let allowed = find(key).unwrap().allowed.text();
+            let (low, high) = allowed.split_once(" to ").unwrap();
             for taken in [low, high] {
                 assert!(Config::from_pairs([(key, taken)]).is_ok(), "{key} {taken}");
             }

@@ -11,7 +11,7 @@ use crate::metrics::{Board, Description, Recent, Surroundings};
 use crate::net::{AddressFilter, BATCH, Drops, Group};
 use crate::runtime::Shared;
 use crate::sched::turn::{Discarded, Engine, Ready};
-use crate::sched::{Policy, PolicyName, Sharing, Sizes};
+use crate::sched::{Policy, PolicyName, Sizes};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -55,23 +55,17 @@ pub(super) struct Following {
     /// As it was asked for, which may be `auto`.
     name: PolicyName,
     pools: Vec<Pool>,
-    sharing: Sharing,
 }
 
 impl Following {
     /// What `config` asks for.
     pub(super) fn new(config: &Config) -> Following {
-        Following {
-            adaptation: Adaptation::new(config),
-            name: config.policy,
-            pools: config.pools.clone(),
-            sharing: config.sharing,
-        }
+        Following { adaptation: Adaptation::new(config), name: config.policy, pools: config.pools.clone() }
     }
 
     /// What the workers shall follow now.
     pub(super) fn policy(&self) -> Policy {
-        self.adaptation.policy().with_sharing(self.sharing)
+        self.adaptation.policy()
     }
 }
 

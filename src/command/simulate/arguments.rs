@@ -2,6 +2,7 @@
 
 use super::super::goal::Goal;
 use super::contender::Contender;
+use crate::sched::Sharing;
 use crate::sim::Overheads;
 use crate::time::{Nanos, parse_duration};
 use crate::workload::{FORMS, PRESETS, Workload};
@@ -58,6 +59,9 @@ pub struct SimulateArguments {
     /// Source ports that requests come from, each at one worker's socket [default: 32 per worker, at least 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) flows: Option<u16>,
+    /// How workers share what waits: options that differ from the server's, like victim=random,amount=one,every=61,insertion=random
+    #[arg(long, value_name = "LIST")]
+    pub(super) sharing: Option<Sharing>,
     /// What each step of the server costs: none, lab, stock, or single steps, see --help [default: lab]
     #[arg(long, value_name = "SET", long_help = OVERHEADS_HELP)]
     pub(super) overheads: Option<Overheads>,

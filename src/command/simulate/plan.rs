@@ -74,6 +74,7 @@ impl<'a> Plan<'a> {
             flows: arguments.flows.unwrap_or(new.flows),
             slice: arguments.slice,
             thief_threshold: arguments.thief_threshold,
+            sharing: arguments.sharing,
             checkpoint_step: arguments.checkpoint,
             deadline: arguments.deadline,
             classified: arguments.classified,

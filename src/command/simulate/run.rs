@@ -4,7 +4,7 @@ use super::contender::Contender;
 use super::progress::Progress;
 use super::replayed::Replayed;
 use crate::sched::auto::Decision;
-use crate::sched::{Made, PolicyName};
+use crate::sched::{Made, PolicyName, Sharing};
 use crate::sim::{Fit, Incoming, Offer, Overheads, Replay, Setup, Tally, simulate};
 use crate::time::Nanos;
 use crate::workload::Workload;
@@ -22,6 +22,8 @@ pub(in crate::command) struct Scene<'a> {
     pub(in crate::command) slice: Option<Nanos>,
     /// As in the server where it is not given.
     pub(in crate::command) thief_threshold: Option<Nanos>,
+    /// As in the server where it is not given.
+    pub(in crate::command) sharing: Option<Sharing>,
     pub(in crate::command) checkpoint_step: Nanos,
     pub(in crate::command) deadline: Option<Nanos>,
     /// Whether policies that can use a request's class know it; `reserve` always does.
@@ -92,6 +94,7 @@ impl<'a> Scene<'a> {
             overheads,
             slice: None,
             thief_threshold: None,
+            sharing: None,
             checkpoint_step: Nanos::from_micros(1),
             deadline: None,
             classified: false,
@@ -161,7 +164,7 @@ impl<'a> Scene<'a> {
         let setup = Setup {
             classified: self.classified || policy.entry().needs_class,
             checkpoint_step: self.checkpoint_step,
-            ..Setup::with_overheads(fitted.policy(), self.overheads)
+            ..Setup::with_overheads(fitted.policy().with_sharing(self.sharing.unwrap_or_default()), self.overheads)
         };
         (fitted, setup)
     }

@@ -228,3 +228,21 @@ fn take(count: &mut usize) -> bool {
     *count -= usize::from(found);
     found
 }
+
+// Is what is read what was written, and a slip named?
+#[test]
+fn options_are_read_from_their_text() {
+    let read: Sharing = "victim=two-choices, amount=one,every=61,deques=2,insertion=random".parse().expect("options");
+    let expected = Sharing {
+        victim: Victim::TwoChoices,
+        amount: Amount::One,
+        steal_every: 61,
+        deques: 2,
+        insertion: Insertion::Random,
+    };
+    assert_eq!(read, expected);
+    for text in ["", "victim", "victim=all", "every=1", "deques=17", "every=x", "who=random"] {
+        let error = text.parse::<Sharing>().expect_err(text).to_string();
+        assert!(error.contains("allowed") || error.contains("victim=random|round-robin|two-choices"), "{error}");
+    }
+}
