@@ -32,15 +32,17 @@ modules! {
     "../src/server/stations.rs" stations
     "../src/time/mod.rs" time
     "../src/server/transport.rs" transport
-    "../src/wire/mod.rs" wire
 }
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
 use engine::{Common, Engine};
-use handler::{Bench, Echo, Handler, Reply, Request, Station, Ticket};
+use handler::builtin::wire::{Header, Served};
+use handler::builtin::{Bench, Echo};
+use handler::{Handler, Reply, Request, Ticket};
 use metrics::Board;
 use net::{AddressFilter, HostAddresses, Io, KernelLink, Socket};
 use packet::{Depot, Packet, PacketBody, drive};
+use runtime::continuation::{Station, new_home};
 use runtime::{Shared, Wait};
 use sched::{Hybrid, Kind, Policy, Topology};
 use slot::{Job, Slot};
@@ -53,7 +55,6 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use time::{Nanos, clock};
 use transport::Transport;
-use wire::{Header, Served};
 
 /// As a server has for one worker.
 const PACKETS: usize = 640;
@@ -86,7 +87,7 @@ where
     M: Fn(Packet<'s>) -> F + Sync,
     F: Future<Output = Packet<'s>> + Send,
 {
-    let (home, mut stations) = (handler::new_home(), 0..);
+    let (home, mut stations) = (new_home(), 0..);
     let slots = Depot::new(PACKETS + 1, || Slot::<F>::new(Station::new(home, stations.next().unwrap())));
     let sockets = [Socket::new(request, count, batch)];
     let board = Board::new(1);

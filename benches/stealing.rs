@@ -15,7 +15,7 @@
 //!
 //! `cargo bench --bench stealing -- cpu` (or another machine; all of them without a name).
 
-use forebay::handler::Burner;
+use forebay::handler::builtin::Burner;
 use forebay::runtime::task::{Options, Runtime, Spawner};
 use forebay::sched::{Amount, Insertion, Sharing, Victim};
 use forebay::time::{Nanos, clock};

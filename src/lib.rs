@@ -23,5 +23,6 @@ pub mod sched;
 pub mod server;
 pub mod sim;
 pub mod time;
-pub mod wire;
 pub mod workload;
+
+pub use handler::builtin::wire;

@@ -4,7 +4,7 @@
 mod support;
 
 use forebay::config::Config;
-use forebay::handler::{Bench, Echo};
+use forebay::handler::builtin::{Bench, Echo};
 use forebay::server::Server;
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};

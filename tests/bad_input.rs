@@ -3,7 +3,8 @@
 
 mod support;
 
-use forebay::handler::{Bench, Echo, Reply, Request};
+use forebay::handler::builtin::{Bench, Echo};
+use forebay::handler::{Reply, Request};
 use forebay::metrics::Fates;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Kind, Malformed, Status};

@@ -4,7 +4,7 @@
 
 mod support;
 
-use forebay::handler::{Bench, Burner, Spin};
+use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::sched::{PolicyName, Sizes};
 use forebay::sim::{Fit, Incoming, Setup, simulate};
 use forebay::time::{Nanos, clock};

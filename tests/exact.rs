@@ -7,7 +7,8 @@
 
 mod support;
 
-use forebay::handler::{Bench, Order, Reply, Work};
+use forebay::handler::Reply;
+use forebay::handler::builtin::{Bench, Order, Work};
 use forebay::metrics::Snapshot;
 use forebay::time::Nanos;
 use forebay::wire::{Header, Malformed};

@@ -5,7 +5,7 @@
 mod support;
 
 use forebay::config::Config;
-use forebay::handler::{Bench, Echo};
+use forebay::handler::builtin::{Bench, Echo};
 use forebay::server::Server;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};

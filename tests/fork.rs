@@ -3,8 +3,10 @@
 
 mod support;
 
-use forebay::handler::{Bench, Forking, Order, Reply, Work, checkpoint, fork, hop};
-use forebay::handler::{Burner, Fork};
+use forebay::handler::Fork;
+use forebay::handler::builtin::Burner;
+use forebay::handler::builtin::{Bench, Forking, Order, Work};
+use forebay::handler::{Reply, checkpoint, fork, hop};
 use forebay::metrics::Fates;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};

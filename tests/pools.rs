@@ -3,7 +3,7 @@
 
 mod support;
 
-use forebay::handler::{Bench, Burner, Spin};
+use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};

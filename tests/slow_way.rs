@@ -5,7 +5,7 @@
 
 mod support;
 
-use forebay::handler::{Bench, Echo};
+use forebay::handler::builtin::{Bench, Echo};
 use forebay::metrics::Fates;
 use forebay::net::SEND_BUFFER_BYTES;
 use forebay::time::{Nanos, clock};

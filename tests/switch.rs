@@ -6,7 +6,8 @@
 mod support;
 
 use forebay::config::Config;
-use forebay::handler::{Bench, Burner, Order, Reply, Spin, Work, checkpoint, fork, hop};
+use forebay::handler::builtin::{Bench, Burner, Order, Spin, Work};
+use forebay::handler::{Reply, checkpoint, fork, hop};
 use forebay::server::FollowError;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};

@@ -7,7 +7,7 @@ mod atomics {
 }
 
 #[expect(dead_code, reason = "a yield is no part of this model")]
-#[path = "../src/handler/join_state.rs"]
+#[path = "../src/runtime/continuation/join_state.rs"]
 mod join_state;
 
 use join_state::JoinState;

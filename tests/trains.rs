@@ -4,7 +4,7 @@
 
 mod support;
 
-use forebay::handler::{Bench, Echo};
+use forebay::handler::builtin::{Bench, Echo};
 use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Status};

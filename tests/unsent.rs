@@ -4,7 +4,8 @@
 
 mod support;
 
-use forebay::handler::{Bench, Echo, Order, Reply, Work};
+use forebay::handler::Reply;
+use forebay::handler::builtin::{Bench, Echo, Order, Work};
 use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Status};

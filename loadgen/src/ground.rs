@@ -142,7 +142,7 @@ fn reply_to(flow: &UdpSocket, stamp: u64) -> Result<Option<u16>> {
 mod tests {
     use super::*;
     use forebay::config::Config;
-    use forebay::handler::{Bench, Burner, Spin};
+    use forebay::handler::builtin::{Bench, Burner, Spin};
     use forebay::server::Server;
 
     /// The answers of a server with so many workers on `listen`, and where it listened.

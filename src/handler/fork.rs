@@ -1,8 +1,6 @@
 //! `fork` and join: parts of one request on several workers.
 
-use super::context;
-use super::part::{Found, Part, Work};
-use super::workplace;
+use crate::runtime::continuation::{self, Found, Part, Work};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -85,24 +83,24 @@ impl<T: Send + 'static> Future for Fork<T> {
         let this = &mut *self;
         if this.here.is_none() {
             // Somebody who goes back to the worker anyway leaves the part to others until then.
-            match this.part.find(context.waker(), !context::is_pausing()) {
+            match this.part.find(context.waker(), !continuation::is_pausing()) {
                 Found::Fresh(work) => this.here = Some(work),
                 Found::UnderWay => {
                     this.wait();
                     return Poll::Pending;
                 }
                 Found::Over(Ok(value)) => {
-                    context::joined(this.part.cost());
+                    continuation::joined(this.part.cost());
                     return Poll::Ready(value);
                 }
                 Found::Over(Err(broken)) => {
-                    assert!(workplace::home() != 0, "a part has come to nothing: {broken:?}");
-                    context::broken_pauses(broken);
+                    assert!(continuation::home() != 0, "a part has come to nothing: {broken:?}");
+                    continuation::broken_pauses(broken);
                     return Poll::Pending;
                 }
             }
             // Its siblings first, or nobody would run them meanwhile.
-            if context::fork_pauses() {
+            if continuation::fork_pauses() {
                 return Poll::Pending;
             }
         }
@@ -120,8 +118,8 @@ impl<T: Send + 'static> Fork<T> {
     /// The part is under way elsewhere. On a worker of another server no reason is left, for nobody there could be woken
     /// by its end, and the request ends as `stalled`.
     fn wait(&self) {
-        if workplace::home() == self.part.home() {
-            context::join_pauses();
+        if continuation::home() == self.part.home() {
+            continuation::join_pauses();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The futures that a handler may wait for.
 
-use super::context;
+use crate::runtime::continuation;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -35,7 +35,7 @@ impl Future for Checkpoint {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        pause_once(&mut self.paused, context::checkpoint_pauses)
+        pause_once(&mut self.paused, continuation::checkpoint_pauses)
     }
 }
 
@@ -44,7 +44,7 @@ impl Future for Hop {
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let pool = self.pool;
-        pause_once(&mut self.paused, || context::hop_pauses(pool))
+        pause_once(&mut self.paused, || continuation::hop_pauses(pool))
     }
 }
 
@@ -59,8 +59,8 @@ fn pause_once(paused: &mut bool, pauses: impl FnOnce() -> bool) -> Poll<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::context::{Limits, Pause, enter};
     use super::*;
+    use crate::runtime::continuation::{Limits, Pause, enter};
     use crate::time::Nanos;
     use std::pin::pin;
     use std::task::Waker;

@@ -5,51 +5,21 @@
 //! and the compiler has proved that it may move between threads. It may [`fork`] parts that others run, and end what a
 //! [`CancellationToken`] cancels. A plain closure is a handler too.
 
-mod bench;
-mod burn;
+pub mod builtin;
 mod closure;
-pub mod context;
-mod digest;
-mod echo;
 mod fork;
-mod forking;
-mod join_state;
 mod leaf;
-mod panics;
-mod part;
-mod spin;
-mod token;
-mod unit;
-mod workplace;
 
-pub use bench::{Bench, Order, Work};
-pub use burn::{Burner, emulated};
-pub use digest::Digest;
-pub use echo::Echo;
+pub use crate::runtime::continuation::CancellationToken;
 pub use fork::{Fork, fork};
-pub use forking::Forking;
 pub use leaf::{checkpoint, hop};
-pub use spin::Spin;
-pub use token::CancellationToken;
-pub use unit::{Broken, Station};
 
-pub(crate) use join_state::JoinState;
-pub(crate) use panics::{discard, guarded};
-pub(crate) use part::Forked;
-pub(crate) use unit::Unit;
-pub(crate) use workplace::{Ready, Workplace, new_home};
-
+use crate::handler::builtin::wire::{Malformed, Served, Status};
 use crate::metrics::Refused;
 use crate::time::Nanos;
-use crate::wire::{Malformed, Served, Status};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-
-/// Where `join_state` finds its atomics; a loom test gives it others.
-mod atomics {
-    pub(super) use std::sync::atomic::{AtomicU8, Ordering};
-}
 
 /// A service: from request bytes to reply bytes.
 ///
@@ -60,7 +30,7 @@ mod atomics {
 /// Source addresses can be forged: one datagram that seems to come from another server makes two servers answer each
 /// other's answers for ever, as fast as they can. The server itself keeps away what seems to come from its own address,
 /// from several hosts, or from a port of `--reject-source-ports`; it cannot know a second server. So give replies a mark
-/// that requests lack (a bit in the header, as in DNS; a kind, as in [`crate::wire`]; a question mark that only requests
+/// that requests lack (a bit in the header, as in DNS; a kind, as in [`crate::handler::builtin::wire`]; a question mark that only requests
 /// have), and let `admit` or `handle` ignore whatever lacks the mark of a request.
 pub trait Handler: Sync {
     /// Every request takes a few microseconds at most, whatever it asks for. Replies then leave in batches: with those of
@@ -106,7 +76,7 @@ pub trait Handler: Sync {
 /// What a handler says of a request at admission; it stays with the request to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticket {
-    /// The class, below [`crate::wire::CLASSES`]. It labels metrics; a policy sees it only under `--classify header`.
+    /// The class, below [`crate::handler::builtin::wire::CLASSES`]. It labels metrics; a policy sees it only under `--classify header`.
     pub class: u8,
     /// How long after its arrival the answer is still worth something.
     pub deadline: Option<Nanos>,
@@ -137,7 +107,7 @@ impl<'a> Request<'a> {
         Request { bytes, peer, ticket }
     }
 
-    /// The datagram, at most [`crate::wire::DATAGRAM_MAX_BYTES`] long.
+    /// The datagram, at most [`crate::handler::builtin::wire::DATAGRAM_MAX_BYTES`] long.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }

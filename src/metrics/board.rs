@@ -12,8 +12,8 @@
 use super::counters::{Continuation, Counts, Steal, WorkerCounters};
 use super::ledger::{Ledger, Sample};
 use super::{Failed, Fate, ReceiveError, Refused, Unsent};
+use crate::handler::builtin::wire::Malformed;
 use crate::time::Nanos;
-use crate::wire::Malformed;
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,8 +7,8 @@
 //! arrivals whose ends it missed; they count as in flight, as they were a moment before.
 
 use super::{Failed, Fate, ReceiveError, Refused, Unsent};
+use crate::handler::builtin::wire::Malformed;
 use crate::time::Nanos;
-use crate::wire::Malformed;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What came of looking for work at another worker.

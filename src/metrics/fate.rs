@@ -1,6 +1,6 @@
 //! How a datagram ends. Every received datagram ends in exactly one fate, or is still in flight.
 
-use crate::wire::Status;
+use crate::handler::builtin::wire::Status;
 
 /// The end of a datagram that a server received. The names are those of `/latency` and of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -8,7 +8,7 @@ use crate::wire::Status;
 pub enum Fate {
     /// Served, and its reply handed to the kernel (or the handler chose not to reply).
     Answered,
-    /// Not a request of the handler's protocol; the reason is a [`crate::wire::Malformed`].
+    /// Not a request of the handler's protocol; the reason is a [`crate::handler::builtin::wire::Malformed`].
     Malformed,
     /// Well-formed, but not served; the reason is a [`Refused`].
     Refused,

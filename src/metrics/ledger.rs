@@ -4,8 +4,8 @@
 use super::Stage;
 use super::distribution::Distribution;
 use super::measured::Measured;
+use crate::handler::builtin::wire::CLASSES;
 use crate::time::Nanos;
-use crate::wire::CLASSES;
 use hdrhistogram::{Counter, Histogram};
 
 /// Where the time of one answered request went. The total is the sum of the four stages.

@@ -3,7 +3,7 @@
 use super::Stage;
 use super::distribution::Distribution;
 use super::ledger::Ledger;
-use crate::wire::CLASSES;
+use crate::handler::builtin::wire::CLASSES;
 use hdrhistogram::Counter;
 
 /// Everything that ledgers measured over some time, to be read.

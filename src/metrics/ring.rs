@@ -4,8 +4,8 @@ use super::Stage;
 use super::distribution::{Distribution, merge};
 use super::ledger::TIME_NS;
 use super::measured::Measured;
+use crate::handler::builtin::wire::CLASSES;
 use crate::time::Nanos;
-use crate::wire::CLASSES;
 use std::mem;
 
 /// The stages of the last `slots` stretches of time, each `width` long. The current one is only partly over, so that what

@@ -5,8 +5,8 @@ use super::counters::{Continuation, Counts, Steal};
 use super::distribution::Distribution;
 use super::measured::Measured;
 use super::{Failed, Fate, ReceiveError, Refused, Stage, Unsent};
+use crate::handler::builtin::wire::{CLASS_NAMES, CLASSES, Malformed};
 use crate::time::Nanos;
-use crate::wire::{CLASS_NAMES, CLASSES, Malformed};
 use serde::{Deserialize, Serialize};
 
 /// What the board cannot know of its server, read for each scrape.

@@ -8,9 +8,9 @@ mod depot;
 
 pub use depot::{Depot, Lent};
 
+use crate::handler::builtin::wire::DATAGRAM_MAX_BYTES;
 use crate::handler::{Handler, Reply, Request, Ticket};
 use crate::time::Nanos;
-use crate::wire::DATAGRAM_MAX_BYTES;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// A packet on loan from its depot.

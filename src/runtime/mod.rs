@@ -3,6 +3,7 @@
 //! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the [`Engine`](crate::sched::turn::Engine)'s business.
 //! README.md beside this file states the sleep and shutdown protocols and why they hold.
 
+pub(crate) mod continuation;
 mod deques;
 mod idle;
 mod queues;

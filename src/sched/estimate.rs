@@ -2,8 +2,8 @@
 //! functions, so that they cannot disagree silently.
 
 use super::PoolId;
+use crate::handler::builtin::wire::CLASSES;
 use crate::time::Nanos;
-use crate::wire::CLASSES;
 
 /// Measured service times, of all classes together.
 #[derive(Clone, Debug, Default)]

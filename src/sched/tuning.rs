@@ -2,8 +2,8 @@
 
 use super::estimate::ServiceTimes;
 use super::{Entry, Kind, Policy, PolicyName, Topology};
+use crate::handler::builtin::wire::CLASSES;
 use crate::time::Nanos;
-use crate::wire::CLASSES;
 
 /// How long a worker must have been in one job before thieves look into its socket, unscaled: longer than a light request
 /// takes with its kernel part, shorter than anything worth waiting for.

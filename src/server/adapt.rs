@@ -2,9 +2,9 @@
 
 use crate::config::Config;
 use crate::handler::checkpoint;
-use crate::handler::context::{Limits, enter};
 use crate::metrics::{self, Recent};
 use crate::queue::Sharded;
+use crate::runtime::continuation::{Limits, enter};
 use crate::sched::auto::Auto;
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::{Entry, Made, Measured, Policy, Sizes, Tuning};

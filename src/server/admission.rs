@@ -2,12 +2,13 @@
 
 use super::engine::Engine;
 use super::outbox::REFUSAL_MAX_BYTES;
-use crate::handler::{Handler, Rejected, Reply, guarded};
+use crate::handler::builtin::wire::{Malformed, Status};
+use crate::handler::{Handler, Rejected, Reply};
 use crate::metrics::{Failed, Fate};
 use crate::net::{Datagram, Link};
 use crate::packet::{Envelope, Packet};
+use crate::runtime::continuation::guarded;
 use crate::time::Nanos;
-use crate::wire::{Malformed, Status};
 use std::future::Future;
 
 impl<'s, H, M, F, L> Engine<'s, '_, '_, H, M, F, L>

@@ -4,15 +4,16 @@ use super::outbox::Outbox;
 use super::slot::{Job, Polled, Slot};
 use super::stations::Stations;
 use super::transport::Transport;
-use crate::handler::context::Pause;
-use crate::handler::{self, Broken, Forked, Handler, Workplace, emulated};
+use crate::handler::Handler;
+use crate::handler::builtin::emulated;
+use crate::handler::builtin::wire::Served;
 use crate::metrics::{Continuation, Failed, Fate, Recorder, Sample, Steal};
 use crate::net::{AddressFilter, BATCH, Link, Socket};
 use crate::packet::{Depot, Envelope, Lent, Packet, PacketBody};
+use crate::runtime::continuation::{self, Broken, Forked, Pause, Workplace, guarded};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Outcome, PoolId, Step, WorkerId};
 use crate::time::{Nanos, clock};
-use crate::wire::Served;
 use arrayvec::ArrayVec;
 use std::future::Future;
 use std::sync::Arc;
@@ -114,7 +115,7 @@ where
         }
         let (handler, length) = (self.common.handler, packet.reply_len);
         let reply = &mut packet.reply[..length];
-        if handler::guarded(|| handler.seal(&envelope.ticket, &served, reply)).is_none() {
+        if guarded(|| handler.seal(&envelope.ticket, &served, reply)).is_none() {
             self.recorder.failed(Failed::Panic);
             self.recycle(packet);
             return;
@@ -304,13 +305,13 @@ where
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
         loop {
             return Some(match self.workplace.next()? {
-                handler::Ready::Forked(part) if !part.is_wanted() => continue,
-                handler::Ready::Forked(part) => {
+                continuation::Ready::Forked(part) if !part.is_wanted() => continue,
+                continuation::Ready::Forked(part) => {
                     part.queued(self.core_now());
                     Ready::Forked(Job::Part(part))
                 }
-                handler::Ready::Part(part) => Ready::Woken(Job::Part(part)),
-                handler::Ready::Request(number) => match self.common.stations.take(number) {
+                continuation::Ready::Part(part) => Ready::Woken(Job::Part(part)),
+                continuation::Ready::Request(number) => match self.common.stations.take(number) {
                     Some(job) => Ready::Woken(job),
                     None => continue,
                 },

@@ -22,7 +22,8 @@ pub use sizes::Memory;
 pub use stop::{FollowError, PolicyHandle, StopHandle};
 
 use crate::config::{Burn, Config, HandlerName};
-use crate::handler::{Bench, Burner, Digest, Echo, Forking, Handler, Spin};
+use crate::handler::Handler;
+use crate::handler::builtin::{Bench, Burner, Digest, Echo, Forking, Spin};
 use crate::metrics::{Snapshot, summary};
 use crate::net::{AddressFilter, Group, HostAddresses, NoWay, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Ways};
 use crate::packet::{Depot, PacketBody, drive};

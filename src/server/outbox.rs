@@ -1,11 +1,11 @@
 //! Replies on their way out: kept until a batch is full or somebody would wait for them.
 
 use super::transport::Streak;
+use crate::handler::builtin::wire::HEADER_BYTES;
 use crate::metrics::{Fate, Recorder, Sample};
 use crate::net::{GATHER, Link, Message};
 use crate::packet::{Envelope, Packet};
 use crate::time::{Nanos, clock};
-use crate::wire::HEADER_BYTES;
 use arrayvec::ArrayVec;
 use std::net::{IpAddr, SocketAddr};
 

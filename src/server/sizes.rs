@@ -1,10 +1,10 @@
 //! How much of everything a server makes at start: sums over all who may hold some of it at once.
 
 use super::slot::Slot;
-use crate::handler::Station;
 use crate::metrics::class_bytes;
 use crate::net::{BATCH, GATHER};
 use crate::packet::PacketBody;
+use crate::runtime::continuation::Station;
 use crate::sched::{
     self,
     bounds::{PACKETS_PER_WORKER, QUEUED_PER_WORKER},

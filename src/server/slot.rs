@@ -1,8 +1,7 @@
 //! Slots: where a handler's future lives, and what waits in queues.
 
-use crate::handler::context::{self, Limits, Pause};
-use crate::handler::{Broken, Forked, Station, Unit, guarded};
 use crate::packet::{Envelope, Lent, Packet};
+use crate::runtime::continuation::{self, Broken, Forked, Limits, Pause, Station, Unit, guarded};
 use crate::time::Nanos;
 use std::future::Future;
 use std::pin::Pin;
@@ -87,7 +86,7 @@ impl<'s, F: Future<Output = Packet<'s>>> Slot<F> {
             let future = future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
             future.poll(&mut Context::from_waker(waker))
         };
-        let (polled, pause, joined) = context::enter_as(&mut self.unit, limits, || guarded(poll));
+        let (polled, pause, joined) = continuation::enter_as(&mut self.unit, limits, || guarded(poll));
         let polled = match (polled, pause) {
             (Some(Poll::Ready(packet)), _) => Polled::Ended(packet),
             (None, _) => Polled::Broken(Broken::Failed),

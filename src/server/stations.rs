@@ -1,6 +1,6 @@
 //! Where jobs stand that wait for parts of their own: in no queue, until a part's end puts them into one.
 
-use crate::handler::Station;
+use crate::runtime::continuation::Station;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One place for each station.

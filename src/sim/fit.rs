@@ -1,10 +1,10 @@
 //! Policies fitted to a workload: sizes and budgets as a server would choose them, by the same estimators.
 
+use crate::handler::builtin::wire::CLASSES;
 use crate::sched::auto::{Auto, Decision};
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::{Made, Measured, PolicyName, Tuning};
 use crate::time::Nanos;
-use crate::wire::CLASSES;
 use crate::workload::{Cost, Workload};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -1,8 +1,8 @@
 //! What came of the requests of a simulation: a fate for each, and distributions that do not grow with the run.
 
+use crate::handler::builtin::wire::{CLASS_NAMES, CLASSES};
 use crate::metrics::{ALL_CLASSES, Block, Percentile};
 use crate::time::Nanos;
-use crate::wire::{CLASS_NAMES, CLASSES};
 use hdrhistogram::Histogram;
 
 /// How the requests of a simulation ended, warm-up included. The fates are disjoint and sum to the requests that came.

@@ -3,8 +3,8 @@
 
 use super::more_long::{LONG_SHARE_MAX, NoMoreLong, worthwhile};
 use super::{COST_MAX, Class, Cost};
+use crate::handler::builtin::wire::{CLASS_NAMES, CLASSES};
 use crate::time::{Nanos, parse_duration};
-use crate::wire::{CLASS_NAMES, CLASSES};
 use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! A handler that does what each request's first payload byte says, in the bench protocol.
 
 use super::GIVE_UP_AFTER;
-use forebay::handler::{Bench, Order, Reply, Work, checkpoint, hop};
+use forebay::handler::builtin::{Bench, Order, Work};
+use forebay::handler::{Reply, checkpoint, hop};
 use forebay::time::{Nanos, clock};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};

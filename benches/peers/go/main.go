@@ -22,7 +22,7 @@ const (
 	headerBytes  = 64
 	datagramMax  = 2048
 	receiveBytes = 4 << 20
-	// Of the last stretch of a burn, spun through, as src/handler/burn.rs does.
+	// Of the last stretch of a burn, spun through, as src/handler/builtin/burn.rs does.
 	wakeLatency = 50 * time.Microsecond
 )
 

@@ -1,6 +1,6 @@
 //! Emulated cores for peers: however many threads a peer has, so many of them burn at once and no more.
 
-use forebay::handler::{Burner, emulated};
+use forebay::handler::builtin::{Burner, emulated};
 use forebay::time::Nanos;
 use std::sync::{Condvar, Mutex, PoisonError};
 

@@ -1,7 +1,7 @@
 //! What a running server has measured, as a workload and a rate.
 
+use crate::handler::builtin::wire::CLASS_NAMES;
 use crate::time::Nanos;
-use crate::wire::CLASS_NAMES;
 use crate::workload::Workload;
 use serde_json::Value;
 use std::ops::RangeInclusive;

@@ -8,7 +8,7 @@ use super::measured::ClassMeasured;
 use super::process::Process;
 use super::snapshot::{Latencies, Snapshot};
 use super::{Continuation, Failed, Fate, Percentile, ReceiveError, Refused, Stage, Steal, Unsent};
-use crate::wire::{CLASS_NAMES, Malformed};
+use crate::handler::builtin::wire::{CLASS_NAMES, Malformed};
 use families::{Families, counter, gauge, histogram};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::{encode, encode_registry};

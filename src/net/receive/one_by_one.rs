@@ -1,9 +1,9 @@
 //! Receiving datagrams one by one, by a call that every system has.
 
 use super::Datagram;
+use crate::handler::builtin::wire::DATAGRAM_MAX_BYTES;
 use crate::net::{BATCH, Socket};
 use crate::time::Nanos;
-use crate::wire::DATAGRAM_MAX_BYTES;
 use arrayvec::ArrayVec;
 use std::io::{self, ErrorKind};
 

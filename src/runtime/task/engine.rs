@@ -3,8 +3,8 @@
 use super::context::Context;
 use super::home::Home;
 use super::job::{Job, Progress, Stage};
-use crate::handler::context::Pause;
 use crate::runtime::Deques;
+use crate::runtime::continuation::Pause;
 use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
 use crate::sched::{Outcome, PoolId, Step, WorkerId};
 use crate::time::Nanos;

@@ -9,8 +9,8 @@ use super::job::{Header, Job, Progress, Runnable, Stage, count, discard, guarded
 use super::lock;
 use super::options::Priority;
 use super::outcome::Outcome;
-use crate::handler::JoinState;
-use crate::handler::context::{self as leaf, Limits, Pause};
+use crate::runtime::continuation::JoinState;
+use crate::runtime::continuation::{self as leaf, Limits, Pause};
 use crate::sched::PoolId;
 use crate::time::{Nanos, clock};
 use std::future::Future;

@@ -1,10 +1,10 @@
 //! The handler of an explored server: each request says what it does, and spends virtual time on it.
 
+use crate::handler::builtin::wire::{Malformed, Status};
 use crate::handler::{Handler, Rejected, Reply, Request, Ticket, checkpoint, fork, hop};
 use crate::metrics::Refused;
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
-use crate::wire::{Malformed, Status};
 
 /// What a request does, byte by byte: its cost in microseconds, its class, its deadline in microseconds (0 = none), and then
 /// what happens after each microsecond of the cost.

@@ -3,10 +3,11 @@
 use super::handler::Scripted;
 use super::memory::{MemoryLink, Network};
 use super::scenario::{Event, Scenario};
-use crate::handler::{Handler, Station, new_home};
+use crate::handler::Handler;
 use crate::metrics::{Board, Fate};
 use crate::net::{AddressFilter, HostAddresses};
 use crate::packet::{Depot, Packet, PacketBody, drive};
+use crate::runtime::continuation::{Station, new_home};
 use crate::sched::WorkerId;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Did, Discarded, Ran, Ready, Received, Requeued};
 use crate::server::engine::{Common, Engine};

@@ -1,10 +1,10 @@
 //! Classes in order, without interruption.
 
 use super::{Discipline, Stage};
+use crate::handler::builtin::wire::CLASSES;
 use crate::sched::WorkerId;
 use crate::sim::requests::RequestId;
 use crate::time::Nanos;
-use crate::wire::CLASSES;
 use std::collections::VecDeque;
 
 pub(super) struct Priority {

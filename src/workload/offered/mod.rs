@@ -12,8 +12,8 @@ mod header;
 
 use super::Workload;
 use super::recorded::{parse_class, parse_cost};
+use crate::handler::builtin::wire::{CLASS_NAMES, CLASSES};
 use crate::time::{Nanos, parse_duration};
-use crate::wire::{CLASS_NAMES, CLASSES};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};

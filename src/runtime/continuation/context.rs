@@ -3,15 +3,15 @@
 //! It is a thread-local and not a `Waker`'s data because that needs no `unsafe`. Outside a worker no poll is entered,
 //! and every leaf future is ready at once: a handler can be tested with any executor.
 
-use super::token::CancellationToken;
-use super::unit::{Broken, Unit};
+use super::cancel::CancellationToken;
+use super::wait_slot::{Broken, Unit};
 use crate::time::{Nanos, clock};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// Why a handler's future returned `Pending`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pause {
+pub(crate) enum Pause {
     /// A checkpoint found the time to ask the policy come.
     Checkpoint,
     /// The handler asks to go on in this pool, counted from 0 in the order of `--pools`.
@@ -26,7 +26,7 @@ pub enum Pause {
 
 /// When checkpoints shall return to the worker during one poll.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// From this moment on, so that the policy is asked.
     pub ask_at: Nanos,
     /// From this moment on, because the answer is worthless.
@@ -45,7 +45,7 @@ thread_local! {
 }
 
 /// Runs `poll` as one poll of a handler within `limits`; the second value is the reason that a leaf future left, if any.
-pub fn enter<R>(limits: Limits, poll: impl FnOnce() -> R) -> (R, Option<Pause>) {
+pub(crate) fn enter<R>(limits: Limits, poll: impl FnOnce() -> R) -> (R, Option<Pause>) {
     LIMITS.set(Some(limits));
     PAUSE.set(None);
     let result = poll();
@@ -68,12 +68,12 @@ pub(crate) fn enter_as<R>(
 }
 
 /// Runs `poll` where checkpoints look at `token` too.
-pub(super) fn under<R>(token: &CancellationToken, poll: impl FnOnce() -> R) -> R {
+pub(crate) fn under<R>(token: &CancellationToken, poll: impl FnOnce() -> R) -> R {
     under_all(std::slice::from_ref(token), poll)
 }
 
 /// The same with several, from the outside in.
-pub(super) fn under_all<R>(tokens: &[CancellationToken], poll: impl FnOnce() -> R) -> R {
+pub(crate) fn under_all<R>(tokens: &[CancellationToken], poll: impl FnOnce() -> R) -> R {
     /// Takes them away again, also after a panic.
     struct Scope(usize);
 
@@ -92,12 +92,12 @@ pub(super) fn under_all<R>(tokens: &[CancellationToken], poll: impl FnOnce() -> 
 }
 
 /// The tokens that checkpoints look at now.
-pub(super) fn tokens() -> Vec<CancellationToken> {
+pub(crate) fn tokens() -> Vec<CancellationToken> {
     TOKENS.with_borrow(Vec::clone)
 }
 
 /// Whether this poll found something cancelled, and it was `token`: then the reason is taken away.
-pub(super) fn takes_cancellation(token: &CancellationToken) -> bool {
+pub(crate) fn takes_cancellation(token: &CancellationToken) -> bool {
     let takes = PAUSE.get() == Some(Pause::Broken(Broken::Cancelled)) && token.is_cancelled();
     if takes {
         PAUSE.set(None);
@@ -106,7 +106,7 @@ pub(super) fn takes_cancellation(token: &CancellationToken) -> bool {
 }
 
 /// A checkpoint was passed: leaves a reason and returns true when the handler shall return to the worker.
-pub(super) fn checkpoint_pauses() -> bool {
+pub(crate) fn checkpoint_pauses() -> bool {
     if TOKENS.with_borrow(|tokens| tokens.iter().any(CancellationToken::is_cancelled)) {
         PAUSE.set(Some(Pause::Broken(Broken::Cancelled)));
         return true;
@@ -117,7 +117,7 @@ pub(super) fn checkpoint_pauses() -> bool {
         Pause::Expired
     } else if let Some(broken) = UNIT.with_borrow(|unit| unit.as_ref()?.broken()) {
         Pause::Broken(broken)
-    } else if now >= limits.ask_at || super::workplace::has_ready() {
+    } else if now >= limits.ask_at || super::local_queue::has_ready() {
         Pause::Checkpoint
     } else {
         return false;
@@ -127,7 +127,7 @@ pub(super) fn checkpoint_pauses() -> bool {
 }
 
 /// The handler asks for `pool`: leaves the reason and returns true inside a worker.
-pub(super) fn hop_pauses(pool: usize) -> bool {
+pub(crate) fn hop_pauses(pool: usize) -> bool {
     if LIMITS.get().is_none() {
         return false;
     }
@@ -136,20 +136,20 @@ pub(super) fn hop_pauses(pool: usize) -> bool {
 }
 
 /// The handler has to wait for a part. Any other reason makes it come back sooner, and stays.
-pub(super) fn join_pauses() {
+pub(crate) fn join_pauses() {
     if PAUSE.get().is_none() {
         PAUSE.set(Some(Pause::Join));
     }
 }
 
 /// What the handler waits for will never come.
-pub(super) fn broken_pauses(broken: Broken) {
+pub(crate) fn broken_pauses(broken: Broken) {
     PAUSE.set(Some(Pause::Broken(broken)));
 }
 
 /// Parts have been forked that nobody knows of yet: leaves a reason and returns true when the worker shall see to that.
-pub(super) fn fork_pauses() -> bool {
-    let pauses = LIMITS.get().is_some() && super::workplace::has_ready();
+pub(crate) fn fork_pauses() -> bool {
+    let pauses = LIMITS.get().is_some() && super::local_queue::has_ready();
     if pauses && PAUSE.get().is_none() {
         PAUSE.set(Some(Pause::Checkpoint));
     }
@@ -157,17 +157,17 @@ pub(super) fn fork_pauses() -> bool {
 }
 
 /// Whether a leaf future has left a reason in this poll.
-pub(super) fn is_pausing() -> bool {
+pub(crate) fn is_pausing() -> bool {
     PAUSE.get().is_some()
 }
 
 /// A part was joined that has cost so much.
-pub(super) fn joined(cost: Nanos) {
+pub(crate) fn joined(cost: Nanos) {
     JOINED.set(JOINED.get().plus(cost));
 }
 
 /// What is polled now and may fork, and the deadline of its request.
-pub(super) fn forker() -> Option<(Arc<dyn Unit>, Nanos)> {
+pub(crate) fn forker() -> Option<(Arc<dyn Unit>, Nanos)> {
     let limits = LIMITS.get()?;
     UNIT.with_borrow(|unit| unit.clone()).map(|unit| (unit, limits.expires_at))
 }

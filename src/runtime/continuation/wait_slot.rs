@@ -1,7 +1,7 @@
 //! What a worker polls in one piece, and what its parts may do to it: wake it when it waits for them, and break it.
 
 use super::join_state::JoinState;
-use super::workplace;
+use super::local_queue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Wake;
@@ -9,7 +9,7 @@ use std::task::Wake;
 /// Why a request or a part of one comes to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Broken {
+pub(crate) enum Broken {
     /// It panicked.
     Failed = 1,
     /// It waits for something that the worker cannot resume.
@@ -37,7 +37,7 @@ pub(crate) trait Unit: Send + Sync {
 }
 
 /// Where a request waits for its parts: one for each slot, made at start.
-pub struct Station {
+pub(crate) struct Station {
     home: u64,
     number: usize,
     state: JoinState,
@@ -99,19 +99,19 @@ impl Unit for Station {
 impl Wake for Station {
     fn wake(self: Arc<Self>) {
         // Elsewhere nobody could put it into a queue. Its parts, whose ends wake it, end on the workers of its home.
-        if workplace::is_of(self.home) && self.state.wake() {
-            workplace::woken_request(self.number);
+        if local_queue::is_of(self.home) && self.state.wake() {
+            local_queue::woken_request(self.number);
         }
     }
 }
 
 /// Why a unit shall not go on: a generation, and below it, in three bits, the reason or zero.
-pub(super) struct Verdict(AtomicU64);
+pub(crate) struct Verdict(AtomicU64);
 
 const REASON_BITS: u32 = 3;
 
 impl Verdict {
-    pub(super) fn new() -> Verdict {
+    pub(crate) fn new() -> Verdict {
         Verdict(AtomicU64::new(0))
     }
 
@@ -121,18 +121,18 @@ impl Verdict {
         self.0.store((self.generation() + 1) << REASON_BITS, Ordering::Relaxed);
     }
 
-    pub(super) fn generation(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u64 {
         self.0.load(Ordering::Relaxed) >> REASON_BITS
     }
 
     /// False if the generation is over, or has a reason already.
-    pub(super) fn set(&self, generation: u64, broken: Broken) -> bool {
+    pub(crate) fn set(&self, generation: u64, broken: Broken) -> bool {
         let fine = generation << REASON_BITS;
         // Ordering: relaxed, the reason is all there is to know, and a wake after it orders itself.
         self.0.compare_exchange(fine, fine | broken as u64, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    pub(super) fn broken(&self) -> Option<Broken> {
+    pub(crate) fn broken(&self) -> Option<Broken> {
         match self.0.load(Ordering::Relaxed) & ((1 << REASON_BITS) - 1) {
             1 => Some(Broken::Failed),
             2 => Some(Broken::Stalled),

@@ -1,11 +1,11 @@
 //! A part of a request: what stands in queues, and where its result waits.
 
+use super::cancel::CancellationToken;
 use super::context::{self, Limits, Pause};
 use super::join_state::JoinState;
-use super::panics::{discard, guarded};
-use super::token::CancellationToken;
-use super::unit::{Broken, Unit, Verdict};
-use super::workplace;
+use super::local_queue;
+use super::unwind::{discard, guarded};
+use super::wait_slot::{Broken, Unit, Verdict};
 use crate::time::Nanos;
 use std::future::Future;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// The work of a part.
-pub(super) type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(crate) type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A part, as a worker sees it.
 pub(crate) trait Forked: Send + Sync {
@@ -36,7 +36,7 @@ pub(crate) trait Forked: Send + Sync {
 }
 
 /// One part. Queues, wakers and its handle hold it.
-pub(super) struct Part<T> {
+pub(crate) struct Part<T> {
     /// The server that runs it; 0 where it was forked outside any.
     home: u64,
     expires_at: Nanos,
@@ -73,7 +73,7 @@ enum Stage<T> {
 }
 
 /// What the handle of a part finds.
-pub(super) enum Found<T> {
+pub(crate) enum Found<T> {
     /// Nobody has begun it: the handle runs it.
     Fresh(Work<T>),
     /// It is under way; its end wakes.
@@ -83,14 +83,14 @@ pub(super) enum Found<T> {
 
 impl<T: Send + 'static> Part<T> {
     /// A part that the unit which is polled on this thread forks; its worker will see to it.
-    pub(super) fn new(work: Work<T>) -> Arc<Part<T>> {
+    pub(crate) fn new(work: Work<T>) -> Arc<Part<T>> {
         let forker = context::forker();
         let expires_at = forker.as_ref().map_or(Nanos::MAX, |(_, expires_at)| *expires_at);
         let owner = forker.map(|(unit, _)| {
             let generation = unit.generation();
             (unit, generation)
         });
-        let home = if owner.is_some() { workplace::home() } else { 0 };
+        let home = if owner.is_some() { local_queue::home() } else { 0 };
         let part = Arc::new(Part {
             home,
             expires_at,
@@ -103,7 +103,7 @@ impl<T: Send + 'static> Part<T> {
             inner: Mutex::new(Inner { stage: Stage::Fresh(work), waiter: None, unwanted: false }),
         });
         if home != 0 {
-            workplace::forked(Arc::clone(&part) as Arc<dyn Forked>);
+            local_queue::forked(Arc::clone(&part) as Arc<dyn Forked>);
         }
         part
     }
@@ -113,13 +113,13 @@ impl<T: Send + 'static> Part<T> {
     ///
     /// # Panics
     /// If its result was taken before.
-    pub(super) fn find(self: &Arc<Self>, waker: &Waker, takes: bool) -> Found<T> {
+    pub(crate) fn find(self: &Arc<Self>, waker: &Waker, takes: bool) -> Found<T> {
         let mut inner = self.lock();
         match &mut inner.stage {
             Stage::Fresh(_) if takes => {
                 let Stage::Fresh(work) = std::mem::replace(&mut inner.stage, Stage::Away) else { unreachable!() };
                 drop(inner);
-                workplace::unfork(Arc::as_ptr(self).cast());
+                local_queue::unfork(Arc::as_ptr(self).cast());
                 return Found::Fresh(work);
             }
             Stage::Over(result) => return Found::Over(result.take().expect("a part is joined once")),
@@ -132,13 +132,13 @@ impl<T: Send + 'static> Part<T> {
     }
 
     /// Its handle has run it to its end.
-    pub(super) fn ended_here(&self) {
+    pub(crate) fn ended_here(&self) {
         self.lock().stage = Stage::Over(None);
     }
 
     /// Its handle is gone: what has not begun never begins, what waits is dropped, and what runs ends at its next
     /// checkpoint.
-    pub(super) fn forsake(&self) {
+    pub(crate) fn forsake(&self) {
         let mut inner = self.lock();
         inner.unwanted = true;
         let waiter = inner.waiter.take();
@@ -152,12 +152,12 @@ impl<T: Send + 'static> Part<T> {
     }
 
     /// The server that runs it.
-    pub(super) fn home(&self) -> u64 {
+    pub(crate) fn home(&self) -> u64 {
         self.home
     }
 
     /// CPU time, with that of its own parts.
-    pub(super) fn cost(&self) -> Nanos {
+    pub(crate) fn cost(&self) -> Nanos {
         Nanos::new(self.cost.load(Ordering::Relaxed))
     }
 
@@ -306,8 +306,8 @@ impl<T: Send + 'static> Unit for Part<T> {
 
 impl<T: Send + 'static> Wake for Part<T> {
     fn wake(self: Arc<Self>) {
-        if workplace::is_of(self.home) && self.state.wake() {
-            workplace::woken_part(self);
+        if local_queue::is_of(self.home) && self.state.wake() {
+            local_queue::woken_part(self);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `--handler spin`: burns exactly the CPU time that the request asks for.
 
-use super::{Burner, Order, Reply, Work, checkpoint};
+use super::{Burner, Order, Work};
+use crate::handler::{Reply, checkpoint};
 use crate::time::Nanos;
 
 /// Burns the requested cost, with a checkpoint after each step of it.

@@ -1,6 +1,6 @@
 //! What happens on a worker's thread while it polls that its loop must see to: parts were forked, waiters were woken.
 
-use super::part::Forked;
+use super::child::Forked;
 use arrayvec::ArrayVec;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -77,28 +77,28 @@ impl Drop for Workplace {
 
 /// Whether there is something for the worker's loop to see to.
 #[inline]
-pub(super) fn has_ready() -> bool {
+pub(crate) fn has_ready() -> bool {
     READY.get()
 }
 
 /// The server that this thread works for, 0 if it does for none.
-pub(super) fn home() -> u64 {
+pub(crate) fn home() -> u64 {
     with_desk(|desk| desk.home).unwrap_or(0)
 }
 
-pub(super) fn is_of(home: u64) -> bool {
+pub(crate) fn is_of(home: u64) -> bool {
     with_desk(|desk| desk.home == home).unwrap_or(false)
 }
 
 /// A part was forked by what this worker polls.
-pub(super) fn forked(part: Arc<dyn Forked>) {
+pub(crate) fn forked(part: Arc<dyn Forked>) {
     // One for which there is no room stays with whoever forked it.
     let kept = with_desk(|desk| desk.forked.try_push(part).is_ok());
     READY.set(has_ready() || kept == Some(true));
 }
 
 /// Whoever forked a part runs it itself: if nobody knows of it yet, nobody needs to.
-pub(super) fn unfork(part: *const ()) {
+pub(crate) fn unfork(part: *const ()) {
     let removed = with_desk(|desk| {
         let place = desk.forked.iter().position(|forked| std::ptr::addr_eq(Arc::as_ptr(forked), part))?;
         Some((desk.forked.remove(place), desk.forked.is_empty() && desk.woken.is_empty()))
@@ -108,11 +108,11 @@ pub(super) fn unfork(part: *const ()) {
     }
 }
 
-pub(super) fn woken_part(part: Arc<dyn Forked>) {
+pub(crate) fn woken_part(part: Arc<dyn Forked>) {
     woken(Ready::Part(part));
 }
 
-pub(super) fn woken_request(number: usize) {
+pub(crate) fn woken_request(number: usize) {
     woken(Ready::Request(number));
 }
 

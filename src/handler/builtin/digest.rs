@@ -1,6 +1,7 @@
 //! `--handler digest`: real work, the chain of the micropools experiment.
 
-use super::{Order, Reply, Work, checkpoint};
+use super::{Order, Work};
+use crate::handler::{Reply, checkpoint};
 use sha1::{Digest as _, Sha1};
 
 /// A chain of SHA-1: the first round digests the payload, each further one the digest before it, with a checkpoint after

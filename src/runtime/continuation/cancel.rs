@@ -106,7 +106,6 @@ impl CancellationToken {
 
 #[cfg(test)]
 mod tests {
-    use super::super::checkpoint;
     use super::*;
     use std::cell::Cell;
     use std::pin::Pin;
@@ -114,6 +113,16 @@ mod tests {
 
     fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
         future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// As the handler's.
+    async fn checkpoint() {
+        let mut paused = false;
+        poll_fn(|_| {
+            let pauses = !std::mem::replace(&mut paused, true) && context::checkpoint_pauses();
+            if pauses { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
     }
 
     #[test]

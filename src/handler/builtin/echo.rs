@@ -1,6 +1,7 @@
 //! `--handler echo`: sends the payload back, whatever the cost says.
 
-use super::{Order, Reply, Work};
+use super::{Order, Work};
+use crate::handler::Reply;
 
 /// Sends the payload back.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! The bench protocol as a handler: the header is handled here, the work by a [`Work`].
 
-use super::{Handler, Rejected, Reply, Request, Ticket};
+use super::wire::{CLASSES, HEADER_BYTES, Header, Kind, Malformed, Served, Status};
+use crate::handler::{Handler, Rejected, Reply, Request, Ticket};
 use crate::metrics::Refused;
 use crate::time::Nanos;
-use crate::wire::{CLASSES, HEADER_BYTES, Header, Kind, Malformed, Served, Status};
 use std::future::Future;
 
 /// What a bench request asks for.
@@ -25,7 +25,7 @@ pub trait Work: Sync {
     fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
 }
 
-/// Serves the bench protocol of [`crate::wire`] with the work `W`.
+/// Serves the bench protocol of [`super::wire`] with the work `W`.
 #[derive(Debug)]
 pub struct Bench<W> {
     work: W,

@@ -1,6 +1,7 @@
 //! `--handler fork`: burns as `spin` does, heavy requests on several workers at once.
 
-use super::{Burner, Fork, Order, Reply, Work, checkpoint, fork};
+use super::{Burner, Order, Work};
+use crate::handler::{Fork, Reply, checkpoint, fork};
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 
