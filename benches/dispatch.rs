@@ -20,6 +20,7 @@ modules! {
     "../src/server/admission.rs" admission
     "../src/server/arrivals.rs" arrivals
     "../src/server/engine.rs" engine
+    "../src/fate.rs" fate
     "../src/handler/mod.rs" handler
     "../src/metrics/mod.rs" metrics
     "dispatch/memory.rs" net

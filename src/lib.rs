@@ -5,14 +5,16 @@
 //! - [`cli`], [`config`]: flags, environment and file become a [`config::Config`] that cannot be wrong;
 //! - [`command`]: what the binary does beside serving;
 //! - [`server`]: composition, life cycle, admin HTTP;
-//! - [`runtime`] (threads, sleeping) and [`net`] (sockets, batches), which do not know each other;
+//! - [`handler`]: what an author writes, and [`handler::builtin`], the bench service with its protocol [`wire`];
+//! - [`runtime`] (threads, sleeping, continuations) and [`net`] (sockets, batches), which do not know each other;
 //! - [`sim`] (virtual time): the same policies without threads;
 //! - [`sched`]: the policies, pure;
-//! - the parts: [`time`], [`wire`], [`packet`], [`queue`], [`handler`], [`metrics`], [`workload`].
+//! - the parts: [`packet`], [`queue`], [`metrics`], [`workload`], [`fate`], [`time`].
 
 pub mod cli;
 pub mod command;
 pub mod config;
+pub mod fate;
 pub mod handler;
 pub mod metrics;
 pub mod net;

@@ -5,7 +5,7 @@ use crate::time::Nanos;
 pub(crate) use filter::AddressFilter;
 pub(crate) use link::{KernelLink, Link};
 pub(crate) use forebay::net::{BATCH, GATHER, HostAddresses, Io, Message};
-use crate::metrics::{ReceiveError, Unsent};
+use crate::fate::{ReceiveError, Unsent};
 use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -3,7 +3,8 @@
 //!
 //! Keys that are not named here may stand beside the others, except within `fates`, whose sum has to be known.
 
-use forebay::metrics::{ALL_CLASSES, Fate, Percentile, Stage};
+use forebay::fate::Fate;
+use forebay::metrics::{ALL_CLASSES, Percentile, Stage};
 use serde_json::{Map, Value};
 
 /// The name that the body gives its own form.

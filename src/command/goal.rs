@@ -1,6 +1,6 @@
 //! A goal for a percentile, as it is written on the command line: `p99.9-slowdown<=10`.
 
-use crate::handler::builtin::wire::CLASS_NAMES;
+use crate::fate::CLASS_NAMES;
 use crate::metrics::{ALL_CLASSES, Block, Percentile};
 use crate::sim::Tally;
 use crate::time::{Nanos, parse_duration};

@@ -14,8 +14,7 @@ pub use crate::runtime::continuation::CancellationToken;
 pub use fork::{Fork, fork};
 pub use leaf::{checkpoint, hop};
 
-use crate::handler::builtin::wire::{Malformed, Served, Status};
-use crate::metrics::Refused;
+use crate::fate::{Malformed, Refused, Status};
 use crate::time::Nanos;
 use std::future::Future;
 use std::io;
@@ -30,7 +29,7 @@ use std::net::SocketAddr;
 /// Source addresses can be forged: one datagram that seems to come from another server makes two servers answer each
 /// other's answers for ever, as fast as they can. The server itself keeps away what seems to come from its own address,
 /// from several hosts, or from a port of `--reject-source-ports`; it cannot know a second server. So give replies a mark
-/// that requests lack (a bit in the header, as in DNS; a kind, as in [`crate::handler::builtin::wire`]; a question mark that only requests
+/// that requests lack (a bit in the header, as in DNS; a kind, as in [`builtin::wire`]; a question mark that only requests
 /// have), and let `admit` or `handle` ignore whatever lacks the mark of a request.
 pub trait Handler: Sync {
     /// Every request takes a few microseconds at most, whatever it asks for. Replies then leave in batches: with those of
@@ -61,8 +60,8 @@ pub trait Handler: Sync {
     fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
 
     /// Writes the answer to a request that was not served; an empty one is not sent. The request's bytes are gone by
-    /// then, so all it may use is the ticket. There is room for 128 bytes, and never for more than the request had; after
-    /// a panic or an overflow here nothing is sent.
+    /// then, so all it may use is the ticket. There is room for [`REFUSAL_MAX_BYTES`], and never for more than the request
+    /// had; after a panic or an overflow here nothing is sent.
     fn refuse(&self, ticket: &Ticket, status: Status, reply: &mut Reply<'_>) {
         let _ = (ticket, status, reply);
     }
@@ -73,15 +72,35 @@ pub trait Handler: Sync {
     }
 }
 
+/// Room for the answer to a request that was not served: twice a header of the bench protocol.
+pub const REFUSAL_MAX_BYTES: usize = 128;
+
 /// What a handler says of a request at admission; it stays with the request to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticket {
-    /// The class, below [`crate::handler::builtin::wire::CLASSES`]. It labels metrics; a policy sees it only under `--classify header`.
+    /// The class, below [`crate::fate::CLASSES`]. It labels metrics; a policy sees it only under `--classify header`.
     pub class: u8,
     /// How long after its arrival the answer is still worth something.
     pub deadline: Option<Nanos>,
     /// Three words of the handler's own, such as a request number to echo in a refusal.
     pub words: [u64; 3],
+}
+
+/// What a reply adds: where the request was served and where its time went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// The worker that finished it.
+    pub worker: u16,
+    /// The pool of that worker.
+    pub pool: u8,
+    /// Times it changed pool, saturating.
+    pub hops: u8,
+    /// Waited in the socket.
+    pub kernel_wait: Nanos,
+    /// Waited in our queues.
+    pub queue_wait: Nanos,
+    /// Time in the handler.
+    pub service: Nanos,
 }
 
 /// Why a datagram is not served.
@@ -107,7 +126,7 @@ impl<'a> Request<'a> {
         Request { bytes, peer, ticket }
     }
 
-    /// The datagram, at most [`crate::handler::builtin::wire::DATAGRAM_MAX_BYTES`] long.
+    /// The datagram, at most [`crate::fate::DATAGRAM_MAX_BYTES`] long.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }

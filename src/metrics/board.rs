@@ -11,8 +11,7 @@
 
 use super::counters::{Continuation, Counts, Steal, WorkerCounters};
 use super::ledger::{Ledger, Sample};
-use super::{Failed, Fate, ReceiveError, Refused, Unsent};
-use crate::handler::builtin::wire::Malformed;
+use crate::fate::{Failed, Fate, Malformed, ReceiveError, Refused, Unsent};
 use crate::time::Nanos;
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;

@@ -6,8 +6,7 @@
 //! first (acquire) and `received` afterwards: whichever end it saw, it sees the matching arrival too. It may see
 //! arrivals whose ends it missed; they count as in flight, as they were a moment before.
 
-use super::{Failed, Fate, ReceiveError, Refused, Unsent};
-use crate::handler::builtin::wire::Malformed;
+use crate::fate::{Failed, Fate, Malformed, ReceiveError, Refused, Unsent};
 use crate::time::Nanos;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -2,7 +2,7 @@
 
 use super::Stage;
 use super::snapshot::{Decision, Description, Emulation, Fates, Latencies, Snapshot};
-use crate::handler::builtin::wire::Malformed;
+use crate::fate::Malformed;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -81,8 +81,8 @@ impl Serialize for Classes<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::handler::builtin::wire::Malformed;
-    use crate::metrics::{Board, Collector, Description, Fate, Fates, Sample, Surroundings};
+    use crate::fate::{Fate, Malformed};
+    use crate::metrics::{Board, Collector, Description, Fates, Sample, Surroundings};
     use crate::time::{Nanos, clock};
     use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use super::Stage;
 use super::distribution::Distribution;
 use super::ledger::Ledger;
-use crate::handler::builtin::wire::CLASSES;
+use crate::fate::CLASSES;
 use hdrhistogram::Counter;
 
 /// Everything that ledgers measured over some time, to be read.

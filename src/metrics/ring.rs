@@ -4,7 +4,7 @@ use super::Stage;
 use super::distribution::{Distribution, merge};
 use super::ledger::TIME_NS;
 use super::measured::Measured;
-use crate::handler::builtin::wire::CLASSES;
+use crate::fate::CLASSES;
 use crate::time::Nanos;
 use std::mem;
 

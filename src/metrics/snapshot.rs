@@ -1,11 +1,11 @@
 //! What one scrape sees.
 
+use super::Stage;
 use super::block::Block;
 use super::counters::{Continuation, Counts, Steal};
 use super::distribution::Distribution;
 use super::measured::Measured;
-use super::{Failed, Fate, ReceiveError, Refused, Stage, Unsent};
-use crate::handler::builtin::wire::{CLASS_NAMES, CLASSES, Malformed};
+use crate::fate::{CLASS_NAMES, CLASSES, Failed, Fate, Malformed, ReceiveError, Refused, Unsent};
 use crate::time::Nanos;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,8 @@
 //! The summary that a server prints when it ends.
 
 use super::snapshot::Snapshot;
-use super::{Block, Fate, Stage};
+use super::{Block, Stage};
+use crate::fate::Fate;
 use std::fmt::{self, Display, Write};
 
 /// A few plain lines: where the datagrams went (what is zero is left out, what is unknown is not) and the total latency of each class.

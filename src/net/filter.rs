@@ -5,7 +5,7 @@
 //! each socket of a wildcard bind.
 
 use super::{Datagram, HostAddresses};
-use crate::handler::builtin::wire::Malformed;
+use crate::fate::Malformed;
 use arc_swap::ArcSwap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};

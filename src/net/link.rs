@@ -1,7 +1,7 @@
 //! What a worker receives from and sends through: the kernel's sockets, or memory in tests.
 
 use super::{Datagram, Io, Message, Outcomes, Receiver, Sender, Socket};
-use crate::metrics::Unsent;
+use crate::fate::Unsent;
 use std::io;
 
 /// One worker's access to sockets.

@@ -8,7 +8,7 @@ mod depot;
 
 pub use depot::{Depot, Lent};
 
-use crate::handler::builtin::wire::DATAGRAM_MAX_BYTES;
+use crate::fate::DATAGRAM_MAX_BYTES;
 use crate::handler::{Handler, Reply, Request, Ticket};
 use crate::time::Nanos;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

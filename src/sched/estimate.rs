@@ -2,7 +2,7 @@
 //! functions, so that they cannot disagree silently.
 
 use super::PoolId;
-use crate::handler::builtin::wire::CLASSES;
+use crate::fate::CLASSES;
 use crate::time::Nanos;
 
 /// Measured service times, of all classes together.

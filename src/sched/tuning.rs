@@ -2,7 +2,7 @@
 
 use super::estimate::ServiceTimes;
 use super::{Entry, Kind, Policy, PolicyName, Topology};
-use crate::handler::builtin::wire::CLASSES;
+use crate::fate::CLASSES;
 use crate::time::Nanos;
 
 /// How long a worker must have been in one job before thieves look into its socket, unscaled: longer than a light request

@@ -1,10 +1,8 @@
 //! Which datagrams become requests, and what the others are told.
 
 use super::engine::Engine;
-use super::outbox::REFUSAL_MAX_BYTES;
-use crate::handler::builtin::wire::{Malformed, Status};
-use crate::handler::{Handler, Rejected, Reply};
-use crate::metrics::{Failed, Fate};
+use crate::fate::{Failed, Fate, Malformed, Status};
+use crate::handler::{Handler, REFUSAL_MAX_BYTES, Rejected, Reply};
 use crate::net::{Datagram, Link};
 use crate::packet::{Envelope, Packet};
 use crate::runtime::continuation::guarded;

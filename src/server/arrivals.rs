@@ -2,8 +2,8 @@
 
 use super::engine::Engine;
 use super::slot::Job;
+use crate::fate::{Fate, ReceiveError};
 use crate::handler::Handler;
-use crate::metrics::{Fate, ReceiveError};
 use crate::net::{BATCH, GATHER, Link, receive_error};
 use crate::packet::Packet;
 use crate::sched::WorkerId;

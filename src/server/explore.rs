@@ -10,7 +10,7 @@ mod memory;
 mod scenario;
 mod server;
 
-use crate::metrics::Fate;
+use crate::fate::Fate;
 use crate::sim::Fault;
 use server::{Ends, Flaw};
 use std::panic::{AssertUnwindSafe, catch_unwind};

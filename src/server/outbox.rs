@@ -1,16 +1,14 @@
 //! Replies on their way out: kept until a batch is full or somebody would wait for them.
 
 use super::transport::Streak;
-use crate::handler::builtin::wire::HEADER_BYTES;
-use crate::metrics::{Fate, Recorder, Sample};
+use crate::fate::Fate;
+use crate::handler::REFUSAL_MAX_BYTES;
+use crate::metrics::{Recorder, Sample};
 use crate::net::{GATHER, Link, Message};
 use crate::packet::{Envelope, Packet};
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use std::net::{IpAddr, SocketAddr};
-
-/// Room for the answer to a request that was not served: a bench header, and as much again for other protocols.
-pub(super) const REFUSAL_MAX_BYTES: usize = 2 * HEADER_BYTES;
 
 /// The replies of one worker.
 pub(super) struct Outbox<'s> {

@@ -4,7 +4,8 @@
 //! makes the server not ready. Workers write, each to lines of its own and only then when a call fails or has failed before;
 //! the admin thread reads once a second and when it is asked.
 
-use crate::metrics::{Failures, ReceiveError, Unsent};
+use crate::fate::{ReceiveError, Unsent};
+use crate::metrics::Failures;
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -1,6 +1,6 @@
 //! Policies fitted to a workload: sizes and budgets as a server would choose them, by the same estimators.
 
-use crate::handler::builtin::wire::CLASSES;
+use crate::fate::CLASSES;
 use crate::sched::auto::{Auto, Decision};
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::{Made, Measured, PolicyName, Tuning};

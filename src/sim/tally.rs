@@ -1,6 +1,6 @@
 //! What came of the requests of a simulation: a fate for each, and distributions that do not grow with the run.
 
-use crate::handler::builtin::wire::{CLASS_NAMES, CLASSES};
+use crate::fate::{CLASS_NAMES, CLASSES};
 use crate::metrics::{ALL_CLASSES, Block, Percentile};
 use crate::time::Nanos;
 use hdrhistogram::Histogram;

@@ -31,7 +31,7 @@ pub use recorded::{RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded, RecordingEr
 use crate::time::Nanos;
 use rand::{Rng, RngExt};
 
-/// What a generator offers: one to [`crate::handler::builtin::wire::CLASSES`] classes whose shares sum to 1.
+/// What a generator offers: one to [`crate::fate::CLASSES`] classes whose shares sum to 1.
 ///
 /// A class's number is its place: `short` is number 0. Presets number their classes by cost, the cheapest first; in
 /// `bimodal:P:A:B`, `short` is the one of cost `A`.
@@ -59,8 +59,7 @@ impl Workload {
         let is_whole = |(requests, costs): &(u64, Vec<Nanos>)| {
             *requests > 0 && costs.iter().any(|cost| *cost > Nanos::ZERO) && costs.iter().all(|cost| *cost <= COST_MAX)
         };
-        if classes.is_empty() || classes.len() > crate::handler::builtin::wire::CLASSES || !classes.iter().all(is_whole)
-        {
+        if classes.is_empty() || classes.len() > crate::fate::CLASSES || !classes.iter().all(is_whole) {
             return None;
         }
         let class = |(requests, costs): (u64, Vec<Nanos>)| Class {
@@ -169,7 +168,7 @@ mod tests {
             let workload = parsed(name);
             let sum: f64 = workload.classes().iter().map(|class| class.share).sum();
             assert!((sum - 1.0).abs() < 1e-9, "{name}: shares sum to {sum}");
-            assert!(workload.classes().len() <= crate::handler::builtin::wire::CLASSES);
+            assert!(workload.classes().len() <= crate::fate::CLASSES);
             let cheapest = workload.classes()[0].cost.mean();
             assert_eq!(cheapest, workload.smallest_cost(), "{name}: `short` is not the cheapest class");
         }

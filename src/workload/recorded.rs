@@ -3,7 +3,7 @@
 
 use super::more_long::{LONG_SHARE_MAX, NoMoreLong, worthwhile};
 use super::{COST_MAX, Class, Cost};
-use crate::handler::builtin::wire::{CLASS_NAMES, CLASSES};
+use crate::fate::{CLASS_NAMES, CLASSES};
 use crate::time::{Nanos, parse_duration};
 use std::fs::File;
 use std::io::Read;

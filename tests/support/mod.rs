@@ -129,7 +129,7 @@ pub(crate) fn quiescent(admin: SocketAddr, expected: u64) -> Fates {
 /// CONTRACTS.md section 2.
 #[track_caller]
 pub(crate) fn assert_adds_up(fates: &Fates) {
-    let ended = forebay::metrics::Fate::ALL.map(|fate| fates.of(fate)).iter().sum::<u64>();
+    let ended = forebay::fate::Fate::ALL.map(|fate| fates.of(fate)).iter().sum::<u64>();
     assert_eq!(fates.received, ended + fates.in_flight, "{fates:?}");
 }
 

@@ -1,6 +1,6 @@
 //! What a running server has measured, as a workload and a rate.
 
-use crate::handler::builtin::wire::CLASS_NAMES;
+use crate::fate::CLASS_NAMES;
 use crate::time::Nanos;
 use crate::workload::Workload;
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! The bench protocol as a handler: the header is handled here, the work by a [`Work`].
 
 use super::wire::{CLASSES, HEADER_BYTES, Header, Kind, Malformed, Served, Status};
-use crate::handler::{Handler, Rejected, Reply, Request, Ticket};
-use crate::metrics::Refused;
+use crate::fate::Refused;
+use crate::handler::{Handler, REFUSAL_MAX_BYTES, Rejected, Reply, Request, Ticket};
 use crate::time::Nanos;
 use std::future::Future;
 
@@ -38,6 +38,9 @@ impl<W: Work> Bench<W> {
         Bench { work, cost_cap }
     }
 }
+
+// A refusal is a header.
+const _: () = assert!(HEADER_BYTES <= REFUSAL_MAX_BYTES);
 
 // The ticket's words.
 const ID: usize = 0;

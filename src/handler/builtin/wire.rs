@@ -27,23 +27,17 @@
 //!
 //! [`Header::parse`] and [`Header::emit`] are inverses on well-formed headers.
 
+pub use crate::fate::{CLASS_NAMES, CLASSES, DATAGRAM_MAX_BYTES, Malformed, Status};
+pub use crate::handler::Served;
+
 use crate::time::Nanos;
-use std::fmt;
 
 /// Length of the header, which is also the shortest datagram.
 pub const HEADER_BYTES: usize = 64;
-/// The longest datagram a server receives: what an Ethernet frame carries and some room; more is
-/// [`Malformed::Oversize`].
-pub const DATAGRAM_MAX_BYTES: usize = 2_048;
-/// Classes are numbered 0 to `CLASSES - 1`: enough for every standard workload, few enough for one label each.
-pub const CLASSES: usize = 8;
 /// The protocol version this crate speaks.
 pub const VERSION: u8 = 1;
 
 const MAGIC: [u8; 4] = *b"FBAY";
-
-/// Names of the classes, as metrics and reports show them.
-pub const CLASS_NAMES: [&str; CLASSES] = ["short", "long", "class2", "class3", "class4", "class5", "class6", "class7"];
 
 /// Whether a message asks or answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,118 +47,6 @@ pub enum Kind {
     Request = 1,
     /// From server to client.
     Reply = 2,
-}
-
-/// How a request ended, as its reply tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Status {
-    /// Served.
-    Ok = 0,
-    /// Well-formed, but not a request this server serves (cost above the cap, unknown class).
-    Refused = 1,
-    /// Not served: a queue on its way was full.
-    ShedQueueFull = 2,
-    /// Not served, or not to its end: its deadline had passed.
-    ShedExpired = 3,
-    /// Not served: its sender was over its rate.
-    ShedRate = 4,
-    /// Not served: the server was stopping.
-    ShedDraining = 5,
-    /// The handler panicked, or its reply did not fit.
-    Failed = 6,
-    /// The handler stopped for a reason that the runtime cannot resume.
-    Stalled = 7,
-}
-
-impl Status {
-    /// Every status, in the order of their numbers.
-    pub const ALL: [Status; 8] = [
-        Status::Ok,
-        Status::Refused,
-        Status::ShedQueueFull,
-        Status::ShedExpired,
-        Status::ShedRate,
-        Status::ShedDraining,
-        Status::Failed,
-        Status::Stalled,
-    ];
-}
-
-/// Why a datagram is not a message of this protocol. Each is a counter, and none is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Malformed {
-    /// No bytes at all.
-    Empty,
-    /// Shorter than a header.
-    Truncated,
-    /// Longer than [`DATAGRAM_MAX_BYTES`].
-    Oversize,
-    /// Does not begin with the magic bytes.
-    Magic,
-    /// Another protocol version.
-    Version,
-    /// Neither a request nor a reply, or a status out of range.
-    Kind,
-    /// A reply, sent to a server: answering it could start an endless exchange between two servers.
-    Reply,
-    /// Sent from port 0, to which no answer can go.
-    SourcePort,
-    /// Sent from a port of `--reject-source-ports`, behind which services answer whatever they are sent.
-    ReflectorPort,
-    /// Sent from an address that is no single host's: unspecified, broadcast or multicast.
-    SourceAddress,
-    /// Sent from the server's own address and port: it would answer itself.
-    OwnAddress,
-    /// Sent to a broadcast or multicast address.
-    Destination,
-    /// Breaks a rule of the handler's own protocol.
-    Other,
-}
-
-impl Malformed {
-    /// Every reason, in the order of their numbers.
-    pub const ALL: [Malformed; 13] = [
-        Malformed::Empty,
-        Malformed::Truncated,
-        Malformed::Oversize,
-        Malformed::Magic,
-        Malformed::Version,
-        Malformed::Kind,
-        Malformed::Reply,
-        Malformed::SourcePort,
-        Malformed::ReflectorPort,
-        Malformed::SourceAddress,
-        Malformed::OwnAddress,
-        Malformed::Destination,
-        Malformed::Other,
-    ];
-
-    /// The name used in metrics and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Malformed::Empty => "empty",
-            Malformed::Truncated => "truncated",
-            Malformed::Oversize => "oversize",
-            Malformed::Magic => "magic",
-            Malformed::Version => "version",
-            Malformed::Kind => "kind",
-            Malformed::Reply => "reply",
-            Malformed::SourcePort => "source_port",
-            Malformed::ReflectorPort => "reflector_port",
-            Malformed::SourceAddress => "source_address",
-            Malformed::OwnAddress => "own_address",
-            Malformed::Destination => "destination",
-            Malformed::Other => "other",
-        }
-    }
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 /// A header, parsed. The table of the module says what each field means in which direction.
@@ -186,23 +68,6 @@ pub struct Header {
     pub deadline_us: u32,
     /// Where and how the request was served; all zero in a request.
     pub served: Served,
-}
-
-/// What a reply adds: where the request was served and where its time went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Served {
-    /// The worker that finished it.
-    pub worker: u16,
-    /// The pool of that worker.
-    pub pool: u8,
-    /// Times it changed pool, saturating.
-    pub hops: u8,
-    /// Waited in the socket.
-    pub kernel_wait: Nanos,
-    /// Waited in our queues.
-    pub queue_wait: Nanos,
-    /// Time in the handler.
-    pub service: Nanos,
 }
 
 impl Header {

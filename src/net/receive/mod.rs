@@ -6,7 +6,7 @@ mod one_by_one;
 mod trains;
 
 use super::{BATCH, Io, Socket};
-use crate::metrics::ReceiveError;
+use crate::fate::ReceiveError;
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 use batches::Batches;

@@ -1,7 +1,7 @@
 //! Receiving datagrams one by one, by a call that every system has.
 
 use super::Datagram;
-use crate::handler::builtin::wire::DATAGRAM_MAX_BYTES;
+use crate::fate::DATAGRAM_MAX_BYTES;
 use crate::net::{BATCH, Socket};
 use crate::time::Nanos;
 use arrayvec::ArrayVec;

@@ -5,7 +5,7 @@ mod parcel;
 mod port;
 
 use super::{GATHER, Io, Socket};
-use crate::metrics::Unsent;
+use crate::fate::Unsent;
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 use nix::errno::Errno;

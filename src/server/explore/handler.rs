@@ -1,8 +1,7 @@
 //! The handler of an explored server: each request says what it does, and spends virtual time on it.
 
-use crate::handler::builtin::wire::{Malformed, Status};
+use crate::fate::{Malformed, Refused, Status};
 use crate::handler::{Handler, Rejected, Reply, Request, Ticket, checkpoint, fork, hop};
-use crate::metrics::Refused;
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
 

@@ -1,6 +1,6 @@
 //! Sockets in memory, with the kernel's bounds and, now and then, its refusals.
 
-use crate::metrics::Unsent;
+use crate::fate::Unsent;
 use crate::net::{BATCH, Datagram, Link, Message, Outcomes};
 use crate::sched::WorkerId;
 use crate::time::Nanos;

@@ -3,8 +3,9 @@
 use super::handler::Scripted;
 use super::memory::{MemoryLink, Network};
 use super::scenario::{Event, Scenario};
+use crate::fate::Fate;
 use crate::handler::Handler;
-use crate::metrics::{Board, Fate};
+use crate::metrics::Board;
 use crate::net::{AddressFilter, HostAddresses};
 use crate::packet::{Depot, Packet, PacketBody, drive};
 use crate::runtime::continuation::{Station, new_home};

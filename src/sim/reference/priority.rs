@@ -1,7 +1,7 @@
 //! Classes in order, without interruption.
 
 use super::{Discipline, Stage};
-use crate::handler::builtin::wire::CLASSES;
+use crate::fate::CLASSES;
 use crate::sched::WorkerId;
 use crate::sim::requests::RequestId;
 use crate::time::Nanos;

@@ -12,7 +12,7 @@ mod header;
 
 use super::Workload;
 use super::recorded::{parse_class, parse_cost};
-use crate::handler::builtin::wire::{CLASS_NAMES, CLASSES};
+use crate::fate::{CLASS_NAMES, CLASSES};
 use crate::time::{Nanos, parse_duration};
 use std::fmt;
 use std::fs::File;
