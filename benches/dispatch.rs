@@ -30,7 +30,7 @@ modules! {
     "../src/runtime/mod.rs" runtime
     "../src/sched/mod.rs" sched
     "../src/server/slot.rs" slot
-    "../src/server/stations.rs" stations
+    "../src/server/wait_slots.rs" wait_slots
     "../src/time/mod.rs" time
     "../src/server/transport.rs" transport
 }
@@ -43,7 +43,7 @@ use handler::{Handler, Reply, Request, Ticket};
 use metrics::Board;
 use net::{AddressFilter, HostAddresses, Io, KernelLink, Socket};
 use packet::{Depot, Packet, PacketBody, drive};
-use runtime::continuation::{Station, new_home};
+use runtime::continuation::{WaitSlot, new_runtime_id};
 use runtime::{Shared, Wait};
 use sched::{Hybrid, Kind, Policy, Topology};
 use slot::{Job, Slot};
@@ -88,8 +88,8 @@ where
     M: Fn(Packet<'s>) -> F + Sync,
     F: Future<Output = Packet<'s>> + Send,
 {
-    let (home, mut stations) = (new_home(), 0..);
-    let slots = Depot::new(PACKETS + 1, || Slot::<F>::new(Station::new(home, stations.next().unwrap())));
+    let (runtime_id, mut wait_slots) = (new_runtime_id(), 0..);
+    let slots = Depot::new(PACKETS + 1, || Slot::<F>::new(WaitSlot::new(runtime_id, wait_slots.next().unwrap())));
     let sockets = [Socket::new(request, count, batch)];
     let board = Board::new(1);
     let addresses = HostAddresses::read().unwrap();
@@ -102,8 +102,8 @@ where
         filter: &filter,
         packets,
         slots: &slots,
-        stations: stations::Stations::new(PACKETS + 1),
-        home,
+        wait_slots: wait_slots::WaitSlots::new(PACKETS + 1),
+        runtime_id,
         classified: false,
         emulated: false,
         transport: &transport,

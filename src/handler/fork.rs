@@ -1,26 +1,26 @@
-//! `fork` and join: parts of one request on several workers.
+//! `fork` and join: one request on several workers.
 
-use crate::runtime::continuation::{self, Found, Part, Work};
+use crate::runtime::continuation::{self, Child, ChildFuture, Found};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Makes `part` a part of the running request that another worker may run; `.await` on what this returns joins it and
+/// Makes `work` a child of the running request, which another worker may run; `.await` on what this returns joins it and
 /// gives its result.
 ///
-/// Other workers hear of new parts when the handler next comes to an `.await` of this module. Where nobody has begun a
-/// part by the time it is awaited, the handler runs it there and then; so parts for which no worker is free, or for which
-/// the queues have no room, cost little more than a call. While a handler waits for a part that another worker runs, its
+/// Other workers hear of new children when the handler next comes to an `.await` of this module. Where nobody has begun a
+/// child by the time it is awaited, the handler runs it there and then; so children for which no worker is free, or for which
+/// the queues have no room, cost little more than a call. While a handler waits for a child that another worker runs, its
 /// own worker does something else.
 ///
-/// A part is like a handler, and queued like a heavy request: a handler that steps aside may wait behind its own parts. It
+/// A child is like a handler, and queued like a heavy request: a handler that steps aside may wait behind its own children. It
 /// passes checkpoints, hops, forks, and shares the deadline of its request. When one panics,
-/// the request ends as `failed` and its other parts are cancelled. A part whose [`Fork`] is dropped is cancelled: it never
+/// the request ends as `failed` and its other children are cancelled. A child whose [`Fork`] is dropped is cancelled: it never
 /// begins, or ends at its next checkpoint. Because it may then outlast its request for a moment, it owns its data, or
 /// shares it in an `Arc`.
 ///
-/// Two allocations for each part: the part, and the pinned place of its future.
+/// Two allocations for each child: the child, and the pinned place of its future.
 ///
 /// ```
 /// use forebay::handler::{Handler, Reply, Request, checkpoint, fork};
@@ -57,23 +57,23 @@ use std::task::{Context, Poll};
 /// # assert_eq!((done, reply.len()), (Poll::Ready(()), 2));
 /// # assert_eq!(&buffer[..2], b"25");
 /// ```
-pub fn fork<P>(part: P) -> Fork<P::Output>
+pub fn fork<P>(work: P) -> Fork<P::Output>
 where
     P: Future + Send + 'static,
     P::Output: Send + 'static,
 {
-    Fork { part: Part::new(Box::pin(part)), here: None }
+    Fork { child: Child::new(Box::pin(work)), here: None }
 }
 
-/// A part under way; a future that gives its result. Dropping it cancels the part.
+/// The handle of a child: a future that gives its result. Dropping it cancels the child.
 ///
 /// # Panics
-/// When it is polled again after it has given its result; and, outside a server, if the part came to nothing.
-#[must_use = "a part whose handle is dropped is cancelled"]
+/// When it is polled again after it has given its result; and, outside a server, if the child came to nothing.
+#[must_use = "a child whose handle is dropped is cancelled"]
 pub struct Fork<T: Send + 'static> {
-    part: Arc<Part<T>>,
-    /// The part's work, when whoever joins it runs it.
-    here: Option<Work<T>>,
+    child: Arc<Child<T>>,
+    /// The child's future, where the parent that joins it runs it itself.
+    here: Option<ChildFuture<T>>,
 }
 
 impl<T: Send + 'static> Future for Fork<T> {
@@ -82,20 +82,20 @@ impl<T: Send + 'static> Future for Fork<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let this = &mut *self;
         if this.here.is_none() {
-            // Somebody who goes back to the worker anyway leaves the part to others until then.
-            match this.part.find(context.waker(), !continuation::is_pausing()) {
+            // A handler that goes back to its worker anyway leaves the child to others until then.
+            match this.child.find(context.waker(), !continuation::is_pausing()) {
                 Found::Fresh(work) => this.here = Some(work),
                 Found::UnderWay => {
                     this.wait();
                     return Poll::Pending;
                 }
                 Found::Over(Ok(value)) => {
-                    continuation::joined(this.part.cost());
+                    continuation::joined(this.child.cost());
                     return Poll::Ready(value);
                 }
-                Found::Over(Err(broken)) => {
-                    assert!(continuation::home() != 0, "a part has come to nothing: {broken:?}");
-                    continuation::broken_pauses(broken);
+                Found::Over(Err(cause)) => {
+                    assert!(continuation::runtime_id() != 0, "a child has come to nothing: {cause:?}");
+                    continuation::abort_pauses(cause);
                     return Poll::Pending;
                 }
             }
@@ -108,17 +108,17 @@ impl<T: Send + 'static> Future for Fork<T> {
         let polled = work.as_mut().poll(context);
         if polled.is_ready() {
             this.here = None;
-            this.part.ended_here();
+            this.child.ended_here();
         }
         polled
     }
 }
 
 impl<T: Send + 'static> Fork<T> {
-    /// The part is under way elsewhere. On a worker of another server no reason is left, for nobody there could be woken
+    /// The child is under way elsewhere. On a worker of another server no reason is left, for nobody there could be woken
     /// by its end, and the request ends as `stalled`.
     fn wait(&self) {
-        if continuation::home() == self.part.home() {
+        if continuation::runtime_id() == self.child.runtime_id() {
             continuation::join_pauses();
         }
     }
@@ -126,7 +126,7 @@ impl<T: Send + 'static> Fork<T> {
 
 impl<T: Send + 'static> Drop for Fork<T> {
     fn drop(&mut self) {
-        self.part.forsake();
+        self.child.forsake();
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Handler`] is straight-line code in an `async fn` that never waits for I/O. Its future is the continuation: at a
 //! [`checkpoint`] the policy may take the worker back, at a [`hop`] the handler itself asks to go on in another pool,
-//! and the compiler has proved that it may move between threads. It may [`fork`] parts that others run, and end what a
+//! and the compiler has proved that it may move between threads. It may [`fork`] children that others run, and end what a
 //! [`CancellationToken`] cancels. A plain closure is a handler too.
 
 pub mod builtin;
@@ -52,7 +52,7 @@ pub trait Handler: Sync {
     /// ends as `failed`, and [`Handler::refuse`] may answer with [`Status::Failed`].
     ///
     /// The future may be dropped at any [`checkpoint`], and while it waits for a [`Fork`] (deadline passed, server stopped,
-    /// a part failed). It must not wait for anything but the futures of this module: the worker cannot resume it, and the
+    /// a child failed). It must not wait for anything but the futures of this module: the worker cannot resume it, and the
     /// request ends as `stalled`.
     ///
     /// # Panics

@@ -3,9 +3,9 @@
 use super::Ended;
 use super::adapt::Adaptation;
 use super::admin::Probe;
-use super::stations::Stations;
 use super::stop::Demand;
 use super::transport::{Said, Transport};
+use super::wait_slots::WaitSlots;
 use crate::config::{Config, Pool};
 use crate::metrics::{Board, Description, Recent, Surroundings};
 use crate::net::{AddressFilter, BATCH, Drops, Group};
@@ -32,7 +32,7 @@ pub(super) struct Control<'a, J> {
     /// False once the host's addresses could not be read, which is told once.
     pub(super) addresses_known: AtomicBool,
     pub(super) shared: &'a Shared<J>,
-    pub(super) stations: &'a Stations<J>,
+    pub(super) wait_slots: &'a WaitSlots<J>,
     pub(super) board: &'a Board,
     pub(super) ready: AtomicBool,
     /// Touched by the admin thread, and after its end by the one that waits for the stop.
@@ -116,7 +116,7 @@ impl<J: Send> Control<'_, J> {
     /// All workers have ended: ends what none of them took, and takes the sockets out of the kernel's sight.
     pub(super) fn leave<E: Engine<Job = J>>(&self, engine: &mut E) {
         let leftover = |engine: &mut E| {
-            let waits = self.shared.leftover().or_else(|| self.stations.take_any());
+            let waits = self.shared.leftover().or_else(|| self.wait_slots.take_any());
             waits.or_else(|| engine.ready().map(|(Ready::Forked(job) | Ready::Woken(job))| job))
         };
         while let Some(job) = leftover(engine) {

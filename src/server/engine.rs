@@ -2,8 +2,8 @@
 
 use super::outbox::Outbox;
 use super::slot::{Job, Polled, Slot};
-use super::stations::Stations;
 use super::transport::Transport;
+use super::wait_slots::WaitSlots;
 use crate::fate::{Failed, Fate};
 use crate::handler::Handler;
 use crate::handler::Served;
@@ -11,7 +11,7 @@ use crate::handler::builtin::emulated;
 use crate::metrics::{Continuation, Recorder, Sample, Steal};
 use crate::net::{AddressFilter, BATCH, Link, Socket};
 use crate::packet::{Depot, Envelope, Lent, Packet, PacketBody};
-use crate::runtime::continuation::{self, Broken, Forked, Pause, Workplace, guarded};
+use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Pause, guarded};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Outcome, PoolId, Step, WorkerId};
 use crate::time::{Nanos, clock};
@@ -28,10 +28,10 @@ pub(super) struct Common<'s, 'e, H, M, F, S = Socket> {
     pub(super) filter: &'e AddressFilter,
     pub(super) packets: &'s Depot<PacketBody>,
     pub(super) slots: &'e Depot<Slot<F>>,
-    /// Where requests wait for their parts.
-    pub(super) stations: Stations<Job<'s, 'e, F>>,
+    /// Where requests wait for their children.
+    pub(super) wait_slots: WaitSlots<Job<'s, 'e, F>>,
     /// The server's number among those of the process.
-    pub(super) home: u64,
+    pub(super) runtime_id: u64,
     /// Whether the policy may know a request's class.
     pub(super) classified: bool,
     /// Whether cost is slept on emulated cores.
@@ -54,7 +54,7 @@ pub(super) struct Engine<'s, 'e, 'c, H, M, F, L: Link> {
     pub(super) full_batches: usize,
     /// The slot that requests run in which end at their first poll.
     slot: Option<Lent<'e, Slot<F>>>,
-    workplace: Workplace,
+    local_queue: LocalQueue,
     pub(super) now: Nanos,
 }
 
@@ -82,7 +82,7 @@ where
             spare: ArrayVec::new(),
             full_batches: 0,
             slot: None,
-            workplace: Workplace::open(common.home),
+            local_queue: LocalQueue::open(common.runtime_id),
             now: clock::now(),
         }
     }
@@ -160,7 +160,7 @@ where
     }
 
     /// Ends `job` without running it any further.
-    fn abort(&mut self, job: Job<'s, 'e, F>, broken: Broken) {
+    fn abort(&mut self, job: Job<'s, 'e, F>, cause: AbortCause) {
         let envelope = match job {
             Job::Fresh(packet) => packet.envelope,
             Job::Continuation(mut slot) => {
@@ -168,21 +168,21 @@ where
                 slot.envelope
             }
             // Its request learns of it, and has the fate.
-            Job::Part(part) => return part.abort(broken),
+            Job::Child(child) => return child.abort(cause),
         };
-        self.end_broken(&envelope, broken);
+        self.end_aborted(&envelope, cause);
     }
 
     /// Ends a request that has come to nothing.
-    fn end_broken(&mut self, envelope: &Envelope, broken: Broken) {
-        match broken {
-            Broken::Failed => self.fail(envelope, Failed::Panic),
-            // A part that was cancelled while its request went on to wait for it: the handler's mistake.
-            Broken::Cancelled => self.fail(envelope, Failed::Cancelled),
-            Broken::Stalled => self.end(envelope, Fate::Stalled),
-            Broken::Expired => self.end(envelope, Fate::ShedExpired),
-            Broken::Full => self.end(envelope, Fate::ShedQueueFull),
-            Broken::Draining => self.end(envelope, Fate::ShedDraining),
+    fn end_aborted(&mut self, envelope: &Envelope, cause: AbortCause) {
+        match cause {
+            AbortCause::Failed => self.fail(envelope, Failed::Panic),
+            // A child that was cancelled while its request went on to wait for it: the handler's mistake.
+            AbortCause::Cancelled => self.fail(envelope, Failed::Cancelled),
+            AbortCause::Stalled => self.end(envelope, Fate::Stalled),
+            AbortCause::Expired => self.end(envelope, Fate::ShedExpired),
+            AbortCause::Full => self.end(envelope, Fate::ShedQueueFull),
+            AbortCause::Draining => self.end(envelope, Fate::ShedDraining),
         }
     }
 
@@ -196,15 +196,15 @@ where
         if self.common.emulated { emulated::busy_until() } else { self.now }
     }
 
-    fn run_part(&mut self, part: Arc<dyn Forked>, now: Option<Nanos>, ask_after: Nanos) -> Ran<Job<'s, 'e, F>> {
-        let start = self.start(part.ready_at(), now);
+    fn run_child(&mut self, child: Arc<dyn AnyChild>, now: Option<Nanos>, ask_after: Nanos) -> Ran<Job<'s, 'e, F>> {
+        let start = self.start(child.ready_at(), now);
         let now = if self.common.emulated { emulated::busy_until } else { clock::now };
-        let paused = part.run(start, start.plus(ask_after), now);
+        let paused = child.run(start, start.plus(ask_after), now);
         self.now = clock::now();
         let ran = self.core_now().minus(start);
         self.recorder.busy(ran);
         match paused {
-            Some((part, pause)) => Ran::Paused { job: Job::Part(part), hop: hop_of(pause), ran },
+            Some((child, pause)) => Ran::Paused { job: Job::Child(child), hop: hop_of(pause), ran },
             None => Ran::Ended { ran },
         }
     }
@@ -224,18 +224,18 @@ where
     }
 
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {
-        // A continuation or a part is heavy; how long a fresh one takes nobody knows. A finished reply waits for neither.
+        // A continuation or a child is heavy; how long a fresh one takes nobody knows. A finished reply waits for neither.
         // Only where all requests are brief, replies gather.
         let sent_at = if H::BRIEF && matches!(job, Job::Fresh(_)) { None } else { self.send() };
         let mut slot = match job {
             Job::Fresh(packet) => self.filled(packet),
             Job::Continuation(slot) => slot,
-            Job::Part(part) => return self.run_part(part, sent_at, ask_after),
+            Job::Child(child) => return self.run_child(child, sent_at, ask_after),
         };
         let start = self.start(slot.envelope.ready_at, sent_at);
         // What expired while it waited is not worth its handler's way to the first checkpoint, if it has one at all.
         let (polled, joined) = if start >= slot.envelope.expires_at {
-            (Polled::Broken(Broken::Expired), Nanos::ZERO)
+            (Polled::Aborted(AbortCause::Expired), Nanos::ZERO)
         } else {
             slot.poll(start.plus(ask_after))
         };
@@ -244,13 +244,13 @@ where
         let ran = end.minus(start);
         self.recorder.busy(ran);
         slot.envelope.service = slot.envelope.service.plus(ran).plus(joined);
-        let broken = match polled {
+        let cause = match polled {
             Polled::Paused(pause) => {
                 slot.envelope.ready_at = end;
                 return Ran::Paused { job: Job::Continuation(slot), hop: hop_of(pause), ran };
             }
-            Polled::Joins(station) => {
-                return match self.common.stations.park(Job::Continuation(slot), &station) {
+            Polled::Joins(wait_slot) => {
+                return match self.common.wait_slots.park(Job::Continuation(slot), &wait_slot) {
                     None => Ran::Ended { ran },
                     Some(job) => Ran::Paused { job, hop: None, ran },
                 };
@@ -259,12 +259,12 @@ where
                 self.finish(packet, &slot.envelope);
                 None
             }
-            Polled::Broken(broken) => Some(broken),
+            Polled::Aborted(cause) => Some(cause),
         };
         slot.clear();
         let envelope = &slot.envelope;
-        if let Some(broken) = broken {
-            self.end_broken(envelope, broken);
+        if let Some(cause) = cause {
+            self.end_aborted(envelope, cause);
         }
         if self.common.emulated && envelope.service > Nanos::ZERO {
             self.recorder.overshoot(envelope.service, self.now.minus(end));
@@ -278,11 +278,11 @@ where
     }
 
     fn discard(&mut self, job: Self::Job, why: Discarded) {
-        let broken = match why {
-            Discarded::QueueFull => Broken::Full,
-            Discarded::Draining => Broken::Draining,
+        let cause = match why {
+            Discarded::QueueFull => AbortCause::Full,
+            Discarded::Draining => AbortCause::Draining,
         };
-        self.abort(job, broken);
+        self.abort(job, cause);
     }
 
     fn requeued(&mut self, job: &mut Self::Job, why: Requeued) {
@@ -293,7 +293,7 @@ where
                 Requeued::Woken => slot.envelope.ready_at = now,
                 Requeued::Yielded => {}
             },
-            Job::Part(part) => part.queued(now),
+            Job::Child(child) => child.queued(now),
             Job::Fresh(_) => return,
         }
         self.recorder.continued(match why {
@@ -305,14 +305,14 @@ where
 
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
         loop {
-            return Some(match self.workplace.next()? {
-                continuation::Ready::Forked(part) if !part.is_wanted() => continue,
-                continuation::Ready::Forked(part) => {
-                    part.queued(self.core_now());
-                    Ready::Forked(Job::Part(part))
+            return Some(match self.local_queue.next()? {
+                continuation::Ready::Forked(child) if !child.is_wanted() => continue,
+                continuation::Ready::Forked(child) => {
+                    child.queued(self.core_now());
+                    Ready::Forked(Job::Child(child))
                 }
-                continuation::Ready::Part(part) => Ready::Woken(Job::Part(part)),
-                continuation::Ready::Request(number) => match self.common.stations.take(number) {
+                continuation::Ready::Child(child) => Ready::Woken(Job::Child(child)),
+                continuation::Ready::Request(number) => match self.common.wait_slots.take(number) {
                     Some(job) => Ready::Woken(job),
                     None => continue,
                 },

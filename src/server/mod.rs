@@ -14,9 +14,9 @@ mod pin;
 mod run;
 mod sizes;
 mod slot;
-mod stations;
 mod stop;
 mod transport;
+mod wait_slots;
 
 pub use sizes::Memory;
 pub use stop::{FollowError, PolicyHandle, StopHandle};

@@ -5,16 +5,16 @@ use super::control::{Control, Following};
 use super::engine::{Common, Engine};
 use super::sizes::Sizes;
 use super::slot::{Job, Slot};
-use super::stations::Stations;
 use super::stop::Demand;
 use super::transport::Transport;
+use super::wait_slots::WaitSlots;
 use super::{Report, ServeError, Server, pin};
 use crate::config::{Burn, Classify, Config, Io, Wait};
 use crate::handler::Handler;
 use crate::metrics::{Board, Collector};
 use crate::net::{self, Drops, KernelLink, Socket};
 use crate::packet::{Depot, Packet, PacketBody};
-use crate::runtime::continuation::{Station, new_home};
+use crate::runtime::continuation::{WaitSlot, new_runtime_id};
 use crate::runtime::{self, Shared};
 use std::future::Future;
 use std::io;
@@ -41,11 +41,11 @@ where
     let config = &server.config;
     let sockets = server.group.sockets();
     let sizes = Sizes::of(config.workers);
-    let home = new_home();
+    let runtime_id = new_runtime_id();
     let mut numbers = 0..;
     let slots = Depot::new(sizes.slots, || {
         let number = numbers.next().expect("numbers without end");
-        Slot::<F>::new(Station::new(home, number))
+        Slot::<F>::new(WaitSlot::new(runtime_id, number))
     });
     let board = Board::new(config.workers);
     let ways = &server.ways;
@@ -57,8 +57,8 @@ where
         filter: &server.filter,
         packets,
         slots: &slots,
-        stations: Stations::new(sizes.slots),
-        home,
+        wait_slots: WaitSlots::new(sizes.slots),
+        runtime_id,
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
         transport: &transport,
@@ -74,7 +74,7 @@ where
         filter: &server.filter,
         addresses_known: AtomicBool::new(true),
         shared: &shared,
-        stations: &common.stations,
+        wait_slots: &common.wait_slots,
         board: &board,
         ready: AtomicBool::new(true),
         following: Mutex::new(following),

@@ -4,7 +4,7 @@ use super::slot::Slot;
 use crate::metrics::class_bytes;
 use crate::net::{BATCH, GATHER};
 use crate::packet::PacketBody;
-use crate::runtime::continuation::Station;
+use crate::runtime::continuation::WaitSlot;
 use crate::sched::{
     self,
     bounds::{PACKETS_PER_WORKER, QUEUED_PER_WORKER},
@@ -14,12 +14,12 @@ use std::fmt;
 /// Packets at hand to receive the next batch into.
 const SPARE: usize = BATCH;
 /// Jobs in a worker's deque, whose smallest buffer has 64 places: a batch that was received, or what one theft brought, or
-/// the parts of a request and what they woke. Where trains are taken whole, a batch is less than 32 datagrams and a train,
+/// the children of a request and what they woke. Where trains are taken whole, a batch is less than 32 datagrams and a train,
 /// and a train has at most 128.
 const DEQUE: usize = BATCH - 1 + 128;
 /// Replies that wait to be sent.
 const OUTBOX: usize = GATHER;
-/// The request that runs, or that waits for the part that does.
+/// The request that runs, or that waits for the child that does.
 const RUNNING: usize = 1;
 /// What one worker holds.
 const WORKER: usize = SPARE + DEQUE + OUTBOX + RUNNING;
@@ -27,7 +27,7 @@ const WORKER: usize = SPARE + DEQUE + OUTBOX + RUNNING;
 /// The thread that stops the server receives what is left in the sockets, when all other packets may be away.
 const STOPPING: usize = BATCH;
 
-// A job in a queue holds one packet: its own, or, if it is a part, that of the request that waits for it.
+// A job in a queue holds one packet: its own, or, if it is a child, that of the request that waits for it.
 const _: () = assert!(WORKER + QUEUED_PER_WORKER + STOPPING <= PACKETS_PER_WORKER);
 const _: () = assert!(BATCH == sched::bounds::BATCH, "what is received at once fits into a worker's deque");
 const _: () = assert!(2 * QUEUED_PER_WORKER <= PACKETS_PER_WORKER, "at most half of the packets wait in queues");
@@ -38,7 +38,7 @@ pub(super) struct Sizes {
     pub(super) packets: usize,
     /// Jobs in all queues together, at most.
     pub(super) queued: usize,
-    /// Places for half-done requests, each with a station to wait at: one for each packet, for each may be in one, and
+    /// Places for half-done requests, each with a wait slot: one for each packet, for each may be in one, and
     /// one that each worker keeps at hand.
     pub(super) slots: usize,
 }
@@ -76,7 +76,7 @@ impl Memory {
     /// Of a server of so many workers, with a built-in handler.
     pub fn of(workers: usize) -> Memory {
         let packet = size_of::<PacketBody>() + PIECE;
-        let slot = size_of::<Slot<()>>() + PIECE + size_of::<Station>() + 2 * PIECE + FUTURE + PIECE;
+        let slot = size_of::<Slot<()>>() + PIECE + size_of::<WaitSlot>() + 2 * PIECE + FUTURE + PIECE;
         let sizes = Sizes::of(1);
         let worker_bytes = sizes.packets * packet + sizes.slots * slot + THREAD;
         Memory { workers, worker_bytes, class_bytes: 2 * class_bytes() }

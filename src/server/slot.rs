@@ -1,7 +1,7 @@
 //! Slots: where a handler's future lives, and what waits in queues.
 
 use crate::packet::{Envelope, Lent, Packet};
-use crate::runtime::continuation::{self, Broken, Forked, Limits, Pause, Station, Unit, guarded};
+use crate::runtime::continuation::{self, AbortCause, AnyChild, Limits, Pause, WaitSlot, Waiter, guarded};
 use crate::time::Nanos;
 use std::future::Future;
 use std::pin::Pin;
@@ -14,8 +14,8 @@ pub(super) enum Job<'s, 'e, F> {
     Fresh(Packet<'s>),
     /// A request that has.
     Continuation(Lent<'e, Slot<F>>),
-    /// A part that a request has forked.
-    Part(Arc<dyn Forked>),
+    /// A child that a request has forked.
+    Child(Arc<dyn AnyChild>),
 }
 
 /// The place of one future: pinned once, filled again and again, so that running a request allocates nothing.
@@ -24,10 +24,10 @@ pub(super) enum Job<'s, 'e, F> {
 /// half-way, the server still knows whom to answer.
 pub(super) struct Slot<F> {
     pub(super) envelope: Envelope,
-    /// Where it waits for its parts.
-    station: Arc<Station>,
+    /// Where it waits for its children.
+    wait_slot: Arc<WaitSlot>,
     /// The same, for polls.
-    unit: Option<Arc<dyn Unit>>,
+    waiter: Option<Arc<dyn Waiter>>,
     waker: Waker,
     /// It waits there, or has been woken and not run since.
     parked: bool,
@@ -40,24 +40,24 @@ pub(super) enum Polled<'s> {
     Ended(Packet<'s>),
     /// It can go on.
     Paused(Pause),
-    /// It waits for a part.
-    Joins(Arc<Station>),
+    /// It waits for a child.
+    Joins(Arc<WaitSlot>),
     /// It has come to nothing.
-    Broken(Broken),
+    Aborted(AbortCause),
 }
 
 impl<F> Slot<F> {
-    /// The slot of `station`.
-    pub(super) fn new(station: Station) -> Slot<F> {
-        let station = Arc::new(station);
-        let waker = Waker::from(Arc::clone(&station));
-        let unit = Some(Arc::clone(&station) as Arc<dyn Unit>);
-        Slot { envelope: Envelope::default(), station, unit, waker, parked: false, future: Box::pin(None) }
+    /// The slot that waits in `wait_slot`.
+    pub(super) fn new(wait_slot: WaitSlot) -> Slot<F> {
+        let wait_slot = Arc::new(wait_slot);
+        let waker = Waker::from(Arc::clone(&wait_slot));
+        let waiter = Some(Arc::clone(&wait_slot) as Arc<dyn Waiter>);
+        Slot { envelope: Envelope::default(), wait_slot, waiter, waker, parked: false, future: Box::pin(None) }
     }
 
     pub(super) fn fill(&mut self, envelope: Envelope, future: F) {
         self.envelope = envelope;
-        self.station.renew();
+        self.wait_slot.renew();
         self.future.set(Some(future));
     }
 
@@ -65,20 +65,20 @@ impl<F> Slot<F> {
     pub(super) fn clear(&mut self) {
         let _ = guarded(|| self.future.set(None));
         if std::mem::take(&mut self.parked) {
-            self.station.leave();
+            self.wait_slot.leave();
         }
     }
 }
 
 impl<'s, F: Future<Output = Packet<'s>>> Slot<F> {
-    /// Polls the future; its checkpoints pause from `ask_at` on. The second value is what the parts have cost that it
+    /// Polls the future; its checkpoints pause from `ask_at` on. The second value is what the children have cost that it
     /// joined meanwhile.
     pub(super) fn poll(&mut self, ask_at: Nanos) -> (Polled<'s>, Nanos) {
         if std::mem::take(&mut self.parked) {
-            self.station.resume();
+            self.wait_slot.resume();
         }
-        if let Some(broken) = self.station.broken() {
-            return (Polled::Broken(broken), Nanos::ZERO);
+        if let Some(cause) = self.wait_slot.abort_cause() {
+            return (Polled::Aborted(cause), Nanos::ZERO);
         }
         let limits = Limits { ask_at, expires_at: self.envelope.expires_at };
         let (future, waker) = (&mut self.future, &self.waker);
@@ -86,18 +86,18 @@ impl<'s, F: Future<Output = Packet<'s>>> Slot<F> {
             let future = future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
             future.poll(&mut Context::from_waker(waker))
         };
-        let (polled, pause, joined) = continuation::enter_as(&mut self.unit, limits, || guarded(poll));
+        let (polled, pause, joined) = continuation::enter_as(&mut self.waiter, limits, || guarded(poll));
         let polled = match (polled, pause) {
             (Some(Poll::Ready(packet)), _) => Polled::Ended(packet),
-            (None, _) => Polled::Broken(Broken::Failed),
+            (None, _) => Polled::Aborted(AbortCause::Failed),
             (Some(Poll::Pending), Some(Pause::Join)) => {
                 self.parked = true;
-                Polled::Joins(Arc::clone(&self.station))
+                Polled::Joins(Arc::clone(&self.wait_slot))
             }
-            (Some(Poll::Pending), Some(Pause::Expired)) => Polled::Broken(Broken::Expired),
-            (Some(Poll::Pending), Some(Pause::Broken(broken))) => Polled::Broken(broken),
+            (Some(Poll::Pending), Some(Pause::Expired)) => Polled::Aborted(AbortCause::Expired),
+            (Some(Poll::Pending), Some(Pause::Abort(cause))) => Polled::Aborted(cause),
             (Some(Poll::Pending), Some(pause)) => Polled::Paused(pause),
-            (Some(Poll::Pending), None) => Polled::Broken(Broken::Stalled),
+            (Some(Poll::Pending), None) => Polled::Aborted(AbortCause::Stalled),
         };
         (polled, joined)
     }

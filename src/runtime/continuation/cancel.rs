@@ -56,7 +56,7 @@ impl CancellationToken {
     }
 
     /// The result of `work`, or `None` if this token is cancelled first: then `work` has not begun, or was dropped at a
-    /// [`checkpoint`](crate::handler::checkpoint). The parts that it has [forked](crate::handler::fork) look too, and end
+    /// [`checkpoint`](crate::handler::checkpoint). The children that it has [forked](crate::handler::fork) look too, and end
     /// with it. What the handler answers then is its own affair.
     ///
     /// ```

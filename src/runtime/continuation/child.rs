@@ -1,11 +1,11 @@
-//! A part of a request: what stands in queues, and where its result waits.
+//! A child of a request, forked by it: what stands in queues, and where the result waits.
 
 use super::cancel::CancellationToken;
 use super::context::{self, Limits, Pause};
 use super::join_state::JoinState;
 use super::local_queue;
 use super::unwind::{discard, guarded};
-use super::wait_slot::{Broken, Unit, Verdict};
+use super::wait_slot::{AbortCause, AbortFlag, Waiter};
 use crate::time::Nanos;
 use std::future::Future;
 use std::pin::Pin;
@@ -13,19 +13,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// The work of a part.
-pub(crate) type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// The future of a child.
+pub(crate) type ChildFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A part, as a worker sees it.
-pub(crate) trait Forked: Send + Sync {
+/// A child with any result, as a worker sees it.
+pub(crate) trait AnyChild: Send + Sync {
     /// Runs it, from `start` on, until it ends, waits or pauses; its checkpoints pause from `ask_at` on. `now` is the clock
     /// of its worker. What it returns can go on.
-    fn run(self: Arc<Self>, start: Nanos, ask_at: Nanos, now: fn() -> Nanos) -> Option<(Arc<dyn Forked>, Pause)>;
+    fn run(self: Arc<Self>, start: Nanos, ask_at: Nanos, now: fn() -> Nanos) -> Option<(Arc<dyn AnyChild>, Pause)>;
 
     /// Ends it, if it is not over, without running it any further.
-    fn abort(self: Arc<Self>, broken: Broken);
+    fn abort(self: Arc<Self>, cause: AbortCause);
 
-    /// Whether somebody still waits for it, or will.
+    /// Whether its result is still awaited, or may be.
     fn is_wanted(&self) -> bool;
 
     /// Since when it has been ready to run.
@@ -35,19 +35,19 @@ pub(crate) trait Forked: Send + Sync {
     fn queued(&self, now: Nanos);
 }
 
-/// One part. Queues, wakers and its handle hold it.
-pub(crate) struct Part<T> {
+/// One child. Queues, wakers and its handle hold it.
+pub(crate) struct Child<T> {
     /// The server that runs it; 0 where it was forked outside any.
-    home: u64,
+    runtime_id: u64,
     expires_at: Nanos,
     /// Who forked it.
-    owner: Option<(Arc<dyn Unit>, u64)>,
+    owner: Option<(Arc<dyn Waiter>, u64)>,
     /// Those under which it was forked, from the outside in.
     tokens: Vec<CancellationToken>,
     state: JoinState,
-    verdict: Verdict,
+    abort: AbortFlag,
     ready_at: AtomicU64,
-    /// CPU time so far, with that of its own parts.
+    /// CPU time so far, with that of its own children.
     cost: AtomicU64,
     inner: Mutex<Inner<T>>,
 }
@@ -55,57 +55,57 @@ pub(crate) struct Part<T> {
 struct Inner<T> {
     stage: Stage<T>,
     /// Whoever waits for the end.
-    waiter: Option<Waker>,
+    joiner: Option<Waker>,
     /// Its handle is gone.
     unwanted: bool,
 }
 
 enum Stage<T> {
-    Fresh(Work<T>),
+    Fresh(ChildFuture<T>),
     /// It paused, and waits in a queue.
-    Paused(Work<T>),
-    /// It waits for a part of its own.
-    Parked(Work<T>),
+    Paused(ChildFuture<T>),
+    /// It waits for a child of its own.
+    Parked(ChildFuture<T>),
     /// Whoever polls it has it.
     Away,
     /// Its result, until it is taken.
-    Over(Option<Result<T, Broken>>),
+    Over(Option<Result<T, AbortCause>>),
 }
 
-/// What the handle of a part finds.
+/// What the handle of a child finds.
 pub(crate) enum Found<T> {
     /// Nobody has begun it: the handle runs it.
-    Fresh(Work<T>),
+    Fresh(ChildFuture<T>),
     /// It is under way; its end wakes.
     UnderWay,
-    Over(Result<T, Broken>),
+    Over(Result<T, AbortCause>),
 }
 
-impl<T: Send + 'static> Part<T> {
-    /// A part that the unit which is polled on this thread forks; its worker will see to it.
-    pub(crate) fn new(work: Work<T>) -> Arc<Part<T>> {
+impl<T: Send + 'static> Child<T> {
+    /// A child of the request or child that is polled on this thread, queued with its worker.
+    pub(crate) fn new(work: ChildFuture<T>) -> Arc<Child<T>> {
         let forker = context::forker();
         let expires_at = forker.as_ref().map_or(Nanos::MAX, |(_, expires_at)| *expires_at);
-        let owner = forker.map(|(unit, _)| {
-            let generation = unit.generation();
-            (unit, generation)
+        let owner = forker.map(|(waiter, _)| {
+            let generation = waiter.generation();
+            (waiter, generation)
         });
-        let home = if owner.is_some() { local_queue::home() } else { 0 };
-        let part = Arc::new(Part {
-            home,
+        let runtime_id = if owner.is_some() { local_queue::runtime_id() } else { 0 };
+        let child = Arc::new(Child {
+            runtime_id,
             expires_at,
             owner,
             tokens: context::tokens(),
             state: JoinState::queued(),
-            verdict: Verdict::new(),
+            abort: AbortFlag::new(),
             ready_at: AtomicU64::new(0),
             cost: AtomicU64::new(0),
-            inner: Mutex::new(Inner { stage: Stage::Fresh(work), waiter: None, unwanted: false }),
+            inner: Mutex::new(Inner { stage: Stage::Fresh(work), joiner: None, unwanted: false }),
         });
-        if home != 0 {
-            local_queue::forked(Arc::clone(&part) as Arc<dyn Forked>);
+        if runtime_id != 0 {
+            local_queue::forked(Arc::clone(&child) as Arc<dyn AnyChild>);
         }
-        part
+        child
     }
 
     /// What has become of it; if it is under way, `waker` is told of its end. One that nobody has begun is left alone
@@ -122,11 +122,11 @@ impl<T: Send + 'static> Part<T> {
                 local_queue::unfork(Arc::as_ptr(self).cast());
                 return Found::Fresh(work);
             }
-            Stage::Over(result) => return Found::Over(result.take().expect("a part is joined once")),
+            Stage::Over(result) => return Found::Over(result.take().expect("a child is joined once")),
             _ => {}
         }
-        if !inner.waiter.as_ref().is_some_and(|waiter| waiter.will_wake(waker)) {
-            inner.waiter = Some(waker.clone());
+        if !inner.joiner.as_ref().is_some_and(|joiner| joiner.will_wake(waker)) {
+            inner.joiner = Some(waker.clone());
         }
         Found::UnderWay
     }
@@ -141,28 +141,28 @@ impl<T: Send + 'static> Part<T> {
     pub(crate) fn forsake(&self) {
         let mut inner = self.lock();
         inner.unwanted = true;
-        let waiter = inner.waiter.take();
+        let joiner = inner.joiner.take();
         let stage = match inner.stage {
             Stage::Away => None,
             _ => Some(std::mem::replace(&mut inner.stage, Stage::Over(None))),
         };
         drop(inner);
-        self.verdict.set(0, Broken::Cancelled);
-        discard((stage, waiter));
+        self.abort.set(0, AbortCause::Cancelled);
+        discard((stage, joiner));
     }
 
     /// The server that runs it.
-    pub(crate) fn home(&self) -> u64 {
-        self.home
+    pub(crate) fn runtime_id(&self) -> u64 {
+        self.runtime_id
     }
 
-    /// CPU time, with that of its own parts.
+    /// CPU time, with that of its own children.
     pub(crate) fn cost(&self) -> Nanos {
         Nanos::new(self.cost.load(Ordering::Relaxed))
     }
 
     /// The work of one that waits in a queue, whoever put it there.
-    fn take(&self) -> Option<Work<T>> {
+    fn take(&self) -> Option<ChildFuture<T>> {
         let mut inner = self.lock();
         match std::mem::replace(&mut inner.stage, Stage::Away) {
             Stage::Fresh(work) | Stage::Parked(work) => {
@@ -188,10 +188,10 @@ impl<T: Send + 'static> Part<T> {
         !unwanted
     }
 
-    fn end(&self, result: Result<T, Broken>) {
-        let broken = result.as_ref().err().copied();
+    fn end(&self, result: Result<T, AbortCause>) {
+        let cause = result.as_ref().err().copied();
         let mut inner = self.lock();
-        let waiter = inner.waiter.take();
+        let joiner = inner.joiner.take();
         if inner.unwanted {
             drop(inner);
             discard(result);
@@ -200,13 +200,13 @@ impl<T: Send + 'static> Part<T> {
         let last = std::mem::replace(&mut inner.stage, Stage::Over(Some(result)));
         drop(inner);
         // At once, so that its siblings run no longer than they must.
-        if let (Some(broken), Some((owner, generation))) = (broken, &self.owner)
-            && broken != Broken::Cancelled
+        if let (Some(cause), Some((owner, generation))) = (cause, &self.owner)
+            && cause != AbortCause::Cancelled
         {
-            Arc::clone(owner).breaks(*generation, broken);
+            Arc::clone(owner).ask_to_abort(*generation, cause);
         }
-        if let Some(waiter) = waiter {
-            waiter.wake();
+        if let Some(joiner) = joiner {
+            joiner.wake();
         }
         discard(last);
     }
@@ -217,26 +217,26 @@ impl<T: Send + 'static> Part<T> {
     }
 }
 
-impl<T: Send + 'static> Forked for Part<T> {
-    fn run(self: Arc<Self>, start: Nanos, ask_at: Nanos, now: fn() -> Nanos) -> Option<(Arc<dyn Forked>, Pause)> {
+impl<T: Send + 'static> AnyChild for Child<T> {
+    fn run(self: Arc<Self>, start: Nanos, ask_at: Nanos, now: fn() -> Nanos) -> Option<(Arc<dyn AnyChild>, Pause)> {
         let mut work = self.take()?;
         let waker = Waker::from(Arc::clone(&self));
-        let mut unit = Some(Arc::clone(&self) as Arc<dyn Unit>);
+        let mut waiter = Some(Arc::clone(&self) as Arc<dyn Waiter>);
         let limits = Limits { ask_at, expires_at: self.expires_at };
         let mut since = start;
-        let broken = loop {
+        let cause = loop {
             if since >= self.expires_at {
-                break Broken::Expired;
+                break AbortCause::Expired;
             }
-            if let Some(broken) = self.verdict.broken() {
-                break broken;
+            if let Some(cause) = self.abort.abort_cause() {
+                break cause;
             }
             if self.tokens.iter().any(CancellationToken::is_cancelled) {
-                break Broken::Cancelled;
+                break AbortCause::Cancelled;
             }
             let poll = || work.as_mut().poll(&mut Context::from_waker(&waker));
             let poll = || guarded(|| context::under_all(&self.tokens, poll));
-            let (polled, pause, joined) = context::enter_as(&mut unit, limits, poll);
+            let (polled, pause, joined) = context::enter_as(&mut waiter, limits, poll);
             let end = now();
             // Ordering: relaxed, whoever polls it adds, and the lock hands the sum on.
             self.cost.fetch_add(end.minus(since).plus(joined).get(), Ordering::Relaxed);
@@ -247,7 +247,7 @@ impl<T: Send + 'static> Forked for Part<T> {
                     self.end(Ok(value));
                     return None;
                 }
-                (None, _) => break Broken::Failed,
+                (None, _) => break AbortCause::Failed,
                 (Some(Poll::Pending), Some(Pause::Join)) => {
                     if !self.put_back(Stage::Parked(work)) || self.state.park() {
                         return None;
@@ -257,20 +257,20 @@ impl<T: Send + 'static> Forked for Part<T> {
                 (Some(Poll::Pending), Some(pause @ (Pause::Checkpoint | Pause::Hop(_)))) => {
                     return self.put_back(Stage::Paused(work)).then_some((self, pause));
                 }
-                (Some(Poll::Pending), Some(Pause::Expired)) => break Broken::Expired,
-                (Some(Poll::Pending), Some(Pause::Broken(broken))) => break broken,
-                (Some(Poll::Pending), None) => break Broken::Stalled,
+                (Some(Poll::Pending), Some(Pause::Expired)) => break AbortCause::Expired,
+                (Some(Poll::Pending), Some(Pause::Abort(cause))) => break cause,
+                (Some(Poll::Pending), None) => break AbortCause::Stalled,
             }
         };
         discard(work);
-        self.end(Err(broken));
+        self.end(Err(cause));
         None
     }
 
-    fn abort(self: Arc<Self>, broken: Broken) {
+    fn abort(self: Arc<Self>, cause: AbortCause) {
         if let Some(work) = self.take() {
             discard(work);
-            self.end(Err(broken));
+            self.end(Err(cause));
         }
     }
 
@@ -288,26 +288,26 @@ impl<T: Send + 'static> Forked for Part<T> {
     }
 }
 
-impl<T: Send + 'static> Unit for Part<T> {
-    fn broken(&self) -> Option<Broken> {
-        self.verdict.broken()
+impl<T: Send + 'static> Waiter for Child<T> {
+    fn abort_cause(&self) -> Option<AbortCause> {
+        self.abort.abort_cause()
     }
 
     fn generation(&self) -> u64 {
         0
     }
 
-    fn breaks(self: Arc<Self>, generation: u64, broken: Broken) {
-        if self.verdict.set(generation, broken) {
+    fn ask_to_abort(self: Arc<Self>, generation: u64, cause: AbortCause) {
+        if self.abort.set(generation, cause) {
             self.wake();
         }
     }
 }
 
-impl<T: Send + 'static> Wake for Part<T> {
+impl<T: Send + 'static> Wake for Child<T> {
     fn wake(self: Arc<Self>) {
-        if local_queue::is_of(self.home) && self.state.wake() {
-            local_queue::woken_part(self);
+        if local_queue::works_for(self.runtime_id) && self.state.wake() {
+            local_queue::woken_child(self);
         }
     }
 }

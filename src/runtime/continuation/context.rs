@@ -4,7 +4,7 @@
 //! and every leaf future is ready at once: a handler can be tested with any executor.
 
 use super::cancel::CancellationToken;
-use super::wait_slot::{Broken, Unit};
+use super::wait_slot::{AbortCause, Waiter};
 use crate::time::{Nanos, clock};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -16,12 +16,12 @@ pub(crate) enum Pause {
     Checkpoint,
     /// The handler asks to go on in this pool, counted from 0 in the order of `--pools`.
     Hop(usize),
-    /// It waits for a part that is under way elsewhere, whose end wakes it.
+    /// It waits for a child that is under way elsewhere, whose end wakes it.
     Join,
     /// A checkpoint found the deadline passed; the handler must not run on.
     Expired,
-    /// A part that it cannot do without has come to nothing; the handler must not run on.
-    Broken(Broken),
+    /// A child that it cannot do without has come to nothing; the handler must not run on.
+    Abort(AbortCause),
 }
 
 /// When checkpoints shall return to the worker during one poll.
@@ -37,10 +37,10 @@ thread_local! {
     static LIMITS: Cell<Option<Limits>> = const { Cell::new(None) };
     static PAUSE: Cell<Option<Pause>> = const { Cell::new(None) };
     /// What is polled, where it may fork.
-    static UNIT: RefCell<Option<Arc<dyn Unit>>> = const { RefCell::new(None) };
+    static WAITER: RefCell<Option<Arc<dyn Waiter>>> = const { RefCell::new(None) };
     /// What may be cancelled alone, from the outside in.
     static TOKENS: RefCell<Vec<CancellationToken>> = const { RefCell::new(Vec::new()) };
-    /// What parts that were joined during the poll have cost.
+    /// What children that were joined during the poll have cost.
     static JOINED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
 }
 
@@ -53,17 +53,17 @@ pub(crate) fn enter<R>(limits: Limits, poll: impl FnOnce() -> R) -> (R, Option<P
     (result, PAUSE.take())
 }
 
-/// The same for `unit`, which may fork and is given back; the last value is the CPU time of the parts that it joined
+/// The same for `waiter`, which may fork and is given back; the last value is the CPU time of the children that it joined
 /// meanwhile.
 pub(crate) fn enter_as<R>(
-    unit: &mut Option<Arc<dyn Unit>>,
+    waiter: &mut Option<Arc<dyn Waiter>>,
     limits: Limits,
     poll: impl FnOnce() -> R,
 ) -> (R, Option<Pause>, Nanos) {
     // Moved in and out: counting references would cost more than all the rest.
-    UNIT.with_borrow_mut(|place| std::mem::swap(place, unit));
+    WAITER.with_borrow_mut(|place| std::mem::swap(place, waiter));
     let (result, pause) = enter(limits, poll);
-    UNIT.with_borrow_mut(|place| std::mem::swap(place, unit));
+    WAITER.with_borrow_mut(|place| std::mem::swap(place, waiter));
     (result, pause, JOINED.take())
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn tokens() -> Vec<CancellationToken> {
 
 /// Whether this poll found something cancelled, and it was `token`: then the reason is taken away.
 pub(crate) fn takes_cancellation(token: &CancellationToken) -> bool {
-    let takes = PAUSE.get() == Some(Pause::Broken(Broken::Cancelled)) && token.is_cancelled();
+    let takes = PAUSE.get() == Some(Pause::Abort(AbortCause::Cancelled)) && token.is_cancelled();
     if takes {
         PAUSE.set(None);
     }
@@ -108,15 +108,15 @@ pub(crate) fn takes_cancellation(token: &CancellationToken) -> bool {
 /// A checkpoint was passed: leaves a reason and returns true when the handler shall return to the worker.
 pub(crate) fn checkpoint_pauses() -> bool {
     if TOKENS.with_borrow(|tokens| tokens.iter().any(CancellationToken::is_cancelled)) {
-        PAUSE.set(Some(Pause::Broken(Broken::Cancelled)));
+        PAUSE.set(Some(Pause::Abort(AbortCause::Cancelled)));
         return true;
     }
     let Some(limits) = LIMITS.get() else { return false };
     let now = clock::now();
     let pause = if now >= limits.expires_at {
         Pause::Expired
-    } else if let Some(broken) = UNIT.with_borrow(|unit| unit.as_ref()?.broken()) {
-        Pause::Broken(broken)
+    } else if let Some(cause) = WAITER.with_borrow(|waiter| waiter.as_ref()?.abort_cause()) {
+        Pause::Abort(cause)
     } else if now >= limits.ask_at || super::local_queue::has_ready() {
         Pause::Checkpoint
     } else {
@@ -135,7 +135,7 @@ pub(crate) fn hop_pauses(pool: usize) -> bool {
     true
 }
 
-/// The handler has to wait for a part. Any other reason makes it come back sooner, and stays.
+/// The handler has to wait for a child. Any other reason makes it come back sooner, and stays.
 pub(crate) fn join_pauses() {
     if PAUSE.get().is_none() {
         PAUSE.set(Some(Pause::Join));
@@ -143,8 +143,8 @@ pub(crate) fn join_pauses() {
 }
 
 /// What the handler waits for will never come.
-pub(crate) fn broken_pauses(broken: Broken) {
-    PAUSE.set(Some(Pause::Broken(broken)));
+pub(crate) fn abort_pauses(cause: AbortCause) {
+    PAUSE.set(Some(Pause::Abort(cause)));
 }
 
 /// Parts have been forked that nobody knows of yet: leaves a reason and returns true when the worker shall see to that.
@@ -161,13 +161,13 @@ pub(crate) fn is_pausing() -> bool {
     PAUSE.get().is_some()
 }
 
-/// A part was joined that has cost so much.
+/// A child was joined that has cost so much.
 pub(crate) fn joined(cost: Nanos) {
     JOINED.set(JOINED.get().plus(cost));
 }
 
 /// What is polled now and may fork, and the deadline of its request.
-pub(crate) fn forker() -> Option<(Arc<dyn Unit>, Nanos)> {
+pub(crate) fn forker() -> Option<(Arc<dyn Waiter>, Nanos)> {
     let limits = LIMITS.get()?;
-    UNIT.with_borrow(|unit| unit.clone()).map(|unit| (unit, limits.expires_at))
+    WAITER.with_borrow(|waiter| waiter.clone()).map(|waiter| (waiter, limits.expires_at))
 }

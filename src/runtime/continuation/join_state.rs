@@ -1,4 +1,4 @@
-//! Who may poll what can be woken from elsewhere - a task, a part, a request that waits for its parts: a small state
+//! Who may poll what can be woken from elsewhere - a task, a child, a request that waits for its children: a small state
 //! machine.
 //!
 //! Only the worker that runs a task parks it. A wake while it runs is remembered, and parking then fails: the task is

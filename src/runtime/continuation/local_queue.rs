@@ -1,6 +1,7 @@
-//! What happens on a worker's thread while it polls that its loop must see to: parts were forked, waiters were woken.
+//! The worker-local queue: children that were forked and waiters that were woken while the worker polled, which its loop
+//! then puts into queues that others see.
 
-use super::child::Forked;
+use super::child::AnyChild;
 use arrayvec::ArrayVec;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -9,17 +10,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Something for the worker's loop to put into a queue.
 pub(crate) enum Ready {
-    /// A new part; if there is no room for it, whoever forked it runs it.
-    Forked(Arc<dyn Forked>),
-    /// A part that waited.
-    Part(Arc<dyn Forked>),
-    /// The request that waits at this station.
+    /// A new child. One for which there is no room is run by its parent.
+    Forked(Arc<dyn AnyChild>),
+    /// A child that waited.
+    Child(Arc<dyn AnyChild>),
+    /// The request in the wait slot of this number.
     Request(usize),
 }
 
-/// A thread is a worker of one server as long as this lives.
-pub(crate) struct Workplace {
-    /// It stands for something of this thread.
+/// The queue of the calling thread, which is a worker of one server as long as this lives.
+pub(crate) struct LocalQueue {
+    /// The queue is a thread-local, so its owner must not leave the thread.
     here: PhantomData<*const ()>,
 }
 
@@ -27,30 +28,30 @@ pub(crate) struct Workplace {
 /// at once that is meant for the workers of one machine, and it bounds what is kept.
 const FORKED_MAX: usize = 64;
 
-struct Desk {
-    home: u64,
-    forked: ArrayVec<Arc<dyn Forked>, FORKED_MAX>,
+struct Local {
+    runtime_id: u64,
+    forked: ArrayVec<Arc<dyn AnyChild>, FORKED_MAX>,
     /// Bounded by what waits: nothing is woken twice.
     woken: Vec<Ready>,
 }
 
 thread_local! {
-    static DESK: RefCell<Option<Desk>> = const { RefCell::new(None) };
+    static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
     static READY: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A number that no other server of this process has; none is 0.
-pub(crate) fn new_home() -> u64 {
-    static HOMES: AtomicU64 = AtomicU64::new(0);
-    HOMES.fetch_add(1, Ordering::Relaxed) + 1
+pub(crate) fn new_runtime_id() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-impl Workplace {
-    /// Makes the calling thread a worker of `home`.
-    pub(crate) fn open(home: u64) -> Workplace {
-        DESK.set(Some(Desk { home, forked: ArrayVec::new(), woken: Vec::with_capacity(FORKED_MAX) }));
+impl LocalQueue {
+    /// Makes the calling thread a worker of the server `runtime_id`.
+    pub(crate) fn open(runtime_id: u64) -> LocalQueue {
+        LOCAL.set(Some(Local { runtime_id, forked: ArrayVec::new(), woken: Vec::with_capacity(FORKED_MAX) }));
         READY.set(false);
-        Workplace { here: PhantomData }
+        LocalQueue { here: PhantomData }
     }
 
     /// The next thing to see to.
@@ -61,16 +62,17 @@ impl Workplace {
 
     #[cold]
     fn next_cold(&self) -> Option<Ready> {
-        let next = with_desk(|desk| desk.forked.pop_at(0).map(Ready::Forked).or_else(|| desk.woken.pop())).flatten();
+        let next =
+            with_local(|local| local.forked.pop_at(0).map(Ready::Forked).or_else(|| local.woken.pop())).flatten();
         READY.set(next.is_some());
         next
     }
 }
 
-impl Drop for Workplace {
+impl Drop for LocalQueue {
     fn drop(&mut self) {
         // What is dropped with it may ask where it is.
-        drop(DESK.take());
+        drop(LOCAL.take());
         READY.set(false);
     }
 }
@@ -82,34 +84,34 @@ pub(crate) fn has_ready() -> bool {
 }
 
 /// The server that this thread works for, 0 if it does for none.
-pub(crate) fn home() -> u64 {
-    with_desk(|desk| desk.home).unwrap_or(0)
+pub(crate) fn runtime_id() -> u64 {
+    with_local(|local| local.runtime_id).unwrap_or(0)
 }
 
-pub(crate) fn is_of(home: u64) -> bool {
-    with_desk(|desk| desk.home == home).unwrap_or(false)
+pub(crate) fn works_for(runtime_id: u64) -> bool {
+    with_local(|local| local.runtime_id == runtime_id).unwrap_or(false)
 }
 
-/// A part was forked by what this worker polls.
-pub(crate) fn forked(part: Arc<dyn Forked>) {
+/// A child was forked by what this worker polls.
+pub(crate) fn forked(child: Arc<dyn AnyChild>) {
     // One for which there is no room stays with whoever forked it.
-    let kept = with_desk(|desk| desk.forked.try_push(part).is_ok());
+    let kept = with_local(|local| local.forked.try_push(child).is_ok());
     READY.set(has_ready() || kept == Some(true));
 }
 
-/// Whoever forked a part runs it itself: if nobody knows of it yet, nobody needs to.
-pub(crate) fn unfork(part: *const ()) {
-    let removed = with_desk(|desk| {
-        let place = desk.forked.iter().position(|forked| std::ptr::addr_eq(Arc::as_ptr(forked), part))?;
-        Some((desk.forked.remove(place), desk.forked.is_empty() && desk.woken.is_empty()))
+/// Whoever forked a child runs it itself: if nobody knows of it yet, nobody needs to.
+pub(crate) fn unfork(child: *const ()) {
+    let removed = with_local(|local| {
+        let place = local.forked.iter().position(|forked| std::ptr::addr_eq(Arc::as_ptr(forked), child))?;
+        Some((local.forked.remove(place), local.forked.is_empty() && local.woken.is_empty()))
     });
     if let Some(Some((_, true))) = removed {
         READY.set(false);
     }
 }
 
-pub(crate) fn woken_part(part: Arc<dyn Forked>) {
-    woken(Ready::Part(part));
+pub(crate) fn woken_child(child: Arc<dyn AnyChild>) {
+    woken(Ready::Child(child));
 }
 
 pub(crate) fn woken_request(number: usize) {
@@ -117,10 +119,10 @@ pub(crate) fn woken_request(number: usize) {
 }
 
 fn woken(ready: Ready) {
-    with_desk(|desk| desk.woken.push(ready));
+    with_local(|local| local.woken.push(ready));
     READY.set(true);
 }
 
-fn with_desk<R>(call: impl FnOnce(&mut Desk) -> R) -> Option<R> {
-    DESK.try_with(|desk| desk.borrow_mut().as_mut().map(call)).ok().flatten()
+fn with_local<R>(call: impl FnOnce(&mut Local) -> R) -> Option<R> {
+    LOCAL.try_with(|local| local.borrow_mut().as_mut().map(call)).ok().flatten()
 }

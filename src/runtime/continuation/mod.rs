@@ -10,15 +10,15 @@ mod wait_slot;
 
 pub use cancel::CancellationToken;
 
-pub(crate) use child::{Forked, Found, Part, Work};
+pub(crate) use child::{AnyChild, Child, ChildFuture, Found};
 pub(crate) use context::{
-    Limits, Pause, broken_pauses, checkpoint_pauses, enter, enter_as, fork_pauses, hop_pauses, is_pausing, join_pauses,
+    Limits, Pause, abort_pauses, checkpoint_pauses, enter, enter_as, fork_pauses, hop_pauses, is_pausing, join_pauses,
     joined,
 };
 pub(crate) use join_state::JoinState;
-pub(crate) use local_queue::{Ready, Workplace, home, new_home};
+pub(crate) use local_queue::{LocalQueue, Ready, new_runtime_id, runtime_id};
 pub(crate) use unwind::{discard, guarded};
-pub(crate) use wait_slot::{Broken, Station, Unit};
+pub(crate) use wait_slot::{AbortCause, WaitSlot, Waiter};
 
 /// Where `join_state` finds its atomics; a loom test gives it others.
 mod atomics {

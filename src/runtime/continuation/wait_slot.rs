@@ -1,4 +1,5 @@
-//! What a worker polls in one piece, and what its parts may do to it: wake it when it waits for them, and break it.
+//! Waiters, which are requests and children that wait for children of their own: a child's end wakes its waiter, a child's
+//! failure aborts it.
 
 use super::join_state::JoinState;
 use super::local_queue;
@@ -6,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Wake;
 
-/// Why a request or a part of one comes to nothing.
+/// Why a request or a child ends without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Broken {
+pub(crate) enum AbortCause {
     /// It panicked.
     Failed = 1,
     /// It waits for something that the worker cannot resume.
@@ -24,42 +25,42 @@ pub(crate) enum Broken {
     Cancelled = 6,
 }
 
-/// A request, or a part of one that was forked.
-pub(crate) trait Unit: Send + Sync {
-    /// Why it shall not go on, if there is a reason.
-    fn broken(&self) -> Option<Broken>;
+/// A request or a child: what may fork, and wait for what it has forked.
+pub(crate) trait Waiter: Send + Sync {
+    /// Why it shall not go on, if it shall not.
+    fn abort_cause(&self) -> Option<AbortCause>;
 
-    /// Which of several requests that were run in one place it is now.
+    /// Counts the requests that have run in this slot; 0 for a child.
     fn generation(&self) -> u64;
 
-    /// It shall not go on, if it is still that request; to be told at its next checkpoint, or now if it waits.
-    fn breaks(self: Arc<Self>, generation: u64, broken: Broken);
+    /// Aborts it for `cause` if it is still in that generation: at its next checkpoint, or now if it waits.
+    fn ask_to_abort(self: Arc<Self>, generation: u64, cause: AbortCause);
 }
 
-/// Where a request waits for its parts: one for each slot, made at start.
-pub(crate) struct Station {
-    home: u64,
+/// Where a request waits for its children. There is one for each slot, made at start.
+pub(crate) struct WaitSlot {
+    runtime_id: u64,
     number: usize,
     state: JoinState,
-    verdict: Verdict,
+    abort: AbortFlag,
 }
 
-impl Station {
-    /// Station `number` of the server `home`.
-    pub(crate) fn new(home: u64, number: usize) -> Station {
+impl WaitSlot {
+    /// Wait slot `number` of the server `runtime_id`.
+    pub(crate) fn new(runtime_id: u64, number: usize) -> WaitSlot {
         let state = JoinState::queued();
         state.begin();
-        Station { home, number, state, verdict: Verdict::new() }
+        WaitSlot { runtime_id, number, state, abort: AbortFlag::new() }
     }
 
-    /// Which station it is, counted from 0.
+    /// Its number among the wait slots of its server, counted from 0.
     pub(crate) fn number(&self) -> usize {
         self.number
     }
 
-    /// Another request begins here: what parts of the last one still say is of no concern to it.
+    /// Another request begins here; children of the last one cannot abort it.
     pub(crate) fn renew(&self) {
-        self.verdict.renew();
+        self.abort.renew();
     }
 
     /// Its request stands where a waker finds it. False: it was woken meanwhile, and the caller runs it.
@@ -80,43 +81,43 @@ impl Station {
     }
 }
 
-impl Unit for Station {
-    fn broken(&self) -> Option<Broken> {
-        self.verdict.broken()
+impl Waiter for WaitSlot {
+    fn abort_cause(&self) -> Option<AbortCause> {
+        self.abort.abort_cause()
     }
 
     fn generation(&self) -> u64 {
-        self.verdict.generation()
+        self.abort.generation()
     }
 
-    fn breaks(self: Arc<Self>, generation: u64, broken: Broken) {
-        if self.verdict.set(generation, broken) {
+    fn ask_to_abort(self: Arc<Self>, generation: u64, cause: AbortCause) {
+        if self.abort.set(generation, cause) {
             self.wake();
         }
     }
 }
 
-impl Wake for Station {
+impl Wake for WaitSlot {
     fn wake(self: Arc<Self>) {
-        // Elsewhere nobody could put it into a queue. Its parts, whose ends wake it, end on the workers of its home.
-        if local_queue::is_of(self.home) && self.state.wake() {
+        // Only a worker of its server can queue it. Its children, whose ends wake it, end on those.
+        if local_queue::works_for(self.runtime_id) && self.state.wake() {
             local_queue::woken_request(self.number);
         }
     }
 }
 
-/// Why a unit shall not go on: a generation, and below it, in three bits, the reason or zero.
-pub(crate) struct Verdict(AtomicU64);
+/// Why a waiter shall not go on: a generation, and below it, in three bits, the cause or zero.
+pub(crate) struct AbortFlag(AtomicU64);
 
 const REASON_BITS: u32 = 3;
 
-impl Verdict {
-    pub(crate) fn new() -> Verdict {
-        Verdict(AtomicU64::new(0))
+impl AbortFlag {
+    pub(crate) fn new() -> AbortFlag {
+        AbortFlag(AtomicU64::new(0))
     }
 
     fn renew(&self) {
-        // Ordering: relaxed; only the owner of the unit renews, so a store does. A reason of the last generation comes
+        // Ordering: relaxed; only the owner of the wait slot renews, so a store does. A reason of the last generation comes
         // before it and is overwritten, or after it and is refused.
         self.0.store((self.generation() + 1) << REASON_BITS, Ordering::Relaxed);
     }
@@ -126,20 +127,20 @@ impl Verdict {
     }
 
     /// False if the generation is over, or has a reason already.
-    pub(crate) fn set(&self, generation: u64, broken: Broken) -> bool {
+    pub(crate) fn set(&self, generation: u64, cause: AbortCause) -> bool {
         let fine = generation << REASON_BITS;
         // Ordering: relaxed, the reason is all there is to know, and a wake after it orders itself.
-        self.0.compare_exchange(fine, fine | broken as u64, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        self.0.compare_exchange(fine, fine | cause as u64, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    pub(crate) fn broken(&self) -> Option<Broken> {
+    pub(crate) fn abort_cause(&self) -> Option<AbortCause> {
         match self.0.load(Ordering::Relaxed) & ((1 << REASON_BITS) - 1) {
-            1 => Some(Broken::Failed),
-            2 => Some(Broken::Stalled),
-            3 => Some(Broken::Expired),
-            4 => Some(Broken::Full),
-            5 => Some(Broken::Draining),
-            6 => Some(Broken::Cancelled),
+            1 => Some(AbortCause::Failed),
+            2 => Some(AbortCause::Stalled),
+            3 => Some(AbortCause::Expired),
+            4 => Some(AbortCause::Full),
+            5 => Some(AbortCause::Draining),
+            6 => Some(AbortCause::Cancelled),
             _ => None,
         }
     }
@@ -150,16 +151,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_is_for_one_generation_and_the_first_reason_stays() {
-        let verdict = Verdict::new();
-        let all = [Broken::Failed, Broken::Stalled, Broken::Expired, Broken::Full, Broken::Draining, Broken::Cancelled];
-        for broken in all {
-            verdict.renew();
-            let generation = verdict.generation();
-            assert_eq!(verdict.broken(), None);
-            assert!(!verdict.set(generation - 1, broken), "that one is over");
-            assert!(verdict.set(generation, broken) && !verdict.set(generation, Broken::Failed));
-            assert_eq!((verdict.broken(), verdict.generation()), (Some(broken), generation));
+    fn an_abort_is_for_one_generation_and_the_first_reason_stays() {
+        let abort = AbortFlag::new();
+        let all = [
+            AbortCause::Failed,
+            AbortCause::Stalled,
+            AbortCause::Expired,
+            AbortCause::Full,
+            AbortCause::Draining,
+            AbortCause::Cancelled,
+        ];
+        for cause in all {
+            abort.renew();
+            let generation = abort.generation();
+            assert_eq!(abort.abort_cause(), None);
+            assert!(!abort.set(generation - 1, cause), "that one is over");
+            assert!(abort.set(generation, cause) && !abort.set(generation, AbortCause::Failed));
+            assert_eq!((abort.abort_cause(), abort.generation()), (Some(cause), generation));
         }
     }
 }

@@ -8,13 +8,13 @@ use crate::handler::Handler;
 use crate::metrics::Board;
 use crate::net::{AddressFilter, HostAddresses};
 use crate::packet::{Depot, Packet, PacketBody, drive};
-use crate::runtime::continuation::{Station, new_home};
+use crate::runtime::continuation::{WaitSlot, new_runtime_id};
 use crate::sched::WorkerId;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Did, Discarded, Ran, Ready, Received, Requeued};
 use crate::server::engine::{Common, Engine};
 use crate::server::slot::{Job, Slot};
-use crate::server::stations::Stations;
 use crate::server::transport::Transport;
+use crate::server::wait_slots::WaitSlots;
 use crate::sim::{Driver, Fault, VirtualEngine};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
@@ -58,9 +58,9 @@ where
     F: Future<Output = Packet<'s>> + Send,
 {
     let workers = scenario.workers;
-    let (home, mut numbers) = (new_home(), 0..);
+    let (runtime_id, mut numbers) = (new_runtime_id(), 0..);
     let count = scenario.packets + workers + 1;
-    let slots = Depot::new(count, || Slot::<F>::new(Station::new(home, numbers.next().expect("a number"))));
+    let slots = Depot::new(count, || Slot::<F>::new(WaitSlot::new(runtime_id, numbers.next().expect("a number"))));
     let board = Board::new(workers);
     let sockets: Vec<WorkerId> = (0..workers).collect();
     let network = Network::new(workers, scenario.socket_capacity, scenario.unsent_every);
@@ -73,8 +73,8 @@ where
         filter: &filter,
         packets,
         slots: &slots,
-        stations: Stations::new(count),
-        home,
+        wait_slots: WaitSlots::new(count),
+        runtime_id,
         classified: scenario.classified,
         emulated: false,
         transport: &transport,
