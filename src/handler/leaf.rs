@@ -60,30 +60,35 @@ fn pause_once(paused: &mut bool, pauses: impl FnOnce() -> bool) -> Poll<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::continuation::{Limits, Pause, enter};
+    use crate::runtime::continuation::{AbortCause, Limits, Polled, Terms, poll};
     use crate::time::Nanos;
     use std::pin::pin;
     use std::task::Waker;
 
-    fn poll_within(ask_at: Nanos, expires_at: Nanos, future: impl Future<Output = ()>) -> (bool, Option<Pause>, bool) {
+    /// What comes of two polls.
+    fn polled(ask_at: Nanos, expires_at: Nanos, future: impl Future<Output = ()>) -> [Polled<()>; 2] {
         let mut future = pin!(future);
-        let mut context = Context::from_waker(Waker::noop());
-        let limits = Limits { ask_at, expires_at };
-        let (first, pause) = enter(limits, || future.as_mut().poll(&mut context).is_ready());
-        let (second, _) = enter(limits, || first || future.as_mut().poll(&mut context).is_ready());
-        (first, pause, second)
+        [(); 2].map(|()| {
+            let (limits, waker) = (Limits { ask_at, expires_at }, Waker::noop());
+            let (start, waiter, tokens) = (Nanos::ZERO, &mut None, &[]);
+            poll(future.as_mut(), Terms { start, limits, waker, waiter, tokens, wakes_anywhere: false }).0
+        })
     }
 
     #[test]
     fn a_checkpoint_pauses_once_when_its_time_has_come() {
-        assert_eq!(poll_within(Nanos::MAX, Nanos::MAX, checkpoint()), (true, None, true));
-        assert_eq!(poll_within(Nanos::ZERO, Nanos::MAX, checkpoint()), (false, Some(Pause::Checkpoint), true));
-        assert_eq!(poll_within(Nanos::ZERO, Nanos::ZERO, checkpoint()), (false, Some(Pause::Expired), true));
+        let [passed, _] = polled(Nanos::MAX, Nanos::MAX, checkpoint());
+        assert!(matches!(passed, Polled::Ended(())));
+        let asked = polled(Nanos::ZERO, Nanos::MAX, checkpoint());
+        assert!(matches!(asked, [Polled::Paused { hop: None }, Polled::Ended(())]), "{asked:?}");
+        let [expired, _] = polled(Nanos::MAX, Nanos::new(1), checkpoint());
+        assert!(matches!(expired, Polled::Aborted(AbortCause::Expired)), "{expired:?}");
     }
 
     #[test]
     fn a_hop_always_pauses_once() {
-        assert_eq!(poll_within(Nanos::MAX, Nanos::MAX, hop(1)), (false, Some(Pause::Hop(1)), true));
+        let hopped = polled(Nanos::MAX, Nanos::MAX, hop(1));
+        assert!(matches!(hopped, [Polled::Paused { hop: Some(1) }, Polled::Ended(())]), "{hopped:?}");
     }
 
     #[test]

@@ -4,14 +4,14 @@ use crate::config::Config;
 use crate::handler::checkpoint;
 use crate::metrics::{self, Recent};
 use crate::queue::Sharded;
-use crate::runtime::continuation::{Limits, enter};
+use crate::runtime::continuation::{Limits, Terms, poll};
 use crate::sched::auto::Auto;
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::{Entry, Made, Measured, Policy, Sizes, Tuning};
 use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::pin::pin;
-use std::task::{Context, Waker};
+use std::task::Waker;
 
 /// The policy in force, and what may change it.
 pub(super) struct Adaptation {
@@ -95,7 +95,6 @@ fn yield_cost() -> Nanos {
     const YIELDS: u32 = 1_000;
     let queue = Sharded::new(1, 1);
     let limits = Limits { ask_at: Nanos::ZERO, expires_at: Nanos::MAX };
-    let mut context = Context::from_waker(Waker::noop());
     let mut handler = pin!(async {
         loop {
             checkpoint().await;
@@ -104,9 +103,9 @@ fn yield_cost() -> Nanos {
     let mut run = || {
         let start = clock::now();
         for _ in 0..YIELDS {
-            let (polled, pause) = enter(limits, || handler.as_mut().poll(&mut context));
-            let polled: std::task::Poll<()> = polled;
-            let queued = queue.push([0; 2], (polled, pause));
+            let (waker, waiter) = (Waker::noop(), &mut None);
+            let terms = Terms { start, limits, waker, waiter, tokens: &[], wakes_anywhere: false };
+            let queued = queue.push([0; 2], poll::<dyn Future<Output = ()>>(handler.as_mut(), terms));
             debug_assert!(queued.is_ok(), "the queue is empty");
             std::hint::black_box(queue.pop(0));
         }

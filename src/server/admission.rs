@@ -37,7 +37,7 @@ where
         let bytes = &packet.request[..datagram.length];
         let handler = self.common.handler;
         match guarded(|| handler.admit(bytes)) {
-            Some(Ok(ticket)) => {
+            Ok(Ok(ticket)) => {
                 let envelope = &mut packet.envelope;
                 envelope.ticket = ticket;
                 envelope.expires_at = ticket.deadline.map_or(Nanos::MAX, |after| envelope.ready_at.plus(after));
@@ -48,15 +48,15 @@ where
                 }
                 Some(packet)
             }
-            Some(Err(Rejected::Malformed(reason))) => self.malformed(packet, reason),
-            Some(Err(Rejected::Refused(ticket, reason))) => {
+            Ok(Err(Rejected::Malformed(reason))) => self.malformed(packet, reason),
+            Ok(Err(Rejected::Refused(ticket, reason))) => {
                 packet.envelope.ticket = ticket;
                 self.recorder.refused(reason);
                 self.refuse(&packet.envelope, Status::Refused);
                 self.recycle(packet);
                 None
             }
-            None => {
+            Err(_) => {
                 self.recorder.failed(Failed::Panic);
                 self.recycle(packet);
                 None
@@ -89,7 +89,7 @@ where
         let mut bytes = [0; REFUSAL_MAX_BYTES];
         let mut reply = Reply::new(&mut bytes[..envelope.request_len.min(REFUSAL_MAX_BYTES)]);
         let handler = self.common.handler;
-        if guarded(|| handler.refuse(&envelope.ticket, status, &mut reply)).is_none() {
+        if guarded(|| handler.refuse(&envelope.ticket, status, &mut reply)).is_err() {
             return;
         }
         let length = reply.len();

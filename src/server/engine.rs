@@ -1,7 +1,7 @@
 //! A packet's way through one worker: received, admitted, run, answered, recorded, home.
 
 use super::outbox::Outbox;
-use super::slot::{Job, Polled, Slot};
+use super::slot::{Job, Slot};
 use super::transport::Transport;
 use super::wait_slots::WaitSlots;
 use crate::fate::{Failed, Fate};
@@ -11,9 +11,9 @@ use crate::handler::builtin::emulated;
 use crate::metrics::{Continuation, Recorder, Sample, Steal};
 use crate::net::{AddressFilter, BATCH, Link, Socket};
 use crate::packet::{Depot, Envelope, Lent, Packet, PacketBody};
-use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Pause, guarded};
+use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled, guarded};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
-use crate::sched::{Outcome, PoolId, Step, WorkerId};
+use crate::sched::{Outcome, Step, WorkerId};
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use std::future::Future;
@@ -116,7 +116,7 @@ where
         }
         let (handler, length) = (self.common.handler, packet.reply_len);
         let reply = &mut packet.reply[..length];
-        if guarded(|| handler.seal(&envelope.ticket, &served, reply)).is_none() {
+        if guarded(|| handler.seal(&envelope.ticket, &served, reply)).is_err() {
             self.recorder.failed(Failed::Panic);
             self.recycle(packet);
             return;
@@ -204,7 +204,7 @@ where
         let ran = self.core_now().minus(start);
         self.recorder.busy(ran);
         match paused {
-            Some((child, pause)) => Ran::Paused { job: Job::Child(child), hop: hop_of(pause), ran },
+            Some((child, hop)) => Ran::Paused { job: Job::Child(child), hop, ran },
             None => Ran::Ended { ran },
         }
     }
@@ -233,23 +233,19 @@ where
             Job::Child(child) => return self.run_child(child, sent_at, ask_after),
         };
         let start = self.start(slot.envelope.ready_at, sent_at);
-        // What expired while it waited is not worth its handler's way to the first checkpoint, if it has one at all.
-        let (polled, joined) = if start >= slot.envelope.expires_at {
-            (Polled::Aborted(AbortCause::Expired), Nanos::ZERO)
-        } else {
-            slot.poll(start.plus(ask_after))
-        };
+        let (polled, joined) = slot.poll(start, start.plus(ask_after));
         self.now = clock::now();
         let end = self.core_now();
         let ran = end.minus(start);
         self.recorder.busy(ran);
         slot.envelope.service = slot.envelope.service.plus(ran).plus(joined);
         let cause = match polled {
-            Polled::Paused(pause) => {
+            Polled::Paused { hop } => {
                 slot.envelope.ready_at = end;
-                return Ran::Paused { job: Job::Continuation(slot), hop: hop_of(pause), ran };
+                return Ran::Paused { job: Job::Continuation(slot), hop, ran };
             }
-            Polled::Joins(wait_slot) => {
+            Polled::Waits => {
+                let wait_slot = slot.wait_slot();
                 return match self.common.wait_slots.park(Job::Continuation(slot), &wait_slot) {
                     None => Ran::Ended { ran },
                     Some(job) => Ran::Paused { job, hop: None, ran },
@@ -259,6 +255,7 @@ where
                 self.finish(packet, &slot.envelope);
                 None
             }
+            Polled::Panicked(_) => Some(AbortCause::Failed),
             Polled::Aborted(cause) => Some(cause),
         };
         slot.clear();
@@ -367,9 +364,4 @@ where
         };
         self.recorder.stole(result);
     }
-}
-
-/// The pool in which a handler that paused asks to go on, if it does.
-fn hop_of(pause: Pause) -> Option<PoolId> {
-    if let Pause::Hop(target) = pause { Some(target) } else { None }
 }

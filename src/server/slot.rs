@@ -1,12 +1,12 @@
 //! Slots: where a handler's future lives, and what waits in queues.
 
 use crate::packet::{Envelope, Lent, Packet};
-use crate::runtime::continuation::{self, AbortCause, AnyChild, Limits, Pause, WaitSlot, Waiter, guarded};
+use crate::runtime::continuation::{self, AnyChild, Limits, Polled, Terms, WaitSlot, Waiter, guarded};
 use crate::time::Nanos;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
 /// What waits in queues.
 pub(super) enum Job<'s, 'e, F> {
@@ -34,18 +34,6 @@ pub(super) struct Slot<F> {
     future: Pin<Box<Option<F>>>,
 }
 
-/// What came of a poll.
-pub(super) enum Polled<'s> {
-    /// The request was served; this is its packet.
-    Ended(Packet<'s>),
-    /// It can go on.
-    Paused(Pause),
-    /// It waits for a child.
-    Joins(Arc<WaitSlot>),
-    /// It has come to nothing.
-    Aborted(AbortCause),
-}
-
 impl<F> Slot<F> {
     /// The slot that waits in `wait_slot`.
     pub(super) fn new(wait_slot: WaitSlot) -> Slot<F> {
@@ -61,6 +49,11 @@ impl<F> Slot<F> {
         self.future.set(Some(future));
     }
 
+    /// Where it waits for its children.
+    pub(super) fn wait_slot(&self) -> Arc<WaitSlot> {
+        Arc::clone(&self.wait_slot)
+    }
+
     /// Drops the future. A panic on the way is the handler's, and the request has its fate already.
     pub(super) fn clear(&mut self) {
         let _ = guarded(|| self.future.set(None));
@@ -70,35 +63,19 @@ impl<F> Slot<F> {
     }
 }
 
-impl<'s, F: Future<Output = Packet<'s>>> Slot<F> {
-    /// Polls the future; its checkpoints pause from `ask_at` on. The second value is what the children have cost that it
-    /// joined meanwhile.
-    pub(super) fn poll(&mut self, ask_at: Nanos) -> (Polled<'s>, Nanos) {
+impl<F: Future> Slot<F> {
+    /// Polls the future from `start` on; its checkpoints pause from `ask_at` on. The second value is the CPU time of the
+    /// children that it joined.
+    pub(super) fn poll(&mut self, start: Nanos, ask_at: Nanos) -> (Polled<F::Output>, Nanos) {
         if std::mem::take(&mut self.parked) {
             self.wait_slot.resume();
         }
-        if let Some(cause) = self.wait_slot.abort_cause() {
-            return (Polled::Aborted(cause), Nanos::ZERO);
-        }
+        let future = self.future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
         let limits = Limits { ask_at, expires_at: self.envelope.expires_at };
-        let (future, waker) = (&mut self.future, &self.waker);
-        let poll = || {
-            let future = future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
-            future.poll(&mut Context::from_waker(waker))
-        };
-        let (polled, pause, joined) = continuation::enter_as(&mut self.waiter, limits, || guarded(poll));
-        let polled = match (polled, pause) {
-            (Some(Poll::Ready(packet)), _) => Polled::Ended(packet),
-            (None, _) => Polled::Aborted(AbortCause::Failed),
-            (Some(Poll::Pending), Some(Pause::Join)) => {
-                self.parked = true;
-                Polled::Joins(Arc::clone(&self.wait_slot))
-            }
-            (Some(Poll::Pending), Some(Pause::Expired)) => Polled::Aborted(AbortCause::Expired),
-            (Some(Poll::Pending), Some(Pause::Abort(cause))) => Polled::Aborted(cause),
-            (Some(Poll::Pending), Some(pause)) => Polled::Paused(pause),
-            (Some(Poll::Pending), None) => Polled::Aborted(AbortCause::Stalled),
-        };
+        let (waker, waiter) = (&self.waker, &mut self.waiter);
+        let (polled, joined) =
+            continuation::poll(future, Terms { start, limits, waker, waiter, tokens: &[], wakes_anywhere: false });
+        self.parked = matches!(polled, Polled::Waits);
         (polled, joined)
     }
 }

@@ -94,7 +94,7 @@ impl CancellationToken {
             if self.is_cancelled() {
                 return Poll::Ready(None);
             }
-            match context::under(self, || work.as_mut().poll(waits)) {
+            match context::under(std::slice::from_ref(self), || work.as_mut().poll(waits)) {
                 Poll::Ready(result) => Poll::Ready(Some(result)),
                 Poll::Pending if context::takes_cancellation(self) => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,

@@ -1,17 +1,19 @@
 //! A child of a request, forked by it: what stands in queues, and where the result waits.
 
 use super::cancel::CancellationToken;
-use super::context::{self, Limits, Pause};
+use super::context::{self, Limits};
 use super::join_state::JoinState;
 use super::local_queue;
-use super::unwind::{discard, guarded};
+use super::poll::{Polled, Terms, poll};
+use super::unwind::discard;
 use super::wait_slot::{AbortCause, AbortFlag, Waiter};
+use crate::sched::PoolId;
 use crate::time::Nanos;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Wake, Waker};
 
 /// The future of a child.
 pub(crate) type ChildFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -19,8 +21,13 @@ pub(crate) type ChildFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// A child with any result, as a worker sees it.
 pub(crate) trait AnyChild: Send + Sync {
     /// Runs it, from `start` on, until it ends, waits or pauses; its checkpoints pause from `ask_at` on. `now` is the clock
-    /// of its worker. What it returns can go on.
-    fn run(self: Arc<Self>, start: Nanos, ask_at: Nanos, now: fn() -> Nanos) -> Option<(Arc<dyn AnyChild>, Pause)>;
+    /// of its worker. What it returns can go on, in the pool if there is one.
+    fn run(
+        self: Arc<Self>,
+        start: Nanos,
+        ask_at: Nanos,
+        now: fn() -> Nanos,
+    ) -> Option<(Arc<dyn AnyChild>, Option<PoolId>)>;
 
     /// Ends it, if it is not over, without running it any further.
     fn abort(self: Arc<Self>, cause: AbortCause);
@@ -218,48 +225,48 @@ impl<T: Send + 'static> Child<T> {
 }
 
 impl<T: Send + 'static> AnyChild for Child<T> {
-    fn run(self: Arc<Self>, start: Nanos, ask_at: Nanos, now: fn() -> Nanos) -> Option<(Arc<dyn AnyChild>, Pause)> {
+    fn run(
+        self: Arc<Self>,
+        start: Nanos,
+        ask_at: Nanos,
+        now: fn() -> Nanos,
+    ) -> Option<(Arc<dyn AnyChild>, Option<PoolId>)> {
         let mut work = self.take()?;
         let waker = Waker::from(Arc::clone(&self));
         let mut waiter = Some(Arc::clone(&self) as Arc<dyn Waiter>);
         let limits = Limits { ask_at, expires_at: self.expires_at };
         let mut since = start;
         let cause = loop {
-            if since >= self.expires_at {
-                break AbortCause::Expired;
-            }
-            if let Some(cause) = self.abort.abort_cause() {
-                break cause;
-            }
-            if self.tokens.iter().any(CancellationToken::is_cancelled) {
-                break AbortCause::Cancelled;
-            }
-            let poll = || work.as_mut().poll(&mut Context::from_waker(&waker));
-            let poll = || guarded(|| context::under_all(&self.tokens, poll));
-            let (polled, pause, joined) = context::enter_as(&mut waiter, limits, poll);
+            let terms = Terms {
+                start: since,
+                limits,
+                waker: &waker,
+                waiter: &mut waiter,
+                tokens: &self.tokens,
+                wakes_anywhere: false,
+            };
+            let (polled, joined) = poll(work.as_mut(), terms);
             let end = now();
             // Ordering: relaxed, whoever polls it adds, and the lock hands the sum on.
             self.cost.fetch_add(end.minus(since).plus(joined).get(), Ordering::Relaxed);
             since = end;
-            match (polled, pause) {
-                (Some(Poll::Ready(value)), _) => {
+            match polled {
+                Polled::Ended(value) => {
                     discard(work);
                     self.end(Ok(value));
                     return None;
                 }
-                (None, _) => break AbortCause::Failed,
-                (Some(Poll::Pending), Some(Pause::Join)) => {
+                Polled::Paused { hop } => {
+                    return self.put_back(Stage::Paused(work)).then_some((self, hop));
+                }
+                Polled::Waits => {
                     if !self.put_back(Stage::Parked(work)) || self.state.park() {
                         return None;
                     }
                     work = self.take()?;
                 }
-                (Some(Poll::Pending), Some(pause @ (Pause::Checkpoint | Pause::Hop(_)))) => {
-                    return self.put_back(Stage::Paused(work)).then_some((self, pause));
-                }
-                (Some(Poll::Pending), Some(Pause::Expired)) => break AbortCause::Expired,
-                (Some(Poll::Pending), Some(Pause::Abort(cause))) => break cause,
-                (Some(Poll::Pending), None) => break AbortCause::Stalled,
+                Polled::Panicked(_) => break AbortCause::Failed,
+                Polled::Aborted(cause) => break cause,
             }
         };
         discard(work);

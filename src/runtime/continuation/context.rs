@@ -9,7 +9,7 @@ use crate::time::{Nanos, clock};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// Why a handler's future returned `Pending`.
+/// Why a leaf future returned `Pending`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
     /// A checkpoint found the time to ask the policy come.
@@ -18,9 +18,8 @@ pub(crate) enum Pause {
     Hop(usize),
     /// It waits for a child that is under way elsewhere, whose end wakes it.
     Join,
-    /// A checkpoint found the deadline passed; the handler must not run on.
-    Expired,
-    /// A child that it cannot do without has come to nothing; the handler must not run on.
+    /// It must not run on: a checkpoint found the deadline passed or a token cancelled, or a child that it cannot do without
+    /// has no result.
     Abort(AbortCause),
 }
 
@@ -28,9 +27,9 @@ pub(crate) enum Pause {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// From this moment on, so that the policy is asked.
-    pub ask_at: Nanos,
+    pub(crate) ask_at: Nanos,
     /// From this moment on, because the answer is worthless.
-    pub expires_at: Nanos,
+    pub(crate) expires_at: Nanos,
 }
 
 thread_local! {
@@ -44,36 +43,26 @@ thread_local! {
     static JOINED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
 }
 
-/// Runs `poll` as one poll of a handler within `limits`; the second value is the reason that a leaf future left, if any.
-pub(crate) fn enter<R>(limits: Limits, poll: impl FnOnce() -> R) -> (R, Option<Pause>) {
-    LIMITS.set(Some(limits));
-    PAUSE.set(None);
-    let result = poll();
-    LIMITS.set(None);
-    (result, PAUSE.take())
-}
-
-/// The same for `waiter`, which may fork and is given back; the last value is the CPU time of the children that it joined
-/// meanwhile.
-pub(crate) fn enter_as<R>(
+/// Runs `poll` within `limits` as one poll of `waiter`, which is given back, or of what cannot have children on other
+/// workers. The result is that of `poll`, the reason that a leaf future has left, if any, and the CPU time of the children
+/// that were joined meanwhile.
+pub(super) fn enter<R>(
     waiter: &mut Option<Arc<dyn Waiter>>,
     limits: Limits,
     poll: impl FnOnce() -> R,
 ) -> (R, Option<Pause>, Nanos) {
     // Moved in and out: counting references would cost more than all the rest.
     WAITER.with_borrow_mut(|place| std::mem::swap(place, waiter));
-    let (result, pause) = enter(limits, poll);
+    LIMITS.set(Some(limits));
+    PAUSE.set(None);
+    let result = poll();
+    LIMITS.set(None);
     WAITER.with_borrow_mut(|place| std::mem::swap(place, waiter));
-    (result, pause, JOINED.take())
+    (result, PAUSE.take(), JOINED.take())
 }
 
-/// Runs `poll` where checkpoints look at `token` too.
-pub(crate) fn under<R>(token: &CancellationToken, poll: impl FnOnce() -> R) -> R {
-    under_all(std::slice::from_ref(token), poll)
-}
-
-/// The same with several, from the outside in.
-pub(crate) fn under_all<R>(tokens: &[CancellationToken], poll: impl FnOnce() -> R) -> R {
+/// Runs `poll` where checkpoints look at `tokens` too, from the outside in.
+pub(super) fn under<R>(tokens: &[CancellationToken], poll: impl FnOnce() -> R) -> R {
     /// Takes them away again, also after a panic.
     struct Scope(usize);
 
@@ -83,6 +72,9 @@ pub(crate) fn under_all<R>(tokens: &[CancellationToken], poll: impl FnOnce() -> 
         }
     }
 
+    if tokens.is_empty() {
+        return poll();
+    }
     let _scope = TOKENS.with_borrow_mut(|all| {
         let scope = Scope(all.len());
         all.extend_from_slice(tokens);
@@ -114,7 +106,7 @@ pub(crate) fn checkpoint_pauses() -> bool {
     let Some(limits) = LIMITS.get() else { return false };
     let now = clock::now();
     let pause = if now >= limits.expires_at {
-        Pause::Expired
+        Pause::Abort(AbortCause::Expired)
     } else if let Some(cause) = WAITER.with_borrow(|waiter| waiter.as_ref()?.abort_cause()) {
         Pause::Abort(cause)
     } else if now >= limits.ask_at || super::local_queue::has_ready() {

@@ -1,10 +1,16 @@
-//! Continuations: what a worker polls, and how it comes back to a worker.
+//! Continuations: futures that a worker polls, and how they come back to a worker.
+//!
+//! [`poll()`] is the one way to poll, for requests (`server/slot.rs`), for children that a request has forked
+//! (`child.rs`) and for tasks (`runtime/task/future.rs`). It says what the worker must do next. The futures of
+//! [`crate::handler`] that an author awaits leave their reasons in `context.rs`; whatever waits is in one state of
+//! `join_state.rs`, in its wait slot or as a parked child, until a wake puts it into the worker-local queue.
 
 mod cancel;
 mod child;
 mod context;
 mod join_state;
 mod local_queue;
+mod poll;
 mod unwind;
 mod wait_slot;
 
@@ -12,12 +18,12 @@ pub use cancel::CancellationToken;
 
 pub(crate) use child::{AnyChild, Child, ChildFuture, Found};
 pub(crate) use context::{
-    Limits, Pause, abort_pauses, checkpoint_pauses, enter, enter_as, fork_pauses, hop_pauses, is_pausing, join_pauses,
-    joined,
+    Limits, abort_pauses, checkpoint_pauses, fork_pauses, hop_pauses, is_pausing, join_pauses, joined,
 };
 pub(crate) use join_state::JoinState;
 pub(crate) use local_queue::{LocalQueue, Ready, new_runtime_id, runtime_id};
-pub(crate) use unwind::{discard, guarded};
+pub(crate) use poll::{Polled, Terms, poll};
+pub(crate) use unwind::{Panic, discard, guarded, panic_message};
 pub(crate) use wait_slot::{AbortCause, WaitSlot, Waiter};
 
 /// Where `join_state` finds its atomics; a loom test gives it others.

@@ -1,16 +1,43 @@
 //! Panics of what users wrote: caught, and the panic of a dropped payload with them.
 
+use std::any::Any;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Calls what a user wrote; `None` if it panics.
-pub(crate) fn guarded<R>(call: impl FnOnce() -> R) -> Option<R> {
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(result) => Some(result),
-        Err(payload) => {
-            discard(payload);
-            None
-        }
+/// A panic that was caught. Dropping it drops the payload, whose own panics are contained.
+pub(crate) struct Panic {
+    /// `None` only inside `drop`.
+    payload: Option<Box<dyn Any + Send>>,
+}
+
+impl Panic {
+    /// What the panic said.
+    pub(crate) fn message(&self) -> String {
+        self.payload.as_deref().map_or_else(String::new, panic_message)
     }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Panic").field(&self.message()).finish()
+    }
+}
+
+impl Drop for Panic {
+    fn drop(&mut self) {
+        discard(self.payload.take());
+    }
+}
+
+/// Calls what a user wrote; a panic becomes a value.
+pub(crate) fn guarded<R>(call: impl FnOnce() -> R) -> Result<R, Panic> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|payload| Panic { payload: Some(payload) })
+}
+
+/// What a panic with this payload said.
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a value that is no text".to_owned())
 }
 
 /// Drops what a user wrote. A panic on the way concerns nobody any more, and what that panic carries, which may panic in
@@ -39,9 +66,10 @@ mod tests {
 
     #[test]
     fn a_payload_that_panics_when_dropped_is_contained() {
-        assert_eq!(guarded(|| 1), Some(1));
+        assert_eq!(guarded(|| 1).ok(), Some(1));
         for depth in 0..4 {
-            assert_eq!(guarded(|| panic_any(Chain(depth))), None::<()>);
+            let caught: Result<(), Panic> = guarded(|| panic_any(Chain(depth)));
+            assert_eq!(caught.map_err(|panic| panic.message()), Err("a value that is no text".to_owned()));
             discard(Chain(depth));
         }
     }

@@ -4,7 +4,6 @@ use super::context::Context;
 use super::home::Home;
 use super::job::{Job, Progress, Stage};
 use crate::runtime::Deques;
-use crate::runtime::continuation::Pause;
 use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
 use crate::sched::{Outcome, PoolId, Step, WorkerId};
 use crate::time::Nanos;
@@ -38,8 +37,7 @@ impl Engine for TaskEngine {
         let Job { task, priority, stage } = job;
         match task.run(&self.context, stage, at_most) {
             Progress::Over => Ran::Ended { ran: Nanos::ZERO },
-            Progress::Paused { task, pause, ran } => {
-                let hop = if let Pause::Hop(target) = pause { Some(target) } else { None };
+            Progress::Paused { task, hop, ran } => {
                 Ran::Paused { job: Job { task, priority, stage: Stage::Running }, hop, ran }
             }
         }

@@ -5,19 +5,18 @@ use super::counters::End;
 use super::family::Release;
 use super::handle::{JoinError, Joinable};
 use super::home::Home;
-use super::job::{Header, Job, Progress, Runnable, Stage, count, discard, guarded};
+use super::job::{Header, Job, Progress, Runnable, Stage, count, discard};
 use super::lock;
 use super::options::Priority;
 use super::outcome::Outcome;
-use crate::runtime::continuation::JoinState;
-use crate::runtime::continuation::{self as leaf, Limits, Pause};
+use crate::runtime::continuation::{JoinState, Limits, Polled, Terms, poll};
 use crate::sched::PoolId;
 use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Poll, Wake, Waker};
+use std::task::{Wake, Waker};
 
 /// A future, and how it gets back to a worker. Queues and wakers hold it; when none of them does, nobody can wake it any
 /// more, and it ends as [`JoinError::Stalled`]. Its handle holds only the [`Promise`].
@@ -78,33 +77,26 @@ where
         }
     }
 
-    /// Polls `work` until it ends (`Ok(result)`) or gives the worker back, for a reason or for none.
     fn poll(
         self: &Arc<Self>,
         context: &Context,
         work: &mut Work<F>,
-        ask_at: Nanos,
-    ) -> Result<Result<F::Output, JoinError>, Option<Pause>> {
-        let has_token = work.membership.token.is_some();
-        // One with a token pauses at every checkpoint, so that a cancelled one does not pass it.
-        let limits = Limits { ask_at: if has_token { Nanos::ZERO } else { ask_at }, expires_at: Nanos::MAX };
-        let waker = Waker::from(Arc::clone(self));
-        let mut waits = std::task::Context::from_waker(&waker);
-        loop {
-            if work.membership.is_cancelled() {
-                return Ok(Err(JoinError::Cancelled));
-            }
-            let membership = std::mem::take(&mut work.membership);
-            let poll = || guarded(|| work.future.as_mut().poll(&mut waits));
-            let ((polled, pause), membership) = context.within(membership, || leaf::enter(limits, poll));
-            work.membership = membership;
-            match (polled, pause) {
-                (Ok(Poll::Ready(value)), _) => return Ok(Ok(value)),
-                (Err(panic), _) => return Ok(Err(panic)),
-                (Ok(Poll::Pending), Some(Pause::Checkpoint)) if has_token && clock::now() < ask_at => {}
-                (Ok(Poll::Pending), pause) => return Err(pause),
-            }
-        }
+        start: Nanos,
+        ask_after: Nanos,
+    ) -> Polled<F::Output> {
+        let membership = std::mem::take(&mut work.membership);
+        let token = membership.token.clone();
+        let terms = Terms {
+            start,
+            limits: Limits { ask_at: start.plus(ask_after), expires_at: Nanos::MAX },
+            waker: &Waker::from(Arc::clone(self)),
+            waiter: &mut None,
+            tokens: token.as_slice(),
+            wakes_anywhere: true,
+        };
+        let ((polled, _), membership) = context.within(membership, || poll(work.future.as_mut(), terms));
+        work.membership = membership;
+        polled
     }
 
     fn end(&self, context: &Context, work: Work<F>, result: Result<F::Output, JoinError>) {
@@ -138,13 +130,17 @@ where
         }
         let Some(mut work) = lock(&self.work).take() else { return Progress::Over };
         let start = clock::now();
-        match self.poll(context, &mut work, start.plus(ask_after)) {
-            Ok(result) => self.end(context, work, result),
-            Err(pause) => {
+        match self.poll(context, &mut work, start, ask_after) {
+            Polled::Ended(value) => self.end(context, work, Ok(value)),
+            Polled::Panicked(panic) => self.end(context, work, Err(panic.into())),
+            // Nothing else aborts a task: it has no deadline, and runs its children itself.
+            Polled::Aborted(_) => self.end(context, work, Err(JoinError::Cancelled)),
+            Polled::Paused { hop } => {
                 *lock(&self.work) = Some(work);
-                if let Some(pause) = pause {
-                    return Progress::Paused { task: self, pause, ran: clock::now().minus(start) };
-                }
+                return Progress::Paused { task: self, hop, ran: clock::now().minus(start) };
+            }
+            Polled::Waits => {
+                *lock(&self.work) = Some(work);
                 if !self.state.park() {
                     let (home, pool) = (Arc::clone(&self.home), self.pool());
                     home.put_back(self.job(Stage::Continued), pool);

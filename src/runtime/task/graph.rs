@@ -1,10 +1,10 @@
 //! Tasks that wait for the results of others: a directed graph without cycles.
 
 use super::handle::JoinHandle;
-use super::job::panic_message;
 use super::lock;
 use super::options::Options;
 use super::spawner::Spawner;
+use crate::runtime::continuation::panic_message;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -6,12 +6,10 @@ use super::family::{Family, Release};
 use super::handle::JoinError;
 use super::options::Priority;
 use super::outcome::Outcome;
-use crate::runtime::continuation::Pause;
 pub(super) use crate::runtime::continuation::discard;
+use crate::runtime::continuation::{self, Panic};
 use crate::sched::PoolId;
 use crate::time::Nanos;
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// What stands in a deque or a queue.
@@ -56,8 +54,8 @@ pub(super) trait Runnable: Send + Sync {
 pub(super) enum Progress {
     /// The worker has nothing more to do with it.
     Over,
-    /// It can go on.
-    Paused { task: Arc<dyn Runnable>, pause: Pause, ran: Nanos },
+    /// It can go on, in the pool `hop` if it asks for one.
+    Paused { task: Arc<dyn Runnable>, hop: Option<PoolId>, ran: Nanos },
 }
 
 /// What every task knows of itself.
@@ -101,22 +99,18 @@ impl Header {
     }
 }
 
-/// Calls what the user wrote; a panic becomes a value.
+/// Calls what the user wrote; a panic becomes an error.
 pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, JoinError> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(|payload| {
-        let message = panic_message(payload.as_ref());
-        discard(payload);
-        JoinError::Panicked(message)
-    })
+    continuation::guarded(call).map_err(JoinError::from)
+}
+
+impl From<Panic> for JoinError {
+    fn from(panic: Panic) -> JoinError {
+        JoinError::Panicked(panic.message())
+    }
 }
 
 /// Counts how a task ended that ran on the worker of `context`.
 pub(super) fn count<T>(context: &Context, result: &Result<T, JoinError>) {
     context.tally().ended_here(End::of(result));
-}
-
-/// What a panic said.
-pub(super) fn panic_message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a value that is no text".to_owned())
 }

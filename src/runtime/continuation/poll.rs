@@ -1,0 +1,160 @@
+//! One poll of a continuation: of a request, of a child that a request has forked, or of a task.
+
+use super::cancel::CancellationToken;
+use super::context::{self, Limits, Pause};
+use super::unwind::{Panic, guarded};
+use super::wait_slot::{AbortCause, Waiter};
+use crate::sched::PoolId;
+use crate::time::Nanos;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// The terms of one poll.
+pub(crate) struct Terms<'a> {
+    /// When it begins.
+    pub(crate) start: Nanos,
+    pub(crate) limits: Limits,
+    pub(crate) waker: &'a Waker,
+    /// Who may fork meanwhile, and be aborted by a child. Without one, what is polled runs its children itself.
+    pub(crate) waiter: &'a mut Option<Arc<dyn Waiter>>,
+    /// Tokens at which its checkpoints look, from the outside in.
+    pub(crate) tokens: &'a [CancellationToken],
+    /// Whether `waker` works on every thread, so that it may wait for anything. Otherwise only the end of a child wakes it.
+    pub(crate) wakes_anywhere: bool,
+}
+
+/// The result of a poll: what its worker must do next.
+#[derive(Debug)]
+pub(crate) enum Polled<T> {
+    /// The future has ended with this value.
+    Ended(T),
+    /// The future panicked, and must not be polled again.
+    Panicked(Panic),
+    /// The worker gets its thread back; the future can go on at once, in the pool `hop` if it asks for one.
+    Paused { hop: Option<PoolId> },
+    /// The future waits: it goes where its waker finds it, and into no queue.
+    Waits,
+    /// The future must not be polled again, for this cause. It may not have been polled now.
+    Aborted(AbortCause),
+}
+
+/// Polls `future` once, unless it shall not go on. The second value is the CPU time of the children that it joined.
+#[inline]
+pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, terms: Terms<'_>) -> (Polled<F::Output>, Nanos) {
+    if let Some(cause) = terms.abort_cause() {
+        return (Polled::Aborted(cause), Nanos::ZERO);
+    }
+    let Terms { limits, waker, waiter, tokens, wakes_anywhere, .. } = terms;
+    let poll = || future.poll(&mut Context::from_waker(waker));
+    let (polled, pause, joined) = context::enter(waiter, limits, || guarded(|| context::under(tokens, poll)));
+    let polled = match (polled, pause) {
+        (Ok(Poll::Ready(value)), _) => Polled::Ended(value),
+        (Err(panic), _) => Polled::Panicked(panic),
+        (Ok(Poll::Pending), Some(Pause::Checkpoint)) => Polled::Paused { hop: None },
+        (Ok(Poll::Pending), Some(Pause::Hop(pool))) => Polled::Paused { hop: Some(pool) },
+        (Ok(Poll::Pending), Some(Pause::Join)) => Polled::Waits,
+        (Ok(Poll::Pending), Some(Pause::Abort(cause))) => Polled::Aborted(cause),
+        (Ok(Poll::Pending), None) if wakes_anywhere => Polled::Waits,
+        (Ok(Poll::Pending), None) => Polled::Aborted(AbortCause::Stalled),
+    };
+    (polled, joined)
+}
+
+impl Terms<'_> {
+    /// Why there shall be no poll, if there shall be none.
+    #[inline]
+    fn abort_cause(&self) -> Option<AbortCause> {
+        // What expired while it waited is not worth the way to its first checkpoint, if it has one at all.
+        if self.start >= self.limits.expires_at {
+            return Some(AbortCause::Expired);
+        }
+        let asked = self.waiter.as_ref().and_then(|waiter| waiter.abort_cause());
+        asked.or_else(|| {
+            let cancelled = self.tokens.iter().any(CancellationToken::is_cancelled);
+            cancelled.then_some(AbortCause::Cancelled)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{pending, poll_fn};
+    use std::pin::pin;
+
+    const NEVER: Limits = Limits { ask_at: Nanos::MAX, expires_at: Nanos::MAX };
+
+    fn polled<T>(future: impl Future<Output = T>, limits: Limits, tokens: &[CancellationToken]) -> Polled<T> {
+        let terms = Terms {
+            start: Nanos::new(1),
+            limits,
+            waker: Waker::noop(),
+            waiter: &mut None,
+            tokens,
+            wakes_anywhere: false,
+        };
+        poll(pin!(future), terms).0
+    }
+
+    // A future that returns to its worker after `pauses` has left a reason, or has left none.
+    async fn pausing(pauses: impl Fn() -> bool) {
+        poll_fn(|_| if pauses() { Poll::Pending } else { Poll::Ready(()) }).await;
+    }
+
+    // Does each way to return from a poll tell the worker what to do?
+    #[test]
+    fn every_pause_has_its_consequence() {
+        let at_once = Limits { ask_at: Nanos::ZERO, ..NEVER };
+        let expiring = Limits { expires_at: Nanos::new(2), ..NEVER };
+        assert!(matches!(polled(async { 7 }, NEVER, &[]), Polled::Ended(7)));
+        assert!(matches!(polled(pausing(context::checkpoint_pauses), NEVER, &[]), Polled::Ended(())));
+        assert!(matches!(polled(pausing(context::checkpoint_pauses), at_once, &[]), Polled::Paused { hop: None }));
+        assert!(matches!(polled(pausing(|| context::hop_pauses(3)), NEVER, &[]), Polled::Paused { hop: Some(3) }));
+        let joins = pausing(|| {
+            context::join_pauses();
+            true
+        });
+        assert!(matches!(polled(joins, NEVER, &[]), Polled::Waits));
+        let expired = polled(pausing(context::checkpoint_pauses), expiring, &[]);
+        assert!(matches!(expired, Polled::Aborted(AbortCause::Expired)));
+        let Polled::Panicked(panic) = polled(async { panic!("on {}", "purpose") }, NEVER, &[]) else {
+            panic!("it ended")
+        };
+        assert_eq!(panic.message(), "on purpose");
+    }
+
+    // Is waiting for something that is no child a stall only where nothing else could wake the future?
+    #[test]
+    fn only_a_waker_that_works_anywhere_may_be_waited_for() {
+        for (wakes_anywhere, waits) in [(true, true), (false, false)] {
+            let (start, waker, waiter) = (Nanos::ZERO, Waker::noop(), &mut None);
+            let terms = Terms { start, limits: NEVER, waker, waiter, tokens: &[], wakes_anywhere };
+            match poll(pin!(pending::<()>()), terms).0 {
+                Polled::Waits => assert!(waits),
+                Polled::Aborted(AbortCause::Stalled) => assert!(!waits),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    // Does what shall not go on not run, not even to its first checkpoint, and what is cancelled meanwhile not past its next?
+    #[test]
+    fn what_shall_not_go_on_is_not_polled() {
+        let runs = || async { panic!("it ran") };
+        let too_late = Limits { expires_at: Nanos::new(1), ..NEVER };
+        assert!(matches!(polled(runs(), too_late, &[]), Polled::Aborted(AbortCause::Expired)));
+        let tokens = [CancellationToken::new(), CancellationToken::new()];
+        let cancelled = polled(
+            async {
+                tokens[1].cancel();
+                pausing(context::checkpoint_pauses).await;
+            },
+            NEVER,
+            &tokens,
+        );
+        assert!(matches!(cancelled, Polled::Aborted(AbortCause::Cancelled)));
+        assert!(matches!(polled(runs(), NEVER, &tokens), Polled::Aborted(AbortCause::Cancelled)));
+    }
+}
