@@ -226,11 +226,11 @@ impl Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Failed {
-    /// The handler panicked, or a part of its request did.
+    /// The handler panicked, or a child of its request did.
     Panic,
     /// The reply had no room for what the handler wrote.
     Overflow,
-    /// The request waited for a part of its own that had been cancelled.
+    /// The request waited for a child of its own that had been cancelled.
     Cancelled,
 }
 

@@ -50,7 +50,7 @@ pub enum Continuation {
     Yield,
     /// The handler asked for another pool.
     Hop,
-    /// It waited for a part of its own, which has ended.
+    /// It waited for a child of its own, which has ended.
     Join,
 }
 
