@@ -56,9 +56,20 @@ fn busy_server() -> Running {
 fn latency_has_the_promised_shape() {
     let server = busy_server();
     let body = latency(server.admin);
-    let top =
-        ["burn", "fates", "malformed_by_reason", "policy", "schema", "since_start", "time_scale", "windows", "workers"];
+    let top = [
+        "burn",
+        "fates",
+        "listen",
+        "malformed_by_reason",
+        "policy",
+        "schema",
+        "since_start",
+        "time_scale",
+        "windows",
+        "workers",
+    ];
     assert_eq!(keys(&body), top);
+    assert_eq!(body["listen"], server.udp.to_string());
     assert_eq!([&body["schema"], &body["policy"], &body["burn"]], ["forebay-latency/1", "steal", "cpu"]);
     assert_eq!([&body["workers"], &body["time_scale"]], [2, 1]);
     let fates = [
