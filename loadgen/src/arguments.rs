@@ -84,7 +84,8 @@ pub(crate) struct CompareArguments {
     /// Burn CPU, or sleep instead to emulate cores this machine lacks [default: cpu if there are more CPUs than workers]
     #[arg(long, value_name = "HOW")]
     pub(crate) burn: Option<Burn>,
-    /// Multiply every cost by K [default: 1 with --burn cpu, 1000 with --burn sleep]
+    /// Multiply every cost by K [default: the smallest round number at which the packets fit this machine, like 20 for 14
+    /// workers of 16 CPUs; at least 1000 with --burn sleep]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) time_scale: Option<u64>,
     /// Whether servers may read the class of a request from its header

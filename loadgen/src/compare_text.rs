@@ -37,6 +37,7 @@ pub(crate) fn heading(choices: &Choices, plan: &Plan, arguments: &CompareArgumen
     let seeds = if seeds.is_empty() { plan.seed.to_string() } else { seeds.join(", ") };
     text += &item("for", &conditions(plan, &seeds));
     text += &item("servers", &servers);
+    text += &item("fits", &choices.fits);
     text
 }
 
@@ -161,6 +162,14 @@ pub(crate) fn limits(choices: &Choices, runs: &str) -> String {
         );
     } else {
         text += "generator and server share this machine's caches and memory. ";
+        if choices.time_scale > 1 {
+            let _ = write!(
+                text,
+                "Costs are scaled {} times, so that the packets fit one generator: the kernel's cost per datagram (about 3 us) \
+                 weighs that much less than on a server at this load. ",
+                grouped(choices.time_scale)
+            );
+        }
     }
     text += "Requests come over loopback, without a network card or its interrupts. ";
     text += runs;

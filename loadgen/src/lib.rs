@@ -28,6 +28,7 @@ mod run_text;
 pub mod schedule;
 mod sender;
 pub mod server_process;
+mod sizing;
 pub mod tally;
 pub mod text;
 pub mod verdict;
