@@ -15,7 +15,8 @@ const SLICE_MIN: Nanos = Nanos::from_micros(1);
 const SLICE_MAX: Nanos = Nanos::from_secs(1);
 /// The load at which the literature compares.
 const LOAD_DEFAULT: f64 = 0.7;
-const DEFAULTS: Defaults = Defaults { load: Some(LOAD_DEFAULT), duration: Nanos::from_secs(20), warmup: Nanos::from_secs(3) };
+const DEFAULTS: Defaults =
+    Defaults { load: Some(LOAD_DEFAULT), duration: Nanos::from_secs(20), warmup: Nanos::from_secs(3) };
 
 /// Settings that all servers of a comparison share.
 #[derive(Clone, Debug)]

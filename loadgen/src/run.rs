@@ -1,5 +1,6 @@
 //! One run: draw the schedule, send it, hear the replies, ask the server, judge.
 
+use crate::cutoff::Cutoff;
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::flows;
@@ -12,6 +13,7 @@ use crate::report::RunReport;
 use crate::schedule::{self, Request};
 use crate::sender::{self, Sent};
 use crate::tally::{Observed, Tally};
+use crate::text::escaped;
 use crate::verdict::Evidence;
 use anyhow::Context;
 use forebay::time::{Nanos, clock};
@@ -75,7 +77,8 @@ pub(crate) fn execute_on(
     let mut schedule = schedule::draw(plan)?;
     let timeout = plan.timeout(&schedule);
     let mut witness = Witness::new(endpoint);
-    let (start, sent, replies) = drive(plan, &schedule, timeout, sockets, interrupt, &mut witness, &mut progress)?;
+    let Driven { start, sent, replies, sending, cut_off } =
+        drive(plan, &schedule, timeout, sockets, &interrupt.of_run(), &mut witness, &mut progress)?;
     witness.look();
     let own_socket_drops = flows::dropped(sockets).map_err(|error| format!("{error:#}"));
     progress.finish();
@@ -98,13 +101,34 @@ pub(crate) fn execute_on(
         interrupted: interrupt.is_raised(),
     };
     let accepted = sent.taken.iter().filter(|taken| **taken).count() as u64;
-    let report = RunReport::new(plan, witness.last.as_ref(), tally, &evidence, sent.errors, &replies);
+    let mut report = RunReport::new(plan, witness.last.as_ref(), tally, &evidence, sent.errors, &replies);
+    report.count_over(counted(plan, sending, sent.slips.len() < schedule.len()));
+    cut_off.into_iter().for_each(|reason| report.invalidate(reason));
     schedule.truncate(sent.slips.len());
     let course = Course { schedule, slips: sent.slips, taken: sent.taken, replies: replies.first };
     Ok(Outcome { report, accepted, course })
 }
 
-/// Sends and receives on a thread each, while this one shows progress and asks the server when the warm-up ends.
+/// Of the time that `plan` counts, what passed if sending took `sending`, to its end or `ended_early`. A sender that is
+/// late takes longer than planned.
+fn counted(plan: &Plan, sending: Nanos, ended_early: bool) -> Nanos {
+    let passed = sending.minus(plan.warmup);
+    if ended_early { passed } else { passed.max(plan.duration) }
+}
+
+/// What came of sending and receiving.
+struct Driven {
+    start: Nanos,
+    sent: Sent,
+    replies: Replies,
+    /// From the start to the end of sending.
+    sending: Nanos,
+    /// Why it was ended before its time, unless that was an interrupt.
+    cut_off: Option<String>,
+}
+
+/// Sends and receives on a thread each, while this one shows progress, asks the server when the warm-up ends, and ends what
+/// makes no sense any more.
 fn drive(
     plan: &Plan,
     schedule: &[Request],
@@ -113,7 +137,7 @@ fn drive(
     interrupt: &Interrupt,
     witness: &mut Witness<'_>,
     progress: &mut Progress,
-) -> Result<(Nanos, Sent, Replies), Failure> {
+) -> Result<Driven, Failure> {
     // Whoever repeats a seed must not take the replies of the run before for its own: not drawn from the seed.
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
     let live = Live::default();
@@ -135,6 +159,7 @@ fn drive(
             }
         };
         let mut warming_up = plan.warmup > Nanos::ZERO;
+        let (mut cutoff, mut cut_off) = (Cutoff::new(schedule), None);
         while !receiving.is_finished() {
             let elapsed = clock::now().minus(start);
             if warming_up && elapsed >= plan.warmup {
@@ -142,6 +167,10 @@ fn drive(
                 warming_up = false;
             }
             progress.show(elapsed, &live);
+            if cut_off.is_none() && !interrupt.is_raised() {
+                cut_off = cutoff.reason(elapsed, &live);
+                cut_off.iter().for_each(|_| interrupt.raise());
+            }
             thread::park_timeout(LOOK);
         }
         let replies = receiving.join().expect("the receiver does not panic");
@@ -150,7 +179,8 @@ fn drive(
             interrupt.raise();
         }
         let sent = sending.join().expect("the sender does not panic");
-        Ok((start, sent, replies?))
+        let sending = live.sending_ended_at().map_or(Nanos::ZERO, |at| at.minus(start));
+        Ok(Driven { start, sent, replies: replies?, sending, cut_off })
     })
 }
 
@@ -175,7 +205,7 @@ impl<'a> Witness<'a> {
                 self.baseline.get_or_insert_with(|| view.clone());
                 self.last = Some(view);
             }
-            Some(Err(error)) => self.error = Some(format!("{error:#}")),
+            Some(Err(error)) => self.error = Some(escaped(&format!("{error:#}"))),
         }
     }
 

@@ -262,7 +262,8 @@ mod tests {
         let drawn = crate::schedule::draw(&plan).map(|schedule| schedule.len() as f64).ok();
         assert!(drawn.is_some_and(|drawn| (drawn / 3_759_800.0 - 1.0).abs() < 0.01), "{drawn:?}");
         let said = sizing(16, &given(&workload)).said();
-        for part in ["16 CPUs", "163,470 packets/s of the 250,000", "of the 50,000,000", "3.50 % of the workers' time"] {
+        for part in ["16 CPUs", "163,470 packets/s of the 250,000", "of the 50,000,000", "3.50 % of the workers' time"]
+        {
             assert!(said.contains(part), "{said}");
         }
     }

@@ -22,8 +22,8 @@ fn write(output: &Option<Output>, text: impl FnOnce() -> String) -> Result<(), S
 
 /// What is left to print on standard output of the `report` for people: nothing where one of `outputs` goes there, and the
 /// report goes to standard error.
-fn printed(report: String, outputs: &[&Option<Output>]) -> String {
-    if !outputs.iter().any(|output| output.as_ref().is_some_and(Output::is_stdout)) {
+fn printed(report: String, outputs: &[Option<&Output>]) -> String {
+    if !outputs.iter().flatten().any(|output| output.is_stdout()) {
         return report;
     }
     // What was asked for has been written; nobody may be there to read this.

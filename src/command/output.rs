@@ -52,8 +52,8 @@ impl Output {
 ///
 /// # Errors
 /// A text that names the flags.
-pub fn one_on_stdout(outputs: &[&Option<Output>]) -> Result<(), String> {
-    let on_stdout = outputs.iter().filter_map(|output| output.as_ref()).filter(|output| output.is_stdout());
+pub fn one_on_stdout(outputs: &[Option<&Output>]) -> Result<(), String> {
+    let on_stdout = outputs.iter().flatten().filter(|output| output.is_stdout());
     let flags: Vec<&str> = on_stdout.map(|output| output.flag).collect();
     if flags.len() < 2 {
         return Ok(());
@@ -109,8 +109,8 @@ mod tests {
     #[test]
     fn standard_output_takes_one_result() {
         let [first, second] = ["--json", "--csv"].map(|flag| Output::open(flag, Path::new("-")).ok());
-        assert_eq!(one_on_stdout(&[&first, &None]), Ok(()));
-        let error = one_on_stdout(&[&first, &None, &second]).expect_err("two");
+        assert_eq!(one_on_stdout(&[first.as_ref(), None]), Ok(()));
+        let error = one_on_stdout(&[first.as_ref(), None, second.as_ref()]).expect_err("two");
         assert!(error.contains("--json and --csv cannot all be `-`"), "{error}");
     }
 }

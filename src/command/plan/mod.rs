@@ -38,7 +38,7 @@ pub fn plan(arguments: &PlanArguments) -> Result<String, String> {
     progress.finish();
     let report = Report { question, source, answers, verdict };
     write(&json, || json::render(&report))?;
-    Ok(printed(text::render(&report), &[&json]))
+    Ok(printed(text::render(&report), &[json.as_ref()]))
 }
 
 /// Asks about each policy, several at once.

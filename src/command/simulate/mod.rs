@@ -29,7 +29,7 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<String, String> {
     let json = open("--json", &arguments.json)?;
     let csv = open("--csv", &arguments.csv)?;
     let html = open("--html", &arguments.html)?;
-    let outputs = [&json, &csv, &html];
+    let outputs = [json.as_ref(), csv.as_ref(), html.as_ref()];
     one_on_stdout(&outputs)?;
     let results = plan.carry_out();
     write(&json, || json::render(&plan.scene, &results))?;
