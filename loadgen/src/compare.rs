@@ -17,6 +17,7 @@ use crate::progress::Progress;
 use crate::report::{RunReport, open_json, write_to};
 use crate::rounds_text;
 use crate::run::{self, Course};
+use crate::schedule;
 use crate::server_process::{self, ServerProcess};
 use crate::text::Screen;
 use crate::verdict::Verdict;
@@ -84,6 +85,7 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Verdict, Failure> 
     let mut choices = Choices::of(arguments)?;
     // Whatever is wrong is said before the first server runs for its half minute.
     let plan = choices.plan(arguments, ANY_PORT)?;
+    schedule::check(&plan)?;
     if arguments.simulate {
         paired::prepare(&mut choices, &arguments.policies, &plan)?;
     }

@@ -179,5 +179,8 @@ mod tests {
         assert_eq!(ratio_cell(&figures(&[0.5, 0.25, 0.75], true)), "0.50x (3)");
         assert_eq!(ratio_cell(&[figures(&[0.5, 0.25], true), figures(&[0.75], false)].concat()), "0.50x? (3)");
         assert_eq!(ratio_cell(&[]), "-");
+        let [known, unknown] = [true, false].map(|known| Sampled { value: 2.0, known });
+        assert_eq!(known.over(unknown), Sampled { value: 1.0, known: false });
+        assert_eq!(known.over(known), Sampled { value: 1.0, known: true });
     }
 }
