@@ -61,6 +61,7 @@ fn latency_has_the_promised_shape() {
     let top = [
         "burn",
         "fates",
+        "listen",
         "malformed_by_reason",
         "policy",
         "schema",
@@ -71,6 +72,7 @@ fn latency_has_the_promised_shape() {
         "workers",
     ];
     assert_eq!(keys(&body), top);
+    assert_eq!(body["listen"], server.udp.to_string());
     assert_eq!([&body["schema"], &body["policy"], &body["burn"]], ["forebay-latency/1", "steal", "cpu"]);
     assert_eq!([&body["workers"], &body["time_scale"]], [2, 1]);
     let fates = [

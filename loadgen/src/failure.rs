@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Failure {
     /// The flags, or what they add up to, are wrong: exit code 2.
     Usage(String),
-    /// Something went wrong while running: exit code 1.
+    /// Something went wrong while running: exit code 5.
     Broken(anyhow::Error),
 }
 
@@ -21,7 +21,7 @@ impl Failure {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Failure::Usage(_) => 2,
-            Failure::Broken(_) => 1,
+            Failure::Broken(_) => 5,
         }
     }
 }

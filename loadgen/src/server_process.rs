@@ -1,6 +1,7 @@
 //! A server of our own: this very binary again, in a process of its own, for as long as it is needed.
 
 use crate::failure::Failure;
+use crate::text::escaped;
 use anyhow::{Context, Result, anyhow};
 use forebay::time::{Nanos, clock};
 use nix::sys::prctl::set_pdeathsig;
@@ -182,6 +183,7 @@ fn forward(stdout: impl Read, lines: &Sender<String>) {
 fn keep_log(stderr: impl Read, verbose: bool) -> String {
     let mut kept = VecDeque::new();
     for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+        let line = escaped(&line);
         if verbose {
             eprintln!("server: {line}");
         }
@@ -198,7 +200,7 @@ fn wait_until_ready(lines: &Receiver<String>) -> Result<(SocketAddr, String)> {
         mpsc::RecvTimeoutError::Timeout => anyhow!("it was not ready within {READY_TIMEOUT:?}"),
         mpsc::RecvTimeoutError::Disconnected => anyhow!("it ended before it was ready"),
     })?;
-    addresses(&line).with_context(|| format!("its first line is `{line}`, and not where it listens"))
+    addresses(&line).with_context(|| format!("its first line is `{}`, and not where it listens", escaped(&line)))
 }
 
 /// From `listening on udp 127.0.0.1:40001, admin http://127.0.0.1:40002`.

@@ -191,13 +191,15 @@ fn an_admin_endpoint_that_says_something_else() {
         let said = String::from_utf8_lossy(&result.output.stderr);
         assert!(said.contains("warning: the run will be INVALID: ") && said.contains(reason), "{said}");
         // What only the endpoint can tell is missed before anything is sent.
-        let output = Command::new(LOADGEN)
-            .args(format!("run --target {server} --load 0.5 --duration 1min --admin {admin}").split(' '))
-            .output()
-            .expect("loadgen runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!matches!(output.status.code(), Some(0 | 3)) && said.contains(reason), "{said}");
-        assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+        for flags in [format!("--target {server} --load 0.5"), "--rate 100".to_owned()] {
+            let output = Command::new(LOADGEN)
+                .args(format!("run {flags} --duration 1min --admin {admin}").split(' '))
+                .output()
+                .expect("loadgen runs");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!matches!(output.status.code(), Some(0 | 3)) && said.contains(reason), "{flags}: {said}");
+            assert!(output.stdout.is_empty(), "{flags}: {}", String::from_utf8_lossy(&output.stdout));
+        }
     }
 }
 

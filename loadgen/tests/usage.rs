@@ -28,6 +28,11 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         ("compare --pools front=1,heavy=1 --workers 3", "--workers is 3"),
         ("compare --pools front", "like front=3,heavy=11"),
         ("compare --burn nap", "cpu, sleep"),
+        ("run --rate 10 --json /nowhere/run.json", "--json /nowhere/run.json cannot be written: No such file"),
+        ("compare --json /nowhere/compare.json", "--json /nowhere/compare.json cannot be written: No such file"),
+        ("compare --dump /dev/null/runs", "--dump /dev/null/runs cannot be made: Not a directory"),
+        ("compare --burn cpu --time-scale 1", "at most 50000000"),
+        ("compare --cost fixed:1ns --workers 1024 --load 10", "lower --load, --workers or --duration"),
         ("walk", "unrecognized subcommand"),
     ] {
         let output =
@@ -35,5 +40,6 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{flags}: {stderr}");
         assert!(stderr.contains(expected), "{flags}: {stderr}");
+        assert!(output.stdout.is_empty(), "{flags}: nothing was begun");
     }
 }

@@ -214,6 +214,7 @@ impl<J: Send> Probe for Control<'_, J> {
         Surroundings {
             description: Description {
                 policy: following.name.name().to_owned(),
+                listen: self.group.address().to_string(),
                 workers: config.workers,
                 burn: config.burn.name().to_owned(),
                 time_scale: config.time_scale,

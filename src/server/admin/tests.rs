@@ -24,7 +24,8 @@ impl Probe for Server {
     }
 
     fn surroundings(&self) -> Surroundings {
-        let description = Description { policy: "steal".into(), workers: 1, burn: "cpu".into(), time_scale: 1 };
+        let (policy, listen) = ("steal".into(), "127.0.0.1:9000".into());
+        let description = Description { policy, listen, workers: 1, burn: "cpu".into(), time_scale: 1 };
         Surroundings { description, ..Surroundings::default() }
     }
 
