@@ -248,3 +248,44 @@ fn waiting_in_the_socket_counts() {
     let series = "forebay_latency_seconds_sum{stage=\"kernel\",class=\"class2\"}";
     assert!(metric(&page(&server, "/metrics"), series) >= 0.05);
 }
+
+// Is a server that is stuck in its handlers not ready after a second, and unhealthy after the time that was set, until it
+// moves again? Does the time of a job count before it ends? And is one that passes checkpoints well all the time?
+#[test]
+fn a_stuck_server_says_so() {
+    let _alone = alone();
+    let (stuck, script) = scripted();
+    let stuck = Running::start(&[("workers", "2"), ("unhealthy-after", "2s")], stuck);
+    let (patient, _) = scripted();
+    let patient = Running::start(&[("workers", "1"), ("unhealthy-after", "0s")], patient);
+    let (well, _) = scripted();
+    let well = Running::start(&[("workers", "1"), ("unhealthy-after", "1s")], well);
+    let (begun, long) = (clock::now(), Nanos::from_secs(6));
+    Client::new(patient.udp).request(0, long, &[Act::Block as u8]);
+    Client::new(well.udp).request(0, long, &[Act::Step as u8]);
+    // The second one is stolen if it comes to the worker that has the first one.
+    (0..2).for_each(|_| Client::new(stuck.udp).request(0, long, &[Act::Block as u8]));
+    await_until(|| script.begun() == 2, "a worker is never held");
+    let get = |server: &Running, page: &str| http(server.admin, page).map(|reply| (reply.status, reply.body));
+    let status = |server: &Running, page: &str| get(server, page).map(|reply| reply.0);
+    let mut said = String::new();
+    for (page, least) in [("GET /readyz", 1), ("GET /healthz", 2)] {
+        await_until(
+            || {
+                let (status, body) = get(&stuck, page).expect("an answer");
+                said = body;
+                status == 503
+            },
+            "nothing is noticed",
+        );
+        assert!(clock::now().minus(begun) >= Nanos::from_secs(least), "{page} {said}");
+        assert!(said.starts_with("stuck: of the 2 workers of the server none has moved for "), "{page}: {said}");
+    }
+    assert_eq!([status(&patient, "GET /readyz"), status(&patient, "GET /healthz")], [Some(503), Some(200)]);
+    assert_eq!([status(&well, "GET /readyz"), status(&well, "GET /healthz")], [Some(200), Some(200)]);
+    let busy = metric(&self::page(&stuck, "/metrics"), "forebay_worker_busy_seconds_total{worker=\"1\"}");
+    assert!((1.0..30.0).contains(&busy), "{busy} s");
+    await_until(|| status(&stuck, "GET /healthz") == Some(200), "it never gets well");
+    await_until(|| status(&stuck, "GET /readyz") == Some(200), "it never gets ready");
+    stuck.quiescent(2);
+}

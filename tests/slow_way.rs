@@ -2,6 +2,8 @@
 //! Method: a device that sends ten datagrams in a second, in a network of our own; requests in the names of peers behind
 //! it. In that network nobody else sends by UDP, so the kernel's own counts must agree with the server's.
 
+#![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
+
 mod support;
 
 use forebay::handler::{Bench, Echo};

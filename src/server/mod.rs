@@ -6,23 +6,29 @@ mod adapt;
 mod admission;
 mod arrivals;
 mod control;
+mod descriptors;
+mod drain;
 mod engine;
 mod outbox;
+mod panics;
 mod pin;
 mod run;
+mod signals;
 mod sizes;
 mod slot;
 mod stop;
+mod stuck;
 
 pub use stop::{FollowError, PolicyHandle, StopHandle};
 
 use crate::config::{Burn, Config, HandlerName};
 use crate::handler::{Bench, Burner, Digest, Echo, Forking, Handler, Spin};
-use crate::metrics::{Snapshot, summary};
+use crate::metrics::{Fates, Snapshot, summary};
 use crate::net::{Group, RECV_BUFFER_BYTES};
+use crate::output;
 use crate::packet::{Depot, PacketBody, drive};
 use sizes::Sizes;
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::Receiver;
 use stop::Demand;
@@ -34,6 +40,13 @@ pub enum Ended {
     Drained,
     /// The drain timeout passed, or a second signal came, with requests unfinished.
     Forced,
+}
+
+impl Ended {
+    /// By what was lost, and not by how long it took or who asked for haste.
+    fn with(fates: &Fates) -> Ended {
+        if fates.shed_draining + fates.in_flight > 0 { Ended::Forced } else { Ended::Drained }
+    }
 }
 
 /// Why a server could not start or go on.
@@ -49,6 +62,26 @@ pub enum ServeError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// There are too few file descriptors.
+    #[error(
+        "--workers {workers}: needs {needed} file descriptors, and this process may open {allowed} (the hard limit of \
+         RLIMIT_NOFILE); allowed: fewer workers, four descriptors each, or a higher limit: LimitNOFILE={needed} in a \
+         systemd unit, --ulimit nofile={needed} for a container, `ulimit -Hn {needed}` as root in a shell"
+    )]
+    Descriptors {
+        /// The workers asked for.
+        workers: usize,
+        /// What they and everything else take.
+        needed: u64,
+        /// What the kernel allows.
+        allowed: u64,
+    },
+    /// The admin endpoint came to an end by itself. What had been received was served.
+    #[error("the admin endpoint has ended: {0}")]
+    Admin(String),
+    /// The summary could not be written to standard output.
+    #[error("the summary cannot be written to standard output: {0}")]
+    Output(io::Error),
     /// The kernel refused something else that the server cannot do without.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -66,27 +99,36 @@ pub struct Report {
 }
 
 /// Runs the bench server that `config` describes until SIGTERM or SIGINT. Prints one line with the bound addresses when
-/// it listens, and a summary at the end, to standard output.
+/// all of its threads run, and a summary at the end, to standard output. A server that cannot say that it listens serves
+/// all the same.
 ///
 /// # Errors
 /// See [`ServeError`].
 pub fn serve(config: &Config) -> Result<Ended, ServeError> {
     // Signals are caught before anybody is told that we are here: who was told may send one.
     let server = Server::bind(config)?.stop_on_signals()?.exit_when_stuck();
-    println!("listening on udp {}, admin http://{}", server.udp_address(), server.admin_address());
-    io::stdout().flush()?;
+    let line = format!("listening on udp {}, admin http://{}\n", server.udp_address(), server.admin_address());
+    let serving = || {
+        if let Err(error) = output::print(&line) {
+            tracing::error!(%error, "standard output does not take the line that says where the server listens");
+        }
+    };
     let cap = config.cost_cap_scaled();
     let report = match config.handler {
-        HandlerName::Echo => server.run(&Bench::new(Echo, cap)),
-        HandlerName::Spin => server.run(&Bench::new(Spin::new(burner(config), config.time_scale), cap)),
+        HandlerName::Echo => server.run_announced(&Bench::new(Echo, cap), serving),
+        HandlerName::Spin => {
+            server.run_announced(&Bench::new(Spin::new(burner(config), config.time_scale), cap), serving)
+        }
         HandlerName::Fork => {
             let fork = Forking::new(burner(config), config.time_scale, config.slice_scaled(), config.workers);
-            server.run(&Bench::new(fork, cap))
+            server.run_announced(&Bench::new(fork, cap), serving)
         }
-        HandlerName::Digest => server.run(&Bench::new(Digest, cap)),
+        HandlerName::Digest => server.run_announced(&Bench::new(Digest, cap), serving),
     }?;
-    print_summary(&report.totals);
-    Ok(report.ended)
+    match (report.ended, print_summary(&report.totals)) {
+        (Ended::Drained, Err(error)) => Err(ServeError::Output(error)),
+        (ended, _) => Ok(ended),
+    }
 }
 
 fn burner(config: &Config) -> Burner {
@@ -96,9 +138,8 @@ fn burner(config: &Config) -> Burner {
     }
 }
 
-/// Prints the summary, if anybody is still there to read it.
-fn print_summary(totals: &Snapshot) {
-    let _ = io::stdout().write_all(summary(totals).as_bytes());
+fn print_summary(totals: &Snapshot) -> io::Result<()> {
+    output::print(&summary(totals))
 }
 
 /// A server that listens and does not serve yet.
@@ -113,14 +154,17 @@ pub struct Server {
     demands: Receiver<Demand>,
     signals: Option<signal_hook::iterator::Signals>,
     exit_when_stuck: bool,
+    log_panics: bool,
 }
 
 impl Server {
-    /// Binds both addresses of `config`, one UDP socket per worker.
+    /// Binds both addresses of `config`, one UDP socket per worker. Raises this process's limit of open files to its hard
+    /// limit.
     ///
     /// # Errors
-    /// [`ServeError::Bind`] names the setting.
+    /// [`ServeError::Bind`] names the setting; [`ServeError::Descriptors`] says how many open files it takes.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
+        descriptors::provide(config.workers)?;
         let bind_error = |setting, address| move |source| ServeError::Bind { setting, address, source };
         let group =
             Group::open(config.listen, config.workers, run::io(config)).map_err(bind_error("listen", config.listen))?;
@@ -135,7 +179,16 @@ impl Server {
             );
         }
         let (stop, demands) = StopHandle::new();
-        Ok(Server { config: config.clone(), group, admin, stop, demands, signals: None, exit_when_stuck: false })
+        Ok(Server {
+            config: config.clone(),
+            group,
+            admin,
+            stop,
+            demands,
+            signals: None,
+            exit_when_stuck: false,
+            log_panics: true,
+        })
     }
 
     /// Where requests arrive.
@@ -159,13 +212,13 @@ impl Server {
         self.stop.policy_handle(&self.config)
     }
 
-    /// Stops on SIGTERM and SIGINT too; a second signal ends the drain at once.
+    /// Stops on SIGTERM and SIGINT too, as [`StopHandle::stop`] does, once for each. SIGHUP, SIGUSR1 and SIGUSR2, which
+    /// would kill the process without a drain, do nothing.
     ///
     /// # Errors
     /// When the signals cannot be caught.
     pub fn stop_on_signals(mut self) -> Result<Server, ServeError> {
-        use signal_hook::consts::{SIGINT, SIGTERM};
-        self.signals = Some(signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?);
+        self.signals = Some(signals::catch()?);
         Ok(self)
     }
 
@@ -177,12 +230,32 @@ impl Server {
         self
     }
 
+    /// Leaves panics of the handler to the panic hook of the process. Without this, [`Server::run`] installs one that logs
+    /// them (through `tracing`, or to standard error where nobody listens to that) from a thread of its own, ten a second at
+    /// most, and passes all other panics on to the hook of before. A hook that writes from the worker's thread stops the
+    /// service when nobody reads what it writes.
+    pub fn keep_panic_hook(mut self) -> Server {
+        self.log_panics = false;
+        self
+    }
+
     /// Serves requests with `handler` until it is stopped, then drains.
     ///
     /// # Errors
-    /// When the kernel refuses threads, readiness queues or the like.
+    /// When the kernel refuses threads, readiness queues or the like, and [`ServeError::Admin`].
     pub fn run<H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
+        self.run_announced(handler, || {})
+    }
+
+    /// The same; calls `serving` once all threads run.
+    ///
+    /// # Errors
+    /// Those of [`Server::run`].
+    pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
         let packets = Depot::new(Sizes::of(self.config.workers).packets, PacketBody::new);
-        run::run(self, handler, &packets, |packet| drive(handler, packet))
+        run::run(self, handler, &packets, |packet| drive(handler, packet), serving)
     }
 }
+
+#[cfg(test)]
+mod tests;

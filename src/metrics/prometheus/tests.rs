@@ -21,7 +21,7 @@ fn scrape(format: Format) -> String {
     recorder.malformed(Malformed::Empty);
     recorder.refused(Refused::CostCap);
     recorder.unsent(Unsent::TooLong);
-    recorder.busy(Nanos::from_millis(1_500));
+    recorder.end_slice(Nanos::from_millis(1_500));
     recorder.stole(Steal::SocketFound);
     drop(recorder);
     let mut collector = metrics::Collector::new(&board);

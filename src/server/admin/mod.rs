@@ -21,8 +21,10 @@ const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
 
 /// What the endpoint asks of its server. Called on the admin thread; nothing here may block.
 pub trait Probe {
-    /// False from the moment the server starts to drain.
-    fn ready(&self) -> bool;
+    /// Whether requests should come here, or why not.
+    fn ready(&self) -> Result<(), String>;
+    /// Whether the server can get well by itself, or why not.
+    fn healthy(&self) -> Result<(), String>;
     /// Description, kernel drops and queue depths, as of now.
     fn surroundings(&self) -> Surroundings;
     /// Called every second with what was measured lately, so that policies can adapt.
@@ -61,7 +63,7 @@ pub fn stop_pair() -> (Stopper, Stop) {
 /// [`Collector::collect`] makes the totals exact.
 ///
 /// # Errors
-/// When the runtime cannot be made or `listener` cannot be registered with it.
+/// When the runtime cannot be made, `listener` cannot be registered with it, or connections are no longer accepted.
 pub fn run(
     listener: std::net::TcpListener,
     collector: &mut Collector<'_>,
@@ -83,9 +85,12 @@ fn run_limited(
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let (asker, questions) = mpsc::channel(limits.connections);
-        tokio::spawn(http::serve(listener, asker, limits));
-        control(collector, probe, questions, stop).await;
-        Ok(())
+        let accepting = tokio::spawn(http::serve(listener, asker, limits));
+        tokio::select! {
+            () = control(collector, probe, questions, stop) => Ok(()),
+            // It has no end but a panic.
+            ended = accepting => Err(io::Error::other(format!("connections are no longer accepted: {ended:?}"))),
+        }
     })
 }
 
@@ -99,13 +104,15 @@ struct Question {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum About {
     Readiness,
+    Health,
     Latency,
     Metrics(Format),
 }
 
 #[derive(Debug)]
 enum Answer {
-    Ready(bool),
+    Ready(Result<(), String>),
+    Healthy(Result<(), String>),
     Text { content_type: &'static str, body: String },
 }
 
@@ -141,6 +148,7 @@ fn answer(collector: &mut Collector<'_>, probe: &impl Probe, asked: Vec<Question
     for Question { about, answer } in asked {
         let text = match about {
             About::Readiness => Answer::Ready(probe.ready()),
+            About::Health => Answer::Healthy(probe.healthy()),
             About::Latency => {
                 let snapshot = snapshot.get_or_insert_with(|| scrape(collector, probe));
                 Answer::Text { content_type: "application/json", body: snapshot.to_json() }
