@@ -93,7 +93,7 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Verdict, Failure> 
     if let Some(folder) = &arguments.dump {
         std::fs::create_dir_all(folder).with_context(|| format!("--dump {} cannot be made", folder.display()))?;
     }
-    show(&compare_text::heading(&choices, &plan, arguments));
+    show(&compare_text::heading(&choices, &plan, arguments))?;
     let seeds = if arguments.seeds.is_empty() { vec![arguments.offer.seed] } else { arguments.seeds.clone() };
     let mut runs = Vec::new();
     // The policies take turns, so that whatever the machine does meanwhile meets them all.
@@ -106,8 +106,8 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Verdict, Failure> 
     let report = CompareReport { schema: "forebay-compare/1", runs };
     let text =
         if seeds.len() > 1 { rounds_text::render(&report, &choices) } else { compare_text::render(&report, &choices) };
-    show(&text);
-    show(&paired_text::render(&report, &plan));
+    show(&text)?;
+    show(&paired_text::render(&report, &plan))?;
     if let Some(path) = &arguments.offer.json {
         write_json(path, &report)?;
     }

@@ -43,10 +43,14 @@ use progress::Progress;
 use std::process::ExitCode;
 use verdict::Verdict;
 
-/// What the `loadgen` binary does with the arguments of this process; returns its exit code: 0 fine, 1 failed while
-/// running, 2 usage, 3 an invalid run.
+/// What the `loadgen` binary does with the arguments of this process; returns its exit code: 0 fine, 2 usage, 3 an invalid
+/// run, 5 failed while running or unable to write its result (also to a reader that has gone).
 pub fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return told(&error),
+    };
+    let result = match arguments.command {
         Command::Run(arguments) => run_command(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Serve { arguments } => return server_process::serve(arguments),
@@ -55,9 +59,22 @@ pub fn main() -> ExitCode {
         Ok(Verdict::Valid) => ExitCode::SUCCESS,
         Ok(Verdict::Invalid) => ExitCode::from(3),
         Err(failure) => {
-            eprintln!("error: {failure}");
+            failure.complain();
             ExitCode::from(failure.exit_code())
         }
+    }
+}
+
+/// Prints what clap has to say, help or a problem, and returns the exit code.
+fn told(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        // Help is a result; of a problem nobody is left to be told.
+        Err(lost) if !error.use_stderr() => {
+            let failure = Failure::Unwritten(lost);
+            failure.complain();
+            ExitCode::from(failure.exit_code())
+        }
+        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
     }
 }
 
@@ -74,7 +91,7 @@ fn run_command(arguments: &RunArguments) -> Result<Verdict, Failure> {
     if let Some(dump) = &dump {
         dump.write(&plan, &outcome.course)?;
     }
-    text::show(&run_text::render(&plan, &outcome.report));
+    text::show(&run_text::render(&plan, &outcome.report))?;
     if let Some(path) = &arguments.offer.json {
         report::write_json(path, &outcome.report)?;
     }

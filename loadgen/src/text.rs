@@ -1,6 +1,7 @@
 //! Figures for people: units chosen per value, thousands grouped, columns aligned.
 
-use std::io::{self, Write};
+use crate::failure::Failure;
+use forebay::output;
 
 /// A time in microseconds with three significant digits and the unit that suits it; `None` is infinity.
 pub fn time(us: Option<f64>) -> String {
@@ -51,10 +52,12 @@ pub fn table(header: &[String], rows: &[Vec<String>], left: usize) -> String {
     std::iter::once(header).chain(rows.iter().map(Vec::as_slice)).map(line).collect()
 }
 
-/// Shows `text` on standard output. A reader who has seen enough and left is no failure.
-pub fn show(text: &str) {
-    let mut stdout = io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+/// Shows `text`, a result, on standard output.
+///
+/// # Errors
+/// When not all of it was taken, also because the reader has gone.
+pub fn show(text: &str) -> Result<(), Failure> {
+    output::print(text).map_err(Failure::Unwritten)
 }
 
 /// Wraps `paragraph` to the columns of a page; the first line begins with `start`, the others with `indent`.
