@@ -3,6 +3,8 @@
 //! it, or of neighbours that do not exist. In that network nobody else sends by UDP, so the kernel's own counts must agree
 //! with the server's.
 
+#![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
+
 mod support;
 
 use forebay::handler::{Bench, Echo};

@@ -56,7 +56,7 @@ impl DefaultValue {
 }
 
 /// Every setting, in the order in which help and reports show them.
-pub const SETTINGS: [Setting; 23] = [
+pub const SETTINGS: [Setting; 25] = [
     Setting {
         key: "listen",
         value_name: "ADDRESS",
@@ -246,6 +246,24 @@ pub const SETTINGS: [Setting; 23] = [
         help: "How long a server that was told to stop goes on serving what it holds.",
     },
     Setting {
+        key: "lame-duck",
+        value_name: "DURATION",
+        default: DefaultValue::Text("0s"),
+        shape: Shape::Text,
+        allowed: "0s to 1h",
+        help: "How long a server that was told to stop still serves everything while /readyz says 503, so that balancers \
+               look elsewhere first. Then it drains.",
+    },
+    Setting {
+        key: "unhealthy-after",
+        value_name: "DURATION",
+        default: DefaultValue::Text("30s"),
+        shape: Shape::Text,
+        allowed: "0s to 1h",
+        help: "/healthz says 503 when no worker of a pool has moved for this long (and at least 1s, from which on /readyz \
+               does): its handlers are stuck. 0s: never.",
+    },
+    Setting {
         key: "pin",
         value_name: "BOOL",
         default: DefaultValue::Text("false"),
@@ -330,6 +348,8 @@ mod tests {
             ("slice", "999ns", "1001ms"),
             ("cost-cap", "999ns", "3601s"),
             ("drain-timeout", "-1s", "3601s"),
+            ("lame-duck", "-1s", "3601s"),
+            ("unhealthy-after", "-1s", "3601s"),
         ] {
             let (low, high) = find(key).unwrap().allowed.split_once(" to ").unwrap();
             let low = low.trim_start_matches("0, or ");
