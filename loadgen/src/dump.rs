@@ -5,7 +5,6 @@ use crate::failure::Failure;
 use crate::ground;
 use crate::plan::Plan;
 use crate::run::Course;
-use anyhow::{Error, Result};
 use forebay::command::output::Output;
 use forebay::time::Nanos;
 use forebay::workload::{Offered, OfferedRequest};
@@ -66,7 +65,7 @@ impl Dump {
     ///
     /// # Errors
     /// Those of [`write`].
-    pub(crate) fn write(&self, plan: &Plan, course: &Course) -> Result<()> {
+    pub(crate) fn write(&self, plan: &Plan, course: &Course) -> Result<(), Failure> {
         write(&self.output, &offered(plan, self.emulated, self.workers, &self.socket_of, course))
     }
 }
@@ -108,8 +107,8 @@ pub(crate) fn open(path: &Path) -> Result<Output, Failure> {
 ///
 /// # Errors
 /// If it cannot be written.
-pub(crate) fn write(output: &Output, offered: &Offered) -> Result<()> {
-    output.write(|to| write!(to, "{offered}")).map_err(Error::msg)
+pub(crate) fn write(output: &Output, offered: &Offered) -> Result<(), Failure> {
+    output.write(|to| write!(to, "{offered}")).map_err(Failure::Unwritten)
 }
 
 #[cfg(test)]

@@ -46,18 +46,23 @@ use dump::Dump;
 use endpoint::Endpoint;
 use failure::Failure;
 use forebay::command::output::one_on_stdout;
+use forebay::output;
 use interrupt::Interrupt;
 use plan::Plan;
 use progress::Progress;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
-use text::Screen;
+use text::{Screen, escaped};
 use verdict::Verdict;
 
 /// What the `loadgen` binary does with the arguments of this process; returns its exit code: 0 fine, 2 usage, 3 an invalid
-/// run, 5 failed while running.
+/// run, 5 failed while running or unable to write its result (also to a reader that has gone).
 pub fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return told(&error),
+    };
+    let result = match arguments.command {
         Command::Run(arguments) => run_command(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Serve { arguments } => return server_process::serve(arguments),
@@ -66,9 +71,22 @@ pub fn main() -> ExitCode {
         Ok(Verdict::Valid) => ExitCode::SUCCESS,
         Ok(Verdict::Invalid) => ExitCode::from(3),
         Err(failure) => {
-            eprintln!("error: {failure}");
+            failure.complain();
             ExitCode::from(failure.exit_code())
         }
+    }
+}
+
+/// Prints what clap has to say, help or a problem, and returns the exit code.
+fn told(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        // Help is a result; of a problem nobody is left to be told.
+        Err(lost) if !error.use_stderr() => {
+            let failure = Failure::Unwritten(output::unwritten("the result", &lost));
+            failure.complain();
+            ExitCode::from(failure.exit_code())
+        }
+        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
     }
 }
 
@@ -86,7 +104,7 @@ fn run_command(arguments: &RunArguments) -> Result<Verdict, Failure> {
         (Ok(_), Some(error)) if arguments.dump.is_some() => return Err(error.into()),
         (Ok(plan), Some(error)) => {
             // Told now, not after the run.
-            let _ = writeln!(stderr(), "warning: the run will be INVALID: {error:#}");
+            let _ = writeln!(stderr(), "warning: the run will be INVALID: {}", escaped(&format!("{error:#}")));
             plan
         }
         (plan, None) => plan?,

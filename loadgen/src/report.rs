@@ -146,13 +146,13 @@ pub(crate) fn open_json(path: Option<&Path>) -> Result<Option<Output>, Failure> 
 ///
 /// # Errors
 /// If it cannot be written.
-pub(crate) fn write_to(output: Option<&Output>, report: &impl Serialize) -> Result<()> {
+pub(crate) fn write_to(output: Option<&Output>, report: &impl Serialize) -> Result<(), Failure> {
     let Some(output) = output else { return Ok(()) };
     let written = output.write(|to| {
         serde_json::to_writer_pretty(&mut *to, report)?;
         to.write_all(b"\n")
     });
-    written.map_err(Error::msg)
+    written.map_err(Failure::Unwritten)
 }
 
 /// Writes `report` to the file `path`.
@@ -160,7 +160,8 @@ pub(crate) fn write_to(output: Option<&Output>, report: &impl Serialize) -> Resu
 /// # Errors
 /// If it cannot be written.
 pub fn write_json(path: &Path, report: &impl Serialize) -> Result<()> {
-    write_to(Some(&Output::open("--json", path).map_err(Error::msg)?), report)
+    let output = Output::open("--json", path).map_err(Error::msg)?;
+    write_to(Some(&output), report).map_err(|failure| Error::msg(failure.to_string()))
 }
 
 fn as_text<T: std::fmt::Display, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {

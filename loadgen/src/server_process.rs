@@ -3,13 +3,14 @@
 use crate::failure::Failure;
 use crate::text::escaped;
 use anyhow::{Context, Result, anyhow};
+use forebay::output;
 use forebay::time::{Nanos, clock};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
@@ -44,7 +45,7 @@ pub struct ServerProcess {
 /// is told to stop or its parent is gone.
 pub fn serve(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = set_pdeathsig(Signal::SIGTERM) {
-        eprintln!("error: the system does not tell when the parent process ends: {error}");
+        output::complain(&format!("error: the system does not tell when the parent process ends: {error}"));
         return ExitCode::FAILURE;
     }
     let command = ["forebay", "serve"].map(OsString::from);
@@ -185,7 +186,7 @@ fn keep_log(stderr: impl Read, verbose: bool) -> String {
     for line in BufReader::new(stderr).lines().map_while(Result::ok) {
         let line = escaped(&line);
         if verbose {
-            eprintln!("server: {line}");
+            let _ = writeln!(io::stderr(), "server: {line}");
         }
         if kept.len() == LOG_LINES_MAX {
             kept.pop_front();

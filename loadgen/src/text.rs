@@ -1,8 +1,9 @@
 //! Figures for people: units chosen per value, thousands grouped, columns aligned.
 
-use anyhow::{Context, Result};
+use crate::failure::Failure;
 use forebay::command::output::Output;
-use std::io::{self, ErrorKind, Write};
+use forebay::output;
+use std::io::{self, Write};
 
 /// A time in microseconds with three significant digits and the unit that suits it; `None` is infinity.
 pub fn time(us: Option<f64>) -> String {
@@ -69,22 +70,18 @@ impl Screen {
         if taken { Screen::Stderr } else { Screen::Stdout }
     }
 
-    /// Shows `text`. A reader who has seen enough and left is no failure.
+    /// Shows `text`, a result.
     ///
     /// # Errors
-    /// If not all of it can be written for another reason: then the result is lost.
-    pub(crate) fn show(self, text: &str) -> Result<()> {
+    /// When not all of it was taken, also because the reader has gone: then the result is lost.
+    pub(crate) fn show(self, text: &str) -> Result<(), Failure> {
+        let unwritten = |what, error| Failure::Unwritten(output::unwritten(what, &error));
         match self {
-            Screen::Stdout => written(io::stdout().lock(), text).context("standard output cannot be written"),
-            Screen::Stderr => written(io::stderr().lock(), text).context("standard error cannot be written"),
+            Screen::Stdout => output::print(text).map_err(|error| unwritten("the result", error)),
+            Screen::Stderr => {
+                io::stderr().write_all(text.as_bytes()).map_err(|error| unwritten("standard error", error))
+            }
         }
-    }
-}
-
-fn written(mut to: impl Write, text: &str) -> io::Result<()> {
-    match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
-        _ => Ok(()),
     }
 }
 

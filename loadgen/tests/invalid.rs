@@ -1,6 +1,8 @@
 //! Is a run INVALID, with exit code 3 and the reason, whenever its figures are not what they say they are? Method: for each
 //! defect a run that has it, against servers, admin endpoints and kernels that misbehave.
 
+#![allow(clippy::print_stdout, reason = "a test that cannot run here says so")]
+
 #[path = "support/admin.rs"]
 mod admin;
 #[path = "support/generator.rs"]

@@ -7,6 +7,7 @@ mod support;
 
 use serde_json::Value;
 use std::fs::OpenOptions;
+use std::io::pipe;
 use std::net::UdpSocket;
 use std::process::{Command, Output, Stdio};
 use support::{Server, answer, number, run};
@@ -86,7 +87,7 @@ fn a_result_that_cannot_be_written_ends_with_5() {
     let full = || Stdio::from(OpenOptions::new().write(true).open("/dev/full").expect("a full device"));
     for (flags, stdout, said) in [
         ("--json /dev/full", Stdio::piped(), "--json /dev/full cannot be written: No space left"),
-        ("", full(), "standard output cannot be written: No space left"),
+        ("", full(), "error: the result cannot be written: No space left"),
         ("--json -", full(), "--json - cannot be written: No space left"),
     ] {
         let output = unanswered(flags, stdout);
@@ -94,6 +95,12 @@ fn a_result_that_cannot_be_written_ends_with_5() {
         assert_eq!(output.status.code(), Some(5), "{flags}: {stderr}");
         assert!(stderr.contains(said), "{flags}: {stderr}");
     }
+    // A reader that has gone needs no explanation.
+    let (reader, gone) = pipe().expect("descriptors");
+    drop(reader);
+    let output = unanswered("--json -", gone.into());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(5) && !stderr.contains("cannot be written"), "{stderr}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A place for a result, opened before the work begins: a name that cannot be written to is told at once, and not after
 //! the minutes that the result took.
 
+use crate::output::unwritten;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ impl Output {
         }
         match OpenOptions::new().write(true).create(true).truncate(false).open(&path) {
             Ok(file) => Ok(Output { flag, path, file: Some(file) }),
-            Err(error) => Err(unwritable(flag, &path, &error)),
+            Err(error) => Err(unwritable(flag, &path, &error).to_string()),
         }
     }
 
@@ -38,8 +39,8 @@ impl Output {
     /// Writes what `emit` writes, in place of what a file held before.
     ///
     /// # Errors
-    /// If not all of it can be written; the text names the flag, the path and the reason.
-    pub fn write(&self, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), String> {
+    /// If not all of it can be written; the text names the flag, the path and the reason, and the kind is that of the reason.
+    pub fn write(&self, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let written = match &self.file {
             None => through(io::stdout().lock(), emit),
             Some(file) => emptied(file).and_then(|()| through(file, emit)),
@@ -72,15 +73,15 @@ fn through(to: impl Write, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) 
     buffered.flush()
 }
 
-fn unwritable(flag: &str, path: &Path, error: &io::Error) -> String {
-    format!("{flag} {} cannot be written: {error}", path.display())
+fn unwritable(flag: &str, path: &Path, error: &io::Error) -> io::Error {
+    unwritten(&format!("{flag} {}", path.display()), error)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn text(output: &Output, text: &str) -> Result<(), String> {
+    fn text(output: &Output, text: &str) -> io::Result<()> {
         output.write(|to| to.write_all(text.as_bytes()))
     }
 
@@ -101,7 +102,8 @@ mod tests {
     fn what_cannot_be_written_is_an_error_that_names_the_flag() {
         let output = Output::open("--json", Path::new("/dev/full")).expect("a device that opens");
         let error = text(&output, "new").expect_err("a full device");
-        assert!(error.starts_with("--json /dev/full cannot be written: No space"), "{error}");
+        assert!(error.to_string().starts_with("--json /dev/full cannot be written: No space"), "{error}");
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         let error = Output::open("--csv", Path::new("/nowhere/x")).expect_err("no such folder");
         assert!(error.starts_with("--csv /nowhere/x cannot be written: No such file"), "{error}");
     }

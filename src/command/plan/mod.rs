@@ -12,7 +12,7 @@ pub use arguments::PlanArguments;
 use super::simulate::contender::Contender;
 use super::simulate::progress::Progress;
 use super::simulate::run::Scene;
-use super::{open, parallel, printed, write};
+use super::{Failure, open, parallel, printed, write};
 use crate::sched::Sizes;
 use crate::sched::auto::Choice;
 use crate::time::Nanos;
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 ///
 /// # Errors
 /// A message that names the flag in question and what is allowed.
-pub fn plan(arguments: &PlanArguments) -> Result<String, String> {
+pub fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
     let (workload, rate, source) = demand(arguments)?;
     let question = question(arguments, &workload, rate)?;
     let json = open("--json", &arguments.json)?;

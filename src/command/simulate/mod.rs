@@ -17,7 +17,7 @@ pub use arguments::SimulateArguments;
 pub(super) use arguments::workloads;
 
 use super::output::one_on_stdout;
-use super::{open, printed, write};
+use super::{Failure, open, printed, write};
 
 /// What is wrong with `arguments`, the files that they name included.
 ///
@@ -33,7 +33,7 @@ pub fn check(arguments: &SimulateArguments) -> Result<(), String> {
 ///
 /// # Errors
 /// A message that names the flag in question and what is allowed.
-pub fn simulate(arguments: &SimulateArguments) -> Result<String, String> {
+pub fn simulate(arguments: &SimulateArguments) -> Result<String, Failure> {
     let replayed = arguments.replay.as_deref().map(replayed::Replayed::read).transpose()?;
     let plan = plan::Plan::of(arguments, replayed.as_ref())?;
     let json = open("--json", &arguments.json)?;
