@@ -9,6 +9,7 @@
 //! - [`runtime`] (threads, sleeping, continuations) and [`net`] (sockets, batches), which do not know each other;
 //! - [`sim`] (virtual time): the same policies without threads;
 //! - [`sched`]: the policies, pure;
+//! - [`output`]: standard output and standard error, which may be full or not read;
 //! - the parts: [`packet`], [`queue`], [`metrics`], [`workload`], [`fate`], [`time`].
 
 pub mod cli;
@@ -18,6 +19,7 @@ pub mod fate;
 pub mod handler;
 pub mod metrics;
 pub mod net;
+pub mod output;
 pub mod packet;
 pub mod queue;
 pub mod runtime;

@@ -122,7 +122,7 @@ mod tests {
         let fds = [&first, &second, &third].map(|(_, receiver)| receiver.as_raw_fd());
         let (descriptors, _polls) = Descriptors::new(3, &fds).expect("readiness queues");
         [0, 1].into_iter().for_each(|worker| descriptors.watch(worker, true));
-        let mut send = |sender: &mut pipe::Sender| assert_eq!(sender.write(b"x").expect("room in the pipe"), 1);
+        let send = |sender: &mut pipe::Sender| assert_eq!(sender.write(b"x").expect("room in the pipe"), 1);
         assert_eq!(descriptors.arrivals_watched(), 0);
         [&mut first, &mut second, &mut third].into_iter().for_each(|(sender, _)| send(sender));
         assert_eq!([(); 3].map(|()| descriptors.arrivals_watched()), [2; 3], "the third is not watched");

@@ -198,11 +198,12 @@ where
 
     fn run_child(&mut self, child: Arc<dyn AnyChild>, now: Option<Nanos>, ask_after: Nanos) -> Ran<Job<'s, 'e, F>> {
         let start = self.start(child.ready_at(), now);
+        self.recorder.begin_slice(start);
         let now = if self.common.emulated { emulated::busy_until } else { clock::now };
         let paused = child.run(start, start.plus(ask_after), now);
         self.now = clock::now();
         let ran = self.core_now().minus(start);
-        self.recorder.busy(ran);
+        self.recorder.end_slice(ran);
         match paused {
             Some((child, hop)) => Ran::Paused { job: Job::Child(child), hop, ran },
             None => Ran::Ended { ran },
@@ -233,11 +234,12 @@ where
             Job::Child(child) => return self.run_child(child, sent_at, ask_after),
         };
         let start = self.start(slot.envelope.ready_at, sent_at);
+        self.recorder.begin_slice(start);
         let (polled, joined) = slot.poll(start, start.plus(ask_after));
         self.now = clock::now();
         let end = self.core_now();
         let ran = end.minus(start);
-        self.recorder.busy(ran);
+        self.recorder.end_slice(ran);
         slot.envelope.service = slot.envelope.service.plus(ran).plus(joined);
         let cause = match polled {
             Polled::Paused { hop } => {

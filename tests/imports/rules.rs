@@ -38,17 +38,22 @@ const ACTING: &[&str] = &[
 /// From the edge down. What a module may name here has its row below, but for `runtime` and `net`, `sim` and `runtime`,
 /// which stand beside one another.
 const TABLE: &[Layer] = &[
-    Layer { module: "cli", imports: &["command", "config", "server"], banned: &[] },
-    Layer { module: "command", imports: &["sim", "sched", "metrics", "workload", "fate", "time"], banned: &[] },
+    Layer { module: "cli", imports: &["command", "config", "server", "output"], banned: &[] },
+    Layer {
+        module: "command",
+        imports: &["sim", "sched", "metrics", "workload", "fate", "time", "output"],
+        banned: &[],
+    },
     Layer {
         module: "server",
         imports: &[
             "config", "sim", "net", "packet", "handler", "runtime", "sched", "queue", "metrics", "workload", "fate",
-            "time",
+            "time", "output",
         ],
         banned: &["handler::builtin::wire"],
     },
     Layer { module: "config", imports: &["sched", "time"], banned: &[] },
+    Layer { module: "output", imports: &["time"], banned: SOCKETS },
     Layer { module: "sim", imports: &["sched", "queue", "metrics", "workload", "fate", "time"], banned: SOCKETS },
     Layer { module: "net", imports: &["fate", "time"], banned: &[] },
     Layer { module: "packet", imports: &["handler", "fate", "time"], banned: &["handler::builtin"] },

@@ -23,7 +23,7 @@ pub(crate) use context::{
 pub(crate) use join_state::JoinState;
 pub(crate) use local_queue::{LocalQueue, Ready, new_runtime_id, runtime_id};
 pub(crate) use poll::{Polled, Terms, poll};
-pub(crate) use unwind::{Panic, discard, guarded, panic_message};
+pub(crate) use unwind::{Panic, discard, guarded, is_contained, panic_message};
 pub(crate) use wait_slot::{AbortCause, WaitSlot, Waiter};
 
 /// Where `join_state` finds its atomics; a loom test gives it others.

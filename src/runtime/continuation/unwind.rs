@@ -1,8 +1,26 @@
 //! Panics of what users wrote: caught, and the panic of a dropped payload with them.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+thread_local! {
+    static CONTAINED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a panic of the calling thread would be caught here: for the panic hook, which runs before it is caught.
+pub(crate) fn is_contained() -> bool {
+    CONTAINED.get()
+}
+
+fn contained<R>(call: impl FnOnce() -> R) -> thread::Result<R> {
+    let outer = CONTAINED.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(call));
+    CONTAINED.set(outer);
+    result
+}
 
 /// A panic that was caught. Dropping it drops the payload, whose own panics are contained.
 pub(crate) struct Panic {
@@ -31,7 +49,7 @@ impl Drop for Panic {
 
 /// Calls what a user wrote; a panic becomes a value.
 pub(crate) fn guarded<R>(call: impl FnOnce() -> R) -> Result<R, Panic> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(|payload| Panic { payload: Some(payload) })
+    contained(call).map_err(|payload| Panic { payload: Some(payload) })
 }
 
 /// What a panic with this payload said.
@@ -43,7 +61,7 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
 /// Drops what a user wrote. A panic on the way concerns nobody any more, and what that panic carries, which may panic in
 /// its turn when it is dropped, is forgotten: one leak for each such panic, and an end.
 pub(crate) fn discard<X>(value: X) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+    if let Err(payload) = contained(|| drop(value)) {
         std::mem::forget(payload);
     }
 }
@@ -72,5 +90,7 @@ mod tests {
             assert_eq!(caught.map_err(|panic| panic.message()), Err("a value that is no text".to_owned()));
             discard(Chain(depth));
         }
+        assert_eq!(guarded(|| guarded(|| panic_any(1)).is_err() && is_contained()).ok(), Some(true));
+        assert!(!is_contained(), "nobody catches here");
     }
 }

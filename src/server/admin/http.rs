@@ -80,7 +80,7 @@ fn router(asker: mpsc::Sender<Question>) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/latency", get(latency))
-        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/healthz", get(health))
         .route("/readyz", get(readiness))
         .fallback(|| async { (StatusCode::NOT_FOUND, "try /metrics, /latency, /healthz or /readyz\n") })
         .with_state(asker)
@@ -99,13 +99,20 @@ async fn readiness(State(asker): State<mpsc::Sender<Question>>) -> Response {
     ask(&asker, About::Readiness).await
 }
 
+async fn health(State(asker): State<mpsc::Sender<Question>>) -> Response {
+    ask(&asker, About::Health).await
+}
+
 async fn ask(asker: &mpsc::Sender<Question>, about: About) -> Response {
     let (answer, answered) = oneshot::channel();
     // Neither fails while the control loop runs; after it has stopped there is nobody to answer.
     let asked = asker.send(Question { about, answer }).await;
     match (asked, answered.await) {
         (Ok(()), Ok(Answer::Ready(Ok(())))) => "ready\n".into_response(),
-        (Ok(()), Ok(Answer::Ready(Err(why)))) => (StatusCode::SERVICE_UNAVAILABLE, why + "\n").into_response(),
+        (Ok(()), Ok(Answer::Healthy(Ok(())))) => "ok\n".into_response(),
+        (Ok(()), Ok(Answer::Ready(Err(reason)) | Answer::Healthy(Err(reason)))) => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")).into_response()
+        }
         (Ok(()), Ok(Answer::Text { content_type, body })) => ([(CONTENT_TYPE, content_type)], body).into_response(),
         (Err(_), _) | (_, Err(_)) => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
     }
