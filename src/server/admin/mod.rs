@@ -103,6 +103,7 @@ struct Question {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum About {
     Readiness,
+    Health,
     Latency,
     Metrics(Format),
 }
@@ -110,6 +111,7 @@ enum About {
 #[derive(Debug)]
 enum Answer {
     Ready(Result<(), String>),
+    Healthy(Result<(), String>),
     Text { content_type: &'static str, body: String },
 }
 
@@ -145,6 +147,8 @@ fn answer(collector: &mut Collector<'_>, probe: &impl Probe, asked: Vec<Question
     for Question { about, answer } in asked {
         let text = match about {
             About::Readiness => Answer::Ready(probe.ready()),
+            // The control loop that answers is what lives.
+            About::Health => Answer::Healthy(Ok(())),
             About::Latency => {
                 let snapshot = snapshot.get_or_insert_with(|| scrape(collector, probe));
                 Answer::Text { content_type: "application/json", body: snapshot.to_json() }
