@@ -5,6 +5,8 @@
 //! Each figure is the median of eleven, and least to largest; what stands in one table took turns. Every run checks that
 //! it saw all its jobs. `cargo bench --bench deque`.
 
+#![allow(clippy::print_stdout, reason = "a bench tells people")]
+
 use crossbeam_deque::{Steal, Stealer, Worker};
 use forebay::packet::Depot;
 use forebay::time::clock;

@@ -15,6 +15,8 @@
 //!
 //! `cargo bench --bench stealing -- cpu` (or another machine; all of them without a name).
 
+#![allow(clippy::print_stdout, reason = "a bench tells people")]
+
 use forebay::handler::Burner;
 use forebay::runtime::task::{Options, Runtime, Spawner};
 use forebay::sched::{Amount, Insertion, Sharing, Victim};

@@ -1,13 +1,15 @@
 //! The command line: what `forebay` understands, says and returns.
 
+use crate::command::Failure;
 use crate::command::plan::{PlanArguments, plan};
 use crate::command::simulate::{SimulateArguments, simulate};
 use crate::config::{self, LogFormat};
+use crate::output::{self, LogWriter};
 use crate::server::{self, Ended, Memory, ServeError};
 use clap::{ArgMatches, Args as _, Command, FromArgMatches};
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
+use std::io::{self, ErrorKind, IsTerminal as _};
 use std::process::ExitCode;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt;
@@ -32,9 +34,9 @@ where
     let matches = match command().try_get_matches_from(args) {
         Ok(matches) => matches,
         Err(error) => {
-            // Nobody is left to be told if standard output or error is closed.
-            let _ = error.print();
-            return code(error.exit_code());
+            // Help and version are results; of a wrong usage nobody is left to be told.
+            let printed = error.print();
+            return if error.use_stderr() { code(error.exit_code()) } else { printed_code(printed) };
         }
     };
     match matches.subcommand() {
@@ -46,16 +48,13 @@ where
 }
 
 /// Prints what `command` makes of its flags, or why it makes nothing of them.
-fn compute<A: FromArgMatches>(matches: &ArgMatches, command: fn(&A) -> Result<String, String>) -> ExitCode {
-    let arguments = A::from_arg_matches(matches).map_err(|error| error.to_string());
+fn compute<A: FromArgMatches>(matches: &ArgMatches, command: fn(&A) -> Result<String, Failure>) -> ExitCode {
+    let arguments = A::from_arg_matches(matches).map_err(|error| Failure::Usage(error.to_string()));
     match arguments.and_then(|arguments| command(&arguments)) {
-        Ok(text) => {
-            // A reader that has seen enough and left is no failure.
-            let _ = write!(io::stdout(), "{text}");
-            ExitCode::SUCCESS
-        }
-        Err(problem) => {
-            eprintln!("forebay: {problem}");
+        Ok(text) => printed_code(output::print(&text)),
+        Err(Failure::Unwritten(error)) => lost_code(&error),
+        Err(Failure::Usage(problem)) => {
+            output::complain(&format!("forebay: {problem}"));
             ExitCode::from(USAGE)
         }
     }
@@ -65,17 +64,31 @@ fn serve(matches: &ArgMatches) -> ExitCode {
     let effective = match config::load(matches, env::vars_os()) {
         Ok(effective) => effective,
         Err(problems) => {
-            eprintln!("forebay: {problems}");
+            output::complain(&format!("forebay: {problems}"));
             return ExitCode::from(USAGE);
         }
     };
     if config::wants_check(matches) {
-        // A reader that has seen enough and left is no failure.
-        let _ = writeln!(io::stdout(), "{effective}\n# {}", Memory::of(effective.config.workers));
-        return ExitCode::SUCCESS;
+        let memory = Memory::of(effective.config.workers);
+        return printed_code(output::print(&format!("{effective}\n# {memory}\n")));
     }
     start_logging(effective.config.log_format);
-    ExitCode::from(exit_code(server::serve(&effective.config)))
+    let code = exit_code(server::serve(&effective.config));
+    output::flush_log();
+    ExitCode::from(code)
+}
+
+/// The exit code of a command whose result was `printed`, or was not.
+fn printed_code(printed: io::Result<()>) -> ExitCode {
+    printed.map_or_else(|error| lost_code(&output::unwritten("the result", &error)), |()| ExitCode::SUCCESS)
+}
+
+/// The exit code of a command whose result is lost, after saying why.
+fn lost_code(error: &io::Error) -> ExitCode {
+    if let Some(why) = output::loss(error) {
+        output::complain(&format!("forebay: {why}"));
+    }
+    ExitCode::from(FAILED)
 }
 
 /// The exit code for how the server ended, after saying why if it failed.
@@ -85,16 +98,13 @@ fn exit_code(ended: Result<Ended, ServeError>) -> u8 {
         Ok(Ended::Forced) => WORK_LOST,
         Err(ServeError::Bind { setting, address, source }) => {
             let (flag, advice) = (setting.trim_start_matches('-'), bind_advice(source.kind()));
-            eprintln!("forebay: --{flag} {address}: {source}; {advice}");
-            USAGE
-        }
-        Err(error @ ServeError::NoWay(_)) => {
-            eprintln!("forebay: {error}");
+            output::complain(&format!("forebay: --{flag} {address}: {source}; {advice}"));
             USAGE
         }
         Err(error) => {
-            eprintln!("forebay: {error}");
-            FAILED
+            output::complain(&format!("forebay: {error}"));
+            let refused = matches!(error, ServeError::Descriptors { .. } | ServeError::NoWay(_));
+            if refused { USAGE } else { FAILED }
         }
     }
 }
@@ -111,8 +121,12 @@ const fn bind_advice(kind: ErrorKind) -> &'static str {
 }
 
 fn start_logging(format: LogFormat) {
+    let log = match LogWriter::start() {
+        Ok(log) => log,
+        Err(error) => return output::complain(&format!("forebay: there will be no log: {error}")),
+    };
     let lines = fmt::layer()
-        .with_writer(io::stderr)
+        .with_writer(move || log.clone())
         .with_ansi(io::stderr().is_terminal())
         // It would report a lost event to standard error, and panic there: a server whose reader has gone could never
         // stop.
@@ -185,9 +199,10 @@ Durations have a unit: ns, us, ms, s, min, h, as in 50us, 1.5ms, 1s.";
 const EXIT_CODES: &str = "\
 Exit codes:
   0  fine: stopped, and everything received was finished
-  1  failed while running
-  2  wrong usage or configuration, or an address that cannot be bound
-  3  stopped with work unfinished: the drain timeout passed, or a second signal came";
+  1  failed while running, or its result could not be written (also to a reader that has gone, as `head` does)
+  2  wrong usage or configuration, an address that cannot be bound, too few file descriptors, or no system call permitted
+     that receives or sends
+  3  stopped with work lost: requests were unfinished when the drain timeout passed or a further signal came";
 
 fn code(exit_code: i32) -> ExitCode {
     u8::try_from(exit_code).map_or(ExitCode::from(FAILED), ExitCode::from)
@@ -224,6 +239,9 @@ mod tests {
         assert_eq!(exit_code(Ok(Ended::Forced)), 3);
         let source = io::Error::from(ErrorKind::AddrInUse);
         let address = ([127, 0, 0, 1], 9_000).into();
+        assert_eq!(exit_code(Err(ServeError::Admin("it ended".to_owned()))), 1);
+        assert_eq!(exit_code(Err(ServeError::Output(io::Error::from(ErrorKind::StorageFull)))), 1);
+        assert_eq!(exit_code(Err(ServeError::Descriptors { workers: 9, needed: 99, allowed: 9 })), 2);
         assert_eq!(exit_code(Err(ServeError::Bind { setting: "listen", address, source })), 2);
     }
 

@@ -8,6 +8,7 @@
 //! - [`runtime`] (threads, sleeping) and [`net`] (sockets, batches), which do not know each other;
 //! - [`sim`] (virtual time): the same policies without threads;
 //! - [`sched`]: the policies, pure;
+//! - [`output`]: standard output and standard error, which may be full or not read;
 //! - the parts: [`time`], [`wire`], [`packet`], [`queue`], [`handler`], [`metrics`], [`workload`].
 
 pub mod cli;
@@ -16,6 +17,7 @@ pub mod config;
 pub mod handler;
 pub mod metrics;
 pub mod net;
+pub mod output;
 pub mod packet;
 pub mod queue;
 pub mod runtime;

@@ -1,6 +1,8 @@
 //! Does a reply come from the address that its request went to, whatever the server is bound to?
 //! Method: connected clients, to whom the kernel gives nothing from any other address; wildcard binds of both families.
 
+#![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
+
 mod support;
 
 use forebay::config::Config;

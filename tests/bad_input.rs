@@ -1,6 +1,8 @@
 //! Does whatever comes in at the port end under its own reason, unanswered where no answer may go, and harm nobody?
 //! Method: one worker, so that answers keep the order of requests; each kind of bad datagram, then a good request.
 
+#![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
+
 mod support;
 
 use forebay::handler::{Bench, Echo, Reply, Request};

@@ -1,11 +1,16 @@
 //! Does `forebay serve` take each setting from the right layer, and say all that is wrong? The built binary, run with
 //! an empty environment.
 
+mod support;
+
 use assert_cmd::Command;
+use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{TcpListener, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
+use support::process::Forebay;
+use support::quiescent;
 
 fn forebay() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
@@ -257,4 +262,38 @@ fn the_example_file_is_valid_and_complete() {
         text.lines().map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = ")).unwrap_or(line)).collect();
     let file = File::new(&uncommented.join("\n"));
     checked(forebay().arg("--config").arg(file.path()));
+}
+
+/// `forebay serve` with `flags` under a hard limit of `hard` open files, and at first a soft one of `soft`.
+fn limited(soft: u64, hard: u64, flags: &str) -> std::process::Command {
+    let mut shell = std::process::Command::new("sh");
+    let ports = "--listen 127.0.0.1:0 --admin 127.0.0.1:0";
+    let program = env!("CARGO_BIN_EXE_forebay");
+    shell.args(["-c", &format!("ulimit -Sn {soft}; ulimit -Hn {hard}; exec '{program}' serve {ports} {flags}")]);
+    shell
+}
+
+// Do too few open files end in one line that says how many it takes? Is that number enough, and the soft limit raised?
+#[test]
+fn too_few_open_files_are_refused_with_the_number_that_it_takes() {
+    for (workers, hard) in [(1_024, 1_024), (16, 100)] {
+        let output = limited(64, hard, &format!("--workers {workers}")).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        let opens = format!("and this process may open {hard} (the hard limit of RLIMIT_NOFILE)");
+        assert_says(&said, &[&format!("--workers {workers}: needs "), &opens, "LimitNOFILE=", "fewer workers"]);
+        if workers == 16 {
+            let needed: u64 = said.split(' ').skip_while(|word| *word != "needs").nth(1).unwrap().parse().unwrap();
+            assert!(needed > hard);
+            let server = Forebay::spawn(&mut limited(64, needed, "--workers 16"));
+            let clients: Vec<_> = (0..32).map(|_| TcpStream::connect(server.admin).unwrap()).collect();
+            quiescent(server.admin, 0);
+            let limits = fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
+            let row = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+            assert_eq!(row.split_whitespace().nth(3).unwrap(), needed.to_string(), "{row}");
+            drop(clients);
+            server.signal(Signal::SIGTERM);
+            assert_eq!(server.end().0.code(), Some(0));
+        }
+    }
 }

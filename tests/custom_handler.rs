@@ -1,6 +1,8 @@
 //! Does a server written outside this crate work, as the README shows it?
 //! Method: the program between the markers is the README's, to the letter; this test binary runs it as a child process.
 
+#![allow(clippy::print_stdout, reason = "a child of this test says where it listens")]
+
 mod support;
 
 // README begin

@@ -5,6 +5,8 @@
 //! A tenth of the full size by default; the full size, which prints the senders' counts and the server's of each run:
 //! `FOREBAY_FLOOD=400000 cargo test --test exact -- --nocapture`
 
+#![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
+
 mod support;
 
 use forebay::handler::{Bench, Order, Reply, Work};

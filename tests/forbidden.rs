@@ -17,10 +17,12 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 use std::io;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, Once, PoisonError};
 use std::thread;
 use support::client::Client;
 use support::http::{Reply, http, latency, metric};
+use support::process::{Process, wait_for_exit};
 use support::scripted::{Act, scripted};
 use support::{Running, await_until};
 
@@ -118,6 +120,21 @@ fn without_any_way_there_is_no_start() {
     assert!(error.contains("no --io can receive") && error.contains("--listen"), "{error}");
     let error = refused(&[SYS_sendmmsg], "[::]:0");
     assert!(error.contains("no --io can send") && error.contains("--listen"), "{error}");
+}
+
+// Does the program take that for what it is, a problem of its configuration, and end with 2?
+#[test]
+fn the_program_ends_with_2_without_any_way() {
+    let run = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        command.env_clear().args(["serve", "--listen", "[::]:0", "--admin", "127.0.0.1:0", "--workers", "1"]);
+        Process { child: command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts") }
+    };
+    let mut process = where_forbidden(&[SYS_sendmmsg], run);
+    let status = wait_for_exit(&mut process.child);
+    let said = io::read_to_string(process.child.stderr.take().expect("it is piped")).expect("text");
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert!(said.starts_with("forebay: no --io can send: ") && said.lines().count() == 1, "{said}");
 }
 
 // Is a server not ready that has turned deaf, and does it say so: on /readyz, in a count, and in the log, not too often?

@@ -5,6 +5,8 @@
 //!
 //! A minute of each way of datagrams: `FOREBAY_SATURATION=60 cargo test --test memory -- --nocapture`
 
+#![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
+
 mod support;
 
 use forebay::server::Memory;

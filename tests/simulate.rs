@@ -43,6 +43,17 @@ fn files_hold_what_the_table_shows() {
 }
 
 #[test]
+fn a_minus_is_standard_output_for_one_result_alone() {
+    let ended = forebay("simulate --policy srpt --workers 2 --requests 1000 --json -").success();
+    let report: Value = serde_json::from_slice(&ended.get_output().stdout).expect("JSON and nothing else");
+    assert_eq!(report["schema"], "forebay-simulate/1");
+    assert!(String::from_utf8_lossy(&ended.get_output().stderr).contains("p99.95"), "people read on standard error");
+    let ended = forebay("simulate --requests 1000 --json - --csv -").code(2);
+    let error = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
+    assert!(error.contains("--json and --csv cannot all be `-`"), "{error}");
+}
+
+#[test]
 fn the_same_seed_prints_the_same_and_another_does_not() {
     let run = |seed: u64| stdout(&format!("simulate --policy ondemand --workers 3 --requests 5000 --seed {seed}"));
     assert_eq!(run(1), run(1));
@@ -118,7 +129,10 @@ fn bad_input_gets_one_error_that_says_what_is_allowed() {
         ("simulate --replay x --flows 3", "cannot be used with"),
         ("simulate --replay x --deadline 3ms", "cannot be used with"),
         ("simulate --replay x --max-load p99-slowdown<=10", "cannot be used with"),
-        ("simulate --requests 100 --json /nowhere/at/all.json", "--json /nowhere/at/all.json cannot be written"),
+        (
+            "simulate --requests 30000000000 --json /nowhere/at/all.json",
+            "--json /nowhere/at/all.json cannot be written",
+        ),
         ("plan", "--workload"),
         ("plan --workload fixed:1us", "--rate N"),
         ("plan --workload fixed:1us --load 0.5", "--workers"),

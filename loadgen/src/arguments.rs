@@ -36,9 +36,9 @@ pub(crate) enum Command {
 /// Flags of `loadgen run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
-    /// UDP address of the server
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9000")]
-    pub(crate) target: String,
+    /// UDP address of the server [default: what --admin says, else 127.0.0.1:9000]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) target: Option<String>,
     /// Admin address of the server, to learn its workers and policy and to count what its kernel dropped
     #[arg(long, value_name = "URL")]
     pub(crate) admin: Option<String>,
@@ -54,7 +54,8 @@ pub(crate) struct RunArguments {
     /// Ask the server to give a request up this long after its arrival
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) deadline: Option<Nanos>,
-    /// Also write every request with its times and its flow's socket, for forebay simulate --replay. Needs --admin, and a
+    /// Also write every request with its times and its flow's socket, for forebay simulate --replay; - is standard output.
+    /// Needs --admin, and a
     /// server under isolated, whose replies tell the sockets; compare --dump needs neither
     #[arg(long, value_name = "FILE", requires = "admin")]
     pub(crate) dump: Option<PathBuf>,
@@ -84,7 +85,8 @@ pub(crate) struct CompareArguments {
     /// Burn CPU, or sleep instead to emulate cores this machine lacks [default: cpu if there are more CPUs than workers]
     #[arg(long, value_name = "HOW")]
     pub(crate) burn: Option<Burn>,
-    /// Multiply every cost by K [default: 1 with --burn cpu, 1000 with --burn sleep]
+    /// Multiply every cost by K [default: the smallest round number at which the packets fit this machine, like 20 for 14
+    /// workers of 16 CPUs; at least 1000 with --burn sleep]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) time_scale: Option<u64>,
     /// Whether servers may read the class of a request from its header
@@ -144,7 +146,7 @@ pub(crate) struct OfferArguments {
     /// Arrivals, costs and flows are drawn from this number: the same seed offers the same requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Also write the result as JSON
+    /// Also write the result as JSON; - is standard output, and the text for people then goes to standard error
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Print no progress
@@ -197,9 +199,9 @@ Examples:
 
 Exit codes:
   0  the run is VALID
-  1  failed while running
   2  wrong usage, or settings that contradict each other or the server
-  3  the run is INVALID: its figures are not to be used";
+  3  the run is INVALID: its figures are not to be used
+  5  failed while running, or the result could not be written";
 
 const PAYLOAD_MAX: i64 = (forebay::wire::DATAGRAM_MAX_BYTES - forebay::wire::HEADER_BYTES) as i64;
 

@@ -3,18 +3,20 @@
 use crate::arguments::{Burn, Classify, CompareArguments};
 use crate::failure::Failure;
 use crate::plan::{Defaults, Plan, cpus, workload_of};
+use crate::sizing::{Amount, Given, Sizing};
 use forebay::time::Nanos;
 use forebay::workload::Workload;
 use std::net::SocketAddr;
 
 /// Emulated when the machine has too few cores: the size of machine that the literature reports on.
 const WORKERS_DEFAULT: u16 = 14;
-/// One microsecond becomes one millisecond, next to which a wake-up is short.
-const EMULATED_TIME_SCALE: u64 = 1_000;
 /// What `forebay serve` takes as `--slice`.
 const SLICE_MIN: Nanos = Nanos::from_micros(1);
 const SLICE_MAX: Nanos = Nanos::from_secs(1);
-const DEFAULTS: Defaults = Defaults { load: Some(0.7), duration: Nanos::from_secs(20), warmup: Nanos::from_secs(3) };
+/// The load at which the literature compares.
+const LOAD_DEFAULT: f64 = 0.7;
+const DEFAULTS: Defaults =
+    Defaults { load: Some(LOAD_DEFAULT), duration: Nanos::from_secs(20), warmup: Nanos::from_secs(3) };
 
 /// Settings that all servers of a comparison share.
 #[derive(Clone, Debug)]
@@ -31,16 +33,22 @@ pub(crate) struct Choices {
     pub(crate) burn: Burn,
     /// Factor on costs, at the generator, and on slices, at the server.
     pub(crate) time_scale: u64,
+    /// Why these, in words.
+    pub(crate) fits: String,
     /// What policies may know.
     pub(crate) classify: Classify,
 }
 
 impl Choices {
-    /// Chooses.
+    /// Chooses for this machine.
     ///
     /// # Errors
-    /// A usage failure when `--pools` cannot be read, or contradicts `--workers`.
+    /// A usage failure when `--pools` cannot be read, or contradicts `--workers`, or when no time scale fits.
     pub(crate) fn of(arguments: &CompareArguments) -> Result<Choices, Failure> {
+        Choices::on(cpus(), arguments)
+    }
+
+    fn on(cpus: usize, arguments: &CompareArguments) -> Result<Choices, Failure> {
         let in_pools = arguments.pools.as_deref().map(workers_in).transpose()?;
         let workers = match (arguments.workers, in_pools) {
             (Some(workers), Some(sum)) if workers != sum => {
@@ -51,16 +59,26 @@ impl Choices {
             (workers, sum) => workers.or(sum).unwrap_or(WORKERS_DEFAULT),
         };
         let workload = workload_of(&arguments.offer);
-        let enough_cores = usize::from(workers) < cpus();
-        let burn = arguments.burn.unwrap_or(if enough_cores { Burn::Cpu } else { Burn::Sleep });
-        let time_scale = if burn == Burn::Cpu { 1 } else { EMULATED_TIME_SCALE };
+        let offer = &arguments.offer;
+        let load = Amount::Load(offer.load.unwrap_or(LOAD_DEFAULT));
+        let given = Given {
+            workers,
+            workload: &workload,
+            then: offer.then.as_ref(),
+            amount: offer.rate.map_or(load, Amount::Rate),
+            lasts: offer.warmup.unwrap_or(DEFAULTS.warmup).plus(offer.duration.unwrap_or(DEFAULTS.duration)),
+            burn: arguments.burn,
+            time_scale: arguments.time_scale,
+        };
+        let sizing = Sizing::of(cpus, &given)?;
         Ok(Choices {
             workers,
             pools: arguments.pools.clone().or_else(|| pools_for(&workload, workers)),
             reserved: arguments.reserved,
             slice: arguments.slice.unwrap_or_else(|| workload.smallest_cost().times(10).clamp(SLICE_MIN, SLICE_MAX)),
-            burn,
-            time_scale: arguments.time_scale.unwrap_or(time_scale),
+            burn: sizing.burn,
+            time_scale: sizing.time_scale,
+            fits: sizing.said(),
             classify: arguments.classify,
         })
     }
@@ -135,12 +153,16 @@ mod tests {
     use crate::arguments::{Arguments, Command};
     use clap::Parser;
 
-    fn choices(flags: &str) -> Result<Choices, Failure> {
+    fn arguments(flags: &str) -> CompareArguments {
         let words = ["loadgen", "compare"].into_iter().chain(flags.split_whitespace());
-        let Command::Compare(arguments) = Arguments::try_parse_from(words).expect("flags").command else {
-            panic!("not compare");
-        };
-        Choices::of(&arguments)
+        match Arguments::try_parse_from(words).expect("flags").command {
+            Command::Compare(arguments) => *arguments,
+            _ => panic!("not compare"),
+        }
+    }
+
+    fn choices(flags: &str) -> Result<Choices, Failure> {
+        Choices::of(&arguments(flags))
     }
 
     fn chosen(flags: &str) -> Choices {
@@ -157,12 +179,20 @@ mod tests {
         assert_eq!(high.time_scale, 1);
     }
 
+    // Does the rate that is offered come from the scale that was chosen, so that it fits? Method: the plan of a comparison
+    // without flags, on machines of all sizes; and what is given decides instead.
     #[test]
-    fn more_workers_than_cpus_are_emulated() {
-        assert_eq!(chosen(&format!("--workers {}", cpus())).burn, Burn::Sleep);
-        if cpus() > 1 {
-            assert_eq!(chosen(&format!("--workers {}", cpus() - 1)).burn, Burn::Cpu);
+    fn the_plan_of_any_machine_can_be_sent() {
+        for machine in 1..=1_024 {
+            let arguments = arguments("");
+            let choices = Choices::on(machine, &arguments).expect("a choice");
+            let plan = choices.plan(&arguments, SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan");
+            assert_eq!(choices.burn, if machine > 14 { Burn::Cpu } else { Burn::Sleep }, "{machine} CPUs");
+            assert!(plan.rate <= 250_000.0 && plan.rate * 23.0 < 49e6, "{machine} CPUs: {}", plan.rate);
+            assert!((plan.load().expect("workers") - 0.7).abs() < 1e-9, "{machine} CPUs");
         }
+        let given = Choices::on(16, &arguments("--burn sleep --time-scale 7 --rate 100")).expect("a choice");
+        assert_eq!((given.burn, given.time_scale), (Burn::Sleep, 7));
     }
 
     #[test]

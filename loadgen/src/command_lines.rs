@@ -21,7 +21,7 @@ fn refusal(arguments: &[String]) -> Option<(i32, String)> {
         Err(error) => return Some((error.exit_code(), error.to_string())),
     };
     let plan = match &command {
-        Command::Run(arguments) => Plan::of_run(arguments, None),
+        Command::Run(arguments) => Plan::of_run(arguments, None, None),
         Command::Compare(arguments) => {
             let target = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
             Choices::of(arguments).and_then(|choices| choices.plan(arguments, target))

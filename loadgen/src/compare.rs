@@ -14,16 +14,18 @@ use crate::paired::{self, Simulated, Sockets};
 use crate::paired_text;
 use crate::plan::Plan;
 use crate::progress::Progress;
-use crate::report::{RunReport, write_json};
+use crate::report::{RunReport, open_json, write_to};
 use crate::rounds_text;
 use crate::run::{self, Course};
+use crate::schedule;
 use crate::server_process::{self, ServerProcess};
-use crate::text::show;
+use crate::text::Screen;
 use crate::verdict::Verdict;
 use anyhow::{Context, Result};
 use forebay::sched::PolicyName;
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 /// On loopback, any that is free.
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -42,9 +44,8 @@ pub(crate) struct ComparedRun {
     /// The client's side.
     #[serde(flatten)]
     pub(crate) report: RunReport,
-    /// The policy that was asked for.
-    #[serde(skip)]
-    pub(crate) policy: String,
+    /// What the run is called: the policy that was asked for, numbered where it was asked for more than once.
+    pub(crate) arm: String,
     /// The server's side: the body of its `/latency` once it had nothing left to do.
     #[serde(serialize_with = "body")]
     pub(crate) server: ServerView,
@@ -62,21 +63,21 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Verdict, Failure> 
     let mut choices = Choices::of(arguments)?;
     // Whatever is wrong is said before the first server runs for its half minute.
     let plan = choices.plan(arguments, ANY_PORT)?;
+    schedule::check(&plan)?;
     if arguments.simulate {
         paired::prepare(&mut choices, &arguments.policies, &plan)?;
     }
     for policy in &arguments.policies {
         server_process::check(&choices.serve_arguments(policy, ANY_PORT))?;
     }
-    if let Some(folder) = &arguments.dump {
-        std::fs::create_dir_all(folder).with_context(|| format!("--dump {} cannot be made", folder.display()))?;
-    }
-    show(&compare_text::heading(&choices, &plan, arguments));
+    let json = open_json(arguments.offer.json.as_deref())?;
     let seeds = if arguments.seeds.is_empty() { vec![arguments.offer.seed] } else { arguments.seeds.clone() };
+    let tasks = Task::all(arguments, &seeds)?;
+    let screen = Screen::beside(&[json.as_ref()]);
+    screen.show(&compare_text::heading(&choices, &plan, arguments))?;
     let mut runs = Vec::new();
-    // The policies take turns, so that whatever the machine does meanwhile meets them all.
-    for (seed, policy) in seeds.iter().flat_map(|seed| arguments.policies.iter().map(move |policy| (*seed, policy))) {
-        runs.push(run_one(arguments, &choices, policy, seed, &interrupt)?);
+    for task in &tasks {
+        runs.push(run_one(arguments, &choices, task, &interrupt)?);
         if interrupt.is_raised() {
             break;
         }
@@ -84,30 +85,67 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Verdict, Failure> 
     let report = CompareReport { schema: "forebay-compare/1", runs };
     let text =
         if seeds.len() > 1 { rounds_text::render(&report, &choices) } else { compare_text::render(&report, &choices) };
-    show(&text);
-    show(&paired_text::render(&report, &plan));
-    if let Some(path) = &arguments.offer.json {
-        write_json(path, &report)?;
-    }
+    // One result that is lost shall not cost the other.
+    let shown = screen.show(&(text + &paired_text::render(&report, &plan)));
+    shown.and(write_to(json.as_ref(), &report))?;
     let invalid = report.runs.iter().any(|run| run.report.verdict == Verdict::Invalid);
     Ok(if invalid { Verdict::Invalid } else { Verdict::Valid })
+}
+
+/// A run to come.
+struct Task {
+    policy: String,
+    /// As in [`ComparedRun`].
+    arm: String,
+    seed: u64,
+    /// The file for what it offers.
+    dump: Option<PathBuf>,
+}
+
+impl Task {
+    /// All of them. The policies take turns, so that whatever the machine does meanwhile meets them all.
+    fn all(arguments: &CompareArguments, seeds: &[u64]) -> Result<Vec<Task>, Failure> {
+        if let Some(folder) = &arguments.dump {
+            let made = std::fs::create_dir_all(folder);
+            made.map_err(|error| Failure::usage(format!("--dump {} cannot be made: {error}", folder.display())))?;
+        }
+        let arms = arms(&arguments.policies);
+        let mut tasks = Vec::new();
+        for (seed, (policy, arm)) in seeds.iter().flat_map(|seed| arms.iter().map(move |arm| (*seed, arm))) {
+            // Only to see that it can be: there may be more files than this process may have open.
+            let dump = arguments.dump.as_ref().map(|folder| folder.join(format!("{arm}-seed{seed}.offered")));
+            dump.as_deref().map(dump::open).transpose()?;
+            tasks.push(Task { policy: policy.clone(), arm: arm.clone(), seed, dump });
+        }
+        Ok(tasks)
+    }
+}
+
+/// Each policy with what its runs are called: `steal`, or `steal#1` and `steal#2`, which show how much two runs of one policy
+/// differ.
+fn arms(policies: &[String]) -> Vec<(String, String)> {
+    let count = |policy: &String, among: &[String]| among.iter().filter(|other| *other == policy).count();
+    let arm = |(place, policy): (usize, &String)| match count(policy, policies) {
+        1 => policy.clone(),
+        _ => format!("{policy}#{}", count(policy, &policies[..=place])),
+    };
+    policies.iter().cloned().zip(policies.iter().enumerate().map(arm)).collect()
 }
 
 fn run_one(
     arguments: &CompareArguments,
     choices: &Choices,
-    policy: &str,
-    seed: u64,
+    task: &Task,
     interrupt: &Interrupt,
 ) -> Result<ComparedRun, Failure> {
     let wanted_by = if arguments.simulate { Some("--simulate") } else { arguments.dump.as_ref().map(|_| "--dump") };
     let flows = choices.plan(arguments, ANY_PORT)?.flows;
     let ground = wanted_by.map(|flag| Ground::survey(flag, choices, flows, arguments.verbose)).transpose()?;
     let listen = ground.as_ref().map_or(ANY_PORT, |ground| ground.address);
-    let process = ServerProcess::start(&choices.serve_arguments(policy, listen), arguments.verbose)?;
+    let process = ServerProcess::start(&choices.serve_arguments(&task.policy, listen), arguments.verbose)?;
     let endpoint = Endpoint::new(&process.admin)?;
-    let plan = Plan { seed, ..choices.plan(arguments, process.udp)? };
-    let progress = Progress::new(policy, &plan, arguments.offer.quiet);
+    let plan = Plan { seed: task.seed, ..choices.plan(arguments, process.udp)? };
+    let progress = Progress::new(&task.arm, &plan, arguments.offer.quiet);
     let opened = if ground.is_none() { flows::open(plan.target, plan.flows)? } else { Vec::new() };
     let sockets = ground.as_ref().map_or(&opened, |ground| &ground.flows);
     let mut outcome = run::execute_on(&plan, sockets, Some(&endpoint), interrupt, progress)?;
@@ -116,7 +154,7 @@ fn run_one(
         outcome.report.invalidate(format!("{error:#}"));
     }
     let simulated = match &ground {
-        Some(ground) => once_more(arguments, choices, policy, &plan, ground, &outcome.course)?,
+        Some(ground) => once_more(arguments, choices, task, &plan, ground, &outcome.course)?,
         None => None,
     };
     if let Some(Sockets { replies, elsewhere: elsewhere @ 1.. }) = simulated.as_ref().and_then(|again| again.sockets) {
@@ -130,24 +168,25 @@ fn run_one(
             "our own kernel did not take {refused} requests: the run counts them as lost, the simulation leaves them out"
         ));
     }
-    Ok(ComparedRun { report: outcome.report, policy: policy.to_owned(), server, simulated })
+    Ok(ComparedRun { report: outcome.report, arm: task.arm.clone(), server, simulated })
 }
 
 /// Writes and simulates what the run of `plan` on `ground` offered, as far as that was asked for.
 fn once_more(
     arguments: &CompareArguments,
     choices: &Choices,
-    policy: &str,
+    task: &Task,
     plan: &Plan,
     ground: &Ground,
     course: &Course,
 ) -> Result<Option<Simulated>, Failure> {
     let offered = dump::offered(plan, choices.burn == Burn::Sleep, choices.workers, &ground.socket_of, course);
-    if let Some(folder) = &arguments.dump {
-        dump::write(&folder.join(format!("{policy}-seed{}.offered", plan.seed)), &offered)?;
+    if let Some(path) = &task.dump {
+        dump::write(&dump::open(path)?, &offered)?;
     }
     // An interrupt may have come before the first request.
-    let Some(name) = policy.parse::<PolicyName>().ok().filter(|_| arguments.simulate && !offered.requests.is_empty())
+    let Some(name) =
+        task.policy.parse::<PolicyName>().ok().filter(|_| arguments.simulate && !offered.requests.is_empty())
     else {
         return Ok(None);
     };
@@ -158,4 +197,20 @@ fn once_more(
 
 fn body<S: serde::Serializer>(view: &ServerView, serializer: S) -> Result<S::Ok, S::Error> {
     view.body.serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Are two arms of one policy two, and does no other name change?
+    #[test]
+    fn a_policy_that_is_asked_for_twice_has_two_arms() {
+        let named = |policies: &str| -> Vec<String> {
+            let policies: Vec<String> = policies.split(',').map(str::to_owned).collect();
+            arms(&policies).into_iter().map(|(_, arm)| arm).collect()
+        };
+        assert_eq!(named("steal,pools"), ["steal", "pools"]);
+        assert_eq!(named("steal,pools,steal"), ["steal#1", "pools", "steal#2"]);
+    }
 }

@@ -18,10 +18,11 @@ const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P99, Percentile::P9
 
 /// What was chosen, before the first run.
 pub(crate) fn heading(choices: &Choices, plan: &Plan, arguments: &CompareArguments) -> String {
-    let workers = if choices.workers == 1 { "worker" } else { "workers" };
-    let cores = match choices.burn {
-        Burn::Cpu => format!("{} {workers} that burn CPU", choices.workers),
-        Burn::Sleep => format!("{} emulated {workers} that sleep for each cost", choices.workers),
+    let cores = match (choices.burn, choices.workers) {
+        (Burn::Cpu, 1) => "1 worker that burns CPU".to_owned(),
+        (Burn::Cpu, workers) => format!("{workers} workers that burn CPU"),
+        (Burn::Sleep, 1) => "1 emulated worker that sleeps for each cost".to_owned(),
+        (Burn::Sleep, workers) => format!("{workers} emulated workers that sleep for each cost"),
     };
     let pools =
         choices.pools.as_ref().map_or_else(String::new, |pools| format!("pools {pools} where policies have pools, "));
@@ -37,6 +38,7 @@ pub(crate) fn heading(choices: &Choices, plan: &Plan, arguments: &CompareArgumen
     let seeds = if seeds.is_empty() { plan.seed.to_string() } else { seeds.join(", ") };
     text += &item("for", &conditions(plan, &seeds));
     text += &item("servers", &servers);
+    text += &item("fits", &choices.fits);
     text
 }
 
@@ -77,7 +79,7 @@ fn comparison(first: &ComparedRun, others: &[ComparedRun]) -> String {
     explain("server: from the kernel's receive stamp to the send, since its start, so with the warm-up.");
     explain("slowdown: p99.9 of the client's latency over the cost of the request.");
     if !others.is_empty() {
-        let policy = &first.policy;
+        let policy = &first.arm;
         explain(&format!("vs {policy}: the client's figure over that of {policy}; below 1 is better."));
     }
     let blocks = || others.iter().chain([first]).flat_map(|run| run.report.latency_us.0.iter().map(|(_, block)| block));
@@ -92,28 +94,51 @@ fn rows_of(run: &ComparedRun, first: Option<&ComparedRun>) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (class, latency) in &run.report.latency_us.0 {
         let slowdown = run.report.slowdown.of(class);
-        let mut client = vec![run.policy.clone(), (*class).to_owned(), "client".to_owned()];
+        let mut client = vec![run.arm.clone(), (*class).to_owned(), "client".to_owned()];
         client.extend(SHOWN.map(|percentile| cell(latency, percentile, time)));
         client.push(slowdown.map_or_else(String::new, |block| cell(block, Percentile::P99_9, factor)));
         rows.push(client);
         let side = |name: &str| vec![String::new(), String::new(), name.to_owned()];
-        let of_server = |percentile| run.server.total_us(class, percentile).map_or("-".to_owned(), |us| time(Some(us)));
+        let of_server = |percentile| {
+            let mark = if run.server.supports(class, percentile) { "" } else { "?" };
+            run.server.total_us(class, percentile).map_or("-".to_owned(), |us| time(Some(us)) + mark)
+        };
         let mut server = side("server");
         server.extend(SHOWN.map(of_server));
         rows.push(server);
         if let Some(first) = first {
-            let mut ratios = side(&format!("vs {}", first.policy));
+            let mut ratios = side(&format!("vs {}", first.arm));
             let of_first = first.report.latency_us.of(class);
-            ratios.extend(SHOWN.map(|percentile| ratio_cell(ratio(Some(latency), of_first, percentile))));
-            ratios.push(ratio_cell(ratio(slowdown, first.report.slowdown.of(class), Percentile::P99_9)));
+            ratios.extend(SHOWN.map(|percentile| ratio_cell(ratio_of(Some(latency), of_first, percentile))));
+            ratios.push(ratio_cell(ratio_of(slowdown, first.report.slowdown.of(class), Percentile::P99_9)));
             rows.push(ratios);
         }
     }
     rows
 }
 
-fn ratio_cell(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{}x", factor(Some(ratio))))
+/// One figure over another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Ratio {
+    value: f64,
+    /// Whether both samples can bound the percentile.
+    known: bool,
+}
+
+impl Ratio {
+    const fn mark(self) -> &'static str {
+        if self.known { "" } else { "?" }
+    }
+}
+
+fn ratio_cell(ratio: Option<Ratio>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{}x{}", factor(Some(ratio.value)), ratio.mark()))
+}
+
+/// A ratio is no better known than its two figures.
+fn ratio_of(own: Option<&Block>, first: Option<&Block>, percentile: Percentile) -> Option<Ratio> {
+    let known = [own, first].into_iter().flatten().all(|block| block.supports(percentile));
+    ratio(own, first, percentile).map(|value| Ratio { value, known })
 }
 
 /// Nothing can be said of infinity against anything, nor of no requests.
@@ -124,7 +149,7 @@ fn ratio(own: Option<&Block>, first: Option<&Block>, percentile: Percentile) -> 
 
 pub(crate) fn accounts(run: &ComparedRun) -> String {
     let fates = &run.report.fates;
-    let mut text = format!("{}: {}", run.policy, verdict(&run.report));
+    let mut text = format!("{}: {}", run.arm, verdict(&run.report));
     if let Some(counts) = run.report.reconciled {
         let _ = writeln!(
             text,
@@ -138,7 +163,7 @@ pub(crate) fn accounts(run: &ComparedRun) -> String {
             }
         );
     }
-    let slip = time(run.report.slip_us.p99);
+    let slip = cell(&run.report.slip_us, Percentile::P99, time);
     let _ = write!(text, "  measured: {} of {} answered", grouped(fates.answered), grouped(run.report.sent));
     let _ = write!(text, "; slip p99 {slip}");
     if let Some(share) = run.server.overshoot_share() {
@@ -162,6 +187,14 @@ pub(crate) fn limits(choices: &Choices, runs: &str) -> String {
         );
     } else {
         text += "generator and server share this machine's caches and memory. ";
+        if choices.time_scale > 1 {
+            let _ = write!(
+                text,
+                "Costs are scaled {} times, so that the packets fit one generator: the kernel's cost per datagram (about 3 us) \
+                 weighs that much less than on a server at this load. ",
+                grouped(choices.time_scale)
+            );
+        }
     }
     text += "Requests come over loopback, without a network card or its interrupts. ";
     text += runs;
@@ -197,7 +230,7 @@ const RESULT: [Figure; 2] = [
 ];
 
 fn result(first: &ComparedRun, other: &ComparedRun) -> String {
-    let mut text = format!("\n{} against {}", other.policy, first.policy);
+    let mut text = format!("\n{} against {}", other.arm, first.arm);
     if [first, other].iter().any(|run| run.report.verdict == Verdict::Invalid) {
         text += ", not to be used because a run is INVALID";
     }
@@ -207,21 +240,22 @@ fn result(first: &ComparedRun, other: &ComparedRun) -> String {
         let _ = writeln!(
             text,
             "  {percentile} {name} of {class}: {} {}, {} {}{}",
-            first.policy,
+            first.arm,
             cell(before, percentile, show),
-            other.policy,
+            other.arm,
             cell(after, percentile, show),
-            ratio(Some(after), Some(before), percentile).map_or_else(String::new, judged)
+            ratio_of(Some(after), Some(before), percentile).map_or_else(String::new, judged)
         );
     }
     text
 }
 
-fn judged(ratio: f64) -> String {
-    match ratio {
-        ratio if ratio < 0.995 => format!(" ({}x better)", factor(Some(1.0 / ratio))),
-        ratio if ratio > 1.005 => format!(" ({}x worse)", factor(Some(ratio))),
-        _ => " (the same)".to_owned(),
+fn judged(ratio: Ratio) -> String {
+    let mark = ratio.mark();
+    match ratio.value {
+        value if value < 0.995 => format!(" ({}x{mark} better)", factor(Some(1.0 / value))),
+        value if value > 1.005 => format!(" ({}x{mark} worse)", factor(Some(value))),
+        _ => format!(" (the same{mark})"),
     }
 }
 
@@ -231,9 +265,21 @@ mod tests {
 
     #[test]
     fn a_ratio_is_better_worse_or_the_same() {
-        assert_eq!(judged(15.6 / 407.0), " (26.1x better)");
-        assert_eq!(judged(1.16), " (1.16x worse)");
-        assert_eq!(judged(1.0), " (the same)");
+        let judged = |value, known| judged(Ratio { value, known });
+        assert_eq!(judged(15.6 / 407.0, true), " (26.1x better)");
+        assert_eq!(judged(1.16, false), " (1.16x? worse)");
+        assert_eq!(judged(1.0, true), " (the same)");
+    }
+
+    // Is a ratio marked where one of its two samples is too small, and only there?
+    #[test]
+    fn a_ratio_of_too_few_samples_is_marked() {
+        let [many, few] = [3_000, 300].map(|count| Block::from_sorted(&vec![2.0; count]));
+        let shown = |own, first, percentile| ratio_cell(ratio_of(Some(own), Some(first), percentile));
+        assert_eq!(shown(&many, &many, Percentile::P99_9), "1.00x");
+        assert_eq!(shown(&many, &few, Percentile::P99), "1.00x");
+        assert_eq!(shown(&many, &few, Percentile::P99_9), "1.00x?");
+        assert_eq!(shown(&few, &many, Percentile::P99_9), "1.00x?");
     }
 
     #[test]

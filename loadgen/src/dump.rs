@@ -5,35 +5,34 @@ use crate::failure::Failure;
 use crate::ground;
 use crate::plan::Plan;
 use crate::run::Course;
-use anyhow::{Context, Result};
+use forebay::command::output::Output;
 use forebay::time::Nanos;
 use forebay::workload::{Offered, OfferedRequest};
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::net::UdpSocket;
 use std::path::Path;
 
 /// What `run --dump` has to know of a server before the run, so that the file can be replayed after it.
 #[derive(Debug)]
-pub(crate) struct Dump<'a> {
-    path: &'a Path,
+pub(crate) struct Dump {
+    output: Output,
     emulated: bool,
     workers: u16,
     socket_of: Vec<u16>,
 }
 
-impl<'a> Dump<'a> {
-    /// Learns the socket of each of `flows` from the `server` of `plan`.
+impl Dump {
+    /// Opens the file of that `path` after learning the socket of each of `flows` from the `server` of `plan`.
     ///
     /// # Errors
     /// A usage failure if its policy is not `isolated`, whose replies alone tell a flow's socket, if nobody tells the number
-    /// of its workers, or if it has more than that; otherwise those of [`ground::sockets_of`].
+    /// of its workers, or if it has more than that, or if the file cannot be written; otherwise those of
+    /// [`ground::sockets_of`].
     pub(crate) fn prepare(
-        path: &'a Path,
+        path: &Path,
         server: Option<&ServerView>,
         plan: &Plan,
         flows: &[UdpSocket],
-    ) -> Result<Dump<'a>, Failure> {
+    ) -> Result<Dump, Failure> {
         let policy = server.and_then(ServerView::policy);
         if policy.as_deref() != Some("isolated") {
             return Err(Failure::usage(format!(
@@ -54,15 +53,20 @@ impl<'a> Dump<'a> {
             )));
         }
         let emulated = server.and_then(ServerView::burn).as_deref() == Some("sleep");
-        Ok(Dump { path, emulated, workers, socket_of })
+        Ok(Dump { output: open(path)?, emulated, workers, socket_of })
+    }
+
+    /// Where it goes.
+    pub(crate) fn output(&self) -> &Output {
+        &self.output
     }
 
     /// Writes what the run of `plan` with this `course` offered.
     ///
     /// # Errors
     /// Those of [`write`].
-    pub(crate) fn write(&self, plan: &Plan, course: &Course) -> Result<()> {
-        write(self.path, &offered(plan, self.emulated, self.workers, &self.socket_of, course))
+    pub(crate) fn write(&self, plan: &Plan, course: &Course) -> Result<(), Failure> {
+        write(&self.output, &offered(plan, self.emulated, self.workers, &self.socket_of, course))
     }
 }
 
@@ -91,17 +95,20 @@ pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u1
     }
 }
 
-/// Writes `offered` to `path`.
+/// Opens the file for a dump.
 ///
 /// # Errors
-/// If the file cannot be written.
-pub(crate) fn write(path: &Path, offered: &Offered) -> Result<()> {
-    let written = || -> std::io::Result<()> {
-        let mut file = BufWriter::new(File::create(path)?);
-        write!(file, "{offered}")?;
-        file.flush()
-    };
-    written().with_context(|| format!("--dump {} cannot be written", path.display()))
+/// A usage failure if it cannot be written.
+pub(crate) fn open(path: &Path) -> Result<Output, Failure> {
+    Output::open("--dump", path).map_err(Failure::Usage)
+}
+
+/// Writes `offered` to `output`.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn write(output: &Output, offered: &Offered) -> Result<(), Failure> {
+    output.write(|to| write!(to, "{offered}")).map_err(Failure::Unwritten)
 }
 
 #[cfg(test)]

@@ -2,17 +2,23 @@
 
 use crate::failure::Failure;
 use crate::latency_body::{check, whole};
+use crate::text::escaped;
 use anyhow::{Context, Result, anyhow};
 use forebay::metrics::Percentile;
 use serde_json::Value;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 /// An admin endpoint that keeps us waiting longer than this is broken: it answers within 100 ms under any load.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Of a name that a server gives; no policy's is as long.
+const TEXT_CHARS_MAX: usize = 100;
+
 /// The HTTP address of a server's admin endpoint.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
+    authority: String,
     latency_url: String,
     agent: ureq::Agent,
 }
@@ -37,7 +43,33 @@ impl Endpoint {
             )));
         }
         let config = ureq::Agent::config_builder().timeout_global(Some(REQUEST_TIMEOUT)).build();
-        Ok(Endpoint { latency_url: format!("http://{authority}/latency"), agent: config.into() })
+        let latency_url = format!("http://{authority}/latency");
+        Ok(Endpoint { authority: authority.to_owned(), latency_url, agent: config.into() })
+    }
+
+    /// Where the server that says `view` receives requests, as seen from here: under a wildcard address it is reached where
+    /// its admin endpoint is.
+    ///
+    /// # Errors
+    /// A usage failure if it does not say, or names its own loopback while it is elsewhere.
+    pub(crate) fn target(&self, view: &ServerView) -> Result<SocketAddr, Failure> {
+        let remedy = "add --target HOST:PORT";
+        let listen = view.listen().ok_or_else(|| {
+            Failure::usage(format!("the server at --admin {} does not say where it receives: {remedy}", self.authority))
+        })?;
+        let admins = self.authority.to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
+        let admin = admins.iter().find(|admin| admin.is_ipv4() == listen.is_ipv4()).or(admins.first());
+        if listen.ip().is_unspecified() {
+            let host = admin.ok_or_else(|| Failure::usage(format!("--admin {} has no address", self.authority)))?;
+            return Ok(SocketAddr::new(host.ip(), listen.port()));
+        }
+        if listen.ip().is_loopback() && !admins.iter().any(|admin| admin.ip().is_loopback()) {
+            return Err(Failure::usage(format!(
+                "the server at --admin {} receives at {listen}, on its own host only: {remedy}, if it can be reached",
+                self.authority
+            )));
+        }
+        Ok(listen)
     }
 
     /// Asks for `/latency`.
@@ -116,8 +148,21 @@ impl ServerView {
         total.get(class)?.get(percentile.name())?.as_f64()
     }
 
+    /// Whether the sample behind [`ServerView::total_us`] can bound that percentile, as far as the server says.
+    pub(crate) fn supports(&self, class: &str, percentile: Percentile) -> bool {
+        let supported = || self.body.get("since_start")?.get("total")?.get(class)?.get("supported")?.as_str();
+        let highest = supported().and_then(|name| Percentile::ALL.into_iter().find(|known| known.name() == name));
+        highest.is_some_and(|highest| percentile <= highest)
+    }
+
+    /// Where the server receives requests.
+    fn listen(&self) -> Option<SocketAddr> {
+        self.body.pointer("/listen")?.as_str()?.parse().ok()
+    }
+
     fn text(&self, pointer: &str) -> Option<String> {
-        self.body.pointer(pointer)?.as_str().map(str::to_owned)
+        let text = self.body.pointer(pointer)?.as_str()?;
+        Some(escaped(&text.chars().take(TEXT_CHARS_MAX).collect::<String>()))
     }
 
     fn number(&self, pointer: &str) -> Option<u64> {
@@ -145,13 +190,30 @@ mod tests {
         }
     }
 
+    // Is the server found where it listens, or where its admin endpoint is, and is it said why not?
+    #[test]
+    fn the_target_is_where_the_server_says() {
+        let target = |admin: &str, listen: &str| {
+            let view = ServerView { body: serde_json::json!({"listen": listen}) };
+            let found = Endpoint::new(admin).expect("an address").target(&view);
+            found.map_or_else(|error| error.to_string(), |target| target.to_string())
+        };
+        assert_eq!(target("127.0.0.1:9001", "127.0.0.1:40000"), "127.0.0.1:40000");
+        assert_eq!(target("http://127.0.0.2:9001", "0.0.0.0:40000"), "127.0.0.2:40000");
+        assert_eq!(target("[::1]:9001", "[::]:40000"), "[::1]:40000");
+        assert_eq!(target("127.0.0.1:9001", "[::]:40000"), "127.0.0.1:40000", "a wildcard of both families");
+        assert_eq!(target("127.0.0.1:9001", "192.0.2.7:40000"), "192.0.2.7:40000");
+        assert!(target("192.0.2.7:9001", "127.0.0.1:9000").contains("on its own host only: add --target"));
+        assert!(target("127.0.0.1:9001", "\u{1b}[2J").contains("does not say where it receives: add --target"));
+    }
+
     #[test]
     fn the_body_is_read_by_the_names_of_the_contract() {
         let body = serde_json::json!({
             "policy": "pools", "workers": 14, "burn": "sleep", "time_scale": 1000.0,
             "fates": {"received": 90, "in_flight": 3, "kernel_dropped": 2},
             "start_time_seconds": 1e9, "emulation": {"overshoot_share": 0.001, "slept_us": 5_000},
-            "since_start": {"total": {"short": {"p99_9": 12.5}}},
+            "since_start": {"total": {"short": {"p99_9": 12.5, "supported": "p99"}}},
         });
         let unknown = serde_json::json!({"fates": {"received": 90, "kernel_dropped": null}});
         assert_eq!(ServerView { body: unknown }.kernel_dropped(), None, "null is not 0");
@@ -161,6 +223,8 @@ mod tests {
         assert_eq!((view.received(), view.in_flight(), view.kernel_dropped()), (90, 3, Some(2)));
         assert_eq!((view.overshoot_share(), view.overslept()), (Some(0.001), Some((5_000.0, 5.0))));
         assert_eq!(view.start_time_seconds(), Some(1e9));
+        assert!(view.supports("short", Percentile::P99) && !view.supports("short", Percentile::P99_9));
+        assert!(!view.supports("long", Percentile::P50));
         assert_eq!(
             (view.total_us("short", Percentile::P99_9), view.total_us("long", Percentile::P50)),
             (Some(12.5), None)

@@ -1,5 +1,6 @@
 //! Why a command did not get as far as a verdict, and the exit code that says so.
 
+use forebay::output;
 use std::fmt;
 
 /// A command that ended without a result.
@@ -7,8 +8,10 @@ use std::fmt;
 pub enum Failure {
     /// The flags, or what they add up to, are wrong: exit code 2.
     Usage(String),
-    /// Something went wrong while running: exit code 1.
+    /// Something went wrong while running: exit code 5.
     Broken(anyhow::Error),
+    /// A result could not be written ([`output::unwritten`] says which): exit code 5.
+    Unwritten(std::io::Error),
 }
 
 impl Failure {
@@ -17,11 +20,20 @@ impl Failure {
         Failure::Usage(message.into())
     }
 
+    /// Says why on standard error, but for a reader that has gone, who needs no explanation.
+    pub(crate) fn complain(&self) {
+        match self {
+            Failure::Unwritten(error) if output::loss(error).is_none() => {}
+            _ => output::complain(&format!("error: {self}")),
+        }
+    }
+
     /// The process's exit code.
     pub const fn exit_code(&self) -> u8 {
         match self {
             Failure::Usage(_) => 2,
-            Failure::Broken(_) => 1,
+            Failure::Broken(_) => 5,
+            Failure::Unwritten(_) => 5,
         }
     }
 }
@@ -37,6 +49,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::Usage(message) => f.write_str(message),
             Failure::Broken(error) => write!(f, "{error:#}"),
+            Failure::Unwritten(error) => error.fmt(f),
         }
     }
 }

@@ -6,9 +6,10 @@ use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether somebody asked this process to stop.
+/// Whether somebody asked this process, or one run of it, to stop.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
+    signalled: Arc<AtomicBool>,
     raised: Arc<AtomicBool>,
 }
 
@@ -21,11 +22,16 @@ impl Interrupt {
         let interrupt = Interrupt::default();
         for signal in [SIGINT, SIGTERM] {
             // In this order: the handler that ends the process looks at the flag before the other one raises it.
-            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&interrupt.raised))
-                .and_then(|_| flag::register(signal, Arc::clone(&interrupt.raised)))
+            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&interrupt.signalled))
+                .and_then(|_| flag::register(signal, Arc::clone(&interrupt.signalled)))
                 .context("listening for signals")?;
         }
         Ok(interrupt)
+    }
+
+    /// The interrupt of a single run: it stops when this one does, and can be raised alone.
+    pub(crate) fn of_run(&self) -> Interrupt {
+        Interrupt { signalled: Arc::clone(&self.signalled), raised: Arc::default() }
     }
 
     /// Stops the run as a signal would.
@@ -34,9 +40,25 @@ impl Interrupt {
         self.raised.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a signal came.
+    /// Whether a signal came, or this one was raised.
     pub fn is_raised(&self) -> bool {
-        // Ordering: no data comes with the flag.
-        self.raised.load(Ordering::Relaxed)
+        // Ordering: no data comes with the flags.
+        self.signalled.load(Ordering::Relaxed) || self.raised.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Does the end of one run leave the others alone, and a signal end them all?
+    #[test]
+    fn a_run_can_be_ended_alone() {
+        let interrupt = Interrupt::default();
+        let (first, second) = (interrupt.of_run(), interrupt.of_run());
+        first.raise();
+        assert!(first.is_raised() && !second.is_raised() && !interrupt.is_raised());
+        interrupt.signalled.store(true, Ordering::Relaxed);
+        assert!(second.is_raised() && interrupt.is_raised());
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! Keys that are not named here may stand beside the others, except within `fates`, whose sum has to be known.
 
+use crate::text::escaped;
 use forebay::metrics::{ALL_CLASSES, Fate, Percentile, Stage};
 use serde_json::{Map, Value};
 
@@ -102,9 +103,9 @@ fn complaint(path: &str, value: Option<&Value>, allowed: &str) -> String {
     format!("{path} {is}, and has to be {allowed}")
 }
 
-/// As JSON, in which control characters are escaped.
+/// As JSON, in which some control characters are escaped, and the others too.
 fn shown(value: &Value) -> String {
-    let text = value.to_string();
+    let text = escaped(&value.to_string());
     let cut: String = text.chars().take(SHOWN_CHARS).collect();
     if cut.len() < text.len() { format!("{cut}..") } else { cut }
 }

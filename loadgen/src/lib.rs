@@ -10,6 +10,7 @@ mod choices;
 mod command_lines;
 mod compare;
 mod compare_text;
+mod cutoff;
 mod dump;
 pub mod endpoint;
 pub mod failure;
@@ -34,6 +35,7 @@ mod run_text;
 pub mod schedule;
 mod sender;
 pub mod server_process;
+mod sizing;
 pub mod tally;
 pub mod text;
 pub mod verdict;
@@ -43,17 +45,24 @@ use clap::Parser;
 use dump::Dump;
 use endpoint::Endpoint;
 use failure::Failure;
+use forebay::command::output::one_on_stdout;
+use forebay::output;
 use interrupt::Interrupt;
 use plan::Plan;
 use progress::Progress;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
+use text::{Screen, escaped};
 use verdict::Verdict;
 
-/// What the `loadgen` binary does with the arguments of this process; returns its exit code: 0 fine, 1 failed while
-/// running, 2 usage, 3 an invalid run.
+/// What the `loadgen` binary does with the arguments of this process; returns its exit code: 0 fine, 2 usage, 3 an invalid
+/// run, 5 failed while running or unable to write its result (also to a reader that has gone).
 pub fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return told(&error),
+    };
+    let result = match arguments.command {
         Command::Run(arguments) => run_command(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Serve { arguments } => return server_process::serve(arguments),
@@ -62,9 +71,22 @@ pub fn main() -> ExitCode {
         Ok(Verdict::Valid) => ExitCode::SUCCESS,
         Ok(Verdict::Invalid) => ExitCode::from(3),
         Err(failure) => {
-            eprintln!("error: {failure}");
+            failure.complain();
             ExitCode::from(failure.exit_code())
         }
+    }
+}
+
+/// Prints what clap has to say, help or a problem, and returns the exit code.
+fn told(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        // Help is a result; of a problem nobody is left to be told.
+        Err(lost) if !error.use_stderr() => {
+            let failure = Failure::Unwritten(output::unwritten("the result", &lost));
+            failure.complain();
+            ExitCode::from(failure.exit_code())
+        }
+        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
     }
 }
 
@@ -76,28 +98,29 @@ fn run_command(arguments: &RunArguments) -> Result<Verdict, Failure> {
         Some(Ok(view)) => (Some(view), None),
         Some(Err(error)) => (None, Some(error)),
     };
-    let plan = match (Plan::of_run(arguments, server.as_ref()), silence) {
+    let plan = match (Plan::of_run(arguments, endpoint.as_ref(), server.as_ref()), silence) {
         // What is missing is what the endpoint would have told, or the dump needs it.
         (Err(failure), Some(error)) => return Err(error.context(failure.to_string()).into()),
         (Ok(_), Some(error)) if arguments.dump.is_some() => return Err(error.into()),
         (Ok(plan), Some(error)) => {
             // Told now, not after the run.
-            let _ = writeln!(stderr(), "warning: the run will be INVALID: {error:#}");
+            let _ = writeln!(stderr(), "warning: the run will be INVALID: {}", escaped(&format!("{error:#}")));
             plan
         }
         (plan, None) => plan?,
     };
+    let json = report::open_json(arguments.offer.json.as_deref())?;
     let flows = flows::open(plan.target, plan.flows)?;
     let dump = arguments.dump.as_deref();
     let dump = dump.map(|path| Dump::prepare(path, server.as_ref(), &plan, &flows)).transpose()?;
+    let outputs = [json.as_ref(), dump.as_ref().map(Dump::output)];
+    one_on_stdout(&outputs).map_err(Failure::Usage)?;
     let progress = Progress::new("run", &plan, arguments.offer.quiet);
     let outcome = run::execute_on(&plan, &flows, endpoint.as_ref(), &interrupt, progress)?;
-    if let Some(dump) = &dump {
-        dump.write(&plan, &outcome.course)?;
-    }
-    text::show(&run_text::render(&plan, &outcome.report));
-    if let Some(path) = &arguments.offer.json {
-        report::write_json(path, &outcome.report)?;
-    }
+    // One result that is lost shall not cost the others.
+    let shown = Screen::beside(&outputs).show(&run_text::render(&plan, &outcome.report));
+    let written = report::write_to(json.as_ref(), &outcome.report);
+    let dumped = dump.as_ref().map_or(Ok(()), |dump| dump.write(&plan, &outcome.course));
+    shown.and(written).and(dumped)?;
     Ok(outcome.report.verdict)
 }

@@ -1,5 +1,6 @@
 //! Counters that sender, receiver and progress line share while a run lasts.
 
+use forebay::time::{Nanos, clock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How far a run is. Figures read while it lasts may be a moment old.
@@ -8,6 +9,7 @@ pub(crate) struct Live {
     sent: AtomicU64,
     unsendable: AtomicU64,
     replied: AtomicU64,
+    sending_ended_at_ns: AtomicU64,
     sending_is_over: AtomicBool,
 }
 
@@ -16,6 +18,13 @@ impl Live {
     pub(crate) fn sent(&self) -> u64 {
         // Ordering: a figure for people; `outstanding` has what it needs from `sending_is_over`.
         self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Requests that our kernel has taken so far.
+    pub(crate) fn taken(&self) -> u64 {
+        // Ordering: a request is counted as sent before it may be counted as refused; read the other way round.
+        let unsendable = self.unsendable.load(Ordering::Relaxed);
+        self.sent().saturating_sub(unsendable)
     }
 
     /// Requests that have had their first reply so far.
@@ -31,8 +40,14 @@ impl Live {
         if !self.sending_is_over.load(Ordering::Acquire) {
             return None;
         }
-        let unsendable = self.unsendable.load(Ordering::Relaxed);
-        Some((self.sent() - unsendable).saturating_sub(self.replied()))
+        Some(self.taken().saturating_sub(self.replied()))
+    }
+
+    /// When the sender had sent its last, on the monotonic clock, or `None` while more are being sent.
+    pub(crate) fn sending_ended_at(&self) -> Option<Nanos> {
+        // Ordering: as in `outstanding`.
+        let over = self.sending_is_over.load(Ordering::Acquire);
+        over.then(|| Nanos::new(self.sending_ended_at_ns.load(Ordering::Relaxed)))
     }
 
     /// The sender is about to send one more.
@@ -55,7 +70,8 @@ impl Live {
 
     /// The sender will send nothing more.
     pub(crate) fn finish_sending(&self) {
-        // Ordering: Release publishes the counts above to `outstanding`.
+        // Ordering: Release publishes the time and the counts above to whoever sees the flag.
+        self.sending_ended_at_ns.store(clock::now().get(), Ordering::Relaxed);
         self.sending_is_over.store(true, Ordering::Release);
     }
 }

@@ -99,11 +99,6 @@ pub(crate) fn is_near(real: f64, simulated: f64) -> bool {
     real == simulated || (simulated - real).abs() <= allowed && real.is_finite()
 }
 
-/// One percentile over all requests; infinite if so many were not answered.
-pub(crate) fn slowdown(of: &ByClass<Block>, percentile: Percentile) -> f64 {
-    of.all().percentile(percentile).unwrap_or(f64::INFINITY)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,11 +1,10 @@
 //! Real runs beside the same requests simulated, as rows of a Markdown table: medians over the seeds.
 
 use crate::compare::{CompareReport, ComparedRun};
-use crate::paired::{JUDGED, is_near, slowdown};
+use crate::paired::{JUDGED, is_near};
 use crate::plan::Plan;
-use crate::rounds_text::{median, policies, sorted};
+use crate::rounds_text::{Sampled, arms, is_valid, mark, middle, runs_of};
 use crate::text::{factor, wrapped};
-use crate::verdict::Verdict;
 use std::fmt::Write;
 
 /// The table; nothing if nothing was simulated.
@@ -20,29 +19,36 @@ pub(crate) fn render(report: &CompareReport, plan: &Plan) -> String {
         line += "---|---|---|";
     }
     let _ = writeln!(text, " VALID |\n{line}---|");
-    for policy in policies(report) {
-        let runs: Vec<&ComparedRun> = report.runs.iter().filter(|run| run.policy == policy).collect();
-        text += &row(policy, &runs, plan);
+    for arm in arms(report) {
+        text += &row(arm, &runs_of(report, arm), plan);
     }
     text.push('\n');
-    let explained = "Slowdown of all requests after the warm-up, medians over the seeds: of the server, and of the same requests \
+    let explained = "Slowdown of all requests after the warm-up, medians over the VALID runs alone: of the server, and of the same requests \
          at the same times and sockets in virtual time. near: the simulated figure is within 25 % of the real one or within \
-         1.0, whichever is more. VALID: how many runs were.";
+         1.0, whichever is more. VALID: how many runs were. ?: too few samples to bound this percentile (95 % confidence).";
     text + &wrapped("", explained, "  ")
 }
 
-fn row(policy: &str, runs: &[&ComparedRun], plan: &Plan) -> String {
+fn row(arm: &str, runs: &[&ComparedRun], plan: &Plan) -> String {
     let load = plan.load().map_or_else(|| "-".to_owned(), |load| ((load * 1e3).round() / 1e3).to_string());
-    let mut text = format!("| {} | {load} | {policy} |", plan.offered());
+    let mut text = format!("| {} | {load} | {arm} |", plan.offered());
+    let valid: Vec<&ComparedRun> = runs.iter().copied().filter(|run| is_valid(run)).collect();
     for percentile in JUDGED {
-        let real = runs.iter().map(|run| slowdown(&run.report.slowdown, percentile));
-        let simulated = runs.iter().filter_map(|run| Some(slowdown(&run.simulated.as_ref()?.slowdown, percentile)));
-        let (real, simulated) = (median(&sorted(real.collect())), median(&sorted(simulated.collect())));
-        let [shown_real, shown] = [real, simulated].map(|figure| factor(figure.is_finite().then_some(figure)));
-        let near = if is_near(real, simulated) { "yes" } else { "**no**" };
+        let real: Vec<Sampled> =
+            valid.iter().map(|run| Sampled::of(Some(run.report.slowdown.all()), percentile)).collect();
+        let again = valid.iter().filter_map(|run| run.simulated.as_ref());
+        let again: Vec<Sampled> = again.map(|again| Sampled::of(Some(again.slowdown.all()), percentile)).collect();
+        let [shown_real, shown] = [&real, &again].map(|figures| match middle(figures) {
+            median if median.is_nan() => "-".to_owned(),
+            median => factor(Some(median).filter(|median| median.is_finite())) + mark(figures),
+        });
+        let near = match (middle(&real), middle(&again)) {
+            (real, again) if real.is_nan() || again.is_nan() => "-",
+            (real, again) if is_near(real, again) => "yes",
+            _ => "**no**",
+        };
         let _ = write!(text, " {shown_real} | {shown} | {near} |");
     }
-    let valid = runs.iter().filter(|run| run.report.verdict == Verdict::Valid).count();
-    let _ = writeln!(text, " {valid} of {} |", runs.len());
+    let _ = writeln!(text, " {} of {} |", valid.len(), runs.len());
     text
 }

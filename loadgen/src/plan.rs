@@ -1,13 +1,16 @@
 //! From flags to a [`Plan`]: one run, with every default decided and every contradiction refused.
 
 use crate::arguments::{OfferArguments, RunArguments};
-use crate::endpoint::ServerView;
+use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::schedule::Request;
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use forebay::workload::Workload;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+
+/// Where `forebay serve` listens if nobody says otherwise.
+const TARGET_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9_000);
 
 /// One run: what is sent where, how fast, for how long, and how it is judged.
 #[derive(Clone, Debug)]
@@ -54,15 +57,27 @@ pub(crate) struct Defaults {
 }
 
 impl Plan {
-    /// The plan of `loadgen run`; `server` is what the admin endpoint says, if there is one.
+    /// The plan of `loadgen run`; `endpoint` is the server's, if there is one, and `server` what it says.
     ///
     /// # Errors
-    /// A usage failure when flags contradict the server or do not determine the rate.
-    pub(crate) fn of_run(arguments: &RunArguments, server: Option<&ServerView>) -> Result<Plan, Failure> {
+    /// A usage failure when flags contradict the server, or do not determine the rate, or neither they nor the server the
+    /// target.
+    pub(crate) fn of_run(
+        arguments: &RunArguments,
+        endpoint: Option<&Endpoint>,
+        server: Option<&ServerView>,
+    ) -> Result<Plan, Failure> {
         let workers = agreed("--workers", arguments.workers, server.and_then(ServerView::workers))?;
         let time_scale = agreed("--time-scale", arguments.time_scale, server.and_then(ServerView::time_scale))?;
         let defaults = Defaults { load: None, duration: Nanos::from_secs(10), warmup: Nanos::from_secs(2) };
-        let target = resolve(&arguments.target)?;
+        let target = match (&arguments.target, endpoint, server) {
+            (Some(target), ..) => resolve(target)?,
+            (None, Some(endpoint), Some(server)) => endpoint.target(server)?,
+            (None, Some(_), None) => {
+                return Err(Failure::usage("only --admin could say where: add --target HOST:PORT"));
+            }
+            (None, None, _) => TARGET_DEFAULT,
+        };
         let plan = Plan::of_offer(&arguments.offer, &defaults, target, workers, time_scale.unwrap_or(1))?;
         let deadline_us = arguments.deadline.map_or(0, |deadline| deadline.get().div_ceil(1_000));
         let deadline_us = u32::try_from(deadline_us)

@@ -3,6 +3,7 @@
 use crate::endpoint::{Endpoint, ServerView};
 use crate::interrupt::Interrupt;
 use crate::reconciled::Reconciled;
+use crate::text::escaped;
 use forebay::time::{Nanos, clock};
 use std::thread;
 use std::time::Duration;
@@ -43,7 +44,7 @@ impl<'a> Probe<'a> {
         match self.endpoint.map(Endpoint::latency) {
             None => {}
             Some(Ok(view)) => self.note(view),
-            Some(Err(error)) => self.error = Some(format!("{error:#}")),
+            Some(Err(error)) => self.error = Some(escaped(&format!("{error:#}"))),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::plan::Plan;
 use crate::text::grouped;
 use forebay::time::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr};
 
 /// Between two plain lines.
 const PLAIN_EVERY: Nanos = Nanos::from_secs(5);
@@ -64,7 +64,8 @@ impl Progress {
             Line::Quiet => {}
             Line::Plain { next } => {
                 if elapsed >= *next {
-                    eprintln!("{}: {}", self.label, message());
+                    // A line that nobody takes is no reason to end a run.
+                    let _ = writeln!(stderr(), "{}: {}", self.label, message());
                     *next = next.plus(PLAIN_EVERY);
                 }
             }

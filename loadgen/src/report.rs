@@ -2,14 +2,17 @@
 
 use crate::by_class::ByClass;
 use crate::endpoint::ServerView;
+use crate::failure::Failure;
 use crate::pacer::Pacer;
 use crate::plan::Plan;
 use crate::receiver::Replies;
 use crate::reconciled::Reconciled;
 use crate::tally::{Fates, Tally};
 use crate::verdict::{Evidence, Verdict, judge};
-use anyhow::{Context, Result};
+use anyhow::{Error, Result};
+use forebay::command::output::Output;
 use forebay::metrics::{Block, Percentile};
+use forebay::time::Nanos;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,7 +46,7 @@ pub struct RunReport {
     pub flows: u16,
     /// Before anything counted.
     pub warmup_s: f64,
-    /// That counted.
+    /// That counted: less than planned after an early end, more where the generator was late.
     pub duration_s: f64,
     /// The mean rate of the schedule.
     pub offered_rps: f64,
@@ -118,6 +121,12 @@ impl RunReport {
         }
     }
 
+    /// Says that the run counted for `counted`, which a run that ended early or late did not as planned.
+    pub(crate) fn count_over(&mut self, counted: Nanos) {
+        self.duration_s = counted.as_secs_f64();
+        self.achieved_rps = if counted == Nanos::ZERO { 0.0 } else { self.fates.answered as f64 / self.duration_s };
+    }
+
     /// Adds a reason that came to light after the run.
     pub(crate) fn invalidate(&mut self, reason: String) {
         self.verdict = Verdict::Invalid;
@@ -125,14 +134,34 @@ impl RunReport {
     }
 }
 
-/// Writes `report` to `path`, indented, with a final newline.
+/// Opens the place for a report that `--json` names, if it names one.
 ///
 /// # Errors
-/// If the file cannot be written.
+/// A usage failure if it cannot be written to.
+pub(crate) fn open_json(path: Option<&Path>) -> Result<Option<Output>, Failure> {
+    path.map(|path| Output::open("--json", path)).transpose().map_err(Failure::Usage)
+}
+
+/// Writes `report` to `output`, if there is one, indented, with a final newline.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn write_to(output: Option<&Output>, report: &impl Serialize) -> Result<(), Failure> {
+    let Some(output) = output else { return Ok(()) };
+    let written = output.write(|to| {
+        serde_json::to_writer_pretty(&mut *to, report)?;
+        to.write_all(b"\n")
+    });
+    written.map_err(Failure::Unwritten)
+}
+
+/// Writes `report` to the file `path`.
+///
+/// # Errors
+/// If it cannot be written.
 pub fn write_json(path: &Path, report: &impl Serialize) -> Result<()> {
-    let mut text = serde_json::to_string_pretty(report).context("the report as JSON")?;
-    text.push('\n');
-    std::fs::write(path, text).with_context(|| format!("--json {} cannot be written", path.display()))
+    let output = Output::open("--json", path).map_err(Error::msg)?;
+    write_to(Some(&output), report).map_err(|failure| Error::msg(failure.to_string()))
 }
 
 fn as_text<T: std::fmt::Display, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {

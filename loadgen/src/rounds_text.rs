@@ -5,7 +5,7 @@ use crate::choices::Choices;
 use crate::compare::{CompareReport, ComparedRun};
 use crate::compare_text::{accounts, limits};
 use crate::report::RunReport;
-use crate::run_text::pacer;
+use crate::run_text::{TOO_FEW, pacer};
 use crate::text::{factor, table, time, wrapped};
 use crate::verdict::Verdict;
 use forebay::metrics::{Block, Percentile};
@@ -28,25 +28,25 @@ const FIGURES: [Figure; 3] = [
 /// The result.
 pub(crate) fn render(report: &CompareReport, choices: &Choices) -> String {
     let Some(first) = report.runs.first() else { return String::new() };
-    let policies = policies(report);
-    let runs_of =
-        |policy: &str| -> Vec<&ComparedRun> { report.runs.iter().filter(|run| run.policy == policy).collect() };
+    let arms = arms(report);
     let mut header = ["policy", "class"].map(str::to_owned).to_vec();
     header.extend(FIGURES.map(|figure| format!("{} {}", figure.percentile, figure.name)));
-    header.extend([format!("vs {}", first.policy), "VALID".to_owned()]);
+    header.extend([format!("vs {}", first.arm), "VALID".to_owned()]);
     let mut rows = Vec::new();
-    for policy in &policies {
-        rows.extend(rows_of(&runs_of(policy), &runs_of(policies[0])));
+    for arm in &arms {
+        rows.extend(rows_of(&runs_of(report, arm), &runs_of(report, arms[0])));
     }
     let mut text = format!("\n{}", table(&header, &rows, 2));
-    let seeds = runs_of(policies[0]).len();
     let explain = format!(
-        "Medians over {seeds} seeds, the lowest and the highest in brackets, from the client's side: from the intended send to \
-         the reply, over the cost of the request. vs {}: the median ratio of p99.9 slowdowns with the same seed; below 1 is \
-         better. VALID: how many runs were; medians are over all of them.",
-        first.policy
+        "Medians over the VALID runs alone, the lowest and the highest in brackets, from the client's side: from the intended \
+         send to the reply, over the cost of the request. VALID: how many runs were. vs {}: the median ratio of p99.9 \
+         slowdowns over the seeds with which both runs are VALID, in brackets how many; below 1 is better.",
+        first.arm
     );
     text += &wrapped("", &explain, "  ");
+    if rows.iter().flatten().any(|cell| cell.contains('?')) {
+        text += &wrapped("", TOO_FEW, "  ");
+    }
     text.push('\n');
     for run in &report.runs {
         let _ = write!(text, "seed {}, {}", run.report.seed, accounts(run));
@@ -56,55 +56,107 @@ pub(crate) fn render(report: &CompareReport, choices: &Choices) -> String {
     text + &wrapped("", &limits(choices, ""), "")
 }
 
-/// The policies of `report`, in the order asked for.
-pub(crate) fn policies(report: &CompareReport) -> Vec<&str> {
-    let mut policies: Vec<&str> = Vec::new();
+/// What the runs of `report` are called, in the order asked for.
+pub(crate) fn arms(report: &CompareReport) -> Vec<&str> {
+    let mut arms: Vec<&str> = Vec::new();
     for run in &report.runs {
-        if !policies.contains(&run.policy.as_str()) {
-            policies.push(&run.policy);
+        if !arms.contains(&run.arm.as_str()) {
+            arms.push(&run.arm);
         }
     }
-    policies
+    arms
+}
+
+/// The runs of one arm, in the order of the seeds.
+pub(crate) fn runs_of<'a>(report: &'a CompareReport, arm: &str) -> Vec<&'a ComparedRun> {
+    report.runs.iter().filter(|run| run.arm == arm).collect()
+}
+
+pub(crate) fn is_valid(run: &ComparedRun) -> bool {
+    run.report.verdict == Verdict::Valid
 }
 
 /// One row for each class.
 fn rows_of(runs: &[&ComparedRun], firsts: &[&ComparedRun]) -> Vec<Vec<String>> {
     let Some(run) = runs.first() else { return Vec::new() };
-    let valid = runs.iter().filter(|run| run.report.verdict == Verdict::Valid).count();
+    let valid: Vec<&ComparedRun> = runs.iter().copied().filter(|run| is_valid(run)).collect();
+    let pairs: Vec<(&ComparedRun, &ComparedRun)> = runs
+        .iter()
+        .copied()
+        .zip(firsts.iter().copied())
+        .filter(|(run, first)| is_valid(run) && is_valid(first))
+        .collect();
     let rows = run.report.slowdown.0.iter().enumerate().map(|(place, (class, _))| {
-        let of = |run: &ComparedRun, figure: &Figure| {
-            let block = (figure.of)(&run.report).of(class);
-            block.and_then(|block| block.percentile(figure.percentile)).unwrap_or(f64::INFINITY)
-        };
-        let mut row = vec![if place == 0 { run.policy.clone() } else { String::new() }, (*class).to_owned()];
-        row.extend(FIGURES.iter().map(|figure| spread(runs.iter().map(|run| of(run, figure)).collect(), figure.show)));
-        let ratios = runs.iter().zip(firsts).map(|(run, first)| of(run, &FIGURES[0]) / of(first, &FIGURES[0]));
-        row.push(format!("{}x", shown(median(&sorted(ratios.collect())), factor)));
-        row.push(if place == 0 { format!("{valid} of {}", runs.len()) } else { String::new() });
+        let figure_of =
+            |run: &ComparedRun, figure: &Figure| Sampled::of((figure.of)(&run.report).of(class), figure.percentile);
+        let mut row = vec![if place == 0 { run.arm.clone() } else { String::new() }, (*class).to_owned()];
+        row.extend(FIGURES.iter().map(|figure| {
+            let figures: Vec<Sampled> = valid.iter().map(|run| figure_of(run, figure)).collect();
+            spread(&figures, figure.show)
+        }));
+        let ratios = pairs.iter().map(|(run, first)| figure_of(run, &FIGURES[0]).over(figure_of(first, &FIGURES[0])));
+        row.push(ratio_cell(&ratios.collect::<Vec<_>>()));
+        row.push(if place == 0 { format!("{} of {}", valid.len(), runs.len()) } else { String::new() });
         row
     });
     rows.collect()
 }
 
+/// A percentile, and whether its sample can bound it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Sampled {
+    value: f64,
+    known: bool,
+}
+
+impl Sampled {
+    /// Infinite where so many were not answered; of no requests nothing is known.
+    pub(crate) fn of(block: Option<&Block>, percentile: Percentile) -> Sampled {
+        let value = block.and_then(|block| block.percentile(percentile)).unwrap_or(f64::INFINITY);
+        Sampled { value, known: block.is_some_and(|block| block.supports(percentile)) }
+    }
+
+    fn over(self, other: Sampled) -> Sampled {
+        Sampled { value: self.value / other.value, known: self.known && other.known }
+    }
+}
+
+/// `0.31x (2)`: the median ratio, and of how many.
+fn ratio_cell(ratios: &[Sampled]) -> String {
+    match ratios.len() {
+        0 => "-".to_owned(),
+        count => format!("{}x{} ({count})", shown(middle(ratios), factor), mark(ratios)),
+    }
+}
+
+/// Of a median: it is no better known than what it is drawn from.
+pub(crate) fn mark(figures: &[Sampled]) -> &'static str {
+    if figures.iter().all(|figure| figure.known) { "" } else { "?" }
+}
+
+/// Their median; no number of none.
+pub(crate) fn middle(figures: &[Sampled]) -> f64 {
+    median(&sorted(figures.iter().map(|figure| figure.value).collect()))
+}
+
 /// `2.3 (2.1-2.9)`.
-fn spread(figures: Vec<f64>, show: fn(Option<f64>) -> String) -> String {
-    let figures = sorted(figures);
-    let (least, most) = (figures.first().copied(), figures.last().copied());
-    let [least, most] = [least, most].map(|figure| shown(figure.unwrap_or(f64::INFINITY), show));
-    format!("{} ({least}-{most})", shown(median(&figures), show))
+fn spread(figures: &[Sampled], show: fn(Option<f64>) -> String) -> String {
+    let values = sorted(figures.iter().map(|figure| figure.value).collect());
+    let (Some(least), Some(most)) = (values.first(), values.last()) else { return "-".to_owned() };
+    format!("{}{} ({}-{})", shown(median(&values), show), mark(figures), shown(*least, show), shown(*most, show))
 }
 
 fn shown(figure: f64, show: fn(Option<f64>) -> String) -> String {
     if figure.is_nan() { "-".to_owned() } else { show(figure.is_finite().then_some(figure)) }
 }
 
-pub(crate) fn sorted(mut figures: Vec<f64>) -> Vec<f64> {
+fn sorted(mut figures: Vec<f64>) -> Vec<f64> {
     figures.sort_by(f64::total_cmp);
     figures
 }
 
 /// Of figures in order: the middle one, or the mean of the two.
-pub(crate) fn median(figures: &[f64]) -> f64 {
+fn median(figures: &[f64]) -> f64 {
     match figures {
         [] => f64::NAN,
         figures if figures.len() % 2 == 1 => figures[figures.len() / 2],
@@ -118,9 +170,17 @@ mod tests {
 
     #[test]
     fn a_median_stands_in_the_middle_and_infinity_at_the_end() {
-        assert_eq!(spread(vec![3.0, 1.0, 2.0], factor), "2.00 (1.00-3.00)");
-        assert_eq!(spread(vec![1.0, f64::INFINITY], factor), "inf (1.00-inf)");
-        assert_eq!(spread(vec![4.0, 1.0, 2.0, f64::INFINITY], factor), "3.00 (1.00-inf)");
-        assert_eq!(spread(vec![], factor), "- (inf-inf)");
+        let figures = |values: &[f64], known| values.iter().map(|&value| Sampled { value, known }).collect::<Vec<_>>();
+        let spread = |values: &[f64]| spread(&figures(values, true), factor);
+        assert_eq!(spread(&[3.0, 1.0, 2.0]), "2.00 (1.00-3.00)");
+        assert_eq!(spread(&[1.0, f64::INFINITY]), "inf (1.00-inf)");
+        assert_eq!(spread(&[4.0, 1.0, 2.0, f64::INFINITY]), "3.00 (1.00-inf)");
+        assert_eq!(spread(&[]), "-");
+        assert_eq!(ratio_cell(&figures(&[0.5, 0.25, 0.75], true)), "0.50x (3)");
+        assert_eq!(ratio_cell(&[figures(&[0.5, 0.25], true), figures(&[0.75], false)].concat()), "0.50x? (3)");
+        assert_eq!(ratio_cell(&[]), "-");
+        let [known, unknown] = [true, false].map(|known| Sampled { value: 2.0, known });
+        assert_eq!(known.over(unknown), Sampled { value: 1.0, known: false });
+        assert_eq!(known.over(known), Sampled { value: 1.0, known: true });
     }
 }

@@ -1,5 +1,6 @@
 //! One run: draw the schedule, send it, hear the replies, ask the server, judge.
 
+use crate::cutoff::Cutoff;
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::flows;
@@ -78,13 +79,16 @@ pub(crate) fn execute_on(
     let timeout = plan.timeout(&schedule);
     let mut probe = Probe::new(endpoint);
     let send_errors_before = own_kernel::send_buffer_errors();
-    let (start, sent, replies) = drive(plan, &schedule, timeout, sockets, interrupt, &mut probe, &mut progress)?;
+    // What makes no sense any more is ended without a signal, and no other run with it.
+    let of_run = interrupt.of_run();
+    let Driven { start, sent, replies, sending, cut_off } =
+        drive(plan, &schedule, timeout, sockets, &of_run, &mut probe, &mut progress)?;
     let send_errors_after = own_kernel::send_buffer_errors();
     let send_buffer_errors = send_errors_before.and_then(|before| Ok(send_errors_after?.saturating_sub(before)));
     let own_socket_drops = flows::dropped(sockets).map_err(|error| format!("{error:#}"));
     progress.finish();
     let accepted = sent.taken.iter().filter(|taken| **taken).count() as u64;
-    probe.settle(accepted, interrupt);
+    probe.settle(accepted, &of_run);
     let tally = Tally::of(&Observed {
         schedule: &schedule,
         slips: &sent.slips,
@@ -110,13 +114,34 @@ pub(crate) fn execute_on(
         restarted: probe.restarted,
         interrupted: interrupt.is_raised(),
     };
-    let report = RunReport::new(plan, probe.last.as_ref(), tally, &evidence, &replies);
+    let mut report = RunReport::new(plan, probe.last.as_ref(), tally, &evidence, &replies);
+    report.count_over(counted(plan, sending, sent.slips.len() < schedule.len()));
+    cut_off.into_iter().for_each(|reason| report.invalidate(reason));
     schedule.truncate(sent.slips.len());
     let course = Course { schedule, slips: sent.slips, taken: sent.taken, replies: replies.first };
     Ok(Outcome { report, server: probe.last, course })
 }
 
-/// Sends and receives on a thread each, while this one shows progress and asks the server when the warm-up ends.
+/// Of the time that `plan` counts, what passed if sending took `sending`, to its end or `ended_early`. A sender that is
+/// late takes longer than planned.
+fn counted(plan: &Plan, sending: Nanos, ended_early: bool) -> Nanos {
+    let passed = sending.minus(plan.warmup);
+    if ended_early { passed } else { passed.max(plan.duration) }
+}
+
+/// What came of sending and receiving.
+struct Driven {
+    start: Nanos,
+    sent: Sent,
+    replies: Replies,
+    /// From the start to the end of sending.
+    sending: Nanos,
+    /// Why it was ended before its time, unless that was an interrupt.
+    cut_off: Option<String>,
+}
+
+/// Sends and receives on a thread each, while this one shows progress, asks the server when the warm-up ends, and ends what
+/// makes no sense any more.
 fn drive(
     plan: &Plan,
     schedule: &[Request],
@@ -125,7 +150,7 @@ fn drive(
     interrupt: &Interrupt,
     probe: &mut Probe<'_>,
     progress: &mut Progress,
-) -> Result<(Nanos, Sent, Replies), Failure> {
+) -> Result<Driven, Failure> {
     // Whoever repeats a seed must not take the replies of the run before for its own: not drawn from the seed.
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
     let live = Live::default();
@@ -147,6 +172,7 @@ fn drive(
             }
         };
         let mut warming_up = plan.warmup > Nanos::ZERO;
+        let (mut cutoff, mut cut_off) = (Cutoff::new(schedule), None);
         while !receiving.is_finished() {
             let elapsed = clock::now().minus(start);
             if warming_up && elapsed >= plan.warmup {
@@ -154,6 +180,10 @@ fn drive(
                 warming_up = false;
             }
             progress.show(elapsed, &live);
+            if cut_off.is_none() && !interrupt.is_raised() {
+                cut_off = cutoff.reason(elapsed, &live);
+                cut_off.iter().for_each(|_| interrupt.raise());
+            }
             thread::park_timeout(LOOK);
         }
         let replies = receiving.join().expect("the receiver does not panic");
@@ -162,6 +192,7 @@ fn drive(
             interrupt.raise();
         }
         let sent = sending.join().expect("the sender does not panic");
-        Ok((start, sent, replies?))
+        let sending = live.sending_ended_at().map_or(Nanos::ZERO, |at| at.minus(start));
+        Ok(Driven { start, sent, replies: replies?, sending, cut_off })
     })
 }

@@ -135,7 +135,15 @@ fn accounts(plan: &Plan, report: &RunReport) -> String {
     if report.sent > 0 && fates.kernel_dropped.unwrap_or(0) + fates.lost == report.sent {
         let _ = writeln!(text, "nothing came back: is a server listening at {}?", plan.target);
     }
-    let _ = writeln!(text, "{} answered/s of {} offered/s", rate(report.achieved_rps), rate(report.offered_rps));
+    let planned = plan.duration.as_secs_f64();
+    let counted = report.duration_s;
+    let over = if (counted - planned).abs() < 0.01 * planned {
+        String::new()
+    } else {
+        format!(", over {} instead of {}", time(Some(counted * 1e6)), time(Some(planned * 1e6)))
+    };
+    let (answered, offered) = (rate(report.achieved_rps), rate(report.offered_rps));
+    let _ = writeln!(text, "{answered} answered/s of {offered} offered/s{over}");
     for (reason, count) in &report.send_errors {
         let _ = writeln!(text, "{} could not be sent, counted as lost: {reason}", grouped(*count));
     }

@@ -30,18 +30,31 @@ pub struct Request {
 pub fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
     let end = plan.warmup.plus(plan.duration);
     let expected = plan.rate * end.as_secs_f64();
+    check(plan)?;
     let mut schedule = Vec::with_capacity(room_for(plan, expected)?);
     let Some(then) = &plan.then else {
         schedule.extend(drawn(plan, &plan.workload, plan.rate, plan.seed, Nanos::ZERO..end));
         return Ok(schedule);
     };
-    // At this rate it asks for as much CPU time.
-    let rate = plan.rate * plan.workload.mean().as_secs_f64() / then.mean().as_secs_f64();
+    let rate = rate_of(plan, then);
     let middle = plan.warmup.plus(Nanos::new(plan.duration.get() / 2));
-    room_for(plan, expected + rate * end.as_secs_f64())?;
     schedule.extend(drawn(plan, &plan.workload, plan.rate, plan.seed, Nanos::ZERO..middle));
     schedule.extend(drawn(plan, then, rate, !plan.seed, middle..end));
     Ok(schedule)
+}
+
+/// Whether the schedule of `plan` can be held, before anything is begun for it.
+///
+/// # Errors
+/// That of [`draw`].
+pub(crate) fn check(plan: &Plan) -> Result<(), Failure> {
+    let rates = plan.rate + plan.then.as_ref().map_or(0.0, |then| rate_of(plan, then));
+    room_for(plan, rates * plan.warmup.plus(plan.duration).as_secs_f64()).map(drop)
+}
+
+/// The rate at which `then` asks for as much CPU time as the workload of `plan`.
+fn rate_of(plan: &Plan, then: &Workload) -> f64 {
+    plan.rate * plan.workload.mean().as_secs_f64() / then.mean().as_secs_f64()
 }
 
 /// Room for so many expected requests and then some.

@@ -1,14 +1,16 @@
 //! A server of our own: this very binary again, in a process of its own, for as long as it is needed.
 
 use crate::failure::Failure;
+use crate::text::escaped;
 use anyhow::{Context, Result, anyhow};
+use forebay::output;
 use forebay::time::{Nanos, clock};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
@@ -43,7 +45,7 @@ pub struct ServerProcess {
 /// is told to stop or its parent is gone.
 pub fn serve(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = set_pdeathsig(Signal::SIGTERM) {
-        eprintln!("error: the system does not tell when the parent process ends: {error}");
+        output::complain(&format!("error: the system does not tell when the parent process ends: {error}"));
         return ExitCode::FAILURE;
     }
     let command = ["forebay", "serve"].map(OsString::from);
@@ -182,8 +184,9 @@ fn forward(stdout: impl Read, lines: &Sender<String>) {
 fn keep_log(stderr: impl Read, verbose: bool) -> String {
     let mut kept = VecDeque::new();
     for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+        let line = escaped(&line);
         if verbose {
-            eprintln!("server: {line}");
+            let _ = writeln!(io::stderr(), "server: {line}");
         }
         if kept.len() == LOG_LINES_MAX {
             kept.pop_front();
@@ -198,7 +201,7 @@ fn wait_until_ready(lines: &Receiver<String>) -> Result<(SocketAddr, String)> {
         mpsc::RecvTimeoutError::Timeout => anyhow!("it was not ready within {READY_TIMEOUT:?}"),
         mpsc::RecvTimeoutError::Disconnected => anyhow!("it ended before it was ready"),
     })?;
-    addresses(&line).with_context(|| format!("its first line is `{line}`, and not where it listens"))
+    addresses(&line).with_context(|| format!("its first line is `{}`, and not where it listens", escaped(&line)))
 }
 
 /// From `listening on udp 127.0.0.1:40001, admin http://127.0.0.1:40002`.

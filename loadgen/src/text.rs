@@ -1,5 +1,8 @@
 //! Figures for people: units chosen per value, thousands grouped, columns aligned.
 
+use crate::failure::Failure;
+use forebay::command::output::Output;
+use forebay::output;
 use std::io::{self, Write};
 
 /// A time in microseconds with three significant digits and the unit that suits it; `None` is infinity.
@@ -51,10 +54,49 @@ pub fn table(header: &[String], rows: &[Vec<String>], left: usize) -> String {
     std::iter::once(header).chain(rows.iter().map(Vec::as_slice)).map(line).collect()
 }
 
-/// Shows `text` on standard output. A reader who has seen enough and left is no failure.
-pub fn show(text: &str) {
-    let mut stdout = io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+/// Where text for people goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Screen {
+    /// Standard output.
+    Stdout,
+    /// Standard error, because standard output takes a result for a program.
+    Stderr,
+}
+
+impl Screen {
+    /// The one that none of `outputs` needs.
+    pub(crate) fn beside(outputs: &[Option<&Output>]) -> Screen {
+        let taken = outputs.iter().flatten().any(|output| output.is_stdout());
+        if taken { Screen::Stderr } else { Screen::Stdout }
+    }
+
+    /// Shows `text`, a result.
+    ///
+    /// # Errors
+    /// When not all of it was taken, also because the reader has gone: then the result is lost.
+    pub(crate) fn show(self, text: &str) -> Result<(), Failure> {
+        let unwritten = |what, error| Failure::Unwritten(output::unwritten(what, &error));
+        match self {
+            Screen::Stdout => output::print(text).map_err(|error| unwritten("the result", error)),
+            Screen::Stderr => {
+                io::stderr().write_all(text.as_bytes()).map_err(|error| unwritten("standard error", error))
+            }
+        }
+    }
+}
+
+/// What a server says, fit for a terminal: control characters, with which it could write over other lines or colour them,
+/// are escaped.
+pub(crate) fn escaped(foreign: &str) -> String {
+    let mut text = String::with_capacity(foreign.len());
+    for character in foreign.chars() {
+        if character.is_control() {
+            text.extend(character.escape_default());
+        } else {
+            text.push(character);
+        }
+    }
+    text
 }
 
 /// Wraps `paragraph` to the columns of a page; the first line begins with `start`, the others with `indent`.
@@ -112,6 +154,12 @@ mod tests {
             ["0.031", "1.00", "55.5", "634", "12,345"]
         );
         assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn what_a_server_says_cannot_move_the_cursor() {
+        assert_eq!(escaped("steal"), "steal");
+        assert_eq!(escaped("\u{1b}[2Jok\r\n\u{9b}1mü"), "\\u{1b}[2Jok\\r\\n\\u{9b}1mü");
     }
 
     #[test]

@@ -4,11 +4,21 @@
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tempfile::TempDir;
 
+/// What pretends that there are more CPUs.
+const CPUS_C: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/cpus.c");
 /// Two emulated workers, half loaded, about 250 requests/s.
 const SMALL: &str = "--workers 2 --cost bimodal:0.99:20us:2ms --load 0.5 --burn sleep --time-scale 100";
+
+/// Held while load is offered: two loads at once would measure each other.
+static LOAD: Mutex<()> = Mutex::new(());
+
+fn without_others() -> MutexGuard<'static, ()> {
+    LOAD.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn alone() -> (TempDir, Command) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -28,6 +38,7 @@ fn read(path: &Path) -> Value {
 
 #[test]
 fn two_policies_are_compared_and_every_datagram_is_accounted_for() {
+    let _without_others = without_others();
     let (folder, mut command) = alone();
     command.args(["compare", "--policies", "steal,pools", "--quiet", "--json", "compare.json", "--percentile", "99"]);
     command.args(["--warmup", "200ms", "--duration", "2s"]).args(SMALL.split(' '));
@@ -58,6 +69,69 @@ fn two_policies_are_compared_and_every_datagram_is_accounted_for() {
     // A machine busy with other tests may spoil the schedule; then the code must say so.
     let all_valid = runs.iter().all(|run| run["verdict"] == "VALID");
     assert_eq!(output.status.code(), Some(if all_valid { 0 } else { 3 }), "{stdout}{stderr}");
+}
+
+// Does the branch of a host with many CPUs work from one end to the other? Method: a library that reports 16 CPUs, loaded into
+// generator and server. Whether the run is VALID depends on how many there are; that it says so, does not.
+#[test]
+fn a_host_with_16_cpus_runs_on_real_cores_at_a_scale_at_which_packets_fit() {
+    let _without_others = without_others();
+    let (folder, mut command) = alone();
+    let library = folder.path().join("cpus.so");
+    // Whoever links Rust has a C compiler.
+    let compiled = Command::new("cc").args(["-shared", "-fPIC", CPUS_C, "-ldl", "-o"]).arg(&library).status();
+    assert!(compiled.is_ok_and(|status| status.success()), "{CPUS_C} compiles");
+    command.env("LD_PRELOAD", library).env("PRETEND_CPUS", "16");
+    command.args(["compare", "--quiet", "--json", "compare.json", "--load", "0.1", "--percentile", "99"]);
+    let output = command.args(["--warmup", "100ms", "--duration", "1s"]).output().expect("loadgen runs");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    for said in ["14 workers that burn CPU", "slice 5.00 us x 5", "fits     16 CPUs; 93,411 packets/s of the 250,000"] {
+        assert!(stdout.contains(said), "{said:?} is not in:\n{stdout}{stderr}");
+    }
+    let report = read(&folder.path().join("compare.json"));
+    let runs = report["runs"].as_array().expect("a list");
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        assert_eq!((&run["server"]["burn"], &run["server"]["workers"]), (&"cpu".into(), &14.into()));
+        assert_eq!((&run["time_scale"], &run["server"]["time_scale"]), (&5.into(), &5.into()));
+        assert_eq!(run["reconciled"]["unaccounted"], 0, "{stdout}");
+        let reasons = run["reasons"].as_array().expect("a list");
+        assert_eq!(run["verdict"] == "VALID", reasons.is_empty(), "{reasons:?}");
+    }
+    let all_valid = runs.iter().all(|run| run["verdict"] == "VALID");
+    assert_eq!(output.status.code(), Some(if all_valid { 0 } else { 3 }), "{stdout}{stderr}");
+}
+
+// Do real cores serve what emulated ones do? And are two arms of one policy two? Method: one worker that burns CPU, lightly
+// loaded, under the same policy twice, with two seeds.
+#[test]
+fn one_policy_may_have_two_arms_on_real_cores_too() {
+    let _without_others = without_others();
+    let (folder, mut command) = alone();
+    let flags = "compare --policies steal,steal --workers 1 --burn cpu --cost fixed:100us --load 0.1 --seeds 1,2 --quiet \
+                 --warmup 100ms --duration 500ms --timeout 20s --percentile 99.99 --json compare.json --dump runs";
+    let output = command.args(flags.split_whitespace()).output().expect("loadgen runs");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let report = read(&folder.path().join("compare.json"));
+    let runs = report["runs"].as_array().expect("a list");
+    let arms: Vec<(&str, u64)> =
+        runs.iter().map(|run| (run["arm"].as_str().expect("a name"), run["seed"].as_u64().expect("a seed"))).collect();
+    assert_eq!(arms, [("steal#1", 1), ("steal#2", 1), ("steal#1", 2), ("steal#2", 2)], "{stderr}");
+    for run in runs {
+        assert_eq!(
+            (&run["policy"], &run["server"]["burn"], &run["time_scale"]),
+            (&"steal".into(), &"cpu".into(), &1.into())
+        );
+        assert_eq!(run["fates"]["answered"], run["sent"], "{stdout}");
+    }
+    // Too few samples for that percentile: no run is VALID, and no median is drawn from them.
+    for arm in ["steal#1", "steal#2"] {
+        let row = stdout.lines().find(|line| line.starts_with(arm)).unwrap_or_else(|| panic!("no {arm}:\n{stdout}"));
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(cells, [arm, "all", "-", "-", "-", "-", "0", "of", "2"], "{stdout}");
+    }
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(std::fs::read_dir(folder.path().join("runs")).expect("a folder").count(), 4);
 }
 
 #[test]

@@ -93,7 +93,15 @@ fn compare_shows_both_policies_and_accounts_for_everything() {
     let runs = report["runs"].as_array().expect("runs");
     assert_eq!(runs.iter().map(|run| &run["policy"]).collect::<Vec<_>>(), ["steal", "pools"]);
     for run in runs {
-        assert_eq!(run["fates"]["answered"], run["sent"], "{run}");
+        assert_eq!(run["reconciled"]["unaccounted"], 0, "{run}");
+        // Emulated cores never lack a CPU. Real ones may: a host that promises 16 CPUs and lets us have 2 is overloaded by a
+        // load of 0.7, and the run then has to say that it is not to be used.
+        if run["server"]["burn"] == "sleep" || run["verdict"] == "VALID" {
+            assert_eq!(run["fates"]["answered"], run["sent"], "{run}");
+        } else {
+            assert!(run["reasons"].as_array().is_some_and(|reasons| !reasons.is_empty()), "{run}");
+            assert!(table.contains("INVALID"), "{table}");
+        }
     }
 }
 
@@ -106,14 +114,13 @@ fn serve_drive_and_scrape_work_as_written() {
     let mut line = String::new();
     let stdout = server.0.stdout.take().expect("piped");
     BufReader::new(stdout).read_line(&mut line).expect("the server says where it listens");
-    let (udp, admin) = line
-        .trim()
-        .strip_prefix("listening on udp ")
-        .and_then(|addresses| addresses.split_once(", admin http://"))
-        .unwrap_or_else(|| panic!("{line:?}"));
+    let addresses = line.trim().strip_prefix("listening on udp ");
+    let (_, admin) =
+        addresses.and_then(|addresses| addresses.split_once(", admin http://")).unwrap_or_else(|| panic!("{line:?}"));
 
     let run = arguments(RUN_LOADGEN, "run").into_iter().map(|word| word.replace("127.0.0.1:9001", admin));
-    let output = finish(Command::new(LOADGEN).args(run).args(["--target", udp]));
+    // The port is not the README's: it is the admin endpoint that says where the server receives.
+    let output = finish(Command::new(LOADGEN).args(run));
     let table = String::from_utf8_lossy(&output.stdout);
     for part in ["short", "long", "p99.95", "schedule slip"] {
         assert!(table.contains(part), "no {part:?} in:\n{table}");

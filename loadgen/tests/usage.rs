@@ -1,7 +1,10 @@
 //! Is every wrong flag refused with exit code 2 and a message that names the flag and what is allowed? Method: one process
 //! for each mistake.
 
-use std::process::Command;
+use std::fs::OpenOptions;
+use std::io::pipe;
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
 
 #[test]
 fn mistakes_end_with_2_and_say_what_is_allowed() {
@@ -28,6 +31,11 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         ("compare --pools front=1,heavy=1 --workers 3", "--workers is 3"),
         ("compare --pools front", "like front=3,heavy=11"),
         ("compare --burn nap", "cpu, sleep"),
+        ("run --rate 10 --json /nowhere/run.json", "--json /nowhere/run.json cannot be written: No such file"),
+        ("compare --json /nowhere/compare.json", "--json /nowhere/compare.json cannot be written: No such file"),
+        ("compare --dump /dev/null/runs", "--dump /dev/null/runs cannot be made: Not a directory"),
+        ("compare --burn cpu --time-scale 1", "at most 50000000"),
+        ("compare --cost fixed:1ns --workers 1024 --load 10", "lower --load, --workers or --duration"),
         ("walk", "unrecognized subcommand"),
     ] {
         let output =
@@ -35,5 +43,34 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{flags}: {stderr}");
         assert!(stderr.contains(expected), "{flags}: {stderr}");
+        assert!(output.stdout.is_empty(), "{flags}: nothing was begun");
     }
+}
+
+// Is a result that cannot be written a failure (5), with one line that says why, and silence for a reader that has gone?
+// Method: /dev/full, which is a full disk; a pipe whose other end is closed. The server answers nothing.
+#[test]
+fn a_result_that_cannot_be_written_ends_with_5() {
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
+    let target = server.local_addr().expect("an address");
+    let run = format!("run --rate 100 --duration 100ms --warmup 0s --timeout 100ms --quiet --target {target}");
+    let full = || OpenOptions::new().write(true).open("/dev/full").expect("there is one");
+    for flags in ["--help", "--version", "run --help", "compare --help", &run] {
+        let end = |stdout: Stdio| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_loadgen"));
+            let output = command.args(flags.split_whitespace()).stdout(stdout).stderr(Stdio::piped()).output();
+            let output = output.expect("loadgen runs");
+            (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+        };
+        let (code, said) = end(full().into());
+        assert_eq!((code, said.lines().count()), (Some(5), 1), "{flags}: {said}");
+        assert!(said.starts_with("error: the result cannot be written: No space left"), "{flags}: {said}");
+        let (reader, gone) = pipe().expect("descriptors");
+        drop(reader);
+        assert_eq!(end(gone.into()), (Some(5), String::new()), "{flags}");
+        assert!(matches!(end(Stdio::null()).0, Some(0 | 3)), "{flags}");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadgen"));
+    let status = command.arg("walk").stderr(full()).status().expect("loadgen runs");
+    assert_eq!(status.code(), Some(2), "a problem that nobody hears of keeps its code");
 }

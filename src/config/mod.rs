@@ -80,6 +80,11 @@ pub struct Config {
     pub cost_cap: Nanos,
     /// How long a stopping server goes on serving what it holds, 0 to 1 h. Never scaled.
     pub drain_timeout: Nanos,
+    /// How long a stopping server serves everything while it says that it is not ready, before it drains; 0 to 1 h. Never
+    /// scaled.
+    pub lame_duck: Nanos,
+    /// How long no worker of a pool may move before the server counts as unhealthy; 0 (never) to 1 h. Never scaled.
+    pub unhealthy_after: Nanos,
     /// Whether each worker stays on one CPU.
     pub pin: bool,
     /// How log lines are written.

@@ -47,6 +47,8 @@ pub(super) fn value_text(config: &Config, key: &str) -> String {
         "reject-source-ports" => parse::ports_text(&config.reject_source_ports),
         "cost-cap" => config.cost_cap.to_string(),
         "drain-timeout" => config.drain_timeout.to_string(),
+        "lame-duck" => config.lame_duck.to_string(),
+        "unhealthy-after" => config.unhealthy_after.to_string(),
         "pin" => config.pin.to_string(),
         "log-format" => config.log_format.name().to_owned(),
         _ => unreachable!("{key} is not in the table of settings"),
@@ -94,6 +96,8 @@ fn config(lookup: &mut Lookup) -> Config {
         reject_source_ports: lookup.value("reject-source-ports", parse::ports),
         cost_cap: lookup.value("cost-cap", |text| parse::duration(text, MICROSECOND..=HOUR)),
         drain_timeout: lookup.value("drain-timeout", |text| parse::duration(text, Nanos::ZERO..=HOUR)),
+        lame_duck: lookup.value("lame-duck", |text| parse::duration(text, Nanos::ZERO..=HOUR)),
+        unhealthy_after: lookup.value("unhealthy-after", |text| parse::duration(text, Nanos::ZERO..=HOUR)),
         pin: lookup.value("pin", parse::switch),
         log_format: lookup.value("log-format", parse::choice),
     }

@@ -83,7 +83,7 @@ impl DefaultValue {
 }
 
 /// Every setting, in the order in which help and reports show them.
-pub const SETTINGS: [Setting; 18] = [
+pub const SETTINGS: [Setting; 20] = [
     Setting {
         key: "listen",
         value_name: "ADDRESS",
@@ -257,6 +257,28 @@ pub const SETTINGS: [Setting; 18] = [
         help: Words::Fixed("How long a server that was told to stop goes on serving what it holds."),
     },
     Setting {
+        key: "lame-duck",
+        value_name: "DURATION",
+        default: DefaultValue::Text("0s"),
+        shape: Shape::Text,
+        allowed: Words::Fixed("0s to 1h"),
+        help: Words::Fixed(
+            "How long a server that was told to stop still serves everything while /readyz says 503, so that balancers \
+               look elsewhere first. Then it drains.",
+        ),
+    },
+    Setting {
+        key: "unhealthy-after",
+        value_name: "DURATION",
+        default: DefaultValue::Text("30s"),
+        shape: Shape::Text,
+        allowed: Words::Fixed("0s to 1h"),
+        help: Words::Fixed(
+            "/healthz says 503 when no worker of a pool has moved for this long (and at least 1s, from which on /readyz \
+               does): its handlers are stuck. 0s: never.",
+        ),
+    },
+    Setting {
         key: "pin",
         value_name: "BOOL",
         default: DefaultValue::Text("false"),
@@ -335,6 +357,8 @@ mod tests {
             ("slice", "999ns", "1001ms"),
             ("cost-cap", "999ns", "3601s"),
             ("drain-timeout", "-1s", "3601s"),
+            ("lame-duck", "-1s", "3601s"),
+            ("unhealthy-after", "-1s", "3601s"),
         ] {
             let allowed = find(key).unwrap().allowed.text();
             let (low, high) = allowed.split_once(" to ").unwrap();

@@ -34,7 +34,7 @@ pub use token::CancellationToken;
 pub use unit::{Broken, Station};
 
 pub(crate) use join_state::JoinState;
-pub(crate) use panics::{discard, guarded};
+pub(crate) use panics::{discard, guarded, is_contained};
 pub(crate) use part::Forked;
 pub(crate) use unit::Unit;
 pub(crate) use workplace::{Ready, Workplace, new_home};

@@ -80,6 +80,16 @@ impl Board {
         counts
     }
 
+    /// When the present slice of `worker` began; `None` while it is in no job.
+    pub fn running_since(&self, worker: usize) -> Option<Nanos> {
+        self.workers[worker].counters.running_since()
+    }
+
+    /// A count that grows with every turn of the loop of `worker` and every slice of its jobs.
+    pub fn moves(&self, worker: usize) -> u64 {
+        self.workers[worker].counters.moves.read()
+    }
+
     /// How many entries a worker has made in its ledgers, ever.
     pub(super) fn recorded(&self, worker: usize) -> u64 {
         self.workers[worker].counters.recorded.read()
@@ -216,9 +226,14 @@ impl Recorder<'_> {
         self.counters.ended[Fate::Answered as usize].add(1);
     }
 
-    /// The worker spent this time on requests.
-    pub fn busy(&mut self, time: Nanos) {
-        self.counters.busy_ns.add(time.get());
+    /// The worker begins a slice of a job at `now`: until [`Recorder::end_slice`] the time counts as busy.
+    pub fn begin_slice(&mut self, now: Nanos) {
+        self.counters.begin(now);
+    }
+
+    /// The slice is over, and this is the time that it took.
+    pub fn end_slice(&mut self, time: Nanos) {
+        self.counters.end(time);
     }
 
     /// The worker looked for work at another one.
@@ -239,10 +254,11 @@ impl Recorder<'_> {
         self.counters.late_ns.add(late.get());
     }
 
-    /// Hands the ledger over if the control thread asked: once per turn of the worker's loop, and before it sleeps.
-    /// One load if nobody asked, which is nearly always.
+    /// Hands the ledger over if the control thread asked: once per turn of the worker's loop, between two slices, and
+    /// before it sleeps. Nearly always nobody asked; then all it does is to count that the worker moves.
     #[inline]
     pub fn hand_over(&mut self) {
+        self.counters.moves.add(1);
         // Ordering: acquire, pairs with the release in `Mailbox::ask`.
         if self.mailbox.asked.load(Ordering::Acquire) {
             self.exchange();

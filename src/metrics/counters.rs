@@ -7,7 +7,7 @@
 //! arrivals whose ends it missed; they count as in flight, as they were a moment before.
 
 use super::{Failed, Fate, ReceiveError, Refused, Unsent};
-use crate::time::Nanos;
+use crate::time::{Nanos, clock};
 use crate::wire::Malformed;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -105,10 +105,51 @@ pub(super) struct WorkerCounters {
     pub(super) steals: [Tally; Steal::ALL.len()],
     pub(super) continuations: [Tally; Continuation::ALL.len()],
     pub(super) busy_ns: Tally,
+    /// When the present slice began; 0 between slices.
+    running_since: AtomicU64,
+    /// The largest busy time that a reader was given.
+    busy_shown: AtomicU64,
+    /// Turns of the worker's loop and slices of its jobs: stands still while the worker does.
+    pub(super) moves: Tally,
     pub(super) slept_ns: Tally,
     pub(super) late_ns: Tally,
     /// Entries made in ledgers: tells the control thread whether there is anything to ask for.
     pub(super) recorded: Tally,
+}
+
+impl WorkerCounters {
+    /// A slice begins at `now`.
+    pub(super) fn begin(&self, now: Nanos) {
+        // Ordering: relaxed, a reader that sees it late shows less time for a moment.
+        self.running_since.store(now.get().max(1), Ordering::Relaxed);
+    }
+
+    /// The slice is over, after `ran`.
+    pub(super) fn end(&self, ran: Nanos) {
+        // Ordering: relaxed, the release in `add` orders it before the sum: whoever reads a sum with this slice in it does
+        // not read its beginning afterwards.
+        self.running_since.store(0, Ordering::Relaxed);
+        self.busy_ns.add(ran.get());
+    }
+
+    /// When the present slice began, if the worker is in one.
+    pub(super) fn running_since(&self) -> Option<Nanos> {
+        // Ordering: relaxed, a hint of a moment ago.
+        let since = self.running_since.load(Ordering::Relaxed);
+        (since != 0).then(|| Nanos::new(since))
+    }
+
+    /// Time spent on requests up to `now`, which was read before, with what the present slice has run for.
+    ///
+    /// The sum is read before the beginning of the slice. A slice that is in the sum is then never counted again; one that
+    /// ends in between is missed, and the largest value that was ever given stands in for it, so that it never falls.
+    pub(super) fn busy(&self, now: Nanos) -> Nanos {
+        let ended = Nanos::new(self.busy_ns.read());
+        let busy = ended.plus(self.running_since().map_or(Nanos::ZERO, |since| now.minus(since)));
+        // Ordering: relaxed, one value among readers.
+        let shown = self.busy_shown.fetch_max(busy.get(), Ordering::Relaxed);
+        busy.max(Nanos::new(shown))
+    }
 }
 
 /// What one reading of every worker's counters gave.
@@ -151,6 +192,7 @@ impl Counts {
             sum_up(&mut counts.refused, &worker.refused);
             sum_up(&mut counts.failed, &worker.failed);
         }
+        let now = clock::now();
         counts.ended[Fate::Malformed as usize] = counts.malformed.iter().sum();
         counts.ended[Fate::Refused as usize] = counts.refused.iter().sum();
         counts.ended[Fate::Failed as usize] = counts.failed.iter().sum();
@@ -160,7 +202,7 @@ impl Counts {
             sum_up(&mut counts.receive_errors, &worker.receive_errors);
             sum_up(&mut counts.steals, &worker.steals);
             sum_up(&mut counts.continuations, &worker.continuations);
-            counts.busy.push(Nanos::new(worker.busy_ns.read()));
+            counts.busy.push(worker.busy(now));
             counts.slept = counts.slept.plus(Nanos::new(worker.slept_ns.read()));
             counts.late = counts.late.plus(Nanos::new(worker.late_ns.read()));
         }
@@ -171,5 +213,28 @@ impl Counts {
 fn sum_up<const N: usize>(sums: &mut [u64; N], tallies: &[Tally; N]) {
     for (sum, tally) in sums.iter_mut().zip(tallies) {
         *sum += tally.read();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does the time of a slice that has not ended count, once, and does the sum never fall?
+    #[test]
+    fn a_slice_counts_while_it_runs() {
+        let us = Nanos::from_micros;
+        let worker = WorkerCounters::default();
+        assert_eq!((worker.busy(us(5)), worker.running_since()), (Nanos::ZERO, None));
+        worker.begin(us(10));
+        assert_eq!((worker.busy(us(17)), worker.running_since()), (us(7), Some(us(10))));
+        worker.end(us(8));
+        assert_eq!((worker.busy(us(40)), worker.running_since()), (us(8), None));
+        worker.begin(us(50));
+        assert_eq!(worker.busy(us(45)), us(8), "it began after the clock was read");
+        assert_eq!(worker.busy(us(60)), us(18));
+        // An emulated core ends a slice by its own clock, before its thread wakes.
+        worker.end(us(9));
+        assert_eq!(worker.busy(us(70)), us(18), "it never falls");
     }
 }

@@ -108,7 +108,8 @@ mod tests {
         drop(recorder);
         let mut collector = Collector::new(&board);
         collector.collect(|_| ());
-        let description = Description { policy: "pools".into(), workers: 1, burn: burn.into(), time_scale: 1_000 };
+        let (policy, listen) = ("pools".into(), "127.0.0.1:9000".into());
+        let description = Description { policy, listen, workers: 1, burn: burn.into(), time_scale: 1_000 };
         let surroundings = Surroundings { description, kernel_dropped, ..Surroundings::default() };
         serde_json::from_str(&collector.snapshot(surroundings).to_json()).expect("valid JSON")
     }
@@ -126,6 +127,7 @@ mod tests {
             [
                 "burn",
                 "fates",
+                "listen",
                 "malformed_by_reason",
                 "policy",
                 "schema",
@@ -137,6 +139,7 @@ mod tests {
             ]
         );
         assert_eq!([&body["schema"], &body["policy"], &body["burn"]], ["forebay-latency/1", "pools", "cpu"]);
+        assert_eq!(body["listen"], "127.0.0.1:9000");
         assert_eq!([&body["workers"], &body["time_scale"]], [1, 1_000]);
         assert_eq!(
             body["fates"],

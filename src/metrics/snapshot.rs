@@ -59,6 +59,8 @@ pub struct Recent {
 pub struct Description {
     /// The policy in force.
     pub policy: String,
+    /// Where requests arrive: the UDP address and port that are bound.
+    pub listen: String,
     /// How many workers there are.
     pub workers: usize,
     /// `cpu`, or `sleep` for emulated cores.

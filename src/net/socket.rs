@@ -1,6 +1,7 @@
 //! UDP sockets: one `SO_REUSEPORT` group, opened at start, shut behind a gate at the end.
 
 use super::Io;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover};
 use socket2::{Domain, Protocol, SockAddr, SockFilter, Type};
@@ -84,6 +85,14 @@ impl Group {
         // "Return 0": of every packet, zero bytes are kept.
         let reject_all = [SockFilter::new(BPF_RETURN_CONSTANT, 0, 0, 0)];
         self.sockets.iter().try_for_each(|socket| socket.inner().attach_filter(&reject_all))
+    }
+
+    /// Whether a datagram waits in any of the sockets: one system call. True when the kernel does not tell.
+    pub fn has_waiting(&self) -> bool {
+        let mut sockets: Vec<_> =
+            self.sockets.iter().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
+        let readable = |socket: &PollFd<'_>| socket.revents().is_some_and(|events| events.contains(PollFlags::POLLIN));
+        poll(&mut sockets, PollTimeout::ZERO).is_err() || sockets.iter().any(readable)
     }
 
     /// Takes the sockets out of the kernel's sight: from now on datagrams to the address find no socket, and the drop

@@ -1,10 +1,11 @@
 //! The thread that waits for a stop, and what the admin endpoint may ask. `runtime/README.md` argues the order of a stop.
 
-use super::Ended;
 use super::adapt::Adaptation;
 use super::admin::Probe;
+use super::drain::Drain;
 use super::stations::Stations;
 use super::stop::Demand;
+use super::stuck::{self, Stuck, Watch};
 use super::transport::{Said, Transport};
 use crate::config::{Config, Pool};
 use crate::metrics::{Board, Description, Recent, Surroundings};
@@ -34,7 +35,12 @@ pub(super) struct Control<'a, J> {
     pub(super) shared: &'a Shared<J>,
     pub(super) stations: &'a Stations<J>,
     pub(super) board: &'a Board,
+    /// False from the moment a stop was asked for.
     pub(super) ready: AtomicBool,
+    /// It is no longer ready and still serves everything.
+    pub(super) lame_duck: AtomicBool,
+    /// Touched by the admin thread.
+    pub(super) watch: Mutex<Watch>,
     /// Touched by the admin thread, and after its end by the one that waits for the stop.
     pub(super) drops: Mutex<Drops>,
     /// What the workers found of receiving and sending.
@@ -70,43 +76,56 @@ impl Following {
 }
 
 impl<J: Send> Control<'_, J> {
-    /// Stops: shuts the gate, ends what waits in the sockets, and lets the workers finish what they have, until the
-    /// drain timeout or a second request. When that is over, workers have [`STUCK_AFTER`] to come to a checkpoint.
+    /// Stops: serves on as a lame duck, shuts the gate, and lets the workers serve what is inside, until the drain timeout
+    /// or a second request. When that is over, workers have [`STUCK_AFTER`] to come to a checkpoint.
     pub(super) fn stop(
         &self,
         engine: &mut impl Engine<Job = J>,
         demands: &Receiver<Demand>,
         all_ended: impl Fn() -> bool,
-    ) -> Ended {
-        // Ordering: relaxed, a probe that comes a moment later sees it.
-        self.ready.store(false, Ordering::Relaxed);
+    ) {
+        self.be_lame_duck(demands);
         tracing::info!(in_flight = self.board.in_flight(), "draining");
         if let Err(error) = self.group.shut_gate() {
             tracing::warn!(%error, "the gate cannot be shut: what arrives while the sockets close is lost uncounted");
         }
-        self.shared.stop_receiving();
-        (0..self.config.workers).for_each(|owner| shed_waiting(engine, owner));
         let deadline = clock::now().plus(self.config.drain_timeout);
-        let mut asked_to_end = false;
+        let mut drain = Drain::Receiving;
         while !all_ended() {
-            // A batch that a worker was receiving when the gate shut may come to light after this; it is served, for
-            // a worker ends only when it finds nothing.
-            if !asked_to_end && self.board.in_flight() == 0 {
-                self.shared.stop();
-                asked_to_end = true;
-            }
+            drain = drain.next(self.group, self.board, self.shared);
             if clock::now() >= deadline || matches!(demands.recv_timeout(DRAIN_POLL.into()), Ok(Demand::Stop)) {
-                self.force(all_ended);
-                return Ended::Forced;
+                return self.force(engine, all_ended);
             }
         }
-        Ended::Drained
     }
 
-    fn force(&self, all_ended: impl Fn() -> bool) {
-        tracing::warn!(in_flight = self.board.in_flight(), "the drain is over with work unfinished");
+    /// Serves on while balancers learn that they should look elsewhere; a second request cuts that short.
+    fn be_lame_duck(&self, demands: &Receiver<Demand>) {
+        let end = clock::now().plus(self.config.lame_duck);
+        // Ordering: relaxed, a probe that comes a moment later sees it.
+        self.lame_duck.store(self.config.lame_duck > Nanos::ZERO, Ordering::Relaxed);
+        self.ready.store(false, Ordering::Relaxed);
+        if self.config.lame_duck > Nanos::ZERO {
+            tracing::info!(lame_duck = %self.config.lame_duck, "not ready any more, and still serving");
+        }
+        while clock::now() < end {
+            match demands.recv_timeout(end.minus(clock::now()).into()) {
+                Ok(Demand::Stop | Demand::Fail(_)) => break,
+                Ok(Demand::Follow(_)) | Err(_) => {}
+            }
+        }
+        self.lame_duck.store(false, Ordering::Relaxed);
+    }
+
+    fn force(&self, engine: &mut impl Engine<Job = J>, all_ended: impl Fn() -> bool) {
+        let in_flight = self.board.in_flight();
+        if in_flight > 0 || self.group.has_waiting() {
+            tracing::warn!(in_flight, "the drain is over with work unfinished");
+        }
+        self.shared.stop_receiving();
         self.shared.abandon();
         self.shared.stop();
+        (0..self.config.workers).for_each(|owner| shed_waiting(engine, owner));
         let deadline = clock::now().plus(STUCK_AFTER);
         while !all_ended() && clock::now() < deadline {
             thread::sleep(DRAIN_POLL.into());
@@ -119,6 +138,8 @@ impl<J: Send> Control<'_, J> {
             let waits = self.shared.leftover().or_else(|| self.stations.take_any());
             waits.or_else(|| engine.ready().map(|(Ready::Forked(job) | Ready::Woken(job))| job))
         };
+        // Nothing is left there after a drain, but for a datagram that the kernel was handling when the gate shut.
+        (0..self.config.workers).for_each(|owner| shed_waiting(engine, owner));
         while let Some(job) = leftover(engine) {
             engine.discard(job, Discarded::Draining);
         }
@@ -176,6 +197,29 @@ impl<J> Control<'_, J> {
 }
 
 impl<J: Send> Control<'_, J> {
+    /// The pool that has been stuck for longest, if one is.
+    fn stuck(&self) -> Option<Stuck> {
+        let policy = self.shared.policy();
+        let topology = policy.topology();
+        let (queues, deques): (Vec<_>, Vec<_>) =
+            (self.shared.queue_lengths().collect(), self.shared.deque_lengths().collect());
+        let following = self.following();
+        let pools = (0..topology.pools()).map(|pool| {
+            let workers = topology.members(pool);
+            let name = match following.pools.get(pool) {
+                _ if topology.pools() == 1 => "the server".to_owned(),
+                Some(configured) if following.name.entry().sizes == Sizes::Pools => format!("pool {}", configured.name),
+                _ => format!("pool {pool}"),
+            };
+            let waiting = queues[pool] + deques[workers.clone()].iter().sum::<usize>();
+            stuck::Pool { name, workers, waiting }
+        });
+        let pools: Vec<_> = pools.collect();
+        drop(following);
+        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        watch.look(self.board, &pools, clock::now())
+    }
+
     /// Follows the policy, the pools and the slice of `config` from now on.
     pub(super) fn follow(&self, config: &Config) {
         let Config { policy, slice, ref pools, .. } = *config;
@@ -190,11 +234,22 @@ impl<J: Send> Control<'_, J> {
 
 impl<J: Send> Probe for Control<'_, J> {
     fn ready(&self) -> Result<(), String> {
-        // Ordering: relaxed, see `stop`.
+        // Ordering: relaxed, see `be_lame_duck`.
+        if self.lame_duck.load(Ordering::Relaxed) {
+            return Err("lame duck".to_owned());
+        }
         if !self.ready.load(Ordering::Relaxed) {
             return Err("draining".to_owned());
         }
-        self.transport.trouble(clock::now()).map_or(Ok(()), Err)
+        let stuck = self.stuck().map(|stuck| stuck.reason);
+        let reasons: Vec<String> = stuck.into_iter().chain(self.transport.trouble(clock::now())).collect();
+        if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
+    }
+
+    fn healthy(&self) -> Result<(), String> {
+        let after = self.config.unhealthy_after;
+        let stuck = self.stuck().filter(|stuck| after > Nanos::ZERO && stuck.still >= after);
+        stuck.map_or(Ok(()), |stuck| Err(stuck.reason))
     }
 
     fn surroundings(&self) -> Surroundings {
@@ -214,6 +269,7 @@ impl<J: Send> Probe for Control<'_, J> {
         Surroundings {
             description: Description {
                 policy: following.name.name().to_owned(),
+                listen: self.group.address().to_string(),
                 workers: config.workers,
                 burn: config.burn.name().to_owned(),
                 time_scale: config.time_scale,
@@ -230,6 +286,7 @@ impl<J: Send> Probe for Control<'_, J> {
         self.kernel_dropped();
         self.refresh_addresses();
         self.look_after_transport();
+        self.stuck();
         let mut following = self.following();
         if !following.adaptation.follow(recent) {
             return;

@@ -196,11 +196,12 @@ where
 
     fn run_part(&mut self, part: Arc<dyn Forked>, now: Option<Nanos>, ask_after: Nanos) -> Ran<Job<'s, 'e, F>> {
         let start = self.start(part.ready_at(), now);
+        self.recorder.begin_slice(start);
         let now = if self.common.emulated { emulated::busy_until } else { clock::now };
         let paused = part.run(start, start.plus(ask_after), now);
         self.now = clock::now();
         let ran = self.core_now().minus(start);
-        self.recorder.busy(ran);
+        self.recorder.end_slice(ran);
         match paused {
             Some((part, pause)) => Ran::Paused { job: Job::Part(part), hop: hop_of(pause), ran },
             None => Ran::Ended { ran },
@@ -231,6 +232,7 @@ where
             Job::Part(part) => return self.run_part(part, sent_at, ask_after),
         };
         let start = self.start(slot.envelope.ready_at, sent_at);
+        self.recorder.begin_slice(start);
         // What expired while it waited is not worth its handler's way to the first checkpoint, if it has one at all.
         let (polled, joined) = if start >= slot.envelope.expires_at {
             (Polled::Broken(Broken::Expired), Nanos::ZERO)
@@ -240,7 +242,7 @@ where
         self.now = clock::now();
         let end = self.core_now();
         let ran = end.minus(start);
-        self.recorder.busy(ran);
+        self.recorder.end_slice(ran);
         slot.envelope.service = slot.envelope.service.plus(ran).plus(joined);
         let broken = match polled {
             Polled::Paused(pause) => {

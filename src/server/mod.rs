@@ -6,16 +6,21 @@ mod adapt;
 mod admission;
 mod arrivals;
 mod control;
+mod descriptors;
+mod drain;
 mod engine;
 #[cfg(test)]
 mod explore;
 mod outbox;
+mod panics;
 mod pin;
 mod run;
+mod signals;
 mod sizes;
 mod slot;
 mod stations;
 mod stop;
+mod stuck;
 mod transport;
 
 pub use sizes::Memory;
@@ -23,11 +28,12 @@ pub use stop::{FollowError, PolicyHandle, StopHandle};
 
 use crate::config::{Burn, Config, HandlerName};
 use crate::handler::{Bench, Burner, Digest, Echo, Forking, Handler, Spin};
-use crate::metrics::{Snapshot, summary};
+use crate::metrics::{Fates, Snapshot, summary};
 use crate::net::{AddressFilter, Group, HostAddresses, NoWay, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Ways};
+use crate::output;
 use crate::packet::{Depot, PacketBody, drive};
 use sizes::Sizes;
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::Receiver;
 use stop::Demand;
@@ -39,6 +45,13 @@ pub enum Ended {
     Drained,
     /// The drain timeout passed, or a second signal came, with requests unfinished.
     Forced,
+}
+
+impl Ended {
+    /// By what was lost, and not by how long it took or who asked for haste.
+    fn with(fates: &Fates) -> Ended {
+        if fates.shed_draining + fates.in_flight > 0 { Ended::Forced } else { Ended::Drained }
+    }
 }
 
 /// Why a server could not start or go on.
@@ -57,6 +70,26 @@ pub enum ServeError {
     /// This system lets nobody receive datagrams, or send them.
     #[error("{0}; allow one of these calls, or choose another --io or --listen")]
     NoWay(#[from] NoWay),
+    /// There are too few file descriptors.
+    #[error(
+        "--workers {workers}: needs {needed} file descriptors, and this process may open {allowed} (the hard limit of \
+         RLIMIT_NOFILE); allowed: fewer workers, four descriptors each, or a higher limit: LimitNOFILE={needed} in a \
+         systemd unit, --ulimit nofile={needed} for a container, `ulimit -Hn {needed}` as root in a shell"
+    )]
+    Descriptors {
+        /// The workers asked for.
+        workers: usize,
+        /// What they and everything else take.
+        needed: u64,
+        /// What the kernel allows.
+        allowed: u64,
+    },
+    /// The admin endpoint came to an end by itself. What had been received was served.
+    #[error("the admin endpoint has ended: {0}")]
+    Admin(String),
+    /// The summary could not be written to standard output.
+    #[error("the summary cannot be written to standard output: {0}")]
+    Output(io::Error),
     /// The kernel refused something else that the server cannot do without.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -74,27 +107,36 @@ pub struct Report {
 }
 
 /// Runs the bench server that `config` describes until SIGTERM or SIGINT. Prints one line with the bound addresses when
-/// it listens, and a summary at the end, to standard output.
+/// all of its threads run, and a summary at the end, to standard output. A server that cannot say that it listens serves
+/// all the same.
 ///
 /// # Errors
 /// See [`ServeError`].
 pub fn serve(config: &Config) -> Result<Ended, ServeError> {
     // Signals are caught before anybody is told that we are here: who was told may send one.
     let server = Server::bind(config)?.stop_on_signals()?.exit_when_stuck();
-    println!("listening on udp {}, admin http://{}", server.udp_address(), server.admin_address());
-    io::stdout().flush()?;
+    let line = format!("listening on udp {}, admin http://{}\n", server.udp_address(), server.admin_address());
+    let serving = || {
+        if let Err(error) = output::print(&line) {
+            tracing::error!(%error, "standard output does not take the line that says where the server listens");
+        }
+    };
     let cap = config.cost_cap_scaled();
     let report = match config.handler {
-        HandlerName::Echo => server.run(&Bench::new(Echo, cap)),
-        HandlerName::Spin => server.run(&Bench::new(Spin::new(burner(config), config.time_scale), cap)),
+        HandlerName::Echo => server.run_announced(&Bench::new(Echo, cap), serving),
+        HandlerName::Spin => {
+            server.run_announced(&Bench::new(Spin::new(burner(config), config.time_scale), cap), serving)
+        }
         HandlerName::Fork => {
             let fork = Forking::new(burner(config), config.time_scale, config.slice_scaled(), config.workers);
-            server.run(&Bench::new(fork, cap))
+            server.run_announced(&Bench::new(fork, cap), serving)
         }
-        HandlerName::Digest => server.run(&Bench::new(Digest, cap)),
+        HandlerName::Digest => server.run_announced(&Bench::new(Digest, cap), serving),
     }?;
-    print_summary(&report.totals);
-    Ok(report.ended)
+    match (report.ended, print_summary(&report.totals)) {
+        (Ended::Drained, Err(error)) => Err(ServeError::Output(error)),
+        (ended, _) => Ok(ended),
+    }
 }
 
 fn burner(config: &Config) -> Burner {
@@ -144,9 +186,8 @@ fn warn_of_small_buffers(group: &Group) {
     }
 }
 
-/// Prints the summary, if anybody is still there to read it.
-fn print_summary(totals: &Snapshot) {
-    let _ = io::stdout().write_all(summary(totals).as_bytes());
+fn print_summary(totals: &Snapshot) -> io::Result<()> {
+    output::print(&summary(totals))
 }
 
 /// A server that listens and does not serve yet.
@@ -163,14 +204,18 @@ pub struct Server {
     demands: Receiver<Demand>,
     signals: Option<signal_hook::iterator::Signals>,
     exit_when_stuck: bool,
+    log_panics: bool,
 }
 
 impl Server {
-    /// Binds both addresses of `config`, one UDP socket per worker.
+    /// Binds both addresses of `config`, one UDP socket per worker. Raises this process's limit of open files to its hard
+    /// limit.
     ///
     /// # Errors
-    /// [`ServeError::Bind`] names the setting; [`ServeError::NoWay`] says which system calls would be needed.
+    /// [`ServeError::Bind`] names the setting; [`ServeError::Descriptors`] says how many open files it takes,
+    /// [`ServeError::NoWay`] which system calls would be needed.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
+        descriptors::provide(config.workers)?;
         let bind_error = |setting, address| move |source| ServeError::Bind { setting, address, source };
         // Where they cannot be read, the control thread says so once a second has passed.
         let addresses = HostAddresses::read().unwrap_or_default();
@@ -205,6 +250,7 @@ impl Server {
             demands,
             signals: None,
             exit_when_stuck: false,
+            log_panics: true,
         })
     }
 
@@ -229,13 +275,13 @@ impl Server {
         self.stop.policy_handle(&self.config)
     }
 
-    /// Stops on SIGTERM and SIGINT too; a second signal ends the drain at once.
+    /// Stops on SIGTERM and SIGINT too, as [`StopHandle::stop`] does, once for each. SIGHUP, SIGUSR1 and SIGUSR2, which
+    /// would kill the process without a drain, do nothing.
     ///
     /// # Errors
     /// When the signals cannot be caught.
     pub fn stop_on_signals(mut self) -> Result<Server, ServeError> {
-        use signal_hook::consts::{SIGINT, SIGTERM};
-        self.signals = Some(signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?);
+        self.signals = Some(signals::catch()?);
         Ok(self)
     }
 
@@ -247,34 +293,32 @@ impl Server {
         self
     }
 
+    /// Leaves panics of the handler to the panic hook of the process. Without this, [`Server::run`] installs one that logs
+    /// them (through `tracing`, or to standard error where nobody listens to that) from a thread of its own, ten a second at
+    /// most, and passes all other panics on to the hook of before. A hook that writes from the worker's thread stops the
+    /// service when nobody reads what it writes.
+    pub fn keep_panic_hook(mut self) -> Server {
+        self.log_panics = false;
+        self
+    }
+
     /// Serves requests with `handler` until it is stopped, then drains.
     ///
     /// # Errors
-    /// When the kernel refuses threads, readiness queues or the like.
+    /// When the kernel refuses threads, readiness queues or the like, and [`ServeError::Admin`].
     pub fn run<H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
+        self.run_announced(handler, || {})
+    }
+
+    /// The same; calls `serving` once all threads run.
+    ///
+    /// # Errors
+    /// Those of [`Server::run`].
+    pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
         let packets = Depot::new(Sizes::of(self.config.workers).packets, PacketBody::new);
-        run::run(self, handler, &packets, |packet| drive(handler, packet))
+        run::run(self, handler, &packets, |packet| drive(handler, packet), serving)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Is each buffer that is too small named with the setting that stands in deploy/sysctl, and no other?
-    #[test]
-    fn small_buffers_name_their_sysctl() {
-        let deployed = include_str!("../../deploy/sysctl/60-forebay.conf");
-        assert_eq!(small_buffers(RECV_BUFFER_BYTES, SEND_BUFFER_BYTES).count(), 0);
-        for (receive, send, sysctl) in
-            [(212_992, SEND_BUFFER_BYTES, "net.core.rmem_max"), (RECV_BUFFER_BYTES, 212_992, "net.core.wmem_max")]
-        {
-            let small: Vec<SmallBuffer> = small_buffers(receive, send).collect();
-            let [SmallBuffer { granted_bytes: 212_992, wanted_bytes, sysctl: named, .. }] = small[..] else {
-                panic!("{small:?}")
-            };
-            assert_eq!(named, sysctl);
-            assert!(deployed.contains(&format!("\n{sysctl} = {wanted_bytes}\n")), "{sysctl}");
-        }
-    }
-}
+mod tests;

@@ -7,23 +7,35 @@ use super::sizes::Sizes;
 use super::slot::{Job, Slot};
 use super::stations::Stations;
 use super::stop::Demand;
+use super::stuck::Watch;
 use super::transport::Transport;
-use super::{Report, ServeError, Server, pin};
+use super::{Ended, Report, ServeError, Server, StopHandle, panics, pin, signals};
 use crate::config::{Burn, Classify, Config, Io, Wait};
 use crate::handler::{Handler, Station, new_home};
 use crate::metrics::{Board, Collector};
 use crate::net::{self, Drops, KernelLink, Socket};
+use crate::output;
 use crate::packet::{Depot, Packet, PacketBody};
 use crate::runtime::{self, Shared};
+use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::channel;
 use std::sync::{Mutex, Once};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread::{self, Scope, ScopedJoinHandle};
 
 /// The exit code of a process that ends although a handler is stuck.
 const EXIT_STUCK: i32 = 3;
+/// The same for one that has failed, or cannot write its summary.
+const EXIT_FAILED: i32 = 1;
+
+/// What is known of the end of a thread that panicked; the panic hook has said more.
+const PANICKED: &str = "its thread panicked";
+
+/// Unscaled time between two checkpoints of a handler that has some, at most: a thousand of those of `spin`.
+const CHECKPOINTS_APART: Nanos = Nanos::from_millis(1);
 
 /// Serves with `handler`; `make` runs it on a packet. `F` is inferred here, once, and named nowhere.
 pub(super) fn run<'s, H, M, F>(
@@ -31,12 +43,16 @@ pub(super) fn run<'s, H, M, F>(
     handler: &H,
     packets: &'s Depot<PacketBody>,
     make: M,
+    serving: impl FnOnce(),
 ) -> Result<Report, ServeError>
 where
     H: Handler,
     M: Fn(Packet<'s>) -> F + Sync,
     F: Future<Output = Packet<'s>> + Send,
 {
+    if server.log_panics {
+        panics::log_contained();
+    }
     let config = &server.config;
     let sockets = server.group.sockets();
     let sizes = Sizes::of(config.workers);
@@ -76,6 +92,8 @@ where
         stations: &common.stations,
         board: &board,
         ready: AtomicBool::new(true),
+        lame_duck: AtomicBool::new(false),
+        watch: Mutex::new(Watch::new(config.workers, config.scaled(CHECKPOINTS_APART), clock::now())),
         following: Mutex::new(following),
         drops: Mutex::new(Drops::new(sockets.iter().map(Socket::inode))),
         drops_unread: Once::new(),
@@ -83,37 +101,41 @@ where
         said: Mutex::default(),
         unstamped: server.ways.receive == net::Io::Portable,
     };
-    let (ended, totals) = thread::scope(|scope| {
+    let totals = thread::scope(|scope| {
         // Whatever way out is taken, the threads must end, or the scope would wait for them for ever.
         let _end = EndWorkers(&shared);
         let _guard = runtime::AbortOnPanic;
+        let (ran, running) = channel();
         let threads = workers
             .into_iter()
             .map(|worker| {
                 let (common, shared, recorder) = (&common, &shared, board.recorder(worker.id()));
-                let name = format!("forebay-{}", worker.id());
-                thread::Builder::new().name(name).spawn_scoped(scope, move || {
+                let (name, ran) = (format!("forebay-{}", worker.id()), ran.clone());
+                spawn(scope, &name, move || {
                     let _guard = runtime::AbortOnPanic;
                     prepare_thread(config, worker.id());
                     let mut engine =
                         Engine::new(common, worker.id(), recorder, KernelLink::new(ways.receive, ways.send));
+                    let _ = ran.send(());
                     worker.run(shared, &mut engine);
                 })
             })
             .collect::<io::Result<Vec<_>>>()?;
         let (admin_stopper, admin_stop) = admin::stop_pair();
         let (control, listener) = (&control, server.admin);
-        let admin = thread::Builder::new().name(admin::THREAD_NAME.into()).spawn_scoped(scope, move || {
-            if let Err(error) = admin::run(listener, &mut collector, control, admin_stop) {
-                tracing::error!(%error, "the admin endpoint has ended; requests are still served");
-            }
+        let unasked = Unasked { stop: server.stop.clone(), reason: Some(PANICKED.to_owned()) };
+        let admin = spawn(scope, admin::THREAD_NAME, move || {
+            let _ = ran.send(());
+            unasked.ended(admin::run(listener, &mut collector, control, admin_stop));
             collector
         })?;
-        let signals = server.signals.map(|mut signals| {
-            let (handle, stop) = (signals.handle(), server.stop.clone());
-            scope.spawn(move || signals.forever().for_each(|_| stop.stop()));
-            handle
+        let stop_signals = server.signals.map(|mut caught| {
+            let (handle, stop) = (caught.handle(), server.stop.clone());
+            spawn(scope, "forebay-signals", move || signals::serve(&mut caught, &stop)).map(|_| handle)
         });
+        let stop_signals = stop_signals.transpose()?;
+        // One message from each; a thread that panics before it has sent its own ends the process.
+        running.iter().take(threads.len() + 1).for_each(drop);
         // A stop must always find packets to receive into, so these are set aside.
         let mut engine = Engine::new(
             &common,
@@ -123,12 +145,20 @@ where
         );
         engine.stock_up();
         tracing::info!(policy = config.policy.name(), workers = config.workers, "serving");
+        serving();
         // An error means that no handle is left that could stop the server; there is always the server's own.
-        while let Ok(Demand::Follow(config)) = server.demands.recv() {
-            control.follow(&config);
-        }
+        let failure = loop {
+            match server.demands.recv() {
+                Ok(Demand::Follow(config)) => control.follow(&config),
+                Ok(Demand::Fail(reason)) => {
+                    tracing::error!(reason, "the admin endpoint has ended: a server that nobody can look at stops");
+                    break Some(reason);
+                }
+                Ok(Demand::Stop) | Err(_) => break None,
+            }
+        };
         let all_ended = || threads.iter().all(ScopedJoinHandle::is_finished);
-        let ended = control.stop(&mut engine, &server.demands, all_ended);
+        control.stop(&mut engine, &server.demands, all_ended);
         let exit = server.exit_when_stuck && !all_ended();
         if !exit {
             threads.into_iter().for_each(join);
@@ -136,19 +166,36 @@ where
         }
         drop(engine);
         drop(admin_stopper);
-        if let Some(handle) = signals {
+        if let Some(handle) = stop_signals {
             handle.close();
         }
-        let mut collector = join(admin);
+        let mut collector = match (admin.join(), failure) {
+            (Ok(collector), None) => collector,
+            (_, reason) => {
+                let error = ServeError::Admin(reason.unwrap_or_else(|| PANICKED.to_owned()));
+                if exit {
+                    output::complain(&format!("forebay: {error}"));
+                    std::process::exit(EXIT_FAILED);
+                }
+                return Err(error);
+            }
+        };
         collector.collect(|worker| control.wake(worker));
         let totals = collector.snapshot(control.surroundings());
+        panics::settle();
         if exit {
-            super::print_summary(&totals);
-            std::process::exit(EXIT_STUCK);
+            let printed = super::print_summary(&totals);
+            output::flush_log();
+            // A thread that does not end keeps the scope from returning.
+            std::process::exit(match Ended::with(&totals.fates) {
+                Ended::Forced => EXIT_STUCK,
+                Ended::Drained if printed.is_ok() => 0,
+                Ended::Drained => EXIT_FAILED,
+            });
         }
-        Ok::<_, io::Error>((ended, totals))
+        Ok(totals)
     })?;
-    Ok(Report { ended, totals, packets_away: packets.away() })
+    Ok(Report { ended: Ended::with(&totals.fates), totals, packets_away: packets.away() })
 }
 
 fn wait(config: &Config) -> runtime::Wait {
@@ -178,6 +225,39 @@ fn prepare_thread(config: &Config, worker: usize) {
         && let Err(error) = nix::sys::prctl::set_timerslack(1)
     {
         tracing::warn!(worker, %error, "emulated cores will oversleep: the timer slack cannot be set");
+    }
+}
+
+/// A thread of the server; the error says which one, and what may be in its way.
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, T>> {
+    let builder = thread::Builder::new().name(name.to_owned());
+    builder.spawn_scoped(scope, body).map_err(|error| {
+        let limits = "`ulimit -u`, TasksMax of a systemd unit, pids.max of a cgroup";
+        io::Error::new(error.kind(), format!("the thread {name} cannot be started: {error}; see {limits}"))
+    })
+}
+
+/// Stops the server when the admin thread ends for a reason of its own.
+struct Unasked {
+    stop: StopHandle,
+    reason: Option<String>,
+}
+
+impl Unasked {
+    fn ended(mut self, how: io::Result<()>) {
+        self.reason = how.err().map(|error| error.to_string());
+    }
+}
+
+impl Drop for Unasked {
+    fn drop(&mut self) {
+        if let Some(reason) = self.reason.take() {
+            self.stop.fail(reason);
+        }
     }
 }
 

@@ -10,6 +10,8 @@ pub(super) enum Demand {
     Stop,
     /// It shall follow the policy, the pools and the slice of this configuration.
     Follow(Box<Config>),
+    /// It cannot go on, for this reason, and shall stop.
+    Fail(String),
 }
 
 /// Stops a server from any thread.
@@ -58,10 +60,18 @@ impl StopHandle {
         PolicyHandle { demands: self.demands.clone(), workers: config.workers, classify: config.classify }
     }
 
-    /// Asks the server to stop: it finishes what it has received, for at most the drain timeout. Asked a second time, it
-    /// ends at once. Does nothing to a server that has ended.
+    /// Asks the server to stop: it serves on for `lame_duck`, then finishes what it has received and what waits in its
+    /// sockets, for at most the drain timeout. Asked once more, it ends the part that it is in. Does nothing to a server
+    /// that has ended.
     pub fn stop(&self) {
         let _ = self.demands.send(Demand::Stop);
+    }
+}
+
+impl StopHandle {
+    /// Tells the server that it cannot go on.
+    pub(super) fn fail(&self, reason: String) {
+        let _ = self.demands.send(Demand::Fail(reason));
     }
 }
 

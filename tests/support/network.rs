@@ -1,5 +1,7 @@
 //! Networks of a test's own, where it may break what it wants.
 
+#![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
+
 use std::env;
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -46,7 +46,12 @@ impl Forebay {
 
     /// Starts `command`, which must say where it listens as `forebay serve` does; other lines may come before.
     pub(crate) fn spawn(command: &mut Command) -> Forebay {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the program starts");
+        Forebay::spawn_to(command, Stdio::null())
+    }
+
+    /// The same with a standard error of the caller's.
+    pub(crate) fn spawn_to(command: &mut Command, stderr: Stdio) -> Forebay {
+        let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().expect("the program starts");
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         let process = Process { child };
         let mut line = String::new();

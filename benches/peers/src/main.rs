@@ -4,6 +4,8 @@
 //! schedulers do not? Method: each peer is started in turn, pinned alike, round after round, and driven by one generator;
 //! figures are medians over rounds, ratios are within a round. README.md says what the tables do not show.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells people")]
+
 mod arguments;
 mod bimodal;
 mod cores;

@@ -45,7 +45,7 @@ pub struct PlanArguments {
     /// Seed of the simulated requests: the same seed repeats them
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
-    /// Also write the plan as JSON
+    /// Also write the plan as JSON; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
     /// Print no progress

@@ -12,7 +12,7 @@ pub use arguments::PlanArguments;
 use super::simulate::contender::Contender;
 use super::simulate::progress::Progress;
 use super::simulate::run::Scene;
-use super::{parallel, write};
+use super::{Failure, open, parallel, printed, write};
 use crate::sched::Sizes;
 use crate::sched::auto::Choice;
 use crate::time::Nanos;
@@ -21,13 +21,14 @@ use report::{Advice, Change, Report, Verdict};
 use search::{Answer, Question};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Plans what `arguments` ask for, writes the file that they name and returns the report.
+/// Plans what `arguments` ask for, writes the file that they name and returns what is left to print of the report.
 ///
 /// # Errors
 /// A message that names the flag in question and what is allowed.
-pub fn plan(arguments: &PlanArguments) -> Result<String, String> {
+pub fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
     let (workload, rate, source) = demand(arguments)?;
     let question = question(arguments, &workload, rate)?;
+    let json = open("--json", &arguments.json)?;
     let progress = Progress::of_search(arguments.quiet);
     let answers = each(&question, arguments, &progress, Question::answer);
     let verdict = match best(&question, &answers) {
@@ -36,8 +37,8 @@ pub fn plan(arguments: &PlanArguments) -> Result<String, String> {
     };
     progress.finish();
     let report = Report { question, source, answers, verdict };
-    write("--json", &arguments.json, || json::render(&report))?;
-    Ok(text::render(&report))
+    write(&json, || json::render(&report))?;
+    Ok(printed(text::render(&report), &[json.as_ref()]))
 }
 
 /// What is wrong with `arguments`.

@@ -65,13 +65,13 @@ pub struct SimulateArguments {
     /// What each step of the server costs: none, lab, stock, or single steps, see --help [default: lab]
     #[arg(long, value_name = "SET", long_help = OVERHEADS_HELP)]
     pub(super) overheads: Option<Overheads>,
-    /// Also write the result as JSON
+    /// Also write the result as JSON; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
-    /// Also write the result as comma-separated values
+    /// Also write the result as comma-separated values; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) csv: Option<PathBuf>,
-    /// Also write the result as a page with curves that needs nothing else
+    /// Also write the result as a page with curves that needs nothing else; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
     /// Print no progress

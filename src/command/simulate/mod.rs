@@ -16,7 +16,8 @@ mod table;
 pub use arguments::SimulateArguments;
 pub(super) use arguments::workloads;
 
-use super::write;
+use super::output::one_on_stdout;
+use super::{Failure, open, printed, write};
 
 /// What is wrong with `arguments`, the files that they name included.
 ///
@@ -28,16 +29,21 @@ pub fn check(arguments: &SimulateArguments) -> Result<(), String> {
     plan::Plan::of(arguments, replayed.as_ref()).map(drop)
 }
 
-/// Simulates what `arguments` ask for, writes the files that they name and returns the report.
+/// Simulates what `arguments` ask for, writes the files that they name and returns what is left to print of the report.
 ///
 /// # Errors
 /// A message that names the flag in question and what is allowed.
-pub fn simulate(arguments: &SimulateArguments) -> Result<String, String> {
+pub fn simulate(arguments: &SimulateArguments) -> Result<String, Failure> {
     let replayed = arguments.replay.as_deref().map(replayed::Replayed::read).transpose()?;
     let plan = plan::Plan::of(arguments, replayed.as_ref())?;
+    let json = open("--json", &arguments.json)?;
+    let csv = open("--csv", &arguments.csv)?;
+    let html = open("--html", &arguments.html)?;
+    let outputs = [json.as_ref(), csv.as_ref(), html.as_ref()];
+    one_on_stdout(&outputs)?;
     let results = plan.carry_out();
-    write("--json", &arguments.json, || json::render(&plan.scene, &results))?;
-    write("--csv", &arguments.csv, || csv::render(&plan.scene, &results))?;
-    write("--html", &arguments.html, || html::render(&plan.scene, &results))?;
-    Ok(table::render(&plan.scene, &results))
+    write(&json, || json::render(&plan.scene, &results))?;
+    write(&csv, || csv::render(&plan.scene, &results))?;
+    write(&html, || html::render(&plan.scene, &results))?;
+    Ok(printed(table::render(&plan.scene, &results), &outputs))
 }

@@ -22,7 +22,7 @@ fn scrape(format: Format) -> String {
     recorder.refused(Refused::CostCap);
     recorder.unsent(Unsent::TooLong);
     recorder.receive_failed(ReceiveError::NoMemory);
-    recorder.busy(Nanos::from_millis(1_500));
+    recorder.end_slice(Nanos::from_millis(1_500));
     recorder.stole(Steal::SocketFound);
     drop(recorder);
     let mut collector = metrics::Collector::new(&board);

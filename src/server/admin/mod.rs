@@ -21,12 +21,17 @@ const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
 
 /// What the endpoint asks of its server. Called on the admin thread; nothing here may block.
 pub trait Probe {
-    /// Whether requests should come, or why not: from the moment the server starts to drain, and while something keeps
-    /// it from serving.
+    /// Whether requests should come here, or why not: from the moment the server is to stop, and while something keeps it
+    /// from serving.
     ///
     /// # Errors
     /// The reason, for people, in one line.
     fn ready(&self) -> Result<(), String>;
+    /// Whether the server can get well by itself, or why not.
+    ///
+    /// # Errors
+    /// The reason, for people, in one line.
+    fn healthy(&self) -> Result<(), String>;
     /// Description, kernel drops and queue depths, as of now.
     fn surroundings(&self) -> Surroundings;
     /// Called every second with what was measured lately, so that policies can adapt.
@@ -65,7 +70,7 @@ pub fn stop_pair() -> (Stopper, Stop) {
 /// [`Collector::collect`] makes the totals exact.
 ///
 /// # Errors
-/// When the runtime cannot be made or `listener` cannot be registered with it.
+/// When the runtime cannot be made, `listener` cannot be registered with it, or connections are no longer accepted.
 pub fn run(
     listener: std::net::TcpListener,
     collector: &mut Collector<'_>,
@@ -87,9 +92,12 @@ fn run_limited(
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let (asker, questions) = mpsc::channel(limits.connections);
-        tokio::spawn(http::serve(listener, asker, limits));
-        control(collector, probe, questions, stop).await;
-        Ok(())
+        let accepting = tokio::spawn(http::serve(listener, asker, limits));
+        tokio::select! {
+            () = control(collector, probe, questions, stop) => Ok(()),
+            // It has no end but a panic.
+            ended = accepting => Err(io::Error::other(format!("connections are no longer accepted: {ended:?}"))),
+        }
     })
 }
 
@@ -147,8 +155,7 @@ fn answer(collector: &mut Collector<'_>, probe: &impl Probe, asked: Vec<Question
     for Question { about, answer } in asked {
         let text = match about {
             About::Readiness => Answer::Ready(probe.ready()),
-            // The control loop that answers is what lives.
-            About::Health => Answer::Healthy(Ok(())),
+            About::Health => Answer::Healthy(probe.healthy()),
             About::Latency => {
                 let snapshot = snapshot.get_or_insert_with(|| scrape(collector, probe));
                 Answer::Text { content_type: "application/json", body: snapshot.to_json() }

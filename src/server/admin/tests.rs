@@ -16,6 +16,7 @@ const HINT: &str = "try /metrics, /latency, /healthz or /readyz\n";
 #[derive(Default)]
 struct Server {
     draining: AtomicBool,
+    sick: AtomicBool,
     wakes: AtomicUsize,
 }
 
@@ -23,11 +24,16 @@ impl Probe for Server {
     fn adapt(&self, _: &Recent) {}
 
     fn ready(&self) -> Result<(), String> {
-        if self.draining.load(Ordering::SeqCst) { Err("draining".to_owned()) } else { Ok(()) }
+        if self.draining.load(Ordering::SeqCst) { Err("draining".into()) } else { Ok(()) }
+    }
+
+    fn healthy(&self) -> Result<(), String> {
+        if self.sick.load(Ordering::SeqCst) { Err("stuck: nothing moves".into()) } else { Ok(()) }
     }
 
     fn surroundings(&self) -> Surroundings {
-        let description = Description { policy: "steal".into(), workers: 1, burn: "cpu".into(), time_scale: 1 };
+        let (policy, listen) = ("steal".into(), "127.0.0.1:9000".into());
+        let description = Description { policy, listen, workers: 1, burn: "cpu".into(), time_scale: 1 };
         Surroundings { description, ..Surroundings::default() }
     }
 
@@ -80,6 +86,9 @@ fn routes_answer() {
         assert_eq!(request(address, "GET /readyz"), (200, "ready\n".into()));
         server.draining.store(true, Ordering::SeqCst);
         assert_eq!(request(address, "GET /readyz"), (503, "draining\n".into()));
+        assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()), "it is alive");
+        server.sick.store(true, Ordering::SeqCst);
+        assert_eq!(request(address, "GET /healthz"), (503, "stuck: nothing moves\n".into()));
         assert_eq!(request(address, "GET /").0, 404);
         assert_eq!(request(address, "POST /latency").0, 405);
         let (status, body) = request(address, "GET /latency");

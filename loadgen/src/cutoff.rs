@@ -1,0 +1,138 @@
+//! When a run that cannot become valid any more ends before its time.
+
+use crate::live::Live;
+use crate::schedule::Request;
+use forebay::time::Nanos;
+
+/// A server that answers nothing for this long, and for the largest cost on top, is gone. A sender that is this late will
+/// not catch up.
+const PATIENCE: Nanos = Nanos::from_secs(5);
+/// So many have to wait for an answer in vain: a slow run may lose one or two and be none the worse.
+const UNANSWERED_MIN: u64 = 10;
+
+/// Looks on while a run lasts.
+#[derive(Debug)]
+pub(crate) struct Cutoff<'a> {
+    schedule: &'a [Request],
+    silence_max: Nanos,
+    /// When the first of those was sent that came after the last answer.
+    waiting_since: Option<Nanos>,
+    replied: u64,
+    sent_at_last_reply: u64,
+}
+
+impl<'a> Cutoff<'a> {
+    /// For a run of `schedule`.
+    pub(crate) fn new(schedule: &'a [Request]) -> Cutoff<'a> {
+        let largest = schedule.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO);
+        let silence_max = PATIENCE.plus(largest);
+        Cutoff { schedule, silence_max, waiting_since: None, replied: 0, sent_at_last_reply: 0 }
+    }
+
+    /// Why the run should end, `elapsed` after its start; `None` while it should not.
+    pub(crate) fn reason(&mut self, elapsed: Nanos, live: &Live) -> Option<String> {
+        self.silence(elapsed, live).or_else(|| self.lateness(elapsed, live))
+    }
+
+    fn silence(&mut self, elapsed: Nanos, live: &Live) -> Option<String> {
+        let (sent, replied) = (live.taken(), live.replied());
+        if replied > self.replied {
+            (self.replied, self.sent_at_last_reply, self.waiting_since) = (replied, sent, None);
+        }
+        let waiting = sent.saturating_sub(self.sent_at_last_reply);
+        if waiting == 0 {
+            return None;
+        }
+        let since = *self.waiting_since.get_or_insert(elapsed);
+        (waiting >= UNANSWERED_MIN && elapsed.minus(since) >= self.silence_max).then(|| {
+            format!(
+                "the run was ended after {:.1} s, for the last {:.1} s of which nothing was answered, though {waiting} \
+                 requests were sent: is the server alive?",
+                elapsed.as_secs_f64(),
+                elapsed.minus(since).as_secs_f64()
+            )
+        })
+    }
+
+    fn lateness(&self, elapsed: Nanos, live: &Live) -> Option<String> {
+        let next = usize::try_from(live.sent()).ok().and_then(|sent| self.schedule.get(sent))?;
+        let late = elapsed.minus(next.at);
+        (late >= PATIENCE).then(|| {
+            format!(
+                "the run was ended after {:.1} s, when the generator was {:.1} s behind its schedule: lower --rate or --load, \
+                 raise --time-scale, or leave the machine more to itself",
+                elapsed.as_secs_f64(),
+                late.as_secs_f64()
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One request every 100 ms for 20 s, of this cost.
+    fn schedule(cost: Nanos) -> Vec<Request> {
+        (0..200).map(|nth| Request { at: Nanos::from_millis(100 * nth), cost, flow: 0, class: 0 }).collect()
+    }
+
+    /// When a run ends, in ms, if each request is sent in time but as `sends` says, and answered at once if `answers` says
+    /// so; and why.
+    fn ended(
+        schedule: &[Request],
+        sends: impl Fn(u64) -> bool,
+        answers: impl Fn(u64) -> bool,
+    ) -> Option<(u64, String)> {
+        let (live, mut cutoff) = (Live::default(), Cutoff::new(schedule));
+        let mut sent = 0;
+        for now in (0..30_000).step_by(50) {
+            while sent < schedule.len() as u64 && schedule[sent as usize].at <= Nanos::from_millis(now) && sends(sent) {
+                live.count_sent();
+                if answers(sent) {
+                    live.count_replied();
+                }
+                sent += 1;
+            }
+            if let Some(reason) = cutoff.reason(Nanos::from_millis(now), &live) {
+                return Some((now, reason));
+            }
+        }
+        None
+    }
+
+    // Does a dead server end a run after 5 s of silence, from the start or from when it died, and a living one never?
+    #[test]
+    fn five_seconds_of_silence_end_a_run() {
+        let schedule = schedule(Nanos::from_millis(1));
+        assert_eq!(ended(&schedule, |_| true, |_| true), None);
+        let (at, reason) = ended(&schedule, |_| true, |_| false).expect("nothing is answered");
+        assert_eq!(at, 5_050, "{reason}");
+        assert!(reason.contains("nothing was answered, though 51 requests were sent"), "{reason}");
+        let (at, _) = ended(&schedule, |_| true, |nth| nth < 100).expect("it dies after 10 s");
+        assert_eq!(at, 15_050);
+    }
+
+    // Is one lost request, or a lull after it, no death? Method: most are answered; those that are not come alone, or last.
+    #[test]
+    fn what_is_lost_here_and_there_ends_nothing() {
+        let schedule = schedule(Nanos::from_millis(1));
+        assert_eq!(ended(&schedule, |_| true, |nth| nth % 2 == 0), None);
+        assert_eq!(ended(&schedule, |_| true, |nth| nth < 191), None, "nine at the end");
+    }
+
+    // May a server whose requests take longer than 5 s take its time?
+    #[test]
+    fn the_largest_cost_is_waited_for_on_top() {
+        let (at, _) = ended(&schedule(Nanos::from_secs(7)), |_| true, |_| false).expect("a dead server");
+        assert_eq!(at, 12_000);
+    }
+
+    // Does a generator that stands still end its run?
+    #[test]
+    fn a_generator_far_behind_its_schedule_gives_up() {
+        let (at, reason) = ended(&schedule(Nanos::from_millis(1)), |nth| nth < 30, |_| true).expect("it is late");
+        assert_eq!(at, 8_000, "the request of 3 s is 5 s late: {reason}");
+        assert!(reason.contains("5.0 s behind its schedule"), "{reason}");
+    }
+}

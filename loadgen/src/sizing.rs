@@ -1,0 +1,296 @@
+//! Real or emulated cores, and how far costs are scaled: a pure function of the number of CPUs and of what was given.
+//!
+//! A comparison shows nothing if its own packets are what the machine is busy with. Scaling every cost up makes packets
+//! rarer at the same load; the scale chosen here is the smallest round one at which they fit.
+
+use crate::arguments::Burn;
+use crate::failure::Failure;
+use crate::schedule::REQUESTS_MAX;
+use crate::text::{factor, grouped};
+use forebay::time::Nanos;
+use forebay::workload::Workload;
+
+/// Packets per second that the sender keeps up with, while sender and receiver have a CPU each.
+const SENDER_RPS_MAX: f64 = 250_000.0;
+/// Kernel time per request on the server's side, whatever the handler does.
+const KERNEL_PER_PACKET: Nanos = Nanos::from_micros(3);
+/// The most of the server's CPU time that the kernel's part may be.
+const KERNEL_SHARE_MAX: f64 = 0.05;
+/// At this scale an emulated microsecond lasts a millisecond, next to which a wake-up is short.
+const EMULATED_TIME_SCALE: u64 = 1_000;
+const TIME_SCALE_MAX: u64 = 1_000_000;
+
+/// What is to be run, as far as it was given or follows from the workload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given<'a> {
+    /// Workers of each server.
+    pub(crate) workers: u16,
+    /// What requests cost.
+    pub(crate) workload: &'a Workload,
+    /// What they cost from the middle on.
+    pub(crate) then: Option<&'a Workload>,
+    /// How much of it.
+    pub(crate) amount: Amount,
+    /// Warm-up and measured time together.
+    pub(crate) lasts: Nanos,
+    /// Real or emulated cores, if somebody decided.
+    pub(crate) burn: Option<Burn>,
+    /// The factor on costs, if somebody decided.
+    pub(crate) time_scale: Option<u64>,
+}
+
+/// How much is offered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Amount {
+    /// A share of the workers' capacity.
+    Load(f64),
+    /// Requests per second of the first workload.
+    Rate(f64),
+}
+
+/// What was chosen, and how it fits.
+#[derive(Clone, Debug)]
+pub(crate) struct Sizing {
+    /// Real or emulated cores.
+    pub(crate) burn: Burn,
+    /// The factor on costs.
+    pub(crate) time_scale: u64,
+    cpus: usize,
+    workers: u16,
+    /// CPU time that the workers need, in CPUs; emulated ones need none.
+    cpus_needed: f64,
+    demand: Demand,
+    room: Room,
+}
+
+/// What a run asks of the machine.
+#[derive(Clone, Copy, Debug)]
+struct Demand {
+    /// The highest rate at any time.
+    rate: f64,
+    /// Requests in all, or a little more.
+    requests: f64,
+}
+
+/// What the machine has.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    /// Of the sender.
+    rate: f64,
+    /// At which the kernel takes all of the server's CPU time.
+    kernel_rate: f64,
+}
+
+impl Sizing {
+    /// Chooses for a machine with `cpus` CPUs: real cores where there are more than workers, and the smallest time scale of
+    /// 1, 2, 5, 10, 20, .. at which packets fit; emulated cores are scaled by 1,000 at least. What was given is taken as it
+    /// is, and a given rate is not made to fit.
+    ///
+    /// # Errors
+    /// A usage failure where no time scale is large enough.
+    pub(crate) fn of(cpus: usize, given: &Given<'_>) -> Result<Sizing, Failure> {
+        let workers = usize::from(given.workers);
+        let burn = given.burn.unwrap_or(if workers < cpus { Burn::Cpu } else { Burn::Sleep });
+        let room = Room::of(cpus, workers, burn);
+        let least = if burn == Burn::Cpu { 1 } else { EMULATED_TIME_SCALE };
+        let time_scale = match (given.time_scale, given.amount) {
+            (Some(time_scale), _) => time_scale,
+            (None, Amount::Rate(_)) => least,
+            (None, Amount::Load(_)) => {
+                let factor = room.overfilled_by(&Demand::of(given, 1));
+                round_scale(factor).ok_or_else(|| too_much(given, factor))?.max(least)
+            }
+        };
+        let demand = Demand::of(given, time_scale);
+        let load = given.workload.load_at(given.rate(time_scale), 1, time_scale);
+        let cpus_needed = if burn == Burn::Cpu { load.min(workers as f64) } else { 0.0 };
+        Ok(Sizing { burn, time_scale, cpus, workers: given.workers, cpus_needed, demand, room })
+    }
+
+    /// How it fits, for people; and what does not fit, where somebody asked for too much.
+    pub(crate) fn said(&self) -> String {
+        let share = self.demand.rate / self.room.kernel_rate * 100.0;
+        let whose = if self.burn == Burn::Cpu { "the workers' time" } else { "all CPU time" };
+        let mut text = format!(
+            "{} CPUs; {} packets/s of the {} that the sender keeps up with here, {} requests of the {} that a run holds, the \
+             kernel's 3 us per packet {} % of {whose}",
+            grouped(self.cpus as u64),
+            grouped(self.demand.rate.round() as u64),
+            grouped(self.room.rate.round() as u64),
+            grouped(self.demand.requests.round() as u64),
+            grouped(REQUESTS_MAX),
+            factor(Some(share)),
+        );
+        if self.room.overfilled_by(&self.demand) > 1.0 {
+            text += ". That is too much: expect INVALID, raise --time-scale or lower --rate";
+        }
+        if self.burn == Burn::Cpu && usize::from(self.workers) >= self.cpus {
+            text += &format!(
+                ". {} workers that burn CPU need {} CPUs and one more for the generator: expect INVALID, leave --burn cpu out",
+                self.workers,
+                factor(Some(self.cpus_needed))
+            );
+        }
+        text
+    }
+}
+
+impl Given<'_> {
+    /// Requests per second of the first workload.
+    fn rate(&self, time_scale: u64) -> f64 {
+        match self.amount {
+            Amount::Load(load) => self.workload.rate_at(load, usize::from(self.workers), time_scale),
+            Amount::Rate(rate) => rate,
+        }
+    }
+}
+
+impl Demand {
+    fn of(given: &Given<'_>, time_scale: u64) -> Demand {
+        let first = given.rate(time_scale);
+        // At this rate the second workload asks for as much CPU time.
+        let second = given.then.map_or(0.0, |then| then.rate_at(given.workload.load_at(first, 1, 1), 1, 1));
+        Demand { rate: first.max(second), requests: (first + second) * given.lasts.as_secs_f64() }
+    }
+}
+
+impl Room {
+    fn of(cpus: usize, workers: usize, burn: Burn) -> Room {
+        // Workers that burn leave the generator what is left over; one CPU is shared by sender and receiver.
+        let spare = if burn == Burn::Cpu { cpus.saturating_sub(workers) } else { cpus };
+        let server = if burn == Burn::Cpu { workers } else { cpus };
+        Room {
+            rate: if spare < 2 { SENDER_RPS_MAX / 2.0 } else { SENDER_RPS_MAX },
+            kernel_rate: server as f64 / KERNEL_PER_PACKET.as_secs_f64(),
+        }
+    }
+
+    /// By which factor `demand` has to shrink to fit; at most 1 if it fits.
+    fn overfilled_by(&self, demand: &Demand) -> f64 {
+        // A schedule is drawn at random, and has room for six standard deviations more than the mean.
+        let requests_max = REQUESTS_MAX as f64 - 6.0 * (REQUESTS_MAX as f64).sqrt();
+        let rate_max = self.rate.min(self.kernel_rate * KERNEL_SHARE_MAX);
+        (demand.rate / rate_max).max(demand.requests / requests_max)
+    }
+}
+
+/// The smallest of 1, 2, 5, 10, 20, .. that is not below `factor`; `None` above [`TIME_SCALE_MAX`].
+fn round_scale(factor: f64) -> Option<u64> {
+    let scales = (0..=6).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u64.pow(power)));
+    scales.take_while(|scale| *scale <= TIME_SCALE_MAX).find(|scale| *scale as f64 >= factor)
+}
+
+fn too_much(given: &Given<'_>, factor: f64) -> Failure {
+    Failure::usage(format!(
+        "{} at this --load of {} workers is {factor:.0} times more than the generator can send, and --time-scale is at most \
+         {TIME_SCALE_MAX}: lower --load, --workers or --duration, or take dearer requests",
+        given.workload.name(),
+        given.workers
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Plan, test_plan};
+    use forebay::workload::PRESETS;
+
+    fn parsed(text: &str) -> Workload {
+        text.parse().expect("a workload")
+    }
+
+    fn given(workload: &Workload) -> Given<'_> {
+        let (amount, lasts) = (Amount::Load(0.7), Nanos::from_secs(23));
+        Given { workers: 14, workload, then: None, amount, lasts, burn: None, time_scale: None }
+    }
+
+    fn sizing(cpus: usize, given: &Given<'_>) -> Sizing {
+        Sizing::of(cpus, given).unwrap_or_else(|error| panic!("{cpus} CPUs, {given:?}: {error}"))
+    }
+
+    // Does everything that is chosen fit, on any machine? Method: every number of CPUs from 1 to 1,024, each with every
+    // preset, few and many workers, light and heavy loads, short and long runs; that it fits is worked out anew from the
+    // rate of the plan.
+    #[test]
+    fn what_is_chosen_fits_on_1_to_1024_cpus() {
+        let workloads = PRESETS.map(parsed);
+        for cpus in 1..=1_024_usize {
+            for workload in &workloads {
+                for (workers, load, seconds) in
+                    [(14, 0.7, 23), (1, 0.1, 1), (2, 0.95, 600), (cpus as u16, 0.7, 23), (1_024, 2.0, 3_600)]
+                {
+                    let (amount, lasts) = (Amount::Load(load), Nanos::from_secs(seconds));
+                    let given = Given { workers, amount, lasts, ..given(workload) };
+                    let chosen = sizing(cpus, &given);
+                    let case = format!("{cpus} CPUs, {}, {workers} workers, load {load}: {chosen:?}", workload.name());
+                    assert_eq!(chosen.burn == Burn::Cpu, usize::from(workers) < cpus, "{case}");
+                    let rate = workload.rate_at(load, workers.into(), chosen.time_scale);
+                    assert!(rate <= 250_000.0, "{case}");
+                    assert!(rate * seconds as f64 <= 49_900_000.0, "{case}");
+                    let server = if chosen.burn == Burn::Cpu { usize::from(workers) } else { cpus };
+                    assert!(rate * 3e-6 <= 0.0500001 * server as f64, "{case}");
+                    assert!(chosen.burn == Burn::Cpu || chosen.time_scale >= 1_000, "{case}");
+                    // And is no larger than it has to be: the next smaller round scale is too small.
+                    let smaller = chosen.time_scale * 2 / 5;
+                    let least = if chosen.burn == Burn::Cpu { 1 } else { 1_000 };
+                    assert!(
+                        chosen.time_scale == least
+                            || chosen.room.overfilled_by(&Demand::of(&given, smaller.max(1))) > 1.0,
+                        "{case}"
+                    );
+                    assert!(!chosen.said().contains("INVALID"), "{}", chosen.said());
+                }
+            }
+        }
+    }
+
+    // Is the default on machines of some sizes what the README says, and can its schedule be drawn?
+    #[test]
+    fn the_default_runs_on_real_cores_where_there_are_15() {
+        let workload = parsed("extreme-bimodal");
+        let of = |cpus| (sizing(cpus, &given(&workload)).burn, sizing(cpus, &given(&workload)).time_scale);
+        assert_eq!([1, 2, 14].map(of), [(Burn::Sleep, 1_000); 3]);
+        // With one CPU left over, sender and receiver share it.
+        assert_eq!(of(15), (Burn::Cpu, 50));
+        assert_eq!([16, 17, 64, 128, 1_024].map(of), [(Burn::Cpu, 20); 5]);
+        let plan = Plan {
+            rate: given(&workload).rate(20),
+            warmup: Nanos::from_secs(3),
+            duration: Nanos::from_secs(20),
+            ..test_plan()
+        };
+        let drawn = crate::schedule::draw(&plan).map(|schedule| schedule.len() as f64).ok();
+        assert!(drawn.is_some_and(|drawn| (drawn / 3_759_800.0 - 1.0).abs() < 0.01), "{drawn:?}");
+        let said = sizing(16, &given(&workload)).said();
+        for part in ["16 CPUs", "163,470 packets/s of the 250,000", "of the 50,000,000", "3.50 % of the workers' time"]
+        {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+
+    // Is a mix that shifts to cheaper requests sent within the same bounds?
+    #[test]
+    fn the_second_workload_has_to_fit_too() {
+        let (dear, cheap) = (parsed("high-bimodal"), parsed("zygos-bimodal-1"));
+        let chosen = sizing(16, &Given { then: Some(&cheap), ..given(&dear) });
+        assert!(cheap.rate_at(0.7, 14, chosen.time_scale) <= 250_000.0, "{chosen:?}");
+        assert!(chosen.time_scale > sizing(16, &given(&dear)).time_scale);
+    }
+
+    // Is what somebody gives taken as it is, with a word about what does not fit? And what can fit nowhere refused?
+    #[test]
+    fn what_is_given_is_kept_and_judged() {
+        let workload = parsed("extreme-bimodal");
+        let given = given(&workload);
+        let unscaled = sizing(16, &Given { time_scale: Some(1), lasts: Nanos::from_secs(1), ..given });
+        assert!(unscaled.time_scale == 1 && unscaled.said().contains("That is too much"), "{}", unscaled.said());
+        let rate = sizing(16, &Given { amount: Amount::Rate(8_000.0), ..given });
+        assert!(rate.time_scale == 1 && !rate.said().contains("INVALID"), "{}", rate.said());
+        let few = sizing(2, &Given { burn: Some(Burn::Cpu), ..given });
+        assert!(few.said().contains("need 9.80 CPUs and one more"), "{}", few.said());
+        let nanoseconds = parsed("fixed:1ns");
+        let endless = Given { workers: 1_024, workload: &nanoseconds, amount: Amount::Load(10.0), ..given };
+        let error = Sizing::of(2, &endless).expect_err("nothing is large enough").to_string();
+        assert!(error.contains("lower --load, --workers or --duration"), "{error}");
+    }
+}

@@ -1,0 +1,118 @@
+//! A place for a result, opened before the work begins: a name that cannot be written to is told at once, and not after
+//! the minutes that the result took.
+
+use crate::output::unwritten;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Where a flag's result goes: into a file, or to standard output for `-`.
+#[derive(Debug)]
+pub struct Output {
+    flag: &'static str,
+    path: PathBuf,
+    /// `None` is standard output.
+    file: Option<File>,
+}
+
+impl Output {
+    /// Opens `path`, which `flag` names. A file that exists keeps what it holds until [`Output::write`].
+    ///
+    /// # Errors
+    /// If it cannot be opened for writing; the text names the flag, the path and the reason.
+    pub fn open(flag: &'static str, path: &Path) -> Result<Output, String> {
+        let path = path.to_owned();
+        if path.as_os_str() == "-" {
+            return Ok(Output { flag, path, file: None });
+        }
+        match OpenOptions::new().write(true).create(true).truncate(false).open(&path) {
+            Ok(file) => Ok(Output { flag, path, file: Some(file) }),
+            Err(error) => Err(unwritable(flag, &path, &error).to_string()),
+        }
+    }
+
+    /// Whether the result goes to standard output, which then holds nothing else.
+    pub fn is_stdout(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// Writes what `emit` writes, in place of what a file held before.
+    ///
+    /// # Errors
+    /// If not all of it can be written; the text names the flag, the path and the reason, and the kind is that of the reason.
+    pub fn write(&self, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        let written = match &self.file {
+            None => through(io::stdout().lock(), emit),
+            Some(file) => emptied(file).and_then(|()| through(file, emit)),
+        };
+        written.map_err(|error| unwritable(self.flag, &self.path, &error))
+    }
+}
+
+/// Refuses several results on standard output, where nobody could tell them apart.
+///
+/// # Errors
+/// A text that names the flags.
+pub fn one_on_stdout(outputs: &[Option<&Output>]) -> Result<(), String> {
+    let on_stdout = outputs.iter().flatten().filter(|output| output.is_stdout());
+    let flags: Vec<&str> = on_stdout.map(|output| output.flag).collect();
+    if flags.len() < 2 {
+        return Ok(());
+    }
+    Err(format!("{} cannot all be `-`: standard output takes one result, give the others files", flags.join(" and ")))
+}
+
+/// A pipe or a device has no length that could be cut.
+fn emptied(file: &File) -> io::Result<()> {
+    if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
+}
+
+fn through(to: impl Write, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut buffered = BufWriter::new(to);
+    emit(&mut buffered)?;
+    buffered.flush()
+}
+
+fn unwritable(flag: &str, path: &Path, error: &io::Error) -> io::Error {
+    unwritten(&format!("{flag} {}", path.display()), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(output: &Output, text: &str) -> io::Result<()> {
+        output.write(|to| to.write_all(text.as_bytes()))
+    }
+
+    // Does a file keep its old content until the new one is there, and hold nothing but the new one then?
+    #[test]
+    fn a_file_is_replaced_when_it_is_written_and_not_before() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("result");
+        std::fs::write(&path, "an older and longer result").expect("written");
+        let output = Output::open("--json", &path).expect("a file that can be written");
+        assert_eq!(std::fs::read_to_string(&path).expect("a file"), "an older and longer result");
+        text(&output, "new").expect("written");
+        assert_eq!(std::fs::read_to_string(&path).expect("a file"), "new");
+    }
+
+    // Is a full disk told, with the flag and the path?
+    #[test]
+    fn what_cannot_be_written_is_an_error_that_names_the_flag() {
+        let output = Output::open("--json", Path::new("/dev/full")).expect("a device that opens");
+        let error = text(&output, "new").expect_err("a full device");
+        assert!(error.to_string().starts_with("--json /dev/full cannot be written: No space"), "{error}");
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        let error = Output::open("--csv", Path::new("/nowhere/x")).expect_err("no such folder");
+        assert!(error.starts_with("--csv /nowhere/x cannot be written: No such file"), "{error}");
+    }
+
+    #[test]
+    fn standard_output_takes_one_result() {
+        let [first, second] = ["--json", "--csv"].map(|flag| Output::open(flag, Path::new("-")).ok());
+        assert_eq!(one_on_stdout(&[first.as_ref(), None]), Ok(()));
+        let error = one_on_stdout(&[first.as_ref(), None, second.as_ref()]).expect_err("two");
+        assert!(error.contains("--json and --csv cannot all be `-`"), "{error}");
+    }
+}

@@ -1,0 +1,134 @@
+//! Standard output and standard error. Nothing here panics, and only a result waits for its reader.
+//!
+//! `println!` and `eprintln!` panic where nothing can be written (a full disk), and wait for ever where nobody reads (a full
+//! pipe). A result that cannot be written is an error, which its caller turns into an exit code. Messages are worth less
+//! than service: log lines go through a bounded queue to a thread of their own and are counted when there is no room.
+
+use crate::time::{Nanos, clock};
+use std::io::{self, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
+
+/// Log lines that wait for standard error, at most: far more than a server says in a second.
+const QUEUE_LINES: usize = 1_024;
+
+/// How long an end waits for a standard error that takes nothing.
+const PATIENCE: Nanos = Nanos::from_secs(1);
+
+/// Between two looks for room in a full queue.
+const LOOK_AGAIN: Nanos = Nanos::from_millis(1);
+
+static LOG: OnceLock<LogWriter> = OnceLock::new();
+static LINES_LOST: AtomicU64 = AtomicU64::new(0);
+
+/// Writes a result to standard output, whole.
+///
+/// # Errors
+/// When not all of it was taken, also because the reader has gone ([`io::ErrorKind::BrokenPipe`]).
+pub fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+/// Writes `message` and the end of the line to standard error, after the log lines that wait. Gives up after a second.
+pub fn complain(message: &str) {
+    flush_log();
+    let line = format!("{message}\n");
+    let (done, ended) = sync_channel(1);
+    // A write that nobody takes never ends, so it has a thread that may be left behind.
+    let written = thread::Builder::new().spawn(move || {
+        let _ = io::stderr().write_all(line.as_bytes());
+        let _ = done.send(());
+    });
+    if written.is_ok() {
+        let _ = ended.recv_timeout(PATIENCE.into());
+    }
+}
+
+/// The `error` of writing `what`, which names it.
+pub fn unwritten(what: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what} cannot be written: {error}"))
+}
+
+/// What is said of a result that is lost by an [`unwritten`] error; `None` for a reader that has gone, who needs no
+/// explanation.
+pub fn loss(error: &io::Error) -> Option<String> {
+    (error.kind() != io::ErrorKind::BrokenPipe).then(|| error.to_string())
+}
+
+/// Where log lines go. Every call of `write` is a line, and returns at once.
+#[derive(Clone, Debug)]
+pub struct LogWriter {
+    queue: SyncSender<Message>,
+}
+
+#[derive(Debug)]
+enum Message {
+    Line(Vec<u8>),
+    /// Everything before this has been written; whoever waits for it is told.
+    Flush(SyncSender<()>),
+}
+
+impl LogWriter {
+    /// The writer of this process. The first call starts the thread that writes to standard error.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start() -> io::Result<LogWriter> {
+        if let Some(writer) = LOG.get() {
+            return Ok(writer.clone());
+        }
+        let (queue, messages) = sync_channel(QUEUE_LINES);
+        thread::Builder::new().name("forebay-log".into()).spawn(move || write_all(&messages))?;
+        Ok(LOG.get_or_init(|| LogWriter { queue }).clone())
+    }
+}
+
+impl Write for LogWriter {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if self.queue.try_send(Message::Line(line.to_vec())).is_err() {
+            // Ordering: relaxed, a count.
+            LINES_LOST.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Waits until what was logged is written, for a second at most.
+pub fn flush_log() {
+    let Some(LogWriter { queue }) = LOG.get() else { return };
+    let deadline = clock::now().plus(PATIENCE);
+    let (written, ended) = sync_channel(1);
+    let mut message = Message::Flush(written);
+    while let Err(full) = queue.try_send(message) {
+        if clock::now() >= deadline {
+            return;
+        }
+        let (TrySendError::Full(unsent) | TrySendError::Disconnected(unsent)) = full;
+        message = unsent;
+        thread::sleep(LOOK_AGAIN.into());
+    }
+    let _ = ended.recv_timeout(deadline.minus(clock::now()).into());
+}
+
+fn write_all(messages: &Receiver<Message>) {
+    for message in messages {
+        match message {
+            // What a full disk does not take is lost; there is no other place to say so.
+            Message::Line(line) => drop(io::stderr().write_all(&line)),
+            Message::Flush(written) => drop(written.send(())),
+        }
+        let lost = LINES_LOST.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            // Through the queue, which has room now, so that it has the format of all others.
+            tracing::warn!(lost, "log lines were lost: nobody read standard error");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! File descriptors: as many as the kernel allows, and an error that says how many it takes.
+
+use super::ServeError;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::fs;
+
+/// For each worker: its socket, its readiness queue, that queue's second handle, and what wakes it.
+const PER_WORKER: u64 = 4;
+
+/// For all workers: the watch set, the admin endpoint with its 32 connections, signals, and what is read in between.
+const TOGETHER: u64 = 64;
+
+/// Descriptors of a process that has opened none itself, where it cannot be known.
+const USUAL: u64 = 8;
+
+/// Raises the limit to what the kernel allows this process.
+///
+/// # Errors
+/// [`ServeError::Descriptors`] when that is too little for so many workers.
+pub(super) fn provide(workers: usize) -> Result<(), ServeError> {
+    let open = fs::read_dir("/proc/self/fd").map_or(USUAL, |entries| entries.count() as u64);
+    let needed = needed(workers, open);
+    // A limit that cannot be read or raised shows when sockets are opened.
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
+    let allowed = if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_err() { soft } else { hard };
+    if allowed < needed {
+        return Err(ServeError::Descriptors { workers, needed, allowed });
+    }
+    Ok(())
+}
+
+fn needed(workers: usize, open: u64) -> u64 {
+    open + workers as u64 * PER_WORKER + TOGETHER
+}

@@ -1,0 +1,211 @@
+//! Whether workers move: what `/readyz` and `/healthz` say of a pool in which none does.
+//!
+//! A worker moves when its loop turns and when a slice of its job ends: a handler that passes checkpoints moves every
+//! millisecond. A worker that is asleep is well as long as nothing waits for it. Nothing here costs a worker more than a
+//! counter: when a slice began stands on the board, and whether a worker turned is seen from one look to the next.
+
+use crate::metrics::Board;
+use crate::time::Nanos;
+use std::ops::Range;
+
+/// A pool is stuck when none of its workers has moved for this long.
+const STILL_MAX: Nanos = Nanos::from_secs(1);
+
+/// A pool at one time.
+pub(super) struct Pool {
+    /// What messages call it.
+    pub(super) name: String,
+    pub(super) workers: Range<usize>,
+    /// Jobs in its queue and in the deques of its workers.
+    pub(super) waiting: usize,
+}
+
+/// A pool that does not move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stuck {
+    /// Since when.
+    pub(super) still: Nanos,
+    pub(super) reason: String,
+}
+
+/// What is remembered from one look to the next.
+#[derive(Debug)]
+pub(super) struct Watch {
+    still_max: Nanos,
+    workers: Vec<Seen>,
+    /// Since when something waits for each pool at every look.
+    waiting_since: Vec<Option<Nanos>>,
+    reported: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    moves: u64,
+    at: Nanos,
+}
+
+impl Watch {
+    /// For so many workers, looked at from `now` on; `step` is the longest way between two checkpoints that is expected.
+    pub(super) fn new(workers: usize, step: Nanos, now: Nanos) -> Watch {
+        Watch {
+            still_max: STILL_MAX.max(step),
+            workers: vec![Seen { moves: 0, at: now }; workers],
+            waiting_since: Vec::new(),
+            reported: false,
+        }
+    }
+
+    /// Looks at all workers; returns the pool that has been stuck for longest. The log has a line when a server begins to
+    /// be stuck, and one when it is no more.
+    pub(super) fn look(&mut self, board: &Board, pools: &[Pool], now: Nanos) -> Option<Stuck> {
+        for (worker, seen) in self.workers.iter_mut().enumerate() {
+            let moves = board.moves(worker);
+            if moves != seen.moves {
+                *seen = Seen { moves, at: now };
+            }
+        }
+        self.waiting_since.resize(pools.len(), None);
+        for (pool, since) in pools.iter().zip(&mut self.waiting_since) {
+            *since = if pool.waiting > 0 { since.or(Some(now)) } else { None };
+        }
+        let stuck = pools.iter().enumerate().filter_map(|(number, pool)| self.stuck(board, number, pool, now));
+        let longest = stuck.max_by_key(|stuck| stuck.still);
+        self.report(longest.as_ref());
+        longest
+    }
+
+    fn stuck(&self, board: &Board, number: usize, pool: &Pool, now: Nanos) -> Option<Stuck> {
+        let waits = self.waiting_since[number].map_or(Nanos::ZERO, |since| now.minus(since));
+        let still = |worker: usize| match board.running_since(worker) {
+            Some(since) => now.minus(since),
+            None => now.minus(self.workers[worker].at).min(waits),
+        };
+        let still = pool.workers.clone().map(still).min()?;
+        (still >= self.still_max).then(|| {
+            let Pool { name, workers, waiting } = pool;
+            let running = workers.clone().filter(|worker| board.running_since(*worker).is_some()).count();
+            let (count, seconds) = (workers.len(), still.as_secs_f64());
+            let reason = format!(
+                "stuck: of the {count} workers of {name} none has moved for {seconds:.1} s; {running} are in a job that \
+                 passes no checkpoint, {waiting} requests wait"
+            );
+            Stuck { still, reason }
+        })
+    }
+
+    fn report(&mut self, stuck: Option<&Stuck>) {
+        match (stuck, self.reported) {
+            (Some(stuck), false) => tracing::error!("{}", stuck.reason),
+            (None, true) => tracing::info!("no longer stuck: every pool has a worker that moves"),
+            _ => return,
+        }
+        self.reported = stuck.is_some();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    const MS: fn(u64) -> Nanos = Nanos::from_millis;
+
+    fn pools(waiting: [usize; 2]) -> [Pool; 2] {
+        let pool = |name: &str, workers, waiting| Pool { name: name.to_owned(), workers, waiting };
+        [pool("pool front", 0..1, waiting[0]), pool("pool heavy", 1..3, waiting[1])]
+    }
+
+    // Is a pool stuck when all of its workers are in a job and none moves, and as long as that lasts?
+    #[test]
+    fn a_pool_is_stuck_when_no_worker_of_it_moves() {
+        let board = Board::new(3);
+        let mut recorders = [0, 1, 2].map(|worker| board.recorder(worker));
+        let mut watch = Watch::new(3, Nanos::ZERO, MS(0));
+        let mut look = |now| watch.look(&board, &pools([0, 0]), MS(now)).map(|stuck| (stuck.still, stuck.reason));
+        recorders[1].begin_slice(MS(100));
+        assert_eq!(look(5_000), None, "another worker of the pool is free");
+        recorders[2].begin_slice(MS(5_000));
+        assert_eq!(look(5_999), None, "not for long");
+        let (still, reason) = look(6_500).expect("stuck");
+        assert_eq!(still, MS(1_500), "that of the one that moved last");
+        assert_eq!(
+            reason,
+            "stuck: of the 2 workers of pool heavy none has moved for 1.5 s; 2 are in a job that passes no checkpoint, 0 \
+             requests wait"
+        );
+        recorders[1].end_slice(MS(1));
+        recorders[1].begin_slice(MS(6_600));
+        assert_eq!(look(6_700), None, "it has passed a checkpoint");
+    }
+
+    // Is a pool of sleepers stuck when work waits for it at look after look, and not when work has only just come?
+    #[test]
+    fn a_pool_is_stuck_when_nobody_comes_for_what_waits() {
+        let board = Board::new(3);
+        let mut recorder = board.recorder(0);
+        let mut watch = Watch::new(3, Nanos::ZERO, MS(0));
+        let mut look = |waiting, now| watch.look(&board, &pools(waiting), MS(now)).map(|stuck| stuck.still);
+        assert_eq!(look([0, 0], 60_000), None, "asleep for long");
+        assert_eq!(look([1, 0], 61_000), None, "it has only just come");
+        assert_eq!(look([1, 0], 62_500), Some(MS(1_500)));
+        recorder.hand_over();
+        assert_eq!(look([1, 0], 63_000), None, "the worker has looked");
+        assert_eq!(look([1, 0], 64_500), Some(MS(1_500)));
+        assert_eq!(look([0, 0], 64_600), None);
+        assert_eq!(look([1, 0], 64_700), None, "something else has come since");
+    }
+
+    // Does the log have one line when it begins and one when it ends?
+    #[test]
+    fn a_stuck_pool_is_two_lines_in_the_log() {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let writer = Arc::clone(&log);
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || Log(Arc::clone(&writer))).finish();
+        let said = || String::from_utf8(log.lock().expect("nobody panics with it").clone()).expect("text");
+        tracing::subscriber::with_default(subscriber, || {
+            let board = Board::new(1);
+            let mut recorder = board.recorder(0);
+            let mut watch = Watch::new(1, Nanos::ZERO, MS(0));
+            let pool = [Pool { name: "the server".to_owned(), workers: 0..1, waiting: 0 }];
+            for round in 1..=2 {
+                recorder.begin_slice(MS(10_000 * round));
+                for now in [500, 1_500, 2_500, 3_500] {
+                    watch.look(&board, &pool, MS(10_000 * round + now));
+                }
+                recorder.end_slice(MS(3_500));
+                for now in [3_600, 3_700] {
+                    watch.look(&board, &pool, MS(10_000 * round + now));
+                }
+                let lines = |part: &str| said().lines().filter(|line| line.contains(part)).count() as u64;
+                assert_eq!((lines("ERROR"), lines("no longer stuck")), (round, round), "{}", said());
+            }
+        });
+    }
+
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("nobody panics with it").extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    // Does a server of which a job may take a scaled second between two checkpoints get that second?
+    #[test]
+    fn steps_are_scaled() {
+        let board = Board::new(1);
+        let mut recorder = board.recorder(0);
+        recorder.begin_slice(MS(1));
+        let mut watch = Watch::new(1, Nanos::from_secs(10), MS(0));
+        let pool = [Pool { name: "the server".to_owned(), workers: 0..1, waiting: 0 }];
+        assert_eq!(watch.look(&board, &pool, MS(9_000)), None);
+        assert!(watch.look(&board, &pool, MS(11_000)).is_some());
+    }
+}

@@ -1,0 +1,44 @@
+//! What a server does when a part of it fails, or is less than it asks for.
+
+use super::*;
+use crate::handler::{Reply, Request};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+/// Far longer than anything here takes.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
+
+/// Does a server that can no longer be looked at end, and say why, instead of running blind?
+/// Method: in place of the admin listener a file that nobody can wait for.
+#[test]
+fn a_dead_admin_endpoint_ends_the_server() {
+    let config = Config::from_pairs([("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0"), ("workers", "1")]);
+    let mut server = Server::bind(&config.expect("a configuration")).expect("free ports");
+    server.admin = TcpListener::from(OwnedFd::from(File::open("/dev/null").expect("there is one")));
+    let (end, ended) = channel();
+    thread::spawn(move || drop(end.send(server.run(&|_: Request<'_>, _: &mut Reply<'_>| {}).map(drop))));
+    match ended.recv_timeout(GIVE_UP_AFTER).expect("it ends") {
+        Err(ServeError::Admin(reason)) => assert!(reason.contains("not permitted"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Is each buffer that is too small named with the setting that stands in deploy/sysctl, and no other?
+#[test]
+fn small_buffers_name_their_sysctl() {
+    let deployed = include_str!("../../deploy/sysctl/60-forebay.conf");
+    assert_eq!(small_buffers(RECV_BUFFER_BYTES, SEND_BUFFER_BYTES).count(), 0);
+    for (receive, send, sysctl) in
+        [(212_992, SEND_BUFFER_BYTES, "net.core.rmem_max"), (RECV_BUFFER_BYTES, 212_992, "net.core.wmem_max")]
+    {
+        let small: Vec<SmallBuffer> = small_buffers(receive, send).collect();
+        let [SmallBuffer { granted_bytes: 212_992, wanted_bytes, sysctl: named, .. }] = small[..] else {
+            panic!("{small:?}")
+        };
+        assert_eq!(named, sysctl);
+        assert!(deployed.contains(&format!("\n{sysctl} = {wanted_bytes}\n")), "{sysctl}");
+    }
+}
