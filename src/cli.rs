@@ -7,11 +7,14 @@ use crate::config::{self, LogFormat};
 use crate::output::{self, LogWriter};
 use crate::server::{self, Ended, Memory, ServeError};
 use clap::{ArgMatches, Args as _, Command, FromArgMatches};
+use std::env;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// The server failed while it ran, or could not start for a reason that is no setting's.
 const FAILED: u8 = 1;
@@ -58,7 +61,7 @@ fn compute<A: FromArgMatches>(matches: &ArgMatches, command: fn(&A) -> Result<St
 }
 
 fn serve(matches: &ArgMatches) -> ExitCode {
-    let effective = match config::load(matches, std::env::vars_os()) {
+    let effective = match config::load(matches, env::vars_os()) {
         Ok(effective) => effective,
         Err(problems) => {
             output::complain(&format!("forebay: {problems}"));
@@ -118,23 +121,39 @@ const fn bind_advice(kind: ErrorKind) -> &'static str {
 }
 
 fn start_logging(format: LogFormat) {
-    let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
     let log = match LogWriter::start() {
         Ok(log) => log,
         Err(error) => return output::complain(&format!("forebay: there will be no log: {error}")),
     };
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = fmt::layer()
         .with_writer(move || log.clone())
         .with_ansi(io::stderr().is_terminal())
         // It would report a lost event to standard error, and panic there: a server whose reader has gone could never
         // stop.
         .log_internal_errors(false);
+    let directives = env::var("RUST_LOG").unwrap_or_default();
+    let (shown, ignored) = shown(&directives);
+    let events = tracing_subscriber::registry().with(shown);
     // An error means that the program around us listens to events already, which is its right.
     let _ = match format {
-        LogFormat::Text => subscriber.try_init(),
-        LogFormat::Json => subscriber.json().try_init(),
+        LogFormat::Text => events.with(lines).try_init(),
+        LogFormat::Json => events.with(lines.json()).try_init(),
     };
+    for directive in ignored {
+        tracing::warn!(directive, "RUST_LOG: neither LEVEL nor TARGET=LEVEL, ignored");
+    }
+}
+
+/// The events that `directives` choose, as in `warn,forebay::server=debug`, or those of level `info` and above if none
+/// is valid; and the invalid directives.
+fn shown(directives: &str) -> (Targets, Vec<&str>) {
+    let written = directives.split(',').map(str::trim).filter(|directive| !directive.is_empty());
+    let (valid, invalid): (Vec<&str>, Vec<&str>) = written.partition(|directive| directive.parse::<Targets>().is_ok());
+    let shown = match valid.join(",").parse() {
+        Ok(targets) if !valid.is_empty() => targets,
+        _ => Targets::new().with_default(LevelFilter::INFO),
+    };
+    (shown, invalid)
 }
 
 fn command() -> Command {
@@ -195,6 +214,7 @@ mod command_lines;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tracing::Level;
 
     // Is the command well-formed in every part that clap checks only in debug builds?
     #[test]
@@ -223,6 +243,25 @@ mod tests {
         assert_eq!(exit_code(Err(ServeError::Output(io::Error::from(ErrorKind::StorageFull)))), 1);
         assert_eq!(exit_code(Err(ServeError::Descriptors { workers: 9, needed: 99, allowed: 9 })), 2);
         assert_eq!(exit_code(Err(ServeError::Bind { setting: "listen", address, source })), 2);
+    }
+
+    // Does RUST_LOG choose by target and level, with `info` where it says nothing valid, and are its mistakes returned?
+    #[test]
+    fn events_are_chosen_by_target_and_level() {
+        const SERVER: &str = "forebay::server";
+        for (directives, target, most_verbose, ignored) in [
+            ("", SERVER, Level::INFO, &[][..]),
+            ("warn", SERVER, Level::WARN, &[]),
+            ("warn, forebay::server=debug", SERVER, Level::DEBUG, &[]),
+            ("warn,forebay::server=debug", "hyper", Level::WARN, &[]),
+            ("forebay=loud,debug", SERVER, Level::DEBUG, &["forebay=loud"]),
+            ("forebay=loud", SERVER, Level::INFO, &["forebay=loud"]),
+        ] {
+            let (shown, invalid) = shown(directives);
+            let levels = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
+            let enabled = levels.into_iter().rfind(|level| shown.would_enable(target, level));
+            assert_eq!((enabled, &invalid[..]), (Some(most_verbose), ignored), "{directives}");
+        }
     }
 
     // Does every kind of failure to bind say what to do?

@@ -1,9 +1,8 @@
-//! The paths that a source file names, in `use` declarations and elsewhere.
+//! The paths that a source file names, in `use` declarations and elsewhere: comments and literals are none.
 
-use crate::tokens::{Token, tokens};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 
-/// A path as it is written, `use` groups taken apart.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A path as it is written, `use` groups taken apart. Single words are paths too.
 pub(crate) struct Named {
     /// Its segments; the last is `*` for a glob. From the crate's root if `in_crate`.
     pub(crate) segments: Vec<String>,
@@ -15,124 +14,97 @@ pub(crate) struct Named {
     pub(crate) line: usize,
 }
 
-/// The paths in `source`, a file that is the module `module` (`["net", "socket"]`) of the crate. Single words are paths
-/// too.
-pub(crate) fn paths(source: &str, module: &[&str]) -> Vec<Named> {
-    let tokens = tokens(source);
-    let mut reader = Reader { tokens: &tokens, at: 0, modules: Vec::new(), depth: 0, found: Vec::new() };
-    reader.read(module);
-    reader.found
+/// The paths in `source`, a file that is the module `module` (`["net", "socket"]`) of the crate.
+pub(crate) fn paths(source: &str, module: &[String]) -> Vec<Named> {
+    let mut found = Vec::new();
+    read(source.parse().expect("Rust"), module, &[], false, &mut found);
+    found
 }
 
-struct Reader<'a> {
-    tokens: &'a [Token<'a>],
-    at: usize,
-    /// The inline modules around `at`, each with the brace depth outside it.
-    modules: Vec<(&'a str, usize)>,
-    depth: usize,
-    found: Vec<Named>,
+/// Reads `tokens` in `module`; `prefix` stands before each path if they are a `use` group.
+fn read(tokens: TokenStream, module: &[String], prefix: &[String], mut is_use: bool, found: &mut Vec<Named>) {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let mut rest = &tokens[..];
+    while let [first, after @ ..] = rest {
+        rest = after;
+        match (first, after) {
+            (TokenTree::Ident(word), [TokenTree::Ident(name), TokenTree::Group(body), ..]) if word == "mod" => {
+                read(body.stream(), &[module, &[name.to_string()]].concat(), prefix, is_use, found);
+                rest = &after[2..];
+            }
+            (TokenTree::Ident(word), [TokenTree::Ident(next), ..]) if word == "extern" && next == "crate" => {
+                let line = word.span().start().line;
+                found.push(Named { segments: vec!["extern crate".to_owned()], in_crate: false, is_use, line });
+                rest = &after[1..];
+            }
+            // Not the `use<..>` of an opaque type.
+            (TokenTree::Ident(word), [next, ..]) if word == "use" => is_use = !is(next, '<'),
+            // Another name, and a lifetime.
+            (TokenTree::Ident(word), [_, ..]) if is_use && word == "as" => rest = &after[1..],
+            (TokenTree::Punct(mark), [_, ..]) if mark.as_char() == '\'' => rest = &after[1..],
+            (TokenTree::Punct(mark), _) if mark.as_char() == ';' => is_use = false,
+            (TokenTree::Ident(word), _) => rest = path(word, after, module, prefix, is_use, found),
+            (TokenTree::Group(group), _) => read(group.stream(), module, prefix, is_use, found),
+            _ => {}
+        }
+    }
 }
 
-impl<'a> Reader<'a> {
-    fn read(&mut self, file: &[&str]) {
-        while let Some(token) = self.tokens.get(self.at).copied() {
-            match token.text {
-                "mod" if self.text(2) == "{" => {
-                    self.modules.push((self.text(1), self.depth));
-                    self.at += 2;
-                    continue;
-                }
-                "{" => self.depth += 1,
-                "}" => {
-                    self.depth = self.depth.saturating_sub(1);
-                    if self.modules.last().is_some_and(|(_, outside)| *outside == self.depth) {
-                        self.modules.pop();
-                    }
-                }
-                // Not the `use<..>` of an opaque type.
-                "use" if self.text(1) != "<" => {
-                    self.at += 1;
-                    self.use_tree(&mut Vec::new(), file);
-                    continue;
-                }
-                _ if token.is_word() => {
-                    let segments = self.run();
-                    self.name(&segments, false, token.line, file);
-                    continue;
-                }
-                _ => {}
+/// Reads the path that begins with `first`, and returns what stands behind it.
+fn path<'a>(
+    first: &Ident,
+    mut rest: &'a [TokenTree],
+    module: &[String],
+    prefix: &[String],
+    is_use: bool,
+    found: &mut Vec<Named>,
+) -> &'a [TokenTree] {
+    let mut segments = prefix.to_vec();
+    // In a group, `self` is what stands before it.
+    if prefix.is_empty() || first != "self" {
+        segments.push(plain(first));
+    }
+    while let [colon, colon_too, next, after @ ..] = rest
+        && is(colon, ':')
+        && is(colon_too, ':')
+    {
+        match next {
+            TokenTree::Ident(next) => segments.push(plain(next)),
+            TokenTree::Group(group) if is_use => {
+                read(group.stream(), module, &segments, is_use, found);
+                return after;
             }
-            self.at += 1;
+            _ if is_use && is(next, '*') => segments.push("*".to_owned()),
+            _ => break,
+        }
+        rest = after;
+    }
+    found.push(from_root(segments, module, is_use, first.span().start().line));
+    rest
+}
+
+fn from_root(mut segments: Vec<String>, module: &[String], is_use: bool, line: usize) -> Named {
+    let mut base = Vec::new();
+    let in_crate = match segments[0].as_str() {
+        "crate" | "forebay" => true,
+        "self" | "super" if segments.len() > 1 || is_use => {
+            base = module.to_vec();
+            true
+        }
+        _ => false,
+    };
+    while in_crate && segments.first().is_some_and(|word| ["crate", "forebay", "self", "super"].contains(&&**word)) {
+        if segments.remove(0) == "super" {
+            base.pop();
         }
     }
+    Named { segments: [base, segments].concat(), in_crate, is_use, line }
+}
 
-    fn text(&self, ahead: usize) -> &'a str {
-        self.tokens.get(self.at + ahead).map_or("", |token| token.text)
-    }
+fn is(token: &TokenTree, mark: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == mark)
+}
 
-    /// Words joined by `::`, from `at` on.
-    fn run(&mut self) -> Vec<&'a str> {
-        let mut segments = vec![self.text(0)];
-        self.at += 1;
-        while self.text(0) == "::" && self.tokens.get(self.at + 1).is_some_and(Token::is_word) {
-            segments.push(self.text(1));
-            self.at += 2;
-        }
-        segments
-    }
-
-    /// One branch of a `use`, behind `prefix`; stops at the `,`, `}` or `;` after it.
-    fn use_tree(&mut self, prefix: &mut Vec<&'a str>, file: &[&str]) {
-        let outer = prefix.len();
-        let line = self.tokens.get(self.at).map_or(0, |token| token.line);
-        loop {
-            match self.text(0) {
-                "" | "," | "}" | ";" => break,
-                "{" => {
-                    self.at += 1;
-                    while !matches!(self.text(0), "}" | "") {
-                        self.use_tree(prefix, file);
-                        self.at += usize::from(self.text(0) == ",");
-                    }
-                    self.at += 1;
-                    prefix.truncate(outer);
-                    return;
-                }
-                "as" => self.at += 1,
-                // In a group, `self` is what stands before it.
-                "self" if !prefix.is_empty() => {}
-                "::" => {}
-                segment => prefix.push(segment),
-            }
-            self.at += 1;
-        }
-        self.name(prefix, true, line, file);
-        prefix.truncate(outer);
-    }
-
-    fn name(&mut self, segments: &[&str], is_use: bool, line: usize, file: &[&str]) {
-        let inline = self.modules.iter().map(|(name, _)| *name);
-        let mut base: Vec<&str> = file.iter().copied().chain(inline).collect();
-        let mut rest = segments;
-        let mut in_crate = true;
-        match segments.first() {
-            Some(&("crate" | "forebay")) => {
-                base.clear();
-                rest = &rest[1..];
-            }
-            Some(&("self" | "super")) if segments.len() > 1 || is_use => {
-                rest = rest.strip_prefix(&["self"]).unwrap_or(rest);
-                while let Some(("super", after)) = rest.split_first().map(|(first, after)| (*first, after)) {
-                    base.pop();
-                    rest = after;
-                }
-            }
-            _ => {
-                base.clear();
-                in_crate = false;
-            }
-        }
-        let segments = base.into_iter().chain(rest.iter().copied()).map(str::to_owned).collect();
-        self.found.push(Named { segments, in_crate, is_use, line });
-    }
+fn plain(word: &Ident) -> String {
+    word.to_string().trim_start_matches("r#").to_owned()
 }

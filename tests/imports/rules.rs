@@ -1,7 +1,6 @@
 //! The table of who may import whom, and the check of one file against it.
 
 use crate::paths::{Named, paths};
-use crate::tokens::tokens;
 
 /// What a module under `src/` may name.
 struct Layer {
@@ -78,26 +77,23 @@ pub(crate) fn complaints(path: &str, text: &str) -> Vec<String> {
     let Some(layer) = layers.max_by_key(|layer| layer.module.len()) else {
         return vec![format!("{path}: {top} is not in the table: give it a row")];
     };
-    let named = paths_in(&module, text);
     let mut complaints = Vec::new();
-    let mut complain = |line: usize, what: String| complaints.push(format!("{path}:{line}: {what}"));
-    if let Some(line) = extern_crate(text) {
-        complain(line, "extern crate brings a crate in under any name".to_owned());
-    }
-    for Named { segments, in_crate, is_use, line } in &named {
+    for Named { segments, in_crate, is_use, line } in paths(text, &module) {
+        let mut complain = |what: String| complaints.push(format!("{path}:{line}: {what}"));
         match segments.first().map_or("", String::as_str) {
-            "" | "*" if *in_crate && *is_use => complain(*line, "names the crate's root".to_owned()),
+            "" | "*" if in_crate && is_use => complain("names the crate's root".to_owned()),
             "" => {}
-            _ if *in_crate && !layer.may_import(segments) => {
-                complain(*line, format!("{} may not import {}", layer.module, segments.join("::")));
+            _ if in_crate && !layer.may_import(&segments) => {
+                complain(format!("{} may not import {}", layer.module, segments.join("::")));
             }
-            first @ ("std" | "core" | "alloc") if *is_use && segments.get(1).is_none_or(|second| second == "*") => {
-                complain(*line, format!("brings in all of {first}, under no name that could be checked"));
+            first @ ("std" | "core" | "alloc") if is_use && segments.get(1).is_none_or(|second| second == "*") => {
+                complain(format!("brings in all of {first}, under no name that could be checked"));
             }
+            "extern crate" => complain("extern crate brings a crate in under any name".to_owned()),
             _ => {}
         }
-        for banned in layer.banned.iter().filter(|banned| contains(segments, banned)) {
-            complain(*line, format!("{} may not name {banned}", layer.module));
+        for banned in layer.banned.iter().filter(|banned| contains(&segments, banned)) {
+            complain(format!("{} may not name {banned}", layer.module));
         }
     }
     complaints
@@ -117,35 +113,23 @@ fn is_below(segments: &[String], module: &str) -> bool {
 
 /// The modules of this crate that the file `module`, which holds `text`, names. Its own may be among them.
 pub(crate) fn imports(module: &[String], text: &str) -> Vec<String> {
-    let named = paths_in(module, text).into_iter().filter(|named| named.in_crate);
+    let named = paths(text, module).into_iter().filter(|named| named.in_crate);
     named.filter_map(|named| named.segments.into_iter().next()).collect()
-}
-
-fn paths_in(module: &[String], text: &str) -> Vec<Named> {
-    paths(text, &module.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Whether `banned` is a part of the path, or all of it.
 fn contains(segments: &[String], banned: &str) -> bool {
     let banned: Vec<&str> = banned.split("::").collect();
-    let matches = |segment: &String, banned: &&str| match banned.strip_suffix('*') {
+    let matches = |(segment, banned): (&String, &&str)| match banned.strip_suffix('*') {
         Some(start) => segment.starts_with(start),
         None => segment == banned,
     };
-    segments
-        .windows(banned.len())
-        .any(|window| window.iter().zip(&banned).all(|(segment, banned)| matches(segment, banned)))
-}
-
-/// The line of the first `extern crate`.
-fn extern_crate(text: &str) -> Option<usize> {
-    let tokens = tokens(text);
-    tokens.windows(2).find(|pair| pair[0].text == "extern" && pair[1].text == "crate").map(|pair| pair[0].line)
+    segments.windows(banned.len()).any(|window| window.iter().zip(&banned).all(matches))
 }
 
 /// Whether `text` has the keyword `unsafe`.
 pub(crate) fn has_unsafe(text: &str) -> bool {
-    tokens(text).iter().any(|token| token.text == "unsafe")
+    paths(text, &[]).iter().any(|named| named.segments == ["unsafe"])
 }
 
 /// `src/net/socket.rs` is `net::socket`; the crate's roots are nothing.

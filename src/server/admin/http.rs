@@ -3,16 +3,14 @@
 use super::{About, Answer, Question};
 use crate::metrics::Format;
 use crate::time::Nanos;
-use axum::Router;
-use axum::extract::State;
-use axum::http::header::{ACCEPT, CONTENT_TYPE};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -43,7 +41,6 @@ const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
 
 /// Accepts and serves connections until it is dropped.
 pub(super) async fn serve(listener: TcpListener, asker: mpsc::Sender<Question>, limits: Limits) {
-    let service = TowerToHyperService::new(router(asker));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(Some(limits.header.into()))
@@ -60,7 +57,9 @@ pub(super) async fn serve(listener: TcpListener, asker: mpsc::Sender<Question>, 
             }
         };
         make_room(&mut open, limits.connections);
-        let connection = http.serve_connection(TokioIo::new(stream), service.clone());
+        let asker = asker.clone();
+        let service = service_fn(move |request| respond(request, asker.clone()));
+        let connection = http.serve_connection(TokioIo::new(stream), service);
         // How a connection ends is its client's business.
         let task = tokio::spawn(tokio::time::timeout(limits.connection.into(), connection));
         open.push_back(task.abort_handle());
@@ -76,44 +75,60 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
     }
 }
 
-fn router(asker: mpsc::Sender<Question>) -> Router {
-    Router::new()
-        .route("/metrics", get(metrics))
-        .route("/latency", get(latency))
-        .route("/healthz", get(health))
-        .route("/readyz", get(readiness))
-        .fallback(|| async { (StatusCode::NOT_FOUND, "try /metrics, /latency, /healthz or /readyz\n") })
-        .with_state(asker)
+async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> Result<Response<String>, Infallible> {
+    let Some(about) = asked(request.uri().path(), request.headers()) else {
+        return Ok(text(StatusCode::NOT_FOUND, "try /metrics, /latency, /healthz or /readyz\n".to_owned()));
+    };
+    Ok(match *request.method() {
+        // hyper leaves the body out of a reply to HEAD.
+        Method::GET | Method::HEAD => ask(&asker, about).await,
+        _ => method_not_allowed(),
+    })
 }
 
-async fn metrics(State(asker): State<mpsc::Sender<Question>>, headers: HeaderMap) -> Response {
-    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
-    ask(&asker, About::Metrics(Format::accepted(accept))).await
+/// The question that `path` stands for.
+fn asked(path: &str, headers: &HeaderMap) -> Option<About> {
+    match path {
+        "/metrics" => {
+            let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+            Some(About::Metrics(Format::accepted(accept)))
+        }
+        "/latency" => Some(About::Latency),
+        "/healthz" => Some(About::Health),
+        "/readyz" => Some(About::Readiness),
+        _ => None,
+    }
 }
 
-async fn latency(State(asker): State<mpsc::Sender<Question>>) -> Response {
-    ask(&asker, About::Latency).await
-}
-
-async fn readiness(State(asker): State<mpsc::Sender<Question>>) -> Response {
-    ask(&asker, About::Readiness).await
-}
-
-async fn health(State(asker): State<mpsc::Sender<Question>>) -> Response {
-    ask(&asker, About::Health).await
-}
-
-async fn ask(asker: &mpsc::Sender<Question>, about: About) -> Response {
+async fn ask(asker: &mpsc::Sender<Question>, about: About) -> Response<String> {
     let (answer, answered) = oneshot::channel();
     // Neither fails while the control loop runs; after it has stopped there is nobody to answer.
     let asked = asker.send(Question { about, answer }).await;
     match (asked, answered.await) {
-        (Ok(()), Ok(Answer::Ready(Ok(())))) => "ready\n".into_response(),
-        (Ok(()), Ok(Answer::Healthy(Ok(())))) => "ok\n".into_response(),
+        (Ok(()), Ok(Answer::Ready(Ok(())))) => text(StatusCode::OK, "ready\n".to_owned()),
+        (Ok(()), Ok(Answer::Healthy(Ok(())))) => text(StatusCode::OK, "ok\n".to_owned()),
         (Ok(()), Ok(Answer::Ready(Err(reason)) | Answer::Healthy(Err(reason)))) => {
-            (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")).into_response()
+            text(StatusCode::SERVICE_UNAVAILABLE, reason + "\n")
         }
-        (Ok(()), Ok(Answer::Text { content_type, body })) => ([(CONTENT_TYPE, content_type)], body).into_response(),
-        (Err(_), _) | (_, Err(_)) => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
+        (Ok(()), Ok(Answer::Text { content_type, body })) => reply(StatusCode::OK, content_type, body),
+        (Err(_), _) | (_, Err(_)) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned()),
     }
+}
+
+fn text(status: StatusCode, body: String) -> Response<String> {
+    reply(status, "text/plain; charset=utf-8", body)
+}
+
+fn reply(status: StatusCode, content_type: &'static str, body: String) -> Response<String> {
+    let mut reply = Response::new(body);
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    reply
+}
+
+fn method_not_allowed() -> Response<String> {
+    let mut reply = Response::new(String::new());
+    *reply.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    reply.headers_mut().insert(ALLOW, HeaderValue::from_static("GET,HEAD"));
+    reply
 }

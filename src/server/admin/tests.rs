@@ -10,6 +10,9 @@ use std::time::Duration;
 /// Far longer than anything here takes: a test that reaches it fails instead of hanging.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
+/// What an unknown path is answered with.
+const HINT: &str = "try /metrics, /latency, /healthz or /readyz\n";
+
 #[derive(Default)]
 struct Server {
     draining: AtomicBool,
@@ -92,6 +95,29 @@ fn routes_answer() {
         assert_eq!(status, 200);
         let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
         assert_eq!([&body["schema"], &body["policy"]], ["forebay-latency/1", "steal"]);
+    });
+}
+
+/// Are the headers right, and is a method or path that nobody serves answered as HTTP wants it?
+#[test]
+fn replies_keep_to_http() {
+    with_endpoint(Limits::default(), &Board::new(1), |address, _| {
+        for (line, status, header, body) in [
+            ("GET /healthz", "200 OK", "content-type: text/plain; charset=utf-8", "ok\n"),
+            ("GET /readyz?verbose", "200 OK", "content-length: 6", "ready\n"),
+            ("HEAD /readyz", "200 OK", "content-length: 6", ""),
+            ("HEAD /latency", "200 OK", "content-type: application/json", ""),
+            ("POST /metrics", "405 Method Not Allowed", "allow: GET,HEAD", ""),
+            ("PUT /healthz", "405 Method Not Allowed", "content-length: 0", ""),
+            ("GET /healthz/", "404 Not Found", "content-type: text/plain; charset=utf-8", HINT),
+            ("POST /", "404 Not Found", "content-length: 44", HINT),
+        ] {
+            let reply = exchange(address, &format!("{line} HTTP/1.1\r\nhost: forebay\r\n\r\n"));
+            let (head, came) = reply.split_once("\r\n\r\n").expect("a head and a body");
+            assert!(head.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{line}: {reply}");
+            assert!(head.lines().any(|line| line == header), "{line} without {header}: {reply}");
+            assert_eq!(came, body, "{line}");
+        }
     });
 }
 
