@@ -9,10 +9,10 @@ use super::stations::Stations;
 use super::stop::Demand;
 use super::transport::Transport;
 use super::{Report, ServeError, Server, pin};
-use crate::config::{Burn, Classify, Config, Io, Wait};
+use crate::config::{Burn, Classify, Config};
 use crate::handler::{Handler, Station, new_home};
 use crate::metrics::{Board, Collector};
-use crate::net::{self, Drops, KernelLink, Socket};
+use crate::net::{Drops, Io, KernelLink, Socket};
 use crate::packet::{Depot, Packet, PacketBody};
 use crate::runtime::{self, Shared};
 use std::future::Future;
@@ -65,7 +65,7 @@ where
     let following = Following::new(config);
     let policy = following.policy();
     let ingress: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
-    let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, wait(config), &ingress, sizes.queued)?;
+    let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, config.wait, &ingress, sizes.queued)?;
     let mut collector = Collector::new(&board);
     let control = Control {
         config,
@@ -81,7 +81,7 @@ where
         drops_unread: Once::new(),
         transport: &transport,
         said: Mutex::default(),
-        unstamped: server.ways.receive == net::Io::Portable,
+        unstamped: server.ways.receive == Io::Portable,
     };
     let (ended, totals) = thread::scope(|scope| {
         // Whatever way out is taken, the threads must end, or the scope would wait for them for ever.
@@ -149,22 +149,6 @@ where
         Ok::<_, io::Error>((ended, totals))
     })?;
     Ok(Report { ended, totals, packets_away: packets.away() })
-}
-
-fn wait(config: &Config) -> runtime::Wait {
-    match config.wait {
-        Wait::Adaptive => runtime::Wait::Adaptive,
-        Wait::Spin => runtime::Wait::Spin,
-        Wait::Park => runtime::Wait::Park,
-    }
-}
-
-pub(super) fn io(config: &Config) -> net::Io {
-    match config.io {
-        Io::Batches => net::Io::Batches,
-        Io::Trains => net::Io::Trains,
-        Io::Portable => net::Io::Portable,
-    }
 }
 
 /// What a worker's thread needs from the kernel; it works without, only less well.

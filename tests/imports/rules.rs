@@ -48,7 +48,13 @@ const TABLE: &[Layer] = &[
         ],
         banned: &[],
     },
-    Layer { module: "config", imports: &["sched", "time"], banned: &[] },
+    // The names of policies, ways to wait and ways to reach the kernel stand where they are followed: `PolicyName` and `Wait`
+    // in sched, `Io` in net. Of sockets themselves a configuration knows nothing.
+    Layer {
+        module: "config",
+        imports: &["sched", "net", "time"],
+        banned: &["net::Group", "net::Socket", "net::Ways", "net::Link", "net::KernelLink", "socket2", "mio"],
+    },
     Layer { module: "runtime", imports: SCHED_AND_PARTS, banned: SOCKETS },
     Layer { module: "net", imports: PARTS, banned: &[] },
     Layer { module: "sim", imports: SCHED_AND_PARTS, banned: SOCKETS },

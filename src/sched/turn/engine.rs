@@ -117,7 +117,7 @@ pub enum Ready<J> {
 /// Where a worker stands between two actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boundary {
-    /// A job has ended or gone, a slice of one is over, or a search begins.
+    /// A search begins, or a slice of a job is over that runs on.
     Turn,
     /// This step of a search had this outcome; `jobs` were stolen.
     Tried {

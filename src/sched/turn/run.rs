@@ -124,7 +124,6 @@ where
         if self.turn.shows_busy {
             self.world.set_busy(None);
         }
-        self.engine.boundary(Boundary::Turn);
     }
 
     /// Puts what the last job made ready where the policy puts continuations.

@@ -19,6 +19,7 @@ where
     /// One walk through the policy's order for each level, to the first find.
     #[inline]
     pub(super) fn search(&mut self) -> Did {
+        self.engine.boundary(Boundary::Turn);
         let (mut polls, mut contended) = (0, false);
         let now = self.engine.now().max(self.world.recent());
         for level in self.turn.levels.next() {
