@@ -1,7 +1,8 @@
 //! The command line: what each flag is called and which text it takes. What the values mean together is decided in
 //! [`crate::plan`] and [`crate::compare`].
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
+use forebay::config::{Burn, Classify};
 use forebay::metrics::Percentile;
 use forebay::time::{Nanos, parse_duration};
 use forebay::workload::Workload;
@@ -152,44 +153,6 @@ pub(crate) struct OfferArguments {
     /// Print no progress
     #[arg(long)]
     pub(crate) quiet: bool,
-}
-
-/// How a server spends a request's cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Burn {
-    /// By computing.
-    Cpu,
-    /// By sleeping: emulated cores.
-    Sleep,
-}
-
-/// What a server may know of a request before it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Classify {
-    /// Nothing.
-    None,
-    /// Its class.
-    Header,
-}
-
-impl Burn {
-    /// As `forebay serve` spells it.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Burn::Cpu => "cpu",
-            Burn::Sleep => "sleep",
-        }
-    }
-}
-
-impl Classify {
-    /// As `forebay serve` spells it.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Classify::None => "none",
-            Classify::Header => "header",
-        }
-    }
 }
 
 const EXAMPLES: &str = "\

@@ -1,6 +1,5 @@
 //! `loadgen compare`: a fresh server for each policy, the same requests for each server.
 
-use crate::arguments::Burn;
 use crate::arguments::CompareArguments;
 use crate::choices::Choices;
 use crate::compare_text;
@@ -22,6 +21,7 @@ use crate::server_process::{self, ServerProcess};
 use crate::text::Screen;
 use crate::verdict::Verdict;
 use anyhow::{Context, Result};
+use forebay::config::Burn;
 use forebay::sched::PolicyName;
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

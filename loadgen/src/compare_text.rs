@@ -1,6 +1,6 @@
 //! A comparison for people: what was chosen, one table, the accounts, what it does not show, and the result.
 
-use crate::arguments::{Burn, CompareArguments};
+use crate::arguments::CompareArguments;
 use crate::by_class::ByClass;
 use crate::choices::Choices;
 use crate::compare::{CompareReport, ComparedRun};
@@ -9,6 +9,7 @@ use crate::report::RunReport;
 use crate::run_text::{TOO_FEW, cell, conditions, offer, pacer, verdict};
 use crate::text::{factor, grouped, table, time, wrapped};
 use crate::verdict::Verdict;
+use forebay::config::Burn;
 use forebay::metrics::{Block, Percentile};
 use forebay::wire::CLASS_NAMES;
 use std::fmt::Write;

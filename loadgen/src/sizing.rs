@@ -3,10 +3,10 @@
 //! A comparison shows nothing if its own packets are what the machine is busy with. Scaling every cost up makes packets
 //! rarer at the same load; the scale chosen here is the smallest round one at which they fit.
 
-use crate::arguments::Burn;
 use crate::failure::Failure;
 use crate::schedule::REQUESTS_MAX;
 use crate::text::{factor, grouped};
+use forebay::config::Burn;
 use forebay::time::Nanos;
 use forebay::workload::Workload;
 

@@ -1,9 +1,11 @@
 //! Configuration: flags, environment, file and defaults become a [`Config`] that cannot be wrong.
 //!
-//! One table, [`SETTINGS`], names every setting. From it come the command line's flags, the names in the environment
-//! and in the file, the help, and the README's table. A setting is taken from the first layer that has it: flag,
-//! environment (`FOREBAY_` and the key in upper case, `-` as `_`), TOML file, default. What the layers hold is text; it
-//! is parsed once, and whatever is wrong is reported at once, with where it was written and what is allowed.
+//! One table, `table.rs`, has a row for every setting. From it come the fields of [`Config`], how they are parsed and
+//! shown, the command line's flags, the names in the environment and in the file, the help, and the README's table
+//! ([`SETTINGS`]). What one setting means for another stands in `rules.rs`. A setting is taken from the first layer that
+//! has it: flag, environment (`FOREBAY_` and the key in upper case, `-` as `_`), TOML file, default. What the layers
+//! hold is text; it is parsed once, and whatever is wrong is reported at once, with where it was written and what is
+//! allowed.
 //!
 //! ```
 //! use forebay::config::Config;
@@ -13,28 +15,27 @@
 //! # Ok::<(), forebay::config::Problems>(())
 //! ```
 
-mod choice;
-mod cpus;
-mod environment;
-mod file;
-mod flags;
-mod layers;
-mod lookup;
-mod parse;
-mod problem;
-mod resolve;
+#[macro_use]
 mod setting;
 
-pub use choice::{Burn, Classify, HandlerName, Io, LogFormat, Wait};
-pub use cpus::cpus;
-pub use flags::{flags, meta_flags, wants_check};
+mod layers;
+mod problem;
+mod rules;
+mod sources;
+mod table;
+mod value;
+
+pub use crate::net::Io;
+pub use crate::sched::Wait;
 pub use layers::{Effective, Row, load};
 pub use problem::{Claim, Origin, Problem, Problems};
-pub use setting::{DefaultValue, SETTINGS, Setting, Shape, markdown_table};
+pub use setting::{DefaultValue, Setting, Shape, Words, markdown_table};
+pub use sources::{flags, meta_flags, wants_check};
+pub use table::{Config, SETTINGS};
+pub use value::{Burn, Classify, HandlerName, LogFormat};
 
-use crate::sched::PolicyName;
 use crate::time::Nanos;
-use std::net::SocketAddr;
+use std::num::NonZero;
 
 /// The most workers a server starts; far above any machine that the policies were measured or simulated on.
 pub const WORKERS_MAX: usize = 1_024;
@@ -42,54 +43,6 @@ pub const WORKERS_MAX: usize = 1_024;
 pub const POOLS_MAX: usize = 8;
 /// The most source ports a server turns away: the list is looked through for every datagram.
 pub const REJECTED_PORTS_MAX: usize = 64;
-
-/// Everything a server is told. Made by [`load`] or [`Config::from_pairs`], which hold the bounds stated here; code
-/// that changes a field afterwards takes that upon itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Where requests arrive (UDP); an address of one host, or the wildcard. Port 0 takes a free one.
-    pub listen: SocketAddr,
-    /// Where metrics, latency and health are served (HTTP over TCP). Port 0 takes a free one.
-    pub admin: SocketAddr,
-    /// Which worker serves which request.
-    pub policy: PolicyName,
-    /// Number of workers, 1 to [`WORKERS_MAX`]; equal to the sum over `pools`.
-    pub workers: usize,
-    /// The pools in hop order, the first being the ingress; 1 to [`POOLS_MAX`], names unique. Set whatever the policy
-    /// is, used by `pools` alone.
-    pub pools: Vec<Pool>,
-    /// CPU time before a continuation may be taken from its worker, 1 us to 1 s; see [`Config::slice_scaled`].
-    pub slice: Nanos,
-    /// Workers reserved under `hybrid`, or of the lightest group under `reserve`, 1 to `workers`; `None` = as measured.
-    pub reserved: Option<usize>,
-    /// Whether a request's class may be read from its header before it has been served.
-    pub classify: Classify,
-    /// What is run for each request.
-    pub handler: HandlerName,
-    /// Whether cost is burnt on a CPU or slept.
-    pub burn: Burn,
-    /// How many times longer than in reality everything lasts, 1 to 1,000,000; see [`Config::scaled`].
-    pub time_scale: u64,
-    /// What a worker without work does. [`Wait::Park`] whenever `burn` is [`Burn::Sleep`].
-    pub wait: Wait,
-    /// Datagrams from these ports are not looked at; at most [`REJECTED_PORTS_MAX`], all different, none 0.
-    pub reject_source_ports: Vec<u16>,
-    /// How datagrams go to and from the kernel. Never [`Io::Portable`] where `listen` is all addresses.
-    pub io: Io,
-    /// The largest cost a request may ask for, 1 us to 1 h; see [`Config::cost_cap_scaled`].
-    pub cost_cap: Nanos,
-    /// How long a stopping server goes on serving what it holds, 0 to 1 h. Never scaled.
-    pub drain_timeout: Nanos,
-    /// How long a stopping server serves everything while it says that it is not ready, before it drains; 0 to 1 h. Never
-    /// scaled.
-    pub lame_duck: Nanos,
-    /// How long no worker of a pool may move before the server counts as unhealthy; 0 (never) to 1 h. Never scaled.
-    pub unhealthy_after: Nanos,
-    /// Whether each worker stays on one CPU.
-    pub pin: bool,
-    /// How log lines are written.
-    pub log_format: LogFormat,
-}
 
 /// A group of workers that serves one weight of requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -113,7 +66,7 @@ impl Config {
     /// Every setting in the order of [`SETTINGS`] and its value as text. [`Config::from_pairs`] makes an equal
     /// configuration of it.
     pub fn to_pairs(&self) -> Vec<(&'static str, String)> {
-        SETTINGS.iter().map(|setting| (setting.key, resolve::value_text(self, setting.key))).collect()
+        SETTINGS.iter().map(|setting| (setting.key, (setting.show)(self))).collect()
     }
 
     /// `time` on the server's scale: multiplied by `time_scale`. For what CONTRACTS calls scaled (slice, checkpoint
@@ -140,9 +93,24 @@ impl Default for Config {
     }
 }
 
+/// CPUs that this process may use: those of the calling thread's affinity mask, but not more than the CPU quota of its
+/// cgroup (v1 or v2), at least 1 and at most [`WORKERS_MAX`]. Read anew at each call.
+///
+/// A quota of 2.5 CPUs counts as 2. Workers that outnumber their quota are all stopped together for the rest of each
+/// scheduling period, up to 100 ms, which no scheduling policy can hide; the half CPU left over serves the admin
+/// endpoint.
+pub fn cpus() -> usize {
+    // On Linux the standard library reads sched_getaffinity and walks the cgroup's quotas up to its root. It fails
+    // only where there is no such call.
+    std::thread::available_parallelism().map_or(1, NonZero::get).min(WORKERS_MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::parse_duration;
+    use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+    use nix::unistd::Pid;
     use proptest::prelude::*;
 
     /// Texts of which some are values, some nearly, and some nothing like it.
@@ -211,5 +179,58 @@ mod tests {
             let again = Config::from_pairs(pairs.iter().map(|(key, value)| (*key, value.as_str())));
             assert_eq!(again.as_ref(), Ok(&config), "{pairs:?}");
         }
+    }
+
+    // Are the bounds that the table states the parser's: both ends taken, what lies beyond refused?
+    #[test]
+    fn allowed_ranges_are_the_parsed_ones() {
+        let mut ranges = 0;
+        for Setting { key, allowed, .. } in SETTINGS {
+            let allowed = allowed.text();
+            let Some((low, high)) = allowed.split_once(" to ") else { continue };
+            let beyond = match (low.parse::<u64>(), high.parse::<u64>(), parse_duration(low), parse_duration(high)) {
+                (Ok(low), Ok(high), ..) => [low.checked_sub(1), Some(high + 1)].map(|text| text.map(|n| n.to_string())),
+                (.., Ok(low), Ok(high)) => {
+                    [low.get().checked_sub(1), Some(high.get() + 1)].map(|text| text.map(|n| format!("{n}ns")))
+                }
+                _ => continue,
+            };
+            ranges += 1;
+            for taken in [low, high] {
+                assert!(Config::from_pairs([(key, taken)]).is_ok(), "{key} {taken}");
+            }
+            for refused in beyond.iter().flatten() {
+                assert!(Config::from_pairs([(key, refused.as_str())]).is_err(), "{key} {refused}");
+            }
+        }
+        assert!(ranges >= 5, "only {ranges} settings state a range");
+    }
+
+    // Is every setting a row of the README's table, and no cell broken by a bar?
+    #[test]
+    fn the_table_has_a_row_for_each_setting() {
+        let table = markdown_table();
+        let rows: Vec<&str> = table.lines().skip(2).collect();
+        assert_eq!(rows.len(), SETTINGS.len());
+        for (row, setting) in rows.iter().zip(&SETTINGS) {
+            assert!(row.starts_with(&format!("| `--{}` | `{}` |", setting.key, setting.environment_name())), "{row}");
+            assert_eq!(row.matches('|').count(), 6, "{row}");
+        }
+        assert!(table.contains("| `--time-scale` | `FOREBAY_TIME_SCALE` | `1` |"));
+    }
+
+    // Is it the affinity mask that counts, not the machine? A thread of our own narrows its mask to one CPU.
+    #[test]
+    fn the_affinity_mask_limits_the_count() {
+        let narrowed = std::thread::spawn(|| {
+            let calling_thread = Pid::from_raw(0);
+            let mask = sched_getaffinity(calling_thread).unwrap();
+            let first = (0..CpuSet::count()).find(|&cpu| mask.is_set(cpu).unwrap()).unwrap();
+            let mut one = CpuSet::new();
+            one.set(first).unwrap();
+            sched_setaffinity(calling_thread, &one).unwrap();
+            cpus()
+        });
+        assert_eq!(narrowed.join().unwrap(), 1);
     }
 }

@@ -1,6 +1,6 @@
-//! The table of settings, and what is generated from it.
+//! What a setting is: one row of the table, from its field of [`Config`] to its line in the README.
 
-use crate::sched::PolicyName;
+use super::{Config, SETTINGS};
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
@@ -19,6 +19,8 @@ pub struct Setting {
     pub allowed: Words,
     /// What it does, in a sentence or two.
     pub help: Words,
+    /// Its value in a configuration, written as on the command line.
+    pub show: fn(&Config) -> String,
 }
 
 /// A text of the table.
@@ -28,22 +30,6 @@ pub enum Words {
     Fixed(&'static str),
     /// One that follows from another table.
     Made(fn() -> String),
-}
-
-impl Words {
-    /// The text.
-    pub fn text(self) -> Cow<'static, str> {
-        match self {
-            Words::Fixed(text) => text.into(),
-            Words::Made(make) => make().into(),
-        }
-    }
-}
-
-impl fmt::Display for Words {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.text())
-    }
 }
 
 /// The value of a setting that no layer has.
@@ -73,6 +59,22 @@ impl Setting {
     }
 }
 
+impl Words {
+    /// The text.
+    pub fn text(self) -> Cow<'static, str> {
+        match self {
+            Words::Fixed(text) => text.into(),
+            Words::Made(make) => make().into(),
+        }
+    }
+}
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text())
+    }
+}
+
 impl DefaultValue {
     /// The value, or how it is computed.
     pub const fn text(self) -> &'static str {
@@ -82,219 +84,54 @@ impl DefaultValue {
     }
 }
 
-/// Every setting, in the order in which help and reports show them.
-pub const SETTINGS: [Setting; 20] = [
-    Setting {
-        key: "listen",
-        value_name: "ADDRESS",
-        default: DefaultValue::Text("127.0.0.1:9000"),
-        shape: Shape::Text,
-        allowed: Words::Fixed(
-            "an IP address, neither multicast nor broadcast, and a port, like 0.0.0.0:9000 or [::]:9000; port 0 \
-                  takes a free one",
-        ),
-        help: Words::Fixed("Where requests arrive, over UDP."),
-    },
-    Setting {
-        key: "admin",
-        value_name: "ADDRESS",
-        default: DefaultValue::Text("127.0.0.1:9001"),
-        shape: Shape::Text,
-        allowed: Words::Fixed("an IP address and a port, like 127.0.0.1:9001; port 0 takes a free one"),
-        help: Words::Fixed("Where metrics, latency and health are served, over HTTP. Keep it private."),
-    },
-    Setting {
-        key: "policy",
-        value_name: "NAME",
-        default: DefaultValue::Text("steal"),
-        shape: Shape::Text,
-        allowed: Words::Made(|| {
-            let names: Vec<&str> = PolicyName::ALL.iter().map(|policy| policy.name()).collect();
-            names.join(", ")
-        }),
-        help: Words::Made(|| {
-            let line = |policy: &PolicyName| format!(" {policy}: {}.", policy.entry().help);
-            let lines: String = PolicyName::ALL.iter().map(line).collect();
-            format!("Which worker serves which request.{lines}")
-        }),
-    },
-    Setting {
-        key: "workers",
-        value_name: "COUNT",
-        default: DefaultValue::Computed("the CPUs this process may use"),
-        shape: Shape::Count,
-        allowed: Words::Fixed("1 to 1024"),
-        help: Words::Fixed(
-            "Worker threads. By default as many as the affinity mask and the cgroup's CPU quota allow; with pools \
-               given, their sum.",
-        ),
-    },
-    Setting {
-        key: "pools",
-        value_name: "NAME=COUNT,...",
-        default: DefaultValue::Computed("front = a fifth of the workers, rounded up; heavy = the rest"),
-        shape: Shape::Text,
-        allowed: Words::Fixed(
-            "1 to 8 pools of at least 1 worker, like front=3,heavy=11; names of a-z, 0-9 and -, all different",
-        ),
-        help: Words::Fixed(
-            "The pools of policy pools: first the one where requests start, then in the order in which they hop. \
-               Their sum is the number of workers.",
-        ),
-    },
-    Setting {
-        key: "slice",
-        value_name: "DURATION",
-        default: DefaultValue::Text("50us"),
-        shape: Shape::Text,
-        allowed: Words::Fixed("1us to 1s"),
-        help: Words::Fixed("CPU time that a request may use before the rest of it may move to another worker."),
-    },
-    Setting {
-        key: "reserved",
-        value_name: "WORKERS",
-        default: DefaultValue::Text("auto"),
-        shape: Shape::Text,
-        allowed: Words::Fixed("auto, or 1 to the number of workers"),
-        help: Words::Fixed(
-            "Workers reserved for light requests, under hybrid (heavy requests there give way soonest) and reserve \
-               (they serve the class of lowest cost). auto: by the demand measured every second.",
-        ),
-    },
-    Setting {
-        key: "classify",
-        value_name: "HOW",
-        default: DefaultValue::Text("none"),
-        shape: Shape::Text,
-        allowed: Words::Fixed("none, header"),
-        help: Words::Fixed(
-            "Whether the class in a request's header may choose its pool. none: nothing looks at it until the \
-               request has been served.",
-        ),
-    },
-    Setting {
-        key: "handler",
-        value_name: "NAME",
-        default: DefaultValue::Text("spin"),
-        shape: Shape::Text,
-        allowed: Words::Fixed("echo, spin, fork, digest"),
-        help: Words::Fixed(
-            "What is run for each request. echo: send it back. spin: burn the CPU time that it asks for. fork: the \
-               same, in parts of at least a slice, on several workers at once. digest: chain hashes over its payload.",
-        ),
-    },
-    Setting {
-        key: "burn",
-        value_name: "HOW",
-        default: DefaultValue::Text("cpu"),
-        shape: Shape::Text,
-        allowed: Words::Fixed("cpu, sleep"),
-        help: Words::Fixed(
-            "How CPU time is spent. sleep emulates one core per worker on a host that has fewer; it forces wait \
-               park and excludes handler digest.",
-        ),
-    },
-    Setting {
-        key: "time-scale",
-        value_name: "FACTOR",
-        default: DefaultValue::Text("1"),
-        shape: Shape::Count,
-        allowed: Words::Fixed("1 to 1000000"),
-        help: Words::Fixed(
-            "Multiplies slice and cost cap (never a timeout), for emulated cores: at 1000, a microsecond lasts a \
-               millisecond.",
-        ),
-    },
-    Setting {
-        key: "wait",
-        value_name: "HOW",
-        default: DefaultValue::Text("adaptive"),
-        shape: Shape::Text,
-        allowed: Words::Fixed("adaptive, spin, park"),
-        help: Words::Fixed(
-            "What a worker without work does. adaptive: look again for a while, then sleep. spin: never sleep. \
-               park: sleep at once. With burn sleep it is park.",
-        ),
-    },
-    Setting {
-        key: "io",
-        value_name: "HOW",
-        default: DefaultValue::Text("batches"),
-        shape: Shape::Text,
-        allowed: Words::Fixed("batches, trains, portable"),
-        help: Words::Fixed(
-            "How datagrams come from the kernel. batches: many in one call. trains: what a peer sends in a burst comes \
-               as one, which saves a fifth of the CPU time where peers do and costs a twentieth where they do not. \
-               portable: one by one, for sandboxes that know no other call; not on 0.0.0.0 and [::], and without the \
-               time that requests waited in the socket.",
-        ),
-    },
-    Setting {
-        key: "reject-source-ports",
-        value_name: "PORT,...",
-        default: DefaultValue::Text("7,13,17,19,1900,11211"),
-        shape: Shape::Text,
-        allowed: Words::Fixed("none, or up to 64 different ports of 1 to 65535, like 7,19"),
-        help: Words::Fixed(
-            "Datagrams from these ports are dropped as malformed: the services behind them (echo, chargen, SSDP, \
-               memcached) answer answers. Not 53 and 123, from which DNS and NTP clients ask.",
-        ),
-    },
-    Setting {
-        key: "cost-cap",
-        value_name: "DURATION",
-        default: DefaultValue::Text("1s"),
-        shape: Shape::Text,
-        allowed: Words::Fixed("1us to 1h"),
-        help: Words::Fixed("A request that asks for more CPU time than this is refused."),
-    },
-    Setting {
-        key: "drain-timeout",
-        value_name: "DURATION",
-        default: DefaultValue::Text("5s"),
-        shape: Shape::Text,
-        allowed: Words::Fixed("0s to 1h"),
-        help: Words::Fixed("How long a server that was told to stop goes on serving what it holds."),
-    },
-    Setting {
-        key: "lame-duck",
-        value_name: "DURATION",
-        default: DefaultValue::Text("0s"),
-        shape: Shape::Text,
-        allowed: Words::Fixed("0s to 1h"),
-        help: Words::Fixed(
-            "How long a server that was told to stop still serves everything while /readyz says 503, so that balancers \
-               look elsewhere first. Then it drains.",
-        ),
-    },
-    Setting {
-        key: "unhealthy-after",
-        value_name: "DURATION",
-        default: DefaultValue::Text("30s"),
-        shape: Shape::Text,
-        allowed: Words::Fixed("0s to 1h"),
-        help: Words::Fixed(
-            "/healthz says 503 when no worker of a pool has moved for this long (and at least 1s, from which on /readyz \
-               does): its handlers are stuck. 0s: never.",
-        ),
-    },
-    Setting {
-        key: "pin",
-        value_name: "BOOL",
-        default: DefaultValue::Text("false"),
-        shape: Shape::Switch,
-        allowed: Words::Fixed("true, false"),
-        help: Words::Fixed("Keeps each worker on one CPU."),
-    },
-    Setting {
-        key: "log-format",
-        value_name: "FORMAT",
-        default: DefaultValue::Text("text"),
-        shape: Shape::Text,
-        allowed: Words::Fixed("text, json"),
-        help: Words::Fixed("How log lines are written to standard error. RUST_LOG chooses which (default: info)."),
-    },
-];
+/// Makes `Config` and `SETTINGS` from a list of settings. `parse` makes a field's value from a text, `show` the text from
+/// the value. A computed default is an expression in which the fields of the rows above have their values.
+macro_rules! settings {
+    ($(
+        $(#[$about:meta])*
+        $field:ident: $type:ty {
+            key: $key:literal, value_name: $value_name:literal, shape: $shape:ident,
+            default: $default:ident($default_text:literal $(, $computed:expr)?),
+            allowed: $allowed:ident($allowed_text:expr),
+            help: $help:ident($help_text:expr),
+            parse: $parse:expr, show: $show:expr,
+        }
+    )+) => {
+        /// Everything a server is told. Made by [`load`](super::load) or [`Config::from_pairs`], which hold the bounds
+        /// stated here; code that changes a field afterwards takes that upon itself.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Config {
+            $($(#[$about])* pub $field: $type,)+
+        }
+
+        /// Every setting, in the order in which help and reports show them.
+        pub const SETTINGS: [Setting; [$($key),+].len()] = [$(Setting {
+            key: $key,
+            value_name: $value_name,
+            default: DefaultValue::$default($default_text),
+            shape: Shape::$shape,
+            allowed: Words::$allowed($allowed_text),
+            help: Words::$help($help_text),
+            show: |config| {
+                let show: fn(&$type) -> String = $show;
+                show(&config.$field)
+            },
+        },)+];
+
+        /// Each setting from `layers`, parsed by itself. One that is wrong is noted there, and has its default here, so
+        /// that the rules between settings are still checked.
+        pub(super) fn parse(layers: &mut Layers) -> Config {
+            $(
+                let parse: fn(&str) -> Result<$type, Refusal> = $parse;
+                let $field = layers
+                    .given($key, parse)
+                    $(.or_else(|| Some($computed)))?
+                    .unwrap_or_else(|| parse($default_text).expect("a test holds that the defaults are valid"));
+            )+
+            Config { $($field),+ }
+        }
+    };
+}
 
 /// The settings as a Markdown table, for the README.
 pub fn markdown_table() -> String {
@@ -320,67 +157,4 @@ pub(super) fn find(key: &str) -> Option<&'static Setting> {
 /// The name in the environment of the flag `--key`.
 pub(super) fn environment_name(key: &str) -> String {
     format!("FOREBAY_{}", key.to_uppercase().replace('-', "_"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::choice::Choice;
-    use crate::config::{Burn, Classify, Config, HandlerName, Io, LogFormat, Wait};
-
-    fn names<T: Choice>() -> String {
-        T::CHOICES.iter().map(|choice| choice.text()).collect::<Vec<_>>().join(", ")
-    }
-
-    // Does the table list exactly the names that the parser takes?
-    #[test]
-    fn allowed_names_are_the_parsed_ones() {
-        for (key, names) in [
-            ("policy", names::<PolicyName>()),
-            ("classify", names::<Classify>()),
-            ("handler", names::<HandlerName>()),
-            ("burn", names::<Burn>()),
-            ("wait", names::<Wait>()),
-            ("io", names::<Io>()),
-            ("log-format", names::<LogFormat>()),
-        ] {
-            assert_eq!(find(key).unwrap().allowed.text(), names, "{key}");
-        }
-    }
-
-    // Are the bounds that the table states the parser's: both ends taken, what lies beyond refused?
-    #[test]
-    fn allowed_ranges_are_the_parsed_ones() {
-        for (key, below, above) in [
-            ("workers", "0", "1025"),
-            ("time-scale", "0", "1000001"),
-            ("slice", "999ns", "1001ms"),
-            ("cost-cap", "999ns", "3601s"),
-            ("drain-timeout", "-1s", "3601s"),
-            ("lame-duck", "-1s", "3601s"),
-            ("unhealthy-after", "-1s", "3601s"),
-        ] {
-            let allowed = find(key).unwrap().allowed.text();
-            let (low, high) = allowed.split_once(" to ").unwrap();
-            for taken in [low, high] {
-                assert!(Config::from_pairs([(key, taken)]).is_ok(), "{key} {taken}");
-            }
-            for refused in [below, above] {
-                assert!(Config::from_pairs([(key, refused)]).is_err(), "{key} {refused}");
-            }
-        }
-    }
-
-    // Is every setting a row of the README's table, and no cell broken by a bar?
-    #[test]
-    fn the_table_has_a_row_for_each_setting() {
-        let table = markdown_table();
-        let rows: Vec<&str> = table.lines().skip(2).collect();
-        assert_eq!(rows.len(), SETTINGS.len());
-        for (row, setting) in rows.iter().zip(&SETTINGS) {
-            assert!(row.starts_with(&format!("| `--{}` | `{}` |", setting.key, setting.environment_name())), "{row}");
-            assert_eq!(row.matches('|').count(), 6, "{row}");
-        }
-        assert!(table.contains("| `--time-scale` | `FOREBAY_TIME_SCALE` | `1` |"));
-    }
 }

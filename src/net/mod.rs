@@ -28,7 +28,7 @@ pub use socket::{Group, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Socket};
 pub use ways::{NoWay, Refused, Ways};
 
 /// How datagrams go to and from the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Io {
     /// Many in one call, straight into packets.
     Batches,
@@ -40,6 +40,9 @@ pub enum Io {
 }
 
 impl Io {
+    /// Every way, the preferred ones first; help and error messages list them in this order.
+    pub const ALL: &[Io] = &[Io::Batches, Io::Trains, Io::Portable];
+
     /// The name used in settings and messages.
     pub const fn name(self) -> &'static str {
         match self {

@@ -39,9 +39,6 @@ pub struct NoWay {
 
 const RECEIVE: &str = "receive";
 
-/// Preferred ones first.
-const ALL: [Io; 3] = [Io::Batches, Io::Trains, Io::Portable];
-
 impl Ways {
     /// What is nearest to `wanted` for sockets that will be bound to `address`. Receiving and sending are probed apart: a
     /// system may forbid the call of one only.
@@ -65,7 +62,7 @@ fn first(
     action: &'static str,
     mut probe: impl FnMut(Io) -> io::Result<()>,
 ) -> Result<Io, NoWay> {
-    for io in std::iter::once(wanted).chain(ALL.into_iter().filter(|io| *io != wanted)) {
+    for io in std::iter::once(wanted).chain(Io::ALL.iter().copied().filter(|io| *io != wanted)) {
         match probe(io) {
             Ok(()) => return Ok(io),
             Err(error) => refused.push(Refused { io, action, error }),
@@ -116,7 +113,7 @@ mod tests {
     #[test]
     fn what_is_permitted_is_taken() {
         for ip in [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into(), Ipv4Addr::UNSPECIFIED.into()] {
-            for io in ALL {
+            for &io in Io::ALL {
                 let address = SocketAddr::new(ip, 0);
                 if io == Io::Portable && ip.is_unspecified() {
                     continue;
@@ -143,7 +140,7 @@ mod tests {
         assert_eq!(forbid(&[Io::Trains, Io::Batches]), (Ok(Io::Portable), 2));
         let none = "no --io can receive: trains cannot receive (recvmsg): permission denied; batches cannot receive \
                     (recvmmsg): permission denied; portable cannot receive (recvfrom): permission denied";
-        assert_eq!(forbid(&ALL), (Err(none.to_owned()), 0));
+        assert_eq!(forbid(Io::ALL), (Err(none.to_owned()), 0));
     }
 
     #[test]

@@ -13,13 +13,12 @@ mod sleeper;
 pub mod task;
 mod thread;
 mod urgent;
-mod wait;
 mod worker;
 mod world;
 
+pub use crate::sched::Wait;
 pub use deques::Deques;
 pub use thread::{AbortOnPanic, Started, Worker};
-pub use wait::Wait;
 
 use crate::sched::{Policy, WorkerId};
 use crate::time::Nanos;

@@ -45,6 +45,7 @@ mod sharing;
 mod topology;
 mod tuning;
 pub mod turn;
+mod wait;
 
 pub use decision::{Event, Outcome, Place, Running, Step, Verdict, View};
 pub use roster::Roster;
@@ -53,6 +54,7 @@ pub use sharing::{Amount, BadSharing, DEQUES_MAX, Insertion, STEAL_EVERY_MAX, Sh
 pub use table::{Entry, PolicyName, Sizes, UnknownPolicy};
 pub use topology::Topology;
 pub use tuning::{Made, Measured, Tuning};
+pub use wait::Wait;
 
 use crate::time::Nanos;
 use search::Walk;

@@ -224,7 +224,7 @@ impl Server {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "a broadcast address is not one host's");
             return Err(bind_error("listen", config.listen)(source));
         }
-        let ways = Ways::find(config.listen, run::io(config))?;
+        let ways = Ways::find(config.listen, config.io)?;
         if !ways.refused.is_empty() {
             let refused: Vec<String> = ways.refused.iter().map(ToString::to_string).collect();
             tracing::warn!(

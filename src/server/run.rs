@@ -10,10 +10,10 @@ use super::stuck::Watch;
 use super::transport::Transport;
 use super::wait_slots::WaitSlots;
 use super::{Ended, Report, ServeError, Server, StopHandle, panics, pin, signals};
-use crate::config::{Burn, Classify, Config, Io, Wait};
+use crate::config::{Burn, Classify, Config};
 use crate::handler::Handler;
 use crate::metrics::{Board, Collector};
-use crate::net::{self, Drops, KernelLink, Socket};
+use crate::net::{Drops, Io, KernelLink, Socket};
 use crate::output;
 use crate::packet::{Depot, Packet, PacketBody};
 use crate::runtime::continuation::{WaitSlot, new_runtime_id};
@@ -82,7 +82,7 @@ where
     let following = Following::new(config);
     let policy = following.policy();
     let ingress: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
-    let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, wait(config), &ingress, sizes.queued)?;
+    let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, config.wait, &ingress, sizes.queued)?;
     let mut collector = Collector::new(&board);
     let control = Control {
         config,
@@ -100,7 +100,7 @@ where
         drops_unread: Once::new(),
         transport: &transport,
         said: Mutex::default(),
-        unstamped: server.ways.receive == net::Io::Portable,
+        unstamped: server.ways.receive == Io::Portable,
     };
     let totals = thread::scope(|scope| {
         // Whatever way out is taken, the threads must end, or the scope would wait for them for ever.
@@ -197,22 +197,6 @@ where
         Ok(totals)
     })?;
     Ok(Report { ended: Ended::with(&totals.fates), totals, packets_away: packets.away() })
-}
-
-fn wait(config: &Config) -> runtime::Wait {
-    match config.wait {
-        Wait::Adaptive => runtime::Wait::Adaptive,
-        Wait::Spin => runtime::Wait::Spin,
-        Wait::Park => runtime::Wait::Park,
-    }
-}
-
-pub(super) fn io(config: &Config) -> net::Io {
-    match config.io {
-        Io::Batches => net::Io::Batches,
-        Io::Trains => net::Io::Trains,
-        Io::Portable => net::Io::Portable,
-    }
 }
 
 /// What a worker's thread needs from the kernel; it works without, only less well.

@@ -51,7 +51,13 @@ const TABLE: &[Layer] = &[
         ],
         banned: &["handler::builtin::wire"],
     },
-    Layer { module: "config", imports: &["sched", "time"], banned: &[] },
+    // The names of policies, ways to wait and ways to reach the kernel stand where they are followed: `PolicyName` and `Wait`
+    // in sched, `Io` in net. Of sockets themselves a configuration knows nothing.
+    Layer {
+        module: "config",
+        imports: &["sched", "net", "time"],
+        banned: &["net::Group", "net::Socket", "net::Ways", "net::Link", "net::KernelLink", "socket2", "mio"],
+    },
     Layer { module: "output", imports: &["time"], banned: SOCKETS },
     Layer { module: "sim", imports: &["sched", "queue", "metrics", "workload", "fate", "time"], banned: SOCKETS },
     Layer { module: "net", imports: &["fate", "time"], banned: &[] },

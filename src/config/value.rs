@@ -1,11 +1,95 @@
-//! From the text of one value to the value. What is refused says why; what is allowed stands in the table of settings.
+//! The types of values, and from the text of one value to the value and back. What is refused says why; what is allowed
+//! stands in the table of settings.
 
-use super::choice::Choice;
 use super::problem::suggestion;
 use super::{POOLS_MAX, Pool, REJECTED_PORTS_MAX, WORKERS_MAX};
+use crate::net::Io;
+use crate::sched::{PolicyName, Wait};
 use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
+
+/// A type whose values are a fixed list of names.
+pub(super) trait Choice: Copy + 'static {
+    /// Every value, in the order in which help lists them.
+    const CHOICES: &'static [Self];
+
+    /// The value as it is written.
+    fn text(self) -> &'static str;
+}
+
+/// Declares enums of this file: the variants, their names and the list of both cannot drift apart. As flags of another
+/// program they have the same names.
+macro_rules! choices {
+    ($($(#[$about:meta])* $type:ident { $($(#[$meaning:meta])* $variant:ident = $name:literal,)+ })+) => { $(
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+        pub enum $type {
+            $($(#[$meaning])* #[value(name = $name)] $variant,)+
+        }
+
+        impl $type {
+            const ALL: &[$type] = &[$($type::$variant),+];
+
+            /// The name in flags, files and JSON.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($type::$variant => $name,)+
+                }
+            }
+        }
+    )+ };
+}
+
+choices! {
+    /// Whether the server may look at a request's class before it has served it.
+    Classify {
+        /// It may not: class, cost and type of a request only label metrics, afterwards.
+        None = "none",
+        /// The class in the request's header chooses the pool.
+        Header = "header",
+    }
+    /// What is run for each request.
+    HandlerName {
+        /// Sends the payload back.
+        Echo = "echo",
+        /// Burns the CPU time that the header asks for, with a checkpoint per microsecond.
+        Spin = "spin",
+        /// Burns as `Spin` does, heavy requests on several workers at once.
+        Fork = "fork",
+        /// Chains hashes over the payload, with a checkpoint per chunk.
+        Digest = "digest",
+    }
+    /// What it means to spend CPU time.
+    Burn {
+        /// A CPU is busy for that long.
+        Cpu = "cpu",
+        /// The worker sleeps for that long: emulated cores, for hosts with fewer cores than workers.
+        Sleep = "sleep",
+    }
+    /// How log lines are written.
+    LogFormat {
+        /// For people.
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
+}
+
+/// Makes choices of types that have their list and names already, here or where they are followed.
+macro_rules! impl_choice {
+    ($($type:ident)+) => { $(
+        impl Choice for $type {
+            const CHOICES: &'static [$type] = $type::ALL;
+
+            fn text(self) -> &'static str {
+                self.name()
+            }
+        }
+    )+ };
+}
+
+impl_choice! { PolicyName Classify HandlerName Burn Wait Io LogFormat }
 
 /// Why a text is not a value of its setting.
 pub(super) type Refusal = String;
@@ -61,6 +145,16 @@ pub(super) fn choice<T: Choice>(text: &str) -> Result<T, Refusal> {
     })
 }
 
+/// The name of a [`choice`].
+pub(super) fn name<T: Choice>(choice: &T) -> String {
+    choice.text().to_owned()
+}
+
+/// The names that [`choice`] takes.
+pub(super) fn names<T: Choice>() -> String {
+    T::CHOICES.iter().map(|choice| choice.text()).collect::<Vec<_>>().join(", ")
+}
+
 /// `true` or `false`.
 pub(super) fn switch(text: &str) -> Result<bool, Refusal> {
     text.parse().map_err(|_| "neither true nor false".to_owned())
@@ -83,6 +177,11 @@ pub(super) fn workers(text: &str) -> Result<usize, Refusal> {
 /// A number of reserved workers; `None` for `auto`.
 pub(super) fn reserved(text: &str) -> Result<Option<usize>, Refusal> {
     if text == "auto" { Ok(None) } else { workers(text).map(Some) }
+}
+
+/// The text of which [`reserved`] makes `reserved`.
+pub(super) fn reserved_text(reserved: Option<usize>) -> String {
+    reserved.map_or_else(|| "auto".to_owned(), |workers| workers.to_string())
 }
 
 /// A duration with its unit, within `bounds`.
@@ -112,6 +211,11 @@ pub(super) fn pools(text: &str) -> Result<Vec<Pool>, Refusal> {
     Ok(pools)
 }
 
+/// The text of which [`pools`] makes `pools`.
+pub(super) fn pools_text(pools: &[Pool]) -> String {
+    pools.iter().map(|Pool { name, workers }| format!("{name}={workers}")).collect::<Vec<_>>().join(",")
+}
+
 fn pool(part: &str) -> Result<Pool, Refusal> {
     let (name, count) = part.split_once('=').ok_or_else(|| format!("{part:?} is not a name, = and a count"))?;
     let (name, count) = (name.trim(), count.trim());
@@ -130,7 +234,6 @@ fn pool(part: &str) -> Result<Pool, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::PolicyName;
 
     // What is accepted as a number, and where do its bounds lie?
     #[test]

@@ -1,0 +1,200 @@
+//! The rules between settings: what one decides for another, and which values exclude each other.
+
+use super::layers::Layers;
+use super::{Burn, Classify, Config, HandlerName, Io, Pool, Wait};
+use crate::sched::Sizes;
+
+/// Applies every rule to `config`, whose settings are right by themselves.
+pub(super) fn apply(config: &mut Config, layers: &mut Layers) {
+    for rule in [pools, parking, handler, addresses, classes, reserved] {
+        rule(config, layers);
+    }
+}
+
+/// Pools decide the number of workers, and policy pools needs two of them unless one is asked for.
+fn pools(config: &mut Config, layers: &mut Layers) {
+    let sum = config.pools.iter().map(|pool| pool.workers).sum();
+    if layers.has("pools") {
+        if !layers.has("workers") {
+            layers.imply("workers", "the sum of pools");
+        } else if config.workers != sum {
+            let why = format!("the pools have {sum} workers; allowed: workers {sum}, or none given");
+            layers.conflict(config, ["workers", "pools"], &why);
+        }
+        config.workers = sum;
+    } else if config.policy.entry().sizes == Sizes::Pools && config.workers == 1 && !layers.is_open("pools") {
+        let why = "one worker makes no two pools; allowed: 2 or more workers, or one pool on purpose (pools = \
+                   \"front=1\"), or another policy";
+        layers.conflict(config, ["policy", "workers"], why);
+    }
+}
+
+/// Workers on emulated cores park.
+fn parking(config: &mut Config, layers: &mut Layers) {
+    if config.burn == Burn::Cpu || config.wait == Wait::Park {
+        return;
+    }
+    if layers.has("wait") {
+        let why = "emulated cores share the real ones, and a worker that spins would take time from the others; \
+                   allowed: wait park, or none given, or burn cpu";
+        layers.conflict(config, ["burn", "wait"], why);
+    } else {
+        layers.imply("wait", "park because of burn sleep");
+    }
+    config.wait = Wait::Park;
+}
+
+/// A handler on emulated cores does no real work.
+fn handler(config: &mut Config, layers: &mut Layers) {
+    if config.burn == Burn::Sleep && config.handler == HandlerName::Digest {
+        let why = "digest does real work, which cannot be slept; allowed: burn cpu, or handler echo, spin or fork";
+        layers.conflict(config, ["burn", "handler"], why);
+    }
+}
+
+/// A reply leaves from the address that its request came to.
+fn addresses(config: &mut Config, layers: &mut Layers) {
+    if config.io == Io::Portable && config.listen.ip().is_unspecified() {
+        let why = "no portable call tells which address a datagram came to, and the reply must come from there; \
+                   allowed: listen on one address, or io batches or trains";
+        layers.conflict(config, ["io", "listen"], why);
+    }
+}
+
+/// A policy that needs the class of a request may read it.
+fn classes(config: &mut Config, layers: &mut Layers) {
+    let policy = config.policy;
+    if policy.entry().needs_class && config.classify == Classify::None {
+        let why = format!("{policy} must know the class of a request; allowed: classify header, or another policy");
+        layers.conflict(config, ["policy", "classify"], &why);
+    }
+}
+
+/// No more workers are reserved than there are.
+fn reserved(config: &mut Config, layers: &mut Layers) {
+    let workers = config.workers;
+    if config.reserved.is_some_and(|reserved| reserved > workers) {
+        let why = format!("there are {workers} workers; allowed: auto, or 1 to {workers}");
+        layers.conflict(config, ["reserved", "workers"], &why);
+    }
+}
+
+/// A fifth of the workers, rounded up, in front; the others behind, if any are left.
+pub(super) fn default_pools(workers: usize) -> Vec<Pool> {
+    let front = workers.div_ceil(5).max(1);
+    let pool = |name: &str, workers| Pool { name: name.to_owned(), workers };
+    let mut pools = vec![pool("front", front)];
+    if workers > front {
+        pools.push(pool("heavy", workers - front));
+    }
+    pools
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{cpus, value};
+    use crate::time::Nanos;
+
+    fn pools(pairs: &[(&str, &str)]) -> (usize, String) {
+        let config = Config::from_pairs(pairs.iter().copied()).unwrap();
+        (config.workers, value::pools_text(&config.pools))
+    }
+
+    fn problems(pairs: &[(&str, &str)]) -> Vec<String> {
+        let problems = Config::from_pairs(pairs.iter().copied()).unwrap_err();
+        problems.iter().map(|problem| problem.to_string()).collect()
+    }
+
+    // Are the defaults those of CONTRACTS, and valid?
+    #[test]
+    fn defaults_hold() {
+        let config = Config::from_pairs([]).unwrap();
+        assert_eq!(config, Config::default());
+        assert_eq!(config.workers, cpus());
+        assert_eq!((config.policy.name(), config.wait, config.burn), ("steal", Wait::Adaptive, Burn::Cpu));
+        assert_eq!(config.slice, Nanos::from_micros(50));
+        assert_eq!(config.listen.to_string(), "127.0.0.1:9000");
+    }
+
+    // How are workers split when no pools are given, and counted when they are?
+    #[test]
+    fn workers_and_pools_decide_each_other() {
+        for (workers, split) in [
+            ("1", "front=1"),
+            ("2", "front=1,heavy=1"),
+            ("5", "front=1,heavy=4"),
+            ("6", "front=2,heavy=4"),
+            ("14", "front=3,heavy=11"),
+        ] {
+            assert_eq!(pools(&[("workers", workers)]), (workers.parse().unwrap(), split.to_owned()));
+        }
+        let given = ("front=1,middle=2,heavy=4".to_owned(), 7);
+        assert_eq!(pools(&[("pools", &given.0)]), (given.1, given.0.clone()));
+        assert_eq!(pools(&[("pools", &given.0), ("workers", "7")]), (given.1, given.0.clone()));
+        assert_eq!(pools(&[("policy", "pools"), ("pools", "front=1")]), (1, "front=1".to_owned()));
+        assert_eq!(pools(&[("policy", "global"), ("workers", "1")]), (1, "front=1".to_owned()));
+    }
+
+    // Does sleeping force parking, unless it is contradicted?
+    #[test]
+    fn sleeping_forces_parking() {
+        for pairs in [vec![("burn", "sleep")], vec![("burn", "sleep"), ("wait", "park")]] {
+            assert_eq!(Config::from_pairs(pairs).unwrap().wait, Wait::Park);
+        }
+    }
+
+    // Does each rule between two settings name both, with what is allowed?
+    #[test]
+    fn conflicts_name_both_settings() {
+        for (first, second) in [
+            (("burn", "sleep"), ("wait", "spin")),
+            (("burn", "sleep"), ("wait", "adaptive")),
+            (("burn", "sleep"), ("handler", "digest")),
+            (("workers", "4"), ("pools", "front=3,heavy=11")),
+            (("policy", "pools"), ("workers", "1")),
+            (("io", "portable"), ("listen", "0.0.0.0:9000")),
+            (("io", "portable"), ("listen", "[::]:9000")),
+        ] {
+            let problems = problems(&[first, second]);
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            let start = format!("{} = {:?} (code) with {} = {:?} (code): ", first.0, first.1, second.0, second.1);
+            assert!(problems[0].starts_with(&start), "{problems:?}");
+            assert!(problems[0].contains("allowed: "), "{problems:?}");
+        }
+    }
+
+    // Are two conflicts of one setting both reported?
+    #[test]
+    fn one_conflict_does_not_hide_another() {
+        let problems = problems(&[("burn", "sleep"), ("wait", "spin"), ("handler", "digest")]);
+        assert_eq!(problems.len(), 2, "{problems:?}");
+    }
+
+    // Is one worker left alone while it is unclear which pools were meant?
+    #[test]
+    fn a_wrong_value_is_not_half_of_a_conflict() {
+        let problems = problems(&[("policy", "pools"), ("workers", "1"), ("pools", "front")]);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+    }
+
+    // Do all problems come out together, and no conflict that rests on a value which is wrong anyway?
+    #[test]
+    fn problems_come_together_without_echoes() {
+        let problems = problems(&[
+            ("polcy", "pools"),
+            ("policy", "pools"),
+            ("workers", "0"),
+            ("burn", "sleep"),
+            ("handler", "digst"),
+            ("wait", "spni"),
+            ("slice", "50"),
+        ]);
+        let starts = ["polcy", "workers", "slice", "handler", "wait"];
+        assert_eq!(problems.len(), starts.len(), "{problems:#?}");
+        for (problem, start) in problems.iter().zip(starts) {
+            assert!(problem.starts_with(&format!("{start} = ")), "{problem}");
+            assert!(problem.contains("allowed: "), "{problem}");
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The layers above the defaults: command line, environment and file, each as text by setting.
+
+use super::SETTINGS;
+use super::layers::Layers;
+use super::problem::{Claim, Origin, Problem, suggestion};
+use super::setting::{Setting, Shape, environment_name, find};
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use toml::de::{DeTable, DeValue};
+
+/// The flag that names the file.
+const CONFIG: &str = "config";
+/// The flag that prints the configuration instead of using it.
+const CHECK_CONFIG: &str = "check-config";
+
+/// A flag for each setting. Values are taken as they are: [`super::load`] parses them, so that all problems of all
+/// layers come out together.
+pub fn flags() -> Vec<Arg> {
+    SETTINGS.iter().map(flag).collect()
+}
+
+/// The flags about the configuration itself: `--config` and `--check-config`.
+pub fn meta_flags() -> [Arg; 2] {
+    [
+        Arg::new(CONFIG)
+            .long(CONFIG)
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .help("A TOML file with any of the settings above: key = value, keys named like the flags.")
+            .long_help(
+                "A TOML file with any of the settings above: key = value, keys named like the flags. Text and \
+                 durations in quotes, counts and true or false without.\n[env: FOREBAY_CONFIG] [default: no file]",
+            ),
+        Arg::new(CHECK_CONFIG).long(CHECK_CONFIG).action(ArgAction::SetTrue).help(
+            "Print every setting, its value and where it comes from, and the memory that follows, and exit; or every problem, and exit with 2.",
+        ),
+    ]
+}
+
+/// Whether `--check-config` is among `matches`.
+pub fn wants_check(matches: &ArgMatches) -> bool {
+    matches.get_flag(CHECK_CONFIG)
+}
+
+/// Offers `layers` the settings in `matches`.
+pub(super) fn read_flags(matches: &ArgMatches, layers: &mut Layers) {
+    for setting in &SETTINGS {
+        if let Some(text) = matches.get_one::<String>(setting.key) {
+            layers.offer(setting.key, text.clone(), Origin::Flag);
+        }
+    }
+    layers.config_file = matches.get_one::<PathBuf>(CONFIG).map(|path| (path.clone(), Origin::Flag));
+}
+
+fn flag(setting: &Setting) -> Arg {
+    let default = setting.default.text();
+    let Setting { key, value_name, allowed, help, .. } = *setting;
+    let environment = setting.environment_name();
+    let arg = Arg::new(key)
+        .long(key)
+        .value_name(value_name)
+        .help(help.to_string())
+        .long_help(format!("{help}\nAllowed: {allowed}.\n[env: {environment}] [default: {default}]"));
+    match setting.shape {
+        // `--pin` alone means true; `--pin=false` undoes what a lower layer says.
+        Shape::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
+        Shape::Text | Shape::Count => arg.allow_negative_numbers(true),
+    }
+}
+
+const PREFIX: &str = "FOREBAY_";
+
+/// Offers `layers` every `FOREBAY_` variable of `variables`. One that is no setting is a problem: it would be a typo
+/// that silently leaves a server on its default.
+pub(super) fn read_environment(variables: impl IntoIterator<Item = (OsString, OsString)>, layers: &mut Layers) {
+    let mut ours: Vec<(String, OsString)> = variables
+        .into_iter()
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
+        .filter(|(name, value)| name.starts_with(PREFIX) && !is_service_link(name, value))
+        .collect();
+    // The environment has no order of its own; problems should have one.
+    ours.sort();
+    for (name, value) in ours {
+        read_variable(&name, value, layers);
+    }
+}
+
+fn read_variable(name: &str, value: OsString, layers: &mut Layers) {
+    if name == environment_name("config") {
+        layers.config_file.get_or_insert((PathBuf::from(value), Origin::Environment));
+        return;
+    }
+    let claim = |key: &str, value: &OsStr| Claim {
+        key: key.to_owned(),
+        value: value.to_string_lossy().into_owned(),
+        origin: Origin::Environment,
+    };
+    let Some(setting) = SETTINGS.iter().find(|setting| setting.environment_name() == name) else {
+        let key = name[PREFIX.len()..].to_lowercase().replace('_', "-");
+        let message = if key == CHECK_CONFIG {
+            "only a flag, never a variable".to_owned()
+        } else {
+            let names: Vec<String> = SETTINGS.iter().map(|setting| setting.environment_name()).collect();
+            format!(
+                "no setting is called {name}{}; allowed: FOREBAY_CONFIG, {}",
+                suggestion(name, names.iter().map(String::as_str)),
+                names.join(", ")
+            )
+        };
+        layers.problems.push(Problem { claims: vec![claim(&key, &value)], message });
+        return;
+    };
+    match value.into_string() {
+        Ok(text) => layers.offer(setting.key, text, Origin::Environment),
+        Err(value) => {
+            let message = format!("not text (UTF-8); allowed: {}", setting.allowed);
+            layers.problems.push(Problem { claims: vec![claim(setting.key, &value)], message });
+        }
+    }
+}
+
+/// Whether Kubernetes made this variable: for a service called `forebay` (or `forebay-admin`, ...) it puts
+/// `FOREBAY_SERVICE_HOST`, `FOREBAY_PORT=udp://..`, `FOREBAY_PORT_9000_UDP_ADDR` and their like into every container of
+/// the namespace (its documentation: "Accessing the Service", environment variables).
+fn is_service_link(name: &str, value: &OsStr) -> bool {
+    let numbered_port =
+        name.split_once("_PORT_").is_some_and(|(_, number)| number.starts_with(|first: char| first.is_ascii_digit()));
+    let port_address = name.ends_with("_PORT") && value.to_string_lossy().contains("://");
+    name.contains("_SERVICE_HOST") || name.contains("_SERVICE_PORT") || numbered_port || port_address
+}
+
+/// The largest file that is read: every setting and its explanation take a fiftieth of it.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Offers `layers` every setting of the file at `path`; `named_by` is where the path came from.
+pub(super) fn read_file(path: &Path, named_by: &Origin, layers: &mut Layers) {
+    let mut unusable = |message| {
+        let claim = Claim { key: CONFIG.to_owned(), value: path.display().to_string(), origin: named_by.clone() };
+        layers.problems.push(Problem { claims: vec![claim], message });
+        layers.incomplete = true;
+    };
+    let text = match read_bounded(path) {
+        Ok(text) if text.len() as u64 <= FILE_BYTES_MAX => text,
+        Ok(_) => {
+            unusable(format!("the file is larger than {} KiB; allowed: a file of settings", FILE_BYTES_MAX >> 10));
+            return;
+        }
+        Err(error) => {
+            unusable(format!("the file cannot be read: {error}; allowed: the path of a readable TOML file"));
+            return;
+        }
+    };
+    let (table, errors) = DeTable::parse_recoverable(&text);
+    for error in &errors {
+        let line = error.span().map_or(1, |span| line_of(&text, span.start));
+        // The parser's message spreads over lines and draws the place; here it must fit into one.
+        let message = error.message().lines().map(str::trim).collect::<Vec<_>>().join(", ");
+        unusable(format!("line {line} is not TOML: {message}"));
+    }
+    // What could be made of a broken file may have keys and values that nobody wrote.
+    if errors.is_empty() {
+        read_table(table.get_ref(), &text, path, layers);
+    }
+}
+
+/// The text of the file at `path`, or one byte more than a file may have. The file's own size is no bound: a device and
+/// a pipe have none.
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn read_table(table: &DeTable<'_>, text: &str, path: &Path, layers: &mut Layers) {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    for (key, value) in entries {
+        let origin = Origin::File { path: path.to_owned(), line: line_of(text, key.span().start) };
+        let key: &str = key.get_ref();
+        let written = text.get(value.span()).unwrap_or_default();
+        let problem = |message| Problem {
+            claims: vec![Claim { key: key.to_owned(), value: unquoted(written), origin: origin.clone() }],
+            message,
+        };
+        match find(key) {
+            None => layers.problems.push(problem(no_such_setting(key))),
+            Some(setting) => match value_text(value.get_ref(), setting.shape) {
+                Some(text) => layers.offer(setting.key, text, origin),
+                None => {
+                    let found = value.get_ref().type_str();
+                    let (expected, allowed) = (shape_text(setting.shape), setting.allowed);
+                    layers.problems.push(problem(format!("expected {expected}, found {found}; allowed: {allowed}")));
+                }
+            },
+        }
+    }
+}
+
+/// What is said about a key that is no setting.
+pub(super) fn no_such_setting(key: &str) -> String {
+    if key == CONFIG || key == CHECK_CONFIG {
+        return "only a flag, never a key".to_owned();
+    }
+    let keys = SETTINGS.map(|setting| setting.key);
+    format!("no such setting{}; allowed: {}", suggestion(key, keys), keys.join(", "))
+}
+
+/// The text of `value` in the form that flags have, if it is of the type that `shape` asks for.
+fn value_text(value: &DeValue<'_>, shape: Shape) -> Option<String> {
+    match (shape, value) {
+        (Shape::Text, DeValue::String(text)) => Some(text.clone().into_owned()),
+        // One that is too large for the type is passed on as it stands, to be out of range there.
+        (Shape::Count, DeValue::Integer(number)) => Some(
+            i64::from_str_radix(number.as_str(), number.radix())
+                .map_or_else(|_| number.as_str().to_owned(), |number| number.to_string()),
+        ),
+        (Shape::Switch, DeValue::Boolean(on)) => Some(on.to_string()),
+        _ => None,
+    }
+}
+
+const fn shape_text(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Text => "text in quotes",
+        Shape::Count => "a whole number without quotes",
+        Shape::Switch => "true or false without quotes",
+    }
+}
+
+/// `written` without the quotes of a plain TOML string, since a problem shows values in quotes of its own.
+fn unquoted(written: &str) -> String {
+    written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(written).to_owned()
+}
+
+/// The line that byte `offset` of `text` is on, counted from 1.
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_all(variables: &[(&str, &str)]) -> Layers {
+        let mut layers = Layers::default();
+        read_environment(variables.iter().map(|(name, value)| (name.into(), value.into())), &mut layers);
+        layers
+    }
+
+    // Are typos reported, and the variables that Kubernetes makes for a service called forebay left alone?
+    #[test]
+    fn typos_are_problems_and_service_links_are_not() {
+        let layers = read_all(&[
+            ("FOREBAY_SERVICE_HOST", "10.0.0.11"),
+            ("FOREBAY_SERVICE_PORT_REQUESTS", "9000"),
+            ("FOREBAY_PORT", "udp://10.0.0.11:9000"),
+            ("FOREBAY_PORT_9000_UDP_ADDR", "10.0.0.11"),
+            ("FOREBAY_ADMIN_PORT", "tcp://10.0.0.12:9001"),
+            ("PATH", "/bin"),
+        ]);
+        assert_eq!(layers.problems, []);
+
+        let layers = read_all(&[("FOREBAY_WORKRES", "3"), ("FOREBAY_LISTEN_PORT", "9000")]);
+        let messages: Vec<&str> = layers.problems.iter().map(|problem| problem.message.as_str()).collect();
+        assert_eq!(messages.len(), 2, "{messages:?}");
+        assert!(messages[0].starts_with("no setting is called FOREBAY_LISTEN_PORT"), "{messages:?}");
+        assert!(messages[1].contains("did you mean FOREBAY_WORKERS?"), "{messages:?}");
+    }
+
+    // Is a value that is not text a problem of its setting, and not a crash?
+    #[test]
+    fn values_must_be_text() {
+        use std::os::unix::ffi::OsStringExt;
+        let mut layers = Layers::default();
+        read_environment([("FOREBAY_POLICY".into(), OsString::from_vec(vec![0xff]))], &mut layers);
+        assert_eq!(layers.problems.len(), 1);
+        assert_eq!(layers.problems[0].claims[0].key, "policy");
+    }
+
+    fn read_text(text: &str) -> Layers {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let mut layers = Layers::default();
+        read_file(file.path(), &Origin::Flag, &mut layers);
+        layers
+    }
+
+    // Does each TOML type reach the setting that wants it, and only that one?
+    #[test]
+    fn types_are_checked() {
+        let good = "policy = 'pools'\nworkers = 1_0\ntime-scale = 0x10\npin = true\nslice = \"50us\"\n";
+        let layers = read_text(good);
+        assert_eq!(layers.problems, []);
+        let texts: Vec<(&str, &str)> = layers.given.iter().map(|(key, given)| (*key, given.text.as_str())).collect();
+        let expected =
+            [("pin", "true"), ("policy", "pools"), ("slice", "50us"), ("time-scale", "16"), ("workers", "10")];
+        assert_eq!(texts, expected);
+
+        let bad = "policy = 5\nworkers = \"3\"\ntime-scale = 1.5\npin = 1\nslice = 50\npools = { front = 1 }\n\
+                   listen = [1]\nburn = 1979-05-27\n";
+        let layers = read_text(bad);
+        assert_eq!(layers.problems.len(), 8, "{:#?}", layers.problems);
+        for (index, problem) in layers.problems.iter().enumerate() {
+            assert!(problem.message.starts_with("expected "), "{problem}");
+            assert!(problem.to_string().contains(&format!("line {})", index + 1)), "{problem}");
+        }
+        assert!(layers.given.is_empty());
+    }
+
+    // Does a file that is not TOML say where, and does what is left of it count for nothing?
+    #[test]
+    fn broken_files_are_located() {
+        let layers = read_text("workers = 3\n\npolicy = \"pools\nslice = \"1s\"\n");
+        assert!(!layers.problems.is_empty());
+        assert!(layers.problems[0].message.starts_with("line 3 is not TOML"), "{}", layers.problems[0]);
+        assert!(layers.given.is_empty() && layers.incomplete);
+    }
+
+    // Is a file without an end, and one of a byte too much, refused instead of read?
+    #[test]
+    fn what_is_read_is_bounded() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let problems = |bytes: usize| {
+            std::fs::write(file.path(), "#".repeat(bytes)).unwrap();
+            let mut layers = Layers::default();
+            read_file(file.path(), &Origin::Flag, &mut layers);
+            layers.problems
+        };
+        assert_eq!(problems(FILE_BYTES_MAX as usize), []);
+        assert!(problems(FILE_BYTES_MAX as usize + 1)[0].message.contains("larger than 1024 KiB"));
+        let mut layers = Layers::default();
+        read_file(Path::new("/dev/zero"), &Origin::Flag, &mut layers);
+        let problem = layers.problems[0].to_string();
+        assert!(problem.contains("/dev/zero") && problem.contains("larger than 1024 KiB"), "{problem}");
+        assert!(layers.incomplete);
+    }
+}

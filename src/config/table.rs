@@ -1,0 +1,229 @@
+//! The table of settings. What one of them means for another stands in `rules.rs`.
+
+use super::layers::Layers;
+use super::setting::{DefaultValue, Setting, Shape, Words};
+use super::value::{self, Refusal, names};
+use super::{Burn, Classify, HandlerName, Io, LogFormat, Pool, Wait, cpus, rules};
+use crate::sched::PolicyName;
+use crate::time::Nanos;
+use std::net::SocketAddr;
+
+const HOUR: Nanos = Nanos::from_secs(3_600);
+const SECOND: Nanos = Nanos::from_secs(1);
+const MICROSECOND: Nanos = Nanos::from_micros(1);
+
+settings! {
+    /// Where requests arrive (UDP); an address of one host, or the wildcard. Port 0 takes a free one.
+    listen: SocketAddr {
+        key: "listen", value_name: "ADDRESS", shape: Text,
+        default: Text("127.0.0.1:9000"),
+        allowed: Fixed(
+            "an IP address, neither multicast nor broadcast, and a port, like 0.0.0.0:9000 or [::]:9000; port 0 takes \
+             a free one"
+        ),
+        help: Fixed("Where requests arrive, over UDP."),
+        parse: value::listen, show: ToString::to_string,
+    }
+    /// Where metrics, latency and health are served (HTTP over TCP). Port 0 takes a free one.
+    admin: SocketAddr {
+        key: "admin", value_name: "ADDRESS", shape: Text,
+        default: Text("127.0.0.1:9001"),
+        allowed: Fixed("an IP address and a port, like 127.0.0.1:9001; port 0 takes a free one"),
+        help: Fixed("Where metrics, latency and health are served, over HTTP. Keep it private."),
+        parse: value::address, show: ToString::to_string,
+    }
+    /// Which worker serves which request.
+    policy: PolicyName {
+        key: "policy", value_name: "NAME", shape: Text,
+        default: Text("steal"),
+        allowed: Made(names::<PolicyName>),
+        help: Made(|| {
+            let line = |policy: &PolicyName| format!(" {policy}: {}.", policy.entry().help);
+            let lines: String = PolicyName::ALL.iter().map(line).collect();
+            format!("Which worker serves which request.{lines}")
+        }),
+        parse: value::choice, show: value::name,
+    }
+    /// Number of workers, 1 to [`WORKERS_MAX`](super::WORKERS_MAX); equal to the sum over `pools`.
+    workers: usize {
+        key: "workers", value_name: "COUNT", shape: Count,
+        default: Computed("the CPUs this process may use", cpus()),
+        allowed: Fixed("1 to 1024"),
+        help: Fixed(
+            "Worker threads. By default as many as the affinity mask and the cgroup's CPU quota allow; with pools \
+             given, their sum."
+        ),
+        parse: value::workers, show: ToString::to_string,
+    }
+    /// The pools in hop order, the first being the ingress; 1 to [`POOLS_MAX`](super::POOLS_MAX), names unique. Set
+    /// whatever the policy is, used by `pools` alone.
+    pools: Vec<Pool> {
+        key: "pools", value_name: "NAME=COUNT,...", shape: Text,
+        default: Computed(
+            "front = a fifth of the workers, rounded up; heavy = the rest",
+            rules::default_pools(workers)
+        ),
+        allowed: Fixed(
+            "1 to 8 pools of at least 1 worker, like front=3,heavy=11; names of a-z, 0-9 and -, all different"
+        ),
+        help: Fixed(
+            "The pools of policy pools: first the one where requests start, then in the order in which they hop. \
+             Their sum is the number of workers."
+        ),
+        parse: value::pools, show: |pools| value::pools_text(pools),
+    }
+    /// CPU time before a continuation may be taken from its worker, 1 us to 1 s; see [`Config::slice_scaled`].
+    slice: Nanos {
+        key: "slice", value_name: "DURATION", shape: Text,
+        default: Text("50us"),
+        allowed: Fixed("1us to 1s"),
+        help: Fixed("CPU time that a request may use before the rest of it may move to another worker."),
+        parse: |text| value::duration(text, MICROSECOND..=SECOND), show: ToString::to_string,
+    }
+    /// Workers reserved under `hybrid`, or of the lightest group under `reserve`, 1 to `workers`; `None` = as measured.
+    reserved: Option<usize> {
+        key: "reserved", value_name: "WORKERS", shape: Text,
+        default: Text("auto"),
+        allowed: Fixed("auto, or 1 to the number of workers"),
+        help: Fixed(
+            "Workers reserved for light requests, under hybrid (heavy requests there give way soonest) and reserve \
+             (they serve the class of lowest cost). auto: by the demand measured every second."
+        ),
+        parse: value::reserved, show: |reserved| value::reserved_text(*reserved),
+    }
+    /// Whether a request's class may be read from its header before it has been served.
+    classify: Classify {
+        key: "classify", value_name: "HOW", shape: Text,
+        default: Text("none"),
+        allowed: Made(names::<Classify>),
+        help: Fixed(
+            "Whether the class in a request's header may choose its pool. none: nothing looks at it until the request \
+             has been served."
+        ),
+        parse: value::choice, show: value::name,
+    }
+    /// What is run for each request.
+    handler: HandlerName {
+        key: "handler", value_name: "NAME", shape: Text,
+        default: Text("spin"),
+        allowed: Made(names::<HandlerName>),
+        help: Fixed(
+            "What is run for each request. echo: send it back. spin: burn the CPU time that it asks for. fork: the \
+             same, in parts of at least a slice, on several workers at once. digest: chain hashes over its payload."
+        ),
+        parse: value::choice, show: value::name,
+    }
+    /// Whether cost is burnt on a CPU or slept.
+    burn: Burn {
+        key: "burn", value_name: "HOW", shape: Text,
+        default: Text("cpu"),
+        allowed: Made(names::<Burn>),
+        help: Fixed(
+            "How CPU time is spent. sleep emulates one core per worker on a host that has fewer; it forces wait park \
+             and excludes handler digest."
+        ),
+        parse: value::choice, show: value::name,
+    }
+    /// How many times longer than in reality everything lasts, 1 to 1,000,000; see [`Config::scaled`].
+    time_scale: u64 {
+        key: "time-scale", value_name: "FACTOR", shape: Count,
+        default: Text("1"),
+        allowed: Fixed("1 to 1000000"),
+        help: Fixed(
+            "Multiplies slice and cost cap (never a timeout), for emulated cores: at 1000, a microsecond lasts a \
+             millisecond."
+        ),
+        parse: |text| value::count(text, 1..=1_000_000), show: ToString::to_string,
+    }
+    /// What a worker without work does. [`Wait::Park`] whenever `burn` is [`Burn::Sleep`].
+    wait: Wait {
+        key: "wait", value_name: "HOW", shape: Text,
+        default: Text("adaptive"),
+        allowed: Made(names::<Wait>),
+        help: Fixed(
+            "What a worker without work does. adaptive: look again for a while, then sleep. spin: never sleep. park: \
+             sleep at once. With burn sleep it is park."
+        ),
+        parse: value::choice, show: value::name,
+    }
+    /// How datagrams go to and from the kernel. Never [`Io::Portable`] where `listen` is all addresses.
+    io: Io {
+        key: "io", value_name: "HOW", shape: Text,
+        default: Text("batches"),
+        allowed: Made(names::<Io>),
+        help: Fixed(
+            "How datagrams come from the kernel. batches: many in one call. trains: what a peer sends in a burst \
+             comes as one, which saves a fifth of the CPU time where peers do and costs a twentieth where they do \
+             not. portable: one by one, for sandboxes that know no other call; not on 0.0.0.0 and [::], and without \
+             the time that requests waited in the socket."
+        ),
+        parse: value::choice, show: value::name,
+    }
+    /// Datagrams from these ports are not looked at; at most [`REJECTED_PORTS_MAX`](super::REJECTED_PORTS_MAX), all
+    /// different, none 0.
+    reject_source_ports: Vec<u16> {
+        key: "reject-source-ports", value_name: "PORT,...", shape: Text,
+        default: Text("7,13,17,19,1900,11211"),
+        allowed: Fixed("none, or up to 64 different ports of 1 to 65535, like 7,19"),
+        help: Fixed(
+            "Datagrams from these ports are dropped as malformed: the services behind them (echo, chargen, SSDP, \
+             memcached) answer answers. Not 53 and 123, from which DNS and NTP clients ask."
+        ),
+        parse: value::ports, show: |ports| value::ports_text(ports),
+    }
+    /// The largest cost a request may ask for, 1 us to 1 h; see [`Config::cost_cap_scaled`].
+    cost_cap: Nanos {
+        key: "cost-cap", value_name: "DURATION", shape: Text,
+        default: Text("1s"),
+        allowed: Fixed("1us to 1h"),
+        help: Fixed("A request that asks for more CPU time than this is refused."),
+        parse: |text| value::duration(text, MICROSECOND..=HOUR), show: ToString::to_string,
+    }
+    /// How long a stopping server goes on serving what it holds, 0 to 1 h. Never scaled.
+    drain_timeout: Nanos {
+        key: "drain-timeout", value_name: "DURATION", shape: Text,
+        default: Text("5s"),
+        allowed: Fixed("0s to 1h"),
+        help: Fixed("How long a server that was told to stop goes on serving what it holds."),
+        parse: |text| value::duration(text, Nanos::ZERO..=HOUR), show: ToString::to_string,
+    }
+    /// How long a stopping server serves everything while it says that it is not ready, before it drains; 0 to 1 h. Never
+    /// scaled.
+    lame_duck: Nanos {
+        key: "lame-duck", value_name: "DURATION", shape: Text,
+        default: Text("0s"),
+        allowed: Fixed("0s to 1h"),
+        help: Fixed(
+            "How long a server that was told to stop still serves everything while /readyz says 503, so that balancers \
+             look elsewhere first. Then it drains."
+        ),
+        parse: |text| value::duration(text, Nanos::ZERO..=HOUR), show: ToString::to_string,
+    }
+    /// How long no worker of a pool may move before the server counts as unhealthy; 0 (never) to 1 h. Never scaled.
+    unhealthy_after: Nanos {
+        key: "unhealthy-after", value_name: "DURATION", shape: Text,
+        default: Text("30s"),
+        allowed: Fixed("0s to 1h"),
+        help: Fixed(
+            "/healthz says 503 when no worker of a pool has moved for this long (and at least 1s, from which on /readyz \
+             does): its handlers are stuck. 0s: never."
+        ),
+        parse: |text| value::duration(text, Nanos::ZERO..=HOUR), show: ToString::to_string,
+    }
+    /// Whether each worker stays on one CPU.
+    pin: bool {
+        key: "pin", value_name: "BOOL", shape: Switch,
+        default: Text("false"),
+        allowed: Fixed("true, false"),
+        help: Fixed("Keeps each worker on one CPU."),
+        parse: value::switch, show: ToString::to_string,
+    }
+    /// How log lines are written.
+    log_format: LogFormat {
+        key: "log-format", value_name: "FORMAT", shape: Text,
+        default: Text("text"),
+        allowed: Made(names::<LogFormat>),
+        help: Fixed("How log lines are written to standard error. RUST_LOG chooses which (default: info)."),
+        parse: value::choice, show: value::name,
+    }
+}

@@ -1,0 +1,40 @@
+//! How a worker waits when it has nothing to do.
+
+use crate::time::Nanos;
+
+/// How a worker waits when it has nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wait {
+    /// It looks again and again for a while after the last packet, then sleeps.
+    Adaptive,
+    /// It never sleeps: the lowest latency for a whole core.
+    Spin,
+    /// It sleeps at once: the least CPU time.
+    Park,
+}
+
+impl Wait {
+    /// Every way, in the order in which help and error messages list them.
+    pub const ALL: &[Wait] = &[Wait::Adaptive, Wait::Spin, Wait::Park];
+
+    /// The name in flags, files and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Wait::Adaptive => "adaptive",
+            Wait::Spin => "spin",
+            Wait::Park => "park",
+        }
+    }
+
+    /// How long a worker looks again and again before it sleeps.
+    ///
+    /// 50 us is the knee: a wake costs the sleeper 20 us and the waker 6, so shorter spinning saves little, and longer
+    /// burns a core for packets that do not come.
+    pub(crate) fn spin_for(self) -> Nanos {
+        match self {
+            Wait::Adaptive => Nanos::from_micros(50),
+            Wait::Spin => Nanos::MAX,
+            Wait::Park => Nanos::ZERO,
+        }
+    }
+}
