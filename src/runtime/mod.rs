@@ -78,7 +78,7 @@ impl<J: Send> Shared<J> {
         Shared::with_levels(policy, wait, 1, ingress, queue_capacity)
     }
 
-    /// The same with so many priority levels; `queue_capacity` bounds the jobs in the queues of all pools and levels together. Under
+    /// As [`Shared::new`], with `levels` priority levels; `queue_capacity` bounds the jobs in the queues of all pools and levels together. Under
     /// a policy that receives nothing `ingress` may be empty.
     ///
     /// # Errors

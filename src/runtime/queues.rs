@@ -25,7 +25,7 @@ pub(super) struct Queues<J> {
 pub(super) const OUTSIDE: WorkerId = WorkerId::MAX;
 
 impl<J> Queues<J> {
-    /// Queues of so many levels for so many pools, with room for `capacity` jobs in all, for so many workers.
+    /// A queue for each of `levels` priority levels of each of `pools` pools; `capacity` bounds the jobs in all of them.
     pub(super) fn new(
         pools: usize,
         urgent: Urgent,

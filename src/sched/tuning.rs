@@ -1,4 +1,4 @@
-//! What policies are made from. The server, and whoever predicts what it will do, make their policies here.
+//! What policies are made from: by the server, the simulator, the planner and `loadgen compare`.
 
 use super::estimate::ServiceTimes;
 use super::{Entry, Kind, Policy, PolicyName, Topology};
@@ -22,7 +22,7 @@ pub struct Tuning {
     pub reserved: Option<usize>,
     /// How long a worker must have been in one job before others receive from its socket, where it was given.
     pub thief_threshold: Option<Nanos>,
-    /// Everything that no setting says lasts so many times as long as in reality.
+    /// Factor on every time that is no setting (thief threshold, slices, intervals between looks).
     pub time_scale: u64,
     /// What stepping aside costs.
     pub yield_cost: Nanos,

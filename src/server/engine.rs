@@ -225,7 +225,7 @@ where
     }
 
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {
-        // A continuation or a child is heavy; how long a fresh one takes nobody knows. A finished reply waits for neither.
+        // A continuation or a child is heavy; how long a fresh request takes is not known. A finished reply waits for neither.
         // Only where all requests are brief, replies gather.
         let sent_at = if H::BRIEF && matches!(job, Job::Fresh(_)) { None } else { self.send() };
         let mut slot = match job {

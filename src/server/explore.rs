@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Seeds of an ordinary test run; `FOREBAY_SEEDS` asks for more.
 const SEEDS: u64 = 1_000;
-/// Within so many seeds a broken server must be caught.
+/// Seeds within which a broken server must be caught.
 const CAUGHT_WITHIN: u64 = 10_000;
 
 #[test]

@@ -44,7 +44,7 @@ struct Worker<J> {
 }
 
 impl<E: VirtualEngine> Driver<E> {
-    /// A server at rest under `policy`, whose queues hold so many jobs.
+    /// A server at rest under `policy`; `queued` bounds the jobs in its queues, `wake` is the cost of a wake-up.
     pub(crate) fn new(policy: Policy, engine: E, rest: Rest, wake: Nanos, queued: usize) -> Driver<E> {
         let policy = Arc::new(policy);
         let topology = policy.topology();
@@ -94,7 +94,7 @@ impl<E: VirtualEngine> Driver<E> {
         }
     }
 
-    /// Running jobs come back to their workers at least so often.
+    /// Longest time that a running job keeps its worker between two pauses.
     #[cfg(test)]
     pub(crate) fn heartbeat(mut self, heartbeat: Nanos) -> Driver<E> {
         self.world.heartbeat = heartbeat;

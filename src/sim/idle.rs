@@ -1,5 +1,5 @@
-//! Who is idle, who watches the sockets of those who are not, and who is woken: `runtime/idle.rs` and `rest.rs` without
-//! races. `runtime/README.md` states the protocol.
+//! Idle workers, the watcher of busy workers' sockets, and wake-ups in virtual time: the protocol of `runtime/README.md`
+//! without its races.
 
 use super::Rest;
 use super::world::VirtualWorld;

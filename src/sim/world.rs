@@ -62,7 +62,7 @@ pub(super) struct Socket {
 }
 
 impl<J> VirtualWorld<J> {
-    /// A server at rest under `policy`, whose queues hold so many jobs.
+    /// A server at rest under `policy`; `queued` bounds the jobs in its queues.
     pub(super) fn new(policy: &Policy, rest: Rest, wake_cost: Nanos, queued: usize) -> VirtualWorld<J> {
         let topology = policy.topology();
         let workers = topology.workers();

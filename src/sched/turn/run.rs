@@ -14,7 +14,7 @@ where
     #[inline]
     pub(super) fn begin(&mut self, job: &J) {
         let Actor { turn, policy, world, engine } = self;
-        // A thief leaves a part where it was: its victim has woken nobody else.
+        // A steal leaves a part of the victim's jobs behind, for which the victim has woken no other worker.
         let left = turn.victim.take().is_some_and(|victim| world.backlog(victim) > 0);
         let more = left || !world.is_empty() || !world.queue_is_empty(turn.pool());
         world.begin_work(policy, more);

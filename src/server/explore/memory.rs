@@ -15,7 +15,7 @@ use std::rc::Rc;
 pub(super) struct Network {
     sockets: Vec<VecDeque<Vec<u8>>>,
     capacity: usize,
-    /// One message of so many is refused; 0 = none.
+    /// With N, each Nth message is refused; 0 = none.
     unsent_every: u32,
     messages: u32,
     /// Datagrams that were dropped at full sockets or behind the gate.

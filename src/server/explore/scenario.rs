@@ -21,7 +21,7 @@ pub(super) struct Scenario {
     pub(super) packets: usize,
     pub(super) queued: usize,
     pub(super) socket_capacity: usize,
-    /// One send of so many fails; 0 = none.
+    /// With N, each Nth message cannot be sent; 0 = none.
     pub(super) unsent_every: u32,
     /// In the order of their times.
     pub(super) events: Vec<(Nanos, Event)>,
