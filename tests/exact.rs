@@ -127,14 +127,19 @@ fn tell(run: &str, senders: &[Sender], sent: &[AtomicU64], totals: &Snapshot) ->
     let from_port_zero = totals.malformed[Malformed::SourcePort as usize];
     println!("{run}: sent {sum}: {}; received from port 0: {from_port_zero}; {fates:?}", kinds.join(", "));
     assert_adds_up(fates);
-    assert!(fates.kernel_dropped > Some(0) && fates.answered > 0 && fates.malformed > 0, "{run}: no flood");
+    assert!(fates.kernel_dropped > Some(0), "{run}: no flood");
     let any = senders.iter().any(|sender| matches!(sender, Sender::PortZero(_)));
     assert!((from_port_zero > 0) == any, "{run}: from port 0");
     sum
 }
 
-fn counters(senders: &[Sender]) -> Vec<AtomicU64> {
-    senders.iter().map(|_| AtomicU64::new(0)).collect()
+/// Sends the first datagram of every sender to the idle server, which receives them all: of what a flood sends, the sockets
+/// may drop all that is of one kind. Returns how many each has sent.
+fn first_datagrams(server: &Running, senders: &[Sender]) -> Vec<AtomicU64> {
+    senders.iter().for_each(|sender| sender.send(0).expect("a server that listens"));
+    let fates = server.quiescent(senders.len() as u64);
+    assert_eq!((fates.answered, fates.malformed), (1, senders.len() as u64 - 1), "{fates:?}");
+    senders.iter().map(|_| AtomicU64::new(1)).collect()
 }
 
 #[test]
@@ -146,7 +151,8 @@ fn a_flood_is_accounted_for() {
     {
         let server = server(policy, io, &listen);
         let senders = senders(server.udp);
-        let (sent, share) = (counters(&senders), flood_size().div_ceil(senders.len() as u64));
+        let sent = first_datagrams(&server, &senders);
+        let share = flood_size().div_ceil(senders.len() as u64);
         thread::scope(|scope| {
             for (sender, sent) in senders.iter().zip(&sent) {
                 scope.spawn(move || sender.flood(sent, || sent.load(Ordering::Relaxed) == share));
@@ -165,7 +171,7 @@ fn a_flood_that_outlasts_its_server_is_accounted_for() {
     let _alone = alone();
     let mut server = server("steal", "batches", &support::listen());
     let senders = senders(server.udp);
-    let sent = counters(&senders);
+    let sent = first_datagrams(&server, &senders);
     senders.iter().for_each(Sender::ask_for_returned);
     let report = thread::scope(|scope| {
         for (sender, sent) in senders.iter().zip(&sent) {
