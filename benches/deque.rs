@@ -8,7 +8,7 @@
 #![allow(clippy::print_stdout, reason = "a bench tells people")]
 
 use crossbeam_deque::{Steal, Stealer, Worker};
-use forebay::packet::Depot;
+use forebay::queue::ObjectPool;
 use forebay::time::clock;
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -251,11 +251,11 @@ fn storage(threads: usize) -> [Row; 3] {
             })
         }),
         row(name("boxes that return to a shared ring"), "-", move || {
-            let depot: Depot<Stored> = Depot::new(4_096, || [0; 8]);
+            let pool: ObjectPool<Stored> = ObjectPool::new(4_096, || [0; 8]);
             stored(threads, |_| {
                 let deque = Worker::new_fifo();
                 let lend = |job| {
-                    let mut stored = depot.lend().expect("more boxes than jobs at a time");
+                    let mut stored = pool.acquire().expect("more boxes than jobs at a time");
                     *stored = [job; 8];
                     stored
                 };

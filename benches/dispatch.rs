@@ -17,36 +17,33 @@ macro_rules! modules {
 }
 
 modules! {
-    "../src/server/admission.rs" admission
-    "../src/server/arrivals.rs" arrivals
-    "../src/server/engine.rs" engine
     "../src/fate.rs" fate
     "../src/handler/mod.rs" handler
     "../src/metrics/mod.rs" metrics
     "dispatch/memory.rs" net
-    "../src/server/outbox.rs" outbox
-    "../src/packet/mod.rs" packet
     "../src/queue/mod.rs" queue
     "../src/runtime/mod.rs" runtime
     "../src/sched/mod.rs" sched
-    "../src/server/slot.rs" slot
-    "../src/server/wait_slots.rs" wait_slots
+    "dispatch/server.rs" server
     "../src/time/mod.rs" time
-    "../src/server/transport.rs" transport
 }
 
-use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
-use engine::{Common, Engine};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use handler::builtin::wire::{Header, Served};
 use handler::builtin::{Bench, Echo};
 use handler::{Handler, Reply, Request, Ticket};
 use metrics::Board;
 use net::{AddressFilter, HostAddresses, Io, KernelLink, Socket};
-use packet::{Depot, Packet, PacketBody, drive};
+use queue::ObjectPool;
 use runtime::continuation::{WaitSlot, new_runtime_id};
 use runtime::{Shared, Wait};
 use sched::{Hybrid, Kind, Policy, Topology};
-use slot::{Job, Slot};
+use server::path::execute::{Common, Engine};
+use server::path::packet::{Packet, PacketBody, drive};
+use server::path::slot::{Job, Slot};
+use server::path::wait_slots::WaitSlots;
+use server::transport::Transport;
 use std::future::Future;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -55,7 +52,6 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use time::{Nanos, clock};
-use transport::Transport;
 
 /// As a server has for one worker.
 const PACKETS: usize = 640;
@@ -71,13 +67,13 @@ impl Handler for Small {
 
 /// Serves `count` requests on this thread, and says how long that took.
 fn served<H: Handler>(handler: &H, request: &[u8], batch: usize, count: usize) -> Duration {
-    let packets = Depot::new(PACKETS, PacketBody::new);
+    let packets = ObjectPool::new(PACKETS, PacketBody::new);
     dispatched(handler, &packets, request, batch, count, |packet| drive(handler, packet))
 }
 
 fn dispatched<'s, H, M, F>(
     handler: &H,
-    packets: &'s Depot<PacketBody>,
+    packets: &'s ObjectPool<PacketBody>,
     request: &[u8],
     batch: usize,
     count: usize,
@@ -89,7 +85,7 @@ where
     F: Future<Output = Packet<'s>> + Send,
 {
     let (runtime_id, mut wait_slots) = (new_runtime_id(), 0..);
-    let slots = Depot::new(PACKETS + 1, || Slot::<F>::new(WaitSlot::new(runtime_id, wait_slots.next().unwrap())));
+    let slots = ObjectPool::new(PACKETS + 1, || Slot::<F>::new(WaitSlot::new(runtime_id, wait_slots.next().unwrap())));
     let sockets = [Socket::new(request, count, batch)];
     let board = Board::new(1);
     let addresses = HostAddresses::read().unwrap();
@@ -102,7 +98,7 @@ where
         filter: &filter,
         packets,
         slots: &slots,
-        wait_slots: wait_slots::WaitSlots::new(PACKETS + 1),
+        wait_slots: WaitSlots::new(PACKETS + 1),
         runtime_id,
         classified: false,
         emulated: false,

@@ -6,8 +6,9 @@
 //! all tasks of a round; `rayon-latch` returns nothing and counts down one latch, which is less than the others do. With fewer processors than workers and this thread
 //! together the figures say as much about the kernel's scheduler as about these three.
 
-use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
-use forebay::runtime::task::{Options, Runtime, Spawner};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use forebay::tasks::{Options, Runtime, Spawner};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;

@@ -18,8 +18,8 @@
 #![allow(clippy::print_stdout, reason = "a bench tells people")]
 
 use forebay::handler::builtin::Burner;
-use forebay::runtime::task::{Options, Runtime, Spawner};
 use forebay::sched::{Amount, Insertion, Sharing, Victim};
+use forebay::tasks::{Options, Runtime, Spawner};
 use forebay::time::{Nanos, clock};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};

@@ -13,19 +13,18 @@
 //! - the parts: [`packet`], [`queue`], [`metrics`], [`workload`], [`fate`], [`time`].
 
 pub mod cli;
-pub mod command;
 pub mod config;
 pub mod fate;
 pub mod handler;
 pub mod metrics;
 pub mod net;
 pub mod output;
-pub mod packet;
 pub mod queue;
 pub mod runtime;
 pub mod sched;
 pub mod server;
 pub mod sim;
+pub mod tasks;
 pub mod time;
 pub mod workload;
 

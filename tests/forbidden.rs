@@ -16,10 +16,9 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 use std::collections::BTreeMap;
-use std::io;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, Once, PoisonError};
-use std::thread;
+use std::{io, thread};
 use support::client::Client;
 use support::http::{Reply, http, latency, metric};
 use support::process::{Process, wait_for_exit};

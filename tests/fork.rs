@@ -3,10 +3,8 @@
 
 mod support;
 
-use forebay::handler::Fork;
-use forebay::handler::builtin::Burner;
-use forebay::handler::builtin::{Bench, Forking, Order, Work};
-use forebay::handler::{Reply, checkpoint, fork, hop};
+use forebay::handler::builtin::{Bench, Burner, Forking, Order, Work};
+use forebay::handler::{Fork, Reply, checkpoint, fork, hop};
 use forebay::metrics::Fates;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};

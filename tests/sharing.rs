@@ -3,8 +3,8 @@
 
 mod support;
 
-use forebay::runtime::task::{BuildError, Options, Runtime, Spawner};
 use forebay::sched::{Amount, Insertion, Sharing, Victim};
+use forebay::tasks::{BuildError, Options, Runtime, Spawner};
 use forebay::time::Nanos;
 use forebay::wire::Header;
 use std::sync::Arc;

@@ -26,11 +26,11 @@ mod sync {
 /// None, so that the workers of the model are busy from their first job on.
 const BUSY_JOBS: u32 = 0;
 
-#[path = "../src/runtime/idle.rs"]
+#[path = "../src/runtime/sleep/idle.rs"]
 mod idle;
 #[path = "sleep_loom/kernel.rs"]
 mod kernel;
-#[path = "../src/runtime/sleeper.rs"]
+#[path = "../src/runtime/sleep/sleeper.rs"]
 mod sleeper;
 #[path = "sleep_loom/world.rs"]
 mod world;

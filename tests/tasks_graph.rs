@@ -1,6 +1,6 @@
 //! Does a graph run every node once, after its prerequisites and with their results, and does a loop cover its range?
 
-use forebay::runtime::task::{
+use forebay::tasks::{
     CancellationToken, JoinError, Node, NodeError, Options, Runtime, ScopeError, Spawner, TaskGraph, scope,
 };
 use std::num::NonZeroUsize;

@@ -1,7 +1,7 @@
 //! Can tasks wait for one another, on few workers, without a deadlock and without keeping a worker?
 
 use forebay::handler::{checkpoint, hop};
-use forebay::runtime::task::{JoinError, JoinHandle, Options, Runtime, Spawner};
+use forebay::tasks::{JoinError, JoinHandle, Options, Runtime, Spawner};
 use forebay::time::Nanos;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,7 @@
 //! Which task is next: is the more urgent strictly first, does nothing starve, and is what was cancelled not run?
 
 use forebay::handler::checkpoint;
-use forebay::runtime::task::{CancellationToken, JoinError, Options, Priority, Runtime, Spawner};
+use forebay::tasks::{CancellationToken, JoinError, Options, Priority, Runtime, Spawner};
 use forebay::time::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};

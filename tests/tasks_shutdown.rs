@@ -1,6 +1,6 @@
 //! Does a shutdown let everything end that was accepted, and only that, however it is begun and however often?
 
-use forebay::runtime::task::{JoinError, Options, Rejected, Runtime, Spawner};
+use forebay::tasks::{JoinError, Options, Rejected, Runtime, Spawner};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;

@@ -1,6 +1,6 @@
 //! Is every task that is spawned run once, counted once and delivered once, whoever spawns it and whatever happens to it?
 
-use forebay::runtime::task::{Counters, JoinError, JoinHandle, Options, PoolCounters, Rejected, Runtime, Spawner};
+use forebay::tasks::{Counters, JoinError, JoinHandle, Options, PoolCounters, Rejected, Runtime, Spawner};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::ground;
 use crate::plan::Plan;
 use crate::run::Course;
-use forebay::command::output::Output;
+use forebay::cli::results::Output;
 use forebay::time::Nanos;
 use forebay::workload::{Offered, OfferedRequest};
 use std::net::UdpSocket;

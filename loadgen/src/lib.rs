@@ -45,7 +45,7 @@ use clap::Parser;
 use dump::Dump;
 use endpoint::Endpoint;
 use failure::Failure;
-use forebay::command::output::one_on_stdout;
+use forebay::cli::results::one_on_stdout;
 use forebay::output;
 use interrupt::Interrupt;
 use plan::Plan;

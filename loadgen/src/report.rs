@@ -10,7 +10,7 @@ use crate::reconciled::Reconciled;
 use crate::tally::{Fates, Tally};
 use crate::verdict::{Evidence, Verdict, judge};
 use anyhow::{Error, Result};
-use forebay::command::output::Output;
+use forebay::cli::results::Output;
 use forebay::metrics::{Block, Percentile};
 use forebay::time::Nanos;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! Figures for people: units chosen per value, thousands grouped, columns aligned.
 
 use crate::failure::Failure;
-use forebay::command::output::Output;
+use forebay::cli::results::Output;
 use forebay::output;
 use std::io::{self, Write};
 

@@ -3,7 +3,6 @@
 //! before the first simulation and the first socket.
 
 use super::*;
-use crate::command;
 use clap::FromArgMatches;
 use proptest::prelude::*;
 
@@ -15,8 +14,8 @@ fn refusal(arguments: &[String]) -> Option<(i32, String)> {
     };
     let refused = match matches.subcommand() {
         Some(("serve", matches)) => config::load(matches, []).map(drop).map_err(|problems| problems.to_string()),
-        Some(("simulate", matches)) => checked(matches, command::simulate::check),
-        Some(("plan", matches)) => checked(matches, command::plan::check),
+        Some(("simulate", matches)) => checked(matches, super::simulate::check),
+        Some(("plan", matches)) => checked(matches, super::plan::check),
         other => panic!("{other:?} is no subcommand"),
     };
     refused.err().map(|message| (i32::from(USAGE), message))

@@ -109,7 +109,8 @@ pub(super) fn merge<K: Ord + Copy, C: Add<Output = C> + Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{Percentile, Stage, ledger::Ledger, ledger::Sample};
+    use crate::metrics::ledger::{Ledger, Sample};
+    use crate::metrics::{Percentile, Stage};
     use crate::time::Nanos;
     use hdrhistogram::Histogram;
     use proptest::prelude::*;

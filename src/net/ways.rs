@@ -6,9 +6,8 @@
 
 use super::socket::Socket;
 use super::{Io, receive, send};
-use std::fmt;
-use std::io;
 use std::net::SocketAddr;
+use std::{fmt, io};
 
 /// How datagrams come and go, as far as the system permits.
 #[derive(Debug)]

@@ -3,6 +3,10 @@
 //! Producers spread over the shards, so they do not meet on one cache line; consumers begin at a shard of their own and
 //! look at all of them, so nothing is overlooked. Order holds within a shard only.
 
+mod pool;
+
+pub use pool::{ObjectPool, Pooled};
+
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 

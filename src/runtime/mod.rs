@@ -1,16 +1,13 @@
 //! Threads: workers that carry out what a policy decides, and sleep when there is nothing to do.
 //!
 //! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the [`Engine`](crate::sched::turn::Engine)'s business.
-//! README.md beside this file states the sleep and shutdown protocols and why they hold.
+//! `sleep/README.md` states the sleep and shutdown protocols and why they hold.
 
 pub(crate) mod continuation;
 mod deques;
-mod idle;
 mod queues;
-mod readiness;
 mod rest;
-mod sleeper;
-pub mod task;
+mod sleep;
 mod thread;
 mod urgent;
 mod worker;
@@ -20,14 +17,14 @@ pub use crate::sched::Wait;
 pub use deques::Deques;
 pub use thread::{AbortOnPanic, Started, Worker};
 
-use crate::sched::{Policy, WorkerId};
+use crate::sched::{Policy, PoolId, WorkerId};
 use crate::time::Nanos;
 use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
 use deques::Stealers;
-use idle::Idle;
 use queues::Queues;
-use readiness::Descriptors;
+use sleep::idle::Idle;
+use sleep::readiness::Descriptors;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -155,6 +152,17 @@ impl<J: Send> Shared<J> {
         self.stealers.iter().map(Stealers::len)
     }
 
+    /// Puts `job` of `producer`, a worker or none of them, into a level of the queue of `pool`; wakes nobody. Gives it back
+    /// when there is no room.
+    pub(crate) fn queue(&self, pool: PoolId, level: usize, producer: Option<WorkerId>, job: J) -> Result<(), J> {
+        self.queues.push(pool, level, producer.unwrap_or(queues::OUTSIDE), job)
+    }
+
+    /// Wakes a sleeper of `pool`, if there is one.
+    pub(crate) fn wake_one(&self, pool: PoolId) {
+        self.idle.wake_one(pool);
+    }
+
     /// Makes `worker` run through its loop once if it sleeps.
     pub fn wake(&self, worker: WorkerId) {
         self.idle.wake(worker);
@@ -190,7 +198,7 @@ impl<J: Send> Shared<J> {
         self.accepting.load(Ordering::Acquire)
     }
 
-    fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
@@ -227,17 +235,6 @@ impl<J> Shared<J> {
         let since = self.busy_since[worker].load(Ordering::Relaxed);
         (since != NOT_BUSY).then(|| Nanos::new(since))
     }
-}
-
-/// A worker that has begun so many jobs without a sleep is busy. Its ingress then leaves the readiness queue that it would
-/// sleep on, which the kernel would tell of each datagram that comes and of each reply that has left; where others watch, it
-/// stays in the watch set. So many jobs that the two system calls, out and in again, count for nothing.
-const BUSY_JOBS: u32 = 1_024;
-
-/// Where the sleep protocol finds what it synchronises with; its loom test gives it others.
-mod sync {
-    pub(super) use std::sync::atomic::{AtomicUsize, Ordering, fence};
-    pub(super) use std::sync::{Mutex, MutexGuard, PoisonError};
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What a worker does when it finds nothing: it looks again for a while, then sleeps. README.md argues why nothing is
 //! forgotten meanwhile.
 
-use super::readiness::WATCH;
-use super::sleeper::{Rests, Sleeper, sleep};
+use super::sleep::readiness::WATCH;
+use super::sleep::sleeper::{Rests, Sleeper, sleep};
 use super::worker::Loop;
 use crate::sched::Policy;
 use crate::sched::turn::{Boundary, Did, Engine};

@@ -7,10 +7,9 @@ use super::worker::Loop;
 use crate::sched::turn::Engine;
 use crate::sched::{Policy, WorkerId};
 use mio::Poll;
-use std::process;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::thread;
+use std::{process, thread};
 
 /// A worker before its thread runs: its deques, its `Poll`, its place in the policy.
 pub struct Worker<J> {

@@ -41,9 +41,9 @@ impl Urgent {
 
 #[cfg(test)]
 mod tests {
-    use super::super::deques::Deques;
-    use super::super::queues::Queues;
     use super::*;
+    use crate::runtime::deques::Deques;
+    use crate::runtime::queues::Queues;
     use crate::sched::{Amount, Insertion};
 
     #[test]

@@ -94,8 +94,8 @@ impl<'s, J: Send> Loop<'s, J> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Wait;
     use super::*;
+    use crate::runtime::Wait;
     use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Ran, Received, Requeued};
     use crate::sched::{Kind, Step, Tasks, Topology};
 

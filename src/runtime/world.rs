@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::deques::Deques;
-use super::sleeper::Sleeper;
+use super::sleep::sleeper::Sleeper;
 use crate::sched::turn::{Stolen, World};
 use crate::sched::{Amount, Policy, PoolId, View, WorkerId};
 use crate::time::Nanos;

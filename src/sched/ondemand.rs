@@ -6,8 +6,9 @@
 //! No size has to be chosen and no class known. What it needs is a cheap yield: stepping aside for a fresh request must
 //! cost less than the request.
 
-use super::fresh_first;
-use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Running, Sizes, Stage, Topology, Tuning, Verdict};
+use super::{
+    Entry, Event, Kind, Made, Place, PoolId, Rules, Running, Sizes, Stage, Topology, Tuning, Verdict, fresh_first,
+};
 use crate::time::Nanos;
 
 pub(super) const ENTRY: Entry = Entry {

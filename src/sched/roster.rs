@@ -1,4 +1,4 @@
-//! Which workers sleep, and which of them watches the sockets of those that do not. `runtime/README.md` states the protocol
+//! Which workers sleep, and which of them watches the sockets of those that do not. `runtime/sleep/README.md` states the protocol
 //! around it; threads keep a roster under a lock, virtual time has one without.
 
 use super::{Policy, PoolId, WorkerId};

@@ -1,12 +1,12 @@
-//! The thread that waits for a stop, and what the admin endpoint may ask. `runtime/README.md` argues the order of a stop.
+//! The thread that waits for a stop, and what the admin endpoint may ask. `runtime/sleep/README.md` argues the order of a stop.
 
 use super::adapt::Adaptation;
 use super::admin::Probe;
 use super::drain::Drain;
+use super::path::wait_slots::WaitSlots;
 use super::stop::Demand;
 use super::stuck::{self, Stuck, Watch};
 use super::transport::{Said, Transport};
-use super::wait_slots::WaitSlots;
 use crate::config::{Config, Pool};
 use crate::metrics::{Board, Description, Recent, Surroundings};
 use crate::net::{AddressFilter, BATCH, Drops, Group};

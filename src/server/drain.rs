@@ -1,4 +1,4 @@
-//! How a server gets from a shut gate to workers that may end: `runtime/README.md` argues it in section 4.
+//! How a server gets from a shut gate to workers that may end: `runtime/sleep/README.md` argues it in section 4.
 
 use crate::metrics::Board;
 use crate::net::Group;

@@ -3,25 +3,20 @@
 pub mod admin;
 
 mod adapt;
-mod admission;
-mod arrivals;
 mod control;
 mod descriptors;
 mod drain;
-mod engine;
 #[cfg(test)]
 mod explore;
-mod outbox;
 mod panics;
+mod path;
 mod pin;
 mod run;
 mod signals;
 mod sizes;
-mod slot;
 mod stop;
 mod stuck;
 mod transport;
-mod wait_slots;
 
 pub use sizes::Memory;
 pub use stop::{FollowError, PolicyHandle, StopHandle};
@@ -32,7 +27,8 @@ use crate::handler::builtin::{Bench, Burner, Digest, Echo, Forking, Spin};
 use crate::metrics::{Fates, Snapshot, summary};
 use crate::net::{AddressFilter, Group, HostAddresses, NoWay, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Ways};
 use crate::output;
-use crate::packet::{Depot, PacketBody, drive};
+use crate::queue::ObjectPool;
+use crate::server::path::packet::{PacketBody, drive};
 use sizes::Sizes;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -316,7 +312,7 @@ impl Server {
     /// # Errors
     /// Those of [`Server::run`].
     pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
-        let packets = Depot::new(Sizes::of(self.config.workers).packets, PacketBody::new);
+        let packets = ObjectPool::new(Sizes::of(self.config.workers).packets, PacketBody::new);
         run::run(self, handler, &packets, |packet| drive(handler, packet), serving)
     }
 }

@@ -1,23 +1,24 @@
-//! A server's life: threads start, work, drain, end. The order of a stop is argued in `runtime/README.md`.
+//! A server's life: threads start, work, drain, end. The order of a stop is argued in `runtime/sleep/README.md`.
 
 use super::admin::{self, Probe as _};
 use super::control::{Control, Following};
-use super::engine::{Common, Engine};
+use super::path::execute::{Common, Engine};
+use super::path::slot::{Job, Slot};
+use super::path::wait_slots::WaitSlots;
 use super::sizes::Sizes;
-use super::slot::{Job, Slot};
 use super::stop::Demand;
 use super::stuck::Watch;
 use super::transport::Transport;
-use super::wait_slots::WaitSlots;
 use super::{Ended, Report, ServeError, Server, StopHandle, panics, pin, signals};
 use crate::config::{Burn, Classify, Config};
 use crate::handler::Handler;
 use crate::metrics::{Board, Collector};
 use crate::net::{Drops, Io, KernelLink, Socket};
 use crate::output;
-use crate::packet::{Depot, Packet, PacketBody};
+use crate::queue::ObjectPool;
 use crate::runtime::continuation::{WaitSlot, new_runtime_id};
 use crate::runtime::{self, Shared};
+use crate::server::path::packet::{Packet, PacketBody};
 use crate::time::{Nanos, clock};
 use std::future::Future;
 use std::io;
@@ -42,7 +43,7 @@ const CHECKPOINTS_APART: Nanos = Nanos::from_millis(1);
 pub(super) fn run<'s, H, M, F>(
     server: Server,
     handler: &H,
-    packets: &'s Depot<PacketBody>,
+    packets: &'s ObjectPool<PacketBody>,
     make: M,
     serving: impl FnOnce(),
 ) -> Result<Report, ServeError>
@@ -59,7 +60,7 @@ where
     let sizes = Sizes::of(config.workers);
     let runtime_id = new_runtime_id();
     let mut numbers = 0..;
-    let slots = Depot::new(sizes.slots, || {
+    let slots = ObjectPool::new(sizes.slots, || {
         let number = numbers.next().expect("numbers without end");
         Slot::<F>::new(WaitSlot::new(runtime_id, number))
     });
@@ -196,7 +197,7 @@ where
         }
         Ok(totals)
     })?;
-    Ok(Report { ended: Ended::with(&totals.fates), totals, packets_away: packets.away() })
+    Ok(Report { ended: Ended::with(&totals.fates), totals, packets_away: packets.in_use() })
 }
 
 /// What a worker's thread needs from the kernel; it works without, only less well.

@@ -1,14 +1,12 @@
 //! How much of everything a server makes at start: sums over all who may hold some of it at once.
 
-use super::slot::Slot;
+use super::path::slot::Slot;
 use crate::metrics::class_bytes;
 use crate::net::{BATCH, GATHER};
-use crate::packet::PacketBody;
 use crate::runtime::continuation::WaitSlot;
-use crate::sched::{
-    self,
-    bounds::{PACKETS_PER_WORKER, QUEUED_PER_WORKER},
-};
+use crate::sched::bounds::{PACKETS_PER_WORKER, QUEUED_PER_WORKER};
+use crate::sched::{self};
+use crate::server::path::packet::PacketBody;
 use std::fmt;
 
 /// Packets at hand to receive the next batch into.

@@ -18,20 +18,20 @@ const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(5);
 
 /// What all threads found.
 #[derive(Debug)]
-pub(super) struct Transport {
+pub(crate) struct Transport {
     threads: Box<[CachePadded<Directions>]>,
 }
 
 /// What one thread found, written by it alone.
 #[derive(Debug, Default)]
-pub(super) struct Directions {
-    pub(super) receiving: Streak,
-    pub(super) sending: Streak,
+pub(crate) struct Directions {
+    pub(crate) receiving: Streak,
+    pub(crate) sending: Streak,
 }
 
 /// Failures without a success between them.
 #[derive(Debug, Default)]
-pub(super) struct Streak {
+pub(crate) struct Streak {
     /// When the first one was, in nanoseconds; 0 after a success.
     since: AtomicU64,
     /// When the last one was.
@@ -42,17 +42,17 @@ pub(super) struct Streak {
 
 impl Transport {
     /// For so many workers, and the thread that stops them.
-    pub(super) fn new(workers: usize) -> Transport {
+    pub(crate) fn new(workers: usize) -> Transport {
         Transport { threads: (0..=workers).map(|_| CachePadded::default()).collect() }
     }
 
     /// What `worker` writes to.
-    pub(super) fn of(&self, worker: usize) -> &Directions {
+    pub(crate) fn of(&self, worker: usize) -> &Directions {
         &self.threads[worker]
     }
 
     /// What keeps the server from being ready, for people.
-    pub(super) fn trouble(&self, now: Nanos) -> Option<String> {
+    pub(crate) fn trouble(&self, now: Nanos) -> Option<String> {
         self.threads.iter().enumerate().find_map(|(worker, found)| {
             let receiving = found.receiving.lasting(now).map(|reason| ("receiving", ReceiveError::ALL[reason].name()));
             let sending = || found.sending.lasting(now).map(|reason| ("sending", Unsent::ALL[reason].name()));
@@ -62,7 +62,7 @@ impl Transport {
     }
 
     /// The workers whose last attempt to receive failed. They must try again: nothing else would ever wake them.
-    pub(super) fn deaf(&self, now: Nanos) -> impl Iterator<Item = usize> {
+    pub(crate) fn deaf(&self, now: Nanos) -> impl Iterator<Item = usize> {
         let failing =
             move |(worker, found): (usize, &CachePadded<Directions>)| found.receiving.fails(now).then_some(worker);
         self.threads.iter().enumerate().filter_map(failing)
@@ -72,7 +72,7 @@ impl Transport {
 impl Streak {
     /// A call failed.
     #[cold]
-    pub(super) fn failed(&self, now: Nanos, reason: usize) {
+    pub(crate) fn failed(&self, now: Nanos, reason: usize) {
         // Ordering: relaxed throughout, one writer; a reader that sees them apart errs by one failure.
         if self.since.load(Ordering::Relaxed) == 0 {
             self.since.store(now.get().max(1), Ordering::Relaxed);
@@ -83,7 +83,7 @@ impl Streak {
 
     /// A call succeeded. One load, nearly always.
     #[inline]
-    pub(super) fn succeeded(&self) {
+    pub(crate) fn succeeded(&self) {
         if self.since.load(Ordering::Relaxed) != 0 {
             self.since.store(0, Ordering::Relaxed);
         }
@@ -105,14 +105,14 @@ impl Streak {
 
 /// Says in the log what has failed, at most once in each call.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(crate) struct Said {
     receiving: [u64; ReceiveError::ALL.len()],
     sending: [u64; Unsent::ALL.len()],
 }
 
 impl Said {
     /// One line for what has failed to be received since the last call, and one for what has failed to be sent.
-    pub(super) fn say(&mut self, counts: &Failures) {
+    pub(crate) fn say(&mut self, counts: &Failures) {
         let names = ReceiveError::ALL.map(ReceiveError::name);
         if let Some(more) = more(&names, &mut self.receiving, &counts.receiving) {
             tracing::warn!(reasons = more, "datagrams cannot be received");

@@ -1,4 +1,4 @@
-//! Idle workers, the watcher of busy workers' sockets, and wake-ups in virtual time: the protocol of `runtime/README.md`
+//! Idle workers, the watcher of busy workers' sockets, and wake-ups in virtual time: the protocol of `runtime/sleep/README.md`
 //! without its races.
 
 use super::Rest;

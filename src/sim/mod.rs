@@ -17,6 +17,7 @@ mod queues;
 mod reference;
 mod replay;
 mod requests;
+pub(crate) mod study;
 mod tally;
 mod world;
 

@@ -82,9 +82,9 @@ impl<'o> Replay<'o> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::simulate;
     use super::*;
     use crate::metrics::Percentile;
+    use crate::sim::simulate;
 
     fn named(policy: &str) -> PolicyName {
         policy.parse().expect("a policy")

@@ -37,17 +37,32 @@ const ACTING: &[&str] = &[
 /// From the edge down. What a module may name here has its row below, but for `runtime` and `net`, `sim` and `runtime`,
 /// which stand beside one another.
 const TABLE: &[Layer] = &[
-    Layer { module: "cli", imports: &["command", "config", "server", "output"], banned: &[] },
     Layer {
-        module: "command",
-        imports: &["sim", "sched", "metrics", "workload", "fate", "time", "output"],
+        module: "cli",
+        imports: &["server", "sim", "config", "sched", "metrics", "workload", "fate", "time", "output"],
         banned: &[],
     },
     Layer {
         module: "server",
         imports: &[
-            "config", "sim", "net", "packet", "handler", "runtime", "sched", "queue", "metrics", "workload", "fate",
-            "time", "output",
+            "config", "sim", "net", "handler", "runtime", "sched", "queue", "metrics", "workload", "fate", "time",
+            "output",
+        ],
+        banned: &["handler::builtin::wire", "sim::study"],
+    },
+    // A datagram's way: what it passes knows the server around it only by what it must tell of sockets that fail.
+    Layer {
+        module: "server::path",
+        imports: &[
+            "server::transport",
+            "net",
+            "handler",
+            "runtime::continuation",
+            "sched",
+            "queue",
+            "metrics",
+            "fate",
+            "time",
         ],
         banned: &["handler::builtin::wire"],
     },
@@ -59,9 +74,15 @@ const TABLE: &[Layer] = &[
         banned: &["net::Group", "net::Socket", "net::Ways", "net::Link", "net::KernelLink", "socket2", "mio"],
     },
     Layer { module: "output", imports: &["time"], banned: SOCKETS },
-    Layer { module: "sim", imports: &["sched", "queue", "metrics", "workload", "fate", "time"], banned: SOCKETS },
+    // The simulator asks nothing of those who ask it.
+    Layer { module: "sim::study", imports: &["sim", "sched", "metrics", "workload", "fate", "time"], banned: SOCKETS },
+    Layer {
+        module: "sim",
+        imports: &["sched", "queue", "metrics", "workload", "fate", "time"],
+        banned: &["sim::study", "std::net", "core::net", "socket2", "mio::net", "SocketAddr*"],
+    },
     Layer { module: "net", imports: &["fate", "time"], banned: &[] },
-    Layer { module: "packet", imports: &["handler", "fate", "time"], banned: &["handler::builtin"] },
+    Layer { module: "tasks", imports: &["runtime", "sched", "time"], banned: SOCKETS },
     // The bench service is one user of the interface for handlers, which knows nothing of it.
     Layer { module: "handler::builtin", imports: &["handler", "fate", "time"], banned: &[] },
     Layer { module: "handler", imports: &["runtime::continuation", "fate", "time"], banned: &["handler::builtin"] },

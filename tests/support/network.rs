@@ -2,10 +2,9 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
 
-use std::env;
-use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::{Command, Stdio};
+use std::{env, fs};
 
 const INSIDE: &str = "FOREBAY_TEST_IN_OWN_NETWORK";
 

@@ -175,9 +175,9 @@ fn reason(errno: Errno) -> Unsent {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Group;
     use super::parcel::Run;
     use super::*;
+    use crate::net::Group;
     use std::collections::VecDeque;
     use std::net::Ipv4Addr;
 

@@ -2,9 +2,8 @@
 
 use std::any::Any;
 use std::cell::Cell;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread;
+use std::{fmt, thread};
 
 thread_local! {
     static CONTAINED: Cell<bool> = const { Cell::new(false) };

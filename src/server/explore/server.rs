@@ -7,14 +7,15 @@ use crate::fate::Fate;
 use crate::handler::Handler;
 use crate::metrics::Board;
 use crate::net::{AddressFilter, HostAddresses};
-use crate::packet::{Depot, Packet, PacketBody, drive};
+use crate::queue::ObjectPool;
 use crate::runtime::continuation::{WaitSlot, new_runtime_id};
 use crate::sched::WorkerId;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Did, Discarded, Ran, Ready, Received, Requeued};
-use crate::server::engine::{Common, Engine};
-use crate::server::slot::{Job, Slot};
+use crate::server::path::execute::{Common, Engine};
+use crate::server::path::packet::{Packet, PacketBody, drive};
+use crate::server::path::slot::{Job, Slot};
+use crate::server::path::wait_slots::WaitSlots;
 use crate::server::transport::Transport;
-use crate::server::wait_slots::WaitSlots;
 use crate::sim::{Driver, Fault, VirtualEngine};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
@@ -39,16 +40,16 @@ pub(super) enum Flaw {
 /// Runs `scenario` to its end. Returns how many requests met each fate, by its number; or what is wrong.
 pub(super) fn explore(scenario: &Scenario, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<Ends, String> {
     in_virtual_time::set(Some(Nanos::ZERO));
-    let packets = Depot::new(scenario.packets, PacketBody::new);
+    let packets = ObjectPool::new(scenario.packets, PacketBody::new);
     let result = explore_with(scenario, &packets, |packet| drive(&Scripted, packet), fault, flaw);
     in_virtual_time::set(None);
     let ends = result?;
-    if packets.away() == 0 { Ok(ends) } else { Err(format!("{} packets are away after the end", packets.away())) }
+    if packets.in_use() == 0 { Ok(ends) } else { Err(format!("{} packets are away after the end", packets.in_use())) }
 }
 
 fn explore_with<'s, M, F>(
     scenario: &Scenario,
-    packets: &'s Depot<PacketBody>,
+    packets: &'s ObjectPool<PacketBody>,
     make: M,
     fault: Option<Fault>,
     flaw: Option<Flaw>,
@@ -60,7 +61,7 @@ where
     let workers = scenario.workers;
     let (runtime_id, mut numbers) = (new_runtime_id(), 0..);
     let count = scenario.packets + workers + 1;
-    let slots = Depot::new(count, || Slot::<F>::new(WaitSlot::new(runtime_id, numbers.next().expect("a number"))));
+    let slots = ObjectPool::new(count, || Slot::<F>::new(WaitSlot::new(runtime_id, numbers.next().expect("a number"))));
     let board = Board::new(workers);
     let sockets: Vec<WorkerId> = (0..workers).collect();
     let network = Network::new(workers, scenario.socket_capacity, scenario.unsent_every);
@@ -136,7 +137,7 @@ const HEARTBEAT: Nanos = Nanos::from_micros(40);
 /// Whose figures must agree after every event.
 struct Books<'b> {
     board: &'b Board,
-    packets: &'b Depot<PacketBody>,
+    packets: &'b ObjectPool<PacketBody>,
 }
 
 impl Books<'_> {
@@ -144,7 +145,7 @@ impl Books<'_> {
     /// receive; and where every worker waits for others, nothing waits for a worker.
     fn check<E: Held>(&self, driver: &Driver<E>) -> Result<(), String> {
         let in_flight = self.board.in_flight();
-        let (away, held) = (self.packets.away() as u64, driver.engine.packets_held() as u64);
+        let (away, held) = (self.packets.in_use() as u64, driver.engine.packets_held() as u64);
         if away != in_flight + held {
             return Err(format!("{away} packets are away: {in_flight} requests in flight, {held} held by workers"));
         }

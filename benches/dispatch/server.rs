@@ -1,0 +1,6 @@
+//! The part of the server that a datagram passes through.
+
+#[path = "../../src/server/path/mod.rs"]
+pub(crate) mod path;
+#[path = "../../src/server/transport.rs"]
+pub(crate) mod transport;

@@ -1,0 +1,149 @@
+//! The command line: what `forebay` understands, says and returns.
+
+mod plan;
+pub mod results;
+mod serve;
+mod simulate;
+
+use crate::{config, output};
+use clap::{ArgMatches, Args as _, Command, FromArgMatches};
+use plan::{PlanArguments, plan};
+use results::Failure;
+use serve::serve;
+use simulate::{SimulateArguments, simulate};
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+
+/// The server failed while it ran, or could not start for a reason that is no setting's.
+const FAILED: u8 = 1;
+/// Usage or configuration is wrong; clap ends with the same number.
+const USAGE: u8 = 2;
+/// The server was stopped and could not finish what it held.
+const WORK_LOST: u8 = 3;
+
+/// Runs the program that `args` describe, the first being the program's name, and returns its exit code: 0 fine, 1
+/// failed while running, 2 usage or configuration, 3 stopped with work lost. Reads the process's environment, and
+/// directs this process's `tracing` events to standard error unless the caller has directed them elsewhere before.
+pub fn run<I, T>(args: I) -> ExitCode
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    let matches = match command().try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Help and version are results; of a wrong usage nobody is left to be told.
+            let printed = error.print();
+            return if error.use_stderr() { code(error.exit_code()) } else { printed_code(printed) };
+        }
+    };
+    match matches.subcommand() {
+        Some(("serve", matches)) => serve(matches),
+        Some(("simulate", matches)) => compute(matches, simulate),
+        Some(("plan", matches)) => compute(matches, plan),
+        _ => unreachable!("clap ends without a known subcommand"),
+    }
+}
+
+/// Prints what `command` makes of its flags, or why it makes nothing of them.
+fn compute<A: FromArgMatches>(matches: &ArgMatches, command: fn(&A) -> Result<String, Failure>) -> ExitCode {
+    let arguments = A::from_arg_matches(matches).map_err(|error| Failure::Usage(error.to_string()));
+    match arguments.and_then(|arguments| command(&arguments)) {
+        Ok(text) => printed_code(output::print(&text)),
+        Err(Failure::Unwritten(error)) => lost_code(&error),
+        Err(Failure::Usage(problem)) => {
+            output::complain(&format!("forebay: {problem}"));
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+/// The exit code of a command whose result was `printed`, or was not.
+fn printed_code(printed: io::Result<()>) -> ExitCode {
+    printed.map_or_else(|error| lost_code(&output::unwritten("the result", &error)), |()| ExitCode::SUCCESS)
+}
+
+/// The exit code of a command whose result is lost, after saying why.
+fn lost_code(error: &io::Error) -> ExitCode {
+    if let Some(why) = output::loss(error) {
+        output::complain(&format!("forebay: {why}"));
+    }
+    ExitCode::from(FAILED)
+}
+
+fn command() -> Command {
+    Command::new("forebay")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A UDP server that keeps cheap requests fast while others cost a thousand times more.")
+        .after_help(format!("`forebay COMMAND --help` explains every flag.\n\n{EXIT_CODES}"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("serve")
+                .about("Serve requests until SIGTERM or SIGINT, then finish what was received.")
+                .after_help("--help says more: allowed values, environment, exit codes.")
+                .after_long_help(format!("{LAYERS}\n\n{UNITS}\n\n{EXIT_CODES}"))
+                .args(config::flags())
+                .args(config::meta_flags()),
+        )
+        // The summary comes last: clap would put the documentation of the flags in its place.
+        .subcommand(
+            SimulateArguments::augment_args(Command::new("simulate"))
+                .about("Simulate policies in virtual time: the latencies that each would give a workload.")
+                .after_help(
+                    "Example:\n  forebay simulate --policy steal,ondemand,srpt --load 0.1..0.9:0.1 --html curves.html",
+                ),
+        )
+        .subcommand(
+            PlanArguments::augment_args(Command::new("plan"))
+                .about("Find the fewest workers, the policy and its sizes that hold a latency goal, in virtual time.")
+                .after_help(
+                    "Example:\n  forebay plan --workload extreme-bimodal --rate 2000000 --slo 'p99.9-slowdown<=20'",
+                ),
+        )
+}
+
+const LAYERS: &str = "\
+Each setting is taken from the first of: flag, environment, file (--config), default. All problems are reported at \
+once. An unknown key in the file and an unknown FOREBAY_ variable are problems too.";
+
+const UNITS: &str = "\
+Durations have a unit: ns, us, ms, s, min, h, as in 50us, 1.5ms, 1s.";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  fine: stopped, and everything received was finished
+  1  failed while running, or its result could not be written (also to a reader that has gone, as `head` does)
+  2  wrong usage or configuration, an address that cannot be bound, too few file descriptors, or no system call permitted
+     that receives or sends
+  3  stopped with work lost: requests were unfinished when the drain timeout passed or a further signal came";
+
+fn code(exit_code: i32) -> ExitCode {
+    u8::try_from(exit_code).map_or(ExitCode::from(FAILED), ExitCode::from)
+}
+
+#[cfg(test)]
+mod command_lines;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is the command well-formed in every part that clap checks only in debug builds?
+    #[test]
+    fn the_command_is_consistent() {
+        command().debug_assert();
+    }
+
+    // Does each subcommand say in its summary what it does, and not what its flags are called in the source?
+    #[test]
+    fn every_subcommand_has_a_summary() {
+        for subcommand in command().get_subcommands() {
+            let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(about.len() > 40 && !about.contains("Flags of"), "{}: {about}", subcommand.get_name());
+            assert_eq!(subcommand.get_long_about(), None, "{}", subcommand.get_name());
+        }
+    }
+}

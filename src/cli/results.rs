@@ -1,0 +1,155 @@
+//! A place for a result, opened before the work begins: a name that cannot be written to is told at once, and not after
+//! the minutes that the result took.
+
+use crate::output::unwritten;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Where a flag's result goes: into a file, or to standard output for `-`.
+#[derive(Debug)]
+pub struct Output {
+    flag: &'static str,
+    path: PathBuf,
+    /// `None` is standard output.
+    file: Option<File>,
+}
+
+impl Output {
+    /// Opens `path`, which `flag` names. A file that exists keeps what it holds until [`Output::write`].
+    ///
+    /// # Errors
+    /// If it cannot be opened for writing; the text names the flag, the path and the reason.
+    pub fn open(flag: &'static str, path: &Path) -> Result<Output, String> {
+        let path = path.to_owned();
+        if path.as_os_str() == "-" {
+            return Ok(Output { flag, path, file: None });
+        }
+        match OpenOptions::new().write(true).create(true).truncate(false).open(&path) {
+            Ok(file) => Ok(Output { flag, path, file: Some(file) }),
+            Err(error) => Err(unwritable(flag, &path, &error).to_string()),
+        }
+    }
+
+    /// Whether the result goes to standard output, which then holds nothing else.
+    pub fn is_stdout(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// Writes what `emit` writes, in place of what a file held before.
+    ///
+    /// # Errors
+    /// If not all of it can be written; the text names the flag, the path and the reason, and the kind is that of the reason.
+    pub fn write(&self, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        let written = match &self.file {
+            None => through(io::stdout().lock(), emit),
+            Some(file) => emptied(file).and_then(|()| through(file, emit)),
+        };
+        written.map_err(|error| unwritable(self.flag, &self.path, &error))
+    }
+}
+
+/// Refuses several results on standard output, where nobody could tell them apart.
+///
+/// # Errors
+/// A text that names the flags.
+pub fn one_on_stdout(outputs: &[Option<&Output>]) -> Result<(), String> {
+    let on_stdout = outputs.iter().flatten().filter(|output| output.is_stdout());
+    let flags: Vec<&str> = on_stdout.map(|output| output.flag).collect();
+    if flags.len() < 2 {
+        return Ok(());
+    }
+    Err(format!("{} cannot all be `-`: standard output takes one result, give the others files", flags.join(" and ")))
+}
+
+/// A pipe or a device has no length that could be cut.
+fn emptied(file: &File) -> io::Result<()> {
+    if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
+}
+
+fn through(to: impl Write, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut buffered = BufWriter::new(to);
+    emit(&mut buffered)?;
+    buffered.flush()
+}
+
+fn unwritable(flag: &str, path: &Path, error: &io::Error) -> io::Error {
+    unwritten(&format!("{flag} {}", path.display()), error)
+}
+
+/// Why a command has no result, or none that anybody can read.
+#[derive(Debug)]
+pub enum Failure {
+    /// The flags, or what they add up to, are wrong.
+    Usage(String),
+    /// The result is lost: what it was for cannot be written.
+    Unwritten(io::Error),
+}
+
+impl From<String> for Failure {
+    fn from(problem: String) -> Failure {
+        Failure::Usage(problem)
+    }
+}
+
+/// Opens the file that `flag` names, if it names one.
+pub(in crate::cli) fn open(flag: &'static str, path: &Option<PathBuf>) -> Result<Option<Output>, String> {
+    path.as_deref().map(|path| Output::open(flag, path)).transpose()
+}
+
+/// Writes `text` to `output`, if there is one.
+pub(in crate::cli) fn write(output: &Option<Output>, text: impl FnOnce() -> String) -> Result<(), Failure> {
+    let written = output.as_ref().map_or(Ok(()), |output| output.write(|to| to.write_all(text().as_bytes())));
+    written.map_err(Failure::Unwritten)
+}
+
+/// What is left to print on standard output of the `report` for people: nothing where one of `outputs` goes there, and the
+/// report goes to standard error.
+pub(in crate::cli) fn printed(report: String, outputs: &[Option<&Output>]) -> String {
+    if !outputs.iter().flatten().any(|output| output.is_stdout()) {
+        return report;
+    }
+    // What was asked for has been written; nobody may be there to read this.
+    let _ = io::stderr().write_all(report.as_bytes());
+    String::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(output: &Output, text: &str) -> io::Result<()> {
+        output.write(|to| to.write_all(text.as_bytes()))
+    }
+
+    // Does a file keep its old content until the new one is there, and hold nothing but the new one then?
+    #[test]
+    fn a_file_is_replaced_when_it_is_written_and_not_before() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("result");
+        std::fs::write(&path, "an older and longer result").expect("written");
+        let output = Output::open("--json", &path).expect("a file that can be written");
+        assert_eq!(std::fs::read_to_string(&path).expect("a file"), "an older and longer result");
+        text(&output, "new").expect("written");
+        assert_eq!(std::fs::read_to_string(&path).expect("a file"), "new");
+    }
+
+    // Is a full disk told, with the flag and the path?
+    #[test]
+    fn what_cannot_be_written_is_an_error_that_names_the_flag() {
+        let output = Output::open("--json", Path::new("/dev/full")).expect("a device that opens");
+        let error = text(&output, "new").expect_err("a full device");
+        assert!(error.to_string().starts_with("--json /dev/full cannot be written: No space"), "{error}");
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        let error = Output::open("--csv", Path::new("/nowhere/x")).expect_err("no such folder");
+        assert!(error.starts_with("--csv /nowhere/x cannot be written: No such file"), "{error}");
+    }
+
+    #[test]
+    fn standard_output_takes_one_result() {
+        let [first, second] = ["--json", "--csv"].map(|flag| Output::open(flag, Path::new("-")).ok());
+        assert_eq!(one_on_stdout(&[first.as_ref(), None]), Ok(()));
+        let error = one_on_stdout(&[first.as_ref(), None, second.as_ref()]).expect_err("two");
+        assert!(error.contains("--json and --csv cannot all be `-`"), "{error}");
+    }
+}

@@ -1,0 +1,210 @@
+//! The flags of `forebay simulate`.
+
+use crate::sched::Sharing;
+use crate::sim::Overheads;
+use crate::sim::study::goal::Goal;
+use crate::sim::study::policy_spec::Contender;
+use crate::time::{Nanos, parse_duration};
+use crate::workload::{FORMS, PRESETS, Workload};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Flags of `forebay simulate`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SimulateArguments {
+    /// What requests cost: the name of a preset or a form, see --help
+    #[arg(long, value_name = "NAME|FORM", default_value = "extreme-bimodal", long_help = workload_help())]
+    pub(super) workload: Workload,
+    /// Instead of --workload: the requests of a real run, from a file that `loadgen --dump` wrote, see --help
+    #[arg(long, value_name = "FILE", conflicts_with_all = DRAWN, long_help = REPLAY_HELP)]
+    pub(super) replay: Option<PathBuf>,
+    /// Workers of the server [default: the sum of --pools, else 14]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) workers: Option<u16>,
+    /// Policies to simulate: any that `forebay serve` has, and, to compare with, srpt, ps, central, rr:QUANTUM:SWITCH,
+    /// priority and jsq, which no server can follow
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "steal,pools,ondemand")]
+    pub(super) policy: Vec<Contender>,
+    /// Shares of the workers' capacity to offer: a list like 0.5,0.7 or a range like 0.1..0.9:0.1 (from, to, step)
+    #[arg(long, value_name = "LIST|RANGE", default_value = "0.7", value_parser = parse_loads)]
+    pub(super) load: Loads,
+    /// Instead of --load: find the highest load at which each policy reaches this goal, like p99.9-slowdown<=10
+    #[arg(long, value_name = "GOAL", conflicts_with = "load")]
+    pub(super) max_load: Option<Goal>,
+    /// Seed of arrivals, costs and flows: every policy is offered the same requests, and the same seed repeats them
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Requests that each simulation measures, after a tenth as many of warm-up
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
+    pub(super) requests: u64,
+    /// Sizes for pools and reserve, the first receives: front=3,heavy=11, or best to search for the lowest p99.9 slowdown
+    /// or the highest load [default: what light requests need of the workers, and the rest]
+    #[arg(long, value_name = "SIZES", value_parser = parse_pools)]
+    pub(super) pools: Option<Pools>,
+    /// CPU time of a request before the rest of it may move [default: 10 x the smallest class's cost]
+    #[arg(long, value_name = "TIME", value_parser = parse_positive)]
+    pub(super) slice: Option<Nanos>,
+    /// How long a worker must have been in one job before steal receives from its socket [default: as forebay serve]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) thief_threshold: Option<Nanos>,
+    /// CPU time between two checkpoints of a request
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = parse_positive)]
+    pub(super) checkpoint: Nanos,
+    /// Requests expire this long after they came
+    #[arg(long, value_name = "TIME", value_parser = parse_positive)]
+    pub(super) deadline: Option<Nanos>,
+    /// Let policies know the class of a request beforehand, as --classify header does; reserve always knows it
+    #[arg(long)]
+    pub(super) classified: bool,
+    /// Source ports that requests come from, each at one worker's socket [default: 32 per worker, at least 256]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) flows: Option<u16>,
+    /// How workers share what waits: options that differ from the server's, like victim=random,amount=one,every=61,insertion=random
+    #[arg(long, value_name = "LIST")]
+    pub(super) sharing: Option<Sharing>,
+    /// What each step of the server costs: none, lab, stock, or single steps, see --help [default: lab]
+    #[arg(long, value_name = "SET", long_help = OVERHEADS_HELP)]
+    pub(super) overheads: Option<Overheads>,
+    /// Also write the result as JSON; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Also write the result as comma-separated values; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(super) csv: Option<PathBuf>,
+    /// Also write the result as a page with curves that needs nothing else; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+    /// Print no progress
+    #[arg(long)]
+    pub(super) quiet: bool,
+}
+
+/// Sizes of pools.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Pools {
+    /// To be searched.
+    Best,
+    /// Given.
+    Sizes(Vec<usize>),
+}
+
+/// Loads in the order in which they were written.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Loads(pub(super) Vec<f64>);
+
+/// So many loads are drawn as one curve at most.
+const LOADS_MAX: usize = 1_000;
+
+/// What a replay takes from the run.
+const DRAWN: [&str; 8] = ["workload", "workers", "load", "max_load", "seed", "requests", "flows", "deadline"];
+
+const REPLAY_HELP: &str = "\
+Instead of --workload: the requests of a real run, from a file that `loadgen --dump` wrote
+
+Each comes when it was sent, at the socket to which the kernel hashed its flow; its latency counts from when it should \
+have been sent. Times are divided by the run's time scale, so that costs are what the workload says. Workers, load, \
+seed, warm-up and deadline are those of the run. The file has a header and then a line for each request:
+
+  forebay-offered/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal
+  # intended sent class cost flow socket
+  1.204us 18.7us short 500ns 211 7";
+
+const OVERHEADS_HELP: &str = "\
+What each step of the server costs [default: lab; with --replay, stock, or on emulated cores a wake-up of 50 us, divided \
+by the time scale]
+
+none: nothing. lab: 0.1 us for a steal, a hop and a yield, and nothing for the network: what the literature assumes. \
+stock: as measured with stock sockets on a small virtual machine, 2.7 us for a request's way in and out. Single steps \
+differ as in lab,send=2.3us; there are steal, hop, yield, wake, receive, send, poll and checkpoint.";
+
+fn workload_help() -> String {
+    format!("What requests cost: the name of a preset or a form\n\n{}", workloads())
+}
+
+/// The presets and forms of `--workload`, explained.
+pub(in crate::cli) fn workloads() -> String {
+    format!(
+        "Presets: {}\nForms: {}\n\nD, MEAN, A and B are durations like 0.5us or 2ms; bimodal:P:A:B means that the share \
+         P costs A, the rest B; CV is the standard deviation over the mean, 0 to 1000; ALPHA is above 1, at most 1000; a cost is 1ns to 1h. file:PATH draws from a \
+         recorded trace: a file with the CPU time of one request in each line, written as 20us, or with its class as 0 \
+         20us or long 2ms; # begins a comment. Every line is as likely as any other.",
+        PRESETS.join(", "),
+        FORMS.join(", ")
+    )
+}
+
+fn parse_loads(text: &str) -> Result<Loads, String> {
+    let mut loads = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        match part.split_once("..") {
+            None => loads.push(parse_load(part)?),
+            Some((from, rest)) => {
+                let (to, step) = rest.split_once(':').unwrap_or((rest, "0.05"));
+                let (from, to, step) = (parse_load(from)?, parse_load(to)?, parse_load(step)?);
+                let steps = ((to - from) / step + 1e-9).floor();
+                if steps < 0.0 || steps >= LOADS_MAX as f64 {
+                    return Err(format!("`{part}` is no range: write FROM..TO:STEP with at most {LOADS_MAX} steps"));
+                }
+                // Rounded, so that 0.1 + 2 x 0.1 is written as 0.3.
+                loads.extend((0..=steps as u32).map(|n| ((from + f64::from(n) * step) * 1e9).round() / 1e9));
+            }
+        }
+    }
+    if loads.len() > LOADS_MAX {
+        return Err(format!("{} loads are too many: at most {LOADS_MAX}", loads.len()));
+    }
+    Ok(Loads(loads))
+}
+
+fn parse_pools(text: &str) -> Result<Pools, String> {
+    if text == "best" {
+        return Ok(Pools::Best);
+    }
+    let size = |part: &str| part.split_once('=')?.1.trim().parse().ok().filter(|size| (1..=1_024).contains(size));
+    let sizes: Option<Vec<usize>> = text.split(',').map(size).collect();
+    let sizes = sizes.filter(|sizes| sizes.len() <= 8 && sizes.iter().sum::<usize>() <= 1_024);
+    sizes.map(Pools::Sizes).ok_or_else(|| {
+        "write best, or 1 to 8 pools of at least 1 worker, at most 1,024 in all, like front=3,heavy=11".to_owned()
+    })
+}
+
+fn parse_positive(text: &str) -> Result<Nanos, String> {
+    match parse_duration(text).map_err(|error| error.to_string())? {
+        Nanos::ZERO => Err("it must be longer than zero".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+fn parse_load(text: &str) -> Result<f64, String> {
+    let load = text.trim().parse().ok().filter(|load: &f64| *load >= 0.001 && *load <= 10.0);
+    load.ok_or_else(|| {
+        format!("`{text}` is no load: write a share of the workers' capacity, 0.001 to 10, like 0.7, or a range like 0.1..0.9:0.1")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_are_sizes_or_best() {
+        assert_eq!(parse_pools("best"), Ok(Pools::Best));
+        assert_eq!(parse_pools("front=3, heavy=11"), Ok(Pools::Sizes(vec![3, 11])));
+        for text in ["", "3", "front=0", "front=x", "a=1000,b=25", "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1"] {
+            assert!(parse_pools(text).is_err(), "{text} was taken");
+        }
+    }
+
+    #[test]
+    fn loads_are_lists_and_ranges() {
+        let loads = |text: &str| parse_loads(text).map(|loads| loads.0);
+        assert_eq!(loads("0.5, 0.7"), Ok(vec![0.5, 0.7]));
+        assert_eq!(loads("0.1..0.5:0.2,0.9"), Ok(vec![0.1, 0.3, 0.5, 0.9]));
+        assert_eq!(loads("0.8..0.9"), Ok(vec![0.8, 0.85, 0.9]));
+        for text in
+            ["", "0", "-1", "x", "0.5,", "0.5..", "0.9..0.1", "0.1..0.9:0", "11", "NaN", "inf", "0.001..10:0.001"]
+        {
+            assert!(loads(text).is_err(), "{text} was taken");
+        }
+    }
+}

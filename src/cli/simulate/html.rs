@@ -1,0 +1,27 @@
+//! The results as a page with curves, which needs nothing but a browser.
+
+use super::json;
+use super::result::Results;
+use crate::sim::study::scenario::Scene;
+
+/// Style, text and script; the data stands where [`PLACE`] does.
+const PAGE: &str = include_str!("page.html");
+const PLACE: &str = "/*results*/null";
+
+/// The page.
+pub(super) fn render(scene: &Scene<'_>, results: &Results) -> String {
+    // Inside a script element nothing may look like its end.
+    let data = json::value(scene, results).to_string().replace('<', "\\u003c");
+    PAGE.replace(PLACE, &data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_one_place_for_the_data() {
+        assert_eq!(PAGE.matches(PLACE).count(), 1);
+        assert!(!PAGE.contains("http://") && !PAGE.contains("https://"), "it needs nothing else");
+    }
+}

@@ -1,0 +1,45 @@
+//! `forebay simulate`: what each policy would do, in virtual time.
+
+mod arguments;
+mod csv;
+mod html;
+pub(super) mod json;
+mod plan;
+pub(super) mod progress;
+mod result;
+mod table;
+
+pub(super) use arguments::SimulateArguments;
+pub(super) use arguments::workloads;
+
+use super::results::{Failure, one_on_stdout, open, printed, write};
+use crate::sim::study::replayed::Replayed;
+
+/// What is wrong with `arguments`, the files that they name included.
+///
+/// # Errors
+/// The message of [`simulate`], which simulates nothing either then.
+#[cfg(test)]
+pub(super) fn check(arguments: &SimulateArguments) -> Result<(), String> {
+    let replayed = arguments.replay.as_deref().map(Replayed::read).transpose()?;
+    plan::Plan::of(arguments, replayed.as_ref()).map(drop)
+}
+
+/// Simulates what `arguments` ask for, writes the files that they name and returns what is left to print of the report.
+///
+/// # Errors
+/// A message that names the flag in question and what is allowed.
+pub(super) fn simulate(arguments: &SimulateArguments) -> Result<String, Failure> {
+    let replayed = arguments.replay.as_deref().map(Replayed::read).transpose()?;
+    let plan = plan::Plan::of(arguments, replayed.as_ref())?;
+    let json = open("--json", &arguments.json)?;
+    let csv = open("--csv", &arguments.csv)?;
+    let html = open("--html", &arguments.html)?;
+    let outputs = [json.as_ref(), csv.as_ref(), html.as_ref()];
+    one_on_stdout(&outputs)?;
+    let results = plan.carry_out();
+    write(&json, || json::render(&plan.scene, &results))?;
+    write(&csv, || csv::render(&plan.scene, &results))?;
+    write(&html, || html::render(&plan.scene, &results))?;
+    Ok(printed(table::render(&plan.scene, &results), &outputs))
+}

@@ -1,0 +1,24 @@
+//! The results of a report.
+
+use crate::sim::study::capacity::Sustained;
+use crate::sim::study::goal::Goal;
+use crate::sim::study::scenario::Outcome;
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub(super) enum Results {
+    /// Every policy at every load.
+    Outcomes(Vec<Outcome>),
+    /// The highest load of every policy.
+    Sustained(Goal, Vec<Sustained>),
+}
+
+impl Results {
+    /// All simulations of which there are figures.
+    pub(super) fn outcomes(&self) -> Vec<&Outcome> {
+        match self {
+            Results::Outcomes(outcomes) => outcomes.iter().collect(),
+            Results::Sustained(_, searches) => searches.iter().filter_map(|search| search.at.as_ref()).collect(),
+        }
+    }
+}

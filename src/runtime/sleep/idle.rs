@@ -1,0 +1,184 @@
+//! Who sleeps, who watches the ingresses of those who do not, and who is woken. README.md states the protocol, and
+//! `tests/sleep_loom.rs` compiles this file against loom's atomics and a model of the kernel.
+
+use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError, fence};
+use crate::sched::{Policy, PoolId, Roster, WorkerId};
+use crossbeam_utils::CachePadded;
+
+/// What a worker waits for, and how it is woken: the kernel, or a model of it.
+///
+/// A wait ends by an event. One that comes while nobody waits ends the next wait; readiness is an event when it begins
+/// and when something ready is added, and none is due for what somebody else has received meanwhile.
+pub(crate) trait Readiness {
+    /// Ends the wait of `worker`, or its next one.
+    fn wake(&self, worker: WorkerId);
+
+    /// From now on the watch set ends the waits of `worker`, or no more.
+    fn arm(&self, worker: WorkerId, armed: bool);
+
+    /// From now on the ingress of `worker` stands in the watch set, or no more. Nothing to do if it has none.
+    fn watch(&self, worker: WorkerId, watched: bool);
+
+    /// From now on the ingress of `worker` ends its waits, or no more.
+    fn own(&self, worker: WorkerId, own: bool);
+}
+
+/// The sleepers of one server.
+pub(crate) struct Idle<R> {
+    /// How many of each pool are in `State::asleep`, to be read without the lock.
+    asleep: Box<[CachePadded<AtomicUsize>]>,
+    state: Mutex<State>,
+    /// How many pools the policy has; queues of further ones are served by the first.
+    pools: AtomicUsize,
+    workers: usize,
+    pub(crate) readiness: R,
+}
+
+struct State {
+    roster: Roster,
+    /// The watch set stands in the watcher's `Poll`.
+    armed: bool,
+}
+
+impl<R: Readiness> Idle<R> {
+    /// The sleepers of a server under `policy` with so many queues, all awake.
+    pub(crate) fn new(policy: &Policy, queues: usize, readiness: R) -> Idle<R> {
+        let roster = Roster::new(policy);
+        Idle {
+            asleep: (0..queues).map(|_| CachePadded::default()).collect(),
+            pools: AtomicUsize::new(policy.topology().pools()),
+            workers: roster.workers(),
+            state: Mutex::new(State { roster, armed: false }),
+            readiness,
+        }
+    }
+
+    /// Everybody follows a policy of so many pools from now on, which `publish` shows to them.
+    pub(crate) fn switch(&self, pools: usize, publish: impl FnOnce()) {
+        // Ordering: sequentially consistent by the fences around it: a worker follows the policy, and announces itself
+        // in its new pool, after this; a putter that misses that announcement has its fence before it, and its job is
+        // seen by the last look; one that sees it reads this value after its fence (README.md, 3).
+        self.pools.store(pools, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        publish();
+        // A sleeper looks where the old policy let it.
+        self.wake_all();
+    }
+
+    /// `worker`, which is awake, follows `policy` from now on. Returns whether it is still the watcher.
+    pub(crate) fn follow(&self, worker: WorkerId, policy: &Policy) -> bool {
+        let candidate = {
+            let mut state = self.lock();
+            state.roster.follow(worker, policy);
+            state.roster.is_candidate(worker)
+        };
+        if !candidate {
+            self.hand_on(worker);
+        }
+        self.lock().roster.is_watcher(worker)
+    }
+
+    /// `worker` is going to sleep; it must look at everything it may serve once more before it does. If there is no
+    /// watcher and it can be, it is. Returns whether it is the watcher.
+    ///
+    /// A watcher that `naps` sleeps without the watch set, for a bounded time.
+    pub(crate) fn announce(&self, worker: WorkerId, naps: bool) -> bool {
+        let mut state = self.lock();
+        state.roster.add(worker);
+        // Ordering: see `wake_one`.
+        self.asleep[state.roster.pool_of(worker)].fetch_add(1, Ordering::Relaxed);
+        let watches = state.roster.is_watcher(worker);
+        if watches {
+            self.arm(&mut state, !naps);
+        }
+        drop(state);
+        // Ordering: pairs with the fence in `wake_one`: either the waker sees this worker asleep, or this worker's
+        // last look sees the work.
+        fence(Ordering::SeqCst);
+        watches
+    }
+
+    /// `worker` is awake. Returns whether it is the watcher, which it may have become while it slept.
+    pub(crate) fn withdraw(&self, worker: WorkerId) -> bool {
+        let mut state = self.lock();
+        self.remove(&mut state, worker);
+        state.roster.is_watcher(worker)
+    }
+
+    /// The watcher `worker` is going to work: somebody who sleeps becomes the watcher, or else whoever sleeps next.
+    pub(crate) fn hand_on(&self, worker: WorkerId) {
+        let mut state = self.lock();
+        if !state.roster.is_watcher(worker) {
+            return;
+        }
+        self.arm(&mut state, false);
+        state.roster.hand_on();
+        self.arm(&mut state, true);
+    }
+
+    /// Wakes one sleeper of `pool`; false if there is none. To be called after work was put where that pool looks.
+    pub(crate) fn wake_one(&self, pool: PoolId) -> bool {
+        // Ordering: pairs with the fence in `announce`. The work was put there before; the count is read after.
+        fence(Ordering::SeqCst);
+        let pool = if pool < self.pools.load(Ordering::Relaxed) { pool } else { 0 };
+        if self.asleep[pool].load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let mut state = self.lock();
+        let Some(worker) = state.roster.choose(pool) else { return false };
+        self.remove(&mut state, worker);
+        drop(state);
+        self.wake(worker);
+        true
+    }
+
+    /// Wakes somebody who serves the queue of `pool` under `policy`. To be called after a job was put there.
+    pub(crate) fn wake_for(&self, policy: &Policy, pool: PoolId) {
+        // One is enough; whoever should serve it is asked first.
+        let _ = policy.servers_of(pool).any(|server| self.wake_one(server));
+    }
+
+    /// The same when everything that waits there was announced by [`Idle::wake_for`] after it was put: one more sleeper
+    /// is woken if the caller knows of any.
+    pub(crate) fn wake_more(&self, policy: &Policy, pool: PoolId) {
+        // No fence: who was announced as asleep before the job was put is known to whoever learnt of the job, and who
+        // was later looks himself (README.md, 1).
+        let _ = policy.servers_of(pool).any(|server| self.any_asleep(server) && self.wake_one(server));
+    }
+
+    /// Wakes `worker` if it sleeps, or keeps it from its next sleep.
+    pub(crate) fn wake(&self, worker: WorkerId) {
+        self.readiness.wake(worker);
+    }
+
+    /// The same for every worker.
+    pub(crate) fn wake_all(&self) {
+        (0..self.workers).for_each(|worker| self.wake(worker));
+    }
+
+    /// Whether anybody of `pool` is asleep; may be stale.
+    pub(crate) fn any_asleep(&self, pool: PoolId) -> bool {
+        self.asleep[pool].load(Ordering::Relaxed) > 0
+    }
+
+    fn remove(&self, state: &mut State, worker: WorkerId) {
+        if state.roster.remove(worker) {
+            self.asleep[state.roster.pool_of(worker)].fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts the watch set into the watcher's `Poll`, or takes it out. The kernel looks at it at once: what was ready
+    /// before is reported too.
+    fn arm(&self, state: &mut State, armed: bool) {
+        let Some(watcher) = state.roster.watcher() else { return };
+        if state.armed != armed {
+            state.armed = armed;
+            self.readiness.arm(watcher, armed);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing under the lock leaves the state half-changed when it panics; the process is about to end then anyway.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,136 @@
+//! What ends a worker's wait, by the kernel: a `Poll` and a waker for each worker, and the watch set that all share.
+
+use super::idle::Readiness;
+use crate::sched::WorkerId;
+use crate::sched::bounds::LOOK_MAX;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// The event of a waker: somebody has work, or a question.
+const WAKE: Token = Token(0);
+/// The event of a worker's own ingress.
+const INGRESS: Token = Token(1);
+/// The event of the watch set, which only the watcher sees.
+pub(crate) const WATCH: Token = Token(2);
+
+/// The descriptors of all workers.
+pub(crate) struct Descriptors {
+    wakers: Box<[Waker]>,
+    registries: Box<[Registry]>,
+    /// A readiness queue of the ingresses that nobody sleeps on.
+    watch_set: Mutex<(Poll, Events)>,
+    watch_registry: Registry,
+    watch_fd: RawFd,
+    ingress: Box<[RawFd]>,
+}
+
+impl Descriptors {
+    /// Those of so many workers, and a `Poll` for each worker, which holds nothing but its waker.
+    pub(crate) fn new(workers: usize, ingress: &[RawFd]) -> io::Result<(Descriptors, Vec<Poll>)> {
+        let watch_set = Poll::new()?;
+        let mut polls = Vec::new();
+        let mut wakers = Vec::new();
+        let mut registries = Vec::new();
+        for _ in 0..workers {
+            let poll = Poll::new()?;
+            wakers.push(Waker::new(poll.registry(), WAKE)?);
+            registries.push(poll.registry().try_clone()?);
+            polls.push(poll);
+        }
+        let descriptors = Descriptors {
+            wakers: wakers.into(),
+            registries: registries.into(),
+            watch_registry: watch_set.registry().try_clone()?,
+            watch_fd: watch_set.as_raw_fd(),
+            watch_set: Mutex::new((watch_set, Events::with_capacity(LOOK_MAX))),
+            ingress: ingress.into(),
+        };
+        Ok((descriptors, polls))
+    }
+
+    /// In how many watched ingresses something waits: one system call, and one more for each of them. 0 too while another
+    /// worker is asking. An ingress counts in each look until it has been received from: one worker alone would serve all
+    /// that a look has found, one after the other, while the others know of none.
+    pub(crate) fn arrivals_watched(&self) -> usize {
+        let Ok(mut watch_set) = self.watch_set.try_lock() else { return 0 };
+        let (poll, events) = &mut *watch_set;
+        // An interrupted look is one that saw nothing.
+        if poll.poll(events, Some(Duration::ZERO)).is_err() {
+            return 0;
+        }
+        // An event is reported once. Registering anew makes the kernel report it again if something still waits; it fails
+        // where the owner has taken its ingress out of the set meanwhile.
+        let heard = events.iter().map(mio::event::Event::token);
+        heard.filter(|worker| set_again(&self.watch_registry, self.ingress[worker.0], *worker)).count()
+    }
+}
+
+impl Readiness for Descriptors {
+    fn wake(&self, worker: WorkerId) {
+        // Writing to the descriptor of a living waker fails in no documented case; a worker that was not woken would
+        // be a server that hangs.
+        self.wakers[worker].wake().expect("a worker can be woken");
+    }
+
+    fn arm(&self, worker: WorkerId, armed: bool) {
+        set(&self.registries[worker], self.watch_fd, WATCH, armed);
+    }
+
+    fn watch(&self, worker: WorkerId, watched: bool) {
+        if let Some(ingress) = self.ingress.get(worker) {
+            set(&self.watch_registry, *ingress, Token(worker), watched);
+        }
+    }
+
+    fn own(&self, worker: WorkerId, own: bool) {
+        set(&self.registries[worker], self.ingress[worker], INGRESS, own);
+    }
+}
+
+/// Puts `descriptor` into a readiness queue, or takes it out. The kernel looks at what is put in: what was ready before
+/// is reported too.
+fn set(registry: &Registry, descriptor: RawFd, token: Token, present: bool) {
+    let mut source = SourceFd(&descriptor);
+    let done = if present {
+        registry.register(&mut source, token, Interest::READABLE)
+    } else {
+        registry.deregister(&mut source)
+    };
+    done.expect("a descriptor can be put into a readiness queue that lacks it, and taken out of one that has it");
+}
+
+/// Makes a readiness queue that holds `descriptor` look at it anew; false if it holds it no more.
+fn set_again(registry: &Registry, descriptor: RawFd, token: Token) -> bool {
+    registry.reregister(&mut SourceFd(&descriptor), token, Interest::READABLE).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::unix::pipe;
+    use std::io::{Read, Write};
+
+    // Does each look count every watched ingress in which something waits, however many looked before, until it has been
+    // received from?
+    #[test]
+    fn what_waits_is_counted_until_it_has_been_received() {
+        let [mut first, mut second, mut third] = [(); 3].map(|()| pipe::new().expect("a pipe"));
+        let fds = [&first, &second, &third].map(|(_, receiver)| receiver.as_raw_fd());
+        let (descriptors, _polls) = Descriptors::new(3, &fds).expect("readiness queues");
+        [0, 1].into_iter().for_each(|worker| descriptors.watch(worker, true));
+        let send = |sender: &mut pipe::Sender| assert_eq!(sender.write(b"x").expect("room in the pipe"), 1);
+        assert_eq!(descriptors.arrivals_watched(), 0);
+        [&mut first, &mut second, &mut third].into_iter().for_each(|(sender, _)| send(sender));
+        assert_eq!([(); 3].map(|()| descriptors.arrivals_watched()), [2; 3], "the third is not watched");
+        assert_eq!(first.1.read(&mut [0; 8]).expect("a byte"), 1);
+        assert_eq!([(); 2].map(|()| descriptors.arrivals_watched()), [1; 2]);
+        descriptors.watch(1, false);
+        assert_eq!(descriptors.arrivals_watched(), 0);
+        send(&mut first.0);
+        assert_eq!(descriptors.arrivals_watched(), 1, "a new one");
+    }
+}

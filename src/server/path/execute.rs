@@ -1,0 +1,369 @@
+//! A packet's way through one worker: received, admitted, run, answered, recorded, home.
+
+use super::reply::Outbox;
+use super::slot::{Job, Slot};
+use super::wait_slots::WaitSlots;
+use crate::fate::{Failed, Fate};
+use crate::handler::builtin::emulated;
+use crate::handler::{Handler, Served};
+use crate::metrics::{Continuation, Recorder, Sample, Steal};
+use crate::net::{AddressFilter, BATCH, Link, Socket};
+use crate::queue::{ObjectPool, Pooled};
+use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled, guarded};
+use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
+use crate::sched::{Outcome, Step, WorkerId};
+use crate::server::path::packet::{Envelope, Packet, PacketBody};
+use crate::server::transport::Transport;
+use crate::time::{Nanos, clock};
+use arrayvec::ArrayVec;
+use std::future::Future;
+use std::sync::Arc;
+
+/// What all engines of a server share.
+pub(crate) struct Common<'s, 'e, H, M, F, S = Socket> {
+    pub(crate) handler: &'e H,
+    /// Makes the future that runs the handler on a packet: the one place where its type is named.
+    pub(crate) make: &'e M,
+    pub(crate) sockets: &'e [S],
+    pub(crate) filter: &'e AddressFilter,
+    pub(crate) packets: &'s ObjectPool<PacketBody>,
+    pub(crate) slots: &'e ObjectPool<Slot<F>>,
+    /// Where requests wait for their children.
+    pub(crate) wait_slots: WaitSlots<Job<'s, 'e, F>>,
+    /// The server's number among those of the process.
+    pub(crate) runtime_id: u64,
+    /// Whether the policy may know a request's class.
+    pub(crate) classified: bool,
+    /// Whether cost is slept on emulated cores.
+    pub(crate) emulated: bool,
+    /// Where threads say that they cannot receive, or send.
+    pub(crate) transport: &'e Transport,
+}
+
+/// One worker's side of the packet path.
+pub(crate) struct Engine<'s, 'e, 'c, H, M, F, L: Link> {
+    pub(crate) common: &'c Common<'s, 'e, H, M, F, L::Socket>,
+    pub(crate) worker: WorkerId,
+    pool: u8,
+    pub(crate) link: L,
+    pub(crate) outbox: Outbox<'s>,
+    pub(crate) recorder: Recorder<'e>,
+    /// Packets at hand for the next batch; while the worker sleeps they are home.
+    pub(crate) spare: ArrayVec<Packet<'s>, BATCH>,
+    /// How many of the last batches were full, one after the other.
+    pub(crate) full_batches: usize,
+    /// The slot that requests run in which end at their first poll.
+    slot: Option<Pooled<'e, Slot<F>>>,
+    local_queue: LocalQueue,
+    pub(crate) now: Nanos,
+}
+
+impl<'s, 'e, 'c, H, M, F, L> Engine<'s, 'e, 'c, H, M, F, L>
+where
+    H: Handler,
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+    L: Link,
+{
+    /// The engine of `worker`. To be made on the worker's own thread.
+    pub(crate) fn new(
+        common: &'c Common<'s, 'e, H, M, F, L::Socket>,
+        worker: WorkerId,
+        recorder: Recorder<'e>,
+        link: L,
+    ) -> Engine<'s, 'e, 'c, H, M, F, L> {
+        Engine {
+            common,
+            worker,
+            pool: 0,
+            link,
+            outbox: Outbox::new(),
+            recorder,
+            spare: ArrayVec::new(),
+            full_batches: 0,
+            slot: None,
+            local_queue: LocalQueue::open(common.runtime_id),
+            now: clock::now(),
+        }
+    }
+
+    /// A handler has come to its end: its reply goes out.
+    fn finish(&mut self, mut packet: Packet<'s>, envelope: &Envelope) {
+        if packet.overflowed {
+            self.recycle(packet);
+            return self.fail(envelope, Failed::Overflow);
+        }
+        let queue = self.now.minus(envelope.received_at).minus(envelope.service);
+        let served = Served {
+            worker: u16::try_from(self.worker).unwrap_or(u16::MAX),
+            pool: self.pool,
+            hops: envelope.hops,
+            kernel_wait: envelope.kernel_wait,
+            queue_wait: queue,
+            service: envelope.service,
+        };
+        let sample = Sample {
+            class: envelope.ticket.class,
+            kernel: envelope.kernel_wait,
+            queue,
+            service: envelope.service,
+            send: Nanos::ZERO,
+        };
+        if packet.reply_len == 0 {
+            self.recorder.answered(&sample);
+            self.recycle(packet);
+            return;
+        }
+        let (handler, length) = (self.common.handler, packet.reply_len);
+        let reply = &mut packet.reply[..length];
+        if guarded(|| handler.seal(&envelope.ticket, &served, reply)).is_err() {
+            self.recorder.failed(Failed::Panic);
+            self.recycle(packet);
+            return;
+        }
+        self.make_room();
+        self.outbox.answer(packet, sample, self.now);
+    }
+
+    pub(crate) fn make_room(&mut self) {
+        if self.outbox.is_full() {
+            turn::Engine::flush(self);
+        }
+    }
+
+    /// Sends what waits to be sent; returns when that was, if there was anything.
+    pub(crate) fn send(&mut self) -> Option<Nanos> {
+        if self.outbox.is_empty() {
+            return None;
+        }
+        let spare = &mut self.spare;
+        let socket = &self.common.sockets[self.worker % self.common.sockets.len()];
+        let sending = &self.common.transport.of(self.worker).sending;
+        let sent_at = self.outbox.flush(&mut self.link, socket, &mut self.recorder, sending, |packet| {
+            let _ = spare.try_push(packet);
+        });
+        Some(sent_at)
+    }
+
+    /// Keeps the packet for the next batch, or sends it home.
+    pub(crate) fn recycle(&mut self, packet: Packet<'s>) {
+        // A packet that does not fit goes home as it is dropped.
+        let _ = self.spare.try_push(packet);
+    }
+
+    /// A slot with the request of `packet` in it.
+    fn filled(&mut self, packet: Packet<'s>) -> Pooled<'e, Slot<F>> {
+        let lend = || self.common.slots.acquire().expect("there is a slot for each packet and each worker");
+        let mut slot = self.slot.take().unwrap_or_else(lend);
+        slot.fill(packet.envelope, (self.common.make)(packet));
+        slot
+    }
+
+    /// Ends `job` without running it any further.
+    fn abort(&mut self, job: Job<'s, 'e, F>, cause: AbortCause) {
+        let envelope = match job {
+            Job::Fresh(packet) => packet.envelope,
+            Job::Continuation(mut slot) => {
+                slot.clear();
+                slot.envelope
+            }
+            // Its request learns of it, and has the fate.
+            Job::Child(child) => return child.abort(cause),
+        };
+        self.end_aborted(&envelope, cause);
+    }
+
+    /// Ends a request that has come to nothing.
+    fn end_aborted(&mut self, envelope: &Envelope, cause: AbortCause) {
+        match cause {
+            AbortCause::Failed => self.fail(envelope, Failed::Panic),
+            // A child that was cancelled while its request went on to wait for it: the handler's mistake.
+            AbortCause::Cancelled => self.fail(envelope, Failed::Cancelled),
+            AbortCause::Stalled => self.end(envelope, Fate::Stalled),
+            AbortCause::Expired => self.end(envelope, Fate::ShedExpired),
+            AbortCause::Full => self.end(envelope, Fate::ShedQueueFull),
+            AbortCause::Draining => self.end(envelope, Fate::ShedDraining),
+        }
+    }
+
+    /// When a job starts that has been ready since `ready_at`.
+    fn start(&self, ready_at: Nanos, now: Option<Nanos>) -> Nanos {
+        if self.common.emulated { emulated::start(ready_at) } else { now.unwrap_or_else(clock::now) }
+    }
+
+    /// The present time of this worker's core: an emulated one does not know what its thread overslept.
+    fn core_now(&self) -> Nanos {
+        if self.common.emulated { emulated::busy_until() } else { self.now }
+    }
+
+    fn run_child(&mut self, child: Arc<dyn AnyChild>, now: Option<Nanos>, ask_after: Nanos) -> Ran<Job<'s, 'e, F>> {
+        let start = self.start(child.ready_at(), now);
+        self.recorder.begin_slice(start);
+        let now = if self.common.emulated { emulated::busy_until } else { clock::now };
+        let paused = child.run(start, start.plus(ask_after), now);
+        self.now = clock::now();
+        let ran = self.core_now().minus(start);
+        self.recorder.end_slice(ran);
+        match paused {
+            Some((child, hop)) => Ran::Paused { job: Job::Child(child), hop, ran },
+            None => Ran::Ended { ran },
+        }
+    }
+}
+
+impl<'s, 'e, H, M, F, L> turn::Engine for Engine<'s, 'e, '_, H, M, F, L>
+where
+    H: Handler,
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+    L: Link,
+{
+    type Job = Job<'s, 'e, F>;
+
+    fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received {
+        self.receive_from(owner, batch)
+    }
+
+    fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {
+        // A continuation or a child is heavy; how long a fresh request takes is not known. A finished reply waits for neither.
+        // Only where all requests are brief, replies gather.
+        let sent_at = if H::BRIEF && matches!(job, Job::Fresh(_)) { None } else { self.send() };
+        let mut slot = match job {
+            Job::Fresh(packet) => self.filled(packet),
+            Job::Continuation(slot) => slot,
+            Job::Child(child) => return self.run_child(child, sent_at, ask_after),
+        };
+        let start = self.start(slot.envelope.ready_at, sent_at);
+        self.recorder.begin_slice(start);
+        let (polled, joined) = slot.poll(start, start.plus(ask_after));
+        self.now = clock::now();
+        let end = self.core_now();
+        let ran = end.minus(start);
+        self.recorder.end_slice(ran);
+        slot.envelope.service = slot.envelope.service.plus(ran).plus(joined);
+        let cause = match polled {
+            Polled::Paused { hop } => {
+                slot.envelope.ready_at = end;
+                return Ran::Paused { job: Job::Continuation(slot), hop, ran };
+            }
+            Polled::Waits => {
+                let wait_slot = slot.wait_slot();
+                return match self.common.wait_slots.park(Job::Continuation(slot), &wait_slot) {
+                    None => Ran::Ended { ran },
+                    Some(job) => Ran::Paused { job, hop: None, ran },
+                };
+            }
+            Polled::Ended(packet) => {
+                self.finish(packet, &slot.envelope);
+                None
+            }
+            Polled::Panicked(_) => Some(AbortCause::Failed),
+            Polled::Aborted(cause) => Some(cause),
+        };
+        slot.clear();
+        let envelope = &slot.envelope;
+        if let Some(cause) = cause {
+            self.end_aborted(envelope, cause);
+        }
+        if self.common.emulated && envelope.service > Nanos::ZERO {
+            self.recorder.overshoot(envelope.service, self.now.minus(end));
+        }
+        self.slot = Some(slot);
+        Ran::Ended { ran }
+    }
+
+    fn describe(&self, job: &Self::Job) -> Description {
+        Description { level: 0, continuation: !matches!(job, Job::Fresh(_)) }
+    }
+
+    fn discard(&mut self, job: Self::Job, why: Discarded) {
+        let cause = match why {
+            Discarded::QueueFull => AbortCause::Full,
+            Discarded::Draining => AbortCause::Draining,
+        };
+        self.abort(job, cause);
+    }
+
+    fn requeued(&mut self, job: &mut Self::Job, why: Requeued) {
+        let now = self.core_now();
+        match job {
+            Job::Continuation(slot) => match why {
+                Requeued::Hopped(_) => slot.envelope.hops = slot.envelope.hops.saturating_add(1),
+                Requeued::Woken => slot.envelope.ready_at = now,
+                Requeued::Yielded => {}
+            },
+            Job::Child(child) => child.queued(now),
+            Job::Fresh(_) => return,
+        }
+        self.recorder.continued(match why {
+            Requeued::Hopped(_) => Continuation::Hop,
+            Requeued::Yielded => Continuation::Yield,
+            Requeued::Woken => Continuation::Join,
+        });
+    }
+
+    fn ready(&mut self) -> Option<Ready<Self::Job>> {
+        loop {
+            return Some(match self.local_queue.next()? {
+                continuation::Ready::Forked(child) if !child.is_wanted() => continue,
+                continuation::Ready::Forked(child) => {
+                    child.queued(self.core_now());
+                    Ready::Forked(Job::Child(child))
+                }
+                continuation::Ready::Child(child) => Ready::Woken(Job::Child(child)),
+                continuation::Ready::Request(number) => match self.common.wait_slots.take(number) {
+                    Some(job) => Ready::Woken(job),
+                    None => continue,
+                },
+            });
+        }
+    }
+
+    fn flush(&mut self) {
+        self.send();
+    }
+
+    fn boundary(&mut self, boundary: Boundary) {
+        match boundary {
+            Boundary::Turn => self.recorder.hand_over(),
+            Boundary::Tried { step, outcome, .. } => self.tried(step, outcome),
+            // A server has at most 8.
+            Boundary::Pool(pool) => self.pool = u8::try_from(pool).unwrap_or(u8::MAX),
+            Boundary::Rest => self.rest(),
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        self.now
+    }
+}
+
+impl<'s, 'e, 'c, H, M, F, L> Engine<'s, 'e, 'c, H, M, F, L>
+where
+    H: Handler,
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+    L: Link,
+{
+    fn rest(&mut self) {
+        self.send();
+        self.spare.clear();
+        self.recorder.hand_over();
+        if self.common.emulated {
+            emulated::rest();
+        }
+    }
+
+    #[inline]
+    fn tried(&mut self, step: Step, outcome: Outcome) {
+        let result = match (step, outcome) {
+            (Step::Steal(_), Outcome::Found) => Steal::Found,
+            (Step::Steal(_), Outcome::Empty) => Steal::Empty,
+            (Step::Steal(_), Outcome::Contended) => Steal::Contended,
+            (Step::Receive(owner), Outcome::Found) if owner != self.worker => Steal::SocketFound,
+            (Step::Receive(owner), _) if owner != self.worker => Steal::SocketEmpty,
+            _ => return,
+        };
+        self.recorder.stole(result);
+    }
+}

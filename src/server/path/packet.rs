@@ -1,0 +1,106 @@
+//! Packets: the memory a request lives in, made at start and pooled.
+//!
+//! Request and reply bytes are separate areas, so a handler reads one while it writes the other. The [`Envelope`] is
+//! `Copy` and is kept beside a running handler too: after a panic, when the packet is gone, the server still knows whom
+//! to answer.
+
+use crate::fate::DATAGRAM_MAX_BYTES;
+use crate::handler::{Handler, Reply, Request, Ticket};
+use crate::queue::Pooled;
+use crate::time::Nanos;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// A packet in use.
+pub(crate) type Packet<'d> = Pooled<'d, PacketBody>;
+
+/// What a packet holds.
+pub(crate) struct PacketBody {
+    /// Whose request this is and what it has been through.
+    pub envelope: Envelope,
+    /// The datagram as received; the first [`Envelope::request_len`] bytes count.
+    pub request: [u8; DATAGRAM_MAX_BYTES],
+    /// The answer; the first [`PacketBody::reply_len`] bytes count.
+    pub reply: [u8; DATAGRAM_MAX_BYTES],
+    /// Length of the answer; never more than that of the request.
+    pub reply_len: usize,
+    /// The handler wrote more than there was room for, so that there is no answer to send.
+    pub overflowed: bool,
+}
+
+impl PacketBody {
+    /// An empty packet.
+    pub(crate) fn new() -> PacketBody {
+        PacketBody {
+            envelope: Envelope::default(),
+            request: [0; DATAGRAM_MAX_BYTES],
+            reply: [0; DATAGRAM_MAX_BYTES],
+            reply_len: 0,
+            overflowed: false,
+        }
+    }
+
+    /// The answer's bytes.
+    pub(crate) fn reply(&self) -> &[u8] {
+        &self.reply[..self.reply_len]
+    }
+}
+
+impl Default for PacketBody {
+    fn default() -> PacketBody {
+        PacketBody::new()
+    }
+}
+
+/// What the server knows of a request: whom to answer, how, and where its time went.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Envelope {
+    /// The sender.
+    pub peer: SocketAddr,
+    /// The address the request came to, where the socket cannot tell by itself (wildcard binds): the reply leaves from it.
+    pub local: Option<IpAddr>,
+    /// What the handler said of the request at admission.
+    pub ticket: Ticket,
+    /// Length of the request.
+    pub request_len: usize,
+    /// Monotonic time of the batch that received it.
+    pub received_at: Nanos,
+    /// Time it waited in the socket before that.
+    pub kernel_wait: Nanos,
+    /// Monotonic time after which its answer is worthless; [`Nanos::MAX`] = never.
+    pub expires_at: Nanos,
+    /// Since when it has been ready to run: its arrival, or the moment it was last put into a queue.
+    pub ready_at: Nanos,
+    /// Time in the handler so far.
+    pub service: Nanos,
+    /// Times it has changed pool, saturating.
+    pub hops: u8,
+}
+
+impl Default for Envelope {
+    fn default() -> Envelope {
+        Envelope {
+            peer: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+            local: None,
+            ticket: Ticket::default(),
+            request_len: 0,
+            received_at: Nanos::ZERO,
+            kernel_wait: Nanos::ZERO,
+            expires_at: Nanos::MAX,
+            ready_at: Nanos::ZERO,
+            service: Nanos::ZERO,
+            hops: 0,
+        }
+    }
+}
+
+/// Runs `handler` on `packet`. The future owns the packet, so the packet travels with it and goes home with it when it
+/// is dropped half-way.
+pub(crate) async fn drive<'d, H: Handler>(handler: &H, mut packet: Packet<'d>) -> Packet<'d> {
+    let body = &mut *packet;
+    let length = body.envelope.request_len;
+    let request = Request::new(&body.request[..length], body.envelope.peer, body.envelope.ticket);
+    let mut reply = Reply::new(&mut body.reply[..length]);
+    handler.handle(request, &mut reply).await;
+    (body.overflowed, body.reply_len) = (reply.has_overflowed(), reply.len());
+    packet
+}

@@ -1,0 +1,90 @@
+//! What a worker receives, until each datagram is a job in a queue or has come to nothing.
+
+use super::execute::Engine;
+use super::slot::Job;
+use crate::fate::{Fate, ReceiveError};
+use crate::handler::Handler;
+use crate::net::{BATCH, GATHER, Link, receive_error};
+use crate::sched::WorkerId;
+use crate::sched::turn::{Arrived, Received};
+use crate::server::path::packet::Packet;
+use crate::time::clock;
+use arrayvec::ArrayVec;
+use std::future::Future;
+
+impl<'s, 'e, 'c, H, M, F, L> Engine<'s, 'e, 'c, H, M, F, L>
+where
+    H: Handler,
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+    L: Link,
+{
+    /// See [`turn::Engine::receive`](crate::sched::turn::Engine::receive).
+    pub(crate) fn receive_from(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Job<'s, 'e, F>>>) -> Received {
+        // What is left of a train belongs to the same receive.
+        let begins = self.link.left() == 0;
+        // Behind a batch that was full stand more. Where all requests are brief, replies gather over a few of those: the
+        // more of them go to one peer, the fewer times they take the way through the kernel.
+        if begins && (!H::BRIEF || self.full_batches.is_multiple_of(GATHER / BATCH)) {
+            self.send();
+        }
+        self.stock_up();
+        if self.spare.is_empty() {
+            // With every packet away, requests wait in the socket, where the kernel bounds them.
+            return Received { datagrams: self.shed_rest(), more: false };
+        }
+        let count = self.receive_batch(&self.common.sockets[owner]);
+        self.full_batches = if count == BATCH { self.full_batches + 1 } else { 0 };
+        self.now = clock::now();
+        self.recorder.received(count as u64);
+        let packets: ArrayVec<Packet<'s>, BATCH> = self.spare.drain(..count).collect();
+        for (number, packet) in packets.into_iter().enumerate() {
+            let datagram = self.link.datagrams()[number];
+            let Some(packet) = self.admit(packet, &datagram) else { continue };
+            let class = self.common.classified.then_some(packet.envelope.ticket.class);
+            batch.push(Arrived { job: Job::Fresh(packet), class });
+        }
+        // The rest of a train is no longer in the socket, where others would find it.
+        Received { datagrams: count, more: self.link.left() > 0 }
+    }
+
+    /// Takes packets to receive into, as far as there are any.
+    pub(crate) fn stock_up(&mut self) {
+        while !self.spare.is_full() {
+            let Some(packet) = self.common.packets.acquire() else { break };
+            self.spare.push(packet);
+        }
+    }
+
+    /// Receives into the first of the spare packets.
+    fn receive_batch(&mut self, socket: &L::Socket) -> usize {
+        let receiving = &self.common.transport.of(self.worker).receiving;
+        // An error that an earlier send left on the socket is reported once, in place of datagrams; the second call
+        // sees those. One that stays is no datagram either.
+        let mut reason = ReceiveError::Other;
+        for _ in 0..2 {
+            let buffers = self.spare.iter_mut().map(|packet| &mut packet.request[..]);
+            match self.link.receive(socket, buffers) {
+                Ok(count) => {
+                    receiving.succeeded();
+                    return count;
+                }
+                Err(error) => {
+                    reason = receive_error(&error);
+                    self.recorder.receive_failed(reason);
+                }
+            }
+        }
+        receiving.failed(clock::now(), reason as usize);
+        0
+    }
+
+    /// Ends what is left of a train and has no packet. Nobody is told: who asked is in there, unread.
+    fn shed_rest(&mut self) -> usize {
+        let rest = self.link.left();
+        self.recorder.received(rest as u64);
+        (0..rest).for_each(|_| self.recorder.ended(Fate::ShedQueueFull));
+        self.link.discard();
+        rest
+    }
+}

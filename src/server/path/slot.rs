@@ -1,0 +1,82 @@
+//! Slots: where a handler's future lives, and what waits in queues.
+
+use crate::queue::Pooled;
+use crate::runtime::continuation::{self, AnyChild, Limits, Polled, Terms, WaitSlot, Waiter, guarded};
+use crate::server::path::packet::{Envelope, Packet};
+use crate::time::Nanos;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// What waits in queues.
+pub(crate) enum Job<'s, 'e, F> {
+    /// A request that has not run.
+    Fresh(Packet<'s>),
+    /// A request that has.
+    Continuation(Pooled<'e, Slot<F>>),
+    /// A child that a request has forked.
+    Child(Arc<dyn AnyChild>),
+}
+
+/// The place of one future: pinned once, filled again and again, so that running a request allocates nothing.
+///
+/// The envelope stands beside the future and not only in the packet, which the future owns: when the future is dropped
+/// half-way, the server still knows whom to answer.
+pub(crate) struct Slot<F> {
+    pub(crate) envelope: Envelope,
+    /// Where it waits for its children.
+    wait_slot: Arc<WaitSlot>,
+    /// The same, for polls.
+    waiter: Option<Arc<dyn Waiter>>,
+    waker: Waker,
+    /// It waits there, or has been woken and not run since.
+    parked: bool,
+    future: Pin<Box<Option<F>>>,
+}
+
+impl<F> Slot<F> {
+    /// The slot that waits in `wait_slot`.
+    pub(crate) fn new(wait_slot: WaitSlot) -> Slot<F> {
+        let wait_slot = Arc::new(wait_slot);
+        let waker = Waker::from(Arc::clone(&wait_slot));
+        let waiter = Some(Arc::clone(&wait_slot) as Arc<dyn Waiter>);
+        Slot { envelope: Envelope::default(), wait_slot, waiter, waker, parked: false, future: Box::pin(None) }
+    }
+
+    pub(crate) fn fill(&mut self, envelope: Envelope, future: F) {
+        self.envelope = envelope;
+        self.wait_slot.renew();
+        self.future.set(Some(future));
+    }
+
+    /// Where it waits for its children.
+    pub(crate) fn wait_slot(&self) -> Arc<WaitSlot> {
+        Arc::clone(&self.wait_slot)
+    }
+
+    /// Drops the future. A panic on the way is the handler's, and the request has its fate already.
+    pub(crate) fn clear(&mut self) {
+        let _ = guarded(|| self.future.set(None));
+        if std::mem::take(&mut self.parked) {
+            self.wait_slot.leave();
+        }
+    }
+}
+
+impl<F: Future> Slot<F> {
+    /// Polls the future from `start` on; its checkpoints pause from `ask_at` on. The second value is the CPU time of the
+    /// children that it joined.
+    pub(crate) fn poll(&mut self, start: Nanos, ask_at: Nanos) -> (Polled<F::Output>, Nanos) {
+        if std::mem::take(&mut self.parked) {
+            self.wait_slot.resume();
+        }
+        let future = self.future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
+        let limits = Limits { ask_at, expires_at: self.envelope.expires_at };
+        let (waker, waiter) = (&self.waker, &mut self.waiter);
+        let (polled, joined) =
+            continuation::poll(future, Terms { start, limits, waker, waiter, tokens: &[], wakes_anywhere: false });
+        self.parked = matches!(polled, Polled::Waits);
+        (polled, joined)
+    }
+}

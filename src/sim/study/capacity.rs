@@ -1,0 +1,148 @@
+//! Searches that take many simulations: the load that a policy sustains, and the sizes of its pools.
+
+use super::policy_spec::Contender;
+use super::progress::Progress;
+use super::scenario::{Outcome, Scene};
+use crate::sched::Sizes;
+use crate::sim::study::goal::Goal;
+
+/// The highest load at which a goal is reached.
+#[derive(Clone, Debug)]
+pub(crate) struct Sustained {
+    pub(crate) contender: Contender,
+    /// In hundredths of the capacity; 0 = not even at 0.01.
+    pub(crate) max_load: f64,
+    /// The simulation at that load, if there is one.
+    pub(crate) at: Option<Outcome>,
+}
+
+/// Loads are searched in hundredths up to this, which nobody sustains.
+const HUNDREDTHS: u32 = 100;
+/// Simulations that one search takes.
+pub(crate) const SIMULATIONS: u64 = HUNDREDTHS.ilog2() as u64 + 1;
+
+/// The highest load at which `contender` reaches `goal`, by bisection.
+pub(crate) fn max_load(
+    scene: &Scene<'_>,
+    contender: Contender,
+    goal: &Goal,
+    sizes: Option<&[usize]>,
+    progress: &dyn Progress,
+) -> Sustained {
+    above(scene, contender, goal, sizes, 0, progress)
+}
+
+/// The same if it is above `floor` hundredths; else none, after one simulation.
+fn above(
+    scene: &Scene<'_>,
+    contender: Contender,
+    goal: &Goal,
+    sizes: Option<&[usize]>,
+    floor: u32,
+    progress: &dyn Progress,
+) -> Sustained {
+    let (mut holds, mut fails, mut at) = (floor, HUNDREDTHS, None);
+    // The first question is whether it is worth while.
+    let mut hundredths = if floor > 0 { floor + 1 } else { HUNDREDTHS / 2 };
+    while fails - holds > 1 && hundredths < fails {
+        let outcome = scene.run(contender, f64::from(hundredths) / f64::from(HUNDREDTHS), sizes, progress);
+        if goal.holds(&outcome.tally) {
+            (holds, at) = (hundredths, Some(outcome));
+        } else {
+            fails = hundredths;
+        }
+        hundredths = holds.midpoint(fails);
+    }
+    let max_load = if at.is_some() { f64::from(holds) / f64::from(HUNDREDTHS) } else { 0.0 };
+    Sustained { contender, max_load, at }
+}
+
+/// The same with the sizes that sustain most.
+pub(crate) fn max_load_of_best(
+    scene: &Scene<'_>,
+    contender: Contender,
+    goal: &Goal,
+    progress: &dyn Progress,
+) -> Sustained {
+    let begin = scene.default_sizes(contender, 1.0);
+    let Some(begin) = begin.filter(|sizes| sizes.len() == 2) else {
+        return max_load(scene, contender, goal, None, progress);
+    };
+    let mut best = max_load(scene, contender, goal, Some(&begin), progress);
+    climb(scene.workers, first_most(scene, contender), begin[0], |sizes| {
+        let floor = (best.max_load * f64::from(HUNDREDTHS)).round() as u32;
+        let found = above(scene, contender, goal, Some(sizes), floor, progress);
+        let better = found.max_load > best.max_load;
+        if better {
+            best = found;
+        }
+        better
+    });
+    best
+}
+
+/// `contender` at `load` with the sizes for which the figure of `goal` is lowest.
+pub(crate) fn best_sizes(
+    scene: &Scene<'_>,
+    contender: Contender,
+    load: f64,
+    goal: &Goal,
+    progress: &dyn Progress,
+) -> Outcome {
+    let begin = scene.default_sizes(contender, load);
+    let Some(begin) = begin.filter(|sizes| sizes.len() == 2) else {
+        return scene.run(contender, load, None, progress);
+    };
+    let mut best = scene.run(contender, load, Some(&begin), progress);
+    climb(scene.workers, scene.workers - 1, begin[0], |sizes| {
+        let found = scene.run(contender, load, Some(sizes), progress);
+        let better = goal.figure(&found.tally) < goal.figure(&best.tally);
+        if better {
+            best = found;
+        }
+        better
+    });
+    best
+}
+
+/// Sizes that do not improve before a direction is given up.
+const PATIENCE: usize = 2;
+
+/// Workers that the first group may have: all of them where the others are no group of their own.
+fn first_most(scene: &Scene<'_>, contender: Contender) -> usize {
+    if contender.sizes() == Sizes::Reserved { scene.workers } else { scene.workers - 1 }
+}
+
+/// Tries two groups of other sizes, away from `begin` in both directions, as long as that `improves`.
+fn climb(workers: usize, most: usize, begin: usize, mut improves: impl FnMut(&[usize]) -> bool) {
+    let up = begin + 1..=most;
+    let down = (1..begin).rev();
+    for fronts in [&mut { up } as &mut dyn Iterator<Item = usize>, &mut { down }] {
+        let mut in_vain = 0;
+        while in_vain < PATIENCE {
+            let Some(front) = fronts.next() else { break };
+            in_vain = if improves(&[front, workers - front]) { 0 } else { in_vain + 1 };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn climbing_finds_the_top_on_either_side() {
+        for (begin, top) in [(3, 9), (9, 3), (5, 5), (1, 13), (13, 1)] {
+            let mut best = begin;
+            climb(14, 13, begin, |sizes| {
+                assert_eq!(sizes.iter().sum::<usize>(), 14);
+                let better = sizes[0].abs_diff(top) < best.abs_diff(top);
+                if better {
+                    best = sizes[0];
+                }
+                better
+            });
+            assert_eq!(best, top, "from {begin}");
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What `forebay simulate` and `forebay plan` ask of virtual time: many simulations, compared.
+
+pub(crate) mod advice;
+pub(crate) mod capacity;
+pub(crate) mod goal;
+pub(crate) mod parallel;
+pub(crate) mod policy_spec;
+pub(crate) mod progress;
+pub(crate) mod replayed;
+pub(crate) mod scenario;
+pub(crate) mod workers;

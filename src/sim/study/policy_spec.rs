@@ -1,0 +1,89 @@
+//! What `--policy` names: a policy of the server, or one that exists in simulation only.
+
+use crate::sched::{Entry, PolicyName, Sizes};
+use crate::sim::Reference;
+use crate::time::Nanos;
+use std::fmt;
+use std::str::FromStr;
+
+/// A policy to simulate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contender {
+    /// One that a server can follow.
+    Server(PolicyName),
+    /// A bound.
+    Reference(Reference),
+}
+
+impl Contender {
+    /// For how long it runs a request before it looks at the next one, where that is a parameter of its own.
+    pub(crate) fn quantum(self) -> Option<Nanos> {
+        match self {
+            Contender::Reference(Reference::RoundRobin { quantum, .. }) => Some(quantum),
+            _ => None,
+        }
+    }
+
+    /// Whether its workers stand in groups whose sizes somebody chooses.
+    pub(crate) fn has_sizes(self) -> bool {
+        self.sizes() != Sizes::None
+    }
+
+    /// What those sizes are.
+    pub(crate) fn sizes(self) -> Sizes {
+        self.entry().map_or(Sizes::None, |entry| entry.sizes)
+    }
+
+    /// What is known of a policy that a server can follow.
+    pub(crate) fn entry(self) -> Option<&'static Entry> {
+        match self {
+            Contender::Server(policy) => Some(policy.entry()),
+            Contender::Reference(_) => None,
+        }
+    }
+}
+
+/// Why a text names no policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no policy is called `{text}`; there are {ours}, and in simulation only srpt, ps, central, rr:QUANTUM:SWITCH (like \
+     rr:5us:1us; QUANTUM above 0, SWITCH at most 10ms), priority and jsq",
+    ours = PolicyName::list(|_| true)
+)]
+pub(crate) struct UnknownContender {
+    text: String,
+}
+
+impl FromStr for Contender {
+    type Err = UnknownContender;
+
+    fn from_str(text: &str) -> Result<Contender, UnknownContender> {
+        let text = text.trim();
+        let ours = text.parse().map(Contender::Server);
+        ours.or_else(|_| text.parse().map(Contender::Reference))
+            .map_err(|()| UnknownContender { text: text.to_owned() })
+    }
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Contender::Server(policy) => policy.fmt(f),
+            Contender::Reference(reference) => reference.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_is_offered() {
+        for text in ["steal", "auto", "srpt", "central", "rr:20us:100ns"] {
+            assert_eq!(text.parse::<Contender>().map(|contender| contender.to_string()), Ok(text.to_owned()));
+        }
+        let error = "stael".parse::<Contender>().expect_err("a slip").to_string();
+        assert!(PolicyName::ALL.iter().all(|policy| error.contains(policy.name())), "{error}");
+    }
+}

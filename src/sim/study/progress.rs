@@ -1,0 +1,23 @@
+//! How far a study is, for whom it may concern: the command line shows a bar.
+
+/// Hears of a study's progress, from every thread that simulates.
+pub(crate) trait Progress: Sync {
+    /// `requests` more have been simulated.
+    fn simulated(&self, requests: u64);
+    /// What is being simulated: `pools on 14 workers`. Of several at once the last.
+    fn looks_at(&self, what: String);
+}
+
+/// Requests between two reports: some milliseconds of simulating.
+const STEP: u64 = 1 << 14;
+
+/// `requests`, reported to `progress` as they are taken.
+pub(super) fn watched<I: Iterator>(requests: I, progress: &dyn Progress) -> impl Iterator<Item = I::Item> {
+    let mut taken = 0_u64;
+    requests.inspect(move |_| {
+        taken += 1;
+        if taken.is_multiple_of(STEP) {
+            progress.simulated(STEP);
+        }
+    })
+}

@@ -1,0 +1,225 @@
+//! One simulation: a policy with its sizes and budgets at a load.
+
+use super::policy_spec::Contender;
+use super::progress::{Progress, watched};
+use super::replayed::Replayed;
+use crate::sched::auto::Decision;
+use crate::sched::{Made, PolicyName, Sharing};
+use crate::sim::{Fit, Incoming, Offer, Overheads, Replay, Setup, Tally, simulate};
+use crate::time::Nanos;
+use crate::workload::Workload;
+
+/// What all simulations of a report share.
+#[derive(Clone, Debug)]
+pub(crate) struct Scene<'a> {
+    pub(crate) workload: &'a Workload,
+    pub(crate) workers: usize,
+    pub(crate) seed: u64,
+    pub(crate) requests: u64,
+    pub(crate) flows: u16,
+    pub(crate) overheads: Overheads,
+    /// As fitted where it is not given.
+    pub(crate) slice: Option<Nanos>,
+    /// As in the server where it is not given.
+    pub(crate) thief_threshold: Option<Nanos>,
+    /// As in the server where it is not given.
+    pub(crate) sharing: Option<Sharing>,
+    pub(crate) checkpoint_step: Nanos,
+    pub(crate) deadline: Option<Nanos>,
+    /// Whether policies that can use a request's class know it; `reserve` always does.
+    pub(crate) classified: bool,
+    /// The run whose requests are offered, in place of any that would be drawn.
+    pub(crate) replayed: Option<&'a Replayed>,
+}
+
+/// What came of one.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) contender: Contender,
+    pub(crate) load: f64,
+    /// Sizes and budgets, in words.
+    pub(crate) chosen: String,
+    /// Of its groups, where it has any.
+    pub(crate) sizes: Option<Vec<usize>>,
+    pub(crate) tally: Tally,
+}
+
+/// Steps between checkpoints that one simulation takes at most, of all requests together: a day of computing.
+const STEPS_MAX: f64 = 1e11;
+/// Simulated seconds that one simulation takes at most. Simulated time ends at 1.8e10 seconds, and a server with ten times
+/// the load that it can bear needs ten times as long.
+const SECONDS_MAX: f64 = 1e9;
+
+impl<'a> Scene<'a> {
+    /// Whether `contender` can be simulated at `load` in a bounded number of steps, before simulated time ends.
+    ///
+    /// # Errors
+    /// A message that names the flags in question and what is allowed.
+    pub(crate) fn check(&self, contender: Contender, load: f64) -> Result<(), String> {
+        let requests = (self.requests + self.warmup()) as f64;
+        let work = requests * self.workload.mean().as_secs_f64();
+        let step = contender.quantum().unwrap_or(self.checkpoint_step).min(self.checkpoint_step);
+        let steps = work / step.as_secs_f64();
+        if steps > STEPS_MAX {
+            return Err(format!(
+                "{requests:.0} requests of {} in the mean are {steps:.1e} steps of {step}, and one simulation takes at most \
+                 {STEPS_MAX:.0e}: lower --requests, or raise --checkpoint, where there is one",
+                self.workload.mean(),
+            ));
+        }
+        let seconds = (work / self.workers as f64).max(requests / self.workload.rate_at(load, self.workers, 1));
+        if seconds > SECONDS_MAX {
+            return Err(format!(
+                "{requests:.0} requests at load {load} last {seconds:.1e} simulated seconds, and one simulation at most \
+                 {SECONDS_MAX:.0e}: lower --requests, or raise the load"
+            ));
+        }
+        Ok(())
+    }
+
+    /// A scene with nothing chosen.
+    pub(crate) fn new(
+        workload: &'a Workload,
+        workers: usize,
+        overheads: Overheads,
+        seed: u64,
+        requests: u64,
+    ) -> Scene<'a> {
+        Scene {
+            workload,
+            workers,
+            seed,
+            requests,
+            flows: Scene::flows_for(workers),
+            overheads,
+            slice: None,
+            thief_threshold: None,
+            sharing: None,
+            checkpoint_step: Nanos::from_micros(1),
+            deadline: None,
+            classified: false,
+            replayed: None,
+        }
+    }
+
+    /// As many source ports as `loadgen` would take.
+    pub(crate) fn flows_for(workers: usize) -> u16 {
+        (32 * workers).clamp(256, 32_768) as u16
+    }
+
+    /// The slice, whoever chose it.
+    pub(crate) fn slice_or_fitted(&self) -> Nanos {
+        self.fit(1.0).slice
+    }
+
+    /// Requests before those that are measured.
+    pub(crate) fn warmup(&self) -> u64 {
+        self.replayed.map_or(self.requests / 10, |run| run.offered.requests.len() as u64 - self.requests)
+    }
+
+    /// The sizes with which `contender` begins if nobody has chosen any.
+    pub(crate) fn default_sizes(&self, contender: Contender, load: f64) -> Option<Vec<usize>> {
+        match contender {
+            Contender::Server(policy) if contender.has_sizes() => Some(self.fit(load).policy(policy).sizes()),
+            _ => None,
+        }
+    }
+
+    /// Simulates `contender` at `load`, in pools of `sizes` if it has any.
+    pub(crate) fn run(
+        &self,
+        contender: Contender,
+        load: f64,
+        sizes: Option<&[usize]>,
+        progress: &dyn Progress,
+    ) -> Outcome {
+        let (chosen, sizes, tally) = match self.replay(sizes) {
+            Some(replay) => {
+                served(self.workers, contender, |policy| replay.server(policy), watched(replay.incoming(), progress))
+            }
+            None => {
+                let server = |policy| self.server(policy, load, sizes);
+                served(self.workers, contender, server, watched(self.drawn(load), progress))
+            }
+        };
+        Outcome { contender, load, chosen, sizes, tally }
+    }
+
+    /// Requests at `load`.
+    fn drawn(&self, load: f64) -> impl Iterator<Item = Incoming> + use<'a> {
+        let offer = Offer {
+            workload: self.workload,
+            rate: self.workload.rate_at(load, self.workers, 1),
+            flows: self.flows,
+            seed: self.seed,
+            deadline: self.deadline.unwrap_or(Nanos::MAX),
+            warmup: self.warmup(),
+            requests: self.requests,
+        };
+        offer.incoming(self.workers)
+    }
+
+    fn server(&self, policy: PolicyName, load: f64, sizes: Option<&[usize]>) -> (Made, Setup) {
+        let fitted = Fit { sizes: sizes.map(<[usize]>::to_vec), ..self.fit(load) }.policy(policy);
+        let setup = Setup {
+            classified: self.classified || policy.entry().needs_class,
+            checkpoint_step: self.checkpoint_step,
+            ..Setup::with_overheads(fitted.policy().with_sharing(self.sharing.unwrap_or_default()), self.overheads)
+        };
+        (fitted, setup)
+    }
+
+    /// The run that is simulated once more, if there is one.
+    fn replay(&self, sizes: Option<&[usize]>) -> Option<Replay<'a>> {
+        let mut replay = Replay::new(&self.replayed?.offered);
+        self.choose(&mut replay.fit);
+        replay.fit.sizes = sizes.map(<[usize]>::to_vec);
+        replay.overheads = self.overheads;
+        replay.checkpoint_step = self.checkpoint_step;
+        replay.classified = self.classified;
+        Some(replay)
+    }
+
+    /// The slice that `auto` would choose.
+    pub(crate) fn budget(&self) -> Nanos {
+        self.fit(1.0).budget()
+    }
+
+    /// What `auto` would decide, and why.
+    pub(crate) fn decision(&self) -> Decision {
+        self.fit(1.0).decision()
+    }
+
+    fn fit(&self, load: f64) -> Fit {
+        let mut fit = match self.replayed {
+            Some(run) => Replay::new(&run.offered).fit,
+            None => Fit::new(self.workload, self.workers, load),
+        };
+        self.choose(&mut fit);
+        fit
+    }
+
+    /// Puts into `fit` what somebody has chosen.
+    fn choose(&self, fit: &mut Fit) {
+        fit.slice = self.slice.unwrap_or(fit.slice);
+        fit.thief_threshold = self.thief_threshold;
+        fit.yield_cost = self.overheads.yield_.max(Nanos::new(1));
+    }
+}
+
+/// What `contender` makes of `incoming`: what was chosen, the sizes of its groups, and what came of it.
+fn served(
+    workers: usize,
+    contender: Contender,
+    server: impl Fn(PolicyName) -> (Made, Setup),
+    incoming: impl Iterator<Item = Incoming>,
+) -> (String, Option<Vec<usize>>, Tally) {
+    match contender {
+        Contender::Reference(reference) => (String::new(), None, reference.simulate(workers, incoming)),
+        Contender::Server(policy) => {
+            let (fitted, setup) = server(policy);
+            let sizes = contender.has_sizes().then(|| fitted.sizes());
+            (fitted.chosen, sizes, simulate(&setup, incoming))
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! From names and sizes to running threads.
+
+use super::engine::TaskEngine;
+use super::home::Home;
+use super::options::PRIORITIES;
+use super::runtime::Runtime;
+use crate::runtime::{AbortOnPanic, Shared, Wait};
+use crate::sched::{BadSharing, Kind, Policy, Sharing, Tasks, Topology};
+use crate::time::Nanos;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::{io, thread};
+
+/// Describes a [`Runtime`] to be built.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    pools: Vec<(String, usize)>,
+    thread_name: String,
+    queue_capacity: usize,
+    slice: Nanos,
+    wait: Wait,
+    sharing: Sharing,
+}
+
+/// Why a runtime cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A pool of no workers would never run what is put there.
+    #[error("pool {0:?} has no workers: at least 1")]
+    NoWorkers(String),
+    /// Two pools of one name could not be told apart.
+    #[error("there are two pools {0:?}")]
+    SameName(String),
+    /// A queue without room would accept nothing.
+    #[error("queue_capacity is 0: at least 1")]
+    NoRoom,
+    /// An option of sharing is out of its range.
+    #[error(transparent)]
+    Sharing(#[from] BadSharing),
+    /// The kernel refused a thread or a descriptor.
+    #[error("the kernel refuses a thread or a descriptor: {0}")]
+    Kernel(#[from] io::Error),
+}
+
+/// A task runs for so long before its checkpoints give way: long against the cost of giving way, short against what
+/// people notice. A guess.
+const SLICE: Nanos = Nanos::from_micros(50);
+
+/// Tasks in all queues. Any one queue may hold them all: it has so many places, of 32 bytes each, for each priority.
+const QUEUE_CAPACITY: usize = 4_096;
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder {
+            pools: Vec::new(),
+            thread_name: "forebay-task".to_owned(),
+            queue_capacity: QUEUE_CAPACITY,
+            slice: SLICE,
+            wait: Wait::Adaptive,
+            sharing: Sharing::default(),
+        }
+    }
+}
+
+impl Builder {
+    /// Adds a pool with so many workers, at least one. Pools count from 0 in the order of these calls; tasks go into the
+    /// first unless they say otherwise. Without any there is one pool, `main`, with a worker for each processor that the
+    /// process may use.
+    pub fn pool(mut self, name: &str, workers: usize) -> Builder {
+        self.pools.push((name.to_owned(), workers));
+        self
+    }
+
+    /// What threads are called; each adds its number. The default is `forebay-task`.
+    pub fn thread_name(mut self, name: &str) -> Builder {
+        name.clone_into(&mut self.thread_name);
+        self
+    }
+
+    /// How many tasks wait in queues, those of all pools and priorities together, at least 1; the default is 4,096. Each
+    /// worker holds 32 more of each priority in its deque.
+    pub fn queue_capacity(mut self, tasks: usize) -> Builder {
+        self.queue_capacity = tasks;
+        self
+    }
+
+    /// How long a task runs before its checkpoints give way to others. The default is 50 us; zero gives way at each.
+    pub fn slice(mut self, slice: Nanos) -> Builder {
+        self.slice = slice;
+        self
+    }
+
+    /// How a worker waits for work. The default looks for a while before it sleeps.
+    pub fn wait(mut self, wait: Wait) -> Builder {
+        self.wait = wait;
+        self
+    }
+
+    /// How workers share what waits: from whom a thief takes and how much, and where a task enters a queue.
+    pub fn sharing(mut self, sharing: Sharing) -> Builder {
+        self.sharing = sharing;
+        self
+    }
+
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// When the description is wrong or the kernel refuses something.
+    pub fn build(mut self) -> Result<Runtime, BuildError> {
+        if self.pools.is_empty() {
+            self.pools.push(("main".to_owned(), thread::available_parallelism()?.get()));
+        }
+        self.check()?;
+        let (names, sizes): (Vec<String>, Vec<usize>) = self.pools.into_iter().unzip();
+        let topology = Topology::new(&sizes);
+        let policy = Policy::new(Kind::Tasks(Tasks { slice: self.slice }), &topology).with_sharing(self.sharing);
+        let (shared, workers) = Shared::with_levels(policy, self.wait, PRIORITIES, &[], self.queue_capacity)?;
+        let home = Arc::new(Home::new(shared, names.into()));
+        // Dropped on the way out, it ends the threads that have begun.
+        let runtime = Runtime::new(Arc::clone(&home));
+        for worker in workers {
+            let home = Arc::clone(&home);
+            let pool = topology.pool_of(worker.id());
+            let name = format!("{}-{}", self.thread_name, worker.id());
+            let thread = thread::Builder::new().name(name).spawn(move || {
+                let _guard = AbortOnPanic;
+                let id = worker.id();
+                let worker = worker.on_thread();
+                let mut engine = TaskEngine::new(Arc::clone(&home), id, pool, worker.deques());
+                worker.run(&home.shared, &mut engine);
+            })?;
+            runtime.add(thread);
+        }
+        Ok(runtime)
+    }
+
+    fn check(&self) -> Result<(), BuildError> {
+        let mut names = HashSet::new();
+        for (name, workers) in &self.pools {
+            if *workers == 0 {
+                return Err(BuildError::NoWorkers(name.clone()));
+            }
+            if !names.insert(name) {
+                return Err(BuildError::SameName(name.clone()));
+            }
+        }
+        if self.queue_capacity == 0 {
+            return Err(BuildError::NoRoom);
+        }
+        Ok(self.sharing.check()?)
+    }
+}

@@ -1,0 +1,205 @@
+//! What all workers of a runtime and all who submit to it share: the ways in, the counters, and the way out.
+
+use super::context::{self, Context};
+use super::counters::{Counters, End, PoolCounters, Tally};
+use super::job::Job;
+use super::lock;
+use crate::runtime::Shared;
+use crate::sched::PoolId;
+use crossbeam_utils::CachePadded;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// A worker puts a task into its own deque as long as so few of its priority wait there; the surplus goes to the pool's
+/// queue, where everybody finds it. With what one theft brings it stays within the deque's smallest buffer.
+const DEQUE_MAX: usize = 32;
+
+/// How long somebody who waits for room in a queue waits for word of it before he looks himself.
+const ROOM_LOOK: Duration = Duration::from_millis(1);
+
+/// A runtime without its threads.
+pub(super) struct Home {
+    /// Different from that of every other runtime in the process.
+    pub(super) number: u64,
+    pub(super) shared: Shared<Job>,
+    pub(super) pools: Box<[String]>,
+    workers: Box<[CachePadded<Tally>]>,
+    /// For each pool, what was submitted and ended by others than its workers.
+    elsewhere: Box<[CachePadded<Tally>]>,
+    /// Nobody but tasks may submit any more.
+    closed: AtomicBool,
+    room: Room,
+}
+
+/// Why a submission came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Full,
+    ShutDown,
+}
+
+/// Where submitters wait while a queue is full.
+#[derive(Default)]
+struct Room {
+    waiting: AtomicUsize,
+    lock: Mutex<()>,
+    freed: Condvar,
+}
+
+impl Home {
+    pub(super) fn new(shared: Shared<Job>, pools: Box<[String]>) -> Home {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let tallies = |count| (0..count).map(|_| CachePadded::default()).collect();
+        Home {
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            workers: tallies(shared.policy().topology().workers()),
+            elsewhere: tallies(pools.len()),
+            shared,
+            pools,
+            closed: AtomicBool::new(false),
+            room: Room::default(),
+        }
+    }
+
+    /// Puts a new job into a queue of `pool`, or into the deque of the calling worker, if it is one. Who is none may
+    /// `wait` for room; a worker that may finds room in its own deque, however long it gets.
+    pub(super) fn submit(&self, context: Option<&Context>, job: Job, pool: PoolId, wait: bool) -> Result<(), Refusal> {
+        let own = context.filter(|context| context.pool == pool).map(Context::tally);
+        match own {
+            Some(tally) => tally.submitted_here(),
+            // Ordering: sequentially consistent, as is the load below, and as are the store and the reads of a shutdown:
+            // either this sees that the runtime is closed, or the shutdown sees the submission and waits for its end.
+            None => self.elsewhere[pool].submitted(),
+        }
+        let refusal = if context.is_none() && self.closed.load(Ordering::SeqCst) {
+            Some(Refusal::ShutDown)
+        } else {
+            match self.offer(context, job, pool) {
+                Err(job) if wait => {
+                    self.insist(context, job, pool);
+                    None
+                }
+                Err(_) => Some(Refusal::Full),
+                Ok(()) => None,
+            }
+        };
+        if let Some(refusal) = refusal {
+            own.map_or_else(|| self.elsewhere[pool].refused(), Tally::refused_here);
+            return Err(refusal);
+        }
+        self.shared.wake_one(pool);
+        Ok(())
+    }
+
+    /// Puts a job back that was taken or parked.
+    pub(super) fn put_back(self: &Arc<Self>, job: Job, pool: PoolId) {
+        let context = context::of(self);
+        if let Err(job) = self.offer(context.as_deref(), job, pool) {
+            self.insist(context.as_deref(), job, pool);
+        }
+        self.shared.wake_one(pool);
+    }
+
+    /// A bounded place for `job`, if there is one.
+    fn offer(&self, context: Option<&Context>, job: Job, pool: PoolId) -> Result<(), Job> {
+        let level = job.level();
+        match context {
+            Some(context) if context.pool == pool && context.deques.level_len(level) < DEQUE_MAX => {
+                context.deques.push(level, job);
+                Ok(())
+            }
+            _ => self.shared.queue(pool, level, context.map(|context| context.worker), job),
+        }
+    }
+
+    /// A place for a job for which there is no room: a worker takes it upon itself, others wait.
+    #[cold]
+    fn insist(&self, context: Option<&Context>, mut job: Job, pool: PoolId) {
+        if let Some(context) = context {
+            context.deques.push(job.level(), job);
+            return;
+        }
+        while let Err(back) = self.offer(None, job, pool) {
+            job = back;
+            self.room.wait();
+        }
+    }
+
+    /// A worker has taken a job from a queue.
+    pub(super) fn took_from_queue(&self) {
+        self.room.freed();
+    }
+
+    pub(super) fn tally(&self, worker: usize) -> &Tally {
+        &self.workers[worker]
+    }
+
+    /// A task of `pool` ended, perhaps on no worker.
+    pub(super) fn ended_elsewhere(&self, pool: PoolId, end: End) {
+        self.elsewhere[pool].ended(end);
+        if self.closed.load(Ordering::SeqCst) {
+            // It may have been the last, and nobody else looks.
+            self.shared.wake(0);
+        }
+    }
+
+    /// From now on only tasks may submit, and the workers end when the last task has.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        (0..self.workers.len()).for_each(|worker| self.shared.wake(worker));
+    }
+
+    /// To be called by every worker once per turn of its loop: the last one to find work ends all.
+    pub(super) fn end_if_done(&self) {
+        // Ordering: relaxed, `close` wakes everybody after the store, and whoever wakes looks again.
+        if self.closed.load(Ordering::Relaxed) && !self.shared.is_stopping() && self.is_quiet() {
+            self.shared.stop();
+        }
+    }
+
+    /// Whether no task is queued, running or parked. Only after `close` does the answer stay true.
+    ///
+    /// Ends are read before submissions. Whatever a task submits is submitted before its end, so all that was submitted
+    /// by tasks whose ends were read is read too. If the figures are equal, the tasks that were submitted are exactly
+    /// those that have ended: one that has not would have been submitted by another of its kind, and the first of these
+    /// from outside, before the close, where its submission was read.
+    fn is_quiet(&self) -> bool {
+        let tallies = || self.workers.iter().chain(self.elsewhere.iter());
+        let closed: u64 = tallies().map(|tally| tally.closed()).sum();
+        let opened: u64 = tallies().map(|tally| tally.opened()).sum();
+        closed == opened
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        let policy = self.shared.policy();
+        let topology = policy.topology();
+        let deques: Vec<usize> = self.shared.deque_lengths().collect();
+        let pools = self.shared.queue_lengths().zip(&self.pools).enumerate().map(|(pool, (queued, name))| {
+            let members = topology.members(pool);
+            let waiting = (queued + deques[members.clone()].iter().sum::<usize>()) as u64;
+            let mut counters = PoolCounters { name: name.clone(), waiting, ..PoolCounters::default() };
+            self.workers[members].iter().chain([&self.elsewhere[pool]]).for_each(|tally| tally.add_to(&mut counters));
+            counters
+        });
+        Counters { pools: pools.collect() }
+    }
+}
+
+impl Room {
+    /// Until somebody has taken a job, or a moment has passed: who is told and who looks may just miss each other.
+    fn wait(&self) {
+        let guard = lock(&self.lock);
+        // Ordering: relaxed, a taker that does not see it costs one look.
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        drop(self.freed.wait_timeout(guard, ROOM_LOOK));
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn freed(&self) {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            drop(lock(&self.lock));
+            self.freed.notify_one();
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The runtime as a library: tasks instead of datagrams, on the same workers, deques, queues and sleep protocol as the
+//! server. No sockets.
+//!
+//! # Pools and handles
+//!
+//! A [`Runtime`] has one pool or several. What is spawned is a closure, or a future that may pause and wait; its
+//! [`JoinHandle`] delivers the result, or why there is none.
+//!
+//! ```
+//! use forebay::handler::hop;
+//! use forebay::runtime::task::{JoinError, Runtime};
+//!
+//! let runtime = Runtime::builder().pool("front", 1).pool("heavy", 2).build()?;
+//! let answer = runtime.spawn(|| 6 * 7);
+//! assert_eq!(answer.join(), Ok(42));
+//!
+//! let heavy = runtime.pool("heavy").expect("it was built with one");
+//! let moved = runtime.spawn_future(async move {
+//!     hop(heavy).await;
+//!     std::thread::current().name().map(str::to_owned)
+//! });
+//! assert_ne!(moved.join()?.as_deref(), Some("forebay-task-0"));
+//!
+//! let panics = runtime.spawn(|| { let none: Option<u8> = None; none.expect("a panic is a value") });
+//! assert_eq!(panics.join(), Err(JoinError::Panicked("a panic is a value".to_owned())));
+//! assert_eq!(runtime.counters().total().panicked, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Waiting for others
+//!
+//! Inside a future a handle is awaited, and the worker does something else. The handle of a task that was spawned
+//! [with children](Options::with_children) waits for all that descends from it.
+//!
+//! ```
+//! use forebay::runtime::task::{Options, Runtime, Spawner};
+//!
+//! let runtime = Runtime::with_workers(2)?;
+//! let sum = runtime.spawn_future(async {
+//!     let spawner = Spawner::current().expect("this is a task");
+//!     let parts: Vec<_> = (0..10_u64).map(|part| spawner.spawn(move || part * part)).collect();
+//!     let mut sum = 0;
+//!     for part in parts {
+//!         sum += part.await.expect("no part panics");
+//!     }
+//!     sum
+//! });
+//! assert_eq!(sum.join(), Ok(285));
+//!
+//! let tree = runtime.spawn_with(Options::new().with_children(), || {
+//!     let spawner = Spawner::current().expect("this is a task");
+//!     (0..10).for_each(|_| drop(spawner.spawn(|| ())));
+//! });
+//! tree.join()?;
+//! assert_eq!(runtime.counters().total().completed, 22);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Priorities and cancellation
+//!
+//! The more urgent task is first, at every stage of the search; [`Priority`] says what keeps the others from starving. A
+//! [`CancellationToken`] ends what has not begun, and futures at their next [`checkpoint`](crate::handler::checkpoint).
+//!
+//! ```
+//! use forebay::handler::checkpoint;
+//! use forebay::runtime::task::{CancellationToken, JoinError, Options, Priority, Runtime};
+//! use std::sync::{Arc, Mutex, mpsc};
+//!
+//! let runtime = Runtime::with_workers(1)?;
+//! let (release, held) = mpsc::channel();
+//! let gate = runtime.spawn(move || held.recv());
+//! let order = Arc::new(Mutex::new(Vec::new()));
+//! let tasks: Vec<_> = [Priority::Background, Priority::Normal, Priority::High]
+//!     .into_iter()
+//!     .flat_map(|priority| [priority; 10])
+//!     .map(|priority| {
+//!         let order = Arc::clone(&order);
+//!         runtime.spawn_with(Options::new().priority(priority), move || order.lock().unwrap().push(priority))
+//!     })
+//!     .collect();
+//! release.send(())?;
+//! gate.join()??;
+//! tasks.into_iter().try_for_each(|task| task.join())?;
+//! // The last that were spawned ran first, but for the one search in 61 that begins elsewhere.
+//! let high = order.lock().unwrap()[..10].iter().filter(|priority| **priority == Priority::High).count();
+//! assert!(high >= 9);
+//!
+//! let token = CancellationToken::new();
+//! let endless = runtime.spawn_future_with(Options::new().token(&token), async {
+//!     loop {
+//!         checkpoint().await;
+//!     }
+//! });
+//! token.cancel();
+//! let end: Result<(), JoinError> = endless.join();
+//! assert_eq!(end, Err(JoinError::Cancelled));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Graphs, loops, scopes
+//!
+//! [`TaskGraph`] runs tasks after their prerequisites and hands them the results; [`Spawner::parallel_for`] spreads a loop;
+//! [`scope`] runs tasks that borrow.
+//!
+//! # How it stops
+//!
+//! `src/runtime/sleep/README.md`, sections 5 and 6, argues why a join on a worker does not deadlock and why a shutdown ends.
+
+mod builder;
+mod closure;
+mod context;
+mod counters;
+mod engine;
+mod family;
+mod future;
+mod graph;
+mod handle;
+mod home;
+mod job;
+mod options;
+mod outcome;
+mod parallel;
+mod runtime;
+mod scope;
+mod spawner;
+mod token;
+
+pub use builder::{BuildError, Builder};
+pub use counters::{Counters, PoolCounters};
+pub use family::Descendants;
+pub use graph::{Node, NodeError, TaskGraph};
+pub use handle::{JoinError, JoinHandle};
+pub use options::{Options, Priority};
+pub use runtime::Runtime;
+pub use scope::{Scope, ScopeError, scope};
+pub use spawner::{Rejected, Spawner};
+pub use token::CancellationToken;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks, whoever panicked: nothing that a user wrote runs under a lock of this folder.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

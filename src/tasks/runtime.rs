@@ -1,0 +1,84 @@
+//! The owner of the threads.
+
+use super::builder::{BuildError, Builder};
+use super::home::Home;
+use super::spawner::Spawner;
+use super::{context, lock};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// Threads that run tasks. It derefs to the [`Spawner`] that spawns on it.
+///
+/// Dropping it shuts it down.
+pub struct Runtime {
+    spawner: Spawner,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Runtime {
+    /// The description of a runtime, to be completed and built.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A runtime of one pool with `workers` workers.
+    ///
+    /// # Errors
+    /// When there are no workers, or the kernel refuses something.
+    pub fn with_workers(workers: usize) -> Result<Runtime, BuildError> {
+        Runtime::builder().pool("main", workers).build()
+    }
+
+    pub(super) fn new(home: Arc<Home>) -> Runtime {
+        Runtime { spawner: Spawner { home }, threads: Mutex::default() }
+    }
+
+    pub(super) fn add(&self, thread: JoinHandle<()>) {
+        lock(&self.threads).push(thread);
+    }
+
+    /// What spawns on this runtime, to be handed to others.
+    pub fn spawner(&self) -> &Spawner {
+        &self.spawner
+    }
+
+    /// Lets every task end, then the threads. Nothing is accepted from outside any more, but tasks may go on spawning.
+    /// Tasks that wait are waited for; one that is to be ended sooner needs a [`super::CancellationToken`].
+    ///
+    /// Returns when all threads have ended; calling it again changes nothing. Called by a task of this runtime it only
+    /// begins the shutdown, since that task itself must end first.
+    pub fn shutdown(&self) {
+        let home = &self.spawner.home;
+        home.close();
+        if context::of(home).is_some() {
+            return;
+        }
+        // Whoever calls meanwhile waits for the lock, and so for the threads.
+        for thread in lock(&self.threads).drain(..) {
+            // A worker that panicked has ended the process.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Deref for Runtime {
+    type Target = Spawner;
+
+    fn deref(&self) -> &Spawner {
+        &self.spawner
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.spawner.fmt(f)
+    }
+}
