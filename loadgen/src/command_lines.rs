@@ -3,10 +3,10 @@
 //! before the first socket and the first server.
 
 use crate::arguments::{Arguments, Command};
-use crate::choices::Choices;
+use crate::compare::server_settings::Choices;
+use crate::drive::schedule;
 use crate::failure::Failure;
 use crate::plan::Plan;
-use crate::schedule;
 use clap::{CommandFactory, Parser};
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -4,45 +4,23 @@
 //! receiver and figures (`benches/peers`); nothing here is published.
 
 mod arguments;
-pub mod by_class;
-mod choices;
 #[cfg(test)]
 mod command_lines;
-mod compare;
-mod compare_text;
-mod cutoff;
-mod dump;
+pub mod compare;
+pub mod drive;
 pub mod endpoint;
 pub mod failure;
-pub mod flows;
-mod ground;
 pub mod interrupt;
-mod latency_body;
-mod live;
-mod own_kernel;
-mod pacer;
-mod paired;
-mod paired_text;
 pub mod plan;
-mod probe;
 pub mod progress;
-pub mod receiver;
-pub mod reconciled;
 pub mod report;
-mod rounds_text;
 pub mod run;
-mod run_text;
-pub mod schedule;
-mod sender;
-pub mod server_process;
-mod sizing;
-pub mod tally;
 pub mod text;
-pub mod verdict;
 
 use arguments::{Arguments, Command, RunArguments};
 use clap::Parser;
-use dump::Dump;
+use drive::flows;
+use drive::trace::Dump;
 use endpoint::Endpoint;
 use failure::Failure;
 use forebay::cli::results::one_on_stdout;
@@ -50,10 +28,11 @@ use forebay::output;
 use interrupt::Interrupt;
 use plan::Plan;
 use progress::Progress;
+use report::json;
+use report::validity::Verdict;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
 use text::{Screen, escaped};
-use verdict::Verdict;
 
 /// What the `loadgen` binary does with the arguments of this process; returns its exit code: 0 fine, 2 usage, 3 an invalid
 /// run, 5 failed while running or unable to write its result (also to a reader that has gone).
@@ -65,7 +44,7 @@ pub fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Run(arguments) => run_command(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
-        Command::Serve { arguments } => return server_process::serve(arguments),
+        Command::Serve { arguments } => return compare::server_process::serve(arguments),
     };
     match result {
         Ok(Verdict::Valid) => ExitCode::SUCCESS,
@@ -109,7 +88,7 @@ fn run_command(arguments: &RunArguments) -> Result<Verdict, Failure> {
         }
         (plan, None) => plan?,
     };
-    let json = report::open_json(arguments.offer.json.as_deref())?;
+    let json = json::open_json(arguments.offer.json.as_deref())?;
     let flows = flows::open(plan.target, plan.flows)?;
     let dump = arguments.dump.as_deref();
     let dump = dump.map(|path| Dump::prepare(path, server.as_ref(), &plan, &flows)).transpose()?;
@@ -118,9 +97,9 @@ fn run_command(arguments: &RunArguments) -> Result<Verdict, Failure> {
     let progress = Progress::new("run", &plan, arguments.offer.quiet);
     let outcome = run::execute_on(&plan, &flows, endpoint.as_ref(), &interrupt, progress)?;
     // One result that is lost shall not cost the others.
-    let shown = Screen::beside(&outputs).show(&run_text::render(&plan, &outcome.report));
-    let written = report::write_to(json.as_ref(), &outcome.report);
-    let dumped = dump.as_ref().map_or(Ok(()), |dump| dump.write(&plan, &outcome.course));
+    let shown = Screen::beside(&outputs).show(&report::text::render(&plan, &outcome.report));
+    let written = json::write_to(json.as_ref(), &outcome.report);
+    let dumped = dump.as_ref().map_or(Ok(()), |dump| dump.write(&plan, &outcome.attempts));
     shown.and(written).and(dumped)?;
     Ok(outcome.report.verdict)
 }

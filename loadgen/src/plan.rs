@@ -3,7 +3,6 @@
 use crate::arguments::{OfferArguments, RunArguments};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
-use crate::schedule::Request;
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use forebay::workload::Workload;
@@ -143,12 +142,6 @@ impl Plan {
         format!("{}{then}", self.workload.name())
     }
 
-    /// After this time a reply is late: by default a second and 20 of the largest cost in `schedule`.
-    pub fn timeout(&self, schedule: &[Request]) -> Nanos {
-        let largest = schedule.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO);
-        self.timeout.unwrap_or_else(|| Nanos::from_secs(1).plus(largest.times(20)))
-    }
-
     /// Whether the pacer may spin: only where two CPUs are left over beside the server's workers, one for the pacer and
     /// one for the receiver. Sharing one, each holds the other up for milliseconds.
     pub fn may_spin(&self) -> bool {
@@ -220,15 +213,6 @@ mod tests {
         assert_eq!(agreed("--workers", None, Some(2)).ok(), Some(Some(2)));
         let error = agreed("--workers", Some(3), Some(2)).expect_err("a contradiction").to_string();
         assert!(error.contains("--workers is 3") && error.contains("says 2"), "{error}");
-    }
-
-    #[test]
-    fn the_default_timeout_covers_twenty_of_the_largest_cost() {
-        let request = |ms| Request { at: Nanos::ZERO, cost: Nanos::from_millis(ms), flow: 0, class: 0 };
-        let plan = test_plan();
-        assert_eq!(plan.timeout(&[request(1), request(500), request(2)]), Nanos::from_secs(11));
-        let explicit = Plan { timeout: Some(Nanos::from_millis(5)), ..plan };
-        assert_eq!(explicit.timeout(&[request(500)]), Nanos::from_millis(5));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The progress of a run, on standard error: a line that renews itself on a terminal, a plain line now and then
 //! elsewhere.
 
-use crate::live::Live;
+use crate::drive::live::Live;
 use crate::plan::Plan;
 use crate::text::grouped;
 use forebay::time::Nanos;

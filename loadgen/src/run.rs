@@ -1,21 +1,21 @@
 //! One run: draw the schedule, send it, hear the replies, ask the server, judge.
 
-use crate::cutoff::Cutoff;
+use crate::drive::Attempts;
+use crate::drive::cutoff::Cutoff;
+use crate::drive::live::Live;
+use crate::drive::probe::Probe;
+use crate::drive::receiver::Replies;
+use crate::drive::schedule::Request;
+use crate::drive::sender::Sent;
+use crate::drive::{flows, own_kernel, receiver, schedule, sender};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
-use crate::flows;
 use crate::interrupt::Interrupt;
-use crate::live::Live;
-use crate::own_kernel;
 use crate::plan::Plan;
-use crate::probe::Probe;
 use crate::progress::Progress;
-use crate::receiver::{self, Replies, Reply};
-use crate::report::RunReport;
-use crate::schedule::{self, Request};
-use crate::sender::{self, Sent};
-use crate::tally::{Observed, Tally};
-use crate::verdict::Evidence;
+use crate::report::json::RunReport;
+use crate::report::run_result::{Observed, Tally};
+use crate::report::validity::Evidence;
 use anyhow::Context;
 use forebay::time::{Nanos, clock};
 use rand::{Rng, SeedableRng};
@@ -37,17 +37,7 @@ pub struct Outcome {
     /// What the server said last, if there was one to ask.
     pub(crate) server: Option<ServerView>,
     /// What was attempted, warm-up included.
-    pub(crate) course: Course,
-}
-
-/// The course of a run: of each request that was attempted what was to be sent, how late it was, whether our kernel took
-/// it, and the first reply.
-#[derive(Debug)]
-pub(crate) struct Course {
-    pub(crate) schedule: Vec<Request>,
-    pub(crate) slips: Vec<Nanos>,
-    pub(crate) taken: Vec<bool>,
-    pub(crate) replies: Vec<Option<Reply>>,
+    pub(crate) attempts: Attempts,
 }
 
 /// Carries out `plan`, asking `endpoint` for the server's counters where there is one.
@@ -76,7 +66,7 @@ pub(crate) fn execute_on(
     mut progress: Progress,
 ) -> Result<Outcome, Failure> {
     let mut schedule = schedule::draw(plan)?;
-    let timeout = plan.timeout(&schedule);
+    let timeout = schedule::timeout(plan, &schedule);
     let mut probe = Probe::new(endpoint);
     let send_errors_before = own_kernel::send_buffer_errors();
     // What makes no sense any more is ended without a signal, and no other run with it.
@@ -118,8 +108,8 @@ pub(crate) fn execute_on(
     report.count_over(counted(plan, sending, sent.slips.len() < schedule.len()));
     cut_off.into_iter().for_each(|reason| report.invalidate(reason));
     schedule.truncate(sent.slips.len());
-    let course = Course { schedule, slips: sent.slips, taken: sent.taken, replies: replies.first };
-    Ok(Outcome { report, server: probe.last, course })
+    let attempts = Attempts { schedule, slips: sent.slips, taken: sent.taken, replies: replies.first };
+    Ok(Outcome { report, server: probe.last, attempts })
 }
 
 /// Of the time that `plan` counts, what passed if sending took `sending`, to its end or `ended_early`. A sender that is

@@ -4,9 +4,10 @@ use proc_macro2::{Ident, TokenStream, TokenTree};
 
 /// A path as it is written, `use` groups taken apart. Single words are paths too.
 pub(crate) struct Named {
-    /// Its segments; the last is `*` for a glob. From the crate's root if `in_crate`.
+    /// Its segments; the last is `*` for a glob. From the root of Forebay if `in_crate`, under which the load generator
+    /// stands as `loadgen`.
     pub(crate) segments: Vec<String>,
-    /// Whether it leads into this crate, by `crate`, `self`, `super` or the crate's own name.
+    /// Whether it leads into one of these crates, by `crate`, `self`, `super` or the crate's own name.
     pub(crate) in_crate: bool,
     /// Whether a `use` names it.
     pub(crate) is_use: bool,
@@ -86,7 +87,11 @@ fn path<'a>(
 fn from_root(mut segments: Vec<String>, module: &[String], is_use: bool, line: usize) -> Named {
     let mut base = Vec::new();
     let in_crate = match segments[0].as_str() {
-        "crate" | "forebay" => true,
+        "crate" => {
+            base.extend(module.first().filter(|top| *top == "loadgen").cloned());
+            true
+        }
+        "forebay" => true,
         "self" | "super" if segments.len() > 1 || is_use => {
             base = module.to_vec();
             true

@@ -10,8 +10,8 @@ use forebay::workload::Workload;
 use loadgen::interrupt::Interrupt;
 use loadgen::plan::Plan;
 use loadgen::progress::Progress;
+use loadgen::report::validity::Verdict;
 use loadgen::run;
-use loadgen::verdict::Verdict;
 
 /// Emulated cores, and what each of them is offered.
 #[derive(Clone, Copy, Debug)]

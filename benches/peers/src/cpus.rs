@@ -3,10 +3,9 @@
 use anyhow::{Context, Result};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use std::fmt;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::{fmt, thread};
 
 use forebay::time::clock;
 

@@ -10,10 +10,10 @@ use forebay::metrics::{Block, Percentile};
 use forebay::net::RECV_BUFFER_BYTES;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{HEADER_BYTES, Header};
+use loadgen::drive::receiver::Reply;
+use loadgen::drive::schedule;
 use loadgen::plan::Plan;
-use loadgen::receiver::Reply;
-use loadgen::schedule;
-use loadgen::tally::{Observed, Tally};
+use loadgen::report::run_result::{Observed, Tally};
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use std::fs;
@@ -170,7 +170,7 @@ pub(crate) fn open_loop(target: Target, rate: f64, seed: u64, span: Span) -> Res
             *slot = Some(reply);
         }
     }
-    let timeout = plan.timeout(&schedule);
+    let timeout = schedule::timeout(&plan, &schedule);
     let (schedule, slips, replies) = (&schedule[..], &slips[..], &replies[..]);
     let (warmup, kernel_dropped, classes) = (plan.warmup, Some(0), 1);
     let tally = Tally::of(&Observed { schedule, slips, replies, start, warmup, timeout, kernel_dropped, classes });

@@ -8,14 +8,12 @@ use anyhow::{Context, Result};
 use forebay::net::BATCH;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{HEADER_BYTES, Header, Kind, Status};
-use loadgen::flows;
-use loadgen::receiver::{Reply, received_at};
+use loadgen::drive::flows;
+use loadgen::drive::receiver::{Reply, received_at};
 use nix::cmsg_space;
 use nix::errno::Errno;
-use nix::sys::socket::{
-    MsgFlags, MultiHeaders, recvmmsg, recvmsg, setsockopt,
-    sockopt::{ReceiveTimestampns, UdpGroSegment, UdpGsoSegment},
-};
+use nix::sys::socket::sockopt::{ReceiveTimestampns, UdpGroSegment, UdpGsoSegment};
+use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSliceMut};

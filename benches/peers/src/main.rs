@@ -24,7 +24,7 @@ mod sockets;
 use anyhow::{Context, Result};
 use arguments::{Arguments, Command, Section};
 use clap::Parser;
-use loadgen::server_process;
+use loadgen::compare::server_process;
 use others::Moment;
 use report::Report;
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! The peers: their names, and how each is started.
 
 use anyhow::{Context, Result, anyhow};
+use loadgen::compare::server_process::ServerProcess;
 use loadgen::failure::Failure;
-use loadgen::server_process::ServerProcess;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;

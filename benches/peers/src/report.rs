@@ -96,7 +96,7 @@ impl Report {
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
-        loadgen::report::write_json(path, self)
+        loadgen::report::json::write_json(path, self)
     }
 
     /// Its tables, in Markdown.

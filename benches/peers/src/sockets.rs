@@ -3,9 +3,10 @@
 use anyhow::{Context, Result};
 use forebay::net::RECV_BUFFER_BYTES;
 use forebay::time::Nanos;
-use loadgen::receiver::received_at;
+use loadgen::drive::receiver::received_at;
 use nix::cmsg_space;
-use nix::sys::socket::{MsgFlags, SockaddrIn, recvmsg, setsockopt, sockopt::ReceiveTimestampns};
+use nix::sys::socket::sockopt::ReceiveTimestampns;
+use nix::sys::socket::{MsgFlags, SockaddrIn, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, IoSliceMut};

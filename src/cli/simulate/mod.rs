@@ -9,8 +9,7 @@ pub(super) mod progress;
 mod result;
 mod table;
 
-pub(super) use arguments::SimulateArguments;
-pub(super) use arguments::workloads;
+pub(super) use arguments::{SimulateArguments, workloads};
 
 use super::results::{Failure, one_on_stdout, open, printed, write};
 use crate::sim::study::replayed::Replayed;

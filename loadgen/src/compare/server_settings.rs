@@ -1,9 +1,9 @@
 //! What `compare` chooses: every setting of its servers, from flags, workload and machine.
 
 use crate::arguments::CompareArguments;
+use crate::compare::sizing::{Amount, Given, Sizing};
 use crate::failure::Failure;
 use crate::plan::{Defaults, Plan, cpus, workload_of};
-use crate::sizing::{Amount, Given, Sizing};
 use forebay::config::{Burn, Classify};
 use forebay::time::Nanos;
 use forebay::workload::Workload;

@@ -3,9 +3,9 @@
 //! A reply's time is the kernel's receive stamp, so that the time until our own thread wakes up is not charged to the
 //! server. The stamp is on the real-time clock; how long ago it was is subtracted from the monotonic time of reading.
 
+use crate::drive::live::Live;
+use crate::drive::schedule::Request;
 use crate::interrupt::Interrupt;
-use crate::live::Live;
-use crate::schedule::Request;
 use anyhow::{Context, Result};
 use forebay::time::{Nanos, clock};
 use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Status};
@@ -169,7 +169,7 @@ pub fn received_at(mut control: impl Iterator<Item = ControlMessageOwned>) -> Na
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flows;
+    use crate::drive::flows;
 
     const SESSION: u64 = 77;
 

@@ -1,8 +1,8 @@
 //! From what was sent and what came back to figures: one fate for each request, and its latency.
 
-use crate::by_class::{ByClass, block_of};
-use crate::receiver::Reply;
-use crate::schedule::Request;
+use crate::drive::receiver::Reply;
+use crate::drive::schedule::Request;
+use crate::report::by_class::{ByClass, block_of};
 use forebay::metrics::{ALL_CLASSES, Block};
 use forebay::time::Nanos;
 use forebay::wire::{CLASS_NAMES, Status};

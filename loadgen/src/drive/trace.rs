@@ -1,10 +1,10 @@
 //! What a run offered, for the simulator: the schedule, how it was kept, and the server's socket of each flow.
 
+use super::flows::sockets_of;
+use crate::drive::Attempts;
 use crate::endpoint::ServerView;
 use crate::failure::Failure;
-use crate::ground;
 use crate::plan::Plan;
-use crate::run::Course;
 use forebay::cli::results::Output;
 use forebay::time::Nanos;
 use forebay::workload::{Offered, OfferedRequest};
@@ -26,7 +26,7 @@ impl Dump {
     /// # Errors
     /// A usage failure if its policy is not `isolated`, whose replies alone tell a flow's socket, if nobody tells the number
     /// of its workers, or if it has more than that, or if the file cannot be written; otherwise those of
-    /// [`ground::sockets_of`].
+    /// [`sockets_of`].
     pub(crate) fn prepare(
         path: &Path,
         server: Option<&ServerView>,
@@ -44,7 +44,7 @@ impl Dump {
         let workers = plan.workers.ok_or_else(|| {
             Failure::usage("--dump needs the number of workers, which --admin does not tell: add --workers N")
         })?;
-        let socket_of = ground::sockets_of("--dump", flows)?;
+        let socket_of = sockets_of("--dump", flows)?;
         if let Some(worker) = socket_of.iter().find(|worker| **worker >= workers) {
             return Err(Failure::usage(format!(
                 "--dump: a reply of --target {} names worker {worker}, but by --admin or --workers there are {workers}, \
@@ -61,19 +61,19 @@ impl Dump {
         &self.output
     }
 
-    /// Writes what the run of `plan` with this `course` offered.
+    /// Writes what the run of `plan` with these `attempts` offered.
     ///
     /// # Errors
     /// Those of [`write`].
-    pub(crate) fn write(&self, plan: &Plan, course: &Course) -> Result<(), Failure> {
-        write(&self.output, &offered(plan, self.emulated, self.workers, &self.socket_of, course))
+    pub(crate) fn write(&self, plan: &Plan, attempts: &Attempts) -> Result<(), Failure> {
+        write(&self.output, &offered(plan, self.emulated, self.workers, &self.socket_of, attempts))
     }
 }
 
-/// What the run of `plan` with this `course` offered to a server with emulated cores or not, without what our own kernel did
+/// What the run of `plan` with these `attempts` offered to a server with emulated cores or not, without what our own kernel did
 /// not take; `socket_of` is the socket of each flow.
-pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u16], course: &Course) -> Offered {
-    let attempts = course.schedule.iter().zip(&course.slips).zip(&course.taken);
+pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u16], attempts: &Attempts) -> Offered {
+    let attempts = attempts.schedule.iter().zip(&attempts.slips).zip(&attempts.taken);
     let sent = attempts.filter_map(|(attempt, taken)| taken.then_some(attempt));
     let requests = sent.map(|(request, slip)| OfferedRequest {
         intended: request.at,
@@ -114,16 +114,16 @@ pub(crate) fn write(output: &Output, offered: &Offered) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::schedule::Request;
     use crate::plan::test_plan;
-    use crate::schedule::Request;
 
     #[test]
     fn what_was_not_sent_was_not_offered() {
         let request = |ms| Request { at: Nanos::from_millis(ms), cost: Nanos::from_micros(1), flow: 0, class: 0 };
         let schedule: Vec<Request> = (0..4).map(request).collect();
         let slips = vec![Nanos::from_micros(5); 4];
-        let course = Course { schedule, slips, taken: vec![true, false, true, true], replies: vec![None; 4] };
-        let offered = offered(&test_plan(), false, 2, &[1], &course);
+        let attempts = Attempts { schedule, slips, taken: vec![true, false, true, true], replies: vec![None; 4] };
+        let offered = offered(&test_plan(), false, 2, &[1], &attempts);
         let sent: Vec<u64> = offered.requests.iter().map(|request| request.sent.get() / 1_000).collect();
         assert_eq!(sent, [5, 2_005, 3_005]);
     }

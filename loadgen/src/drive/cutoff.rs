@@ -1,7 +1,7 @@
 //! When a run that cannot become valid any more ends before its time.
 
-use crate::live::Live;
-use crate::schedule::Request;
+use crate::drive::live::Live;
+use crate::drive::schedule::Request;
 use forebay::time::Nanos;
 
 /// A server that answers nothing for this long, and for the largest cost on top, is gone. A sender that is this late will

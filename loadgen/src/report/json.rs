@@ -1,14 +1,14 @@
-//! The result of a run as JSON tells it (`forebay-loadgen/1`); `run_text` tells it to people.
+//! The result of a run as JSON tells it (`forebay-loadgen/1`); `text.rs` tells it to people.
 
-use crate::by_class::ByClass;
+use crate::drive::pacer::Pacer;
+use crate::drive::receiver::Replies;
+use crate::drive::reconciled::Reconciled;
 use crate::endpoint::ServerView;
 use crate::failure::Failure;
-use crate::pacer::Pacer;
 use crate::plan::Plan;
-use crate::receiver::Replies;
-use crate::reconciled::Reconciled;
-use crate::tally::{Fates, Tally};
-use crate::verdict::{Evidence, Verdict, judge};
+use crate::report::by_class::ByClass;
+use crate::report::run_result::{Fates, Tally};
+use crate::report::validity::{Evidence, Verdict, judge};
 use anyhow::{Error, Result};
 use forebay::cli::results::Output;
 use forebay::metrics::{Block, Percentile};

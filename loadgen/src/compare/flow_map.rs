@@ -1,30 +1,21 @@
-//! The ground of a run: to which of the server's sockets the kernel hashes each flow, learnt before the run begins.
+//! The flow map of a run: to which of the server's sockets the kernel hashes each flow, learnt before the run begins.
 //!
 //! The kernel chooses among the sockets on one port by a hash of both addresses and ports, and by the order in which the
 //! sockets were opened. So a server that listens on the same port with as many workers gets each flow at the same worker's
 //! socket, whatever its policy. Under `isolated` the reply says which: whoever owns the socket serves it.
 
-use crate::choices::Choices;
+use crate::compare::server_process::ServerProcess;
+use crate::compare::server_settings::Choices;
+use crate::compare::simulated::Sockets;
+use crate::drive::Attempts;
+use crate::drive::flows::{self, sockets_of};
 use crate::failure::Failure;
-use crate::flows;
-use crate::paired::Sockets;
-use crate::run::Course;
-use crate::server_process::ServerProcess;
-use anyhow::{Context, Result, anyhow};
-use forebay::time::{Nanos, clock};
-use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind};
-use std::io::ErrorKind;
+use anyhow::{Context, Result};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::time::Duration;
-
-/// Asking one flow takes a wake-up; a machine that compiles meanwhile takes longer.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
-/// A datagram may be lost, where a socket is full or an earlier server's end is told only now.
-const TRIES: u64 = 5;
 
 /// Flows whose sockets are known.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct FlowMap {
     /// Where the server has to listen.
     pub(crate) address: SocketAddr,
     /// One for each flow.
@@ -35,12 +26,12 @@ pub(crate) struct Ground {
     _reservation: UdpSocket,
 }
 
-impl Ground {
+impl FlowMap {
     /// Starts a server like those of `choices`, asks it, and stops it; `flag` is who wants to know.
     ///
     /// # Errors
     /// Those of [`ServerProcess::start`], of [`flows::open`] and of [`sockets_of`].
-    pub(crate) fn survey(flag: &str, choices: &Choices, flows: u16, verbose: bool) -> Result<Ground, Failure> {
+    pub(crate) fn survey(flag: &str, choices: &Choices, flows: u16, verbose: bool) -> Result<FlowMap, Failure> {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let process = ServerProcess::start(&choices.serve_arguments("isolated", any), verbose)?;
         let address = process.udp;
@@ -48,13 +39,13 @@ impl Ground {
         let flows = flows::open(address, flows)?;
         let socket_of = sockets_of(flag, &flows)?;
         process.stop()?;
-        Ok(Ground { address, flows, socket_of, _reservation: reservation })
+        Ok(FlowMap { address, flows, socket_of, _reservation: reservation })
     }
 
-    /// Whether the replies to a run under `isolated` came from the workers that the ground says.
-    pub(crate) fn disagreements(&self, course: &Course) -> Sockets {
+    /// Whether the replies to a run under `isolated` came from the workers that the flow_map says.
+    pub(crate) fn disagreements(&self, attempts: &Attempts) -> Sockets {
         let replies =
-            course.schedule.iter().zip(&course.replies).filter_map(|(request, reply)| Some((request, (*reply)?)));
+            attempts.schedule.iter().zip(&attempts.replies).filter_map(|(request, reply)| Some((request, (*reply)?)));
         let mut sockets = Sockets { replies: 0, elsewhere: 0 };
         for (request, reply) in replies {
             sockets.replies += 1;
@@ -76,74 +67,13 @@ fn reserve(flag: &str, address: SocketAddr) -> Result<UdpSocket> {
     })
 }
 
-/// The worker that serves each of `flows`, one request each. To be asked of a server under `isolated`, which hears nobody
-/// else; `flag` is who wants to know.
-///
-/// # Errors
-/// If one is not answered.
-pub(crate) fn sockets_of(flag: &str, flows: &[UdpSocket]) -> Result<Vec<u16>> {
-    let ask = |(flow, socket): (usize, &UdpSocket)| {
-        worker_behind(socket, flow as u64).with_context(|| {
-            format!(
-                "{flag} has to learn at which of the server's sockets flow {flow} is, and cannot: lower the load on the \
-                 machine, or leave {flag} out"
-            )
-        })
-    };
-    flows.iter().enumerate().map(ask).collect()
-}
-
-fn worker_behind(flow: &UdpSocket, number: u64) -> Result<u16> {
-    // A run after this must not take a late reply for one of its own, nor we that of an earlier one.
-    let stamp = clock::realtime().get();
-    flow.set_nonblocking(false)?;
-    flow.set_read_timeout(Some(REPLY_TIMEOUT))?;
-    let mut worker = None;
-    for _ in 0..TRIES {
-        let request = Header { stamp, ..Header::request(number, 0, Nanos::new(1)) };
-        // An error may be the answer to an earlier datagram ("port unreachable"); then the next try finds a server or not.
-        if flow.send(&request.emit()).is_ok() {
-            worker = reply_to(flow, stamp)?;
-        }
-        if worker.is_some() {
-            break;
-        }
-    }
-    flow.set_nonblocking(true)?;
-    worker.ok_or_else(|| anyhow!("the server answered none of {TRIES} requests"))
-}
-
-/// The worker that a reply with this stamp names; none if there is no reply in time.
-fn reply_to(flow: &UdpSocket, stamp: u64) -> Result<Option<u16>> {
-    let mut buffer = [0; DATAGRAM_MAX_BYTES];
-    loop {
-        let bytes = match flow.recv(&mut buffer) {
-            Ok(bytes) => bytes,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused
-                ) =>
-            {
-                return Ok(None);
-            }
-            Err(error) => return Err(error.into()),
-        };
-        if let Ok(header) = Header::parse(&buffer[..bytes])
-            && header.kind == Kind::Reply
-            && header.stamp == stamp
-        {
-            return Ok(Some(header.served.worker));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use forebay::config::Config;
     use forebay::handler::builtin::{Bench, Burner, Spin};
     use forebay::server::Server;
+    use forebay::time::Nanos;
 
     /// The answers of a server with so many workers on `listen`, and where it listened.
     fn asked(listen: SocketAddr, workers: usize, flows: &mut Vec<UdpSocket>) -> (SocketAddr, Vec<u16>) {

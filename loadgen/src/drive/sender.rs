@@ -1,10 +1,10 @@
 //! The sender: sends each request at its time, or as soon after it as the machine allows, and notes how late it was.
 
+use crate::drive::live::Live;
+use crate::drive::pacer::Pacer;
+use crate::drive::schedule::Request;
 use crate::interrupt::Interrupt;
-use crate::live::Live;
-use crate::pacer::Pacer;
 use crate::plan::Plan;
-use crate::schedule::Request;
 use forebay::time::Nanos;
 use forebay::wire::{HEADER_BYTES, Header};
 use std::collections::BTreeMap;

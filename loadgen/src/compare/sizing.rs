@@ -3,8 +3,8 @@
 //! A comparison shows nothing if its own packets are what the machine is busy with. Scaling every cost up makes packets
 //! rarer at the same load; the scale chosen here is the smallest round one at which they fit.
 
+use crate::drive::schedule::REQUESTS_MAX;
 use crate::failure::Failure;
-use crate::schedule::REQUESTS_MAX;
 use crate::text::{factor, grouped};
 use forebay::config::Burn;
 use forebay::time::Nanos;
@@ -259,7 +259,7 @@ mod tests {
             duration: Nanos::from_secs(20),
             ..test_plan()
         };
-        let drawn = crate::schedule::draw(&plan).map(|schedule| schedule.len() as f64).ok();
+        let drawn = crate::drive::schedule::draw(&plan).map(|schedule| schedule.len() as f64).ok();
         assert!(drawn.is_some_and(|drawn| (drawn / 3_759_800.0 - 1.0).abs() < 0.01), "{drawn:?}");
         let said = sizing(16, &given(&workload)).said();
         for part in ["16 CPUs", "163,470 packets/s of the 250,000", "of the 50,000,000", "3.50 % of the workers' time"]

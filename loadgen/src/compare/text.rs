@@ -1,14 +1,14 @@
 //! A comparison for people: what was chosen, one table, the accounts, what it does not show, and the result.
 
 use crate::arguments::CompareArguments;
-use crate::by_class::ByClass;
-use crate::choices::Choices;
+use crate::compare::server_settings::Choices;
 use crate::compare::{CompareReport, ComparedRun};
 use crate::plan::Plan;
-use crate::report::RunReport;
-use crate::run_text::{TOO_FEW, cell, conditions, offer, pacer, verdict};
+use crate::report::by_class::ByClass;
+use crate::report::json::RunReport;
+use crate::report::text::{TOO_FEW, cell, conditions, offer, pacer, verdict};
+use crate::report::validity::Verdict;
 use crate::text::{factor, grouped, table, time, wrapped};
-use crate::verdict::Verdict;
 use forebay::config::Burn;
 use forebay::metrics::{Block, Percentile};
 use forebay::wire::CLASS_NAMES;

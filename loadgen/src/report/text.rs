@@ -1,10 +1,10 @@
 //! The result of a run for people.
 
-use crate::by_class::ByClass;
 use crate::plan::Plan;
-use crate::report::RunReport;
+use crate::report::by_class::ByClass;
+use crate::report::json::RunReport;
+use crate::report::validity::Verdict;
 use crate::text::{factor, grouped, table, time, wrapped};
-use crate::verdict::Verdict;
 use forebay::metrics::{Block, Percentile};
 use forebay::time::Nanos;
 use std::fmt::Write;

@@ -1,8 +1,8 @@
 //! The probe: what the server says of itself in the course of a run.
 
+use crate::drive::reconciled::Reconciled;
 use crate::endpoint::{Endpoint, ServerView};
 use crate::interrupt::Interrupt;
-use crate::reconciled::Reconciled;
 use crate::text::escaped;
 use forebay::time::{Nanos, clock};
 use std::thread;

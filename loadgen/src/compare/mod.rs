@@ -1,29 +1,34 @@
 //! `loadgen compare`: a fresh server for each policy, the same requests for each server.
 
+mod flow_map;
+mod rounds_text;
+pub mod server_process;
+pub(crate) mod server_settings;
+mod simulated;
+mod simulated_text;
+mod sizing;
+mod text;
+
 use crate::arguments::CompareArguments;
-use crate::choices::Choices;
-use crate::compare_text;
-use crate::dump;
+use crate::drive::Attempts;
+use crate::drive::{flows, schedule, trace};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
-use crate::flows;
-use crate::ground::Ground;
 use crate::interrupt::Interrupt;
-use crate::paired::{self, Simulated, Sockets};
-use crate::paired_text;
 use crate::plan::Plan;
 use crate::progress::Progress;
-use crate::report::{RunReport, open_json, write_to};
-use crate::rounds_text;
-use crate::run::{self, Course};
-use crate::schedule;
-use crate::server_process::{self, ServerProcess};
+use crate::report::json::{RunReport, open_json, write_to};
+use crate::report::validity::Verdict;
+use crate::run;
 use crate::text::Screen;
-use crate::verdict::Verdict;
 use anyhow::{Context, Result};
+use flow_map::FlowMap;
 use forebay::config::Burn;
 use forebay::sched::PolicyName;
 use serde::Serialize;
+use server_process::ServerProcess;
+use server_settings::Choices;
+use simulated::{Simulated, Sockets};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -65,7 +70,7 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Verdict, Failure> 
     let plan = choices.plan(arguments, ANY_PORT)?;
     schedule::check(&plan)?;
     if arguments.simulate {
-        paired::prepare(&mut choices, &arguments.policies, &plan)?;
+        simulated::prepare(&mut choices, &arguments.policies, &plan)?;
     }
     for policy in &arguments.policies {
         server_process::check(&choices.serve_arguments(policy, ANY_PORT))?;
@@ -74,7 +79,7 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Verdict, Failure> 
     let seeds = if arguments.seeds.is_empty() { vec![arguments.offer.seed] } else { arguments.seeds.clone() };
     let tasks = Task::all(arguments, &seeds)?;
     let screen = Screen::beside(&[json.as_ref()]);
-    screen.show(&compare_text::heading(&choices, &plan, arguments))?;
+    screen.show(&text::heading(&choices, &plan, arguments))?;
     let mut runs = Vec::new();
     for task in &tasks {
         runs.push(run_one(arguments, &choices, task, &interrupt)?);
@@ -83,10 +88,9 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Verdict, Failure> 
         }
     }
     let report = CompareReport { schema: "forebay-compare/1", runs };
-    let text =
-        if seeds.len() > 1 { rounds_text::render(&report, &choices) } else { compare_text::render(&report, &choices) };
+    let text = if seeds.len() > 1 { rounds_text::render(&report, &choices) } else { text::render(&report, &choices) };
     // One result that is lost shall not cost the other.
-    let shown = screen.show(&(text + &paired_text::render(&report, &plan)));
+    let shown = screen.show(&(text + &simulated_text::render(&report, &plan)));
     shown.and(write_to(json.as_ref(), &report))?;
     let invalid = report.runs.iter().any(|run| run.report.verdict == Verdict::Invalid);
     Ok(if invalid { Verdict::Invalid } else { Verdict::Valid })
@@ -114,7 +118,7 @@ impl Task {
         for (seed, (policy, arm)) in seeds.iter().flat_map(|seed| arms.iter().map(move |arm| (*seed, arm))) {
             // Only to see that it can be: there may be more files than this process may have open.
             let dump = arguments.dump.as_ref().map(|folder| folder.join(format!("{arm}-seed{seed}.offered")));
-            dump.as_deref().map(dump::open).transpose()?;
+            dump.as_deref().map(trace::open).transpose()?;
             tasks.push(Task { policy: policy.clone(), arm: arm.clone(), seed, dump });
         }
         Ok(tasks)
@@ -140,21 +144,21 @@ fn run_one(
 ) -> Result<ComparedRun, Failure> {
     let wanted_by = if arguments.simulate { Some("--simulate") } else { arguments.dump.as_ref().map(|_| "--dump") };
     let flows = choices.plan(arguments, ANY_PORT)?.flows;
-    let ground = wanted_by.map(|flag| Ground::survey(flag, choices, flows, arguments.verbose)).transpose()?;
-    let listen = ground.as_ref().map_or(ANY_PORT, |ground| ground.address);
+    let flow_map = wanted_by.map(|flag| FlowMap::survey(flag, choices, flows, arguments.verbose)).transpose()?;
+    let listen = flow_map.as_ref().map_or(ANY_PORT, |flow_map| flow_map.address);
     let process = ServerProcess::start(&choices.serve_arguments(&task.policy, listen), arguments.verbose)?;
     let endpoint = Endpoint::new(&process.admin)?;
     let plan = Plan { seed: task.seed, ..choices.plan(arguments, process.udp)? };
     let progress = Progress::new(&task.arm, &plan, arguments.offer.quiet);
-    let opened = if ground.is_none() { flows::open(plan.target, plan.flows)? } else { Vec::new() };
-    let sockets = ground.as_ref().map_or(&opened, |ground| &ground.flows);
+    let opened = if flow_map.is_none() { flows::open(plan.target, plan.flows)? } else { Vec::new() };
+    let sockets = flow_map.as_ref().map_or(&opened, |flow_map| &flow_map.flows);
     let mut outcome = run::execute_on(&plan, sockets, Some(&endpoint), interrupt, progress)?;
     let server = outcome.server.context("the server's admin endpoint did not answer once")?;
     if let Err(error) = process.stop() {
         outcome.report.invalidate(format!("{error:#}"));
     }
-    let simulated = match &ground {
-        Some(ground) => once_more(arguments, choices, task, &plan, ground, &outcome.course)?,
+    let simulated = match &flow_map {
+        Some(flow_map) => once_more(arguments, choices, task, &plan, flow_map, &outcome.attempts)?,
         None => None,
     };
     if let Some(Sockets { replies, elsewhere: elsewhere @ 1.. }) = simulated.as_ref().and_then(|again| again.sockets) {
@@ -171,18 +175,18 @@ fn run_one(
     Ok(ComparedRun { report: outcome.report, arm: task.arm.clone(), server, simulated })
 }
 
-/// Writes and simulates what the run of `plan` on `ground` offered, as far as that was asked for.
+/// Writes and simulates what the run of `plan` on `flow_map` offered, as far as that was asked for.
 fn once_more(
     arguments: &CompareArguments,
     choices: &Choices,
     task: &Task,
     plan: &Plan,
-    ground: &Ground,
-    course: &Course,
+    flow_map: &FlowMap,
+    attempts: &Attempts,
 ) -> Result<Option<Simulated>, Failure> {
-    let offered = dump::offered(plan, choices.burn == Burn::Sleep, choices.workers, &ground.socket_of, course);
+    let offered = trace::offered(plan, choices.burn == Burn::Sleep, choices.workers, &flow_map.socket_of, attempts);
     if let Some(path) = &task.dump {
-        dump::write(&dump::open(path)?, &offered)?;
+        trace::write(&trace::open(path)?, &offered)?;
     }
     // An interrupt may have come before the first request.
     let Some(name) =
@@ -190,8 +194,8 @@ fn once_more(
     else {
         return Ok(None);
     };
-    let mut simulated = paired::simulated(choices, name, &offered);
-    simulated.sockets = (!name.entry().shares_sockets).then(|| ground.disagreements(course));
+    let mut simulated = simulated::simulated(choices, name, &offered);
+    simulated.sockets = (!name.entry().shares_sockets).then(|| flow_map.disagreements(attempts));
     Ok(Some(simulated))
 }
 

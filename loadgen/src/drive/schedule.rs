@@ -23,6 +23,12 @@ pub struct Request {
     pub class: u8,
 }
 
+/// After this time a reply is late: what `plan` says, by default a second and 20 of the largest cost in `schedule`.
+pub fn timeout(plan: &Plan, schedule: &[Request]) -> Nanos {
+    let largest = schedule.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO);
+    plan.timeout.unwrap_or_else(|| Nanos::from_secs(1).plus(largest.times(20)))
+}
+
 /// Draws the Poisson arrivals of `plan`, warm-up included, in the order of their times.
 ///
 /// # Errors
@@ -98,6 +104,15 @@ mod tests {
 
     fn drawn_all(plan: &Plan) -> Vec<Request> {
         draw(plan).unwrap_or_else(|_| panic!("a small schedule"))
+    }
+
+    #[test]
+    fn the_default_timeout_covers_twenty_of_the_largest_cost() {
+        let request = |ms| Request { at: Nanos::ZERO, cost: Nanos::from_millis(ms), flow: 0, class: 0 };
+        let plan = test_plan();
+        assert_eq!(timeout(&plan, &[request(1), request(500), request(2)]), Nanos::from_secs(11));
+        let explicit = Plan { timeout: Some(Nanos::from_millis(5)), ..plan };
+        assert_eq!(timeout(&explicit, &[request(500)]), Nanos::from_millis(5));
     }
 
     #[test]

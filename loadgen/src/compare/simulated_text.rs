@@ -1,9 +1,9 @@
 //! Real runs beside the same requests simulated, as rows of a Markdown table: medians over the seeds.
 
+use crate::compare::rounds_text::{Sampled, arms, is_valid, mark, middle, runs_of};
+use crate::compare::simulated::{JUDGED, is_near};
 use crate::compare::{CompareReport, ComparedRun};
-use crate::paired::{JUDGED, is_near};
 use crate::plan::Plan;
-use crate::rounds_text::{Sampled, arms, is_valid, mark, middle, runs_of};
 use crate::text::{factor, wrapped};
 use std::fmt::Write;
 

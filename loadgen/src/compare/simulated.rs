@@ -1,9 +1,9 @@
 //! `compare --simulate`: the requests of each run once more, in virtual time, under the policy that the server followed.
 
-use crate::by_class::ByClass;
-use crate::choices::Choices;
+use crate::compare::server_settings::Choices;
 use crate::failure::Failure;
 use crate::plan::Plan;
+use crate::report::by_class::ByClass;
 use forebay::metrics::{Block, Percentile};
 use forebay::sched::{Entry, PolicyName, Sizes};
 use forebay::sim::{Fit, Replay, simulate};

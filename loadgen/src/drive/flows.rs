@@ -1,12 +1,22 @@
 //! Flows: one connected socket each, so that each has a source port of its own and hears only its server.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use forebay::net::Drops;
+use forebay::time::{Nanos, clock};
+use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::stat::fstat;
 use socket2::{Domain, Protocol, Socket, Type};
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+/// Asking one flow takes a wake-up; a machine that compiles meanwhile takes longer.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
+/// A datagram may be lost, where a socket is full or an earlier server's end is told only now.
+const TRIES: u64 = 5;
 
 /// Asked for per socket. A flow carries a small part of the load; this absorbs a stall of our own receiver, and more
 /// than the usual system limit would not be granted anyway.
@@ -54,6 +64,68 @@ fn raise_descriptor_limit(needed: u64) -> Result<()> {
         "--flows needs {needed} open files, and this process may have {hard}: lower --flows, or raise `ulimit -Hn`"
     );
     setrlimit(Resource::RLIMIT_NOFILE, needed, hard).context("raising the limit of open files")
+}
+
+/// The worker that serves each of `flows`, one request each. To be asked of a server under `isolated`, which hears nobody
+/// else; `flag` is who wants to know.
+///
+/// # Errors
+/// If one is not answered.
+pub(crate) fn sockets_of(flag: &str, flows: &[UdpSocket]) -> Result<Vec<u16>> {
+    let ask = |(flow, socket): (usize, &UdpSocket)| {
+        worker_behind(socket, flow as u64).with_context(|| {
+            format!(
+                "{flag} has to learn at which of the server's sockets flow {flow} is, and cannot: lower the load on the \
+                 machine, or leave {flag} out"
+            )
+        })
+    };
+    flows.iter().enumerate().map(ask).collect()
+}
+
+fn worker_behind(flow: &UdpSocket, number: u64) -> Result<u16> {
+    // A run after this must not take a late reply for one of its own, nor we that of an earlier one.
+    let stamp = clock::realtime().get();
+    flow.set_nonblocking(false)?;
+    flow.set_read_timeout(Some(REPLY_TIMEOUT))?;
+    let mut worker = None;
+    for _ in 0..TRIES {
+        let request = Header { stamp, ..Header::request(number, 0, Nanos::new(1)) };
+        // An error may be the answer to an earlier datagram ("port unreachable"); then the next try finds a server or not.
+        if flow.send(&request.emit()).is_ok() {
+            worker = reply_to(flow, stamp)?;
+        }
+        if worker.is_some() {
+            break;
+        }
+    }
+    flow.set_nonblocking(true)?;
+    worker.ok_or_else(|| anyhow!("the server answered none of {TRIES} requests"))
+}
+
+/// The worker that a reply with this stamp names; none if there is no reply in time.
+fn reply_to(flow: &UdpSocket, stamp: u64) -> Result<Option<u16>> {
+    let mut buffer = [0; DATAGRAM_MAX_BYTES];
+    loop {
+        let bytes = match flow.recv(&mut buffer) {
+            Ok(bytes) => bytes,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused
+                ) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if let Ok(header) = Header::parse(&buffer[..bytes])
+            && header.kind == Kind::Reply
+            && header.stamp == stamp
+        {
+            return Ok(Some(header.served.worker));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Whether a run may be trusted, and if not, why. A verdict is about the measurement, never about the server.
 
-use crate::pacer::Pacer;
-use crate::reconciled::Reconciled;
-use crate::tally::{Fates, SLIP_LIMIT, Tally};
+use crate::drive::pacer::Pacer;
+use crate::drive::reconciled::Reconciled;
+use crate::report::run_result::{Fates, SLIP_LIMIT, Tally};
 use crate::text;
 use forebay::metrics::Percentile;
 use serde::Serialize;
@@ -187,7 +187,7 @@ fn overshoot(share: Option<&Result<f64, String>>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::by_class::{ByClass, block_of};
+    use crate::report::by_class::{ByClass, block_of};
     use forebay::metrics::ALL_CLASSES;
 
     fn tally(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> Tally {

@@ -1,7 +1,9 @@
 //! The server's admin endpoint: what it says of itself and of the run.
 
+mod latency_body;
+
+use crate::endpoint::latency_body::{check, whole};
 use crate::failure::Failure;
-use crate::latency_body::{check, whole};
 use crate::text::escaped;
 use anyhow::{Context, Result, anyhow};
 use forebay::metrics::Percentile;

@@ -1,13 +1,13 @@
 //! A comparison with several seeds, for people: medians over the seeds, with the spread, and the account of every run.
 
-use crate::by_class::ByClass;
-use crate::choices::Choices;
+use crate::compare::server_settings::Choices;
+use crate::compare::text::{accounts, limits};
 use crate::compare::{CompareReport, ComparedRun};
-use crate::compare_text::{accounts, limits};
-use crate::report::RunReport;
-use crate::run_text::{TOO_FEW, pacer};
+use crate::report::by_class::ByClass;
+use crate::report::json::RunReport;
+use crate::report::text::{TOO_FEW, pacer};
+use crate::report::validity::Verdict;
 use crate::text::{factor, table, time, wrapped};
-use crate::verdict::Verdict;
 use forebay::metrics::{Block, Percentile};
 use std::fmt::Write;
 
