@@ -6,7 +6,7 @@ mod support;
 
 use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::sched::{PolicyName, Sizes};
-use forebay::sim::{Fit, Incoming, Setup, simulate};
+use forebay::sim::{ArrivingRequest, Fit, Setup, simulate};
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
 use forebay::workload::Workload;
@@ -69,7 +69,7 @@ fn in_virtual_time(policy: PolicyName, requests: &[Request]) -> Vec<Status> {
     let workers = if policy.entry().sizes == Sizes::Pools { 2 } else { 1 };
     let slice = Nanos::from_micros(5);
     let fit = Fit { slice, ..Fit::new(&workload, workers, 0.5) };
-    let incoming = requests.iter().enumerate().map(|(number, request)| Incoming {
+    let incoming = requests.iter().enumerate().map(|(number, request)| ArrivingRequest {
         at: Nanos::from_micros(request.at),
         due: Nanos::from_micros(request.at),
         cost: Nanos::from_micros(request.cost),

@@ -64,7 +64,7 @@ fn the_same_seed_prints_the_same_and_another_does_not() {
 #[test]
 fn a_run_is_simulated_as_it_was_offered() {
     let mut run = tempfile::NamedTempFile::new().expect("a file");
-    let header = "forebay-offered/1 time-scale=10 burn=sleep workers=2 seed=9 warmup=1ms workload=two classes";
+    let header = "forebay-trace/1 time-scale=10 burn=sleep workers=2 seed=9 warmup=1ms workload=two classes";
     // A long one and a short one behind it at one socket, then a short one at the other; the first comes in the warm-up.
     let lines = "0s 0s long 500us 0 1\n2ms 2ms short 1us 1 1\n2ms 2.5ms short 100us 2 0\n";
     write!(run, "{header}\n{lines}").expect("written");
@@ -119,7 +119,7 @@ fn bad_input_gets_one_error_that_says_what_is_allowed() {
         ("simulate --replay /nowhere", "--replay /nowhere: it cannot be read: No such file"),
         (
             "simulate --replay Cargo.toml",
-            "--replay Cargo.toml: line 1: it names no workload: the first line is forebay-offered/1",
+            "--replay Cargo.toml: line 1: it names no workload: the first line is forebay-trace/1",
         ),
         ("simulate --replay x --load 0.5", "cannot be used with"),
         ("simulate --replay x --workload tpcc", "cannot be used with"),

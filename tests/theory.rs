@@ -2,7 +2,7 @@
 //! 1.5 %, for 1, 3, 14 and 64 workers. Runs are so long that the standard error is about half of that.
 
 use forebay::sched::{Global, Isolated, Kind, Policy, Topology};
-use forebay::sim::{Incoming, Reference, Setup, Tally, simulate};
+use forebay::sim::{ArrivingRequest, Reference, Setup, Tally, simulate};
 use forebay::time::Nanos;
 use forebay::workload::{Arrivals, Workload};
 
@@ -12,19 +12,19 @@ const MEAN_NS: f64 = 10_000.0;
 const SEED: u64 = 5;
 
 /// Requests of `workload`; each flow is one in `flows`, and `place` makes class and socket of it.
-fn incoming(
+fn arrivals(
     workload: &Workload,
     load: f64,
     workers: usize,
     flows: u16,
     requests: usize,
     place: impl Fn(u16, u8) -> (usize, u8),
-) -> impl Iterator<Item = Incoming> {
+) -> impl Iterator<Item = ArrivingRequest> {
     let rate = workload.rate_at(load, workers, 1);
     let warmup = requests / 20;
     Arrivals::new(workload, rate, flows, SEED).take(requests + warmup).enumerate().map(move |(number, arrival)| {
         let (socket, class) = place(arrival.flow, arrival.class);
-        Incoming {
+        ArrivingRequest {
             at: arrival.at,
             due: arrival.at,
             cost: arrival.cost,
@@ -49,7 +49,7 @@ fn shared_queue(text: &str, load: f64, workers: usize, requests: usize) -> Tally
     let workload = workload(text);
     let sockets = workers as u16;
     let place = |flow, class| (usize::from(flow), class);
-    let incoming = incoming(&workload, load, workers, sockets, requests, place);
+    let incoming = arrivals(&workload, load, workers, sockets, requests, place);
     simulate(&ideal(Kind::Global(Global), workers), incoming)
 }
 
@@ -57,7 +57,7 @@ fn shared_queue(text: &str, load: f64, workers: usize, requests: usize) -> Tally
 fn own_queues(text: &str, load: f64, workers: usize, requests: usize) -> Tally {
     let workload = workload(text);
     let place = |flow, class| (usize::from(flow), class);
-    let incoming = incoming(&workload, load, workers, workers as u16, requests, place);
+    let incoming = arrivals(&workload, load, workers, workers as u16, requests, place);
     simulate(&ideal(Kind::Isolated(Isolated), workers), incoming)
 }
 
@@ -148,7 +148,7 @@ fn shared_processors_slow_every_class_alike() {
             let place = |_, class| (0, class);
             let requests = requests(load, workers);
             let tally =
-                Reference::ProcessorSharing.simulate(workers, incoming(&workload, load, workers, 1, requests, place));
+                Reference::ProcessorSharing.simulate(workers, arrivals(&workload, load, workers, 1, requests, place));
             // Insensitive to the distribution of costs: as M/M/k.
             let slowdown = 1.0 + erlang_c(workers, load) / (workers as f64 * (1.0 - load));
             for class in [0, 1] {
@@ -166,7 +166,7 @@ fn shared_processors_slow_every_class_alike() {
 fn short_quanta_come_close_to_sharing() {
     let workload = workload("bimodal:0.875:5us:45us");
     let quantum = Reference::RoundRobin { quantum: Nanos::new(100), switch: Nanos::ZERO };
-    let tally = quantum.simulate(1, incoming(&workload, 0.8, 1, 1, 1_000_000, |_, class| (0, class)));
+    let tally = quantum.simulate(1, arrivals(&workload, 0.8, 1, 1, 1_000_000, |_, class| (0, class)));
     for class in [0, 1] {
         let slowdown = tally.slowdown_mean(Some(class));
         assert!((slowdown / 5.0 - 1.0).abs() < 0.03, "class {class}: {slowdown}");
@@ -181,7 +181,7 @@ fn priorities_wait_as_cobham_says() {
             // The flow is the class: half of the requests go first.
             let place = |flow: u16, _| (0, flow as u8);
             // Those who go last vary most.
-            let incoming = incoming(&workload, load, workers, 2, 5 * requests(load, workers), place);
+            let incoming = arrivals(&workload, load, workers, 2, 5 * requests(load, workers), place);
             let tally = Reference::Priority.simulate(workers, incoming);
             let residual = erlang_c(workers, load) / workers as f64;
             let first = 1.0 - load / 2.0;

@@ -3,7 +3,7 @@
 //! before the first socket and the first server.
 
 use crate::arguments::{Arguments, Command};
-use crate::compare::server_settings::Choices;
+use crate::compare::server_settings::ServerSettings;
 use crate::drive::schedule;
 use crate::failure::Failure;
 use crate::plan::Plan;
@@ -24,7 +24,7 @@ fn refusal(arguments: &[String]) -> Option<(i32, String)> {
         Command::Run(arguments) => Plan::of_run(arguments, None, None),
         Command::Compare(arguments) => {
             let target = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
-            Choices::of(arguments).and_then(|choices| choices.plan(arguments, target))
+            ServerSettings::of(arguments).and_then(|settings| settings.plan(arguments, target))
         }
         Command::Serve { .. } => return None,
     };

@@ -29,7 +29,7 @@ use interrupt::Interrupt;
 use plan::Plan;
 use progress::Progress;
 use report::json;
-use report::validity::Verdict;
+use report::validity::Validity;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
 use text::{Screen, escaped};
@@ -47,8 +47,8 @@ pub fn main() -> ExitCode {
         Command::Serve { arguments } => return compare::server_process::serve(arguments),
     };
     match result {
-        Ok(Verdict::Valid) => ExitCode::SUCCESS,
-        Ok(Verdict::Invalid) => ExitCode::from(3),
+        Ok(Validity::Valid) => ExitCode::SUCCESS,
+        Ok(Validity::Invalid) => ExitCode::from(3),
         Err(failure) => {
             failure.complain();
             ExitCode::from(failure.exit_code())
@@ -69,7 +69,7 @@ fn told(error: &clap::Error) -> ExitCode {
     }
 }
 
-fn run_command(arguments: &RunArguments) -> Result<Verdict, Failure> {
+fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
     let interrupt = Interrupt::listen()?;
     let endpoint = arguments.admin.as_deref().map(Endpoint::new).transpose()?;
     let (server, silence) = match endpoint.as_ref().map(Endpoint::latency) {

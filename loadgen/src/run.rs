@@ -14,8 +14,8 @@ use crate::interrupt::Interrupt;
 use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::report::json::RunReport;
-use crate::report::run_result::{Observed, Tally};
-use crate::report::validity::Evidence;
+use crate::report::run_result::{Observed, RunResult};
+use crate::report::validity::ValidityInput;
 use anyhow::Context;
 use forebay::time::{Nanos, clock};
 use rand::{Rng, SeedableRng};
@@ -79,7 +79,7 @@ pub(crate) fn execute_on(
     progress.finish();
     let accepted = sent.taken.iter().filter(|taken| **taken).count() as u64;
     probe.settle(accepted, &of_run);
-    let tally = Tally::of(&Observed {
+    let tally = RunResult::of(&Observed {
         schedule: &schedule,
         slips: &sent.slips,
         replies: &replies.first,
@@ -89,7 +89,7 @@ pub(crate) fn execute_on(
         kernel_dropped: probe.kernel_dropped(),
         classes: plan.classes(),
     });
-    let evidence = Evidence {
+    let input = ValidityInput {
         percentile: plan.percentile,
         pacer: sent.pacer,
         own_socket_drops,
@@ -104,7 +104,7 @@ pub(crate) fn execute_on(
         restarted: probe.restarted,
         interrupted: interrupt.is_raised(),
     };
-    let mut report = RunReport::new(plan, probe.last.as_ref(), tally, &evidence, &replies);
+    let mut report = RunReport::new(plan, probe.last.as_ref(), tally, &input, &replies);
     report.count_over(counted(plan, sending, sent.slips.len() < schedule.len()));
     cut_off.into_iter().for_each(|reason| report.invalidate(reason));
     schedule.truncate(sent.slips.len());

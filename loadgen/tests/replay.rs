@@ -6,7 +6,7 @@
 mod admin;
 
 use forebay::cli;
-use forebay::workload::Offered;
+use forebay::workload::Trace;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -51,7 +51,7 @@ fn each_run_is_simulated_once_more_with_the_same_requests_at_the_same_sockets() 
     let runs = runs["runs"].as_array().expect("runs");
     assert_eq!(runs.len(), policies.len());
     for (policy, run) in policies.into_iter().zip(runs) {
-        let offered = Offered::read(&folder.path().join(format!("{policy}-seed1.offered"))).expect("a dump");
+        let offered = Trace::read(&folder.path().join(format!("{policy}-seed1.offered"))).expect("a dump");
         assert_eq!((offered.workers, offered.time_scale, offered.emulated, offered.seed), (4, 50, true, 1));
         assert_eq!(run["sent"], offered.measured(), "{policy}");
         let simulated = &run["simulated"];
@@ -142,7 +142,7 @@ fn a_dumped_run_is_replayed_under_any_policy_and_always_gives_the_same() {
     let dump = path("run.offered");
     let files = format!("--json {} --dump {}", path("run.json").display(), dump.display());
     loadgen(&format!("run --target {udp} --admin {admin} {offer} {files} --quiet"));
-    let offered = Offered::read(&dump).expect("a dump");
+    let offered = Trace::read(&dump).expect("a dump");
     assert_eq!((offered.seed, offered.workload.as_str(), offered.workers), (5, "bimodal:0.99:20us:2ms", 4));
     assert_eq!(json(&path("run.json"))["sent"], offered.measured());
     let sockets: BTreeSet<u16> = offered.requests.iter().map(|request| request.socket).collect();

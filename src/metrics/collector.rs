@@ -6,7 +6,7 @@ use super::distribution::Distribution;
 use super::ledger::{Ledger, Totals};
 use super::measured::Measured;
 use super::ring::Ring;
-use super::snapshot::{Recent, Snapshot, Surroundings};
+use super::snapshot::{Gauges, Recent, Snapshot};
 use crate::time::{Nanos, clock};
 use std::thread;
 
@@ -78,12 +78,12 @@ impl<'b> Collector<'b> {
 
     /// The counters now, and the distributions as of the last [`Collector::collect`]: those may lack the latest entries
     /// of workers that were late, so that an answered request can be in the fates and not yet in a distribution.
-    pub fn snapshot(&self, surroundings: Surroundings) -> Snapshot {
+    pub fn snapshot(&self, gauges: Gauges) -> Snapshot {
         let now = clock::now();
         let counts = self.board.counts();
         let since_start = Measured::from(&self.since_start);
         let windows = [self.seconds.last(now), self.tens.last(now)];
-        Snapshot::new(surroundings, self.start_time, counts, since_start, windows.each_ref())
+        Snapshot::new(gauges, self.start_time, counts, since_start, windows.each_ref())
     }
 
     /// Service times of the last seconds, as of the last [`Collector::collect`].

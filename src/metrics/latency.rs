@@ -82,7 +82,7 @@ impl Serialize for Classes<'_> {
 #[cfg(test)]
 mod tests {
     use crate::fate::{Fate, Malformed};
-    use crate::metrics::{Board, Collector, Description, Fates, Sample, Surroundings};
+    use crate::metrics::{Board, Collector, Description, Fates, Gauges, Sample};
     use crate::time::{Nanos, clock};
     use serde_json::{Value, json};
 
@@ -110,8 +110,8 @@ mod tests {
         collector.collect(|_| ());
         let (policy, listen) = ("pools".into(), "127.0.0.1:9000".into());
         let description = Description { policy, listen, workers: 1, burn: burn.into(), time_scale: 1_000 };
-        let surroundings = Surroundings { description, kernel_dropped, ..Surroundings::default() };
-        serde_json::from_str(&collector.snapshot(surroundings).to_json()).expect("valid JSON")
+        let gauges = Gauges { description, kernel_dropped, ..Gauges::default() };
+        serde_json::from_str(&collector.snapshot(gauges).to_json()).expect("valid JSON")
     }
 
     fn keys(value: &Value) -> Vec<&str> {
@@ -162,7 +162,7 @@ mod tests {
     fn each_start_has_a_time_of_its_own() {
         let board = Board::new(1);
         let start_time = |collector: &Collector<'_>| {
-            let body = collector.snapshot(Surroundings::default()).to_json();
+            let body = collector.snapshot(Gauges::default()).to_json();
             let body: Value = serde_json::from_str(&body).expect("valid JSON");
             body["start_time_seconds"].as_f64().expect("a number")
         };
@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn a_stage_without_stamps_is_null() {
         let board = Board::new(1);
-        let surroundings = Surroundings { unstamped: true, ..Surroundings::default() };
-        let body = Collector::new(&board).snapshot(surroundings).to_json();
+        let gauges = Gauges { unstamped: true, ..Gauges::default() };
+        let body = Collector::new(&board).snapshot(gauges).to_json();
         let body: Value = serde_json::from_str(&body).expect("valid JSON");
         for latencies in [&body["since_start"], &body["windows"]["10s"], &body["windows"]["60s"]] {
             assert!(latencies["kernel"].is_null(), "{latencies}");
@@ -205,8 +205,8 @@ mod tests {
     fn the_overshoot_of_no_sleep_is_null() {
         let board = Board::new(1);
         let description = Description { burn: "sleep".into(), ..Description::default() };
-        let surroundings = Surroundings { description, ..Surroundings::default() };
-        let body = Collector::new(&board).snapshot(surroundings).to_json();
+        let gauges = Gauges { description, ..Gauges::default() };
+        let body = Collector::new(&board).snapshot(gauges).to_json();
         assert!(body.contains("\"overshoot_share\":null"), "{body}");
     }
 

@@ -29,6 +29,6 @@ pub use ledger::Sample;
 pub(crate) use ledger::class_bytes;
 pub use percentile::{Percentile, PercentileError};
 pub use prometheus::Format;
-pub use snapshot::{ALL_CLASSES, Decision, Description, Emulation, Fates, Latencies, Recent, Snapshot, Surroundings};
+pub use snapshot::{ALL_CLASSES, Decision, Description, Emulation, Fates, Gauges, Latencies, Recent, Snapshot};
 pub use stage::Stage;
 pub use summary::summary;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// What the board cannot know of its server, read for each scrape.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
+pub struct Gauges {
     /// How the server is set up.
     pub description: Description,
     /// Datagrams that the kernel dropped at each socket, since start; `None` where that cannot be read.
@@ -124,13 +124,13 @@ pub struct Snapshot {
 impl Snapshot {
     /// Puts one together.
     pub(super) fn new(
-        surroundings: Surroundings,
+        gauges: Gauges,
         start_time: Nanos,
         counts: Counts,
         since_start: Measured,
         [last_10s, last_60s]: [&Measured; 2],
     ) -> Snapshot {
-        let Surroundings { description, kernel_dropped, unstamped, queue_depths, decision } = surroundings;
+        let Gauges { description, kernel_dropped, unstamped, queue_depths, decision } = gauges;
         let emulation = description.is_emulated().then(|| Emulation::new(&counts, &since_start.overshoot));
         Snapshot {
             description,

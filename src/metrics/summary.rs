@@ -56,7 +56,7 @@ impl Display for Micros {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{Board, Collector, Sample, Surroundings};
+    use crate::metrics::{Board, Collector, Gauges, Sample};
     use crate::time::Nanos;
 
     /// Does the summary name what happened and leave out what did not?
@@ -66,12 +66,12 @@ mod tests {
         let mut collector = Collector::new(&board);
         let mut recorder = board.recorder(0);
         recorder.received(2);
-        assert_eq!(summary(&collector.snapshot(Surroundings::default())), "received 2, in_flight 2\n");
+        assert_eq!(summary(&collector.snapshot(Gauges::default())), "received 2, in_flight 2\n");
         recorder.answered(&Sample { class: 1, service: Nanos::from_micros(100), ..Sample::default() });
         recorder.ended(Fate::Failed);
         drop(recorder);
         collector.collect(|_| ());
-        let text = summary(&collector.snapshot(Surroundings::default()));
+        let text = summary(&collector.snapshot(Gauges::default()));
         assert_eq!(
             text,
             "received 2, answered 1, failed 1\n\

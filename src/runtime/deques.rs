@@ -1,7 +1,7 @@
 //! The deques of one worker: for each level one, or several among which its jobs take turns, so that several thieves find
 //! a deque each.
 
-use super::urgent::Urgent;
+use super::priority::UrgentCount;
 use crate::sched::Amount;
 use crossbeam_deque::{Steal, Stealer, Worker};
 use std::cell::Cell;
@@ -14,7 +14,7 @@ pub struct Deques<J> {
     deques: Box<[Worker<J>]>,
     turns: Box<[Turn]>,
     split: usize,
-    urgent: Urgent,
+    urgent: UrgentCount,
 }
 
 /// The thieves' side of one worker's deques.
@@ -31,7 +31,7 @@ struct Turn {
 }
 
 impl<J> Deques<J> {
-    pub(super) fn new(levels: usize, split: usize, urgent: Urgent) -> Deques<J> {
+    pub(super) fn new(levels: usize, split: usize, urgent: UrgentCount) -> Deques<J> {
         Deques {
             deques: (0..levels * split).map(|_| Worker::new_fifo()).collect(),
             turns: (0..levels).map(|_| Turn::default()).collect(),
@@ -135,7 +135,7 @@ mod tests {
     use crate::sched::bounds::DEQUE_PLACES;
 
     fn deques(levels: usize, split: usize) -> Deques<usize> {
-        Deques::new(levels, split, Urgent::new(levels))
+        Deques::new(levels, split, UrgentCount::new(levels))
     }
 
     /// What a theft brings: crossbeam's deques report a competitor now and then where there is none.

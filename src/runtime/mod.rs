@@ -5,11 +5,11 @@
 
 pub(crate) mod continuation;
 mod deques;
+mod priority;
 mod queues;
 mod rest;
 mod sleep;
 mod thread;
-mod urgent;
 mod worker;
 mod world;
 
@@ -22,6 +22,7 @@ use crate::time::Nanos;
 use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
 use deques::Stealers;
+use priority::UrgentCount;
 use queues::Queues;
 use sleep::idle::Idle;
 use sleep::readiness::Descriptors;
@@ -29,7 +30,6 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use urgent::Urgent;
 
 /// What all workers share.
 pub struct Shared<J> {
@@ -38,7 +38,7 @@ pub struct Shared<J> {
     epoch: CachePadded<AtomicUsize>,
     wait: Wait,
     queues: Queues<J>,
-    urgent: Urgent,
+    urgent: UrgentCount,
     stealers: Box<[Stealers<J>]>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
     /// Raised to ask a worker to step aside; lowered when it takes its next job.
@@ -87,7 +87,7 @@ impl<J: Send> Shared<J> {
         ingress: &[RawFd],
         queue_capacity: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
-        let urgent = Urgent::new(levels);
+        let urgent = UrgentCount::new(levels);
         let (workers, insertion) = (policy.topology().workers(), policy.sharing().insertion);
         let queues = Queues::new(policy.queues(), urgent.clone(), levels, workers, queue_capacity, insertion);
         let (descriptors, polls) = Descriptors::new(workers, ingress)?;

@@ -1,6 +1,6 @@
 //! The queues between workers, bounded together.
 
-use super::urgent::Urgent;
+use super::priority::UrgentCount;
 use crate::queue::Sharded;
 use crate::sched::bounds::WORKERS_PER_SHARD;
 use crate::sched::{Insertion, PoolId, WorkerId};
@@ -13,7 +13,7 @@ pub(super) struct Queues<J> {
     /// The levels of the first pool, those of the second, and so on.
     queues: Box<[Sharded<J>]>,
     levels: usize,
-    urgent: Urgent,
+    urgent: UrgentCount,
     count: CachePadded<AtomicUsize>,
     capacity: usize,
     insertion: Insertion,
@@ -28,7 +28,7 @@ impl<J> Queues<J> {
     /// A queue for each of `levels` priority levels of each of `pools` pools; `capacity` bounds the jobs in all of them.
     pub(super) fn new(
         pools: usize,
-        urgent: Urgent,
+        urgent: UrgentCount,
         levels: usize,
         workers: usize,
         capacity: usize,
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_bound_is_that_of_all_pools_and_levels_together() {
-        let queues = Queues::new(8, Urgent::new(2), 2, 4, 3, Insertion::ShorterOfTwo);
+        let queues = Queues::new(8, UrgentCount::new(2), 2, 4, 3, Insertion::ShorterOfTwo);
         assert_eq!(queues.push(0, 1, 0, 10), Ok(()));
         assert!(!queues.are_half_full());
         assert_eq!(queues.push(7, 0, 0, 11), Ok(()));
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn levels_and_pools_are_kept_apart() {
-        let queues = Queues::new(2, Urgent::new(3), 3, 1, 8, Insertion::ShorterOfTwo);
+        let queues = Queues::new(2, UrgentCount::new(3), 3, 1, 8, Insertion::ShorterOfTwo);
         assert_eq!((queues.push(1, 2, 0, 'c'), queues.push(1, 0, 0, 'a')), (Ok(()), Ok(())));
         assert_eq!((queues.is_empty(0), queues.is_empty(1)), (true, false));
         assert_eq!([0, 1, 2].map(|level| queues.len_up_to(1, level)), [1, 1, 2]);

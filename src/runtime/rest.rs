@@ -56,11 +56,11 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
         (!nothing).then_some(Found)
     }
 
-    fn doze(&mut self, naps: bool) -> bool {
+    fn park(&mut self, backs_off: bool) -> bool {
         self.engine.boundary(Boundary::Rest);
         let Loop { poll, events, policy, .. } = &mut *self.worker;
         events.clear();
-        match poll.poll(events, naps.then(|| nap(policy).into())) {
+        match poll.poll(events, backs_off.then(|| back_off(policy).into())) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => panic!("a worker cannot wait: {error}"),
@@ -73,6 +73,6 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
 
 /// How long a watcher that was woken in vain sleeps without watching: until a victim from which it could not take yet may be
 /// stolen from. At least a millisecond, which bounds what such wakes cost to a few percent of a core.
-fn nap(policy: &Policy) -> Nanos {
+fn back_off(policy: &Policy) -> Nanos {
     policy.thief_threshold().max(Nanos::from_millis(1))
 }

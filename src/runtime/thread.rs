@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::deques::{Deques, Stealers};
-use super::urgent::Urgent;
+use super::priority::UrgentCount;
 use super::worker::Loop;
 use crate::sched::turn::Engine;
 use crate::sched::{Policy, WorkerId};
@@ -35,7 +35,7 @@ pub struct Started<J> {
 pub struct AbortOnPanic;
 
 impl<J: Send> Worker<J> {
-    pub(super) fn new(id: WorkerId, policy: Arc<Policy>, levels: usize, urgent: Urgent, poll: Poll) -> Worker<J> {
+    pub(super) fn new(id: WorkerId, policy: Arc<Policy>, levels: usize, urgent: UrgentCount, poll: Poll) -> Worker<J> {
         let deques = Deques::new(levels, policy.sharing().deques, urgent);
         Worker { id, policy, deques, levels, poll }
     }

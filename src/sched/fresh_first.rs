@@ -1,7 +1,7 @@
 //! What `hybrid` and `ondemand` have in common: every worker receives, fresh requests go first everywhere, and heavy ones
 //! go on, the one that began earliest before the others, where nobody fresh waits.
 
-use super::{Event, Place, PoolId, Running, Stage, Verdict};
+use super::{Event, Place, PoolId, Running, SearchPlace, Verdict};
 use crate::time::Nanos;
 
 /// Heavy requests that were interrupted wait apart from those that have only turned out to be heavy, and go first: so
@@ -10,8 +10,13 @@ use crate::time::Nanos;
 const INTERRUPTED: PoolId = 1;
 
 /// Deques hold fresh requests only.
-pub(super) const ORDER: &[Stage] =
-    &[Stage::Own, Stage::ReceiveAll, Stage::Steal, Stage::QueueOf(INTERRUPTED), Stage::Queue];
+pub(super) const ORDER: &[SearchPlace] = &[
+    SearchPlace::Own,
+    SearchPlace::ReceiveAll,
+    SearchPlace::Steal,
+    SearchPlace::QueueOf(INTERRUPTED),
+    SearchPlace::Queue,
+];
 
 /// Where `event` puts its job.
 pub(super) fn place(pool: PoolId, event: Event) -> Place {

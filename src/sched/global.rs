@@ -1,6 +1,6 @@
 //! `global` (c-FCFS): every worker receives from every socket into one queue that all serve, first come first served.
 
-use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Sizes, Stage, Topology};
+use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, SearchPlace, Sizes, Topology};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "global",
@@ -19,9 +19,9 @@ pub(super) const ENTRY: Entry = Entry {
 pub struct Global;
 
 impl Rules for Global {
-    fn order(&self, _: PoolId) -> &'static [Stage] {
+    fn order(&self, _: PoolId) -> &'static [SearchPlace] {
         // Its deque holds only what another policy left there.
-        &[Stage::Queue, Stage::Own, Stage::ReceiveAll]
+        &[SearchPlace::Queue, SearchPlace::Own, SearchPlace::ReceiveAll]
     }
 
     fn place(&self, _: &Topology, pool: PoolId, _: Event) -> Place {

@@ -5,7 +5,7 @@
 use super::estimate::softly_reserved_workers;
 use super::fresh_first::{self, is_heavy};
 use super::tuning::unmeasured;
-use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Running, Sizes, Stage, Topology, Tuning, Verdict};
+use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Running, SearchPlace, Sizes, Topology, Tuning, Verdict};
 use crate::time::Nanos;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -70,7 +70,7 @@ impl Hybrid {
 }
 
 impl Rules for Hybrid {
-    fn order(&self, _: PoolId) -> &'static [Stage] {
+    fn order(&self, _: PoolId) -> &'static [SearchPlace] {
         fresh_first::ORDER
     }
 

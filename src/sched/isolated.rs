@@ -1,6 +1,6 @@
 //! `isolated` (d-FCFS): each worker serves its own socket, first come first served, and nobody helps.
 
-use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Sizes, Stage, Topology};
+use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, SearchPlace, Sizes, Topology};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "isolated",
@@ -19,8 +19,8 @@ pub(super) const ENTRY: Entry = Entry {
 pub struct Isolated;
 
 impl Rules for Isolated {
-    fn order(&self, _: PoolId) -> &'static [Stage] {
-        &[Stage::Own, Stage::ReceiveOwn]
+    fn order(&self, _: PoolId) -> &'static [SearchPlace] {
+        &[SearchPlace::Own, SearchPlace::ReceiveOwn]
     }
 
     fn place(&self, _: &Topology, _: PoolId, _: Event) -> Place {

@@ -36,9 +36,9 @@ policies! {
 
 pub mod auto;
 pub mod bounds;
-mod decision;
 pub mod estimate;
 mod fresh_first;
+mod interface;
 mod roster;
 mod search;
 mod sharing;
@@ -47,9 +47,9 @@ mod tuning;
 pub mod turn;
 mod wait;
 
-pub use decision::{Event, Outcome, Place, Running, Step, Verdict, View};
+pub use interface::{Event, Outcome, Place, Running, Step, Verdict, View};
 pub use roster::Roster;
-pub use search::{Local, Stage};
+pub use search::{Local, SearchPlace};
 pub use sharing::{Amount, BadSharing, DEQUES_MAX, Insertion, STEAL_EVERY_MAX, Sharing, Victim};
 pub use table::{Entry, PolicyName, Sizes, UnknownPolicy};
 pub use topology::Topology;
@@ -70,10 +70,10 @@ pub const QUEUES: usize = 8;
 /// The rules in which policies differ.
 trait Rules {
     /// What a free worker of `pool` looks at, first things first.
-    fn order(&self, pool: PoolId) -> &'static [Stage];
+    fn order(&self, pool: PoolId) -> &'static [SearchPlace];
     /// The order of one search in so many ([`Local::is_rare`]), so that nothing waits for ever behind what is looked at
     /// before it; it names the same stages. `None` = as always.
-    fn rare_order(&self, pool: PoolId) -> Option<&'static [Stage]> {
+    fn rare_order(&self, pool: PoolId) -> Option<&'static [SearchPlace]> {
         let _ = pool;
         None
     }
@@ -177,7 +177,7 @@ impl Policy {
             return step;
         }
         // What another policy left: the queues of pools that are no more, and of all if this policy uses none.
-        let served = if order.contains(&Stage::Queue) { self.topology.pools() } else { 0 };
+        let served = if order.contains(&SearchPlace::Queue) { self.topology.pools() } else { 0 };
         local.next_orphan(served..self.queues()).unwrap_or(step)
     }
 
@@ -241,20 +241,20 @@ impl Policy {
     /// Whether workers of `pool` receive from their own sockets.
     pub fn receives_own(&self, pool: PoolId) -> bool {
         let order = self.rules().order(pool);
-        order.contains(&Stage::ReceiveOwn) || order.contains(&Stage::ReceiveAll)
+        order.contains(&SearchPlace::ReceiveOwn) || order.contains(&SearchPlace::ReceiveAll)
     }
 
     /// Whether workers of `pool` receive from others' sockets.
     pub fn receives_others(&self, pool: PoolId) -> bool {
         let order = self.rules().order(pool);
-        order.contains(&Stage::ReceiveBusy) || order.contains(&Stage::ReceiveAll)
+        order.contains(&SearchPlace::ReceiveBusy) || order.contains(&SearchPlace::ReceiveAll)
     }
 
     /// Whether requests may wait in queue number `queue`. Another one can only hold what an earlier policy left there.
     pub fn has_queue(&self, queue: PoolId) -> bool {
-        let serves = |pool: PoolId, stage: &Stage| match stage {
-            Stage::Queue => pool == queue,
-            Stage::QueueOf(other) => *other == queue,
+        let serves = |pool: PoolId, stage: &SearchPlace| match stage {
+            SearchPlace::Queue => pool == queue,
+            SearchPlace::QueueOf(other) => *other == queue,
             _ => false,
         };
         (0..self.topology.pools()).any(|pool| self.rules().order(pool).iter().any(|stage| serves(pool, stage)))
@@ -267,7 +267,7 @@ impl Policy {
             return 0..1;
         }
         // If anybody helps lighter pools, the heaviest does.
-        let helps = self.rules().order(pools - 1).contains(&Stage::Lighter);
+        let helps = self.rules().order(pools - 1).contains(&SearchPlace::Lighter);
         if helps { pool..pools } else { pool..pool + 1 }
     }
 

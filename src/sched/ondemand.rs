@@ -7,7 +7,7 @@
 //! cost less than the request.
 
 use super::{
-    Entry, Event, Kind, Made, Place, PoolId, Rules, Running, Sizes, Stage, Topology, Tuning, Verdict, fresh_first,
+    Entry, Event, Kind, Made, Place, PoolId, Rules, Running, SearchPlace, Sizes, Topology, Tuning, Verdict, fresh_first,
 };
 use crate::time::Nanos;
 
@@ -49,7 +49,7 @@ pub struct OnDemand {
 }
 
 impl Rules for OnDemand {
-    fn order(&self, _: PoolId) -> &'static [Stage] {
+    fn order(&self, _: PoolId) -> &'static [SearchPlace] {
         fresh_first::ORDER
     }
 

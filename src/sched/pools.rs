@@ -6,7 +6,7 @@
 
 use super::estimate::reserved_workers;
 use super::tuning::joined;
-use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Running, Sizes, Stage, Topology, Tuning, Verdict};
+use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Running, SearchPlace, Sizes, Topology, Tuning, Verdict};
 use crate::time::Nanos;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -49,12 +49,12 @@ pub struct Pools {
 const INGRESS: PoolId = 0;
 
 impl Rules for Pools {
-    fn order(&self, pool: PoolId) -> &'static [Stage] {
+    fn order(&self, pool: PoolId) -> &'static [SearchPlace] {
         if pool == INGRESS {
-            &[Stage::Own, Stage::Queue, Stage::ReceiveAll, Stage::Steal]
+            &[SearchPlace::Own, SearchPlace::Queue, SearchPlace::ReceiveAll, SearchPlace::Steal]
         } else {
             // Its deque holds only what another policy left there.
-            &[Stage::Queue, Stage::Own]
+            &[SearchPlace::Queue, SearchPlace::Own]
         }
     }
 

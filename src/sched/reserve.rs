@@ -4,7 +4,7 @@
 
 use super::estimate::Groups;
 use super::tuning::{joined, unmeasured};
-use super::{Entry, Event, Kind, Made, Measured, Place, PoolId, Rules, Sizes, Stage, Topology, Tuning};
+use super::{Entry, Event, Kind, Made, Measured, Place, PoolId, Rules, SearchPlace, Sizes, Topology, Tuning};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "reserve",
@@ -49,11 +49,11 @@ impl Reserve {
 }
 
 impl Rules for Reserve {
-    fn order(&self, pool: PoolId) -> &'static [Stage] {
+    fn order(&self, pool: PoolId) -> &'static [SearchPlace] {
         if pool == 0 {
-            &[Stage::Queue, Stage::Own, Stage::ReceiveAll]
+            &[SearchPlace::Queue, SearchPlace::Own, SearchPlace::ReceiveAll]
         } else {
-            &[Stage::Queue, Stage::Own, Stage::Lighter]
+            &[SearchPlace::Queue, SearchPlace::Own, SearchPlace::Lighter]
         }
     }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// One kind of place to look for work. A stage that names several places tries each once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum SearchPlace {
     /// The own deque.
     Own,
     /// The queue of the own pool.
@@ -45,7 +45,7 @@ pub struct Local {
 
 /// What one search goes by.
 pub(super) struct Walk<'w> {
-    pub(super) order: &'w [Stage],
+    pub(super) order: &'w [SearchPlace],
     pub(super) topology: &'w Topology,
     pub(super) sharing: &'w Sharing,
     /// How long a worker must have been in one job before others receive from its socket.
@@ -125,28 +125,29 @@ impl Local {
     }
 
     /// The present stage: those of the order, and before them, if this search is obliged to, theft.
-    fn stage(&self, walk: &Walk<'_>) -> Option<Stage> {
-        let obliged =
-            walk.sharing.obliges(self.worker, self.rotation) && !self.is_rare() && walk.order.contains(&Stage::Steal);
+    fn stage(&self, walk: &Walk<'_>) -> Option<SearchPlace> {
+        let obliged = walk.sharing.obliges(self.worker, self.rotation)
+            && !self.is_rare()
+            && walk.order.contains(&SearchPlace::Steal);
         match self.stage.checked_sub(usize::from(obliged)) {
             Some(stage) => walk.order.get(stage).copied(),
-            None => Some(Stage::Steal),
+            None => Some(SearchPlace::Steal),
         }
     }
 
     /// The next place of `stage`, `None` when all were tried.
-    fn step(&mut self, stage: Stage, walk: &Walk<'_>, now: Nanos, view: &impl View) -> Option<Step> {
+    fn step(&mut self, stage: SearchPlace, walk: &Walk<'_>, now: Nanos, view: &impl View) -> Option<Step> {
         let (me, topology) = (self.worker, walk.topology);
         match stage {
-            Stage::Own => self.once(Step::Own),
-            Stage::Queue => self.once(Step::Queue(self.pool)),
-            Stage::QueueOf(queue) => self.once(Step::Queue(queue)),
-            Stage::Lighter => {
+            SearchPlace::Own => self.once(Step::Own),
+            SearchPlace::Queue => self.once(Step::Queue(self.pool)),
+            SearchPlace::QueueOf(queue) => self.once(Step::Queue(queue)),
+            SearchPlace::Lighter => {
                 self.tried += 1;
                 self.pool.checked_sub(self.tried).map(Step::Queue)
             }
-            Stage::ReceiveOwn => self.once(Step::Receive(me)),
-            Stage::ReceiveAll => {
+            SearchPlace::ReceiveOwn => self.once(Step::Receive(me)),
+            SearchPlace::ReceiveAll => {
                 let workers = topology.workers();
                 self.tried += 1;
                 let owner = self.socket;
@@ -154,15 +155,15 @@ impl Local {
                 self.socket = if asks { (owner + 1) % workers } else { owner };
                 asks.then_some(Step::Receive(owner))
             }
-            Stage::ReceiveBusy => {
+            SearchPlace::ReceiveBusy => {
                 let busy_for = |victim| view.busy_since(victim).map(|since| now.minus(since));
                 let is_stuck = |victim: &WorkerId| busy_for(*victim).is_some_and(|ran| ran >= walk.threshold);
                 let others = Others { me, among: 0..topology.workers() };
-                self.rob(&others, walk, busy_for, |victim| Some(victim).filter(is_stuck).map(Step::Receive))
+                self.steal_from(&others, walk, busy_for, |victim| Some(victim).filter(is_stuck).map(Step::Receive))
             }
-            Stage::Steal => {
+            SearchPlace::Steal => {
                 let others = Others { me, among: topology.members(self.pool) };
-                self.rob(&others, walk, |victim| view.backlog(victim), |victim| Some(Step::Steal(victim)))
+                self.steal_from(&others, walk, |victim| view.backlog(victim), |victim| Some(Step::Steal(victim)))
             }
         }
     }
@@ -173,7 +174,7 @@ impl Local {
     }
 
     /// The next of `others` for which there is a step, beginning with the one that the options choose by `load`.
-    fn rob<L: Ord>(
+    fn steal_from<L: Ord>(
         &mut self,
         others: &Others,
         walk: &Walk<'_>,
@@ -200,7 +201,7 @@ impl Local {
     }
 }
 
-/// Whom a worker may rob: all but itself, those behind it first. Were its own number among them, whoever comes behind it
+/// Whom a worker may steal from: all but itself, those behind it first. Were its own number among them, whoever comes behind it
 /// would be asked first twice as often as the others.
 struct Others {
     me: WorkerId,

@@ -1,7 +1,7 @@
 //! `shed` (work shedding): as `steal`, with a queue that only overloaded workers fill and idle ones drain before they look
 //! for victims. Nobody is forced to take work.
 
-use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Sizes, Stage, Topology};
+use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, SearchPlace, Sizes, Topology};
 use crate::time::Nanos;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -28,10 +28,10 @@ pub struct Shed {
 const OVERLOADED_FROM: usize = 8;
 
 impl Rules for Shed {
-    fn order(&self, _: PoolId) -> &'static [Stage] {
+    fn order(&self, _: PoolId) -> &'static [SearchPlace] {
         // The queue before the socket: who gave work away takes it back before it receives more, so the queue stays
         // short.
-        &[Stage::Own, Stage::Queue, Stage::ReceiveOwn, Stage::Steal, Stage::ReceiveBusy]
+        &[SearchPlace::Own, SearchPlace::Queue, SearchPlace::ReceiveOwn, SearchPlace::Steal, SearchPlace::ReceiveBusy]
     }
 
     fn place(&self, _: &Topology, pool: PoolId, event: Event) -> Place {

@@ -4,7 +4,7 @@
 //! Stealing from deques alone does nothing for the packets behind a long job: they wait in the *socket* of the busy
 //! worker. The threshold keeps thieves away from workers that will be back in a moment.
 
-use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Sizes, Stage, Topology};
+use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, SearchPlace, Sizes, Topology};
 use crate::time::Nanos;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -27,8 +27,8 @@ pub struct Steal {
 }
 
 impl Rules for Steal {
-    fn order(&self, _: PoolId) -> &'static [Stage] {
-        &[Stage::Own, Stage::ReceiveOwn, Stage::Steal, Stage::ReceiveBusy]
+    fn order(&self, _: PoolId) -> &'static [SearchPlace] {
+        &[SearchPlace::Own, SearchPlace::ReceiveOwn, SearchPlace::Steal, SearchPlace::ReceiveBusy]
     }
 
     fn place(&self, _: &Topology, _: PoolId, _: Event) -> Place {

@@ -2,7 +2,7 @@
 //! its workers take from one another. A task that has run for a slice gives way, at its checkpoints, to any that waits
 //! and is at least as urgent. The threads keep a deque and a queue for each priority; this is the order within one.
 
-use super::{Event, Place, PoolId, Rules, Running, Stage, Topology, Verdict};
+use super::{Event, Place, PoolId, Rules, Running, SearchPlace, Topology, Verdict};
 use crate::time::Nanos;
 
 /// The rules of `tasks`.
@@ -13,13 +13,13 @@ pub struct Tasks {
 }
 
 impl Rules for Tasks {
-    fn order(&self, _: PoolId) -> &'static [Stage] {
-        &[Stage::Own, Stage::Queue, Stage::Steal]
+    fn order(&self, _: PoolId) -> &'static [SearchPlace] {
+        &[SearchPlace::Own, SearchPlace::Queue, SearchPlace::Steal]
     }
 
-    fn rare_order(&self, _: PoolId) -> Option<&'static [Stage]> {
+    fn rare_order(&self, _: PoolId) -> Option<&'static [SearchPlace]> {
         // Tasks that spawn tasks for ever keep their deque full, and the queue would wait as long.
-        Some(&[Stage::Queue, Stage::Own, Stage::Steal])
+        Some(&[SearchPlace::Queue, SearchPlace::Own, SearchPlace::Steal])
     }
 
     fn place(&self, _: &Topology, pool: PoolId, event: Event) -> Place {

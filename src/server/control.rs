@@ -8,7 +8,7 @@ use super::stop::Demand;
 use super::stuck::{self, Stuck, Watch};
 use super::transport::{Said, Transport};
 use crate::config::{Config, Pool};
-use crate::metrics::{Board, Description, Recent, Surroundings};
+use crate::metrics::{Board, Description, Gauges, Recent};
 use crate::net::{AddressFilter, BATCH, Drops, Group};
 use crate::runtime::Shared;
 use crate::sched::turn::{Discarded, Engine, Ready};
@@ -252,7 +252,7 @@ impl<J: Send> Probe for Control<'_, J> {
         stuck.map_or(Ok(()), |stuck| Err(stuck.reason))
     }
 
-    fn surroundings(&self) -> Surroundings {
+    fn gauges(&self) -> Gauges {
         let config = self.config;
         // Only `pools` has names for its queues; the others go by number, as the policy may change what they hold.
         let following = self.following();
@@ -266,7 +266,7 @@ impl<J: Send> Probe for Control<'_, J> {
         let queues = self.shared.queue_lengths().enumerate().filter(exists);
         let mut queue_depths: Vec<_> = queues.map(|(pool, length)| (names(pool), length)).collect();
         queue_depths.push(("deques".to_owned(), self.shared.deque_lengths().sum()));
-        Surroundings {
+        Gauges {
             description: Description {
                 policy: following.name.name().to_owned(),
                 listen: self.group.address().to_string(),

@@ -183,7 +183,7 @@ where
             }
         };
         collector.collect(|worker| control.wake(worker));
-        let totals = collector.snapshot(control.surroundings());
+        let totals = collector.snapshot(control.gauges());
         panics::settle();
         if exit {
             let printed = super::print_summary(&totals);

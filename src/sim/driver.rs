@@ -10,14 +10,14 @@ use std::sync::Arc;
 /// What workers in virtual time do with requests, all of them: one engine serves every worker.
 pub(crate) trait VirtualEngine: Engine {
     /// What comes to a socket.
-    type Incoming;
+    type Arrival;
 
     /// The worker to whose socket it comes.
-    fn socket(incoming: &Self::Incoming) -> WorkerId;
+    fn socket(arrival: &Self::Arrival) -> WorkerId;
     /// When it comes.
-    fn time(incoming: &Self::Incoming) -> Nanos;
+    fn time(arrival: &Self::Arrival) -> Nanos;
     /// It comes to its socket; false if that is full.
-    fn arrive(&mut self, incoming: Self::Incoming) -> bool;
+    fn arrive(&mut self, arrival: Self::Arrival) -> bool;
     /// The next calls are those of `worker`, at `now`.
     fn set(&mut self, worker: WorkerId, now: Nanos);
     /// How long takes what a step of that worker did. A job that the step ended has its fate now.
@@ -63,14 +63,14 @@ impl<E: VirtualEngine> Driver<E> {
         Driver { skips_vain, ..self }
     }
 
-    /// Lets everything of `incoming` come, in the order of their times, until all is done.
-    pub(crate) fn run(mut self, mut incoming: impl Iterator<Item = E::Incoming>) -> E {
-        let mut next = incoming.next();
+    /// Lets all of `arrivals` come, in the order of their times, until all is done.
+    pub(crate) fn run(mut self, mut arrivals: impl Iterator<Item = E::Arrival>) -> E {
+        let mut next = arrivals.next();
         loop {
             match next {
                 Some(came) if E::time(&came) < self.next_at() => {
                     self.arrive(came);
-                    next = incoming.next();
+                    next = arrivals.next();
                 }
                 _ if self.next_at() < Nanos::MAX => self.act(),
                 _ => break,
@@ -82,11 +82,11 @@ impl<E: VirtualEngine> Driver<E> {
 
     /// When a worker acts next; [`Nanos::MAX`] if all wait for others.
     pub(crate) fn next_at(&self) -> Nanos {
-        self.world.agenda.first().0
+        self.world.event_list.first().0
     }
 
     /// Something comes to a socket, no later than [`Driver::next_at`].
-    pub(crate) fn arrive(&mut self, came: E::Incoming) {
+    pub(crate) fn arrive(&mut self, came: E::Arrival) {
         self.world.now = E::time(&came);
         let socket = E::socket(&came);
         if self.engine.arrive(came) {
@@ -119,7 +119,7 @@ impl<E: VirtualEngine> Driver<E> {
 
     /// Lets the worker whose time has come act until it is idle or busy for a time.
     pub(crate) fn act(&mut self) {
-        let (now, id) = self.world.agenda.first();
+        let (now, id) = self.world.event_list.first();
         let Driver { policy, epoch, workers, world, engine, skips_vain } = self;
         let worker = &mut workers[id];
         (world.now, world.me) = (now, id);
@@ -151,7 +151,7 @@ impl<E: VirtualEngine> Driver<E> {
                 return world.rest(took);
             }
             if took > Nanos::ZERO {
-                return world.agenda.set(id, now.plus(took));
+                return world.event_list.set(id, now.plus(took));
             }
         }
     }

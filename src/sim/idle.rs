@@ -12,7 +12,7 @@ pub(super) struct Idle {
     seats: Box<[Seat]>,
     asleep_in: Box<[usize]>,
     /// The watcher sleeps without watching.
-    naps: bool,
+    backs_off: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -40,7 +40,7 @@ impl Idle {
             roster: Roster::new(policy),
             seats: (0..topology.workers()).map(seat).collect(),
             asleep_in: vec![0; policy.queues()].into(),
-            naps: false,
+            backs_off: false,
         }
     }
 
@@ -103,11 +103,11 @@ impl<J> VirtualWorld<J> {
         (seat.idle, seat.free_at, seat.spins_until) = (true, free_at, spins_until);
         let socket = &mut self.sockets[id];
         if seat.owns && socket.datagrams == 0 {
-            socket.exposed = false;
+            socket.watched = false;
         }
-        self.agenda.clear(id);
+        self.event_list.clear(id);
         if idle.roster.is_watcher(id) {
-            idle.naps = false;
+            idle.backs_off = false;
             self.watch(true);
         }
     }
@@ -121,7 +121,7 @@ impl<J> VirtualWorld<J> {
         if self.idle.seats[id].asleep {
             let again = self.takeable_at().filter(|at| *at > self.now);
             if let Some(at) = again.filter(|_| self.spins(id)) {
-                self.agenda.set(id, at);
+                self.event_list.set(id, at);
                 return false;
             }
             self.idle.remove(id);
@@ -135,7 +135,7 @@ impl<J> VirtualWorld<J> {
         let seat = &self.idle.seats[owner];
         if seat.asleep && seat.owns {
             self.wake(owner);
-        } else if self.sockets[owner].exposed {
+        } else if self.sockets[owner].watched {
             self.watch(false);
         }
     }
@@ -162,30 +162,32 @@ impl<J> VirtualWorld<J> {
     pub(super) fn hand_on(&mut self) {
         if self.idle.roster.is_watcher(self.me) {
             self.idle.roster.hand_on();
-            self.idle.naps = false;
+            self.idle.backs_off = false;
             self.watch(false);
         }
     }
 
-    /// The watcher, if it is idle, sees the watched sockets; `in_vain` = it has just found nothing that it may take.
-    fn watch(&mut self, in_vain: bool) {
+    /// The watcher, if it is idle, sees the watched sockets; `spurious` = it has just found nothing that it may take.
+    fn watch(&mut self, spurious: bool) {
         let Some(watcher) = self.idle.roster.watcher().filter(|watcher| self.idle.seats[*watcher].asleep) else {
             return;
         };
-        if self.idle.naps {
+        if self.idle.backs_off {
             return;
         }
         let Some(at) = self.takeable_at() else { return };
         let spins = self.spins(watcher);
         match self.rest {
-            _ if !in_vain && (at <= self.now || !spins) => self.wake(watcher),
+            _ if !spurious && (at <= self.now || !spins) => self.wake(watcher),
             // Nothing that it may take although it could: there are no packets, and whoever frees one looks himself.
             _ if at <= self.now => {}
             Rest::Sleeps { nap_min, .. } if !spins => {
-                self.idle.naps = true;
-                self.agenda.set(watcher, self.now.plus(self.thief_threshold.max(nap_min)));
+                self.idle.backs_off = true;
+                self.event_list.set(watcher, self.now.plus(self.thief_threshold.max(nap_min)));
             }
-            _ if self.agenda.of(watcher) > at => self.agenda.set(watcher, at.max(self.idle.seats[watcher].free_at)),
+            _ if self.event_list.of(watcher) > at => {
+                self.event_list.set(watcher, at.max(self.idle.seats[watcher].free_at))
+            }
             _ => {}
         }
     }
@@ -196,7 +198,7 @@ impl<J> VirtualWorld<J> {
             return None;
         }
         let watched =
-            self.sockets.iter().zip(&self.busy_since).filter(|(socket, _)| socket.exposed && socket.datagrams > 0);
+            self.sockets.iter().zip(&self.busy_since).filter(|(socket, _)| socket.watched && socket.datagrams > 0);
         if self.thief_threshold == Nanos::ZERO {
             return watched.map(|_| self.now).next();
         }
@@ -211,6 +213,6 @@ impl<J> VirtualWorld<J> {
         let cost = if self.spins(id) { Nanos::ZERO } else { self.wake_cost };
         self.idle.remove(id);
         let ready_at = self.now.max(self.idle.seats[id].free_at);
-        self.agenda.set(id, ready_at.plus(cost));
+        self.event_list.set(id, ready_at.plus(cost));
     }
 }

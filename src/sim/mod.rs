@@ -6,12 +6,12 @@
 //!
 //! Sockets, deques, queues and packets are bounded as in the server, so memory does not grow with the run.
 
-mod agenda;
 mod driver;
+mod event_list;
 mod fit;
 mod idle;
 mod model;
-mod offer;
+mod open_loop;
 mod overheads;
 mod queues;
 mod reference;
@@ -24,7 +24,7 @@ mod world;
 #[cfg(test)]
 pub(crate) use driver::{Driver, VirtualEngine};
 pub use fit::Fit;
-pub use offer::{Incoming, Offer};
+pub use open_loop::{ArrivingRequest, OpenLoop};
 pub use overheads::{Overheads, OverheadsError};
 pub use reference::Reference;
 pub use replay::Replay;
@@ -62,11 +62,11 @@ pub enum Rest {
     /// It sees at once whatever it may take, and a wake-up costs nothing.
     Looks,
     /// It looks for so long, half of the workers at a time at most, and then sleeps. A watcher that was woken in vain
-    /// naps at least so long.
+    /// back off at least this long.
     Sleeps {
         /// How long it looks; zero = it sleeps at once.
         spin_for: Nanos,
-        /// The shortest nap.
+        /// The shortest back-off.
         nap_min: Nanos,
     },
 }
@@ -121,7 +121,7 @@ impl Setup {
 ///
 /// # Panics
 /// If a request comes to a socket that there is not, or asks for nothing.
-pub fn simulate(setup: &Setup, incoming: impl Iterator<Item = Incoming>) -> Tally {
+pub fn simulate(setup: &Setup, incoming: impl Iterator<Item = ArrivingRequest>) -> Tally {
     let queued = setup.limits.queued_per_worker * setup.policy.topology().workers();
     let driver = Driver::new(setup.policy.clone(), CostModel::new(setup), setup.rest, setup.overheads.wake, queued);
     driver.skips_vain_searches(setup.overheads.poll == Nanos::ZERO).run(incoming).into_tally()

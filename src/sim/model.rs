@@ -3,7 +3,7 @@
 use super::driver::VirtualEngine;
 use super::requests::{Request, RequestId, Requests};
 use super::tally::{Tally, Unanswered};
-use super::{Incoming, Setup};
+use super::{ArrivingRequest, Setup};
 use crate::sched::WorkerId;
 use crate::sched::turn::{Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued};
 use crate::time::Nanos;
@@ -79,24 +79,24 @@ impl<'a> CostModel<'a> {
 }
 
 impl VirtualEngine for CostModel<'_> {
-    type Incoming = Incoming;
+    type Arrival = ArrivingRequest;
 
-    fn socket(incoming: &Incoming) -> WorkerId {
-        incoming.socket
+    fn socket(arrival: &ArrivingRequest) -> WorkerId {
+        arrival.socket
     }
 
-    fn time(incoming: &Incoming) -> Nanos {
-        incoming.at
+    fn time(arrival: &ArrivingRequest) -> Nanos {
+        arrival.at
     }
 
-    fn arrive(&mut self, incoming: Incoming) -> bool {
-        assert!(incoming.cost > Nanos::ZERO, "a request asks for something");
-        let socket = &mut self.sockets[incoming.socket];
+    fn arrive(&mut self, arrival: ArrivingRequest) -> bool {
+        assert!(arrival.cost > Nanos::ZERO, "a request asks for something");
+        let socket = &mut self.sockets[arrival.socket];
         let fits = socket.len() < self.setup.limits.socket_capacity;
         if fits {
-            socket.push_back(self.requests.add(Request::new(&incoming)));
+            socket.push_back(self.requests.add(Request::new(&arrival)));
         } else {
-            self.tally.lost(incoming.class, Unanswered::KernelDropped, incoming.counts);
+            self.tally.lost(arrival.class, Unanswered::KernelDropped, arrival.counts);
         }
         fits
     }

@@ -1,9 +1,9 @@
 //! A run of a real server once more: the same requests at the same times and sockets, on a server as it was.
 
-use super::{Fit, Incoming, Overheads, Rest, Setup};
+use super::{ArrivingRequest, Fit, Overheads, Rest, Setup};
 use crate::sched::{Made, PolicyName};
 use crate::time::Nanos;
-use crate::workload::Offered;
+use crate::workload::Trace;
 
 /// What a run offered, and how it is served in virtual time. Times are divided by the run's time scale, so that costs are
 /// what the workload says.
@@ -12,7 +12,7 @@ use crate::workload::Offered;
 /// they should have been, as the client measured it: how late the generator was is the same in both worlds.
 #[derive(Clone, Debug)]
 pub struct Replay<'o> {
-    offered: &'o Offered,
+    offered: &'o Trace,
     /// To what policies are fitted: the costs and the load of the run, where nobody has chosen anything.
     pub fit: Fit,
     /// What each step costs.
@@ -26,7 +26,7 @@ pub struct Replay<'o> {
 impl<'o> Replay<'o> {
     /// `offered` on a server with default settings, and with the overheads of the machine that [`Overheads::STOCK`] was
     /// measured on: on emulated cores [`Overheads::EMULATED`], seen on the time scale of the costs.
-    pub fn new(offered: &'o Offered) -> Replay<'o> {
+    pub fn new(offered: &'o Trace) -> Replay<'o> {
         let overheads = if offered.emulated { Overheads::EMULATED } else { Overheads::STOCK };
         let workers = usize::from(offered.workers);
         let requests = offered.requests.iter().map(|request| (request.class, request.cost));
@@ -55,10 +55,10 @@ impl<'o> Replay<'o> {
     }
 
     /// All requests, in the order in which they were sent.
-    pub fn incoming(&self) -> impl Iterator<Item = Incoming> + use<'o> {
-        let Offered { time_scale, warmup, deadline, ref requests, .. } = *self.offered;
+    pub fn arrivals(&self) -> impl Iterator<Item = ArrivingRequest> + use<'o> {
+        let Trace { time_scale, warmup, deadline, ref requests, .. } = *self.offered;
         let unscaled = move |time: Nanos| Nanos::new(time.get() / time_scale);
-        requests.iter().map(move |request| Incoming {
+        requests.iter().map(move |request| ArrivingRequest {
             at: unscaled(request.sent),
             due: unscaled(request.intended),
             cost: request.cost,
@@ -69,9 +69,9 @@ impl<'o> Replay<'o> {
         })
     }
 
-    /// What an idle worker does: on emulated cores it sleeps at once, and naps as long as the server's does.
+    /// What an idle worker does: on emulated cores it sleeps at once, and backs off as long as the server's does.
     fn rest(&self) -> Rest {
-        let Offered { time_scale, emulated, .. } = *self.offered;
+        let Trace { time_scale, emulated, .. } = *self.offered;
         if self.overheads.wake == Nanos::ZERO {
             return Rest::Looks;
         }
@@ -90,8 +90,8 @@ mod tests {
         policy.parse().expect("a policy")
     }
 
-    fn offered(lines: &str) -> Offered {
-        let header = "forebay-offered/1 time-scale=1000 burn=sleep workers=2 seed=1 warmup=10ms workload=two";
+    fn offered(lines: &str) -> Trace {
+        let header = "forebay-trace/1 time-scale=1000 burn=sleep workers=2 seed=1 warmup=10ms workload=two";
         format!("{header}\n{lines}").parse().expect("a run")
     }
 
@@ -101,13 +101,20 @@ mod tests {
         let offered = offered("5ms 5ms short 2us 0 1\n20ms 24ms long 8us 1 0\n");
         let mut replay = Replay::new(&offered);
         let us = Nanos::from_micros;
-        let incoming: Vec<Incoming> = replay.incoming().collect();
-        let last =
-            Incoming { at: us(24), due: us(20), cost: us(8), class: 1, socket: 0, deadline: Nanos::MAX, counts: true };
+        let incoming: Vec<ArrivingRequest> = replay.arrivals().collect();
+        let last = ArrivingRequest {
+            at: us(24),
+            due: us(20),
+            cost: us(8),
+            class: 1,
+            socket: 0,
+            deadline: Nanos::MAX,
+            counts: true,
+        };
         assert_eq!((incoming[0].socket, incoming[0].counts, incoming[1]), (1, false, last));
         replay.overheads = Overheads::NONE;
         let (_, setup) = replay.server(named("isolated"));
-        let tally = simulate(&setup, replay.incoming());
+        let tally = simulate(&setup, replay.arrivals());
         assert_eq!((tally.fates().answered, tally.latency_mean(None)), (2, us(12)));
         assert_eq!(tally.slowdown_at(Percentile::P50), 1.5);
     }
@@ -120,7 +127,7 @@ mod tests {
         assert_eq!(setup.overheads, Overheads::EMULATED.divided_by(1_000));
         assert_eq!(setup.rest, Rest::Sleeps { spin_for: Nanos::ZERO, nap_min: Nanos::from_micros(1) });
         assert_eq!(setup.policy.thief_threshold(), Nanos::from_micros(20));
-        let cpu = Offered { emulated: false, time_scale: 1, ..offered };
+        let cpu = Trace { emulated: false, time_scale: 1, ..offered };
         let (_, setup) = Replay::new(&cpu).server(named("steal"));
         let as_served = Rest::Sleeps { spin_for: Nanos::from_micros(50), nap_min: Nanos::from_millis(1) };
         assert_eq!((setup.overheads, setup.rest), (Overheads::STOCK, as_served));

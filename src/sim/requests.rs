@@ -1,7 +1,7 @@
 //! The requests that are under way, by number. A number is used again when its request has ended, so memory follows the
 //! requests that are under way and not those that ever came.
 
-use super::Incoming;
+use super::ArrivingRequest;
 use crate::time::Nanos;
 
 /// A request's number.
@@ -27,7 +27,7 @@ pub(super) struct Request {
 
 impl Request {
     /// One that has just come.
-    pub(super) fn new(incoming: &Incoming) -> Request {
+    pub(super) fn new(incoming: &ArrivingRequest) -> Request {
         Request {
             due: incoming.due,
             cost: incoming.cost,

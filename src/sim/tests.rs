@@ -5,9 +5,9 @@ use crate::metrics::Percentile;
 use crate::sched::PolicyName;
 use crate::workload::Workload;
 
-fn offer(workload: &Workload, load: f64, workers: usize) -> Offer<'_> {
+fn offer(workload: &Workload, load: f64, workers: usize) -> OpenLoop<'_> {
     let rate = workload.rate_at(load, workers, 1);
-    Offer { workload, rate, flows: 256, seed: 3, deadline: Nanos::MAX, warmup: 2_000, requests: 20_000 }
+    OpenLoop { workload, rate, flows: 256, seed: 3, deadline: Nanos::MAX, warmup: 2_000, requests: 20_000 }
 }
 
 fn named(policy: &str) -> PolicyName {
@@ -30,7 +30,7 @@ fn the_same_requests_give_the_same_result_bit_for_bit() {
     for (name, policy) in policies(&workload, 0.8, 5) {
         for overheads in [Overheads::LAB, Overheads::STOCK] {
             let setup = Setup::with_overheads(policy.clone(), overheads);
-            let run = || simulate(&setup, offer(&workload, 0.8, 5).incoming(5));
+            let run = || simulate(&setup, offer(&workload, 0.8, 5).arrivals(5));
             let (first, second) = (run(), run());
             let all = |tally: &Tally| (tally.fates(), tally.ended_at(), tally.latency_us(), tally.slowdown());
             assert_eq!(all(&first), all(&second), "{name} {overheads}");
@@ -48,7 +48,7 @@ fn under_every_policy_and_load_each_request_has_one_fate() {
         for (name, policy) in policies(&workload, load, 4) {
             let setup = Setup { limits, ..Setup::with_overheads(policy, Overheads::STOCK) };
             let deadline = Nanos::from_micros(300);
-            let tally = simulate(&setup, Offer { deadline, ..offer(&workload, load, 4) }.incoming(4));
+            let tally = simulate(&setup, OpenLoop { deadline, ..offer(&workload, load, 4) }.arrivals(4));
             let fates = tally.fates();
             assert_eq!(fates.sum(), 22_000, "{name} at {load}: {fates:?}");
             let measured: u64 = tally.slowdown()[0].1.count;
@@ -61,16 +61,16 @@ fn under_every_policy_and_load_each_request_has_one_fate() {
 }
 
 /// A request at the first socket, with times in microseconds.
-fn incoming(at: u64, cost: u64, class: u8) -> Incoming {
+fn arriving(at: u64, cost: u64, class: u8) -> ArrivingRequest {
     let (at, cost) = (Nanos::from_micros(at), Nanos::from_micros(cost));
-    Incoming { at, due: at, cost, class, socket: 0, deadline: Nanos::MAX, counts: true }
+    ArrivingRequest { at, due: at, cost, class, socket: 0, deadline: Nanos::MAX, counts: true }
 }
 
 #[test]
 fn a_free_worker_takes_from_the_socket_of_a_stuck_one_after_the_threshold() {
     let us = Nanos::from_micros;
     let latency = |setup: &Setup| {
-        let tally = simulate(setup, [incoming(1, 500, 1), incoming(2, 1, 0)].into_iter());
+        let tally = simulate(setup, [arriving(1, 500, 1), arriving(2, 1, 0)].into_iter());
         tally.latency_mean(Some(0))
     };
     let policy = |name: &str| Fit::new(&workload("extreme-bimodal"), 2, 0.5).policy(named(name)).policy();
@@ -100,7 +100,7 @@ fn a_heavy_request_steps_aside_for_a_fresh_one() {
     for (name, worst) in [("ondemand", us(3)), ("hybrid", us(4))] {
         let setup =
             Setup::with_overheads(fit.policy(named(name)).policy(), Overheads { yield_: us(1), ..Overheads::NONE });
-        let tally = simulate(&setup, [incoming(1, 500, 1), incoming(100, 1, 0)].into_iter());
+        let tally = simulate(&setup, [arriving(1, 500, 1), arriving(100, 1, 0)].into_iter());
         assert!(tally.latency_mean(Some(0)) <= worst, "{name}: {}", tally.latency_mean(Some(0)));
         let heavy = tally.latency_mean(Some(1));
         assert!(heavy > us(501) && heavy < us(506), "{name}: {heavy}: its work, the other's, and a few yields");
@@ -113,21 +113,21 @@ fn a_heavy_request_steps_aside_for_a_fresh_one() {
 fn looks_in_vain_take_their_time() {
     let us = Nanos::from_micros;
     let fit = Fit::new(&workload("extreme-bimodal"), 1, 0.5);
-    let latency = |name, poll, requests: &[Incoming]| {
+    let latency = |name, poll, requests: &[ArrivingRequest]| {
         let overheads = Overheads { poll, ..Overheads::NONE };
         let setup = Setup { overheads, ..Setup::ideal(fit.policy(named(name)).policy()) };
         simulate(&setup, requests.iter().copied()).latency_mean(Some(0))
     };
     // The worker ends the first request at 11 us and looks into its socket for 5 us; the second one comes at 12 us.
-    let requests = [incoming(1, 10, 1), incoming(12, 1, 0)];
+    let requests = [arriving(1, 10, 1), arriving(12, 1, 0)];
     for name in ["isolated", "global", "steal"] {
         assert_eq!(latency(name, Nanos::ZERO, &requests), us(1), "{name}");
         assert_eq!(latency(name, us(5), &requests), us(4 + 1), "{name}");
     }
     // Alone, a request of 500 us looks for others while it runs, every microsecond or every 20.
     for (name, looks) in [("ondemand", 400), ("hybrid", 20)] {
-        assert_eq!(latency(name, Nanos::ZERO, &[incoming(1, 500, 0)]), us(500), "{name}");
-        let took = latency(name, us(1), &[incoming(1, 500, 0)]);
+        assert_eq!(latency(name, Nanos::ZERO, &[arriving(1, 500, 0)]), us(500), "{name}");
+        let took = latency(name, us(1), &[arriving(1, 500, 0)]);
         assert!(took >= us(500 + looks), "{name}: {took}");
     }
 }
@@ -135,11 +135,11 @@ fn looks_in_vain_take_their_time() {
 #[test]
 fn an_oracle_beats_everybody_and_nobody_beats_the_service_time() {
     let workload = workload("extreme-bimodal");
-    let incoming = || offer(&workload, 0.8, 8).incoming(8);
-    let best = Reference::Srpt.simulate(8, incoming()).slowdown_mean(None);
+    let arrivals = || offer(&workload, 0.8, 8).arrivals(8);
+    let best = Reference::Srpt.simulate(8, arrivals()).slowdown_mean(None);
     assert!(best >= 1.0);
     for (name, policy) in policies(&workload, 0.8, 8) {
-        let tally = simulate(&Setup::ideal(policy), incoming());
+        let tally = simulate(&Setup::ideal(policy), arrivals());
         assert!(tally.slowdown_mean(None) >= best, "{name}");
         assert!(tally.slowdown_at(Percentile::P50) >= 1.0, "{name}");
     }

@@ -1,7 +1,7 @@
 //! The world of workers in virtual time: what a turn decides takes effect at once, at the moment that the driver has set.
 
 use super::Rest;
-use super::agenda::Agenda;
+use super::event_list::EventList;
 use super::idle::Idle;
 use super::queues::Queues;
 use crate::sched::bounds::LOOK_MAX;
@@ -37,7 +37,7 @@ pub(crate) struct VirtualWorld<J> {
     looked_at: Option<Nanos>,
     abandoned: bool,
     pub(super) idle: Idle,
-    pub(super) agenda: Agenda,
+    pub(super) event_list: EventList,
     /// What goes wrong.
     #[cfg(test)]
     pub(crate) fault: Option<Fault>,
@@ -58,7 +58,7 @@ pub(crate) enum Fault {
 pub(super) struct Socket {
     pub(super) datagrams: usize,
     /// It stands in the watch set: its owner may be busy, or never receives.
-    pub(super) exposed: bool,
+    pub(super) watched: bool,
 }
 
 impl<J> VirtualWorld<J> {
@@ -66,7 +66,7 @@ impl<J> VirtualWorld<J> {
     pub(super) fn new(policy: &Policy, rest: Rest, wake_cost: Nanos, queued: usize) -> VirtualWorld<J> {
         let topology = policy.topology();
         let workers = topology.workers();
-        let socket = |id| Socket { exposed: !policy.receives_own(topology.pool_of(id)), ..Socket::default() };
+        let socket = |id| Socket { watched: !policy.receives_own(topology.pool_of(id)), ..Socket::default() };
         VirtualWorld {
             now: Nanos::ZERO,
             me: 0,
@@ -84,7 +84,7 @@ impl<J> VirtualWorld<J> {
             looked_at: None,
             abandoned: false,
             idle: Idle::new(policy),
-            agenda: Agenda::new(workers),
+            event_list: EventList::new(workers),
             #[cfg(test)]
             fault: None,
         }
@@ -119,7 +119,7 @@ impl<J> VirtualWorld<J> {
     pub(super) fn follow(&mut self, policy: &Policy) {
         if !self.seat(policy) {
             // No worker sleeps on its socket any more: the watcher must see it.
-            self.sockets[self.me].exposed = true;
+            self.sockets[self.me].watched = true;
         }
         // Another worker may have woken this one for what it no longer serves.
         self.wake_all();
@@ -247,7 +247,7 @@ impl<J> World for VirtualWorld<J> {
     }
 
     fn begin_work(&mut self, policy: &Policy, more: bool) {
-        self.sockets[self.me].exposed = true;
+        self.sockets[self.me].watched = true;
         self.hand_on();
         if more {
             self.wake_for(policy, self.idle.pool_of(self.me));
@@ -289,7 +289,7 @@ impl<J> World for VirtualWorld<J> {
         if self.in_sockets == 0 {
             return Some(0);
         }
-        let waits = self.sockets.iter().filter(|socket| socket.exposed && socket.datagrams > 0);
+        let waits = self.sockets.iter().filter(|socket| socket.watched && socket.datagrams > 0);
         Some(waits.take(LOOK_MAX).count())
     }
 }

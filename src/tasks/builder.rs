@@ -1,9 +1,9 @@
 //! From names and sizes to running threads.
 
 use super::engine::TaskEngine;
-use super::home::Home;
 use super::options::PRIORITIES;
 use super::runtime::Runtime;
+use super::scheduler::Scheduler;
 use crate::runtime::{AbortOnPanic, Shared, Wait};
 use crate::sched::{BadSharing, Kind, Policy, Sharing, Tasks, Topology};
 use crate::time::Nanos;
@@ -115,19 +115,19 @@ impl Builder {
         let topology = Topology::new(&sizes);
         let policy = Policy::new(Kind::Tasks(Tasks { slice: self.slice }), &topology).with_sharing(self.sharing);
         let (shared, workers) = Shared::with_levels(policy, self.wait, PRIORITIES, &[], self.queue_capacity)?;
-        let home = Arc::new(Home::new(shared, names.into()));
+        let scheduler = Arc::new(Scheduler::new(shared, names.into()));
         // Dropped on the way out, it ends the threads that have begun.
-        let runtime = Runtime::new(Arc::clone(&home));
+        let runtime = Runtime::new(Arc::clone(&scheduler));
         for worker in workers {
-            let home = Arc::clone(&home);
+            let scheduler = Arc::clone(&scheduler);
             let pool = topology.pool_of(worker.id());
             let name = format!("{}-{}", self.thread_name, worker.id());
             let thread = thread::Builder::new().name(name).spawn(move || {
                 let _guard = AbortOnPanic;
                 let id = worker.id();
                 let worker = worker.on_thread();
-                let mut engine = TaskEngine::new(Arc::clone(&home), id, pool, worker.deques());
-                worker.run(&home.shared, &mut engine);
+                let mut engine = TaskEngine::new(Arc::clone(&scheduler), id, pool, worker.deques());
+                worker.run(&scheduler.shared, &mut engine);
             })?;
             runtime.add(thread);
         }

@@ -1,7 +1,7 @@
 //! A task that is a closure: it runs once, from beginning to end, on the stack of a worker.
 
 use super::context::{Context, Membership};
-use super::family::Release;
+use super::group::Release;
 use super::handle::{JoinError, Joinable};
 use super::job::{Header, Progress, Runnable, Stage, count, discard, guarded};
 use super::lock;
@@ -76,7 +76,7 @@ where
         Progress::Over
     }
 
-    fn moved(&self, _: PoolId) {}
+    fn set_pool(&self, _: PoolId) {}
 }
 
 impl<F, T> Joinable<T> for ClosureTask<F, T>

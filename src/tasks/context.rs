@@ -1,9 +1,9 @@
 //! What a worker's thread knows while it runs tasks: its runtime, its deques, and what a child of the task inherits.
 
 use super::counters::Tally;
-use super::family::Family;
-use super::home::Home;
+use super::group::TaskGroup;
 use super::job::Job;
+use super::scheduler::Scheduler;
 use super::token::CancellationToken;
 use crate::runtime::Deques;
 use crate::sched::{PoolId, WorkerId};
@@ -18,7 +18,7 @@ thread_local! {
 
 /// One worker, on its own thread.
 pub(super) struct Context {
-    pub(super) home: Arc<Home>,
+    pub(super) scheduler: Arc<Scheduler>,
     pub(super) worker: WorkerId,
     pub(super) pool: PoolId,
     pub(super) deques: Rc<Deques<Job>>,
@@ -29,8 +29,8 @@ pub(super) struct Context {
 #[derive(Clone, Default)]
 pub(super) struct Membership {
     pub(super) token: Option<CancellationToken>,
-    /// The family whose head it is, or else that of which it is a member.
-    pub(super) family: Option<Arc<Family>>,
+    /// The group whose head it is, or else that of which it is a member.
+    pub(super) group: Option<Arc<TaskGroup>>,
 }
 
 /// The worker that this thread is, if it is one; none too while the thread ends.
@@ -38,14 +38,14 @@ pub(super) fn current() -> Option<Rc<Context>> {
     CONTEXT.try_with(|context| context.get().cloned()).ok().flatten()
 }
 
-/// The worker that this thread is, if it is one of `home`.
-pub(super) fn of(home: &Arc<Home>) -> Option<Rc<Context>> {
-    current().filter(|context| Arc::ptr_eq(&context.home, home))
+/// The worker that this thread is, if it is one of `scheduler`.
+pub(super) fn of(scheduler: &Arc<Scheduler>) -> Option<Rc<Context>> {
+    current().filter(|context| Arc::ptr_eq(&context.scheduler, scheduler))
 }
 
 impl Context {
-    pub(super) fn new(home: Arc<Home>, worker: WorkerId, pool: PoolId, deques: Rc<Deques<Job>>) -> Context {
-        Context { home, worker, pool, deques, current: RefCell::default() }
+    pub(super) fn new(scheduler: Arc<Scheduler>, worker: WorkerId, pool: PoolId, deques: Rc<Deques<Job>>) -> Context {
+        Context { scheduler, worker, pool, deques, current: RefCell::default() }
     }
 
     /// Makes the calling thread this worker.
@@ -57,7 +57,7 @@ impl Context {
     }
 
     pub(super) fn tally(&self) -> &Tally {
-        self.home.tally(self.worker)
+        self.scheduler.tally(self.worker)
     }
 
     /// Calls `call` as the task of that membership, and gives the membership back.

@@ -93,7 +93,7 @@ impl Tally {
 
     /// A task is going to be submitted by anybody.
     pub(super) fn submitted(&self) {
-        // Ordering: see `Home::submit`: the count comes before the look at whether the runtime is closed.
+        // Ordering: see `Scheduler::submit`: the count comes before the look at whether the runtime is closed.
         self.submitted.fetch_add(1, Ordering::SeqCst);
     }
 

@@ -1,8 +1,8 @@
 //! What a worker does with tasks. There is nothing to receive: tasks are put into deques and queues by whoever spawns.
 
 use super::context::Context;
-use super::home::Home;
 use super::job::{Job, Progress, Stage};
+use super::scheduler::Scheduler;
 use crate::runtime::Deques;
 use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
 use crate::sched::{Outcome, PoolId, Step, WorkerId};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// One worker's engine.
 pub(super) struct TaskEngine {
-    home: Arc<Home>,
+    scheduler: Arc<Scheduler>,
     worker: WorkerId,
     pool: PoolId,
     context: Rc<Context>,
@@ -20,9 +20,14 @@ pub(super) struct TaskEngine {
 
 impl TaskEngine {
     /// The engine of `worker`, which is the calling thread and whose own deques these are.
-    pub(super) fn new(home: Arc<Home>, worker: WorkerId, pool: PoolId, deques: &Rc<Deques<Job>>) -> TaskEngine {
-        let context = Context::new(Arc::clone(&home), worker, pool, Rc::clone(deques)).install();
-        TaskEngine { home, worker, pool, context }
+    pub(super) fn new(
+        scheduler: Arc<Scheduler>,
+        worker: WorkerId,
+        pool: PoolId,
+        deques: &Rc<Deques<Job>>,
+    ) -> TaskEngine {
+        let context = Context::new(Arc::clone(&scheduler), worker, pool, Rc::clone(deques)).install();
+        TaskEngine { scheduler, worker, pool, context }
     }
 }
 
@@ -50,21 +55,21 @@ impl Engine for TaskEngine {
     fn discard(&mut self, job: Job, why: Discarded) {
         assert_eq!(why, Discarded::QueueFull, "this runtime runs every task to its end and never abandons any");
         // The queue of the pool that it hops to is full: it goes on here. A task is never lost.
-        job.task.moved(self.pool);
+        job.task.set_pool(self.pool);
         self.context.deques.push(job.level(), job);
     }
 
     fn requeued(&mut self, job: &mut Job, why: Requeued) {
         job.stage = Stage::Continued;
-        job.task.moved(if let Requeued::Hopped(target) = why { target } else { self.pool });
+        job.task.set_pool(if let Requeued::Hopped(target) = why { target } else { self.pool });
     }
 
     fn boundary(&mut self, boundary: Boundary) {
         match boundary {
-            Boundary::Turn => self.home.end_if_done(),
-            Boundary::Tried { step: Step::Queue(_), outcome: Outcome::Found, .. } => self.home.took_from_queue(),
+            Boundary::Turn => self.scheduler.end_if_done(),
+            Boundary::Tried { step: Step::Queue(_), outcome: Outcome::Found, .. } => self.scheduler.took_from_queue(),
             Boundary::Tried { step: Step::Steal(_), outcome: Outcome::Found, jobs } => {
-                self.home.tally(self.worker).stole(jobs as u64);
+                self.scheduler.tally(self.worker).stole(jobs as u64);
             }
             Boundary::Tried { .. } | Boundary::Pool(_) | Boundary::Rest => {}
         }

@@ -2,13 +2,13 @@
 
 use super::context::{Context, Membership};
 use super::counters::End;
-use super::family::Release;
+use super::group::Release;
 use super::handle::{JoinError, Joinable};
-use super::home::Home;
 use super::job::{Header, Job, Progress, Runnable, Stage, count, discard};
 use super::lock;
 use super::options::Priority;
 use super::outcome::Outcome;
+use super::scheduler::Scheduler;
 use crate::runtime::continuation::{JoinState, Limits, Polled, Terms, poll};
 use crate::sched::PoolId;
 use crate::time::{Nanos, clock};
@@ -26,7 +26,7 @@ where
     F::Output: Send + 'static,
 {
     promise: Arc<Promise<F::Output>>,
-    home: Arc<Home>,
+    scheduler: Arc<Scheduler>,
     pool: AtomicUsize,
     state: JoinState,
     /// Empty while a worker polls it, and after its end.
@@ -52,13 +52,13 @@ where
     pub(super) fn new(
         header: Header,
         membership: Membership,
-        home: Arc<Home>,
+        scheduler: Arc<Scheduler>,
         pool: PoolId,
         future: F,
     ) -> Arc<FutureTask<F>> {
         Arc::new(FutureTask {
             promise: Arc::new(Promise { header, outcome: Outcome::new() }),
-            home,
+            scheduler,
             pool: AtomicUsize::new(pool),
             state: JoinState::queued(),
             work: Mutex::new(Some(Work { future: Box::pin(future), membership })),
@@ -142,8 +142,8 @@ where
             Polled::Waits => {
                 *lock(&self.work) = Some(work);
                 if !self.state.park() {
-                    let (home, pool) = (Arc::clone(&self.home), self.pool());
-                    home.put_back(self.job(Stage::Continued), pool);
+                    let (scheduler, pool) = (Arc::clone(&self.scheduler), self.pool());
+                    scheduler.put_back(self.job(Stage::Continued), pool);
                     return Progress::Over;
                 }
             }
@@ -152,7 +152,7 @@ where
         Progress::Over
     }
 
-    fn moved(&self, pool: PoolId) {
+    fn set_pool(&self, pool: PoolId) {
         self.pool.store(pool, Ordering::Relaxed);
         self.state.requeue();
     }
@@ -165,8 +165,8 @@ where
 {
     fn wake(self: Arc<Self>) {
         if self.state.wake() {
-            let (home, pool) = (Arc::clone(&self.home), self.pool());
-            home.put_back(self.job(Stage::Continued), pool);
+            let (scheduler, pool) = (Arc::clone(&self.scheduler), self.pool());
+            scheduler.put_back(self.job(Stage::Continued), pool);
         }
     }
 }
@@ -181,7 +181,7 @@ where
         if let Some(Work { future, membership }) = work {
             discard(future);
             self.promise.deliver(&membership, Err(JoinError::Stalled));
-            self.home.ended_elsewhere(self.pool(), End::Stalled);
+            self.scheduler.ended_elsewhere(self.pool(), End::Stalled);
         }
     }
 }

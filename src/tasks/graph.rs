@@ -195,7 +195,7 @@ impl TaskGraph {
 impl Run {
     fn spawn(self: &Arc<Self>, node: usize) {
         let run = Arc::clone(self);
-        // A node's own family is the graph; its result is in its cell.
+        // A node's own group is the graph; its result is in its cell.
         drop(self.spawner.spawn_with(self.options.clone(), move || run.work(node)));
     }
 

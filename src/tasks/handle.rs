@@ -1,7 +1,7 @@
 //! The result of a task, to be waited for by a thread or by another task.
 
 use super::context::{self, Context};
-use super::family::Descendants;
+use super::group::Descendants;
 use super::job::Header;
 use super::outcome::Outcome;
 use crate::sched::PoolId;
@@ -73,7 +73,8 @@ impl<T> JoinHandle<T> {
     pub fn join(self) -> Result<T, JoinError> {
         let task = self.task?;
         if !task.outcome().is_ready()
-            && let Some(context) = context::current().filter(|context| context.home.number == task.header().home)
+            && let Some(context) =
+                context::current().filter(|context| context.scheduler.number == task.header().scheduler)
             && !Arc::clone(&task).run_for_joiner(&context)
         {
             return Err(JoinError::WouldBlock);
@@ -100,7 +101,7 @@ impl<T> JoinHandle<T> {
     /// How many tasks descend from this one; `None` unless it was spawned
     /// [with children](super::Options::with_children).
     pub fn descendants(&self) -> Option<Descendants> {
-        self.task.as_ref().ok()?.header().own.as_ref().map(|family| family.descendants())
+        self.task.as_ref().ok()?.header().own.as_ref().map(|group| group.descendants())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::context::{Context, Membership};
 use super::counters::End;
-use super::family::{Family, Release};
+use super::group::{Release, TaskGroup};
 use super::handle::JoinError;
 use super::options::Priority;
 use super::outcome::Outcome;
@@ -47,7 +47,7 @@ pub(super) trait Runnable: Send + Sync {
     fn run(self: Arc<Self>, context: &Context, stage: Stage, ask_after: Nanos) -> Progress;
 
     /// It is going to be put into a queue of `pool`.
-    fn moved(&self, pool: PoolId);
+    fn set_pool(&self, pool: PoolId);
 }
 
 /// What came of running a task.
@@ -61,10 +61,10 @@ pub(super) enum Progress {
 /// What every task knows of itself.
 pub(super) struct Header {
     /// The number of its runtime.
-    pub(super) home: u64,
+    pub(super) scheduler: u64,
     pub(super) priority: Priority,
-    /// The family that it is the head of.
-    pub(super) own: Option<Arc<Family>>,
+    /// The group that it is the head of.
+    pub(super) own: Option<Arc<TaskGroup>>,
 }
 
 impl Header {
@@ -82,19 +82,19 @@ impl Header {
             return;
         }
         outcome.complete(result);
-        if let Some(family) = &membership.family {
-            family.leave();
+        if let Some(group) = &membership.group {
+            group.leave();
         }
     }
 
-    /// The task was refused: its family has one member less.
+    /// The task was refused: its group has one member less.
     pub(super) fn retract(&self, membership: &Membership) {
-        let family = match &self.own {
+        let group = match &self.own {
             Some(own) => own.outer(),
-            None => membership.family.as_deref(),
+            None => membership.group.as_deref(),
         };
-        if let Some(family) = family {
-            family.retract();
+        if let Some(group) = group {
+            group.retract();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Where the result of a task waits for whoever wants it.
 
-use super::family::Release;
+use super::group::Release;
 use super::handle::JoinError;
 use super::lock;
 use crossbeam_utils::Backoff;

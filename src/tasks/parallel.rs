@@ -26,9 +26,9 @@ impl Spawner {
         if chunks == 0 {
             return Ok(());
         }
-        let context = context::of(&self.home);
+        let context = context::of(&self.scheduler);
         let pool = context.as_ref().map_or(0, |context| context.pool);
-        let workers = self.home.shared.policy().topology().members(pool).len();
+        let workers = self.scheduler.shared.policy().topology().members(pool).len();
         let takes_part = context.is_some();
         let turns = Arc::new(Turns {
             chunks: Chunks { range, chunk },

@@ -1,7 +1,7 @@
 //! The owner of the threads.
 
 use super::builder::{BuildError, Builder};
-use super::home::Home;
+use super::scheduler::Scheduler;
 use super::spawner::Spawner;
 use super::{context, lock};
 use std::fmt;
@@ -31,8 +31,8 @@ impl Runtime {
         Runtime::builder().pool("main", workers).build()
     }
 
-    pub(super) fn new(home: Arc<Home>) -> Runtime {
-        Runtime { spawner: Spawner { home }, threads: Mutex::default() }
+    pub(super) fn new(scheduler: Arc<Scheduler>) -> Runtime {
+        Runtime { spawner: Spawner { scheduler }, threads: Mutex::default() }
     }
 
     pub(super) fn add(&self, thread: JoinHandle<()>) {
@@ -50,9 +50,9 @@ impl Runtime {
     /// Returns when all threads have ended; calling it again changes nothing. Called by a task of this runtime it only
     /// begins the shutdown, since that task itself must end first.
     pub fn shutdown(&self) {
-        let home = &self.spawner.home;
-        home.close();
-        if context::of(home).is_some() {
+        let scheduler = &self.spawner.scheduler;
+        scheduler.close();
+        if context::of(scheduler).is_some() {
             return;
         }
         // Whoever calls meanwhile waits for the lock, and so for the threads.

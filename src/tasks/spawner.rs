@@ -3,12 +3,12 @@
 use super::closure::ClosureTask;
 use super::context::{self, Context, Membership};
 use super::counters::Counters;
-use super::family::Family;
 use super::future::FutureTask;
+use super::group::TaskGroup;
 use super::handle::{JoinError, JoinHandle};
-use super::home::{Home, Refusal};
 use super::job::{Header, Job, Runnable, Stage, discard};
 use super::options::Options;
+use super::scheduler::{Scheduler, SubmitError};
 use crate::sched::PoolId;
 use std::fmt;
 use std::future::Future;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// place that only memory bounds; [`Spawner::try_spawn_with`] stops before it.
 #[derive(Clone)]
 pub struct Spawner {
-    pub(super) home: Arc<Home>,
+    pub(super) scheduler: Arc<Scheduler>,
 }
 
 /// A task that was not accepted, as it was.
@@ -42,7 +42,7 @@ pub enum Rejected<F> {
 impl Spawner {
     /// That of the runtime whose task runs on this thread, if one does.
     pub fn current() -> Option<Spawner> {
-        context::current().map(|context| Spawner { home: Arc::clone(&context.home) })
+        context::current().map(|context| Spawner { scheduler: Arc::clone(&context.scheduler) })
     }
 
     /// Spawns a closure.
@@ -60,7 +60,7 @@ impl Spawner {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let context = context::of(&self.home);
+        let context = context::of(&self.scheduler);
         let context = context.as_deref();
         let (header, membership, pool) = match self.prepare(context, options) {
             Ok(prepared) => prepared,
@@ -85,7 +85,7 @@ impl Spawner {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let context = context::of(&self.home);
+        let context = context::of(&self.scheduler);
         let context = context.as_deref();
         let Ok((header, membership, pool)) = self.prepare(context, options) else {
             return Err(Rejected::NoSuchPool(task));
@@ -94,8 +94,8 @@ impl Spawner {
         let Err(refusal) = self.submit(context, &task, pool, false) else { return Ok(JoinHandle::new(task)) };
         let task = task.retract().expect("what was refused stands in no queue");
         Err(match refusal {
-            Refusal::Full => Rejected::Full(task),
-            Refusal::ShutDown => Rejected::ShutDown(task),
+            SubmitError::Full => Rejected::Full(task),
+            SubmitError::ShutDown => Rejected::ShutDown(task),
         })
     }
 
@@ -116,13 +116,13 @@ impl Spawner {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let context = context::of(&self.home);
+        let context = context::of(&self.scheduler);
         let context = context.as_deref();
         let (header, membership, pool) = match self.prepare(context, options) {
             Ok(prepared) => prepared,
             Err(pool) => return JoinHandle::failed(JoinError::NoSuchPool(pool)),
         };
-        let task = FutureTask::new(header, membership, Arc::clone(&self.home), pool, task);
+        let task = FutureTask::new(header, membership, Arc::clone(&self.scheduler), pool, task);
         let promise = task.promise();
         match self.submit(context, &task, pool, true) {
             Ok(()) => JoinHandle::new(promise),
@@ -135,28 +135,28 @@ impl Spawner {
 
     /// The pool of that name.
     pub fn pool(&self, name: &str) -> Option<PoolId> {
-        self.home.pools.iter().position(|pool| pool == name)
+        self.scheduler.pools.iter().position(|pool| pool == name)
     }
 
     /// What happened to the tasks so far.
     pub fn counters(&self) -> Counters {
-        self.home.counters()
+        self.scheduler.counters()
     }
 
-    /// Makes a task a member of its families; the error is a pool that does not exist.
+    /// Makes a task a member of its groups; the error is a pool that does not exist.
     #[inline]
     fn prepare(&self, context: Option<&Context>, options: Options) -> Result<(Header, Membership, PoolId), PoolId> {
         let pool = options.pool.or(context.map(|context| context.pool)).unwrap_or(0);
-        if pool >= self.home.pools.len() {
+        if pool >= self.scheduler.pools.len() {
             return Err(pool);
         }
-        let Membership { token, family } = context.map_or_else(Membership::default, Context::inherited);
-        if let Some(family) = &family {
-            family.enter();
+        let Membership { token, group } = context.map_or_else(Membership::default, Context::inherited);
+        if let Some(group) = &group {
+            group.enter();
         }
-        let own = options.with_children.then(|| Family::new(family.clone()));
-        let membership = Membership { token: options.token.or(token), family: own.clone().or(family) };
-        Ok((Header { home: self.home.number, priority: options.priority, own }, membership, pool))
+        let own = options.with_children.then(|| TaskGroup::new(group.clone()));
+        let membership = Membership { token: options.token.or(token), group: own.clone().or(group) };
+        Ok((Header { scheduler: self.scheduler.number, priority: options.priority, own }, membership, pool))
     }
 
     fn submit<R: Runnable + 'static>(
@@ -165,15 +165,15 @@ impl Spawner {
         task: &Arc<R>,
         pool: PoolId,
         wait: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), SubmitError> {
         let job = Job { priority: task.priority(), task: Arc::clone(task) as _, stage: Stage::Fresh };
-        self.home.submit(context, job, pool, wait)
+        self.scheduler.submit(context, job, pool, wait)
     }
 }
 
 impl fmt::Debug for Spawner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spawner").field("pools", &self.home.pools).finish_non_exhaustive()
+        f.debug_struct("Spawner").field("pools", &self.scheduler.pools).finish_non_exhaustive()
     }
 }
 

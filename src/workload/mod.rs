@@ -17,16 +17,16 @@
 mod arrivals;
 mod cost;
 mod more_long;
-mod offered;
 mod parse;
 mod recorded;
+mod trace;
 
 pub use arrivals::{Arrival, Arrivals};
 pub use cost::{ALPHA_MAX, COST_MAX, Cost, VARIATION_MAX};
 pub use more_long::{MoreLong, NoMoreLong};
-pub use offered::{OFFERED_LINES_MAX, Offered, OfferedError, OfferedRequest};
 pub use parse::{FORMS, PRESETS, WorkloadError};
 pub use recorded::{RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded, RecordingError};
+pub use trace::{TRACE_LINES_MAX, Trace, TraceError, TraceRequest};
 
 use crate::time::Nanos;
 use rand::{Rng, RngExt};

@@ -286,7 +286,7 @@ impl Worker {
             _ => return sleep(&world.idle, self),
         };
         if found.is_none() {
-            self.doze(false);
+            self.park(false);
         }
         world.idle.withdraw(id);
         found
@@ -326,8 +326,8 @@ impl Rests for Worker {
         self.search()
     }
 
-    fn doze(&mut self, naps: bool) -> bool {
-        assert!(!naps, "no policy of these scenarios has a thief threshold");
+    fn park(&mut self, backs_off: bool) -> bool {
+        assert!(!backs_off, "no policy of these scenarios has a thief threshold");
         let waited = self.world.idle.readiness.wait(self.local.worker());
         self.forgotten = waited.is_err();
         waited.unwrap_or(false)

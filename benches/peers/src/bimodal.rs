@@ -10,7 +10,7 @@ use forebay::workload::Workload;
 use loadgen::interrupt::Interrupt;
 use loadgen::plan::Plan;
 use loadgen::progress::Progress;
-use loadgen::report::validity::Verdict;
+use loadgen::report::validity::Validity;
 use loadgen::run;
 
 /// Emulated cores, and what each of them is offered.
@@ -77,7 +77,7 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, figures: &mut Figures) -> 
         let report = outcome.map_err(|failure| anyhow!("{failure}")).with_context(|| peer.name)?.report;
         let class = |name| -> Result<&Block> { report.latency_us.of(name).with_context(|| format!("no class {name}")) };
         let (short, long) = (class("short")?, class("long")?);
-        let valid = report.verdict == Verdict::Valid;
+        let valid = report.verdict == Validity::Valid;
         if !valid {
             eprintln!("{}: INVALID: {}", peer.name, report.reasons.join("; "));
         }

@@ -13,7 +13,7 @@ use forebay::wire::{HEADER_BYTES, Header};
 use loadgen::drive::receiver::Reply;
 use loadgen::drive::schedule;
 use loadgen::plan::Plan;
-use loadgen::report::run_result::{Observed, Tally};
+use loadgen::report::run_result::{Observed, RunResult};
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use std::fs;
@@ -173,7 +173,7 @@ pub(crate) fn open_loop(target: Target, rate: f64, seed: u64, span: Span) -> Res
     let timeout = schedule::timeout(&plan, &schedule);
     let (schedule, slips, replies) = (&schedule[..], &slips[..], &replies[..]);
     let (warmup, kernel_dropped, classes) = (plan.warmup, Some(0), 1);
-    let tally = Tally::of(&Observed { schedule, slips, replies, start, warmup, timeout, kernel_dropped, classes });
+    let tally = RunResult::of(&Observed { schedule, slips, replies, start, warmup, timeout, kernel_dropped, classes });
     check(&line, tally.fates.answered)?;
     Ok(*tally.latency_us.all())
 }

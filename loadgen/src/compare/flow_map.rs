@@ -5,8 +5,8 @@
 //! socket, whatever its policy. Under `isolated` the reply says which: whoever owns the socket serves it.
 
 use crate::compare::server_process::ServerProcess;
-use crate::compare::server_settings::Choices;
-use crate::compare::simulated::Sockets;
+use crate::compare::server_settings::ServerSettings;
+use crate::compare::validation::Sockets;
 use crate::drive::Attempts;
 use crate::drive::flows::{self, sockets_of};
 use crate::failure::Failure;
@@ -27,13 +27,13 @@ pub(crate) struct FlowMap {
 }
 
 impl FlowMap {
-    /// Starts a server like those of `choices`, asks it, and stops it; `flag` is who wants to know.
+    /// Starts a server like those of `settings`, asks it, and stops it; `flag` is who wants to know.
     ///
     /// # Errors
     /// Those of [`ServerProcess::start`], of [`flows::open`] and of [`sockets_of`].
-    pub(crate) fn survey(flag: &str, choices: &Choices, flows: u16, verbose: bool) -> Result<FlowMap, Failure> {
+    pub(crate) fn survey(flag: &str, settings: &ServerSettings, flows: u16, verbose: bool) -> Result<FlowMap, Failure> {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let process = ServerProcess::start(&choices.serve_arguments("isolated", any), verbose)?;
+        let process = ServerProcess::start(&settings.serve_arguments("isolated", any), verbose)?;
         let address = process.udp;
         let reservation = reserve(flag, address)?;
         let flows = flows::open(address, flows)?;

@@ -4,10 +4,10 @@ mod flow_map;
 mod rounds_text;
 pub mod server_process;
 pub(crate) mod server_settings;
-mod simulated;
-mod simulated_text;
 mod sizing;
 mod text;
+mod validation;
+mod validation_text;
 
 use crate::arguments::CompareArguments;
 use crate::drive::Attempts;
@@ -18,7 +18,7 @@ use crate::interrupt::Interrupt;
 use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::report::json::{RunReport, open_json, write_to};
-use crate::report::validity::Verdict;
+use crate::report::validity::Validity;
 use crate::run;
 use crate::text::Screen;
 use anyhow::{Context, Result};
@@ -27,10 +27,10 @@ use forebay::config::Burn;
 use forebay::sched::PolicyName;
 use serde::Serialize;
 use server_process::ServerProcess;
-use server_settings::Choices;
-use simulated::{Simulated, Sockets};
+use server_settings::ServerSettings;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use validation::{Simulated, Sockets};
 
 /// On loopback, any that is free.
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -63,37 +63,37 @@ pub(crate) struct ComparedRun {
 ///
 /// # Errors
 /// A usage failure for contradicting flags and for settings that a server refuses; otherwise what went wrong.
-pub(crate) fn compare(arguments: &CompareArguments) -> Result<Verdict, Failure> {
+pub(crate) fn compare(arguments: &CompareArguments) -> Result<Validity, Failure> {
     let interrupt = Interrupt::listen()?;
-    let mut choices = Choices::of(arguments)?;
+    let mut settings = ServerSettings::of(arguments)?;
     // Whatever is wrong is said before the first server runs for its half minute.
-    let plan = choices.plan(arguments, ANY_PORT)?;
+    let plan = settings.plan(arguments, ANY_PORT)?;
     schedule::check(&plan)?;
     if arguments.simulate {
-        simulated::prepare(&mut choices, &arguments.policies, &plan)?;
+        validation::prepare(&mut settings, &arguments.policies, &plan)?;
     }
     for policy in &arguments.policies {
-        server_process::check(&choices.serve_arguments(policy, ANY_PORT))?;
+        server_process::check(&settings.serve_arguments(policy, ANY_PORT))?;
     }
     let json = open_json(arguments.offer.json.as_deref())?;
     let seeds = if arguments.seeds.is_empty() { vec![arguments.offer.seed] } else { arguments.seeds.clone() };
     let tasks = Task::all(arguments, &seeds)?;
     let screen = Screen::beside(&[json.as_ref()]);
-    screen.show(&text::heading(&choices, &plan, arguments))?;
+    screen.show(&text::heading(&settings, &plan, arguments))?;
     let mut runs = Vec::new();
     for task in &tasks {
-        runs.push(run_one(arguments, &choices, task, &interrupt)?);
+        runs.push(run_one(arguments, &settings, task, &interrupt)?);
         if interrupt.is_raised() {
             break;
         }
     }
     let report = CompareReport { schema: "forebay-compare/1", runs };
-    let text = if seeds.len() > 1 { rounds_text::render(&report, &choices) } else { text::render(&report, &choices) };
+    let text = if seeds.len() > 1 { rounds_text::render(&report, &settings) } else { text::render(&report, &settings) };
     // One result that is lost shall not cost the other.
-    let shown = screen.show(&(text + &simulated_text::render(&report, &plan)));
+    let shown = screen.show(&(text + &validation_text::render(&report, &plan)));
     shown.and(write_to(json.as_ref(), &report))?;
-    let invalid = report.runs.iter().any(|run| run.report.verdict == Verdict::Invalid);
-    Ok(if invalid { Verdict::Invalid } else { Verdict::Valid })
+    let invalid = report.runs.iter().any(|run| run.report.verdict == Validity::Invalid);
+    Ok(if invalid { Validity::Invalid } else { Validity::Valid })
 }
 
 /// A run to come.
@@ -138,17 +138,17 @@ fn arms(policies: &[String]) -> Vec<(String, String)> {
 
 fn run_one(
     arguments: &CompareArguments,
-    choices: &Choices,
+    settings: &ServerSettings,
     task: &Task,
     interrupt: &Interrupt,
 ) -> Result<ComparedRun, Failure> {
     let wanted_by = if arguments.simulate { Some("--simulate") } else { arguments.dump.as_ref().map(|_| "--dump") };
-    let flows = choices.plan(arguments, ANY_PORT)?.flows;
-    let flow_map = wanted_by.map(|flag| FlowMap::survey(flag, choices, flows, arguments.verbose)).transpose()?;
+    let flows = settings.plan(arguments, ANY_PORT)?.flows;
+    let flow_map = wanted_by.map(|flag| FlowMap::survey(flag, settings, flows, arguments.verbose)).transpose()?;
     let listen = flow_map.as_ref().map_or(ANY_PORT, |flow_map| flow_map.address);
-    let process = ServerProcess::start(&choices.serve_arguments(&task.policy, listen), arguments.verbose)?;
+    let process = ServerProcess::start(&settings.serve_arguments(&task.policy, listen), arguments.verbose)?;
     let endpoint = Endpoint::new(&process.admin)?;
-    let plan = Plan { seed: task.seed, ..choices.plan(arguments, process.udp)? };
+    let plan = Plan { seed: task.seed, ..settings.plan(arguments, process.udp)? };
     let progress = Progress::new(&task.arm, &plan, arguments.offer.quiet);
     let opened = if flow_map.is_none() { flows::open(plan.target, plan.flows)? } else { Vec::new() };
     let sockets = flow_map.as_ref().map_or(&opened, |flow_map| &flow_map.flows);
@@ -158,7 +158,7 @@ fn run_one(
         outcome.report.invalidate(format!("{error:#}"));
     }
     let simulated = match &flow_map {
-        Some(flow_map) => once_more(arguments, choices, task, &plan, flow_map, &outcome.attempts)?,
+        Some(flow_map) => once_more(arguments, settings, task, &plan, flow_map, &outcome.attempts)?,
         None => None,
     };
     if let Some(Sockets { replies, elsewhere: elsewhere @ 1.. }) = simulated.as_ref().and_then(|again| again.sockets) {
@@ -178,13 +178,13 @@ fn run_one(
 /// Writes and simulates what the run of `plan` on `flow_map` offered, as far as that was asked for.
 fn once_more(
     arguments: &CompareArguments,
-    choices: &Choices,
+    settings: &ServerSettings,
     task: &Task,
     plan: &Plan,
     flow_map: &FlowMap,
     attempts: &Attempts,
 ) -> Result<Option<Simulated>, Failure> {
-    let offered = trace::offered(plan, choices.burn == Burn::Sleep, choices.workers, &flow_map.socket_of, attempts);
+    let offered = trace::offered(plan, settings.burn == Burn::Sleep, settings.workers, &flow_map.socket_of, attempts);
     if let Some(path) = &task.dump {
         trace::write(&trace::open(path)?, &offered)?;
     }
@@ -194,7 +194,7 @@ fn once_more(
     else {
         return Ok(None);
     };
-    let mut simulated = simulated::simulated(choices, name, &offered);
+    let mut simulated = validation::simulated(settings, name, &offered);
     simulated.sockets = (!name.entry().shares_sockets).then(|| flow_map.disagreements(attempts));
     Ok(Some(simulated))
 }

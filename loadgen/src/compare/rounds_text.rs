@@ -1,12 +1,12 @@
 //! A comparison with several seeds, for people: medians over the seeds, with the spread, and the account of every run.
 
-use crate::compare::server_settings::Choices;
+use crate::compare::server_settings::ServerSettings;
 use crate::compare::text::{accounts, limits};
 use crate::compare::{CompareReport, ComparedRun};
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
 use crate::report::text::{TOO_FEW, pacer};
-use crate::report::validity::Verdict;
+use crate::report::validity::Validity;
 use crate::text::{factor, table, time, wrapped};
 use forebay::metrics::{Block, Percentile};
 use std::fmt::Write;
@@ -26,7 +26,7 @@ const FIGURES: [Figure; 3] = [
 ];
 
 /// The result.
-pub(crate) fn render(report: &CompareReport, choices: &Choices) -> String {
+pub(crate) fn render(report: &CompareReport, settings: &ServerSettings) -> String {
     let Some(first) = report.runs.first() else { return String::new() };
     let arms = arms(report);
     let mut header = ["policy", "class"].map(str::to_owned).to_vec();
@@ -53,7 +53,7 @@ pub(crate) fn render(report: &CompareReport, choices: &Choices) -> String {
     }
     text += &pacer(&first.report);
     text.push('\n');
-    text + &wrapped("", &limits(choices, ""), "")
+    text + &wrapped("", &limits(settings, ""), "")
 }
 
 /// What the runs of `report` are called, in the order asked for.
@@ -73,7 +73,7 @@ pub(crate) fn runs_of<'a>(report: &'a CompareReport, arm: &str) -> Vec<&'a Compa
 }
 
 pub(crate) fn is_valid(run: &ComparedRun) -> bool {
-    run.report.verdict == Verdict::Valid
+    run.report.verdict == Validity::Valid
 }
 
 /// One row for each class.

@@ -21,7 +21,7 @@ const DEFAULTS: Defaults =
 
 /// Settings that all servers of a comparison share.
 #[derive(Clone, Debug)]
-pub(crate) struct Choices {
+pub(crate) struct ServerSettings {
     /// Workers of each.
     pub(crate) workers: u16,
     /// Value of `--pools`; `None` for a single worker, which cannot be divided.
@@ -40,16 +40,16 @@ pub(crate) struct Choices {
     pub(crate) classify: Classify,
 }
 
-impl Choices {
+impl ServerSettings {
     /// Chooses for this machine.
     ///
     /// # Errors
     /// A usage failure when `--pools` cannot be read, or contradicts `--workers`, or when no time scale fits.
-    pub(crate) fn of(arguments: &CompareArguments) -> Result<Choices, Failure> {
-        Choices::on(cpus(), arguments)
+    pub(crate) fn of(arguments: &CompareArguments) -> Result<ServerSettings, Failure> {
+        ServerSettings::on(cpus(), arguments)
     }
 
-    fn on(cpus: usize, arguments: &CompareArguments) -> Result<Choices, Failure> {
+    fn on(cpus: usize, arguments: &CompareArguments) -> Result<ServerSettings, Failure> {
         let in_pools = arguments.pools.as_deref().map(workers_in).transpose()?;
         let workers = match (arguments.workers, in_pools) {
             (Some(workers), Some(sum)) if workers != sum => {
@@ -72,7 +72,7 @@ impl Choices {
             time_scale: arguments.time_scale,
         };
         let sizing = Sizing::of(cpus, &given)?;
-        Ok(Choices {
+        Ok(ServerSettings {
             workers,
             pools: arguments.pools.clone().or_else(|| pools_for(&workload, workers)),
             reserved: arguments.reserved,
@@ -162,12 +162,12 @@ mod tests {
         }
     }
 
-    fn choices(flags: &str) -> Result<Choices, Failure> {
-        Choices::of(&arguments(flags))
+    fn settings(flags: &str) -> Result<ServerSettings, Failure> {
+        ServerSettings::of(&arguments(flags))
     }
 
-    fn chosen(flags: &str) -> Choices {
-        choices(flags).unwrap_or_else(|error| panic!("{flags}: {error}"))
+    fn chosen(flags: &str) -> ServerSettings {
+        settings(flags).unwrap_or_else(|error| panic!("{flags}: {error}"))
     }
 
     #[test]
@@ -186,13 +186,13 @@ mod tests {
     fn the_plan_of_any_machine_can_be_sent() {
         for machine in 1..=1_024 {
             let arguments = arguments("");
-            let choices = Choices::on(machine, &arguments).expect("a choice");
-            let plan = choices.plan(&arguments, SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan");
-            assert_eq!(choices.burn, if machine > 14 { Burn::Cpu } else { Burn::Sleep }, "{machine} CPUs");
+            let settings = ServerSettings::on(machine, &arguments).expect("a choice");
+            let plan = settings.plan(&arguments, SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan");
+            assert_eq!(settings.burn, if machine > 14 { Burn::Cpu } else { Burn::Sleep }, "{machine} CPUs");
             assert!(plan.rate <= 250_000.0 && plan.rate * 23.0 < 49e6, "{machine} CPUs: {}", plan.rate);
             assert!((plan.load().expect("workers") - 0.7).abs() < 1e-9, "{machine} CPUs");
         }
-        let given = Choices::on(16, &arguments("--burn sleep --time-scale 7 --rate 100")).expect("a choice");
+        let given = ServerSettings::on(16, &arguments("--burn sleep --time-scale 7 --rate 100")).expect("a choice");
         assert_eq!((given.burn, given.time_scale), (Burn::Sleep, 7));
     }
 
@@ -206,8 +206,8 @@ mod tests {
     #[test]
     fn the_servers_get_the_pools_that_were_asked_for() {
         let (chosen, asked) = (chosen("--workers 3"), chosen("--workers 3 --pools front=2,heavy=1"));
-        let pools = |choices: &Choices| {
-            let arguments = choices.serve_arguments("pools", SocketAddr::from(([127, 0, 0, 1], 0)));
+        let pools = |settings: &ServerSettings| {
+            let arguments = settings.serve_arguments("pools", SocketAddr::from(([127, 0, 0, 1], 0)));
             let flag = arguments.iter().position(|argument| argument == "--pools").expect("the flag");
             arguments[flag + 1].clone()
         };
@@ -219,7 +219,7 @@ mod tests {
     fn pools_determine_the_workers() {
         assert_eq!(chosen("--pools front=1,heavy=2").workers, 3);
         assert_eq!(chosen("--pools front=1,heavy=2").sizes(), Some(vec![1, 2]));
-        let error = choices("--pools front=1,heavy=2 --workers 4").expect_err("a contradiction").to_string();
+        let error = settings("--pools front=1,heavy=2 --workers 4").expect_err("a contradiction").to_string();
         assert!(error.contains("--workers is 4") && error.contains("--pools have 3"), "{error}");
         for pools in [
             "front",
@@ -230,7 +230,7 @@ mod tests {
             "front=x,heavy=1",
             "front=65535,heavy=2",
         ] {
-            assert!(choices(&format!("--pools {pools}")).is_err(), "{pools} was taken");
+            assert!(settings(&format!("--pools {pools}")).is_err(), "{pools} was taken");
         }
     }
 }

@@ -1,13 +1,13 @@
 //! A comparison for people: what was chosen, one table, the accounts, what it does not show, and the result.
 
 use crate::arguments::CompareArguments;
-use crate::compare::server_settings::Choices;
+use crate::compare::server_settings::ServerSettings;
 use crate::compare::{CompareReport, ComparedRun};
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
 use crate::report::text::{TOO_FEW, cell, conditions, offer, pacer, verdict};
-use crate::report::validity::Verdict;
+use crate::report::validity::Validity;
 use crate::text::{factor, grouped, table, time, wrapped};
 use forebay::config::Burn;
 use forebay::metrics::{Block, Percentile};
@@ -18,20 +18,21 @@ use std::fmt::Write;
 const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
 /// What was chosen, before the first run.
-pub(crate) fn heading(choices: &Choices, plan: &Plan, arguments: &CompareArguments) -> String {
-    let cores = match (choices.burn, choices.workers) {
+pub(crate) fn heading(settings: &ServerSettings, plan: &Plan, arguments: &CompareArguments) -> String {
+    let cores = match (settings.burn, settings.workers) {
         (Burn::Cpu, 1) => "1 worker that burns CPU".to_owned(),
         (Burn::Cpu, workers) => format!("{workers} workers that burn CPU"),
         (Burn::Sleep, 1) => "1 emulated worker that sleeps for each cost".to_owned(),
         (Burn::Sleep, workers) => format!("{workers} emulated workers that sleep for each cost"),
     };
     let pools =
-        choices.pools.as_ref().map_or_else(String::new, |pools| format!("pools {pools} where policies have pools, "));
-    let scaled = if choices.time_scale == 1 { String::new() } else { format!(" x {}", grouped(choices.time_scale)) };
-    let slice = time(Some(choices.slice.as_micros_f64()));
-    let reserved =
-        choices.reserved.map_or_else(String::new, |reserved| format!("{reserved} reserved under hybrid and reserve, "));
-    let servers = format!("{cores}; {pools}{reserved}slice {slice}{scaled}, classify {}", choices.classify.name());
+        settings.pools.as_ref().map_or_else(String::new, |pools| format!("pools {pools} where policies have pools, "));
+    let scaled = if settings.time_scale == 1 { String::new() } else { format!(" x {}", grouped(settings.time_scale)) };
+    let slice = time(Some(settings.slice.as_micros_f64()));
+    let reserved = settings
+        .reserved
+        .map_or_else(String::new, |reserved| format!("{reserved} reserved under hybrid and reserve, "));
+    let servers = format!("{cores}; {pools}{reserved}slice {slice}{scaled}, classify {}", settings.classify.name());
     let item = |label: &str, text: &str| wrapped(&format!("  {label:<9}"), text, "           ");
     let mut text = format!("Comparing {}\n", arguments.policies.join(", "));
     text += &item("load", &offer(plan));
@@ -39,12 +40,12 @@ pub(crate) fn heading(choices: &Choices, plan: &Plan, arguments: &CompareArgumen
     let seeds = if seeds.is_empty() { plan.seed.to_string() } else { seeds.join(", ") };
     text += &item("for", &conditions(plan, &seeds));
     text += &item("servers", &servers);
-    text += &item("fits", &choices.fits);
+    text += &item("fits", &settings.fits);
     text
 }
 
 /// The result.
-pub(crate) fn render(report: &CompareReport, choices: &Choices) -> String {
+pub(crate) fn render(report: &CompareReport, settings: &ServerSettings) -> String {
     let Some((first, others)) = report.runs.split_first() else {
         return String::new();
     };
@@ -59,7 +60,7 @@ pub(crate) fn render(report: &CompareReport, choices: &Choices) -> String {
          less than a factor of two. ",
         first.report.seed
     );
-    text += &wrapped("", &limits(choices, &runs), "");
+    text += &wrapped("", &limits(settings, &runs), "");
     for other in others {
         text += &result(first, other);
     }
@@ -175,25 +176,25 @@ pub(crate) fn accounts(run: &ComparedRun) -> String {
 }
 
 /// What a comparison does not show; `runs` says how many there were.
-pub(crate) fn limits(choices: &Choices, runs: &str) -> String {
+pub(crate) fn limits(settings: &ServerSettings, runs: &str) -> String {
     let mut text = String::from("What this does not show: ");
-    if choices.burn == Burn::Sleep {
+    if settings.burn == Burn::Sleep {
         let _ = write!(
             text,
             "the cores are emulated, and with costs scaled {} times the kernel's cost per datagram (about 3 us), cache misses \
              and the price of a hand-over are scaled away; divide latencies by {} to compare them with the literature, and \
              expect less from hardware. ",
-            grouped(choices.time_scale),
-            grouped(choices.time_scale)
+            grouped(settings.time_scale),
+            grouped(settings.time_scale)
         );
     } else {
         text += "generator and server share this machine's caches and memory. ";
-        if choices.time_scale > 1 {
+        if settings.time_scale > 1 {
             let _ = write!(
                 text,
                 "Costs are scaled {} times, so that the packets fit one generator: the kernel's cost per datagram (about 3 us) \
                  weighs that much less than on a server at this load. ",
-                grouped(choices.time_scale)
+                grouped(settings.time_scale)
             );
         }
     }
@@ -232,7 +233,7 @@ const RESULT: [Figure; 2] = [
 
 fn result(first: &ComparedRun, other: &ComparedRun) -> String {
     let mut text = format!("\n{} against {}", other.arm, first.arm);
-    if [first, other].iter().any(|run| run.report.verdict == Verdict::Invalid) {
+    if [first, other].iter().any(|run| run.report.verdict == Validity::Invalid) {
         text += ", not to be used because a run is INVALID";
     }
     text += ":\n";

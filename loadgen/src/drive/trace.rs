@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::plan::Plan;
 use forebay::cli::results::Output;
 use forebay::time::Nanos;
-use forebay::workload::{Offered, OfferedRequest};
+use forebay::workload::{Trace, TraceRequest};
 use std::net::UdpSocket;
 use std::path::Path;
 
@@ -72,10 +72,10 @@ impl Dump {
 
 /// What the run of `plan` with these `attempts` offered to a server with emulated cores or not, without what our own kernel did
 /// not take; `socket_of` is the socket of each flow.
-pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u16], attempts: &Attempts) -> Offered {
+pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u16], attempts: &Attempts) -> Trace {
     let attempts = attempts.schedule.iter().zip(&attempts.slips).zip(&attempts.taken);
     let sent = attempts.filter_map(|(attempt, taken)| taken.then_some(attempt));
-    let requests = sent.map(|(request, slip)| OfferedRequest {
+    let requests = sent.map(|(request, slip)| TraceRequest {
         intended: request.at,
         sent: request.at.plus(*slip),
         cost: Nanos::new(request.cost.get() / plan.time_scale),
@@ -83,7 +83,7 @@ pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u1
         socket: socket_of[usize::from(request.flow)],
         class: request.class,
     });
-    Offered {
+    Trace {
         time_scale: plan.time_scale,
         emulated,
         workers,
@@ -107,7 +107,7 @@ pub(crate) fn open(path: &Path) -> Result<Output, Failure> {
 ///
 /// # Errors
 /// If it cannot be written.
-pub(crate) fn write(output: &Output, offered: &Offered) -> Result<(), Failure> {
+pub(crate) fn write(output: &Output, offered: &Trace) -> Result<(), Failure> {
     output.write(|to| write!(to, "{offered}")).map_err(Failure::Unwritten)
 }
 

@@ -7,8 +7,8 @@ use crate::endpoint::ServerView;
 use crate::failure::Failure;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
-use crate::report::run_result::{Fates, Tally};
-use crate::report::validity::{Evidence, Verdict, judge};
+use crate::report::run_result::{Fates, RunResult};
+use crate::report::validity::{Validity, ValidityInput, judge};
 use anyhow::{Error, Result};
 use forebay::cli::results::Output;
 use forebay::metrics::{Block, Percentile};
@@ -22,7 +22,7 @@ use std::path::Path;
 pub struct RunReport {
     schema: &'static str,
     /// Whether to trust the rest.
-    pub verdict: Verdict,
+    pub verdict: Validity,
     /// Why not; empty for a valid run.
     pub reasons: Vec<String>,
     /// The percentile that the verdict is about.
@@ -84,11 +84,11 @@ impl RunReport {
     pub(crate) fn new(
         plan: &Plan,
         server: Option<&ServerView>,
-        tally: Tally,
-        evidence: &Evidence,
+        tally: RunResult,
+        input: &ValidityInput,
         replies: &Replies,
     ) -> RunReport {
-        let (verdict, reasons) = judge(&tally, evidence);
+        let (verdict, reasons) = judge(&tally, input);
         RunReport {
             schema: "forebay-loadgen/1",
             verdict,
@@ -112,12 +112,12 @@ impl RunReport {
             latency_answered_us: tally.latency_answered_us,
             slowdown: tally.slowdown,
             slip_us: tally.slip_us,
-            pacer: evidence.pacer,
-            send_errors: evidence.send_errors.clone(),
+            pacer: input.pacer,
+            send_errors: input.send_errors.clone(),
             duplicates: replies.duplicates,
             foreign: replies.foreign,
-            own_socket_drops: evidence.own_socket_drops.as_ref().ok().copied(),
-            reconciled: evidence.reconciled,
+            own_socket_drops: input.own_socket_drops.as_ref().ok().copied(),
+            reconciled: input.reconciled,
         }
     }
 
@@ -129,7 +129,7 @@ impl RunReport {
 
     /// Adds a reason that came to light after the run.
     pub(crate) fn invalidate(&mut self, reason: String) {
-        self.verdict = Verdict::Invalid;
+        self.verdict = Validity::Invalid;
         self.reasons.push(reason);
     }
 }

@@ -67,7 +67,7 @@ pub struct Observed<'a> {
 
 /// The figures of a run, over the requests after the warm-up.
 #[derive(Clone, Debug)]
-pub struct Tally {
+pub struct RunResult {
     /// One for each request.
     pub fates: Fates,
     /// Microseconds from the intended send to the reply; infinite for whatever was not answered.
@@ -85,9 +85,9 @@ pub struct Tally {
 /// Slips above this are counted.
 pub const SLIP_LIMIT: Nanos = Nanos::from_millis(10);
 
-impl Tally {
+impl RunResult {
     /// Counts.
-    pub fn of(observed: &Observed<'_>) -> Tally {
+    pub fn of(observed: &Observed<'_>) -> RunResult {
         let mut fates = Fates::default();
         let mut unanswered = 0;
         let mut slips_us = Vec::with_capacity(observed.slips.len());
@@ -118,7 +118,7 @@ impl Tally {
         }
         fates.kernel_dropped = observed.kernel_dropped.map(|dropped| dropped.min(unanswered));
         fates.lost = unanswered - fates.kernel_dropped.unwrap_or(0);
-        Tally {
+        RunResult {
             fates,
             latency_us: latency.into_blocks(),
             latency_answered_us: answered.into_blocks(),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     /// Requests at 0, 1, 2, .. ms; the reply to each after so many milliseconds, if any.
-    fn tally(replies: &[Option<(u64, Status)>], warmup_ms: u64, kernel_dropped: u64) -> Tally {
+    fn tally(replies: &[Option<(u64, Status)>], warmup_ms: u64, kernel_dropped: u64) -> RunResult {
         let start = Nanos::from_secs(5);
         let schedule: Vec<Request> = (0..replies.len()).map(|ms| request(ms as u64, (ms % 2) as u8)).collect();
         let replies: Vec<Option<Reply>> = (0..)
@@ -167,7 +167,7 @@ mod tests {
             })
             .collect();
         let slips = vec![Nanos::from_micros(3); schedule.len()];
-        Tally::of(&Observed {
+        RunResult::of(&Observed {
             schedule: &schedule,
             slips: &slips,
             replies: &replies,
@@ -226,7 +226,7 @@ mod tests {
             kernel_dropped: Some(0),
             classes: 1,
         };
-        let tally = Tally::of(&observed);
+        let tally = RunResult::of(&observed);
         assert_eq!(tally.slips_over_limit, 2);
         let slip = tally.slip_us;
         assert_eq!((slip.count, slip.p50, slip.max), (4, Some(10_000.0), Some(1e6)));
@@ -246,6 +246,6 @@ mod tests {
             kernel_dropped: Some(0),
             classes: 1,
         };
-        assert_eq!(Tally::of(&observed).latency_us.all().max, Some(40.0));
+        assert_eq!(RunResult::of(&observed).latency_us.all().max, Some(40.0));
     }
 }

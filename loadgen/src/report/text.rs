@@ -3,7 +3,7 @@
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
-use crate::report::validity::Verdict;
+use crate::report::validity::Validity;
 use crate::text::{factor, grouped, table, time, wrapped};
 use forebay::metrics::{Block, Percentile};
 use forebay::time::Nanos;
@@ -35,8 +35,8 @@ pub(crate) fn pacer(report: &RunReport) -> String {
 /// One line with the verdict, and one for each reason.
 pub(crate) fn verdict(report: &RunReport) -> String {
     match report.verdict {
-        Verdict::Valid => format!("VALID for {}\n", report.percentile),
-        Verdict::Invalid => {
+        Validity::Valid => format!("VALID for {}\n", report.percentile),
+        Validity::Invalid => {
             let reasons = report.reasons.iter().map(|reason| wrapped("- ", reason, "  "));
             format!("INVALID for {}: do not use these figures\n{}", report.percentile, reasons.collect::<String>())
         }

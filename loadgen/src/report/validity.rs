@@ -2,7 +2,7 @@
 
 use crate::drive::pacer::Pacer;
 use crate::drive::reconciled::Reconciled;
-use crate::report::run_result::{Fates, SLIP_LIMIT, Tally};
+use crate::report::run_result::{Fates, RunResult, SLIP_LIMIT};
 use crate::text;
 use forebay::metrics::Percentile;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The stamp on every result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum Verdict {
+pub enum Validity {
     /// The figures are what they say they are.
     Valid,
     /// They are not; the reasons say why.
@@ -20,7 +20,7 @@ pub enum Verdict {
 
 /// What a verdict rests on, beside the tally.
 #[derive(Clone, Debug)]
-pub(crate) struct Evidence {
+pub(crate) struct ValidityInput {
     /// The percentile that the run is about.
     pub(crate) percentile: Percentile,
     /// How the schedule was kept, or not.
@@ -59,26 +59,26 @@ const FOREIGN_SHARE_MAX: f64 = 0.01;
 const OVERSHOOT_SHARE_MAX: f64 = 0.02;
 
 /// The verdict and every reason against the run; a valid run has none.
-pub(crate) fn judge(tally: &Tally, evidence: &Evidence) -> (Verdict, Vec<String>) {
+pub(crate) fn judge(tally: &RunResult, input: &ValidityInput) -> (Validity, Vec<String>) {
     let reasons: Vec<String> = [
-        evidence.interrupted.then(|| "the run was interrupted".to_owned()),
+        input.interrupted.then(|| "the run was interrupted".to_owned()),
         nothing_answered(&tally.fates),
-        too_few_samples(tally.fates.sum(), evidence.percentile),
-        slip(tally, evidence),
-        slips_over_limit(tally, evidence.pacer),
-        own_socket_drops(&evidence.own_socket_drops),
-        refused_sends(evidence),
-        send_buffer_errors(&evidence.send_buffer_errors),
-        foreign(evidence),
-        overshoot(evidence.overshoot_share.as_ref()),
-        evidence.endpoint_error.as_ref().map(|error| format!("the server's admin endpoint did not answer: {error}")),
-        evidence.restarted.as_ref().map(|how| format!("the server was restarted in the course of the run: {how}")),
-        evidence.reconciled.as_ref().and_then(Reconciled::objection),
+        too_few_samples(tally.fates.sum(), input.percentile),
+        slip(tally, input),
+        slips_over_limit(tally, input.pacer),
+        own_socket_drops(&input.own_socket_drops),
+        refused_sends(input),
+        send_buffer_errors(&input.send_buffer_errors),
+        foreign(input),
+        overshoot(input.overshoot_share.as_ref()),
+        input.endpoint_error.as_ref().map(|error| format!("the server's admin endpoint did not answer: {error}")),
+        input.restarted.as_ref().map(|how| format!("the server was restarted in the course of the run: {how}")),
+        input.reconciled.as_ref().and_then(Reconciled::objection),
     ]
     .into_iter()
     .flatten()
     .collect();
-    (if reasons.is_empty() { Verdict::Valid } else { Verdict::Invalid }, reasons)
+    (if reasons.is_empty() { Validity::Valid } else { Validity::Invalid }, reasons)
 }
 
 fn too_few_samples(sent: u64, percentile: Percentile) -> Option<String> {
@@ -99,8 +99,8 @@ fn nothing_answered(fates: &Fates) -> Option<String> {
     })
 }
 
-fn slip(tally: &Tally, evidence: &Evidence) -> Option<String> {
-    let percentile = evidence.percentile;
+fn slip(tally: &RunResult, input: &ValidityInput) -> Option<String> {
+    let percentile = input.percentile;
     // Next to infinity every slip is short: where the percentile is infinite, that of the answered stands for it.
     let latency_us =
         [&tally.latency_us, &tally.latency_answered_us].map(|latency| latency.all().percentile(percentile));
@@ -113,12 +113,12 @@ fn slip(tally: &Tally, evidence: &Evidence) -> Option<String> {
              latency, which is {}; {}",
             text::time(Some(slip_us)),
             text::time(Some(latency_us)),
-            evidence.pacer.remedy()
+            input.pacer.remedy()
         )
     })
 }
 
-fn slips_over_limit(tally: &Tally, pacer: Pacer) -> Option<String> {
+fn slips_over_limit(tally: &RunResult, pacer: Pacer) -> Option<String> {
     let sends = tally.slip_us.count;
     (tally.slips_over_limit as f64 > SLIPS_OVER_LIMIT_SHARE * sends as f64).then(|| {
         format!(
@@ -138,10 +138,10 @@ fn own_socket_drops(drops: &Result<u64, String>) -> Option<String> {
     }
 }
 
-fn refused_sends(evidence: &Evidence) -> Option<String> {
-    let refused: u64 = evidence.send_errors.values().sum();
-    let attempted = evidence.attempted;
-    let errors: Vec<&str> = evidence.send_errors.keys().map(String::as_str).collect();
+fn refused_sends(input: &ValidityInput) -> Option<String> {
+    let refused: u64 = input.send_errors.values().sum();
+    let attempted = input.attempted;
+    let errors: Vec<&str> = input.send_errors.keys().map(String::as_str).collect();
     (refused as f64 > REFUSED_SHARE_MAX * attempted as f64).then(|| {
         format!(
             "our own kernel refused {refused} of {attempted} requests, above 0.1 % ({}): lower --rate, or use more --flows",
@@ -162,8 +162,8 @@ fn send_buffer_errors(growth: &Result<u64, String>) -> Option<String> {
     }
 }
 
-fn foreign(evidence: &Evidence) -> Option<String> {
-    let Evidence { heard, foreign, .. } = *evidence;
+fn foreign(input: &ValidityInput) -> Option<String> {
+    let ValidityInput { heard, foreign, .. } = *input;
     (foreign as f64 > FOREIGN_SHARE_MAX * heard as f64).then(|| {
         format!(
             "{foreign} of {heard} datagrams that came are no reply to a request of this run, above 1 %: is it a server of \
@@ -190,9 +190,9 @@ mod tests {
     use crate::report::by_class::{ByClass, block_of};
     use forebay::metrics::ALL_CLASSES;
 
-    fn tally(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> Tally {
+    fn tally(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> RunResult {
         let latency = ByClass(vec![(ALL_CLASSES, block_of(vec![latency_us; 3_000]))]);
-        Tally {
+        RunResult {
             fates: Fates { answered: 3_000, ..Fates::default() },
             latency_us: latency.clone(),
             latency_answered_us: latency.clone(),
@@ -202,8 +202,8 @@ mod tests {
         }
     }
 
-    fn sound() -> Evidence {
-        Evidence {
+    fn sound() -> ValidityInput {
+        ValidityInput {
             percentile: Percentile::P99_9,
             pacer: Pacer::RealTime,
             own_socket_drops: Ok(0),
@@ -232,10 +232,10 @@ mod tests {
 
     #[test]
     fn a_sound_run_is_valid_up_to_each_limit() {
-        assert_eq!(judge(&tally(100.0, 5.0, 3), &sound()), (Verdict::Valid, vec![]));
-        assert_eq!(judge(&tally(60_000.0, 3_000.0, 0), &sound()).0, Verdict::Valid);
-        let alone = Evidence { reconciled: None, overshoot_share: None, ..sound() };
-        assert_eq!(judge(&tally(100.0, 5.0, 3), &alone), (Verdict::Valid, vec![]), "nobody was asked");
+        assert_eq!(judge(&tally(100.0, 5.0, 3), &sound()), (Validity::Valid, vec![]));
+        assert_eq!(judge(&tally(60_000.0, 3_000.0, 0), &sound()).0, Validity::Valid);
+        let alone = ValidityInput { reconciled: None, overshoot_share: None, ..sound() };
+        assert_eq!(judge(&tally(100.0, 5.0, 3), &alone), (Validity::Valid, vec![]), "nobody was asked");
     }
 
     #[test]
@@ -243,45 +243,49 @@ mod tests {
         let fine = || tally(100.0, 5.0, 0);
         let percentile = Percentile::P99_95;
         let unknown = || Err("no /proc".to_owned());
-        for (tally, evidence, expected) in [
+        for (tally, input, expected) in [
             (
                 tally(100.0, 5.1, 0),
                 sound(),
                 "p99.9 of the slip is 5.10 us, above 5 % of p99.9 of the latency, which is 100",
             ),
-            (tally(100.0, 5.1, 0), Evidence { pacer: Pacer::Ordinary, ..sound() }, "cap_sys_nice"),
+            (tally(100.0, 5.1, 0), ValidityInput { pacer: Pacer::Ordinary, ..sound() }, "cap_sys_nice"),
             (tally(60_000.0, 3_001.0, 0), sound(), "which is 60.0 ms"),
             (tally(100.0, 5.0, 4), sound(), "4 of 3000 sends"),
-            (fine(), Evidence { percentile, ..sound() }, "p99.95 needs 5990 requests, and 3000 were sent"),
-            (fine(), Evidence { own_socket_drops: Ok(7), ..sound() }, "dropped 7 replies"),
-            (fine(), Evidence { own_socket_drops: unknown(), ..sound() }, "own sockets are not known: no /proc"),
+            (fine(), ValidityInput { percentile, ..sound() }, "p99.95 needs 5990 requests, and 3000 were sent"),
+            (fine(), ValidityInput { own_socket_drops: Ok(7), ..sound() }, "dropped 7 replies"),
+            (fine(), ValidityInput { own_socket_drops: unknown(), ..sound() }, "own sockets are not known: no /proc"),
             (
                 fine(),
-                Evidence { send_errors: errors(5), ..sound() },
+                ValidityInput { send_errors: errors(5), ..sound() },
                 "refused 5 of 4000 requests, above 0.1 % (no room; no way)",
             ),
-            (fine(), Evidence { send_buffer_errors: Ok(1), ..sound() }, "did not send 1 datagrams"),
-            (fine(), Evidence { send_buffer_errors: Ok(1), ..sound() }, "those of another process"),
-            (fine(), Evidence { send_buffer_errors: unknown(), ..sound() }, "what it took is not known: no /proc"),
-            (fine(), Evidence { foreign: 41, ..sound() }, "41 of 4000 datagrams that came are no reply"),
-            (fine(), Evidence { overshoot_share: Some(Ok(0.021)), ..sound() }, "overslept by 2.1 %"),
+            (fine(), ValidityInput { send_buffer_errors: Ok(1), ..sound() }, "did not send 1 datagrams"),
+            (fine(), ValidityInput { send_buffer_errors: Ok(1), ..sound() }, "those of another process"),
+            (fine(), ValidityInput { send_buffer_errors: unknown(), ..sound() }, "what it took is not known: no /proc"),
+            (fine(), ValidityInput { foreign: 41, ..sound() }, "41 of 4000 datagrams that came are no reply"),
+            (fine(), ValidityInput { overshoot_share: Some(Ok(0.021)), ..sound() }, "overslept by 2.1 %"),
             (
                 fine(),
-                Evidence { overshoot_share: Some(Err("no /proc".into())), ..sound() },
+                ValidityInput { overshoot_share: Some(Err("no /proc".into())), ..sound() },
                 "overslept is not known: no /proc",
             ),
-            (fine(), Evidence { endpoint_error: Some("refused".into()), ..sound() }, "did not answer: refused"),
+            (fine(), ValidityInput { endpoint_error: Some("refused".into()), ..sound() }, "did not answer: refused"),
             (
                 fine(),
-                Evidence { restarted: Some("it had 5".into()), ..sound() },
+                ValidityInput { restarted: Some("it had 5".into()), ..sound() },
                 "was restarted in the course of the run: it",
             ),
-            (fine(), Evidence { reconciled: Some(reconciled(3_999)), ..sound() }, "1 datagrams are unaccounted for"),
-            (fine(), Evidence { reconciled: Some(reconciled(4_001)), ..sound() }, "1 datagrams more than"),
-            (fine(), Evidence { interrupted: true, ..sound() }, "interrupted"),
+            (
+                fine(),
+                ValidityInput { reconciled: Some(reconciled(3_999)), ..sound() },
+                "1 datagrams are unaccounted for",
+            ),
+            (fine(), ValidityInput { reconciled: Some(reconciled(4_001)), ..sound() }, "1 datagrams more than"),
+            (fine(), ValidityInput { interrupted: true, ..sound() }, "interrupted"),
         ] {
-            let (verdict, reasons) = judge(&tally, &evidence);
-            assert_eq!(verdict, Verdict::Invalid, "{expected}");
+            let (verdict, reasons) = judge(&tally, &input);
+            assert_eq!(verdict, Validity::Invalid, "{expected}");
             assert!(reasons.len() == 1 && reasons[0].contains(expected), "{expected}: {reasons:?}");
         }
     }
@@ -293,8 +297,8 @@ mod tests {
         let spread = |common_us, rare_us| block_of([vec![common_us; 2_979], vec![rare_us; 21]].concat());
         let frozen = |percentile| {
             let latency_us = ByClass(vec![(ALL_CLASSES, spread(1_000.0, 7_500.0))]);
-            let tally = Tally { latency_us, slip_us: spread(20.0, 7_000.0), ..tally(0.0, 0.0, 0) };
-            judge(&tally, &Evidence { percentile, ..sound() }).1
+            let tally = RunResult { latency_us, slip_us: spread(20.0, 7_000.0), ..tally(0.0, 0.0, 0) };
+            judge(&tally, &ValidityInput { percentile, ..sound() }).1
         };
         assert!(frozen(Percentile::P99_9).concat().contains("p99.9 of the slip is 7.00 ms, above 5 %"));
         assert_eq!(frozen(Percentile::P99), Vec::<String>::new());
@@ -304,7 +308,7 @@ mod tests {
     fn infinite_latency_excuses_no_slip() {
         let fine = tally(100.0, 5.1, 0);
         let infinite = ByClass(vec![(ALL_CLASSES, block_of(vec![f64::INFINITY; 3_000]))]);
-        let reasons = judge(&Tally { latency_us: infinite, ..fine }, &sound()).1;
+        let reasons = judge(&RunResult { latency_us: infinite, ..fine }, &sound()).1;
         assert!(reasons.len() == 1 && reasons[0].contains("which is 100 us"), "{reasons:?}");
     }
 
@@ -318,9 +322,9 @@ mod tests {
         ] {
             let fates = Fates { lost, kernel_dropped, shed: 10, ..Fates::default() };
             let [latency_us, latency_answered_us] = [&infinite, &empty].map(Clone::clone);
-            let tally = Tally { fates, latency_us, latency_answered_us, ..tally(0.0, 900.0, 0) };
+            let tally = RunResult { fates, latency_us, latency_answered_us, ..tally(0.0, 900.0, 0) };
             let (verdict, reasons) = judge(&tally, &sound());
-            assert_eq!(verdict, Verdict::Invalid);
+            assert_eq!(verdict, Validity::Invalid);
             assert!(reasons.len() == 1 && reasons[0].contains(said), "{said}: {reasons:?}");
         }
     }

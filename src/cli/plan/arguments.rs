@@ -3,7 +3,7 @@
 use crate::cli::simulate::workloads;
 use crate::sim::Overheads;
 use crate::sim::study::goal::Goal;
-use crate::sim::study::policy_spec::Contender;
+use crate::sim::study::policy_spec::PolicySpec;
 use crate::workload::Workload;
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub(crate) struct PlanArguments {
     pub(super) workers_max: u16,
     /// Policies to consider; reserve needs requests whose header names their class (--classify header)
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "steal,global,pools,hybrid,ondemand")]
-    pub(super) policy: Vec<Contender>,
+    pub(super) policy: Vec<PolicySpec>,
     /// What each step of the server costs: none, lab, stock, or single steps, as for simulate
     #[arg(long, value_name = "SET", default_value = "stock")]
     pub(super) overheads: Overheads,

@@ -3,9 +3,9 @@
 
 use super::text::toml;
 use crate::cli::simulate::json::by_class;
-use crate::sim::study::advice::{Advice, Report, Verdict};
+use crate::sim::study::advice::{Advice, Findings, Report};
 use crate::sim::study::capacity::Sustained;
-use crate::sim::study::scenario::Outcome;
+use crate::sim::study::scenario::Simulation;
 use crate::sim::study::workers::{Answer, Held, Question};
 use serde_json::{Map, Value, json};
 
@@ -16,24 +16,24 @@ pub(super) fn render(report: &Report<'_>) -> String {
 
 fn value(report: &Report<'_>) -> Value {
     let question = &report.question;
-    let scene = &question.scene;
-    let (advice, impossible) = match &report.verdict {
-        Verdict::Holds(advice) => (Some(advice), None),
-        Verdict::Impossible(sustained) => (None, Some(sustained)),
+    let scenario = &question.scenario;
+    let (advice, impossible) = match &report.findings {
+        Findings::Holds(advice) => (Some(advice), None),
+        Findings::Impossible(sustained) => (None, Some(sustained)),
     };
     json!({
         "schema": "forebay-plan/1",
         "goal": question.goal.to_string(),
         "demand": {
             "source": report.source,
-            "workload": scene.workload.name(),
+            "workload": scenario.workload.name(),
             "rate": question.rate,
-            "mean_us": scene.workload.mean().as_micros_f64(),
-            "busy_workers": scene.workload.load_at(question.rate, 1, 1),
+            "mean_us": scenario.workload.mean().as_micros_f64(),
+            "busy_workers": scenario.workload.load_at(question.rate, 1, 1),
         },
-        "overheads": scene.overheads.to_string(),
-        "seed": scene.seed,
-        "requests": scene.requests,
+        "overheads": scenario.overheads.to_string(),
+        "seed": scenario.seed,
+        "requests": scenario.requests,
         "policies": report.answers.iter().map(|answer| of_answer(question, answer)).collect::<Vec<_>>(),
         "recommendation": advice.map(|advice| recommendation(question, advice)),
         "reasons": advice.map(|advice| &advice.reasons),
@@ -51,10 +51,10 @@ fn value(report: &Report<'_>) -> Value {
 }
 
 fn of_answer(question: &Question<'_>, answer: &Answer) -> Value {
-    let mut item = predicted(question, &answer.outcome);
-    item["policy"] = answer.outcome.contender.to_string().into();
+    let mut item = predicted(question, &answer.simulation);
+    item["policy"] = answer.simulation.spec.to_string().into();
     item["workers"] = answer.workers.into();
-    item["chosen"] = answer.outcome.chosen.as_str().into();
+    item["chosen"] = answer.simulation.chosen.as_str().into();
     item
 }
 
@@ -70,30 +70,30 @@ fn recommendation(question: &Question<'_>, advice: &Advice) -> Value {
 
 fn sensitivity(question: &Question<'_>, advice: &Advice) -> Vec<Value> {
     let item = |change: &crate::sim::study::advice::Change| {
-        let mut item = predicted(question, &change.outcome);
+        let mut item = predicted(question, &change.simulation);
         item["change"] = change.what.as_str().into();
         item
     };
     advice.changes.iter().map(item).collect()
 }
 
-fn predicted(question: &Question<'_>, outcome: &Outcome) -> Value {
+fn predicted(question: &Question<'_>, simulation: &Simulation) -> Value {
     let goal = &question.goal;
     json!({
-        "load": outcome.load,
-        "holds": goal.holds(&outcome.tally),
-        "figure": goal.figure(&outcome.tally),
-        "slowdown": by_class(outcome.tally.slowdown()),
-        "latency_us": by_class(outcome.tally.latency_us()),
+        "load": simulation.load,
+        "holds": goal.holds(&simulation.tally),
+        "figure": goal.figure(&simulation.tally),
+        "slowdown": by_class(simulation.tally.slowdown()),
+        "latency_us": by_class(simulation.tally.latency_us()),
     })
 }
 
 fn sustained(question: &Question<'_>, workers: usize, found: &Sustained) -> Value {
     json!({
-        "policy": found.contender.to_string(),
+        "policy": found.spec.to_string(),
         "workers": workers,
         "load": found.max_load,
-        "rate": question.scene.workload.rate_at(found.max_load, workers, 1),
-        "chosen": found.at.as_ref().map(|outcome| outcome.chosen.as_str()),
+        "rate": question.scenario.workload.rate_at(found.max_load, workers, 1),
+        "chosen": found.at.as_ref().map(|simulation| simulation.chosen.as_str()),
     })
 }

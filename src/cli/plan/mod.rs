@@ -11,10 +11,10 @@ use super::results::{Failure, open, printed, write};
 use super::simulate::progress::Bar;
 use crate::sched::Sizes;
 use crate::sched::auto::Choice;
-use crate::sim::study::advice::{Advice, Change, Report, Verdict};
-use crate::sim::study::policy_spec::Contender;
+use crate::sim::study::advice::{Advice, Change, Findings, Report};
+use crate::sim::study::policy_spec::PolicySpec;
 use crate::sim::study::progress::Progress;
-use crate::sim::study::scenario::Scene;
+use crate::sim::study::scenario::Scenario;
 use crate::sim::study::workers::{Answer, Question};
 use crate::sim::study::{advice, parallel};
 use crate::time::Nanos;
@@ -31,12 +31,12 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
     let json = open("--json", &arguments.json)?;
     let progress = Bar::of_search(arguments.quiet);
     let answers = each(&question, arguments, &progress, Question::answer);
-    let verdict = match best(&question, &answers) {
-        Some(answer) => Verdict::Holds(Box::new(advice(&question, answer, &answers, &progress))),
-        None => Verdict::Impossible(each(&question, arguments, &progress, Question::sustained)),
+    let findings = match best(&question, &answers) {
+        Some(answer) => Findings::Holds(Box::new(advice(&question, answer, &answers, &progress))),
+        None => Findings::Impossible(each(&question, arguments, &progress, Question::sustained)),
     };
     progress.finish();
-    let report = Report { question, source, answers, verdict };
+    let report = Report { question, source, answers, findings };
     write(&json, || json::render(&report))?;
     Ok(printed(text::render(&report), &[json.as_ref()]))
 }
@@ -56,13 +56,13 @@ fn each<'a, R: Send>(
     question: &Question<'a>,
     arguments: &PlanArguments,
     progress: &Bar,
-    ask: impl Fn(&Question<'a>, Contender, &dyn Progress) -> R + Sync,
+    ask: impl Fn(&Question<'a>, PolicySpec, &dyn Progress) -> R + Sync,
 ) -> Vec<R> {
     let done = AtomicUsize::new(0);
     let stage = |done: usize| progress.stage(format!("{done} of {} policies done; ", arguments.policy.len()));
     stage(0);
-    parallel::map(&arguments.policy, |contender| {
-        let answer = ask(question, *contender, progress);
+    parallel::map(&arguments.policy, |spec| {
+        let answer = ask(question, *spec, progress);
         // Ordering: relaxed, a count for people.
         stage(done.fetch_add(1, Ordering::Relaxed) + 1);
         answer
@@ -90,11 +90,11 @@ fn demand(arguments: &PlanArguments) -> Result<(Workload, f64, String), String> 
 
 fn question<'a>(arguments: &PlanArguments, workload: &'a Workload, rate: f64) -> Result<Question<'a>, String> {
     let policies = &arguments.policy;
-    if let Some(bound) = policies.iter().find(|contender| matches!(contender, Contender::Reference(_))) {
+    if let Some(bound) = policies.iter().find(|spec| matches!(spec, PolicySpec::Reference(_))) {
         return Err(format!("--policy {bound}: it exists in simulation only, no server can follow it"));
     }
     let busy = workload.load_at(rate, 1, 1);
-    let pools = policies.iter().any(|contender| contender.sizes() == Sizes::Pools);
+    let pools = policies.iter().any(|spec| spec.sizes() == Sizes::Pools);
     let least = (busy.ceil() as usize).max(if pools { 2 } else { 1 });
     let workers = match arguments.workers {
         Some(1) if pools => return Err("--policy pools needs two workers at least: leave pools out".to_owned()),
@@ -107,18 +107,18 @@ fn question<'a>(arguments: &PlanArguments, workload: &'a Workload, rate: f64) ->
         }
         None => least..=usize::from(arguments.workers_max),
     };
-    let scene = Scene::new(workload, *workers.start(), arguments.overheads, arguments.seed, arguments.requests);
-    let scene = Scene { slice: Some(scene.budget()), ..scene };
-    let question = Question { scene, rate, goal: arguments.slo, workers };
+    let scenario = Scenario::new(workload, *workers.start(), arguments.overheads, arguments.seed, arguments.requests);
+    let scenario = Scenario { slice: Some(scenario.budget()), ..scenario };
+    let question = Question { scenario, rate, goal: arguments.slo, workers };
     // The more workers, the lower the load, and the longer a simulation lasts that looks for the highest one.
     let load = question.load_of(*question.workers.end());
-    policies.iter().try_for_each(|contender| question.scene.check(*contender, load))?;
+    policies.iter().try_for_each(|spec| question.scenario.check(*spec, load))?;
     Ok(question)
 }
 
 /// Of those that need the fewest workers the one with the best figure; of equals the first.
 fn best<'a>(question: &Question<'_>, answers: &'a [Answer]) -> Option<&'a Answer> {
-    let figure = |answer: &Answer| question.goal.figure(&answer.outcome.tally);
+    let figure = |answer: &Answer| question.goal.figure(&answer.simulation.tally);
     let holding = answers.iter().filter(|answer| answer.holds);
     holding.min_by(|a, b| a.workers.cmp(&b.workers).then_with(|| figure(a).total_cmp(&figure(b))))
 }
@@ -126,16 +126,17 @@ fn best<'a>(question: &Question<'_>, answers: &'a [Answer]) -> Option<&'a Answer
 /// The settings that give `answer`, and what else is to be known of them.
 fn advice(question: &Question<'_>, answer: &Answer, answers: &[Answer], progress: &Bar) -> Advice {
     progress.stage("the choice is made; ".to_owned());
-    progress.looks_at(format!("what {} does when things change", answer.outcome.contender));
-    let workload = question.scene.workload;
+    progress.looks_at(format!("what {} does when things change", answer.simulation.spec));
+    let workload = question.scenario.workload;
     let more_long = workload.with_more_long(long_from(question));
-    let mut scenes = vec![("20 % less load".to_owned(), 0.8, workload), ("20 % more load".to_owned(), 1.2, workload)];
-    scenes.extend(more_long.as_ref().ok().map(|more| (text::more_long(more.factor), 1.0, &more.workload)));
-    let mut changes = parallel::map(&scenes, |(what, factor, workload)| Change {
+    let mut scenarios =
+        vec![("20 % less load".to_owned(), 0.8, workload), ("20 % more load".to_owned(), 1.2, workload)];
+    scenarios.extend(more_long.as_ref().ok().map(|more| (text::more_long(more.factor), 1.0, &more.workload)));
+    let mut changes = parallel::map(&scenarios, |(what, factor, workload)| Change {
         what: what.clone(),
-        outcome: question.otherwise(answer, *factor, workload, progress),
+        simulation: question.otherwise(answer, *factor, workload, progress),
     });
-    let neighbour = |(front, outcome)| Change { what: text::first_group(&outcome, front), outcome };
+    let neighbour = |(front, simulation)| Change { what: text::first_group(&simulation, front), simulation };
     changes.extend(question.neighbours(answer, progress).into_iter().map(neighbour));
     Advice {
         answer: answer.clone(),
@@ -149,7 +150,7 @@ fn advice(question: &Question<'_>, answer: &Answer, answers: &[Answer], progress
 
 /// The cost from which on a request is long, where a gap divides the costs.
 fn long_from(question: &Question<'_>) -> Option<Nanos> {
-    match question.scene.decision().choice {
+    match question.scenario.decision().choice {
         Choice::Steal | Choice::Global => None,
         Choice::Hybrid { budget } | Choice::OnDemand { budget } => Some(budget),
     }

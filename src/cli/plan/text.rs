@@ -3,19 +3,19 @@
 use crate::metrics::Percentile;
 use crate::sched::Sizes;
 use crate::sim::Overheads;
-use crate::sim::study::advice::{Advice, Report, Verdict};
+use crate::sim::study::advice::{Advice, Findings, Report};
 use crate::sim::study::capacity::Sustained;
 use crate::sim::study::goal::{shown_latency, shown_slowdown};
-use crate::sim::study::scenario::Outcome;
+use crate::sim::study::scenario::Simulation;
 use crate::sim::study::workers::{Held, Question};
 
 /// Everything.
 pub(super) fn render(report: &Report<'_>) -> String {
     let mut text = demand(&report.question, &report.source);
     text.push_str(&compared(report));
-    text.push_str(&match &report.verdict {
-        Verdict::Holds(advice) => recommended(&report.question, advice),
-        Verdict::Impossible(sustained) => impossible(&report.question, sustained),
+    text.push_str(&match &report.findings {
+        Findings::Holds(advice) => recommended(&report.question, advice),
+        Findings::Impossible(sustained) => impossible(&report.question, sustained),
     });
     text
 }
@@ -26,8 +26,8 @@ pub(super) fn toml(settings: &[(&'static str, String)]) -> String {
 }
 
 /// What `front` workers in the first group of a policy are, for people.
-pub(super) fn first_group(outcome: &Outcome, front: usize) -> String {
-    match outcome.contender.sizes() {
+pub(super) fn first_group(simulation: &Simulation, front: usize) -> String {
+    match simulation.spec.sizes() {
         Sizes::Pools => format!("{front} workers in the front pool"),
         _ => format!("reserved = {front}"),
     }
@@ -41,13 +41,13 @@ pub(super) fn more_long(factor: f64) -> String {
 }
 
 fn demand(question: &Question<'_>, source: &str) -> String {
-    let Question { scene, rate, goal, .. } = question;
+    let Question { scenario, rate, goal, .. } = question;
     format!(
         "demand     {source}: {} requests/s of {} in the mean keep {:.2} workers busy\ngoal       {goal}\noverheads  {}\n\n",
         per_second(*rate),
-        scene.workload.mean(),
-        scene.workload.load_at(*rate, 1, 1),
-        scene.overheads
+        scenario.workload.mean(),
+        scenario.workload.load_at(*rate, 1, 1),
+        scenario.overheads
     )
 }
 
@@ -56,8 +56,8 @@ fn compared(report: &Report<'_>) -> String {
     let question = &report.question;
     let mut text = titles(question, &format!("{:<10}{:>8}", "policy", "workers"));
     for answer in &report.answers {
-        let name = format!("{:<10}{:>8}", answer.outcome.contender.to_string(), answer.workers);
-        text.push_str(&row(question, &name, &answer.outcome, &answer.outcome.chosen));
+        let name = format!("{:<10}{:>8}", answer.simulation.spec.to_string(), answer.workers);
+        text.push_str(&row(question, &name, &answer.simulation, &answer.simulation.chosen));
     }
     text.push_str("slowdown: latency over cost. Of all requests, if the column does not name a class.\n\n");
     text
@@ -89,9 +89,9 @@ fn titles(question: &Question<'_>, first: &str) -> String {
 /// The least width of the goal's column.
 const GOAL: usize = 8;
 
-fn row(question: &Question<'_>, first: &str, outcome: &Outcome, note: &str) -> String {
+fn row(question: &Question<'_>, first: &str, simulation: &Simulation, note: &str) -> String {
     let goal = &question.goal;
-    let tally = &outcome.tally;
+    let tally = &simulation.tally;
     let wide = goal.name().len().max(GOAL) + 2;
     let latency = |percentile| {
         let all = tally.latency_us().into_iter().next().and_then(|(_, all)| all.percentile(percentile));
@@ -99,7 +99,7 @@ fn row(question: &Question<'_>, first: &str, outcome: &Outcome, note: &str) -> S
     };
     let line = format!(
         "{first}{:>6.2}{:>7}{:>wide$}{:>9}{:>9}{:>9}{:>9}  {note}",
-        outcome.load,
+        simulation.load,
         if goal.holds(tally) { "yes" } else { "no" },
         goal.shown(goal.figure(tally)),
         shown_slowdown(tally.slowdown_at(Percentile::P99_9)),
@@ -115,11 +115,11 @@ fn recommended(question: &Question<'_>, advice: &Advice) -> String {
     let Advice { answer, settings, reasons, sustained, changes, no_more_long } = advice;
     let workers = answer.workers;
     let plural = if workers == 1 { "" } else { "s" };
-    let mut text = format!("Do this: {} on {workers} worker{plural}. In forebay.toml:\n\n", answer.outcome.contender);
+    let mut text = format!("Do this: {} on {workers} worker{plural}. In forebay.toml:\n\n", answer.simulation.spec);
     text.push_str(&toml(settings).lines().map(|line| format!("    {line}\n")).collect::<String>());
     text.push_str("\nWhy:\n");
     text.push_str(&reasons.iter().map(|reason| format!("  - {reason}\n")).collect::<String>());
-    let rate = question.scene.workload.rate_at(sustained.max_load, workers, 1);
+    let rate = question.scenario.workload.rate_at(sustained.max_load, workers, 1);
     text.push_str(&format!(
         "\nThese settings hold the goal up to a load of {:.2}, {} requests/s. If things change:\n\n",
         sustained.max_load,
@@ -128,13 +128,13 @@ fn recommended(question: &Question<'_>, advice: &Advice) -> String {
     let wide = changes.iter().map(|change| change.what.len()).max().unwrap_or(0);
     text.push_str(&titles(question, &format!("{:<wide$}", "")));
     for change in changes {
-        let overload = if change.outcome.load >= 1.0 { "too much for any policy" } else { "" };
-        text.push_str(&row(question, &format!("{:<wide$}", change.what), &change.outcome, overload));
+        let overload = if change.simulation.load >= 1.0 { "too much for any policy" } else { "" };
+        text.push_str(&row(question, &format!("{:<wide$}", change.what), &change.simulation, overload));
     }
-    if changes.iter().any(|change| change.outcome.load >= 1.0) {
+    if changes.iter().any(|change| change.simulation.load >= 1.0) {
         text.push_str(&format!(
             "Too much for any policy: requests pile up for as long as it lasts, here for {} requests.\n",
-            question.scene.requests
+            question.scenario.requests
         ));
     }
     if let Some(reason) = no_more_long {
@@ -146,15 +146,15 @@ fn recommended(question: &Question<'_>, advice: &Advice) -> String {
 /// That no policy can do it, and what would.
 fn impossible(question: &Question<'_>, held: &[Held]) -> String {
     let workers = *question.workers.end();
-    let (workload, goal) = (question.scene.workload, &question.goal);
+    let (workload, goal) = (question.scenario.workload, &question.goal);
     let load = question.load_of(workers);
     let rate_at = |load: f64| per_second(workload.rate_at(load, workers, 1));
     let mut text = format!(
         "No policy here holds {goal} on {workers} workers at load {load:.2}, {} requests/s. They hold it up to:\n\n",
         per_second(question.rate)
     );
-    for Held { sustained: Sustained { contender, max_load, at }, idle } in held {
-        let name = contender.to_string();
+    for Held { sustained: Sustained { spec, max_load, at }, idle } in held {
+        let name = spec.to_string();
         let line = match (at, idle) {
             (Some(at), _) => {
                 format!("  {name:<10} load {max_load:.2}, {} requests/s  {}", rate_at(*max_load), at.chosen)
@@ -173,7 +173,7 @@ fn impossible(question: &Question<'_>, held: &[Held]) -> String {
         Some(most) => format!(
             "\nOffer at most {} requests/s under {}, or allow more workers (--workers, --workers-max), or relax --slo.\n",
             rate_at(most.max_load),
-            most.contender
+            most.spec
         ),
         None => format!("\nLess load or more workers do not help: relax --slo. {}\n", alone(question)),
     });
@@ -182,12 +182,12 @@ fn impossible(question: &Question<'_>, held: &[Held]) -> String {
 
 /// What a request takes that meets nobody.
 fn alone(question: &Question<'_>) -> String {
-    let scene = &question.scene;
-    let Overheads { wake, receive, send, .. } = scene.overheads;
+    let scenario = &question.scenario;
+    let Overheads { wake, receive, send, .. } = scenario.overheads;
     format!(
         "Besides its cost, {} in the mean of the lightest class, a request takes {} to be received and answered, and {wake} \
          more if it wakes a worker.",
-        scene.workload.smallest_cost(),
+        scenario.workload.smallest_cost(),
         receive.plus(send)
     )
 }

@@ -3,7 +3,7 @@
 use crate::sched::Sharing;
 use crate::sim::Overheads;
 use crate::sim::study::goal::Goal;
-use crate::sim::study::policy_spec::Contender;
+use crate::sim::study::policy_spec::PolicySpec;
 use crate::time::{Nanos, parse_duration};
 use crate::workload::{FORMS, PRESETS, Workload};
 use clap::Args;
@@ -24,7 +24,7 @@ pub(crate) struct SimulateArguments {
     /// Policies to simulate: any that `forebay serve` has, and, to compare with, srpt, ps, central, rr:QUANTUM:SWITCH,
     /// priority and jsq, which no server can follow
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "steal,pools,ondemand")]
-    pub(super) policy: Vec<Contender>,
+    pub(super) policy: Vec<PolicySpec>,
     /// Shares of the workers' capacity to offer: a list like 0.5,0.7 or a range like 0.1..0.9:0.1 (from, to, step)
     #[arg(long, value_name = "LIST|RANGE", default_value = "0.7", value_parser = parse_loads)]
     pub(super) load: Loads,
@@ -105,7 +105,7 @@ Each comes when it was sent, at the socket to which the kernel hashed its flow; 
 have been sent. Times are divided by the run's time scale, so that costs are what the workload says. Workers, load, \
 seed, warm-up and deadline are those of the run. The file has a header and then a line for each request:
 
-  forebay-offered/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal
+  forebay-trace/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal
   # intended sent class cost flow socket
   1.204us 18.7us short 500ns 211 7";
 

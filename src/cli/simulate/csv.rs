@@ -2,25 +2,26 @@
 
 use super::result::Results;
 use crate::metrics::{Block, Percentile};
-use crate::sim::study::scenario::Scene;
+use crate::sim::study::scenario::Scenario;
 
 /// A header and the lines.
-pub(super) fn render(scene: &Scene<'_>, results: &Results) -> String {
+pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
     let names = |figure: &str| -> String {
         let percentiles = Percentile::ALL.map(|percentile| format!(",{figure}_{}", percentile.name()));
         format!("{},{figure}_max", percentiles.concat())
     };
     let mut text =
         format!("policy,workers,workload,seed,load,class,count{}{}\n", names("slowdown"), names("latency_us"));
-    for outcome in results.outcomes() {
-        for ((class, slowdown), (_, latency)) in outcome.tally.slowdown().iter().zip(&outcome.tally.latency_us()) {
+    for simulation in results.simulations() {
+        for ((class, slowdown), (_, latency)) in simulation.tally.slowdown().iter().zip(&simulation.tally.latency_us())
+        {
             text.push_str(&format!(
                 "{},{},{},{},{},{class},{}{}{}\n",
-                outcome.contender,
-                scene.workers,
-                scene.workload.name(),
-                scene.seed,
-                outcome.load,
+                simulation.spec,
+                scenario.workers,
+                scenario.workload.name(),
+                scenario.seed,
+                simulation.load,
                 slowdown.count,
                 figures(slowdown),
                 figures(latency)

@@ -2,16 +2,16 @@
 
 use super::json;
 use super::result::Results;
-use crate::sim::study::scenario::Scene;
+use crate::sim::study::scenario::Scenario;
 
 /// Style, text and script; the data stands where [`PLACE`] does.
 const PAGE: &str = include_str!("page.html");
 const PLACE: &str = "/*results*/null";
 
 /// The page.
-pub(super) fn render(scene: &Scene<'_>, results: &Results) -> String {
+pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
     // Inside a script element nothing may look like its end.
-    let data = json::value(scene, results).to_string().replace('<', "\\u003c");
+    let data = json::value(scenario, results).to_string().replace('<', "\\u003c");
     PAGE.replace(PLACE, &data)
 }
 

@@ -2,25 +2,25 @@
 
 use super::result::Results;
 use crate::metrics::Block;
-use crate::sim::study::scenario::{Outcome, Scene};
+use crate::sim::study::scenario::{Scenario, Simulation};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// The document, indented, with a final newline.
-pub(super) fn render(scene: &Scene<'_>, results: &Results) -> String {
-    format!("{:#}\n", value(scene, results))
+pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
+    format!("{:#}\n", value(scenario, results))
 }
 
 /// The document.
-pub(super) fn value(scene: &Scene<'_>, results: &Results) -> Value {
+pub(super) fn value(scenario: &Scenario<'_>, results: &Results) -> Value {
     let items: Vec<Value> = match results {
-        Results::Outcomes(outcomes) => outcomes.iter().map(|outcome| item(scene, outcome)).collect(),
+        Results::Outcomes(simulations) => simulations.iter().map(|simulation| item(scenario, simulation)).collect(),
         Results::Sustained(goal, searches) => {
             let one = |search: &crate::sim::study::capacity::Sustained| {
                 let mut item = search
                     .at
                     .as_ref()
-                    .map_or_else(|| named(scene, &search.contender.to_string()), |at| item(scene, at));
+                    .map_or_else(|| named(scenario, &search.spec.to_string()), |at| item(scenario, at));
                 item["max_load"] = search.max_load.into();
                 item["goal"] = goal.to_string().into();
                 item
@@ -30,35 +30,35 @@ pub(super) fn value(scene: &Scene<'_>, results: &Results) -> Value {
     };
     let mut document = json!({
         "schema": "forebay-simulate/1",
-        "seed": scene.seed,
-        "requests": scene.requests,
-        "warmup": scene.warmup(),
-        "overheads": scene.overheads.to_string(),
+        "seed": scenario.seed,
+        "requests": scenario.requests,
+        "warmup": scenario.warmup(),
+        "overheads": scenario.overheads.to_string(),
         "results": items,
     });
-    if let Some(run) = scene.replayed {
+    if let Some(run) = scenario.replayed {
         document["replay"] = run.path.to_string_lossy().into();
     }
     document
 }
 
-fn named(scene: &Scene<'_>, policy: &str) -> Value {
-    json!({"policy": policy, "workers": scene.workers, "workload": scene.workload.name()})
+fn named(scenario: &Scenario<'_>, policy: &str) -> Value {
+    json!({"policy": policy, "workers": scenario.workers, "workload": scenario.workload.name()})
 }
 
-fn item(scene: &Scene<'_>, outcome: &Outcome) -> Value {
-    let fates = outcome.tally.fates();
-    let mut item = named(scene, &outcome.contender.to_string());
-    item["load"] = outcome.load.into();
-    item["chosen"] = outcome.chosen.as_str().into();
+fn item(scenario: &Scenario<'_>, simulation: &Simulation) -> Value {
+    let fates = simulation.tally.fates();
+    let mut item = named(scenario, &simulation.spec.to_string());
+    item["load"] = simulation.load.into();
+    item["chosen"] = simulation.chosen.as_str().into();
     item["fates"] = json!({
         "answered": fates.answered,
         "shed_queue_full": fates.shed_queue_full,
         "shed_expired": fates.shed_expired,
         "kernel_dropped": fates.kernel_dropped,
     });
-    item["slowdown"] = by_class(outcome.tally.slowdown());
-    item["latency_us"] = by_class(outcome.tally.latency_us());
+    item["slowdown"] = by_class(simulation.tally.slowdown());
+    item["latency_us"] = by_class(simulation.tally.latency_us());
     item
 }
 

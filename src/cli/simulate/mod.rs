@@ -4,9 +4,9 @@ mod arguments;
 mod csv;
 mod html;
 pub(super) mod json;
-mod plan;
 pub(super) mod progress;
 mod result;
+mod sweep;
 mod table;
 
 pub(super) use arguments::{SimulateArguments, workloads};
@@ -21,7 +21,7 @@ use crate::sim::study::replayed::Replayed;
 #[cfg(test)]
 pub(super) fn check(arguments: &SimulateArguments) -> Result<(), String> {
     let replayed = arguments.replay.as_deref().map(Replayed::read).transpose()?;
-    plan::Plan::of(arguments, replayed.as_ref()).map(drop)
+    sweep::Sweep::of(arguments, replayed.as_ref()).map(drop)
 }
 
 /// Simulates what `arguments` ask for, writes the files that they name and returns what is left to print of the report.
@@ -30,15 +30,15 @@ pub(super) fn check(arguments: &SimulateArguments) -> Result<(), String> {
 /// A message that names the flag in question and what is allowed.
 pub(super) fn simulate(arguments: &SimulateArguments) -> Result<String, Failure> {
     let replayed = arguments.replay.as_deref().map(Replayed::read).transpose()?;
-    let plan = plan::Plan::of(arguments, replayed.as_ref())?;
+    let sweep = sweep::Sweep::of(arguments, replayed.as_ref())?;
     let json = open("--json", &arguments.json)?;
     let csv = open("--csv", &arguments.csv)?;
     let html = open("--html", &arguments.html)?;
     let outputs = [json.as_ref(), csv.as_ref(), html.as_ref()];
     one_on_stdout(&outputs)?;
-    let results = plan.carry_out();
-    write(&json, || json::render(&plan.scene, &results))?;
-    write(&csv, || csv::render(&plan.scene, &results))?;
-    write(&html, || html::render(&plan.scene, &results))?;
-    Ok(printed(table::render(&plan.scene, &results), &outputs))
+    let results = sweep.carry_out();
+    write(&json, || json::render(&sweep.scenario, &results))?;
+    write(&csv, || csv::render(&sweep.scenario, &results))?;
+    write(&html, || html::render(&sweep.scenario, &results))?;
+    Ok(printed(table::render(&sweep.scenario, &results), &outputs))
 }

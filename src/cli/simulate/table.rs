@@ -3,67 +3,67 @@
 use super::result::Results;
 use crate::metrics::{Block, Percentile};
 use crate::sim::study::capacity::Sustained;
-use crate::sim::study::scenario::{Outcome, Scene};
+use crate::sim::study::scenario::{Scenario, Simulation};
 
 const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
 /// Everything: a line for each class of each run.
-pub(super) fn render(scene: &Scene<'_>, results: &Results) -> String {
-    let mut text = header(scene);
+pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
+    let mut text = header(scenario);
     if let Results::Sustained(goal, searches) = results {
         text.push_str(&format!("highest load with {goal}\n"));
         text.push_str(&searches.iter().map(sustained).collect::<String>());
         text.push('\n');
     }
-    let outcomes = results.outcomes();
-    if outcomes.is_empty() {
+    let simulations = results.simulations();
+    if simulations.is_empty() {
         return text;
     }
     let titles = SHOWN.map(|percentile| format!("{:>9}", percentile.to_string())).concat();
     text.push_str(&format!("{:24}{:>36}  {:>36}\n", "", "slowdown", "latency, us"));
     text.push_str(&format!("{:<10} {:>5} {:<7}{titles}  {titles}\n", "policy", "load", "class"));
-    text.push_str(&outcomes.into_iter().map(rows).collect::<String>());
+    text.push_str(&simulations.into_iter().map(rows).collect::<String>());
     text.push_str("\nslowdown: latency over cost. ?: too few samples to bound this percentile (95 % confidence).\n");
     text
 }
 
-fn header(scene: &Scene<'_>) -> String {
-    let replayed = scene.replayed.map_or_else(String::new, |run| {
+fn header(scenario: &Scenario<'_>) -> String {
+    let replayed = scenario.replayed.map_or_else(String::new, |run| {
         format!("the requests of {}, times divided by {}\n", run.path.display(), run.offered.time_scale)
     });
     format!(
         "{} (mean {}), {} workers, {} requests after {} of warm-up, seed {}\n{replayed}overheads: {}\n\n",
-        scene.workload.name(),
-        scene.workload.mean(),
-        scene.workers,
-        scene.requests,
-        scene.warmup(),
-        scene.seed,
-        scene.overheads,
+        scenario.workload.name(),
+        scenario.workload.mean(),
+        scenario.workers,
+        scenario.requests,
+        scenario.warmup(),
+        scenario.seed,
+        scenario.overheads,
     )
 }
 
 fn sustained(search: &Sustained) -> String {
-    let chosen = search.at.as_ref().map_or("", |outcome| outcome.chosen.as_str());
+    let chosen = search.at.as_ref().map_or("", |simulation| simulation.chosen.as_str());
     let load = if search.at.is_some() { format!("{:.2}", search.max_load) } else { "< 0.01".to_owned() };
-    let line = format!("{:<10} {load:>6}  {chosen}", search.contender.to_string());
+    let line = format!("{:<10} {load:>6}  {chosen}", search.spec.to_string());
     format!("{}\n", line.trim_end())
 }
 
 /// The lines of one run.
-fn rows(outcome: &Outcome) -> String {
+fn rows(simulation: &Simulation) -> String {
     let cells = |block: &Block| SHOWN.map(|percentile| format!("{:>9}", figure(block, percentile))).concat();
-    let blocks = outcome.tally.slowdown().into_iter().zip(outcome.tally.latency_us());
+    let blocks = simulation.tally.slowdown().into_iter().zip(simulation.tally.latency_us());
     let mut text = String::new();
     for (number, ((class, slowdown), (_, latency))) in blocks.enumerate() {
         let (policy, load) =
-            if number == 0 { (outcome.contender.to_string(), outcome.load.to_string()) } else { <_>::default() };
+            if number == 0 { (simulation.spec.to_string(), simulation.load.to_string()) } else { <_>::default() };
         text.push_str(&format!("{policy:<10} {load:>5} {class:<7}{}  {}\n", cells(&slowdown), cells(&latency)));
     }
-    if !outcome.chosen.is_empty() {
-        text.push_str(&format!("{:<17}{}\n", "", outcome.chosen));
+    if !simulation.chosen.is_empty() {
+        text.push_str(&format!("{:<17}{}\n", "", simulation.chosen));
     }
-    let fates = outcome.tally.fates();
+    let fates = simulation.tally.fates();
     if fates.answered < fates.sum() {
         text.push_str(&format!(
             "{:<17}not answered: {} queue full, {} expired, {} dropped at the socket, of {}\n",

@@ -1,7 +1,7 @@
 //! What a scraper makes of `/metrics`.
 
 use super::*;
-use crate::metrics::{self, Board, Sample, Surroundings};
+use crate::metrics::{self, Board, Gauges, Sample};
 use crate::time::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,9 +28,8 @@ fn scrape(format: Format) -> String {
     let mut collector = metrics::Collector::new(&board);
     collector.collect(|_| ());
     let queue_depths = vec![("heavy".into(), 4)];
-    let surroundings =
-        Surroundings { kernel_dropped: vec![Some(0), Some(9), None], queue_depths, ..Surroundings::default() };
-    collector.snapshot(surroundings).to_prometheus(format)
+    let gauges = Gauges { kernel_dropped: vec![Some(0), Some(9), None], queue_depths, ..Gauges::default() };
+    collector.snapshot(gauges).to_prometheus(format)
 }
 
 /// The value of the one sample that starts with `series`.
@@ -123,12 +122,12 @@ fn the_last_bucket_equals_the_count() {
 fn what_is_unknown_is_absent() {
     assert!(!scrape(Format::Classic).contains("forebay_kernel_dropped_total{socket=\"2\"}"));
     let board = Board::new(1);
-    let surroundings = Surroundings { kernel_dropped: vec![None, None], ..Surroundings::default() };
-    let text = metrics::Collector::new(&board).snapshot(surroundings).to_prometheus(Format::Classic);
+    let gauges = Gauges { kernel_dropped: vec![None, None], ..Gauges::default() };
+    let text = metrics::Collector::new(&board).snapshot(gauges).to_prometheus(Format::Classic);
     assert!(!text.contains("kernel_dropped"), "{text}");
     assert!(text.contains("stage=\"kernel\""));
-    let surroundings = Surroundings { unstamped: true, ..Surroundings::default() };
-    let text = metrics::Collector::new(&board).snapshot(surroundings).to_prometheus(Format::Classic);
+    let gauges = Gauges { unstamped: true, ..Gauges::default() };
+    let text = metrics::Collector::new(&board).snapshot(gauges).to_prometheus(Format::Classic);
     assert!(!text.contains("stage=\"kernel\"") && text.contains("stage=\"queue\""), "{text}");
 }
 
@@ -136,7 +135,7 @@ fn what_is_unknown_is_absent() {
 #[test]
 fn histograms_of_known_classes_exist_before_the_first_request() {
     let board = Board::new(1);
-    let text = metrics::Collector::new(&board).snapshot(Surroundings::default()).to_prometheus(Format::Classic);
+    let text = metrics::Collector::new(&board).snapshot(Gauges::default()).to_prometheus(Format::Classic);
     for class in ["short", "long"] {
         for stage in Stage::ALL {
             let labels = format!("stage=\"{}\",class=\"{class}\"", stage.name());

@@ -81,15 +81,15 @@ impl<R: Readiness> Idle<R> {
     /// `worker` is going to sleep; it must look at everything it may serve once more before it does. If there is no
     /// watcher and it can be, it is. Returns whether it is the watcher.
     ///
-    /// A watcher that `naps` sleeps without the watch set, for a bounded time.
-    pub(crate) fn announce(&self, worker: WorkerId, naps: bool) -> bool {
+    /// A watcher that `backs_off` sleeps without the watch set, for a bounded time.
+    pub(crate) fn announce(&self, worker: WorkerId, backs_off: bool) -> bool {
         let mut state = self.lock();
         state.roster.add(worker);
         // Ordering: see `wake_one`.
         self.asleep[state.roster.pool_of(worker)].fetch_add(1, Ordering::Relaxed);
         let watches = state.roster.is_watcher(worker);
         if watches {
-            self.arm(&mut state, !naps);
+            self.arm(&mut state, !backs_off);
         }
         drop(state);
         // Ordering: pairs with the fence in `wake_one`: either the waker sees this worker asleep, or this worker's

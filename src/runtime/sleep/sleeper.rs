@@ -10,11 +10,11 @@ use crate::time::Nanos;
 pub(crate) struct Sleeper {
     worker: WorkerId,
     /// It has followed a policy.
-    seated: bool,
+    has_policy: bool,
     /// Somebody may watch its ingress while it works.
     exposes: bool,
     /// Its ingress stands in the watch set.
-    exposed: bool,
+    watched: bool,
     /// Its ingress shall end its waits.
     sleeps_on_own: bool,
     /// Its ingress stands where it ends its waits.
@@ -26,9 +26,9 @@ pub(crate) struct Sleeper {
     /// It may have put jobs into its own deque of which no sleeper has been told.
     unannounced: bool,
     /// The watch set may report what the watcher may not take yet.
-    naps: bool,
+    backs_off: bool,
     /// The watch set woke it, and it has found nothing since.
-    woken_in_vain: bool,
+    spurious_wake: bool,
 }
 
 /// A worker that has found nothing.
@@ -42,18 +42,18 @@ pub(crate) trait Rests {
     /// Looks once more at everything that it may serve. `None`: there was nothing, for certain, and it may sleep.
     fn last_look(&mut self) -> Option<Self::Found>;
 
-    /// Waits for an event; one who `naps` waits for a bounded time. Returns whether the watch set was among the events.
-    fn doze(&mut self, naps: bool) -> bool;
+    /// Waits for an event; one who `backs_off` waits for a bounded time. Returns whether the watch set was among the events.
+    fn park(&mut self, backs_off: bool) -> bool;
 }
 
 /// Lets `worker` sleep until an event. What it found at the last moment, instead, is returned.
 pub(crate) fn sleep<R: Readiness, W: Rests>(idle: &Idle<R>, worker: &mut W) -> Option<W::Found> {
-    let naps = worker.sleeper().announce(idle);
+    let backs_off = worker.sleeper().announce(idle);
     // The last look: whatever came before the announcement is found here, whatever comes after it wakes.
     let found = worker.last_look();
     if found.is_none() {
-        let in_vain = worker.doze(naps);
-        worker.sleeper().woken_in_vain = in_vain;
+        let spurious = worker.park(backs_off);
+        worker.sleeper().spurious_wake = spurious;
     }
     worker.sleeper().withdraw(idle);
     found
@@ -64,16 +64,16 @@ impl Sleeper {
     pub(crate) fn new(worker: WorkerId) -> Sleeper {
         Sleeper {
             worker,
-            seated: false,
+            has_policy: false,
             exposes: true,
-            exposed: false,
+            watched: false,
             sleeps_on_own: false,
             on_own: false,
             jobs: 0,
             watches: false,
             unannounced: false,
-            naps: false,
-            woken_in_vain: false,
+            backs_off: false,
+            spurious_wake: false,
         }
     }
 
@@ -81,19 +81,19 @@ impl Sleeper {
     pub(crate) fn follow<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy) {
         // A single worker looks at its own from within its jobs.
         self.exposes = policy.has_watchers() || policy.look_interval().is_some();
-        self.naps = policy.thief_threshold() > Nanos::ZERO;
+        self.backs_off = policy.thief_threshold() > Nanos::ZERO;
         self.watches = idle.follow(self.worker, policy);
         self.sleeps_on_own = policy.receives_own(policy.topology().pool_of(self.worker));
         if !self.sleeps_on_own {
             self.leave_own(idle);
             // Nobody sleeps on this one any more: the watcher must.
-            self.expose(idle);
+            self.watch_own(idle);
         }
-        if self.seated {
+        if self.has_policy {
             // Somebody may have woken this worker for what it no longer serves.
             idle.wake_all();
         }
-        self.seated = true;
+        self.has_policy = true;
     }
 
     /// The worker has taken jobs from an ingress or a victim into its own deque, where sleepers have not looked.
@@ -104,9 +104,9 @@ impl Sleeper {
     /// The worker may be gone for long: others must see what comes to it meanwhile, and if there is `more` to do for its
     /// pool than the job that it has, somebody else must begin.
     pub(crate) fn begin_work<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy, more: bool) {
-        self.woken_in_vain = false;
+        self.spurious_wake = false;
         if self.exposes {
-            self.expose(idle);
+            self.watch_own(idle);
         }
         if self.jobs == BUSY_JOBS {
             self.leave_own(idle);
@@ -127,10 +127,10 @@ impl Sleeper {
     /// The worker is going to sleep, and looks once more at everything it may serve before it does. Returns whether it
     /// must not sleep for long.
     fn announce<R: Readiness>(&mut self, idle: &Idle<R>) -> bool {
-        if self.exposed && self.sleeps_on_own {
+        if self.watched && self.sleeps_on_own {
             // Before the announcement: one arrival shall wake the owner or the watcher.
             idle.readiness.watch(self.worker, false);
-            self.exposed = false;
+            self.watched = false;
         }
         if self.sleeps_on_own && !self.on_own {
             // Before the last look too: what comes after that ends the wait.
@@ -138,9 +138,9 @@ impl Sleeper {
             self.on_own = true;
         }
         self.jobs = 0;
-        let naps = self.woken_in_vain && self.naps;
-        self.watches = idle.announce(self.worker, naps);
-        naps && self.watches
+        let backs_off = self.spurious_wake && self.backs_off;
+        self.watches = idle.announce(self.worker, backs_off);
+        backs_off && self.watches
     }
 
     /// The worker is awake again.
@@ -156,10 +156,10 @@ impl Sleeper {
         }
     }
 
-    fn expose<R: Readiness>(&mut self, idle: &Idle<R>) {
-        if !self.exposed {
+    fn watch_own<R: Readiness>(&mut self, idle: &Idle<R>) {
+        if !self.watched {
             idle.readiness.watch(self.worker, true);
-            self.exposed = true;
+            self.watched = true;
         }
     }
 }

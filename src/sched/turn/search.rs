@@ -36,28 +36,28 @@ where
                 }
                 if let Step::Idle { contended: met } = step {
                     contended |= met;
-                    self.tried(step, Outcome::Empty, 0);
+                    self.on_outcome(step, Outcome::Empty, 0);
                     break;
                 }
                 match self.attempt(step, level) {
                     Tried::Job(job) => {
-                        self.tried(step, Outcome::Found, 0);
+                        self.on_outcome(step, Outcome::Found, 0);
                         self.turn.hand = Hand::Begins(job);
                         return Did::Took { stole: false, polls };
                     }
                     Tried::Stolen { job, victim, more } => {
-                        self.tried(step, Outcome::Found, 1 + more);
+                        self.on_outcome(step, Outcome::Found, 1 + more);
                         self.turn.victim = Some(victim);
                         self.turn.hand = Hand::Begins(job);
                         return Did::Took { stole: true, polls };
                     }
                     Tried::Datagrams(datagrams) => {
-                        self.tried(step, Outcome::Found, 0);
+                        self.on_outcome(step, Outcome::Found, 0);
                         return Did::Received { datagrams, polls };
                     }
                     Tried::Nothing(outcome) => {
                         polls += u64::from(matches!(step, Step::Receive(_)));
-                        self.tried(step, outcome, 0);
+                        self.on_outcome(step, outcome, 0);
                         self.policy.on_outcome(&mut self.turn.search, outcome);
                     }
                 }
@@ -85,7 +85,7 @@ where
         job.map_or(Tried::Nothing(Outcome::Empty), Tried::Job)
     }
 
-    fn tried(&mut self, step: Step, outcome: Outcome, jobs: usize) {
+    fn on_outcome(&mut self, step: Step, outcome: Outcome, jobs: usize) {
         self.engine.boundary(Boundary::Tried { step, outcome, jobs });
     }
 

@@ -3,7 +3,7 @@
 use crate::sched::{Amount, Policy, PoolId, View, WorkerId};
 use crate::time::Nanos;
 
-/// The surroundings of one worker. No method blocks.
+/// What one worker acts on: queues, wakes, flags, looks. No method blocks.
 pub trait World: View {
     /// What waits in queues.
     type Job;

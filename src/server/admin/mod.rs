@@ -6,7 +6,7 @@
 
 mod http;
 
-use crate::metrics::{Collector, Format, Recent, Snapshot, Surroundings};
+use crate::metrics::{Collector, Format, Gauges, Recent, Snapshot};
 use crate::time::Nanos;
 use http::Limits;
 use std::io;
@@ -33,7 +33,7 @@ pub trait Probe {
     /// The reason, for people, in one line.
     fn healthy(&self) -> Result<(), String>;
     /// Description, kernel drops and queue depths, as of now.
-    fn surroundings(&self) -> Surroundings;
+    fn gauges(&self) -> Gauges;
     /// Called every second with what was measured lately, so that policies can adapt.
     fn adapt(&self, recent: &Recent);
     /// Makes a worker run through its loop once if it sleeps, so that it hands its ledger over.
@@ -172,7 +172,7 @@ fn answer(collector: &mut Collector<'_>, probe: &impl Probe, asked: Vec<Question
 
 fn scrape(collector: &mut Collector<'_>, probe: &impl Probe) -> Snapshot {
     collector.collect(|worker| probe.wake(worker));
-    collector.snapshot(probe.surroundings())
+    collector.snapshot(probe.gauges())
 }
 
 #[cfg(test)]

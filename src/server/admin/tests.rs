@@ -31,10 +31,10 @@ impl Probe for Server {
         if self.sick.load(Ordering::SeqCst) { Err("stuck: nothing moves".into()) } else { Ok(()) }
     }
 
-    fn surroundings(&self) -> Surroundings {
+    fn gauges(&self) -> Gauges {
         let (policy, listen) = ("steal".into(), "127.0.0.1:9000".into());
         let description = Description { policy, listen, workers: 1, burn: "cpu".into(), time_scale: 1 };
-        Surroundings { description, ..Surroundings::default() }
+        Gauges { description, ..Gauges::default() }
     }
 
     fn wake(&self, _worker: usize) {

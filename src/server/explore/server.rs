@@ -225,17 +225,17 @@ where
     M: Fn(Packet<'s>) -> F + Sync,
     F: Future<Output = Packet<'s>> + Send,
 {
-    type Incoming = (Nanos, WorkerId, Vec<u8>);
+    type Arrival = (Nanos, WorkerId, Vec<u8>);
 
-    fn socket((_, owner, _): &Self::Incoming) -> WorkerId {
+    fn socket((_, owner, _): &Self::Arrival) -> WorkerId {
         *owner
     }
 
-    fn time((at, ..): &Self::Incoming) -> Nanos {
+    fn time((at, ..): &Self::Arrival) -> Nanos {
         *at
     }
 
-    fn arrive(&mut self, (_, owner, bytes): Self::Incoming) -> bool {
+    fn arrive(&mut self, (_, owner, bytes): Self::Arrival) -> bool {
         self.network.borrow_mut().arrive(owner, bytes)
     }
 

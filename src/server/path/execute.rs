@@ -326,7 +326,7 @@ where
     fn boundary(&mut self, boundary: Boundary) {
         match boundary {
             Boundary::Turn => self.recorder.hand_over(),
-            Boundary::Tried { step, outcome, .. } => self.tried(step, outcome),
+            Boundary::Tried { step, outcome, .. } => self.on_steal(step, outcome),
             // A server has at most 8.
             Boundary::Pool(pool) => self.pool = u8::try_from(pool).unwrap_or(u8::MAX),
             Boundary::Rest => self.rest(),
@@ -355,7 +355,7 @@ where
     }
 
     #[inline]
-    fn tried(&mut self, step: Step, outcome: Outcome) {
+    fn on_steal(&mut self, step: Step, outcome: Outcome) {
         let result = match (step, outcome) {
             (Step::Steal(_), Outcome::Found) => Steal::Found,
             (Step::Steal(_), Outcome::Empty) => Steal::Empty,

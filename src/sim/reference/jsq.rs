@@ -29,7 +29,7 @@ impl Discipline for JoinShortestQueue {
         self.rotation = (worker + 1) % workers;
         self.queues[worker].push_back(request);
         if self.queues[worker].len() == 1 {
-            stage.agenda.set(worker, now.plus(stage.requests.of(request).cost));
+            stage.event_list.set(worker, now.plus(stage.requests.of(request).cost));
         }
     }
 
@@ -37,8 +37,8 @@ impl Discipline for JoinShortestQueue {
         let done = self.queues[worker].pop_front().expect("it was serving");
         stage.finish(done, now);
         match self.queues[worker].front() {
-            Some(next) => stage.agenda.set(worker, now.plus(stage.requests.of(*next).cost)),
-            None => stage.agenda.clear(worker),
+            Some(next) => stage.event_list.set(worker, now.plus(stage.requests.of(*next).cost)),
+            None => stage.event_list.clear(worker),
         }
     }
 }

@@ -7,10 +7,10 @@ mod processor_sharing;
 mod round_robin;
 mod srpt;
 
-use super::agenda::Agenda;
+use super::event_list::EventList;
 use super::overheads::STEP_MAX;
 use super::requests::{Request, RequestId, Requests};
-use super::{Incoming, Tally};
+use super::{ArrivingRequest, Tally};
 use crate::sched::WorkerId;
 use crate::time::{Nanos, parse_duration};
 use std::fmt;
@@ -79,9 +79,9 @@ impl Reference {
     ///
     /// # Panics
     /// If there is no worker.
-    pub fn simulate(self, workers: usize, incoming: impl Iterator<Item = Incoming>) -> Tally {
+    pub fn simulate(self, workers: usize, incoming: impl Iterator<Item = ArrivingRequest>) -> Tally {
         assert!(workers > 0, "somebody works");
-        let stage = Stage { agenda: Agenda::new(workers), requests: Requests::default(), tally: Tally::new() };
+        let stage = Stage { event_list: EventList::new(workers), requests: Requests::default(), tally: Tally::new() };
         match self {
             Reference::Srpt => stage.play(srpt::Srpt::new(workers), incoming),
             Reference::ProcessorSharing => stage.play(processor_sharing::ProcessorSharing::new(workers), incoming),
@@ -98,22 +98,22 @@ impl Reference {
 trait Discipline {
     /// A request has come.
     fn arrive(&mut self, stage: &mut Stage, now: Nanos, request: RequestId);
-    /// The time has come for which the agenda of `worker` was set.
+    /// The time has come at which the event list wakes `worker`.
     fn due(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId);
 }
 
 /// What all reference policies act upon.
 struct Stage {
-    agenda: Agenda,
+    event_list: EventList,
     requests: Requests,
     tally: Tally,
 }
 
 impl Stage {
-    fn play(mut self, mut discipline: impl Discipline, mut incoming: impl Iterator<Item = Incoming>) -> Tally {
+    fn play(mut self, mut discipline: impl Discipline, mut incoming: impl Iterator<Item = ArrivingRequest>) -> Tally {
         let mut next = incoming.next();
         loop {
-            let (time, worker) = self.agenda.first();
+            let (time, worker) = self.event_list.first();
             match next {
                 Some(coming) if coming.at < time => {
                     let request = self.requests.add(Request::new(&coming));
@@ -147,10 +147,10 @@ mod tests {
         }
     }
 
-    fn incoming(requests: &[(u64, u64)]) -> Vec<Incoming> {
+    fn arrivals(requests: &[(u64, u64)]) -> Vec<ArrivingRequest> {
         let us = Nanos::from_micros;
         let class = |number: usize| number as u8;
-        let one = |(number, (at, cost)): (usize, &(u64, u64))| Incoming {
+        let one = |(number, (at, cost)): (usize, &(u64, u64))| ArrivingRequest {
             at: us(*at),
             due: us(*at),
             cost: us(*cost),
@@ -165,7 +165,7 @@ mod tests {
     /// Latencies in microseconds, one for each of at most eight requests (at, cost), which are told apart by class.
     fn latencies(reference: &str, workers: usize, requests: &[(u64, u64)]) -> Vec<u64> {
         let reference: Reference = reference.parse().expect("a reference");
-        let tally = reference.simulate(workers, incoming(requests).into_iter());
+        let tally = reference.simulate(workers, arrivals(requests).into_iter());
         (0..requests.len()).map(|class| tally.latency_mean(Some(class as u8)).get() / 1_000).collect()
     }
 

@@ -20,7 +20,7 @@ impl Priority {
 
     fn serve(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId, request: RequestId) {
         self.serving[worker] = Some(request);
-        stage.agenda.set(worker, now.plus(stage.requests.of(request).cost));
+        stage.event_list.set(worker, now.plus(stage.requests.of(request).cost));
     }
 }
 
@@ -39,7 +39,7 @@ impl Discipline for Priority {
             Some(next) => self.serve(stage, now, worker, next),
             None => {
                 self.free.push(worker);
-                stage.agenda.clear(worker);
+                stage.event_list.clear(worker);
             }
         }
     }

@@ -42,11 +42,11 @@ impl ProcessorSharing {
 
     fn set_clock(&self, stage: &mut Stage) {
         match self.present.peek() {
-            None => stage.agenda.clear(CLOCK),
+            None => stage.event_list.clear(CLOCK),
             Some(Reverse((end, _))) => {
                 let wait = (end.saturating_sub(self.given) * self.sharers()).div_ceil(UNITS * self.workers as u128);
                 // The sum of all costs present fits the clock.
-                stage.agenda.set(CLOCK, self.counted.plus(Nanos::new(wait as u64)));
+                stage.event_list.set(CLOCK, self.counted.plus(Nanos::new(wait as u64)));
             }
         }
     }

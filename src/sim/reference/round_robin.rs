@@ -35,7 +35,7 @@ impl RoundRobin {
     fn serve(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId, request: RequestId, after: Nanos) {
         let runs = stage.requests.of(request).left.min(self.quantum);
         self.serving[worker] = Some(Turn { request, runs });
-        stage.agenda.set(worker, now.plus(after).plus(runs));
+        stage.event_list.set(worker, now.plus(after).plus(runs));
     }
 }
 
@@ -64,7 +64,7 @@ impl Discipline for RoundRobin {
             (None, false) => self.serve(stage, now, worker, request, Nanos::ZERO),
             (None, true) => {
                 self.free.push(worker);
-                stage.agenda.clear(worker);
+                stage.event_list.clear(worker);
             }
         }
     }

@@ -26,7 +26,7 @@ impl Srpt {
 
     fn serve(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId, request: RequestId) {
         self.serving[worker] = Some(request);
-        stage.agenda.set(worker, now.plus(stage.requests.of(request).left));
+        stage.event_list.set(worker, now.plus(stage.requests.of(request).left));
     }
 }
 
@@ -34,10 +34,10 @@ impl Discipline for Srpt {
     fn arrive(&mut self, stage: &mut Stage, now: Nanos, request: RequestId) {
         let cost = stage.requests.of(request).left;
         // A free worker is through at no time, which is later than any.
-        let worker = (0..self.serving.len()).max_by_key(|worker| stage.agenda.of(*worker)).expect("somebody works");
+        let worker = (0..self.serving.len()).max_by_key(|worker| stage.event_list.of(*worker)).expect("somebody works");
         match self.serving[worker] {
-            Some(interrupted) if stage.agenda.of(worker).minus(now) > cost => {
-                let left = stage.agenda.of(worker).minus(now);
+            Some(interrupted) if stage.event_list.of(worker).minus(now) > cost => {
+                let left = stage.event_list.of(worker).minus(now);
                 self.put_away(stage, left, interrupted);
                 self.serve(stage, now, worker, request);
             }
@@ -51,7 +51,7 @@ impl Discipline for Srpt {
         stage.finish(done, now);
         match self.waiting.pop() {
             Some(Reverse((_, _, request))) => self.serve(stage, now, worker, request),
-            None => stage.agenda.clear(worker),
+            None => stage.event_list.clear(worker),
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::workers::{Answer, Held, Question};
 use crate::sched::Sizes;
 use crate::sim::study::capacity::Sustained;
-use crate::sim::study::policy_spec::Contender;
-use crate::sim::study::scenario::Outcome;
+use crate::sim::study::policy_spec::PolicySpec;
+use crate::sim::study::scenario::Simulation;
 use crate::workload::NoMoreLong;
 
 /// What is planned for, how each policy does, and what follows.
@@ -14,10 +14,10 @@ pub(crate) struct Report<'a> {
     pub(crate) source: String,
     /// Of every policy that was considered.
     pub(crate) answers: Vec<Answer>,
-    pub(crate) verdict: Verdict,
+    pub(crate) findings: Findings,
 }
 
-pub(crate) enum Verdict {
+pub(crate) enum Findings {
     /// The goal can be held.
     Holds(Box<Advice>),
     /// It cannot, by any policy: what each of them does hold.
@@ -41,12 +41,12 @@ pub(crate) struct Advice {
 /// Something that may change, and what the settings do then.
 pub(crate) struct Change {
     pub(crate) what: String,
-    pub(crate) outcome: Outcome,
+    pub(crate) simulation: Simulation,
 }
 
 /// What to write into the configuration to get what was simulated.
 pub(crate) fn settings(question: &Question<'_>, answer: &Answer) -> Vec<(&'static str, String)> {
-    let Contender::Server(policy) = answer.outcome.contender else { return Vec::new() };
+    let PolicySpec::Server(policy) = answer.simulation.spec else { return Vec::new() };
     let entry = policy.entry();
     let mut settings = vec![("policy", quoted(policy.name()))];
     match answer.sizes.as_deref() {
@@ -56,7 +56,7 @@ pub(crate) fn settings(question: &Question<'_>, answer: &Answer) -> Vec<(&'stati
         _ => settings.push(("workers", answer.workers.to_string())),
     }
     if entry.has_budget {
-        settings.push(("slice", quoted(question.scene.slice_or_fitted())));
+        settings.push(("slice", quoted(question.scenario.slice_or_fitted())));
     }
     if let Some([reserved, _]) = answer.sizes.as_deref()
         && matches!(entry.sizes, Sizes::Reserved | Sizes::Groups)
@@ -76,10 +76,10 @@ fn quoted(value: impl std::fmt::Display) -> String {
 /// Why these settings, a sentence each.
 pub(crate) fn reasons(question: &Question<'_>, answer: &Answer, others: &[Answer]) -> Vec<String> {
     let goal = &question.goal;
-    let chosen = answer.outcome.contender;
-    let shown = |answer: &Answer| goal.shown(goal.figure(&answer.outcome.tally));
+    let chosen = answer.simulation.spec;
+    let shown = |answer: &Answer| goal.shown(goal.figure(&answer.simulation.tally));
     let mut reasons = vec![format!("{chosen} comes to {} where {goal} is asked.", shown(answer))];
-    let busy = question.scene.workload.load_at(question.rate, 1, 1);
+    let busy = question.scenario.workload.load_at(question.rate, 1, 1);
     let (least, most) = (*question.workers.start(), *question.workers.end());
     if least < most {
         reasons.push(match answer.workers {
@@ -90,8 +90,8 @@ pub(crate) fn reasons(question: &Question<'_>, answer: &Answer, others: &[Answer
             _ => "pools needs two workers at least, so no policy was tried with fewer.".to_owned(),
         });
     }
-    for other in others.iter().filter(|other| other.outcome.contender != chosen) {
-        let name = other.outcome.contender;
+    for other in others.iter().filter(|other| other.simulation.spec != chosen) {
+        let name = other.simulation.spec;
         reasons.push(match other.holds {
             true if other.workers > answer.workers => format!("{name} needs {}.", counted(other.workers)),
             true => format!("{name} holds it too, but comes to {}.", shown(other)),
@@ -104,10 +104,10 @@ pub(crate) fn reasons(question: &Question<'_>, answer: &Answer, others: &[Answer
 
 /// Why the slice is what it is, if there is one.
 fn budget(question: &Question<'_>, answer: &Answer) -> Option<String> {
-    let has_budget = answer.outcome.contender.entry().is_some_and(|entry| entry.has_budget);
-    let decision = question.scene.decision();
+    let has_budget = answer.simulation.spec.entry().is_some_and(|entry| entry.has_budget);
+    let decision = question.scenario.decision();
     let reason = decision.reason;
-    let slice = question.scene.slice_or_fitted();
+    let slice = question.scenario.slice_or_fitted();
     has_budget.then(|| match decision.budget() {
         Some(_) => format!("slice {slice}: {reason}."),
         None => {

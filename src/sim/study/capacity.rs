@@ -1,19 +1,19 @@
 //! Searches that take many simulations: the load that a policy sustains, and the sizes of its pools.
 
-use super::policy_spec::Contender;
+use super::policy_spec::PolicySpec;
 use super::progress::Progress;
-use super::scenario::{Outcome, Scene};
+use super::scenario::{Scenario, Simulation};
 use crate::sched::Sizes;
 use crate::sim::study::goal::Goal;
 
 /// The highest load at which a goal is reached.
 #[derive(Clone, Debug)]
 pub(crate) struct Sustained {
-    pub(crate) contender: Contender,
+    pub(crate) spec: PolicySpec,
     /// In hundredths of the capacity; 0 = not even at 0.01.
     pub(crate) max_load: f64,
     /// The simulation at that load, if there is one.
-    pub(crate) at: Option<Outcome>,
+    pub(crate) at: Option<Simulation>,
 }
 
 /// Loads are searched in hundredths up to this, which nobody sustains.
@@ -21,21 +21,21 @@ const HUNDREDTHS: u32 = 100;
 /// Simulations that one search takes.
 pub(crate) const SIMULATIONS: u64 = HUNDREDTHS.ilog2() as u64 + 1;
 
-/// The highest load at which `contender` reaches `goal`, by bisection.
+/// The highest load at which `spec` reaches `goal`, by bisection.
 pub(crate) fn max_load(
-    scene: &Scene<'_>,
-    contender: Contender,
+    scenario: &Scenario<'_>,
+    spec: PolicySpec,
     goal: &Goal,
     sizes: Option<&[usize]>,
     progress: &dyn Progress,
 ) -> Sustained {
-    above(scene, contender, goal, sizes, 0, progress)
+    above(scenario, spec, goal, sizes, 0, progress)
 }
 
 /// The same if it is above `floor` hundredths; else none, after one simulation.
 fn above(
-    scene: &Scene<'_>,
-    contender: Contender,
+    scenario: &Scenario<'_>,
+    spec: PolicySpec,
     goal: &Goal,
     sizes: Option<&[usize]>,
     floor: u32,
@@ -45,33 +45,33 @@ fn above(
     // The first question is whether it is worth while.
     let mut hundredths = if floor > 0 { floor + 1 } else { HUNDREDTHS / 2 };
     while fails - holds > 1 && hundredths < fails {
-        let outcome = scene.run(contender, f64::from(hundredths) / f64::from(HUNDREDTHS), sizes, progress);
-        if goal.holds(&outcome.tally) {
-            (holds, at) = (hundredths, Some(outcome));
+        let simulation = scenario.run(spec, f64::from(hundredths) / f64::from(HUNDREDTHS), sizes, progress);
+        if goal.holds(&simulation.tally) {
+            (holds, at) = (hundredths, Some(simulation));
         } else {
             fails = hundredths;
         }
         hundredths = holds.midpoint(fails);
     }
     let max_load = if at.is_some() { f64::from(holds) / f64::from(HUNDREDTHS) } else { 0.0 };
-    Sustained { contender, max_load, at }
+    Sustained { spec, max_load, at }
 }
 
 /// The same with the sizes that sustain most.
 pub(crate) fn max_load_of_best(
-    scene: &Scene<'_>,
-    contender: Contender,
+    scenario: &Scenario<'_>,
+    spec: PolicySpec,
     goal: &Goal,
     progress: &dyn Progress,
 ) -> Sustained {
-    let begin = scene.default_sizes(contender, 1.0);
+    let begin = scenario.default_sizes(spec, 1.0);
     let Some(begin) = begin.filter(|sizes| sizes.len() == 2) else {
-        return max_load(scene, contender, goal, None, progress);
+        return max_load(scenario, spec, goal, None, progress);
     };
-    let mut best = max_load(scene, contender, goal, Some(&begin), progress);
-    climb(scene.workers, first_most(scene, contender), begin[0], |sizes| {
+    let mut best = max_load(scenario, spec, goal, Some(&begin), progress);
+    climb(scenario.workers, first_most(scenario, spec), begin[0], |sizes| {
         let floor = (best.max_load * f64::from(HUNDREDTHS)).round() as u32;
-        let found = above(scene, contender, goal, Some(sizes), floor, progress);
+        let found = above(scenario, spec, goal, Some(sizes), floor, progress);
         let better = found.max_load > best.max_load;
         if better {
             best = found;
@@ -81,21 +81,21 @@ pub(crate) fn max_load_of_best(
     best
 }
 
-/// `contender` at `load` with the sizes for which the figure of `goal` is lowest.
+/// `spec` at `load` with the sizes for which the figure of `goal` is lowest.
 pub(crate) fn best_sizes(
-    scene: &Scene<'_>,
-    contender: Contender,
+    scenario: &Scenario<'_>,
+    spec: PolicySpec,
     load: f64,
     goal: &Goal,
     progress: &dyn Progress,
-) -> Outcome {
-    let begin = scene.default_sizes(contender, load);
+) -> Simulation {
+    let begin = scenario.default_sizes(spec, load);
     let Some(begin) = begin.filter(|sizes| sizes.len() == 2) else {
-        return scene.run(contender, load, None, progress);
+        return scenario.run(spec, load, None, progress);
     };
-    let mut best = scene.run(contender, load, Some(&begin), progress);
-    climb(scene.workers, scene.workers - 1, begin[0], |sizes| {
-        let found = scene.run(contender, load, Some(sizes), progress);
+    let mut best = scenario.run(spec, load, Some(&begin), progress);
+    climb(scenario.workers, scenario.workers - 1, begin[0], |sizes| {
+        let found = scenario.run(spec, load, Some(sizes), progress);
         let better = goal.figure(&found.tally) < goal.figure(&best.tally);
         if better {
             best = found;
@@ -109,8 +109,8 @@ pub(crate) fn best_sizes(
 const PATIENCE: usize = 2;
 
 /// Workers that the first group may have: all of them where the others are no group of their own.
-fn first_most(scene: &Scene<'_>, contender: Contender) -> usize {
-    if contender.sizes() == Sizes::Reserved { scene.workers } else { scene.workers - 1 }
+fn first_most(scenario: &Scenario<'_>, spec: PolicySpec) -> usize {
+    if spec.sizes() == Sizes::Reserved { scenario.workers } else { scenario.workers - 1 }
 }
 
 /// Tries two groups of other sizes, away from `begin` in both directions, as long as that `improves`.

@@ -8,18 +8,18 @@ use std::str::FromStr;
 
 /// A policy to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Contender {
+pub(crate) enum PolicySpec {
     /// One that a server can follow.
     Server(PolicyName),
     /// A bound.
     Reference(Reference),
 }
 
-impl Contender {
+impl PolicySpec {
     /// For how long it runs a request before it looks at the next one, where that is a parameter of its own.
     pub(crate) fn quantum(self) -> Option<Nanos> {
         match self {
-            Contender::Reference(Reference::RoundRobin { quantum, .. }) => Some(quantum),
+            PolicySpec::Reference(Reference::RoundRobin { quantum, .. }) => Some(quantum),
             _ => None,
         }
     }
@@ -37,8 +37,8 @@ impl Contender {
     /// What is known of a policy that a server can follow.
     pub(crate) fn entry(self) -> Option<&'static Entry> {
         match self {
-            Contender::Server(policy) => Some(policy.entry()),
-            Contender::Reference(_) => None,
+            PolicySpec::Server(policy) => Some(policy.entry()),
+            PolicySpec::Reference(_) => None,
         }
     }
 }
@@ -54,22 +54,22 @@ pub(crate) struct UnknownContender {
     text: String,
 }
 
-impl FromStr for Contender {
+impl FromStr for PolicySpec {
     type Err = UnknownContender;
 
-    fn from_str(text: &str) -> Result<Contender, UnknownContender> {
+    fn from_str(text: &str) -> Result<PolicySpec, UnknownContender> {
         let text = text.trim();
-        let ours = text.parse().map(Contender::Server);
-        ours.or_else(|_| text.parse().map(Contender::Reference))
+        let ours = text.parse().map(PolicySpec::Server);
+        ours.or_else(|_| text.parse().map(PolicySpec::Reference))
             .map_err(|()| UnknownContender { text: text.to_owned() })
     }
 }
 
-impl fmt::Display for Contender {
+impl fmt::Display for PolicySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Contender::Server(policy) => policy.fmt(f),
-            Contender::Reference(reference) => reference.fmt(f),
+            PolicySpec::Server(policy) => policy.fmt(f),
+            PolicySpec::Reference(reference) => reference.fmt(f),
         }
     }
 }
@@ -81,9 +81,9 @@ mod tests {
     #[test]
     fn every_policy_is_offered() {
         for text in ["steal", "auto", "srpt", "central", "rr:20us:100ns"] {
-            assert_eq!(text.parse::<Contender>().map(|contender| contender.to_string()), Ok(text.to_owned()));
+            assert_eq!(text.parse::<PolicySpec>().map(|spec| spec.to_string()), Ok(text.to_owned()));
         }
-        let error = "stael".parse::<Contender>().expect_err("a slip").to_string();
+        let error = "stael".parse::<PolicySpec>().expect_err("a slip").to_string();
         assert!(PolicyName::ALL.iter().all(|policy| error.contains(policy.name())), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! A run whose requests are simulated once more.
 
-use crate::workload::{Offered, Workload};
+use crate::workload::{Trace, Workload};
 use std::path::{Path, PathBuf};
 
 /// What it offered.
@@ -9,7 +9,7 @@ pub(crate) struct Replayed {
     /// Where it was read.
     pub(crate) path: PathBuf,
     /// Its requests.
-    pub(crate) offered: Offered,
+    pub(crate) offered: Trace,
     /// Their costs.
     pub(crate) workload: Workload,
 }
@@ -20,7 +20,7 @@ impl Replayed {
     /// # Errors
     /// A message that names the flag, the file, and the line if one is wrong.
     pub(crate) fn read(path: &Path) -> Result<Replayed, String> {
-        let offered = Offered::read(path).map_err(|error| format!("--replay {}: {error}", path.display()))?;
+        let offered = Trace::read(path).map_err(|error| format!("--replay {}: {error}", path.display()))?;
         Ok(Replayed { path: path.to_owned(), workload: offered.to_workload(), offered })
     }
 }

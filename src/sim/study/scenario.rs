@@ -1,17 +1,17 @@
 //! One simulation: a policy with its sizes and budgets at a load.
 
-use super::policy_spec::Contender;
+use super::policy_spec::PolicySpec;
 use super::progress::{Progress, watched};
 use super::replayed::Replayed;
 use crate::sched::auto::Decision;
 use crate::sched::{Made, PolicyName, Sharing};
-use crate::sim::{Fit, Incoming, Offer, Overheads, Replay, Setup, Tally, simulate};
+use crate::sim::{ArrivingRequest, Fit, OpenLoop, Overheads, Replay, Setup, Tally, simulate};
 use crate::time::Nanos;
 use crate::workload::Workload;
 
 /// What all simulations of a report share.
 #[derive(Clone, Debug)]
-pub(crate) struct Scene<'a> {
+pub(crate) struct Scenario<'a> {
     pub(crate) workload: &'a Workload,
     pub(crate) workers: usize,
     pub(crate) seed: u64,
@@ -34,8 +34,8 @@ pub(crate) struct Scene<'a> {
 
 /// What came of one.
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome {
-    pub(crate) contender: Contender,
+pub(crate) struct Simulation {
+    pub(crate) spec: PolicySpec,
     pub(crate) load: f64,
     /// Sizes and budgets, in words.
     pub(crate) chosen: String,
@@ -50,15 +50,15 @@ const STEPS_MAX: f64 = 1e11;
 /// the load that it can bear needs ten times as long.
 const SECONDS_MAX: f64 = 1e9;
 
-impl<'a> Scene<'a> {
-    /// Whether `contender` can be simulated at `load` in a bounded number of steps, before simulated time ends.
+impl<'a> Scenario<'a> {
+    /// Whether `spec` can be simulated at `load` in a bounded number of steps, before simulated time ends.
     ///
     /// # Errors
     /// A message that names the flags in question and what is allowed.
-    pub(crate) fn check(&self, contender: Contender, load: f64) -> Result<(), String> {
+    pub(crate) fn check(&self, spec: PolicySpec, load: f64) -> Result<(), String> {
         let requests = (self.requests + self.warmup()) as f64;
         let work = requests * self.workload.mean().as_secs_f64();
-        let step = contender.quantum().unwrap_or(self.checkpoint_step).min(self.checkpoint_step);
+        let step = spec.quantum().unwrap_or(self.checkpoint_step).min(self.checkpoint_step);
         let steps = work / step.as_secs_f64();
         if steps > STEPS_MAX {
             return Err(format!(
@@ -77,20 +77,20 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// A scene with nothing chosen.
+    /// A scenario with nothing chosen.
     pub(crate) fn new(
         workload: &'a Workload,
         workers: usize,
         overheads: Overheads,
         seed: u64,
         requests: u64,
-    ) -> Scene<'a> {
-        Scene {
+    ) -> Scenario<'a> {
+        Scenario {
             workload,
             workers,
             seed,
             requests,
-            flows: Scene::flows_for(workers),
+            flows: Scenario::flows_for(workers),
             overheads,
             slice: None,
             thief_threshold: None,
@@ -117,37 +117,37 @@ impl<'a> Scene<'a> {
         self.replayed.map_or(self.requests / 10, |run| run.offered.requests.len() as u64 - self.requests)
     }
 
-    /// The sizes with which `contender` begins if nobody has chosen any.
-    pub(crate) fn default_sizes(&self, contender: Contender, load: f64) -> Option<Vec<usize>> {
-        match contender {
-            Contender::Server(policy) if contender.has_sizes() => Some(self.fit(load).policy(policy).sizes()),
+    /// The sizes with which `spec` begins if nobody has chosen any.
+    pub(crate) fn default_sizes(&self, spec: PolicySpec, load: f64) -> Option<Vec<usize>> {
+        match spec {
+            PolicySpec::Server(policy) if spec.has_sizes() => Some(self.fit(load).policy(policy).sizes()),
             _ => None,
         }
     }
 
-    /// Simulates `contender` at `load`, in pools of `sizes` if it has any.
+    /// Simulates `spec` at `load`, in pools of `sizes` if it has any.
     pub(crate) fn run(
         &self,
-        contender: Contender,
+        spec: PolicySpec,
         load: f64,
         sizes: Option<&[usize]>,
         progress: &dyn Progress,
-    ) -> Outcome {
+    ) -> Simulation {
         let (chosen, sizes, tally) = match self.replay(sizes) {
             Some(replay) => {
-                served(self.workers, contender, |policy| replay.server(policy), watched(replay.incoming(), progress))
+                served(self.workers, spec, |policy| replay.server(policy), watched(replay.arrivals(), progress))
             }
             None => {
                 let server = |policy| self.server(policy, load, sizes);
-                served(self.workers, contender, server, watched(self.drawn(load), progress))
+                served(self.workers, spec, server, watched(self.drawn(load), progress))
             }
         };
-        Outcome { contender, load, chosen, sizes, tally }
+        Simulation { spec, load, chosen, sizes, tally }
     }
 
     /// Requests at `load`.
-    fn drawn(&self, load: f64) -> impl Iterator<Item = Incoming> + use<'a> {
-        let offer = Offer {
+    fn drawn(&self, load: f64) -> impl Iterator<Item = ArrivingRequest> + use<'a> {
+        let offer = OpenLoop {
             workload: self.workload,
             rate: self.workload.rate_at(load, self.workers, 1),
             flows: self.flows,
@@ -156,7 +156,7 @@ impl<'a> Scene<'a> {
             warmup: self.warmup(),
             requests: self.requests,
         };
-        offer.incoming(self.workers)
+        offer.arrivals(self.workers)
     }
 
     fn server(&self, policy: PolicyName, load: f64, sizes: Option<&[usize]>) -> (Made, Setup) {
@@ -207,18 +207,18 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// What `contender` makes of `incoming`: what was chosen, the sizes of its groups, and what came of it.
+/// What `spec` makes of `incoming`: what was chosen, the sizes of its groups, and what came of it.
 fn served(
     workers: usize,
-    contender: Contender,
+    spec: PolicySpec,
     server: impl Fn(PolicyName) -> (Made, Setup),
-    incoming: impl Iterator<Item = Incoming>,
+    incoming: impl Iterator<Item = ArrivingRequest>,
 ) -> (String, Option<Vec<usize>>, Tally) {
-    match contender {
-        Contender::Reference(reference) => (String::new(), None, reference.simulate(workers, incoming)),
-        Contender::Server(policy) => {
+    match spec {
+        PolicySpec::Reference(reference) => (String::new(), None, reference.simulate(workers, incoming)),
+        PolicySpec::Server(policy) => {
             let (fitted, setup) = server(policy);
-            let sizes = contender.has_sizes().then(|| fitted.sizes());
+            let sizes = spec.has_sizes().then(|| fitted.sizes());
             (fitted.chosen, sizes, simulate(&setup, incoming))
         }
     }

@@ -3,15 +3,15 @@
 use super::progress::Progress;
 use crate::sim::study::capacity::{Sustained, best_sizes, max_load, max_load_of_best};
 use crate::sim::study::goal::Goal;
-use crate::sim::study::policy_spec::Contender;
-use crate::sim::study::scenario::{Outcome, Scene};
+use crate::sim::study::policy_spec::PolicySpec;
+use crate::sim::study::scenario::{Scenario, Simulation};
 use crate::workload::Workload;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Question<'a> {
     /// Everything but the number of workers.
-    pub(crate) scene: Scene<'a>,
+    pub(crate) scenario: Scenario<'a>,
     /// Requests per second.
     pub(crate) rate: f64,
     pub(crate) goal: Goal,
@@ -23,7 +23,7 @@ pub(crate) struct Question<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) workers: usize,
-    pub(crate) outcome: Outcome,
+    pub(crate) simulation: Simulation,
     pub(crate) sizes: Option<Vec<usize>>,
     pub(crate) holds: bool,
 }
@@ -33,23 +33,23 @@ pub(crate) struct Answer {
 pub(crate) struct Held {
     pub(crate) sustained: Sustained,
     /// If it holds the goal at no load: how it does next to idle.
-    pub(crate) idle: Option<Outcome>,
+    pub(crate) idle: Option<Simulation>,
 }
 
 /// The load of a server that is next to idle.
 const IDLE: f64 = 0.01;
 
 impl<'a> Question<'a> {
-    /// The smallest number with which `contender` reaches the goal, or how it does with the largest.
-    pub(crate) fn answer(&self, contender: Contender, progress: &dyn Progress) -> Answer {
+    /// The smallest number with which `spec` reaches the goal, or how it does with the largest.
+    pub(crate) fn answer(&self, spec: PolicySpec, progress: &dyn Progress) -> Answer {
         let (mut low, mut high) = (*self.workers.start(), *self.workers.end());
-        let mut best = self.with(high, contender, progress);
+        let mut best = self.with(high, spec, progress);
         if !best.holds {
             return best;
         }
         while low < high {
             let middle = low.midpoint(high);
-            let answer = self.with(middle, contender, progress);
+            let answer = self.with(middle, spec, progress);
             if answer.holds {
                 (high, best) = (middle, answer);
             } else {
@@ -59,23 +59,23 @@ impl<'a> Question<'a> {
         best
     }
 
-    /// How `contender` does with so many workers, in its best sizes.
-    fn with(&self, workers: usize, contender: Contender, progress: &dyn Progress) -> Answer {
-        progress.looks_at(format!("{contender} on {workers} workers"));
-        let scene = self.scene_of(workers);
+    /// How `spec` does with so many workers, in its best sizes.
+    fn with(&self, workers: usize, spec: PolicySpec, progress: &dyn Progress) -> Answer {
+        progress.looks_at(format!("{spec} on {workers} workers"));
+        let scenario = self.scene_of(workers);
         let load = self.load_of(workers);
-        let outcome = best_sizes(&scene, contender, load, &self.goal, progress);
-        let holds = self.goal.holds(&outcome.tally);
-        Answer { workers, sizes: outcome.sizes.clone(), outcome, holds }
+        let simulation = best_sizes(&scenario, spec, load, &self.goal, progress);
+        let holds = self.goal.holds(&simulation.tally);
+        Answer { workers, sizes: simulation.sizes.clone(), simulation, holds }
     }
 
     /// The share of capacity of so many workers that is offered.
     pub(crate) fn load_of(&self, workers: usize) -> f64 {
-        self.scene.workload.load_at(self.rate, workers, 1)
+        self.scenario.workload.load_at(self.rate, workers, 1)
     }
 
-    pub(crate) fn scene_of(&self, workers: usize) -> Scene<'a> {
-        Scene { workers, flows: Scene::flows_for(workers), ..self.scene.clone() }
+    pub(crate) fn scene_of(&self, workers: usize) -> Scenario<'a> {
+        Scenario { workers, flows: Scenario::flows_for(workers), ..self.scenario.clone() }
     }
 
     /// The settings of `answer` under another rate or with another workload: they do not follow.
@@ -85,39 +85,39 @@ impl<'a> Question<'a> {
         factor: f64,
         workload: &Workload,
         progress: &dyn Progress,
-    ) -> Outcome {
+    ) -> Simulation {
         let load = workload.load_at(self.rate * factor, answer.workers, 1);
-        let scene = Scene { workload, ..self.settled(answer.workers) };
-        scene.run(answer.outcome.contender, load, answer.sizes.as_deref(), progress)
+        let scenario = Scenario { workload, ..self.settled(answer.workers) };
+        scenario.run(answer.simulation.spec, load, answer.sizes.as_deref(), progress)
     }
 
     /// With one worker more or less in the first group: its size, and what comes of it.
-    pub(crate) fn neighbours(&self, answer: &Answer, progress: &dyn Progress) -> Vec<(usize, Outcome)> {
+    pub(crate) fn neighbours(&self, answer: &Answer, progress: &dyn Progress) -> Vec<(usize, Simulation)> {
         let Some([front, _]) = answer.sizes.as_deref() else { return Vec::new() };
-        let (scene, load) = (self.settled(answer.workers), self.load_of(answer.workers));
+        let (scenario, load) = (self.settled(answer.workers), self.load_of(answer.workers));
         let sizes = [front - 1, front + 1].into_iter().filter(|front| (1..answer.workers).contains(front));
         let run =
-            |front: usize| scene.run(answer.outcome.contender, load, Some(&[front, answer.workers - front]), progress);
+            |front: usize| scenario.run(answer.simulation.spec, load, Some(&[front, answer.workers - front]), progress);
         sizes.map(|front| (front, run(front))).collect()
     }
 
     /// The highest load that `answer` sustains as it is.
     pub(crate) fn headroom(&self, answer: &Answer, progress: &dyn Progress) -> Sustained {
-        max_load(&self.settled(answer.workers), answer.outcome.contender, &self.goal, answer.sizes.as_deref(), progress)
+        max_load(&self.settled(answer.workers), answer.simulation.spec, &self.goal, answer.sizes.as_deref(), progress)
     }
 
     /// So many workers, and the slice as it was chosen for this workload, whatever comes.
-    fn settled(&self, workers: usize) -> Scene<'a> {
-        let scene = self.scene_of(workers);
-        Scene { slice: Some(scene.slice_or_fitted()), ..scene }
+    fn settled(&self, workers: usize) -> Scenario<'a> {
+        let scenario = self.scene_of(workers);
+        Scenario { slice: Some(scenario.slice_or_fitted()), ..scenario }
     }
 
-    /// The load that `contender` sustains on the largest number of workers.
-    pub(crate) fn sustained(&self, contender: Contender, progress: &dyn Progress) -> Held {
-        progress.looks_at(format!("the load that {contender} holds"));
-        let scene = self.scene_of(*self.workers.end());
-        let sustained = max_load_of_best(&scene, contender, &self.goal, progress);
-        let idle = sustained.at.is_none().then(|| scene.run(contender, IDLE, None, progress));
+    /// The load that `spec` sustains on the largest number of workers.
+    pub(crate) fn sustained(&self, spec: PolicySpec, progress: &dyn Progress) -> Held {
+        progress.looks_at(format!("the load that {spec} holds"));
+        let scenario = self.scene_of(*self.workers.end());
+        let sustained = max_load_of_best(&scenario, spec, &self.goal, progress);
+        let idle = sustained.at.is_none().then(|| scenario.run(spec, IDLE, None, progress));
         Held { sustained, idle }
     }
 }

@@ -7,15 +7,15 @@ use crate::sched::Sizes;
 use crate::sim::study::capacity::{SIMULATIONS, best_sizes, max_load, max_load_of_best};
 use crate::sim::study::goal::Goal;
 use crate::sim::study::parallel;
-use crate::sim::study::policy_spec::Contender;
+use crate::sim::study::policy_spec::PolicySpec;
 use crate::sim::study::replayed::Replayed;
-use crate::sim::study::scenario::Scene;
+use crate::sim::study::scenario::Scenario;
 use crate::sim::{Overheads, Replay};
 
 /// All simulations of one report.
 #[derive(Clone, Debug)]
-pub(super) struct Plan<'a> {
-    pub(super) scene: Scene<'a>,
+pub(super) struct Sweep<'a> {
+    pub(super) scenario: Scenario<'a>,
     arguments: &'a SimulateArguments,
 }
 
@@ -24,12 +24,12 @@ const LOAD_MIN: f64 = 0.01;
 /// What `--pools best` makes as low as it can at a given load.
 const BEST: &str = "p99.9-slowdown<=10";
 
-impl<'a> Plan<'a> {
+impl<'a> Sweep<'a> {
     /// What `arguments` ask for, of the run that they name if they name one.
     ///
     /// # Errors
     /// A message about flags that contradict each other.
-    pub(super) fn of(arguments: &'a SimulateArguments, replayed: Option<&'a Replayed>) -> Result<Plan<'a>, String> {
+    pub(super) fn of(arguments: &'a SimulateArguments, replayed: Option<&'a Replayed>) -> Result<Sweep<'a>, String> {
         let in_pools = match &arguments.pools {
             Some(Pools::Sizes(sizes)) => Some(sizes.iter().sum()),
             _ => None,
@@ -46,15 +46,15 @@ impl<'a> Plan<'a> {
             }
             (workers, sum) => workers.or(sum).unwrap_or(14),
         };
-        if workers == 1 && arguments.policy.iter().any(|contender| contender.sizes() == Sizes::Pools) {
+        if workers == 1 && arguments.policy.iter().any(|spec| spec.sizes() == Sizes::Pools) {
             return Err("--policy pools needs two workers at least: raise --workers, or leave pools out".to_owned());
         }
         let new = match replayed {
             Some(replayed) => {
                 let overheads = arguments.overheads.unwrap_or(Replay::new(&replayed.offered).overheads);
-                Scene {
+                Scenario {
                     replayed: Some(replayed),
-                    ..Scene::new(
+                    ..Scenario::new(
                         &replayed.workload,
                         workers,
                         overheads,
@@ -63,7 +63,7 @@ impl<'a> Plan<'a> {
                     )
                 }
             }
-            None => Scene::new(
+            None => Scenario::new(
                 &arguments.workload,
                 workers,
                 arguments.overheads.unwrap_or(Overheads::LAB),
@@ -71,7 +71,7 @@ impl<'a> Plan<'a> {
                 arguments.requests,
             ),
         };
-        let scene = Scene {
+        let scenario = Scenario {
             flows: arguments.flows.unwrap_or(new.flows),
             slice: arguments.slice,
             thief_threshold: arguments.thief_threshold,
@@ -82,16 +82,16 @@ impl<'a> Plan<'a> {
             ..new
         };
         let loads = if arguments.max_load.is_some() { &[LOAD_MIN] } else { arguments.load.0.as_slice() };
-        for contender in &arguments.policy {
-            loads.iter().try_for_each(|load| scene.check(*contender, *load))?;
+        for spec in &arguments.policy {
+            loads.iter().try_for_each(|load| scenario.check(*spec, *load))?;
         }
-        Ok(Plan { scene, arguments })
+        Ok(Sweep { scenario, arguments })
     }
 
     /// Simulates.
     pub(super) fn carry_out(&self) -> Results {
         let arguments = self.arguments;
-        let each = self.scene.requests + self.scene.warmup();
+        let each = self.scenario.requests + self.scenario.warmup();
         let sizes = match &arguments.pools {
             Some(Pools::Sizes(sizes)) => Some(sizes.as_slice()),
             _ => None,
@@ -99,25 +99,25 @@ impl<'a> Plan<'a> {
         let best = arguments.pools == Some(Pools::Best);
         if let Some(goal) = arguments.max_load {
             let progress = Bar::new(arguments.policy.len() as u64 * SIMULATIONS * each, arguments.quiet);
-            let searches = parallel::map(&arguments.policy, |contender| match best {
-                true => max_load_of_best(&self.scene, *contender, &goal, &progress),
-                false => max_load(&self.scene, *contender, &goal, sizes.filter(|_| contender.has_sizes()), &progress),
+            let searches = parallel::map(&arguments.policy, |spec| match best {
+                true => max_load_of_best(&self.scenario, *spec, &goal, &progress),
+                false => max_load(&self.scenario, *spec, &goal, sizes.filter(|_| spec.has_sizes()), &progress),
             });
             progress.finish();
             return Results::Sustained(goal, searches);
         }
         // Rounded, for people.
-        let of_run = self.scene.replayed.map(|replayed| vec![(replayed.offered.load() * 1e3).round() / 1e3]);
+        let of_run = self.scenario.replayed.map(|replayed| vec![(replayed.offered.load() * 1e3).round() / 1e3]);
         let loads = of_run.as_ref().unwrap_or(&arguments.load.0);
-        let runs: Vec<(Contender, f64)> =
-            arguments.policy.iter().flat_map(|contender| loads.iter().map(|load| (*contender, *load))).collect();
+        let runs: Vec<(PolicySpec, f64)> =
+            arguments.policy.iter().flat_map(|spec| loads.iter().map(|load| (*spec, *load))).collect();
         let progress = Bar::new(runs.len() as u64 * each, arguments.quiet);
         let lowest: Goal = BEST.parse().expect("a goal");
-        let outcomes = parallel::map(&runs, |(contender, load)| match best && contender.has_sizes() {
-            true => best_sizes(&self.scene, *contender, *load, &lowest, &progress),
-            false => self.scene.run(*contender, *load, sizes.filter(|_| contender.has_sizes()), &progress),
+        let simulations = parallel::map(&runs, |(spec, load)| match best && spec.has_sizes() {
+            true => best_sizes(&self.scenario, *spec, *load, &lowest, &progress),
+            false => self.scenario.run(*spec, *load, sizes.filter(|_| spec.has_sizes()), &progress),
         });
         progress.finish();
-        Results::Outcomes(outcomes)
+        Results::Outcomes(simulations)
     }
 }

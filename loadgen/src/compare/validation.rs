@@ -1,13 +1,13 @@
 //! `compare --simulate`: the requests of each run once more, in virtual time, under the policy that the server followed.
 
-use crate::compare::server_settings::Choices;
+use crate::compare::server_settings::ServerSettings;
 use crate::failure::Failure;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use forebay::metrics::{Block, Percentile};
 use forebay::sched::{Entry, PolicyName, Sizes};
 use forebay::sim::{Fit, Replay, simulate};
-use forebay::workload::Offered;
+use forebay::workload::Trace;
 use serde::Serialize;
 
 /// The percentiles that are held against each other.
@@ -45,7 +45,7 @@ pub(crate) struct Sockets {
 ///
 /// # Errors
 /// A usage failure for a policy that changes with what it measures.
-pub(crate) fn prepare(choices: &mut Choices, policies: &[String], plan: &Plan) -> Result<(), Failure> {
+pub(crate) fn prepare(settings: &mut ServerSettings, policies: &[String], plan: &Plan) -> Result<(), Failure> {
     for policy in policies {
         // What no policy is called, the server will say.
         let named = policy.parse::<PolicyName>();
@@ -58,11 +58,11 @@ pub(crate) fn prepare(choices: &mut Choices, policies: &[String], plan: &Plan) -
     }
     let named = policies.iter().filter_map(|policy| policy.parse::<PolicyName>().ok());
     let reserving = named.into_iter().find(|policy| policy.entry().sizes == Sizes::Reserved);
-    if let Some(policy) = reserving.filter(|_| choices.reserved.is_none()) {
-        let mut fit = Fit::new(&plan.workload, choices.workers.into(), plan.load().unwrap_or(1.0));
-        fit.slice = choices.slice;
+    if let Some(policy) = reserving.filter(|_| settings.reserved.is_none()) {
+        let mut fit = Fit::new(&plan.workload, settings.workers.into(), plan.load().unwrap_or(1.0));
+        fit.slice = settings.slice;
         let reserved = fit.policy(policy).sizes()[0];
-        choices.reserved = Some(u16::try_from(reserved).unwrap_or(choices.workers));
+        settings.reserved = Some(u16::try_from(reserved).unwrap_or(settings.workers));
     }
     Ok(())
 }
@@ -72,19 +72,19 @@ fn is_fixed(entry: &Entry) -> bool {
     !entry.adapts || entry.sizes == Sizes::Reserved
 }
 
-/// Simulates `offered` under `policy`, with the settings of a server of `choices`.
-pub(crate) fn simulated(choices: &Choices, policy: PolicyName, offered: &Offered) -> Simulated {
+/// Simulates `offered` under `policy`, with the settings of a server of `settings`.
+pub(crate) fn simulated(settings: &ServerSettings, policy: PolicyName, offered: &Trace) -> Simulated {
     let mut replay = Replay::new(offered);
-    replay.fit.slice = choices.slice;
+    replay.fit.slice = settings.slice;
     replay.fit.sizes = match policy.entry().sizes {
         Sizes::Reserved => {
-            choices.reserved.map(usize::from).map(|reserved| vec![reserved, usize::from(choices.workers) - reserved])
+            settings.reserved.map(usize::from).map(|reserved| vec![reserved, usize::from(settings.workers) - reserved])
         }
-        _ => choices.sizes(),
+        _ => settings.sizes(),
     };
-    replay.classified = choices.classified();
+    replay.classified = settings.classified();
     let (fitted, setup) = replay.server(policy);
-    let tally = simulate(&setup, replay.incoming());
+    let tally = simulate(&setup, replay.arrivals());
     Simulated {
         chosen: fitted.chosen,
         overheads: setup.overheads.to_string(),

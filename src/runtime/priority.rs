@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// How many jobs of level 0 wait anywhere, so that a search for less urgent ones need not look for them everywhere first.
 /// It is counted before a job is put somewhere and after it is taken, and so never too low.
 #[derive(Clone)]
-pub(super) struct Urgent {
+pub(super) struct UrgentCount {
     /// None where there is one level, which is always searched.
     waiting: Option<Arc<CachePadded<AtomicUsize>>>,
 }
 
-impl Urgent {
-    pub(super) fn new(levels: usize) -> Urgent {
-        Urgent { waiting: (levels > 1).then(Arc::default) }
+impl UrgentCount {
+    pub(super) fn new(levels: usize) -> UrgentCount {
+        UrgentCount { waiting: (levels > 1).then(Arc::default) }
     }
 
     /// Whether level 0 is worth a search.
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn urgent_jobs_are_counted_wherever_they_wait() {
-        let urgent = Urgent::new(2);
+        let urgent = UrgentCount::new(2);
         let (victim, thief) = (Deques::new(2, 1, urgent.clone()), Deques::new(2, 1, urgent.clone()));
         let queues = Queues::new(1, urgent.clone(), 2, 1, 1, Insertion::Random);
         victim.push(1, 0);
@@ -61,6 +61,6 @@ mod tests {
         assert!(urgent.any(), "one is in the queue");
         assert_eq!(queues.pop_any(), Some(1));
         assert!(!urgent.any());
-        assert!(Urgent::new(1).any(), "a single level is always searched");
+        assert!(UrgentCount::new(1).any(), "a single level is always searched");
     }
 }

@@ -3,12 +3,12 @@
 use super::*;
 use proptest::prelude::*;
 
-const HEADER: &str = "forebay-offered/1 time-scale=1000 burn=sleep workers=4 seed=7 warmup=1s workload=extreme-bimodal";
+const HEADER: &str = "forebay-trace/1 time-scale=1000 burn=sleep workers=4 seed=7 warmup=1s workload=extreme-bimodal";
 
-fn request() -> impl Strategy<Value = OfferedRequest> {
+fn request() -> impl Strategy<Value = TraceRequest> {
     // Gaps and lateness; times are summed up afterwards.
     (0_u64..5_000_000_000, 0_u64..50_000_000, 1_u64..1_000_000_000, any::<u16>(), 0_u16..1_024, 0..CLASSES as u8)
-        .prop_map(|(gap, slip, cost, flow, socket, class)| OfferedRequest {
+        .prop_map(|(gap, slip, cost, flow, socket, class)| TraceRequest {
             intended: Nanos::new(gap),
             sent: Nanos::new(slip),
             cost: Nanos::new(cost),
@@ -18,7 +18,7 @@ fn request() -> impl Strategy<Value = OfferedRequest> {
         })
 }
 
-fn offered() -> impl Strategy<Value = Offered> {
+fn offered() -> impl Strategy<Value = Trace> {
     let requests = prop::collection::vec(request(), 1..40);
     let deadline = prop::option::of(1_u64..10_000_000_000);
     let name = "[a-z0-9:./][a-z0-9:./ #=,]{0,30}[a-z0-9:./]";
@@ -31,7 +31,7 @@ fn offered() -> impl Strategy<Value = Offered> {
                 (request.intended, request.sent, request.socket) = (intended, sent, request.socket % workers);
             }
             let (warmup, deadline) = (Nanos::new(warmup), deadline.map(Nanos::new));
-            Offered { time_scale, emulated, workers, seed, warmup, deadline, workload, requests }
+            Trace { time_scale, emulated, workers, seed, warmup, deadline, workload, requests }
         })
 }
 
@@ -39,19 +39,19 @@ proptest! {
     #[test]
     fn what_is_written_is_read_back(offered in offered()) {
         let text = offered.to_string();
-        prop_assert_eq!(text.parse::<Offered>(), Ok(offered), "{}", text);
+        prop_assert_eq!(text.parse::<Trace>(), Ok(offered), "{}", text);
     }
 
     #[test]
-    fn no_text_brings_the_reader_down(text in "(forebay-offered/1 |workers=[0-9]{1,3} |seed=|warmup=1s|workload=x|[ -~\n]){0,20}") {
-        let _ = text.parse::<Offered>();
+    fn no_text_brings_the_reader_down(text in "(forebay-trace/1 |workers=[0-9]{1,3} |seed=|warmup=1s|workload=x|[ -~\n]){0,20}") {
+        let _ = text.parse::<Trace>();
     }
 }
 
 #[test]
 fn comments_are_passed_over_and_figures_follow_from_the_lines() {
     let text = format!("# a run\n\n{HEADER}\n0ns 5us 0 1ms 3 0 # the first\n2s 2s long 500us 65535 3\n");
-    let offered: Offered = text.parse().expect("two requests");
+    let offered: Trace = text.parse().expect("two requests");
     assert_eq!((offered.requests.len(), offered.measured(), offered.requests[1].class), (2, 1, 1));
     // 1.5 ms of work for 4 workers in 2 s, which are 2 ms without the scale.
     assert!((offered.load() - 0.1875).abs() < 1e-12);
@@ -82,8 +82,8 @@ fn mistakes_are_located() {
         ),
         (with(""), "it offers no request"),
         (String::new(), "it offers no request"),
-        ("1ms 1ms short 500ns 1 0".to_owned(), "line 1: it names no workload: the first line is forebay-offered/1"),
-        (HEADER.replace("/1", "/2"), "line 1: it does not begin with forebay-offered/1"),
+        ("1ms 1ms short 500ns 1 0".to_owned(), "line 1: it names no workload: the first line is forebay-trace/1"),
+        (HEADER.replace("/1", "/2"), "line 1: it does not begin with forebay-trace/1"),
         (HEADER.replace("seed=7", "sed=7"), "line 1: `sed=7` is no part of it"),
         (HEADER.replace("seed=7", "seed=x"), "line 1: seed=x: write a number from 0 to 18446744073709551615"),
         (HEADER.replace("seed=7", "workers=4"), "line 1: `workers` is there twice"),
@@ -94,7 +94,7 @@ fn mistakes_are_located() {
         (HEADER.replace("warmup=1s", "warmup=1"), "line 1: warmup: `1` is not a duration"),
         (with(&"x".repeat(9_000)), "line 2: it is longer than 8192 bytes"),
     ] {
-        let error = text.parse::<Offered>().expect_err(&text).to_string();
+        let error = text.parse::<Trace>().expect_err(&text).to_string();
         assert!(error.contains(expected), "{text:?}: {error}");
     }
     assert!(parse(&b"\xff\xfe\n"[..], 100).is_err_and(|error| error.to_string().contains("line 1: it is not text")));
@@ -105,7 +105,7 @@ fn a_file_that_is_none_is_said_so() {
     for (path, expected) in
         [("/nowhere", "it cannot be read: No such file"), ("/", "it cannot be read"), ("/dev/zero", "line 1")]
     {
-        let error = Offered::read(Path::new(path)).expect_err(path).to_string();
+        let error = Trace::read(Path::new(path)).expect_err(path).to_string();
         assert!(error.contains(expected), "{path}: {error}");
     }
 }
@@ -114,9 +114,9 @@ fn a_file_that_is_none_is_said_so() {
 #[test]
 fn what_is_read_is_bounded() {
     let endless = || std::io::BufReader::new(std::io::repeat(b'\n'));
-    assert_eq!(parse(endless(), 1_000), Err(OfferedError::TooLong));
+    assert_eq!(parse(endless(), 1_000), Err(TraceError::TooLong));
     let text = format!("{HEADER}\n1ms 1ms short 500ns 1 0\n");
     let length = text.len() as u64;
     assert!(parse(text.as_bytes(), length).is_ok());
-    assert_eq!(parse(text.as_bytes(), length - 1), Err(OfferedError::TooLong));
+    assert_eq!(parse(text.as_bytes(), length - 1), Err(TraceError::TooLong));
 }

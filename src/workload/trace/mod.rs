@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! # comments and blank lines mean nothing
-//! forebay-offered/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal
+//! forebay-trace/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal
 //! # intended sent class cost flow socket
 //! 1.204us 18.7us short 500ns 211 7
 //! ```
@@ -21,15 +21,15 @@ use std::path::Path;
 use std::str::FromStr;
 
 /// The most lines that are read: as many requests as one run may hold, and some comments.
-pub const OFFERED_LINES_MAX: usize = 51_000_000;
+pub const TRACE_LINES_MAX: usize = 51_000_000;
 /// The longest line: a header whose workload is a file with the longest path that Linux takes.
 const LINE_BYTES_MAX: u64 = 8 << 10;
-/// The largest file that is read: [`OFFERED_LINES_MAX`] lines of about 80 bytes, as long as a run of 1,000 hours writes them.
+/// The largest file that is read: [`TRACE_LINES_MAX`] lines of about 80 bytes, as long as a run of 1,000 hours writes them.
 const BYTES_MAX: u64 = 4 << 30;
 
 /// What one run offered. All but costs is on the clock of the run, where a cost lasts `time_scale` times as long.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offered {
+pub struct Trace {
     /// Factor on every cost; above zero.
     pub time_scale: u64,
     /// Whether the server's cores were emulated (`--burn sleep`).
@@ -45,12 +45,12 @@ pub struct Offered {
     /// What the requests were drawn from, on one line.
     pub workload: String,
     /// In the order in which they were sent; at least one.
-    pub requests: Vec<OfferedRequest>,
+    pub requests: Vec<TraceRequest>,
 }
 
 /// One request that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OfferedRequest {
+pub struct TraceRequest {
     /// When it should have been sent, after the start of the run: latency counts from here.
     pub intended: Nanos,
     /// When it was sent; no earlier than intended, and than the one before.
@@ -67,7 +67,7 @@ pub struct OfferedRequest {
 
 /// Why a text or a file does not say what a run offered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OfferedError {
+pub enum TraceError {
     /// It cannot be read; the system's reason.
     #[error("it cannot be read: {0}")]
     Unreadable(String),
@@ -79,8 +79,8 @@ pub enum OfferedError {
         /// What is wrong, and what would be right.
         problem: String,
     },
-    /// It has more than [`OFFERED_LINES_MAX`] lines, or is larger than they may be together.
-    #[error("it has more than {OFFERED_LINES_MAX} lines or 4 GiB")]
+    /// It has more than [`TRACE_LINES_MAX`] lines, or is larger than they may be together.
+    #[error("it has more than {TRACE_LINES_MAX} lines or 4 GiB")]
     TooLong,
     /// It ends before the first request.
     #[error("it offers no request: write the header and {LINE}, as `loadgen run --dump FILE` does")]
@@ -89,13 +89,13 @@ pub enum OfferedError {
 
 const LINE: &str = "INTENDED SENT CLASS COST FLOW SOCKET in each line, like 1ms 1.1ms short 500ns 17 3";
 
-impl Offered {
+impl Trace {
     /// Reads the file at `path`.
     ///
     /// # Errors
     /// If it cannot be read, or is no such text.
-    pub fn read(path: &Path) -> Result<Offered, OfferedError> {
-        let file = File::open(path).map_err(|error| OfferedError::Unreadable(error.to_string()))?;
+    pub fn read(path: &Path) -> Result<Trace, TraceError> {
+        let file = File::open(path).map_err(|error| TraceError::Unreadable(error.to_string()))?;
         parse(BufReader::new(file), BYTES_MAX)
     }
 
@@ -126,38 +126,38 @@ impl Offered {
     }
 }
 
-impl FromStr for Offered {
-    type Err = OfferedError;
+impl FromStr for Trace {
+    type Err = TraceError;
 
-    fn from_str(text: &str) -> Result<Offered, OfferedError> {
+    fn from_str(text: &str) -> Result<Trace, TraceError> {
         parse(text.as_bytes(), BYTES_MAX)
     }
 }
 
-impl fmt::Display for Offered {
+impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         header::write(self, f)?;
         writeln!(f, "# intended sent class cost flow socket")?;
-        for OfferedRequest { intended, sent, cost, flow, socket, class } in &self.requests {
+        for TraceRequest { intended, sent, cost, flow, socket, class } in &self.requests {
             writeln!(f, "{intended} {sent} {} {cost} {flow} {socket}", CLASS_NAMES[usize::from(*class)])?;
         }
         Ok(())
     }
 }
 
-fn parse(text: impl BufRead, bytes_max: u64) -> Result<Offered, OfferedError> {
+fn parse(text: impl BufRead, bytes_max: u64) -> Result<Trace, TraceError> {
     // Bounded here and not by the file's size, which a pipe or a device does not tell.
     let mut text = text.take(bytes_max + 1);
     let (mut offered, mut bytes) = (None, Vec::new());
-    for line in 1..=OFFERED_LINES_MAX {
+    for line in 1..=TRACE_LINES_MAX {
         bytes.clear();
-        let wrong = |problem: String| OfferedError::Line { line, problem };
+        let wrong = |problem: String| TraceError::Line { line, problem };
         let read = text.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
-        if read.map_err(|error: io::Error| OfferedError::Unreadable(error.to_string()))? == 0 {
-            return offered.filter(|offered: &Offered| !offered.requests.is_empty()).ok_or(OfferedError::Empty);
+        if read.map_err(|error: io::Error| TraceError::Unreadable(error.to_string()))? == 0 {
+            return offered.filter(|offered: &Trace| !offered.requests.is_empty()).ok_or(TraceError::Empty);
         }
         if text.limit() == 0 {
-            return Err(OfferedError::TooLong);
+            return Err(TraceError::TooLong);
         }
         if bytes.len() as u64 == LINE_BYTES_MAX {
             return Err(wrong(format!("it is longer than {LINE_BYTES_MAX} bytes")));
@@ -174,10 +174,10 @@ fn parse(text: impl BufRead, bytes_max: u64) -> Result<Offered, OfferedError> {
             }
         }
     }
-    Err(OfferedError::TooLong)
+    Err(TraceError::TooLong)
 }
 
-fn parse_request(line: &str, offered: &Offered) -> Result<OfferedRequest, String> {
+fn parse_request(line: &str, offered: &Trace) -> Result<TraceRequest, String> {
     let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
     let [intended, sent, class, cost, flow, socket] = words[..] else {
         return Err(format!("it has {} words: write {LINE}", words.len()));
@@ -186,7 +186,7 @@ fn parse_request(line: &str, offered: &Offered) -> Result<OfferedRequest, String
     let number = |text: &str, name: &str| {
         text.parse::<u16>().map_err(|_| format!("`{text}` is no {name}: write a number from 0 to {}", u16::MAX))
     };
-    let request = OfferedRequest {
+    let request = TraceRequest {
         intended: time(intended)?,
         sent: time(sent)?,
         cost: parse_cost(cost)?,

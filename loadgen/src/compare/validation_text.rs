@@ -1,7 +1,7 @@
 //! Real runs beside the same requests simulated, as rows of a Markdown table: medians over the seeds.
 
 use crate::compare::rounds_text::{Sampled, arms, is_valid, mark, middle, runs_of};
-use crate::compare::simulated::{JUDGED, is_near};
+use crate::compare::validation::{JUDGED, is_near};
 use crate::compare::{CompareReport, ComparedRun};
 use crate::plan::Plan;
 use crate::text::{factor, wrapped};

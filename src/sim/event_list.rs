@@ -5,7 +5,7 @@ use crate::time::Nanos;
 
 /// The next moment of each worker, or none.
 #[derive(Debug)]
-pub(super) struct Agenda {
+pub(super) struct EventList {
     /// A complete binary tree, root at 1: each node holds the earlier of its two children, the one on the left if both
     /// come at once. The leaves are the workers.
     nodes: Box<[(Nanos, u32)]>,
@@ -15,17 +15,17 @@ pub(super) struct Agenda {
 /// The time of a worker that waits for others.
 const NEVER: Nanos = Nanos::MAX;
 
-impl Agenda {
+impl EventList {
     /// Nobody has anything to do.
-    pub(super) fn new(workers: usize) -> Agenda {
+    pub(super) fn new(workers: usize) -> EventList {
         let leaves = workers.next_power_of_two();
         let mut nodes = vec![(NEVER, 0); 2 * leaves].into_boxed_slice();
         for (worker, leaf) in nodes[leaves..].iter_mut().enumerate() {
             leaf.1 = worker as u32;
         }
-        let mut agenda = Agenda { nodes, leaves };
-        (1..leaves).rev().for_each(|node| agenda.decide(node));
-        agenda
+        let mut event_list = EventList { nodes, leaves };
+        (1..leaves).rev().for_each(|node| event_list.decide(node));
+        event_list
     }
 
     /// `worker` acts at `time` and not before.
@@ -73,15 +73,15 @@ mod tests {
             workers in 1_usize..40,
             changes in prop::collection::vec((0_usize..40, 0_u64..20), 1..200),
         ) {
-            let mut agenda = Agenda::new(workers);
+            let mut event_list = EventList::new(workers);
             let mut times = vec![NEVER; workers];
             for (worker, time) in changes {
                 let worker = worker % workers;
                 times[worker] = if time == 0 { NEVER } else { Nanos::new(time) };
-                if time == 0 { agenda.clear(worker) } else { agenda.set(worker, times[worker]) }
+                if time == 0 { event_list.clear(worker) } else { event_list.set(worker, times[worker]) }
                 let earliest = (0..workers).min_by_key(|worker| times[*worker]).expect("a worker");
-                prop_assert_eq!(agenda.first(), (times[earliest], earliest));
-                prop_assert_eq!(agenda.of(worker), times[worker]);
+                prop_assert_eq!(event_list.first(), (times[earliest], earliest));
+                prop_assert_eq!(event_list.of(worker), times[worker]);
             }
         }
     }

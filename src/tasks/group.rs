@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The open tasks below one that was spawned with [`super::Options::with_children`].
-pub(super) struct Family {
+pub(super) struct TaskGroup {
     /// Two counts in one word, so that bringing in a member is one addition: in the lower half the members that are not
     /// over, the head among them, and in the upper half the descendants ever brought in (which may wrap). At zero open
-    /// members the family is closed for good: only a member can bring in another.
+    /// members the group is closed for good: only a member can bring in another.
     members: AtomicU64,
-    /// The family that the head is a member of.
-    outer: Option<Arc<Family>>,
-    /// Whose result is held back until the family is closed.
+    /// The group that the head is a member of.
+    outer: Option<Arc<TaskGroup>>,
+    /// Whose result is held back until the group is closed.
     head: OnceLock<Arc<dyn Release>>,
 }
 
@@ -40,10 +40,10 @@ pub struct Descendants {
     pub open: usize,
 }
 
-impl Family {
-    /// The family of a head that has not begun.
-    pub(super) fn new(outer: Option<Arc<Family>>) -> Arc<Family> {
-        Arc::new(Family { members: AtomicU64::new(OPEN), outer, head: OnceLock::new() })
+impl TaskGroup {
+    /// The group of a head that has not begun.
+    pub(super) fn new(outer: Option<Arc<TaskGroup>>) -> Arc<TaskGroup> {
+        Arc::new(TaskGroup { members: AtomicU64::new(OPEN), outer, head: OnceLock::new() })
     }
 
     /// Somebody who is a member brings in another.
@@ -67,16 +67,16 @@ impl Family {
 
     /// A member is over.
     pub(super) fn leave(&self) {
-        let mut family = self;
+        let mut group = self;
         // Ordering: release, so that the last one to leave acquires what the others did before they left, and whoever
         // sees the result sees it too.
-        while open(family.members.fetch_sub(OPEN, Ordering::AcqRel)) == 1 {
-            if let Some(head) = family.head.get() {
+        while open(group.members.fetch_sub(OPEN, Ordering::AcqRel)) == 1 {
+            if let Some(head) = group.head.get() {
                 head.release();
             }
-            // With its family the head itself is over.
-            let Some(outer) = &family.outer else { return };
-            family = outer;
+            // With its group the head itself is over.
+            let Some(outer) = &group.outer else { return };
+            group = outer;
         }
     }
 
@@ -88,8 +88,8 @@ impl Family {
         Descendants { spawned, open: (open(members).saturating_sub(head) as usize).min(spawned) }
     }
 
-    /// The family that the head is a member of.
-    pub(super) fn outer(&self) -> Option<&Family> {
+    /// The group that the head is a member of.
+    pub(super) fn outer(&self) -> Option<&TaskGroup> {
         self.outer.as_deref()
     }
 }
@@ -111,9 +111,9 @@ mod tests {
     #[test]
     fn the_last_to_leave_releases_the_head_and_leaves_the_outer_family() {
         let (outer_head, inner_head) = (Arc::new(Released::default()), Arc::new(Released::default()));
-        let outer = Family::new(None);
+        let outer = TaskGroup::new(None);
         outer.enter();
-        let inner = Family::new(Some(Arc::clone(&outer)));
+        let inner = TaskGroup::new(Some(Arc::clone(&outer)));
         inner.enter();
         inner.enter();
         inner.leave();

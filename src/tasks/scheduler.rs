@@ -19,7 +19,7 @@ const DEQUE_MAX: usize = 32;
 const ROOM_LOOK: Duration = Duration::from_millis(1);
 
 /// A runtime without its threads.
-pub(super) struct Home {
+pub(super) struct Scheduler {
     /// Different from that of every other runtime in the process.
     pub(super) number: u64,
     pub(super) shared: Shared<Job>,
@@ -34,7 +34,7 @@ pub(super) struct Home {
 
 /// Why a submission came to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum SubmitError {
     Full,
     ShutDown,
 }
@@ -47,11 +47,11 @@ struct Room {
     freed: Condvar,
 }
 
-impl Home {
-    pub(super) fn new(shared: Shared<Job>, pools: Box<[String]>) -> Home {
+impl Scheduler {
+    pub(super) fn new(shared: Shared<Job>, pools: Box<[String]>) -> Scheduler {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let tallies = |count| (0..count).map(|_| CachePadded::default()).collect();
-        Home {
+        Scheduler {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             workers: tallies(shared.policy().topology().workers()),
             elsewhere: tallies(pools.len()),
@@ -64,7 +64,13 @@ impl Home {
 
     /// Puts a new job into a queue of `pool`, or into the deque of the calling worker, if it is one. Who is none may
     /// `wait` for room; a worker that may finds room in its own deque, however long it gets.
-    pub(super) fn submit(&self, context: Option<&Context>, job: Job, pool: PoolId, wait: bool) -> Result<(), Refusal> {
+    pub(super) fn submit(
+        &self,
+        context: Option<&Context>,
+        job: Job,
+        pool: PoolId,
+        wait: bool,
+    ) -> Result<(), SubmitError> {
         let own = context.filter(|context| context.pool == pool).map(Context::tally);
         match own {
             Some(tally) => tally.submitted_here(),
@@ -73,14 +79,14 @@ impl Home {
             None => self.elsewhere[pool].submitted(),
         }
         let refusal = if context.is_none() && self.closed.load(Ordering::SeqCst) {
-            Some(Refusal::ShutDown)
+            Some(SubmitError::ShutDown)
         } else {
             match self.offer(context, job, pool) {
                 Err(job) if wait => {
                     self.insist(context, job, pool);
                     None
                 }
-                Err(_) => Some(Refusal::Full),
+                Err(_) => Some(SubmitError::Full),
                 Ok(()) => None,
             }
         };

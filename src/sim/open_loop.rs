@@ -8,7 +8,7 @@ use rand_xoshiro::SplitMix64;
 
 /// One request as it comes to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Incoming {
+pub struct ArrivingRequest {
     /// When; no earlier than the one before.
     pub at: Nanos,
     /// When it should have come: its latency counts from then. No later than `at`.
@@ -27,7 +27,7 @@ pub struct Incoming {
 
 /// What a simulation is offered.
 #[derive(Clone, Debug)]
-pub struct Offer<'w> {
+pub struct OpenLoop<'w> {
     /// The requests.
     pub workload: &'w Workload,
     /// The mean number of requests per second; above zero.
@@ -44,13 +44,13 @@ pub struct Offer<'w> {
     pub requests: u64,
 }
 
-impl<'w> Offer<'w> {
+impl<'w> OpenLoop<'w> {
     /// All requests in the order of their times, spread over so many sockets.
-    pub fn incoming(&self, sockets: usize) -> impl Iterator<Item = Incoming> + use<'w> {
+    pub fn arrivals(&self, sockets: usize) -> impl Iterator<Item = ArrivingRequest> + use<'w> {
         let socket_of = spread(self.flows, sockets, self.seed);
         let arrivals = Arrivals::new(self.workload, self.rate, self.flows, self.seed);
         let (deadline, warmup, all) = (self.deadline, self.warmup, self.warmup + self.requests);
-        (0..all).zip(arrivals).map(move |(number, Arrival { at, cost, flow, class })| Incoming {
+        (0..all).zip(arrivals).map(move |(number, Arrival { at, cost, flow, class })| ArrivingRequest {
             at,
             due: at,
             cost,
@@ -88,8 +88,9 @@ mod tests {
     fn what_is_asked_for_comes() {
         let workload: Workload = "extreme-bimodal".parse().expect("a preset");
         let deadline = Nanos::MAX;
-        let offer = Offer { workload: &workload, rate: 1e6, flows: 64, seed: 1, deadline, warmup: 10, requests: 100 };
-        let incoming: Vec<Incoming> = offer.incoming(4).collect();
+        let offer =
+            OpenLoop { workload: &workload, rate: 1e6, flows: 64, seed: 1, deadline, warmup: 10, requests: 100 };
+        let incoming: Vec<ArrivingRequest> = offer.arrivals(4).collect();
         assert_eq!((incoming.len(), incoming.iter().filter(|request| request.counts).count()), (110, 100));
         assert!(incoming.is_sorted_by_key(|request| request.at) && incoming.iter().all(|request| request.socket < 4));
     }

@@ -1,18 +1,18 @@
 //! The first line of what a run offered.
 
-use super::Offered;
+use super::Trace;
 use crate::time::{Nanos, parse_duration};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-const SCHEMA: &str = "forebay-offered/1";
+const SCHEMA: &str = "forebay-trace/1";
 const FORM: &str =
-    "forebay-offered/1 time-scale=K burn=cpu|sleep workers=N seed=N warmup=TIME [deadline=TIME] workload=NAME";
+    "forebay-trace/1 time-scale=K burn=cpu|sleep workers=N seed=N warmup=TIME [deadline=TIME] workload=NAME";
 
-pub(super) fn write(offered: &Offered, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn write(offered: &Trace, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let burn = if offered.emulated { "sleep" } else { "cpu" };
-    let Offered { time_scale, workers, seed, warmup, workload, .. } = offered;
+    let Trace { time_scale, workers, seed, warmup, workload, .. } = offered;
     write!(f, "{SCHEMA} time-scale={time_scale} burn={burn} workers={workers} seed={seed} warmup={warmup} ")?;
     if let Some(deadline) = offered.deadline {
         write!(f, "deadline={deadline} ")?;
@@ -21,7 +21,7 @@ pub(super) fn write(offered: &Offered, f: &mut fmt::Formatter<'_>) -> fmt::Resul
 }
 
 /// The header, without requests.
-pub(super) fn parse(line: &str) -> Result<Offered, String> {
+pub(super) fn parse(line: &str) -> Result<Trace, String> {
     let form = |what: &str| format!("{what}: the first line is {FORM}");
     // The workload's name may hold blanks, so it comes last.
     let (words, workload) = line.split_once(" workload=").ok_or_else(|| form("it names no workload"))?;
@@ -38,7 +38,7 @@ pub(super) fn parse(line: &str) -> Result<Offered, String> {
         }
     }
     let given = |key: &str| values.get(key).copied().ok_or_else(|| form(&format!("`{key}` is missing")));
-    Ok(Offered {
+    Ok(Trace {
         time_scale: number("time-scale", given("time-scale")?, 1..=1_000_000)?,
         emulated: match given("burn")? {
             "sleep" => true,
