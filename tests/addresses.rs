@@ -18,8 +18,7 @@ use support::client::{Client, message};
 /// Asks the server that is bound to `listen` at each of `targets`; all must answer from there.
 fn assert_answers(listen: SocketAddr, targets: &[SocketAddr]) {
     // No portable call tells which of several addresses a datagram came to.
-    let ios =
-        if listen.ip().is_unspecified() { &["batches", "trains"][..] } else { &["batches", "trains", "portable"] };
+    let ios = if listen.ip().is_unspecified() { &["batches", "gro"][..] } else { &["batches", "gro", "portable"] };
     ios.iter().for_each(|io| assert_answers_by(io, listen, targets));
 }
 

@@ -83,7 +83,7 @@ async fn work() {
     }
 }
 
-/// Sends so many requests, a few at a time from each port, as one train or one by one, and waits for every reply.
+/// Sends so many requests, a few at a time from each port, as one GSO batch or one by one, and waits for every reply.
 fn offer(server: &Running, requests: u64, in_trains: bool) {
     const REQUEST: &[u8] = b"forebay";
     let per_send = if in_trains { WINDOW } else { 1 };
@@ -95,7 +95,7 @@ fn offer(server: &Running, requests: u64, in_trains: bool) {
             client.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
             if in_trains {
                 let length = i32::try_from(REQUEST.len()).expect("short");
-                setsockopt(&client, sockopt::UdpGsoSegment, &length).expect("a kernel that cuts trains");
+                setsockopt(&client, sockopt::UdpGsoSegment, &length).expect("a kernel that cuts GSO batches");
             }
             client
         })
@@ -159,15 +159,15 @@ fn a_request_that_ends_at_its_first_poll_allocates_nothing() {
     }
 }
 
-// However datagrams come, and whether their replies leave one by one or in batches and trains.
+// However datagrams come, and whether their replies leave one by one or in batches and GSO batches.
 #[test]
 fn no_way_of_datagrams_allocates() {
     let _alone = alone();
-    for io in ["batches", "trains", "portable"] {
+    for io in ["batches", "gro", "portable"] {
         for in_trains in [false, true] {
             let settings = [("io", io), ("workers", "4")];
             let (allocated, _) = allocated_by::<true>(&settings, Way::AtOnce, "yield", in_trains);
-            assert_eq!(allocated, 0, "{io}, sent in trains: {in_trains}");
+            assert_eq!(allocated, 0, "{io}, sent in GSO batches: {in_trains}");
         }
     }
 }

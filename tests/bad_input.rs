@@ -59,7 +59,7 @@ fn malformed() -> Vec<(Vec<u8>, Malformed)> {
 // Is each malformed datagram counted under its reason, on both pages, and never answered, however datagrams come?
 #[test]
 fn malformed_datagrams_are_counted_and_not_answered() {
-    ["batches", "trains", "portable"].into_iter().for_each(assert_malformed_is_counted);
+    ["batches", "gro", "portable"].into_iter().for_each(assert_malformed_is_counted);
 }
 
 fn assert_malformed_is_counted(io: &str) {
@@ -120,7 +120,7 @@ fn refused_requests_are_answered_in_short() {
 // Is a datagram from port 0 counted and not answered, and are its neighbours in the batch?
 #[test]
 fn source_port_zero_poisons_nobody() {
-    ["batches", "trains", "portable"].into_iter().for_each(assert_port_zero_poisons_nobody);
+    ["batches", "gro", "portable"].into_iter().for_each(assert_port_zero_poisons_nobody);
 }
 
 fn assert_port_zero_poisons_nobody(io: &str) {
@@ -203,7 +203,7 @@ fn a_server_does_not_answer_itself() {
         ("0.0.0.0:0", &[localhost, HERE, Ipv4Addr::new(127, 1, 2, 3)]),
         ("[::]:0", &[localhost, HERE]),
     ] {
-        for io in ["batches", "trains"] {
+        for io in ["batches", "gro"] {
             let server = Running::start(&[("listen", listen), ("io", io), ("workers", "2")], parrot);
             let port = server.udp.port();
             for source in sources {
@@ -283,7 +283,7 @@ fn datagrams_to_several_hosts_are_not_served() {
     let v4_only = [&by_mask[..], &["10.8.0.254", "224.0.0.1"]].concat();
     let both = [&by_mask[..], &["ff02::1"]].concat();
     for (listen, targets) in [("0.0.0.0:0", v4_only), ("[::]:0", both)] {
-        for (io, target) in ["batches", "trains"].into_iter().flat_map(|io| targets.iter().map(move |to| (io, to))) {
+        for (io, target) in ["batches", "gro"].into_iter().flat_map(|io| targets.iter().map(move |to| (io, to))) {
             let settings = [("listen", listen), ("io", io), ("workers", "3")];
             let server = Running::start(&settings, Bench::new(Echo, CAP));
             let target: IpAddr = target.parse().expect("an address");

@@ -147,7 +147,7 @@ fn a_flood_is_accounted_for() {
     let _alone = alone();
     let v6 = "[::1]:0".to_owned();
     for (policy, io, listen) in
-        [("steal", "batches", support::listen()), ("ondemand", "trains", v6), ("pools", "portable", support::listen())]
+        [("steal", "batches", support::listen()), ("ondemand", "gro", v6), ("pools", "portable", support::listen())]
     {
         let server = server(policy, io, &listen);
         let senders = senders(server.udp);

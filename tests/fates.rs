@@ -17,7 +17,7 @@ use support::scripted::{Act, scripted};
 use support::{Running, alone, assert_adds_up, await_until, policies};
 
 const WAITS: [&str; 3] = ["adaptive", "spin", "park"];
-const IOS: [&str; 3] = ["batches", "trains", "portable"];
+const IOS: [&str; 3] = ["batches", "gro", "portable"];
 const SHORT: Nanos = Nanos::from_micros(100);
 
 /// A policy with workers for it, and a server of the scripted handler.

@@ -29,7 +29,7 @@ const FLOWS: u64 = 16;
 fn a_saturated_server_does_not_grow() {
     let _alone = alone();
     let asked = env::var("FOREBAY_SATURATION").ok().map(|text| text.parse().expect("FOREBAY_SATURATION is seconds"));
-    let (seconds, ways) = asked.map_or((12, &["batches"][..]), |seconds| (seconds, &["batches", "trains", "portable"]));
+    let (seconds, ways) = asked.map_or((12, &["batches"][..]), |seconds| (seconds, &["batches", "gro", "portable"]));
     for &io in ways {
         let server = Forebay::start(&["--workers", "2", "--handler", "spin", "--io", io]);
         let stop = AtomicBool::new(false);

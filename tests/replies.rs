@@ -6,7 +6,7 @@
 mod support;
 
 use forebay::handler::{Handler, Reply, Request};
-use forebay::net::{BATCH, GATHER};
+use forebay::net::{BATCH, SEND_BATCH_MAX};
 use forebay::time::Nanos;
 use forebay::wire::Header;
 use std::net::UdpSocket;
@@ -72,7 +72,17 @@ fn a_backlog_of_brief_requests_is_answered_to_the_last_one() {
     let gate = Arc::new(Barrier::new(2));
     let server = Running::start(&[("policy", "steal"), ("workers", "1")], Gated(Arc::clone(&gate)));
     let clients: Vec<UdpSocket> = (0..5).map(|_| gated_client(&server)).collect();
-    for backlog in [1, BATCH - 1, BATCH, BATCH + 1, 2 * BATCH, GATHER - 1, GATHER, GATHER + 1, 2 * GATHER] {
+    for backlog in [
+        1,
+        BATCH - 1,
+        BATCH,
+        BATCH + 1,
+        2 * BATCH,
+        SEND_BATCH_MAX - 1,
+        SEND_BATCH_MAX,
+        SEND_BATCH_MAX + 1,
+        2 * SEND_BATCH_MAX,
+    ] {
         clients[0].send(GATE).expect("sent");
         gate.wait();
         for number in 0..backlog {
@@ -96,7 +106,7 @@ fn a_reply_waits_for_few_batches_that_need_none() {
     client.send(GATE).expect("sent");
     gate.wait();
     client.send(b"me").expect("sent");
-    (0..GATHER + BATCH).for_each(|_| assert_eq!(client.send(SILENT).expect("sent"), SILENT.len()));
+    (0..SEND_BATCH_MAX + BATCH).for_each(|_| assert_eq!(client.send(SILENT).expect("sent"), SILENT.len()));
     client.send(GATE).expect("sent");
     gate.wait();
     // The worker comes to the second gate, and stays there until the replies are here.

@@ -1,6 +1,6 @@
-//! Do trains of datagrams (UDP_SEGMENT, UDP_GRO) change nothing but the cost?
-//! Method: clients that send trains of every shape, to servers that take them whole and to servers that do not, of both
-//! families; and clients that take trains, so that it shows how replies are sent.
+//! Do GRO batches of datagrams (UDP_SEGMENT, UDP_GRO) change nothing but the cost?
+//! Method: clients that send GSO batches of every shape, to servers that take them whole and to servers that do not, of both
+//! families; and clients that take GSO batches, so that it shows how replies are sent.
 
 mod support;
 
@@ -37,14 +37,14 @@ fn requests(ids: std::ops::Range<u64>, length: usize) -> Vec<u8> {
     ids.flat_map(|id| message(&Header::request(id, 0, Nanos::ZERO), &payload)).collect()
 }
 
-// Is each datagram of a train served as if it had come alone, in order, and is what is wrong with one its own affair?
+// Is each datagram of a GSO batch served as if it had come alone, in order, and is what is wrong with one its own affair?
 #[test]
 fn a_train_is_many_datagrams() {
-    for (listen, io) in FAMILIES.into_iter().flat_map(|listen| ["trains", "batches"].map(|io| (listen, io))) {
+    for (listen, io) in FAMILIES.into_iter().flat_map(|listen| ["gro", "batches"].map(|io| (listen, io))) {
         let server = server(listen, io);
         let client = Client::new(server.udp);
         let (mut id, mut received) = (0, 0);
-        // More than a batch takes and as many as a train has; long ones and short ones.
+        // More than a batch takes and as many as a GSO batch has; long ones and short ones.
         for (count, length) in [(1, 64), (2, 100), (8, 64), (33, 64), (64, 100), (64, 1_000), (30, 2_048)] {
             send_train(&client, &requests(id..id + count, length), u16::try_from(length).expect("short"));
             for id in id..id + count {
@@ -72,16 +72,16 @@ fn a_train_is_many_datagrams() {
     }
 }
 
-// Do replies to one peer leave as a train, also when another peer's stand between them?
+// Do replies to one peer leave as a GSO batch, also when another peer's stand between them?
 #[test]
 fn replies_to_one_peer_leave_as_a_train() {
     for listen in FAMILIES {
         let server = server(listen, "batches");
         let [first, second] = [(); 2].map(|()| Client::new(server.udp));
         for client in [&first, &second] {
-            setsockopt(&client.socket, sockopt::UdpGroSegment, &true).expect("a kernel with trains");
+            setsockopt(&client.socket, sockopt::UdpGroSegment, &true).expect("a kernel with GSO batches");
         }
-        // Two trains arrive whole, and so in one batch if the worker does not come between them; alone, each is one.
+        // Two GSO batches arrive whole, and so in one batch if the worker does not come between them; alone, each is one.
         let mut longest = 0;
         for round in 0..100 {
             for client in [&first, &second] {
@@ -91,12 +91,12 @@ fn replies_to_one_peer_leave_as_a_train() {
                 longest = longest.max(receive_round(client, round));
             }
         }
-        assert_eq!(longest, 8, "{listen}: the longest train of a hundred rounds");
+        assert_eq!(longest, 8, "{listen}: the longest GSO batch of a hundred rounds");
         assert_eq!(server.stop().totals.fates.answered, 1_600);
     }
 }
 
-/// Receives the eight replies of a round, in order; returns how many came in the longest train.
+/// Receives the eight replies of a round, in order; returns how many came in the longest GSO batch.
 fn receive_round(client: &Client, round: u64) -> usize {
     let (mut next, mut longest) = (round * 8, 0);
     while next < round * 8 + 8 {

@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use crate::time::Nanos;
 pub(crate) use filter::AddressFilter;
 pub(crate) use link::{KernelLink, Link};
-pub(crate) use forebay::net::{BATCH, GATHER, HostAddresses, Io, Message};
+pub(crate) use forebay::net::{BATCH, SEND_BATCH_MAX, HostAddresses, Io, Message};
 use crate::fate::{ReceiveError, Unsent};
 use std::cell::Cell;
 use std::io;
@@ -17,7 +17,7 @@ mod filter;
 #[path = "../../src/net/link.rs"]
 mod link;
 
-pub type Outcomes = ArrayVec<Result<(), Unsent>, GATHER>;
+pub type Outcomes = ArrayVec<Result<(), Unsent>, SEND_BATCH_MAX>;
 
 thread_local! {
     static SENT: Cell<usize> = const { Cell::new(0) };

@@ -56,7 +56,7 @@ fn handler(config: &mut Config, layers: &mut Layers) {
 fn addresses(config: &mut Config, layers: &mut Layers) {
     if config.io == Io::Portable && config.listen.ip().is_unspecified() {
         let why = "no portable call tells which address a datagram came to, and the reply must come from there; \
-                   allowed: listen on one address, or io batches or trains";
+                   allowed: listen on one address, or io batches or gro";
         layers.conflict(config, ["io", "listen"], why);
     }
 }

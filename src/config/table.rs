@@ -152,7 +152,7 @@ settings! {
         default: Text("batches"),
         allowed: Made(names::<Io>),
         help: Fixed(
-            "How datagrams come from the kernel. batches: many in one call. trains: what a peer sends in a burst \
+            "How datagrams come from the kernel. batches: many in one call. GRO batches: what a peer sends in a burst \
              comes as one, which saves a fifth of the CPU time where peers do and costs a twentieth where they do \
              not. portable: one by one, for sandboxes that know no other call; not on 0.0.0.0 and [::], and without \
              the time that requests waited in the socket."

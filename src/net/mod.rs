@@ -33,7 +33,7 @@ pub enum Io {
     /// Many in one call, straight into packets.
     Batches,
     /// What one peer sends in a burst comes as one, and is cut apart here. Sent as in [`Io::Batches`].
-    Trains,
+    Gro,
     /// One by one, by calls that every system has: without the time they waited in the socket, and not on a socket
     /// that is bound to all addresses, since nobody tells which one a datagram came to.
     Portable,
@@ -41,13 +41,13 @@ pub enum Io {
 
 impl Io {
     /// Every way, the preferred ones first; help and error messages list them in this order.
-    pub const ALL: &[Io] = &[Io::Batches, Io::Trains, Io::Portable];
+    pub const ALL: &[Io] = &[Io::Batches, Io::Gro, Io::Portable];
 
     /// The name used in settings and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Io::Batches => "batches",
-            Io::Trains => "trains",
+            Io::Gro => "gro",
             Io::Portable => "portable",
         }
     }
@@ -57,5 +57,5 @@ impl Io {
 pub const BATCH: usize = 32;
 
 /// Replies in one batch at most. More in one call saves nothing, but the more wait, the more of them go to one peer, and
-/// those leave as one train: with 64 peers, 32 replies are 25 trains, 128 are 55.
-pub const GATHER: usize = 128;
+/// those leave as one GSO batch: with 64 peers, 32 replies are 25 GSO batches, 128 are 55.
+pub const SEND_BATCH_MAX: usize = 128;

@@ -179,7 +179,7 @@ fn new_socket(address: SocketAddr, io: Io) -> io::Result<socket2::Socket> {
     socket.set_nonblocking(true)?;
     match io {
         Io::Batches => setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?,
-        Io::Trains => {
+        Io::Gro => {
             setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
             setsockopt(&socket, sockopt::UdpGroSegment, &true)?;
         }

@@ -47,7 +47,7 @@ impl Ways {
     pub fn find(address: SocketAddr, wanted: Io) -> Result<Ways, NoWay> {
         let mut refused = Vec::new();
         let receive = first(wanted, &mut refused, RECEIVE, |io| try_receive(address, io))?;
-        // Batches and trains send alike.
+        // Batches and gro send alike.
         let wanted = if wanted == Io::Portable { Io::Portable } else { Io::Batches };
         let send = first(wanted, &mut refused, "send", |io| try_send(address, io))?;
         Ok(Ways { receive, send, refused })
@@ -94,9 +94,9 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let call = match (self.action, self.io) {
             (RECEIVE, Io::Batches) => "recvmmsg",
-            (RECEIVE, Io::Trains) => "recvmsg",
+            (RECEIVE, Io::Gro) => "recvmsg",
             (RECEIVE, Io::Portable) => "recvfrom",
-            (_, Io::Batches | Io::Trains) => "sendmmsg",
+            (_, Io::Batches | Io::Gro) => "sendmmsg",
             (_, Io::Portable) => "sendto",
         };
         write!(f, "{} cannot {} ({call}): {}", self.io.name(), self.action, self.error)
@@ -118,7 +118,7 @@ mod tests {
                     continue;
                 }
                 let ways = Ways::find(address, io).expect("nothing is forbidden");
-                let send = if io == Io::Trains { Io::Batches } else { io };
+                let send = if io == Io::Gro { Io::Batches } else { io };
                 assert_eq!((ways.receive, ways.send, ways.refused.len()), (io, send, 0), "{address}");
             }
         }
@@ -128,16 +128,16 @@ mod tests {
     fn the_next_one_is_taken_and_without_one_the_error_names_all() {
         let forbid = |forbidden: &'static [Io]| {
             let mut refused = Vec::new();
-            let found = first(Io::Trains, &mut refused, RECEIVE, |io| match forbidden.contains(&io) {
+            let found = first(Io::Gro, &mut refused, RECEIVE, |io| match forbidden.contains(&io) {
                 true => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
                 false => Ok(()),
             });
             (found.map_err(|error| error.to_string()), refused.len())
         };
-        assert_eq!(forbid(&[Io::Batches]), (Ok(Io::Trains), 0));
-        assert_eq!(forbid(&[Io::Trains]), (Ok(Io::Batches), 1));
-        assert_eq!(forbid(&[Io::Trains, Io::Batches]), (Ok(Io::Portable), 2));
-        let none = "no --io can receive: trains cannot receive (recvmsg): permission denied; batches cannot receive \
+        assert_eq!(forbid(&[Io::Batches]), (Ok(Io::Gro), 0));
+        assert_eq!(forbid(&[Io::Gro]), (Ok(Io::Batches), 1));
+        assert_eq!(forbid(&[Io::Gro, Io::Batches]), (Ok(Io::Portable), 2));
+        let none = "no --io can receive: gro cannot receive (recvmsg): permission denied; batches cannot receive \
                     (recvmmsg): permission denied; portable cannot receive (recvfrom): permission denied";
         assert_eq!(forbid(Io::ALL), (Err(none.to_owned()), 0));
     }

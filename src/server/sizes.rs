@@ -2,7 +2,7 @@
 
 use super::path::slot::Slot;
 use crate::metrics::class_bytes;
-use crate::net::{BATCH, GATHER};
+use crate::net::{BATCH, SEND_BATCH_MAX};
 use crate::runtime::continuation::WaitSlot;
 use crate::sched::bounds::{PACKETS_PER_WORKER, QUEUED_PER_WORKER};
 use crate::sched::{self};
@@ -12,11 +12,11 @@ use std::fmt;
 /// Packets at hand to receive the next batch into.
 const SPARE: usize = BATCH;
 /// Jobs in a worker's deque, whose smallest buffer has 64 places: a batch that was received, or what one theft brought, or
-/// the children of a request and what they woke. Where trains are taken whole, a batch is less than 32 datagrams and a train,
-/// and a train has at most 128.
+/// the children of a request and what they woke. Where GRO batches are taken whole, a batch is less than 32 datagrams and a GRO batch,
+/// and a GRO batch has at most 128.
 const DEQUE: usize = BATCH - 1 + 128;
 /// Replies that wait to be sent.
-const OUTBOX: usize = GATHER;
+const OUTBOX: usize = SEND_BATCH_MAX;
 /// The request that runs, or that waits for the child that does.
 const RUNNING: usize = 1;
 /// What one worker holds.

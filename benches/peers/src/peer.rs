@@ -50,7 +50,7 @@ impl Peer {
         vec![
             ours(BARE, "bare"),
             forebay("forebay", "--wait adaptive"),
-            forebay("forebay-trains", "--wait adaptive --io trains"),
+            forebay("forebay-trains", "--wait adaptive --io gro"),
             ours("tokio-task", "tokio-task"),
             ours("tokio-loop", "tokio-loop"),
             ours("rayon", "rayon"),

@@ -1,7 +1,7 @@
 //! Receiving a batch of datagrams in one system call, straight into packets.
 
 use super::Datagram;
-use super::control::Control;
+use super::cmsg::Control;
 use crate::net::{BATCH, Socket};
 use crate::time::clock;
 use arrayvec::ArrayVec;

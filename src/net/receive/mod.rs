@@ -1,20 +1,20 @@
 //! Receiving a batch of datagrams, with what the kernel knows of each.
 
 mod batches;
-mod control;
+mod cmsg;
+mod gro;
 mod one_by_one;
-mod trains;
 
 use super::{BATCH, Io, Socket};
 use crate::fate::ReceiveError;
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 use batches::Batches;
+use gro::Gro;
 use nix::errno::Errno;
 use one_by_one::OneByOne;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use trains::Trains;
 
 /// Receives from `socket`, which is empty and will stay so, as `io` does.
 ///
@@ -62,7 +62,7 @@ pub struct Receiver {
 
 enum Way {
     Batches(Batches),
-    Trains(Trains),
+    Gro(Gro),
     OneByOne(OneByOne),
 }
 
@@ -71,7 +71,7 @@ impl Receiver {
     pub fn new(io: Io) -> Receiver {
         let way = match io {
             Io::Batches => Way::Batches(Batches::new()),
-            Io::Trains => Way::Trains(Trains::new()),
+            Io::Gro => Way::Gro(Gro::new()),
             Io::Portable => Way::OneByOne(OneByOne::new()),
         };
         Receiver { way, datagrams: ArrayVec::new() }
@@ -87,24 +87,24 @@ impl Receiver {
         self.datagrams.clear();
         match &mut self.way {
             Way::Batches(way) => way.receive(socket, buffers, &mut self.datagrams)?,
-            Way::Trains(way) => way.receive(socket, buffers, &mut self.datagrams)?,
+            Way::Gro(way) => way.receive(socket, buffers, &mut self.datagrams)?,
             Way::OneByOne(way) => way.receive(socket, buffers, &mut self.datagrams)?,
         }
         Ok(self.datagrams.len())
     }
 
-    /// How many datagrams were received as part of a train and did not fit the last call's buffers. The next call hands
+    /// How many datagrams were received as part of a GRO batch and did not fit the last call's buffers. The next call hands
     /// over only these.
     pub fn left(&self) -> usize {
         match &self.way {
-            Way::Trains(way) => way.left(),
+            Way::Gro(way) => way.left(),
             Way::Batches(_) | Way::OneByOne(_) => 0,
         }
     }
 
     /// Forgets what [`Receiver::left`] counts.
     pub fn discard(&mut self) {
-        if let Way::Trains(way) = &mut self.way {
+        if let Way::Gro(way) = &mut self.way {
             way.discard();
         }
     }

@@ -1,17 +1,17 @@
 //! Sending a batch of messages, and what becomes of each.
 
+mod backend;
+mod gso;
 mod one_by_one;
-mod parcel;
-mod port;
 
-use super::{GATHER, Io, Socket};
+use super::{Io, SEND_BATCH_MAX, Socket};
 use crate::fate::Unsent;
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
+use backend::{Backend, Batched};
+use gso::GsoPlan;
 use nix::errno::Errno;
 use one_by_one::OneByOne;
-use parcel::Plan;
-use port::{Batched, Port};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
@@ -31,7 +31,7 @@ pub struct Message<'a> {
 }
 
 /// Of each message of a batch, in their order, whether the kernel took it, and why not.
-pub type Outcomes = ArrayVec<Result<(), Unsent>, GATHER>;
+pub type Outcomes = ArrayVec<Result<(), Unsent>, SEND_BATCH_MAX>;
 
 /// Finds out whether `io` can send through `socket`, without sending anything.
 ///
@@ -52,25 +52,25 @@ enum Way {
 }
 
 impl Sender {
-    /// A sender for batches of at most [`GATHER`], through sockets that were opened for `io`.
+    /// A sender for batches of at most [`SEND_BATCH_MAX`], through sockets that were opened for `io`.
     pub fn new(io: Io) -> Sender {
         let way = match io {
-            Io::Batches | Io::Trains => Way::Batched(Box::new(Dispatch::new(Batched::new(), true))),
+            Io::Batches | Io::Gro => Way::Batched(Box::new(Dispatch::new(Batched::new(), true))),
             Io::Portable => Way::OneByOne(Dispatch::new(OneByOne, false)),
         };
         Sender { way }
     }
 
     /// Sends `messages` and tells of each whether the kernel took it. One that fails does not keep the others back.
-    /// Messages to one peer leave in their order, as a train where they are alike; others may overtake them.
+    /// Messages to one peer leave in their order, as a GSO batch where they are alike; others may overtake them.
     ///
     /// Waits a millisecond at most, and only for room in the socket's send buffer; not at all while that has not drained
     /// since a wait in vain. A sender is for one socket alone.
     ///
     /// # Panics
-    /// With more than [`GATHER`] messages.
+    /// With more than [`SEND_BATCH_MAX`] messages.
     pub fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
-        assert!(messages.len() <= GATHER, "a batch has at most {GATHER} messages");
+        assert!(messages.len() <= SEND_BATCH_MAX, "a batch has at most {SEND_BATCH_MAX} messages");
         match &mut self.way {
             Way::Batched(dispatch) => dispatch.send(socket, messages),
             Way::OneByOne(dispatch) => dispatch.send(socket, messages),
@@ -88,64 +88,64 @@ impl Sender {
 
     fn probe_call(&mut self, socket: &Socket) -> Result<(), Errno> {
         match &mut self.way {
-            Way::Batched(dispatch) => dispatch.port.probe(socket),
-            Way::OneByOne(dispatch) => dispatch.port.probe(socket),
+            Way::Batched(dispatch) => dispatch.backend.probe(socket),
+            Way::OneByOne(dispatch) => dispatch.backend.probe(socket),
         }
     }
 }
 
 /// Goes through a batch to its end, whatever the kernel says of its parts.
 struct Dispatch<P> {
-    port: P,
-    /// The kernel cuts trains, as far as is known.
-    trains: bool,
+    backend: P,
+    /// The kernel cuts GSO batches, as far as is known.
+    gso: bool,
     /// The last wait for room was in vain, and the socket's send buffer has not drained since, as far as is known.
     stuck: bool,
-    plan: Plan,
+    plan: GsoPlan,
 }
 
-impl<P: Port> Dispatch<P> {
-    fn new(port: P, trains: bool) -> Dispatch<P> {
-        Dispatch { port, trains, stuck: false, plan: Plan::new() }
+impl<P: Backend> Dispatch<P> {
+    fn new(backend: P, gso: bool) -> Dispatch<P> {
+        Dispatch { backend, gso, stuck: false, plan: GsoPlan::new() }
     }
 
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
         let mut outcomes: Outcomes = messages.iter().map(|_| Ok(())).collect();
         let plan = &mut self.plan;
-        if self.trains {
-            plan.trains(messages);
+        if self.gso {
+            plan.segment(messages);
         } else {
             plan.singles(messages);
         }
         if self.stuck {
-            self.stuck = !self.port.wait(socket, Nanos::ZERO);
+            self.stuck = !self.backend.wait(socket, Nanos::ZERO);
         }
         let (mut at, mut patient, mut excused) = (0, !self.stuck, None);
-        // Each round gets on, splits a train, or spends the one excuse of a parcel or the patience of the batch.
-        while at < plan.parcels().len() {
-            let run = plan.run(at);
-            // The kernel stops at the first parcel that it does not take, and names the error only when that is the
+        // Each round gets on, splits a GSO batch, or spends the one excuse of a batch or the patience of the batch.
+        while at < plan.batches().len() {
+            let call = plan.call(at);
+            // The kernel stops at the first batch that it does not take, and names the error only when that is the
             // first of a call.
-            match self.port.send(socket, messages, plan, at, run) {
+            match self.backend.send(socket, messages, plan, at, call) {
                 Ok(taken) => {
-                    assert!(taken > 0, "a port takes a parcel or says why not");
+                    assert!(taken > 0, "a backend takes a batch or says why not");
                     at += taken;
                 }
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) if patient => {
                     patient = false;
-                    self.stuck = !self.port.wait(socket, PATIENCE);
+                    self.stuck = !self.backend.wait(socket, PATIENCE);
                 }
                 Err(errno) if excused != Some(at) && may_be_stale(errno) => excused = Some(at),
-                Err(errno) if run.segment.is_some() => {
+                Err(errno) if call.segment.is_some() => {
                     // EIO: the device cannot cut. Anything else may concern one of the messages only, or the length at
                     // which they are cut.
-                    self.trains &= errno != Errno::EIO;
+                    self.gso &= errno != Errno::EIO;
                     plan.split(at);
                 }
                 Err(errno) => {
-                    let parcel = &plan.parcels()[at];
-                    plan.messages(parcel).iter().for_each(|number| outcomes[*number] = Err(reason(errno)));
+                    let batch = &plan.batches()[at];
+                    plan.messages(batch).iter().for_each(|number| outcomes[*number] = Err(reason(errno)));
                     at += 1;
                 }
             }
@@ -175,7 +175,7 @@ fn reason(errno: Errno) -> Unsent {
 
 #[cfg(test)]
 mod tests {
-    use super::parcel::Run;
+    use super::gso::Call;
     use super::*;
     use crate::net::Group;
     use std::collections::VecDeque;
@@ -183,9 +183,9 @@ mod tests {
 
     /// A kernel that answers as it is told, and takes everything in the end.
     #[derive(Default)]
-    struct Told {
+    struct Scripted {
         answers: VecDeque<Result<usize, Errno>>,
-        /// The messages that were taken, in this order, and in how many parcels each time.
+        /// The messages that were taken, in this order, and in how many batches each time.
         taken: Vec<usize>,
         calls: Vec<usize>,
         waits: Vec<Nanos>,
@@ -193,11 +193,18 @@ mod tests {
         drained: VecDeque<bool>,
     }
 
-    impl Port for Told {
-        fn send(&mut self, _: &Socket, _: &[Message<'_>], plan: &Plan, at: usize, run: Run) -> Result<usize, Errno> {
-            let count = self.answers.pop_front().unwrap_or(Ok(run.count))?.min(run.count);
+    impl Backend for Scripted {
+        fn send(
+            &mut self,
+            _: &Socket,
+            _: &[Message<'_>],
+            plan: &GsoPlan,
+            at: usize,
+            call: Call,
+        ) -> Result<usize, Errno> {
+            let count = self.answers.pop_front().unwrap_or(Ok(call.count))?.min(call.count);
             self.calls.push(count);
-            plan.parcels()[at..at + count].iter().for_each(|parcel| self.taken.extend(plan.messages(parcel)));
+            plan.batches()[at..at + count].iter().for_each(|batch| self.taken.extend(plan.messages(batch)));
             Ok(count)
         }
 
@@ -212,13 +219,13 @@ mod tests {
     }
 
     /// Sends a message to each of `peers` while the kernel gives `answers`.
-    fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Dispatch<Told>, Vec<Result<(), Unsent>>) {
-        let group = Group::open((Ipv4Addr::LOCALHOST, 0).into(), 1, Io::Batches).expect("a free port");
+    fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Dispatch<Scripted>, Vec<Result<(), Unsent>>) {
+        let group = Group::open((Ipv4Addr::LOCALHOST, 0).into(), 1, Io::Batches).expect("a free backend");
         let message =
             |peer: &u8| Message { bytes: b"reply", peer: (Ipv4Addr::new(127, 0, 0, *peer), 9).into(), local: None };
         let messages: Vec<_> = peers.iter().map(message).collect();
-        let port = Told { answers: answers.iter().copied().collect(), ..Told::default() };
-        let mut dispatch = Dispatch::new(port, true);
+        let backend = Scripted { answers: answers.iter().copied().collect(), ..Scripted::default() };
+        let mut dispatch = Dispatch::new(backend, true);
         let outcomes = dispatch.send(&group.sockets()[0], &messages).to_vec();
         (dispatch, outcomes)
     }
@@ -236,7 +243,7 @@ mod tests {
         ] {
             let (sender, outcomes) = send(&[1, 2, 3, 4], &[Ok(1), Err(errno)]);
             assert_eq!(outcomes, [SENT, Err(reason), SENT, SENT], "{errno}");
-            assert_eq!((sender.port.taken, sender.port.calls), (vec![0, 2, 3], vec![1, 2]), "{errno}");
+            assert_eq!((sender.backend.taken, sender.backend.calls), (vec![0, 2, 3], vec![1, 2]), "{errno}");
         }
     }
 
@@ -244,7 +251,7 @@ mod tests {
     fn an_error_of_an_earlier_message_costs_no_other_one() {
         for errno in [Errno::ECONNREFUSED, Errno::EHOSTUNREACH, Errno::ENETUNREACH, Errno::EMSGSIZE] {
             let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), Err(errno)]);
-            assert_eq!((outcomes, sender.port.taken), (vec![SENT; 3], vec![0, 1, 2]), "{errno}");
+            assert_eq!((outcomes, sender.backend.taken), (vec![SENT; 3], vec![0, 1, 2]), "{errno}");
         }
     }
 
@@ -252,34 +259,34 @@ mod tests {
     fn an_error_that_stays_is_the_messages_own() {
         let refused = Err(Errno::ECONNREFUSED);
         let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), refused, refused, refused, Ok(1)]);
-        assert_eq!((outcomes, sender.port.taken), (vec![SENT, Err(Unsent::Unreachable), SENT], vec![0, 2]));
+        assert_eq!((outcomes, sender.backend.taken), (vec![SENT, Err(Unsent::Unreachable), SENT], vec![0, 2]));
         let too_long = Err(Errno::EMSGSIZE);
         let (sender, outcomes) = send(&[1, 2], &[too_long, too_long]);
-        assert_eq!((outcomes, sender.port.taken), (vec![Err(Unsent::TooLong), SENT], vec![1]));
+        assert_eq!((outcomes, sender.backend.taken), (vec![Err(Unsent::TooLong), SENT], vec![1]));
     }
 
     #[test]
     fn a_full_buffer_is_waited_for_once_in_a_batch() {
         let full = Err(Errno::EAGAIN);
         let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), full, Ok(2)]);
-        assert_eq!((outcomes, sender.port.waits), (vec![SENT; 3], vec![PATIENCE]));
+        assert_eq!((outcomes, sender.backend.waits), (vec![SENT; 3], vec![PATIENCE]));
         let (sender, outcomes) = send(&[1, 2, 3], &[Ok(1), full, full, full]);
         assert_eq!(outcomes, [SENT, Err(Unsent::BufferFull), Err(Unsent::BufferFull)]);
-        assert_eq!((sender.port.waits, sender.port.taken), (vec![PATIENCE], vec![0]));
+        assert_eq!((sender.backend.waits, sender.backend.taken), (vec![PATIENCE], vec![0]));
     }
 
     // Is a buffer that a wait left full waited for again only once it has drained?
     #[test]
     fn a_buffer_that_does_not_drain_is_not_waited_for_again() {
-        let group = Group::open((Ipv4Addr::LOCALHOST, 0).into(), 1, Io::Batches).expect("a free port");
-        let mut dispatch = Dispatch::new(Told::default(), true);
+        let group = Group::open((Ipv4Addr::LOCALHOST, 0).into(), 1, Io::Batches).expect("a free backend");
+        let mut dispatch = Dispatch::new(Scripted::default(), true);
         let message = Message { bytes: b"reply", peer: (Ipv4Addr::LOCALHOST, 9).into(), local: None };
         let full = [Err(Errno::EAGAIN), Err(Errno::EAGAIN)];
         let mut send = |answers: &[Result<usize, Errno>], drained: &[bool]| {
-            dispatch.port.answers = answers.iter().copied().collect();
-            dispatch.port.drained = drained.iter().copied().collect();
+            dispatch.backend.answers = answers.iter().copied().collect();
+            dispatch.backend.drained = drained.iter().copied().collect();
             let outcome = dispatch.send(&group.sockets()[0], &[message])[0];
-            (outcome, std::mem::take(&mut dispatch.port.waits))
+            (outcome, std::mem::take(&mut dispatch.backend.waits))
         };
         let lost = Err(Unsent::BufferFull);
         assert_eq!(send(&full, &[false]), (lost, vec![PATIENCE]));
@@ -298,18 +305,18 @@ mod tests {
         // Not taken, also not when asked again; then the second of its three messages fails.
         let (sender, outcomes) = send(&[1, 1, 2, 1], &[too_long, too_long, Ok(1), Err(Errno::EPERM)]);
         assert_eq!(outcomes, [SENT, Err(Unsent::Denied), SENT, SENT]);
-        assert_eq!((sender.port.taken, sender.trains), (vec![0, 3, 2], true));
+        assert_eq!((sender.backend.taken, sender.gso), (vec![0, 3, 2], true));
     }
 
     #[test]
     fn where_trains_cannot_be_cut_none_is_made_again() {
         let (sender, outcomes) = send(&[1, 1, 1], &[Err(Errno::EIO)]);
-        assert_eq!((outcomes, sender.port.taken, sender.trains), (vec![SENT; 3], vec![0, 1, 2], false));
+        assert_eq!((outcomes, sender.backend.taken, sender.gso), (vec![SENT; 3], vec![0, 1, 2], false));
     }
 
     #[test]
     fn an_interrupted_call_is_made_again() {
         let (sender, outcomes) = send(&[1, 2], &[Err(Errno::EINTR)]);
-        assert_eq!((outcomes, sender.port.taken), (vec![SENT; 2], vec![0, 1]));
+        assert_eq!((outcomes, sender.backend.taken), (vec![SENT; 2], vec![0, 1]));
     }
 }

@@ -1,24 +1,24 @@
 //! Sending messages one by one, by a call that every system has.
 
 use super::Message;
-use super::parcel::{Plan, Run};
-use super::port::Port;
+use super::backend::Backend;
+use super::gso::{Call, GsoPlan};
 use crate::net::Socket;
 use nix::errno::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(super) struct OneByOne;
 
-impl Port for OneByOne {
+impl Backend for OneByOne {
     fn send(
         &mut self,
         socket: &Socket,
         messages: &[Message<'_>],
-        plan: &Plan,
+        plan: &GsoPlan,
         at: usize,
-        _: Run,
+        _: Call,
     ) -> Result<usize, Errno> {
-        for number in plan.messages(&plan.parcels()[at]) {
+        for number in plan.messages(&plan.batches()[at]) {
             let Message { bytes, peer, .. } = messages[*number];
             let sent = socket.plain().send_to(bytes, peer);
             // An error without a number is one of the library's own, about an address that no socket takes.

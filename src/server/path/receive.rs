@@ -4,7 +4,7 @@ use super::execute::Engine;
 use super::slot::Job;
 use crate::fate::{Fate, ReceiveError};
 use crate::handler::Handler;
-use crate::net::{BATCH, GATHER, Link, receive_error};
+use crate::net::{BATCH, Link, SEND_BATCH_MAX, receive_error};
 use crate::sched::WorkerId;
 use crate::sched::turn::{Arrived, Received};
 use crate::server::path::packet::Packet;
@@ -21,11 +21,11 @@ where
 {
     /// See [`turn::Engine::receive`](crate::sched::turn::Engine::receive).
     pub(crate) fn receive_from(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Job<'s, 'e, F>>>) -> Received {
-        // What is left of a train belongs to the same receive.
+        // What is left of a GRO batch belongs to the same receive.
         let begins = self.link.left() == 0;
         // Behind a batch that was full stand more. Where all requests are brief, replies gather over a few of those: the
         // more of them go to one peer, the fewer times they take the way through the kernel.
-        if begins && (!H::BRIEF || self.full_batches.is_multiple_of(GATHER / BATCH)) {
+        if begins && (!H::BRIEF || self.full_batches.is_multiple_of(SEND_BATCH_MAX / BATCH)) {
             self.send();
         }
         self.stock_up();
@@ -44,7 +44,7 @@ where
             let class = self.common.classified.then_some(packet.envelope.ticket.class);
             batch.push(Arrived { job: Job::Fresh(packet), class });
         }
-        // The rest of a train is no longer in the socket, where others would find it.
+        // The rest of a GRO batch is no longer in the socket, where others would find it.
         Received { datagrams: count, more: self.link.left() > 0 }
     }
 
@@ -79,7 +79,7 @@ where
         0
     }
 
-    /// Ends what is left of a train and has no packet. Nobody is told: who asked is in there, unread.
+    /// Ends what is left of a GRO batch and has no packet. Nobody is told: who asked is in there, unread.
     fn shed_rest(&mut self) -> usize {
         let rest = self.link.left();
         self.recorder.received(rest as u64);

@@ -3,7 +3,7 @@
 use crate::fate::Fate;
 use crate::handler::REFUSAL_MAX_BYTES;
 use crate::metrics::{Recorder, Sample};
-use crate::net::{GATHER, Link, Message};
+use crate::net::{Link, Message, SEND_BATCH_MAX};
 use crate::server::path::packet::{Envelope, Packet};
 use crate::server::transport::Streak;
 use crate::time::{Nanos, clock};
@@ -12,9 +12,9 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The replies of one worker.
 pub(crate) struct Outbox<'s> {
-    answers: ArrayVec<Answer<'s>, GATHER>,
+    answers: ArrayVec<Answer<'s>, SEND_BATCH_MAX>,
     /// Apart, because answers are moved for every request, and refusals are four times as long.
-    refusals: ArrayVec<Refusal, GATHER>,
+    refusals: ArrayVec<Refusal, SEND_BATCH_MAX>,
 }
 
 /// A request served: its packet holds the reply. Counted once the kernel has taken the reply.
@@ -42,7 +42,7 @@ impl<'s> Outbox<'s> {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.answers.len() + self.refusals.len() == GATHER
+        self.answers.len() + self.refusals.len() == SEND_BATCH_MAX
     }
 
     /// Adds the reply in `packet`, finished at `finished_at`; `sample` lacks only the time to send it. The outbox must
@@ -69,7 +69,7 @@ impl<'s> Outbox<'s> {
     ) -> Nanos {
         let outcomes = {
             // Filled where it stands: what is collected is moved, all of its room.
-            let mut messages = ArrayVec::<Message<'_>, GATHER>::new();
+            let mut messages = ArrayVec::<Message<'_>, SEND_BATCH_MAX>::new();
             messages.extend(self.answers.iter().map(Answer::message));
             messages.extend(self.refusals.iter().map(Refusal::message));
             link.send(socket, &messages)

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 pub(super) struct Control {
     pub(super) datagram: Datagram,
-    /// The length of each datagram of a train.
+    /// The length of each datagram of a GRO batch.
     pub(super) segment: Option<usize>,
 }
 

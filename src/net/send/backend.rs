@@ -1,8 +1,8 @@
-//! How parcels are handed to the kernel.
+//! How batches are handed to the kernel.
 
 use super::Message;
-use super::parcel::{Plan, Run};
-use crate::net::{GATHER, Socket};
+use super::gso::{Call, GsoPlan};
+use crate::net::{SEND_BATCH_MAX, Socket};
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 use nix::cmsg_space;
@@ -14,9 +14,9 @@ use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// A way to hand parcels to the kernel, or one that tests the way to it.
-pub(super) trait Port {
-    /// Hands over the parcels of `run`, which begin at number `at`, and returns how many the kernel took, at least one.
+/// A way to hand batches to the kernel, or one that tests the way to it.
+pub(super) trait Backend {
+    /// Hands over the batches of `call`, which begin at number `at`, and returns how many the kernel took, at least one.
     ///
     /// # Errors
     /// Why it did not take the first.
@@ -24,9 +24,9 @@ pub(super) trait Port {
         &mut self,
         socket: &Socket,
         messages: &[Message<'_>],
-        plan: &Plan,
+        plan: &GsoPlan,
         at: usize,
-        run: Run,
+        call: Call,
     ) -> Result<usize, Errno>;
 
     /// Makes the call without sending anything.
@@ -45,10 +45,10 @@ pub(super) trait Port {
     }
 }
 
-/// Many parcels in one call.
+/// Many batches in one call.
 ///
 /// The wrapper around `sendmmsg` encodes the same control data into every header, into space that must be exactly full:
-/// so there are headers for each kind of it, and one call sends parcels from one address, cut at one length.
+/// so there are headers for each kind of it, and one call sends batches from one address, cut at one length.
 pub(super) struct Batched {
     headers: Kinds,
     peers: Vec<Option<SockaddrStorage>>,
@@ -56,71 +56,71 @@ pub(super) struct Batched {
 
 struct Kinds {
     plain: Headers,
-    trains: Headers,
+    segmented: Headers,
     from_v4: Headers,
     from_v6: Headers,
-    trains_from_v4: Headers,
-    trains_from_v6: Headers,
+    segmented_from_v4: Headers,
+    segmented_from_v6: Headers,
 }
 
 type Headers = MultiHeaders<SockaddrStorage>;
 
 impl Batched {
     pub(super) fn new() -> Batched {
-        let headers = |control| Headers::preallocate(GATHER, control);
+        let headers = |control| Headers::preallocate(SEND_BATCH_MAX, control);
         let headers = Kinds {
             plain: headers(None),
-            trains: headers(Some(cmsg_space!(u16))),
+            segmented: headers(Some(cmsg_space!(u16))),
             from_v4: headers(Some(cmsg_space!(in_pktinfo))),
             from_v6: headers(Some(cmsg_space!(in6_pktinfo))),
-            trains_from_v4: headers(Some(cmsg_space!(in_pktinfo, u16))),
-            trains_from_v6: headers(Some(cmsg_space!(in6_pktinfo, u16))),
+            segmented_from_v4: headers(Some(cmsg_space!(in_pktinfo, u16))),
+            segmented_from_v6: headers(Some(cmsg_space!(in6_pktinfo, u16))),
         };
-        Batched { headers, peers: Vec::with_capacity(GATHER) }
+        Batched { headers, peers: Vec::with_capacity(SEND_BATCH_MAX) }
     }
 }
 
 impl Kinds {
-    fn of(&mut self, run: Run) -> &mut Headers {
-        match (run.local, run.segment) {
+    fn of(&mut self, call: Call) -> &mut Headers {
+        match (call.local, call.segment) {
             (None, None) => &mut self.plain,
-            (None, Some(_)) => &mut self.trains,
+            (None, Some(_)) => &mut self.segmented,
             (Some(IpAddr::V4(_)), None) => &mut self.from_v4,
             (Some(IpAddr::V6(_)), None) => &mut self.from_v6,
-            (Some(IpAddr::V4(_)), Some(_)) => &mut self.trains_from_v4,
-            (Some(IpAddr::V6(_)), Some(_)) => &mut self.trains_from_v6,
+            (Some(IpAddr::V4(_)), Some(_)) => &mut self.segmented_from_v4,
+            (Some(IpAddr::V6(_)), Some(_)) => &mut self.segmented_from_v6,
         }
     }
 }
 
-impl Port for Batched {
+impl Backend for Batched {
     fn send(
         &mut self,
         socket: &Socket,
         messages: &[Message<'_>],
-        plan: &Plan,
+        plan: &GsoPlan,
         at: usize,
-        run: Run,
+        call: Call,
     ) -> Result<usize, Errno> {
-        let parcels = &plan.parcels()[at..at + run.count];
+        let batches = &plan.batches()[at..at + call.count];
         // Filled where they stand: what is collected is moved, all of its room.
-        let mut slices = ArrayVec::<IoSlice<'_>, GATHER>::new();
+        let mut slices = ArrayVec::<IoSlice<'_>, SEND_BATCH_MAX>::new();
         self.peers.clear();
-        for parcel in parcels {
-            let numbers = plan.messages(parcel);
+        for batch in batches {
+            let numbers = plan.messages(batch);
             slices.extend(numbers.iter().map(|number| IoSlice::new(messages[*number].bytes)));
             self.peers.extend(numbers.first().map(|first| Some(SockaddrStorage::from(messages[*first].peer))));
         }
-        let mut cuts = ArrayVec::<&[IoSlice<'_>], GATHER>::new();
+        let mut cuts = ArrayVec::<&[IoSlice<'_>], SEND_BATCH_MAX>::new();
         let mut rest = slices.as_slice();
-        for parcel in parcels {
-            let (cut, others) = rest.split_at(parcel.places().len());
+        for batch in batches {
+            let (cut, others) = rest.split_at(batch.places().len());
             cuts.push(cut);
             rest = others;
         }
         let (from_v4, from_v6, segment);
         let mut control = ArrayVec::<ControlMessage<'_>, 2>::new();
-        match run.local {
+        match call.local {
             None => {}
             Some(IpAddr::V4(local)) => {
                 from_v4 = packet_info_v4(local);
@@ -131,12 +131,12 @@ impl Port for Batched {
                 control.push(ControlMessage::Ipv6PacketInfo(&from_v6));
             }
         }
-        if let Some(length) = run.segment {
+        if let Some(length) = call.segment {
             segment = u16::try_from(length).map_err(|_| Errno::EMSGSIZE)?;
             control.push(ControlMessage::UdpGsoSegments(&segment));
         }
         let (socket, flags) = (socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
-        Ok(sendmmsg(socket, self.headers.of(run), cuts.iter(), &self.peers, &control, flags)?.count())
+        Ok(sendmmsg(socket, self.headers.of(call), cuts.iter(), &self.peers, &control, flags)?.count())
     }
 
     fn probe(&mut self, socket: &Socket) -> Result<(), Errno> {

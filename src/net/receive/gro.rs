@@ -1,11 +1,11 @@
-//! Receiving trains: datagrams of one sender that the kernel hands over as one (`UDP_GRO`), cut apart here.
+//! Receiving GRO batches: datagrams of one sender that the kernel hands over as one (`UDP_GRO`), cut apart here.
 //!
-//! A train is received whole into a buffer that takes the longest, and copied into packets datagram by datagram. It is
-//! one call for each train: the wrapper around `recvmmsg` keeps of each header only the space for control data that the
-//! last message needed, and a train needs more of it than a single datagram.
+//! A GRO batch is received whole into a buffer that takes the longest, and copied into packets datagram by datagram. It is
+//! one call for each GRO batch: the wrapper around `recvmmsg` keeps of each header only the space for control data that the
+//! last message needed, and a GRO batch needs more of it than a single datagram.
 
 use super::Datagram;
-use super::control::Control;
+use super::cmsg::Control;
 use crate::net::{BATCH, Socket};
 use crate::time::clock;
 use arrayvec::ArrayVec;
@@ -17,18 +17,18 @@ use nix::sys::time::TimeSpec;
 use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
 
-/// No datagram is longer, and no train.
+/// No datagram is longer, and no GRO batch.
 const TRAIN_MAX_BYTES: usize = 1 << 16;
 
-pub(super) struct Trains {
+pub(super) struct Gro {
     buffer: Box<[u8]>,
     control: Vec<u8>,
-    train: Train,
+    batch: GroBatch,
 }
 
-/// What is left of the train in the buffer.
+/// What is left of the GRO batch in the buffer.
 #[derive(Clone, Copy)]
-struct Train {
+struct GroBatch {
     start: usize,
     end: usize,
     /// The length of each datagram but perhaps the last.
@@ -37,25 +37,25 @@ struct Train {
     datagram: Datagram,
 }
 
-impl Trains {
-    pub(super) fn new() -> Trains {
+impl Gro {
+    pub(super) fn new() -> Gro {
         let control = cmsg_space!(TimeSpec, in6_pktinfo, i32);
-        Trains {
+        Gro {
             buffer: vec![0; TRAIN_MAX_BYTES].into(),
             control,
-            train: Train { start: 0, end: 0, segment: 1, datagram: Datagram::default() },
+            batch: GroBatch { start: 0, end: 0, segment: 1, datagram: Datagram::default() },
         }
     }
 
-    /// How many datagrams of a train are left; the next call hands them over, whatever socket it is for.
+    /// How many datagrams of a GRO batch are left; the next call hands them over, whatever socket it is for.
     pub(super) fn left(&self) -> usize {
-        let Train { start, end, segment, .. } = self.train;
+        let GroBatch { start, end, segment, .. } = self.batch;
         end.saturating_sub(start).div_ceil(segment)
     }
 
     /// Forgets those.
     pub(super) fn discard(&mut self) {
-        self.train.start = self.train.end;
+        self.batch.start = self.batch.end;
     }
 
     pub(super) fn receive<'b>(
@@ -64,7 +64,7 @@ impl Trains {
         buffers: impl Iterator<Item = &'b mut [u8]>,
         datagrams: &mut ArrayVec<Datagram, BATCH>,
     ) -> io::Result<()> {
-        // What is left of a train comes alone: with more behind it there might again be something left.
+        // What is left of a GRO batch comes alone: with more behind it there might again be something left.
         let resumes = self.left() > 0;
         for packet in buffers.take(BATCH) {
             if self.left() == 0 {
@@ -81,13 +81,13 @@ impl Trains {
         Ok(())
     }
 
-    /// Receives one datagram or train into the buffer, which must be empty.
+    /// Receives one datagram or GRO batch into the buffer, which must be empty.
     fn receive_train(&mut self, socket: &Socket) -> Result<(), Errno> {
         let mut slices = [IoSliceMut::new(&mut self.buffer)];
         let flags = MsgFlags::MSG_DONTWAIT;
         let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slices, Some(&mut self.control), flags)?;
         let control = Control::read(&message, clock::realtime());
-        self.train = Train {
+        self.batch = GroBatch {
             start: 0,
             // An empty datagram is one too.
             end: message.bytes.max(1),
@@ -97,11 +97,11 @@ impl Trains {
         Ok(())
     }
 
-    /// Copies the next datagram of the train into `packet`.
+    /// Copies the next datagram of the GRO batch into `packet`.
     fn cut(&mut self, packet: &mut [u8]) -> Datagram {
-        let Train { start, end, segment, datagram } = self.train;
+        let GroBatch { start, end, segment, datagram } = self.batch;
         let next = end.min(start + segment);
-        self.train.start = next;
+        self.batch.start = next;
         let length = (next - start).min(datagram.length);
         let fits = length.min(packet.len());
         packet[..fits].copy_from_slice(&self.buffer[start..start + fits]);
