@@ -1,16 +1,49 @@
 //! Forebay: a UDP server for CPU-bound requests of very different cost.
 //!
-//! Modules, from the edge down; imports point down only (`tests/imports.rs` holds the table):
+//! # Code map
 //!
-//! - [`cli`], [`config`]: flags, environment and file become a [`config::Config`] that cannot be wrong;
-//! - [`command`]: what the binary does beside serving;
-//! - [`server`]: composition, life cycle, admin HTTP;
+//! From the edge down; imports point down only (`tests/imports.rs` holds the table):
+//!
+//! - [`cli`]: the commands `serve`, `simulate` and `plan`, and what they print;
+//! - [`config`]: flags, environment and file become a [`config::Config`] that cannot be wrong;
+//! - [`server`]: composition, life cycle, admin HTTP; `server/path` is a datagram's way through a worker;
+//! - [`tasks`]: the runtime as a library, for tasks instead of datagrams;
 //! - [`handler`]: what an author writes, and [`handler::builtin`], the bench service with its protocol [`wire`];
 //! - [`runtime`] (threads, sleeping, continuations) and [`net`] (sockets, batches), which do not know each other;
-//! - [`sim`] (virtual time): the same policies without threads;
-//! - [`sched`]: the policies, pure;
+//! - [`sim`]: virtual time instead of threads; `sim/study` is what `simulate` and `plan` ask of it;
+//! - [`sched`]: the policies and the worker as a state machine, pure;
 //! - [`output`]: standard output and standard error, which may be full or not read;
-//! - the parts: [`packet`], [`queue`], [`metrics`], [`workload`], [`fate`], [`time`].
+//! - leaves: [`queue`], [`metrics`], [`workload`], [`fate`], [`time`].
+//!
+//! # Glossary
+//!
+//! | word | meaning |
+//! |---|---|
+//! | admission | the checks between a datagram's arrival and its first run: address, protocol, cost cap |
+//! | backlog | jobs that wait in a deque, a queue or a socket |
+//! | batch | datagrams received, or replies sent, by one system call |
+//! | checkpoint | a place where a handler may be interrupted; the only places where it is |
+//! | child | a part of a request that runs as a job of its own, after a fork |
+//! | class | the kind of a request, 0 to 7: 0 is short, 1 is long |
+//! | continuation | a request that has run and will run on: after a yield, a hop or a join |
+//! | fate | how a datagram ended; each has exactly one |
+//! | goodput | requests answered in time, per second |
+//! | hop | a handler's move to another pool |
+//! | ingress | the socket, or the part of a socket's flows, that one worker receives from |
+//! | job | what a worker runs: a fresh request, a continuation or a child |
+//! | packet | the memory of one request and its reply |
+//! | policy | the rules by which workers choose what to run, as data |
+//! | pool | workers that share a queue |
+//! | quantum, slice | CPU time after which a policy may want a worker back |
+//! | shard | one of the bounded queues that act as the queue of a pool |
+//! | shed | end a well-formed request unserved, because of load |
+//! | slip | how late the load generator sent a request |
+//! | slowdown | latency divided by service time |
+//! | steal | take jobs from another worker, the victim; the taker is the thief |
+//! | trace | the requests of a run with their times, for replay |
+//! | turn | one round of a worker: search, run, place what became ready, or rest |
+//! | wait slot | where a request stands while it waits for its children |
+//! | watch set, watcher | the sockets of busy workers, and the one sleeper that the kernel tells of them |
 
 pub mod cli;
 pub mod config;

@@ -151,6 +151,18 @@ fn circles_are_seen() {
     assert_eq!(circle(&edges(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("d", "e")])), ["b", "c"]);
 }
 
+// Are the files that a datagram passes through few, and do those that `server/path/mod.rs` lists exist?
+#[test]
+fn the_way_of_a_datagram_is_short() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let list = fs::read_to_string(root.join("server/path/mod.rs")).unwrap();
+    let numbered = list.lines().filter(|line| line.starts_with("//! ") && line.contains(". `"));
+    let files: Vec<&str> = numbered.filter_map(|line| line.split('`').nth(1)).collect();
+    assert!((10..=20).contains(&files.len()), "{files:?}");
+    let missing: Vec<_> = files.iter().filter(|file| !root.join(file).is_file()).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
 /// The modules that import themselves by way of others.

@@ -186,7 +186,7 @@ impl<J> VirtualWorld<J> {
                 self.event_list.set(watcher, self.now.plus(self.thief_threshold.max(nap_min)));
             }
             _ if self.event_list.of(watcher) > at => {
-                self.event_list.set(watcher, at.max(self.idle.seats[watcher].free_at))
+                self.event_list.set(watcher, at.max(self.idle.seats[watcher].free_at));
             }
             _ => {}
         }

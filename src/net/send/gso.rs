@@ -240,21 +240,21 @@ mod tests {
     proptest! {
         // Does every message go out once, in its peer's order, in GSO batches that the kernel cuts where they were joined?
         #[test]
-        fn every_plan_is_sound(batch in prop::collection::vec((0..4_u8, 0..6_usize, prop::option::of(0..2_u8)), 0..SEND_BATCH_MAX)) {
-            let messages: Vec<_> = batch.iter().map(|(peer, length, local)| message(*peer, *length, *local)).collect();
+        fn every_plan_is_sound(drawn in prop::collection::vec((0..4_u8, 0..6_usize, prop::option::of(0..2_u8)), 0..SEND_BATCH_MAX)) {
+            let messages: Vec<_> = drawn.iter().map(|(peer, length, local)| message(*peer, *length, *local)).collect();
             let plan = segmented(&messages);
             let order: Vec<usize> = plan.batches().iter().flat_map(|batch| plan.messages(batch).to_vec()).collect();
             let mut sorted = order.clone();
             sorted.sort_unstable();
             prop_assert_eq!(sorted, (0..messages.len()).collect::<Vec<_>>());
             for peer in 0..4 {
-                prop_assert!(order.iter().filter(|number| batch[**number].0 == peer).is_sorted());
+                prop_assert!(order.iter().filter(|number| drawn[**number].0 == peer).is_sorted());
             }
             for batch in plan.batches() {
                 let numbers = plan.messages(batch);
                 let (last, others) = numbers.split_last().expect("no batch is empty");
-                prop_assert!(others.iter().all(|number| batch[*number].1 == batch.length));
-                prop_assert!(batch[*last].1 <= batch.length && (numbers.len() == 1 || batch[*last].1 > 0));
+                prop_assert!(others.iter().all(|number| drawn[*number].1 == batch.length));
+                prop_assert!(drawn[*last].1 <= batch.length && (numbers.len() == 1 || drawn[*last].1 > 0));
                 prop_assert!(numbers.iter().all(|number| messages[*number].local == batch.local));
                 prop_assert!(numbers.iter().all(|number| messages[*number].peer == messages[*last].peer));
             }

@@ -1,4 +1,27 @@
-//! A datagram's way through a worker.
+//! A datagram's way through a worker. In the order in which it passes them:
+//!
+//! 1. `runtime/worker.rs`: the thread's loop lets the worker take one step after the other
+//! 2. `sched/turn.rs`: the worker as a state machine
+//! 3. `sched/turn/search.rs`: looks for work, here in the worker's own socket
+//! 4. `sched/search.rs`: walks through the places that the policy orders
+//! 5. `sched/hybrid.rs`, or another policy: which places, and where an arrival goes
+//! 6. `server/path/receive.rs`: receives a batch into packets
+//! 7. `net/link.rs`: the kernel's sockets, or memory in tests
+//! 8. `net/receive/batches.rs`, or another way: `recvmmsg`
+//! 9. `server/path/packet.rs`: the memory that the request lives in
+//! 10. `server/path/admit.rs`: checks it, or ends it as malformed, refused or shed
+//! 11. `net/filter.rs`: sources and destinations that are never answered
+//! 12. `runtime/world.rs`: puts it into the worker's deque or a pool's queue, and takes it out again
+//! 13. `sched/turn/run.rs`: runs it, and says what becomes of it at a checkpoint
+//! 14. `server/path/execute.rs`: polls the handler, and ends the request
+//! 15. `server/path/slot.rs`: the handler's future
+//! 16. `runtime/continuation/poll.rs`: the one way to poll
+//! 17. `handler/mod.rs`: the handler's interface
+//! 18. `server/path/reply.rs`: gathers replies and sends them
+//! 19. `net/send/mod.rs`: hands them to the kernel
+//! 20. `metrics/board.rs`: counts and times it
+//!
+//! Beside the way: `wait_slots.rs` holds requests that wait for their children.
 
 pub(crate) mod admit;
 pub(crate) mod execute;
