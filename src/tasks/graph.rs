@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// Nodes come from the graph and name only nodes that it made before: a cycle cannot be written.
 ///
 /// ```
-/// use forebay::runtime::task::{Runtime, TaskGraph};
+/// use forebay::tasks::{Runtime, TaskGraph};
 ///
 /// let mut graph = TaskGraph::new();
 /// let words = graph.task(|| "work stealing and micropools".to_owned());

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use forebay::handler::hop;
-//! use forebay::runtime::task::{JoinError, Runtime};
+//! use forebay::tasks::{JoinError, Runtime};
 //!
 //! let runtime = Runtime::builder().pool("front", 1).pool("heavy", 2).build()?;
 //! let answer = runtime.spawn(|| 6 * 7);
@@ -33,7 +33,7 @@
 //! [with children](Options::with_children) waits for all that descends from it.
 //!
 //! ```
-//! use forebay::runtime::task::{Options, Runtime, Spawner};
+//! use forebay::tasks::{Options, Runtime, Spawner};
 //!
 //! let runtime = Runtime::with_workers(2)?;
 //! let sum = runtime.spawn_future(async {
@@ -63,7 +63,7 @@
 //!
 //! ```
 //! use forebay::handler::checkpoint;
-//! use forebay::runtime::task::{CancellationToken, JoinError, Options, Priority, Runtime};
+//! use forebay::tasks::{CancellationToken, JoinError, Options, Priority, Runtime};
 //! use std::sync::{Arc, Mutex, mpsc};
 //!
 //! let runtime = Runtime::with_workers(1)?;

@@ -23,13 +23,13 @@ use std::thread;
 ///
 /// ```
 /// let mut squares = vec![0; 1_000];
-/// forebay::runtime::task::scope(2, |scope| {
+/// forebay::tasks::scope(2, |scope| {
 ///     for (part, squares) in squares.chunks_mut(100).enumerate() {
 ///         scope.spawn(move || squares.iter_mut().enumerate().for_each(|(i, square)| *square = (part * 100 + i).pow(2)));
 ///     }
 /// })?;
 /// assert_eq!(squares[999], 998_001);
-/// # Ok::<(), forebay::runtime::task::ScopeError>(())
+/// # Ok::<(), forebay::tasks::ScopeError>(())
 /// ```
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Continuations: futures that a worker polls, and how they come back to a worker.
 //!
-//! [`poll()`] is the one way to poll, for requests (`server/slot.rs`), for children that a request has forked
-//! (`child.rs`) and for tasks (`runtime/task/future.rs`). It says what the worker must do next. The futures of
+//! [`poll()`] is the one way to poll, for requests (`server/path/slot.rs`), for children that a request has forked
+//! (`child.rs`) and for tasks (`tasks/future.rs`). It says what the worker must do next. The futures of
 //! [`crate::handler`] that an author awaits leave their reasons in `context.rs`; whatever waits is in one state of
 //! `join_state.rs`, in its wait slot or as a parked child, until a wake puts it into the worker-local queue.
 
