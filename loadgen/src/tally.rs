@@ -3,6 +3,7 @@
 use crate::by_class::{ByClass, block_of};
 use crate::receiver::Reply;
 use crate::schedule::Request;
+use forebay::fate::Ending;
 use forebay::metrics::{ALL_CLASSES, Block};
 use forebay::time::Nanos;
 use forebay::wire::{CLASS_NAMES, Status};
@@ -35,11 +36,11 @@ impl Fates {
     }
 
     fn of_reply(&mut self, status: Status) -> &mut u64 {
-        match status {
-            Status::Ok => &mut self.answered,
-            Status::Refused => &mut self.refused,
-            Status::ShedQueueFull | Status::ShedExpired | Status::ShedRate | Status::ShedDraining => &mut self.shed,
-            Status::Failed | Status::Stalled => &mut self.failed,
+        match status.ending() {
+            Ending::Answered => &mut self.answered,
+            Ending::Refused => &mut self.refused,
+            Ending::Shed => &mut self.shed,
+            Ending::Failed => &mut self.failed,
         }
     }
 }

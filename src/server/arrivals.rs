@@ -4,6 +4,7 @@ use super::engine::Engine;
 use super::slot::Job;
 use crate::fate::{Fate, ReceiveError};
 use crate::handler::Handler;
+use crate::metrics::Counter;
 use crate::net::{BATCH, GATHER, Link, receive_error};
 use crate::packet::Packet;
 use crate::sched::WorkerId;
@@ -71,7 +72,7 @@ where
                 }
                 Err(error) => {
                     reason = receive_error(&error);
-                    self.recorder.receive_failed(reason);
+                    self.recorder.count(Counter::ReceiveErrors(reason));
                 }
             }
         }
