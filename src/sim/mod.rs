@@ -27,7 +27,7 @@ pub use offer::{Incoming, Offer};
 pub use overheads::{Overheads, OverheadsError};
 pub use reference::Reference;
 pub use replay::Replay;
-pub use tally::{Fates, Tally};
+pub use tally::{FATES, Tally};
 #[cfg(test)]
 pub(crate) use world::Fault;
 

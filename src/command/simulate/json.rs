@@ -3,6 +3,7 @@
 use super::result::Results;
 use super::run::{Outcome, Scene};
 use crate::metrics::Block;
+use crate::sim::FATES;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -51,12 +52,8 @@ fn item(scene: &Scene<'_>, outcome: &Outcome) -> Value {
     let mut item = named(scene, &outcome.contender.to_string());
     item["load"] = outcome.load.into();
     item["chosen"] = outcome.chosen.as_str().into();
-    item["fates"] = json!({
-        "answered": fates.answered,
-        "shed_queue_full": fates.shed_queue_full,
-        "shed_expired": fates.shed_expired,
-        "kernel_dropped": fates.kernel_dropped,
-    });
+    item["fates"] = FATES.into_iter().map(|fate| (fate.name(), fates.of(fate))).collect::<Value>();
+    item["fates"]["kernel_dropped"] = fates.kernel_dropped.into();
     item["slowdown"] = by_class(outcome.tally.slowdown());
     item["latency_us"] = by_class(outcome.tally.latency_us());
     item
