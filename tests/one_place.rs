@@ -1,7 +1,8 @@
 //! How many files know of a policy, a counter, a fate or a setting, and does each show wherever a reader would look for it?
 //! Method: one of each is added to a copy of the sources, by plain edits; the copy is built, and what the programs of the
-//! copy and of this build say is compared with the README, which must be complete for the one and lack four rows for the other.
+//! copy and of this build say is compared with the README, which must list what this build has, and lack what was added.
 
+use forebay::sched::PolicyName;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -18,13 +19,13 @@ struct Fact {
 }
 
 enum Edit {
-    /// A row before the line that begins so, the only one.
+    /// A row before a line of which there is one.
     Row { file: &'static str, before: &'static str, row: &'static str },
-    /// A file that reads as another one, under another name.
+    /// A copy of another file, with some names replaced.
     Twin { file: &'static str, of: &'static str, names: [(&'static str, &'static str); 2] },
 }
 
-/// The files are those that the rules for this code promise: a policy is its own and the table of policies.
+/// The numbers of files are the promise: for a policy its own file and the table of policies, for all else a table.
 const FACTS: [Fact; 4] = [
     Fact {
         name: "policy",
@@ -77,11 +78,15 @@ const FACTS: [Fact; 4] = [
     },
 ];
 
-// What the program has, the README lists, under the program's own words; and nothing else.
+// Does the README list every policy, flag, fate and metric, in the program's own words where it has some, and nothing else?
 #[test]
 fn the_readme_lists_what_the_program_has() {
     let shown = Shown::by(Path::new(env!("CARGO_BIN_EXE_forebay")), "auto");
     assert_eq!(shown.missing_in(&readme()), [""; 0]);
+    for policy in PolicyName::ALL {
+        let begin = format!("| `{policy}` | {} |", policy.entry().literature.unwrap_or("-"));
+        assert!(table(&readme(), "policy").any(|(_, row)| row.starts_with(&begin)), "{begin}");
+    }
     for (kind, row) in
         [("policy", "`steal`"), ("flag", "`--io`"), ("fate", "`failed`"), ("metric", "`forebay_slowdown`")]
     {
@@ -96,15 +101,15 @@ fn the_readme_lists_what_the_program_has() {
     assert_eq!(shown.missing_in(&other).iter().collect::<BTreeSet<_>>(), expected.map(str::to_owned).iter().collect());
 }
 
-// Is one row enough for each, and is it then seen everywhere?
+// Is one place enough for each, and does it then show everywhere? Broken by hand: a second list of any of the four fails here.
 #[test]
 fn a_fact_has_one_place() {
-    let programs = build(&FACTS);
-    let program = programs.join("forebay");
     for fact in &FACTS {
         let files: BTreeSet<&str> = fact.edits.iter().map(Edit::file).collect();
         assert_eq!(files.len(), fact.files, "a {} is in {files:?}", fact.name);
     }
+    let programs = build(&FACTS);
+    let program = programs.join("forebay");
     let says = |args: &[&str]| {
         let output = Command::new(&program).env_clear().args(args).output().expect("the program starts");
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -133,7 +138,7 @@ fn a_fact_has_one_place() {
         assert!(checked.lines().any(|shown| shown.starts_with(line)), "no {line:?} in {checked}");
     }
 
-    // It takes no report whose fates it does not know, or that lacks one.
+    // `loadgen` refuses a report of `/latency` with a fate that it does not know, or without one.
     let server = Served::start(&program, "extra");
     let mut loadgen = Command::new(programs.join("loadgen"));
     loadgen.args(["run", "--admin", &server.admin, "--cost", "fixed:10us", "--rate", "200"]);
