@@ -321,9 +321,12 @@ fn build(facts: &[Fact]) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(&copy).args(["build", "--workspace", "--locked", "--offline"]);
     cargo.args(["--bin", "forebay", "--bin", "loadgen", "--test", "empty"]);
-    // Neither speed nor a debugger is asked for.
-    for setting in ["forebay.opt-level=0", "forebay.debug=false", "loadgen.opt-level=0", "loadgen.debug=false"] {
-        cargo.args(["--config", &format!("profile.dev.package.{setting}")]);
+    // Neither speed nor a debugger is asked for. cargo tells the copy's packages from this build's by their profile alone,
+    // not by their place, so they have a number of codegen units that nobody else asks for.
+    for package in ["forebay", "loadgen"] {
+        for setting in ["opt-level=0", "debug=false", "codegen-units=15"] {
+            cargo.args(["--config", &format!("profile.dev.package.{package}.{setting}")]);
+        }
     }
     // The programs lie beside the copy, everything on the way to them among that of this build.
     cargo.env("CARGO_TARGET_DIR", scratch().join("target")).env("CARGO_BUILD_BUILD_DIR", target);
