@@ -1,5 +1,6 @@
 //! How a datagram ends. Every received datagram ends in exactly one fate, or is still in flight.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The longest datagram a server receives: what an Ethernet frame carries and some room; more is
@@ -11,314 +12,250 @@ pub const CLASSES: usize = 8;
 /// Names of the classes, as metrics and reports show them.
 pub const CLASS_NAMES: [&str; CLASSES] = ["short", "long", "class2", "class3", "class4", "class5", "class6", "class7"];
 
-/// The end of a datagram that a server received. The names are those of `/latency` and of the metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Fate {
+/// Makes enums whose values are labels of metrics or keys in JSON: one row is a value and its name.
+macro_rules! labels {
+    ($($(#[$about:meta])* $type:ident { $($(#[$meaning:meta])* $variant:ident = $name:expr,)+ })+) => { $(
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum $type {
+            $($(#[$meaning])* $variant,)+
+        }
+
+        impl $type {
+            /// Every value, in the order of their numbers.
+            pub const ALL: [$type; [$($name),+].len()] = [$($type::$variant),+];
+
+            /// The names, in the order of [`Self::ALL`].
+            pub const NAMES: [&'static str; $type::ALL.len()] = [$($name),+];
+
+            /// The name in metrics and JSON.
+            pub const fn name(self) -> &'static str {
+                $type::NAMES[self as usize]
+            }
+        }
+    )+ };
+}
+pub(crate) use labels;
+
+/// Makes [`Fate`], [`Fates`] and [`Status`]. One row is a fate, its name, and what its client is told, where it is told
+/// anything: what it counts the reply as, the status, and the status's number on the wire.
+macro_rules! fates {
+    ($($(#[$meaning:meta])* $variant:ident = $name:ident $(=> $ending:ident($status:ident = $number:literal))?,)+) => {
+        labels! {
+            /// The end of a datagram that a server received. The names are those of `/latency` and of the metrics.
+            Fate {
+                $($(#[$meaning])* $variant = stringify!($name),)+
+            }
+        }
+
+        impl Fate {
+            /// What the client is told, `None` where it is told nothing.
+            pub const fn status(self) -> Option<Status> {
+                match self {
+                    $(Fate::$variant => {
+                        let status: &[Status] = &[$(Status::$status)?];
+                        status.first().copied()
+                    })+
+                }
+            }
+        }
+
+        /// How a request ended, as its reply tells.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Status {
+            $($(
+                #[doc = concat!("The request ended as [`Fate::", stringify!($variant), "`].")]
+                $status = $number,
+            )?)+
+        }
+
+        impl Status {
+            /// Every status, in the order of their numbers.
+            pub const ALL: [Status; [$($($number,)?)+].len()] = [$($(Status::$status,)?)+];
+
+            /// What a client counts the reply as.
+            pub const fn ending(self) -> Ending {
+                match self {
+                    $($(Status::$status => Ending::$ending,)?)+
+                }
+            }
+        }
+
+        /// Where every datagram that came to the server's sockets is: `received` is the sum of all others but
+        /// `kernel_dropped`, and arrivals are `received + kernel_dropped`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct Fates {
+            /// Received from the sockets.
+            pub received: u64,
+            $($(#[$meaning])* pub $name: u64,)+
+            /// Received and not ended yet.
+            pub in_flight: u64,
+            /// Dropped by the kernel at the server's sockets, and so never received. `None` (`null`) where that cannot be
+            /// read.
+            pub kernel_dropped: Option<u64>,
+        }
+
+        impl Fates {
+            /// `ended` is in the order of [`Fate::ALL`].
+            pub(crate) fn new(received: u64, ended: &[u64; Fate::ALL.len()], kernel_dropped: Option<u64>) -> Fates {
+                let sum = ended.iter().sum();
+                debug_assert!(sum <= received, "no reading sees more ends than arrivals");
+                let in_flight = received.saturating_sub(sum);
+                Fates { received, $($name: ended[Fate::$variant as usize],)+ in_flight, kernel_dropped }
+            }
+
+            /// How many datagrams met `fate`.
+            pub const fn of(&self, fate: Fate) -> u64 {
+                match fate {
+                    $(Fate::$variant => self.$name,)+
+                }
+            }
+        }
+    };
+}
+
+fates! {
     /// Served, and its reply handed to the kernel (or the handler chose not to reply).
-    Answered,
+    Answered = answered => Answered(Ok = 0),
     /// Not a request of the handler's protocol; the reason is a [`Malformed`].
-    Malformed,
-    /// Well-formed, but not served; the reason is a [`Refused`].
-    Refused,
+    Malformed = malformed,
+    /// Well-formed, but not served (cost above the cap, unknown class); the reason is a [`Refused`].
+    Refused = refused => Refused(Refused = 1),
     /// A queue on its way was full.
-    ShedQueueFull,
-    /// Its deadline passed.
-    ShedExpired,
+    ShedQueueFull = shed_queue_full => Shed(ShedQueueFull = 2),
+    /// Its deadline passed, before it was served or while it was.
+    ShedExpired = shed_expired => Shed(ShedExpired = 3),
     /// Its sender was over its rate.
-    ShedRate,
+    ShedRate = shed_rate => Shed(ShedRate = 4),
     /// The server was stopping.
-    ShedDraining,
+    ShedDraining = shed_draining => Shed(ShedDraining = 5),
     /// The handler did not come to a reply that can be sent; the reason is a [`Failed`].
-    Failed,
+    Failed = failed => Failed(Failed = 6),
     /// The handler's future stopped for a reason that the runtime cannot resume.
-    Stalled,
+    Stalled = stalled => Failed(Stalled = 7),
     /// Served, but the kernel did not take the reply.
-    Unsent,
+    Unsent = unsent,
 }
 
-impl Fate {
-    /// Every fate, in the order of their numbers.
-    pub const ALL: [Fate; 10] = [
-        Fate::Answered,
-        Fate::Malformed,
-        Fate::Refused,
-        Fate::ShedQueueFull,
-        Fate::ShedExpired,
-        Fate::ShedRate,
-        Fate::ShedDraining,
-        Fate::Failed,
-        Fate::Stalled,
-        Fate::Unsent,
-    ];
-
-    /// The name used in metrics and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Fate::Answered => "answered",
-            Fate::Malformed => "malformed",
-            Fate::Refused => "refused",
-            Fate::ShedQueueFull => "shed_queue_full",
-            Fate::ShedExpired => "shed_expired",
-            Fate::ShedRate => "shed_rate",
-            Fate::ShedDraining => "shed_draining",
-            Fate::Failed => "failed",
-            Fate::Stalled => "stalled",
-            Fate::Unsent => "unsent",
-        }
-    }
-
-    /// What the client is told, `None` where it is told nothing.
-    pub const fn status(self) -> Option<Status> {
-        match self {
-            Fate::Answered => Some(Status::Ok),
-            Fate::Refused => Some(Status::Refused),
-            Fate::ShedQueueFull => Some(Status::ShedQueueFull),
-            Fate::ShedExpired => Some(Status::ShedExpired),
-            Fate::ShedRate => Some(Status::ShedRate),
-            Fate::ShedDraining => Some(Status::ShedDraining),
-            Fate::Failed => Some(Status::Failed),
-            Fate::Stalled => Some(Status::Stalled),
-            Fate::Malformed | Fate::Unsent => None,
-        }
-    }
-}
-
-/// How a request ended, as its reply tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Status {
+/// What a client counts a reply as, which knows of fewer ends than the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
     /// Served.
-    Ok = 0,
-    /// Well-formed, but not a request this server serves (cost above the cap, unknown class).
-    Refused = 1,
-    /// Not served: a queue on its way was full.
-    ShedQueueFull = 2,
-    /// Not served, or not to its end: its deadline had passed.
-    ShedExpired = 3,
-    /// Not served: its sender was over its rate.
-    ShedRate = 4,
-    /// Not served: the server was stopping.
-    ShedDraining = 5,
-    /// The handler panicked, or its reply did not fit.
-    Failed = 6,
-    /// The handler stopped for a reason that the runtime cannot resume.
-    Stalled = 7,
+    Answered,
+    /// The server does not serve such requests.
+    Refused,
+    /// The server was too busy, over its rate, too late or stopping.
+    Shed,
+    /// The handler panicked or stalled, or its reply did not fit.
+    Failed,
 }
 
-impl Status {
-    /// Every status, in the order of their numbers.
-    pub const ALL: [Status; 8] = [
-        Status::Ok,
-        Status::Refused,
-        Status::ShedQueueFull,
-        Status::ShedExpired,
-        Status::ShedRate,
-        Status::ShedDraining,
-        Status::Failed,
-        Status::Stalled,
-    ];
+// A status is read from the wire as an index into `Status::ALL`.
+const _: () = {
+    let mut number = 0;
+    while number < Status::ALL.len() {
+        assert!(Status::ALL[number] as usize == number, "statuses are numbered from 0, in the order of the rows");
+        number += 1;
+    }
+};
+
+impl Default for Fates {
+    /// The fates of a server that has received nothing, and knows it.
+    fn default() -> Fates {
+        Fates::new(0, &[0; Fate::ALL.len()], Some(0))
+    }
 }
 
-/// Why a datagram is not a message of this protocol. Each is a counter, and none is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Malformed {
-    /// No bytes at all.
-    Empty,
-    /// Shorter than a header.
-    Truncated,
-    /// Longer than [`DATAGRAM_MAX_BYTES`].
-    Oversize,
-    /// Does not begin with the magic bytes.
-    Magic,
-    /// Another protocol version.
-    Version,
-    /// Neither a request nor a reply, or a status out of range.
-    Kind,
-    /// A reply, sent to a server: answering it could start an endless exchange between two servers.
-    Reply,
-    /// Sent from port 0, to which no answer can go.
-    SourcePort,
-    /// Sent from a port of `--reject-source-ports`, behind which services answer whatever they are sent.
-    ReflectorPort,
-    /// Sent from an address that is no single host's: unspecified, broadcast or multicast.
-    SourceAddress,
-    /// Sent from the server's own address and port: it would answer itself.
-    OwnAddress,
-    /// Sent to a broadcast or multicast address.
-    Destination,
-    /// Breaks a rule of the handler's own protocol.
-    Other,
+impl Fates {
+    /// How many datagrams came to the server's sockets; `None` where it cannot be read how many the kernel dropped.
+    pub fn arrived(&self) -> Option<u64> {
+        self.kernel_dropped.map(|dropped| self.received + dropped)
+    }
 }
 
-impl Malformed {
-    /// Every reason, in the order of their numbers.
-    pub const ALL: [Malformed; 13] = [
-        Malformed::Empty,
-        Malformed::Truncated,
-        Malformed::Oversize,
-        Malformed::Magic,
-        Malformed::Version,
-        Malformed::Kind,
-        Malformed::Reply,
-        Malformed::SourcePort,
-        Malformed::ReflectorPort,
-        Malformed::SourceAddress,
-        Malformed::OwnAddress,
-        Malformed::Destination,
-        Malformed::Other,
-    ];
-
-    /// The name used in metrics and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Malformed::Empty => "empty",
-            Malformed::Truncated => "truncated",
-            Malformed::Oversize => "oversize",
-            Malformed::Magic => "magic",
-            Malformed::Version => "version",
-            Malformed::Kind => "kind",
-            Malformed::Reply => "reply",
-            Malformed::SourcePort => "source_port",
-            Malformed::ReflectorPort => "reflector_port",
-            Malformed::SourceAddress => "source_address",
-            Malformed::OwnAddress => "own_address",
-            Malformed::Destination => "destination",
-            Malformed::Other => "other",
-        }
+labels! {
+    /// Why a datagram is not a message of this protocol. Each is a counter, and none is answered.
+    Malformed {
+        /// No bytes at all.
+        Empty = "empty",
+        /// Shorter than a header.
+        Truncated = "truncated",
+        /// Longer than [`DATAGRAM_MAX_BYTES`].
+        Oversize = "oversize",
+        /// Does not begin with the magic bytes.
+        Magic = "magic",
+        /// Another protocol version.
+        Version = "version",
+        /// Neither a request nor a reply, or a status out of range.
+        Kind = "kind",
+        /// A reply, sent to a server: answering it could start an endless exchange between two servers.
+        Reply = "reply",
+        /// Sent from port 0, to which no answer can go.
+        SourcePort = "source_port",
+        /// Sent from a port of `--reject-source-ports`, behind which services answer whatever they are sent.
+        ReflectorPort = "reflector_port",
+        /// Sent from an address that is no single host's: unspecified, broadcast or multicast.
+        SourceAddress = "source_address",
+        /// Sent from the server's own address and port: it would answer itself.
+        OwnAddress = "own_address",
+        /// Sent to a broadcast or multicast address.
+        Destination = "destination",
+        /// Breaks a rule of the handler's own protocol.
+        Other = "other",
+    }
+    /// Why a well-formed request is not served.
+    Refused {
+        /// It asks for more CPU time than `--cost-cap` allows.
+        CostCap = "cost_cap",
+        /// Its class is not one that the server knows.
+        UnknownClass = "unknown_class",
+        /// A rule of the handler's own.
+        Other = "other",
+    }
+    /// Why the handler did not come to a reply that can be sent.
+    Failed {
+        /// The handler panicked, or a child of its request did.
+        Panic = "panic",
+        /// The reply had no room for what the handler wrote.
+        Overflow = "overflow",
+        /// The request waited for a child of its own that had been cancelled.
+        Cancelled = "cancelled",
+    }
+    /// Why a call to receive failed. It concerns no datagram: what waits in the socket stays there.
+    ReceiveError {
+        /// A rule of the host forbids it.
+        Denied = "denied",
+        /// The system does not know the call.
+        Unsupported = "unsupported",
+        /// The kernel had no memory.
+        NoMemory = "no_memory",
+        /// The network is down.
+        Network = "network",
+        /// Anything else.
+        Other = "other",
+    }
+    /// Why the kernel did not take a message.
+    Unsent {
+        /// The socket's send buffer stayed full.
+        BufferFull = "buffer_full",
+        /// The kernel had no memory. It says the same of a full device queue, but only to sockets that ask for the errors of
+        /// all their peers (`IP_RECVERR`), as ours do not.
+        QueueFull = "queue_full",
+        /// Longer than the path takes; replies are never fragmented.
+        TooLong = "too_long",
+        /// A rule of the host forbids it.
+        Denied = "denied",
+        /// There is no way to the peer.
+        Unreachable = "unreachable",
+        /// Anything else.
+        Other = "other",
     }
 }
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// Why a well-formed request is not served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Refused {
-    /// It asks for more CPU time than `--cost-cap` allows.
-    CostCap,
-    /// Its class is not one that the server knows.
-    UnknownClass,
-    /// A rule of the handler's own.
-    Other,
-}
-
-impl Refused {
-    /// Every reason, in the order of their numbers.
-    pub const ALL: [Refused; 3] = [Refused::CostCap, Refused::UnknownClass, Refused::Other];
-
-    /// The name used in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Refused::CostCap => "cost_cap",
-            Refused::UnknownClass => "unknown_class",
-            Refused::Other => "other",
-        }
-    }
-}
-
-/// Why the handler did not come to a reply that can be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Failed {
-    /// The handler panicked, or a child of its request did.
-    Panic,
-    /// The reply had no room for what the handler wrote.
-    Overflow,
-    /// The request waited for a child of its own that had been cancelled.
-    Cancelled,
-}
-
-impl Failed {
-    /// Every reason, in the order of their numbers.
-    pub const ALL: [Failed; 3] = [Failed::Panic, Failed::Overflow, Failed::Cancelled];
-
-    /// The name used in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Failed::Panic => "panic",
-            Failed::Overflow => "overflow",
-            Failed::Cancelled => "cancelled",
-        }
-    }
-}
-
-/// Why a call to receive failed. It concerns no datagram: what waits in the socket stays there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum ReceiveError {
-    /// A rule of the host forbids it.
-    Denied,
-    /// The system does not know the call.
-    Unsupported,
-    /// The kernel had no memory.
-    NoMemory,
-    /// The network is down.
-    Network,
-    /// Anything else.
-    Other,
-}
-
-impl ReceiveError {
-    /// Every reason, in the order of their numbers.
-    pub const ALL: [ReceiveError; 5] = [
-        ReceiveError::Denied,
-        ReceiveError::Unsupported,
-        ReceiveError::NoMemory,
-        ReceiveError::Network,
-        ReceiveError::Other,
-    ];
-
-    /// The name used in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ReceiveError::Denied => "denied",
-            ReceiveError::Unsupported => "unsupported",
-            ReceiveError::NoMemory => "no_memory",
-            ReceiveError::Network => "network",
-            ReceiveError::Other => "other",
-        }
-    }
-}
-
-/// Why the kernel did not take a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Unsent {
-    /// The socket's send buffer stayed full.
-    BufferFull,
-    /// The kernel had no memory. It says the same of a full device queue, but only to sockets that ask for the errors of
-    /// all their peers (`IP_RECVERR`), as ours do not.
-    QueueFull,
-    /// Longer than the path takes; replies are never fragmented.
-    TooLong,
-    /// A rule of the host forbids it.
-    Denied,
-    /// There is no way to the peer.
-    Unreachable,
-    /// Anything else.
-    Other,
-}
-
-impl Unsent {
-    /// Every reason, in the order of their numbers.
-    pub const ALL: [Unsent; 6] =
-        [Unsent::BufferFull, Unsent::QueueFull, Unsent::TooLong, Unsent::Denied, Unsent::Unreachable, Unsent::Other];
-
-    /// The name used in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Unsent::BufferFull => "buffer_full",
-            Unsent::QueueFull => "queue_full",
-            Unsent::TooLong => "too_long",
-            Unsent::Denied => "denied",
-            Unsent::Unreachable => "unreachable",
-            Unsent::Other => "other",
-        }
     }
 }

@@ -78,7 +78,7 @@ fn assert_malformed_is_counted(io: &str) {
     let fates = server.quiescent(sent);
     assert_eq!(fates, Fates { received: sent, answered: sent / 2, malformed: sent / 2, ..Fates::default() });
     assert_reasons(&server, expected);
-    assert_eq!(server.stop().totals.malformed, expected);
+    assert_eq!(server.stop().totals.counted.malformed, expected);
 }
 
 /// Do `/latency` and `/metrics` both show these counts, and zero for the other reasons?
@@ -299,7 +299,11 @@ fn datagrams_to_several_hosts_are_not_served() {
             client.send_to(&message(&Header::request(1, 0, Nanos::ZERO), b""), target).expect("sent");
             await_until(|| fates(&latency(server.admin)).received > 0, &format!("{listen}: {target} never arrived"));
             let received = server.stop().totals;
-            assert_eq!(received.malformed, only(Malformed::Destination, received.fates.received), "{listen} {target}");
+            assert_eq!(
+                received.counted.malformed,
+                only(Malformed::Destination, received.fates.received),
+                "{listen} {target}"
+            );
             client.set_nonblocking(true).expect("a socket");
             assert!(client.recv(&mut [0; 64]).is_err(), "{listen} {target} was answered");
         }

@@ -4,6 +4,7 @@
 mod support;
 
 use assert_cmd::Command;
+use forebay::sched::PolicyName;
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,7 +68,8 @@ fn assert_says(text: &str, parts: &[&str]) {
 fn unknown_names_are_answered_with_the_known_ones() {
     let said = refusal(forebay().args(["--policy", "polls"]));
     assert_says(&said, &["policy = \"polls\" (flag --policy)", "did you mean pools?"]);
-    assert_says(&said, &["allowed: isolated, global, steal, shed, pools, reserve, hybrid, ondemand, auto"]);
+    let names: Vec<&str> = PolicyName::ALL.iter().map(|policy| policy.name()).collect();
+    assert_says(&said, &[&format!("allowed: {}", names.join(", "))]);
 
     let said = refusal(forebay().env("FOREBAY_HANDLER", "spinn"));
     assert_says(&said, &["handler = \"spinn\" (environment FOREBAY_HANDLER)", "did you mean spin?"]);

@@ -102,7 +102,7 @@ fn the_highest_load_is_found() {
 #[test]
 fn bad_input_gets_one_error_that_says_what_is_allowed() {
     for (arguments, said) in [
-        ("simulate --policy stael", "there are isolated, global"),
+        ("simulate --policy stael", "no policy is called `stael`; there are "),
         ("simulate --policy rr:5us", "rr:QUANTUM:SWITCH"),
         ("simulate --load 0", "0.001 to 10"),
         ("simulate --load 0.9..0.1", "FROM..TO:STEP"),

@@ -150,7 +150,7 @@ fn each_rule_has_its_reason() {
     for kind in [0, 3, 255] {
         assert_eq!(with(&[(5, kind)]), Err(Malformed::Kind), "kind {kind}");
     }
-    for status in [8, 255] {
+    for status in [Status::ALL.len() as u8, 255] {
         assert_eq!(with(&[(7, status)]), Err(Malformed::Kind), "status {status}");
     }
     assert_eq!(with(&[(0, 0), (4, 0), (5, 0)]), Err(Malformed::Magic));

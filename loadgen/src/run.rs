@@ -1,13 +1,12 @@
 //! One run: draw the schedule, send it, hear the replies, ask the server, judge.
 
-use crate::drive::Attempts;
 use crate::drive::cutoff::Cutoff;
 use crate::drive::live::Live;
 use crate::drive::probe::Probe;
 use crate::drive::receiver::Replies;
 use crate::drive::schedule::Request;
 use crate::drive::sender::Sent;
-use crate::drive::{flows, own_kernel, receiver, schedule, sender};
+use crate::drive::{Attempts, flows, own_kernel, receiver, schedule, sender};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;

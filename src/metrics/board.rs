@@ -9,9 +9,9 @@
 //! nothing can be lost or counted twice. At most two full ledgers lie in a mailbox: the answer to the one outstanding
 //! question, and the last one, which the worker leaves when it stops.
 
-use super::counters::{Continuation, Counts, Steal, WorkerCounters};
+use super::counters::{Counter, Counts, WorkerCounters};
 use super::ledger::{Ledger, Sample};
-use crate::fate::{Failed, Fate, Malformed, ReceiveError, Refused, Unsent};
+use crate::fate::{Fate, ReceiveError, Unsent};
 use crate::time::Nanos;
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
@@ -56,7 +56,7 @@ impl Board {
     /// Failed calls so far.
     pub fn failures(&self) -> Failures {
         let counts = self.counts();
-        Failures { receiving: counts.receive_errors, sending: counts.unsent }
+        Failures { receiving: counts.counted.receive_errors, sending: counts.counted.unsent }
     }
 
     /// The handle of worker number `worker` (or of the stopping thread, see [`Board::new`]), the only one there will ever be: its counters have one writer.
@@ -182,39 +182,18 @@ impl Recorder<'_> {
     }
 
     /// A datagram ended, wherever it was received. [`Fate::Answered`] here is one whose handler chose not to reply
-    /// (no sample); the reason of a malformed or refused one is then `Other`, that of a failed one `Panic`.
+    /// (no sample); a fate with reasons gets the one for which none is told ([`Recorder::count`] tells others).
     pub fn ended(&mut self, fate: Fate) {
-        match fate {
-            Fate::Malformed => self.malformed(Malformed::Other),
-            Fate::Refused => self.refused(Refused::Other),
-            Fate::Failed => self.failed(Failed::Panic),
-            _ => self.counters.ended[fate as usize].add(1),
+        match Counter::of_fate(fate) {
+            Some(counter) => self.count(counter),
+            None => self.counters.ended[fate as usize].add(1),
         }
     }
 
-    /// A datagram ended as [`Fate::Malformed`].
-    pub fn malformed(&mut self, reason: Malformed) {
-        self.counters.malformed[reason as usize].add(1);
-    }
-
-    /// A datagram ended as [`Fate::Refused`].
-    pub fn refused(&mut self, reason: Refused) {
-        self.counters.refused[reason as usize].add(1);
-    }
-
-    /// A datagram ended as [`Fate::Failed`].
-    pub fn failed(&mut self, reason: Failed) {
-        self.counters.failed[reason as usize].add(1);
-    }
-
-    /// The kernel did not take a message. What becomes of the datagram that it answers is told apart.
-    pub fn unsent(&mut self, reason: Unsent) {
-        self.counters.unsent[reason as usize].add(1);
-    }
-
-    /// A call to receive failed.
-    pub fn receive_failed(&mut self, reason: ReceiveError) {
-        self.counters.receive_errors[reason as usize].add(1);
+    /// One more of `counter`. One that is a reason of a fate ends a datagram.
+    #[inline]
+    pub fn count(&mut self, counter: Counter) {
+        self.counters.count(counter);
     }
 
     /// A datagram ended as [`Fate::Answered`], and this is where its time went. Allocates at the first sample of a
@@ -233,16 +212,6 @@ impl Recorder<'_> {
     /// The slice is over, and this is the time that it took.
     pub fn end_slice(&mut self, time: Nanos) {
         self.counters.end(time);
-    }
-
-    /// The worker looked for work at another one.
-    pub fn stole(&mut self, result: Steal) {
-        self.counters.steals[result as usize].add(1);
-    }
-
-    /// A request left this worker before its end.
-    pub fn continued(&mut self, reason: Continuation) {
-        self.counters.continuations[reason as usize].add(1);
     }
 
     /// An emulated core slept for `slept` and woke `late` after its deadline.
@@ -292,6 +261,7 @@ impl Drop for Recorder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fate::{Failed, Malformed, Refused};
     use std::sync::mpsc;
 
     /// Is `received >= sum of fates` in every reading, while one thread receives and another ends what it received?
@@ -314,7 +284,7 @@ mod tests {
                 for job in jobs {
                     match job % 3 {
                         0 => recorder.answered(&Sample::default()),
-                        1 => recorder.refused(Refused::CostCap),
+                        1 => recorder.count(Counter::Refused(Refused::CostCap)),
                         _ => recorder.ended(Fate::ShedExpired),
                     }
                 }
@@ -337,18 +307,21 @@ mod tests {
     fn reasons_sum_to_their_fate() {
         let board = Board::new(1);
         let mut recorder = board.recorder(0);
-        recorder.malformed(Malformed::Magic);
+        recorder.count(Counter::Malformed(Malformed::Magic));
         recorder.ended(Fate::Malformed);
-        recorder.refused(Refused::UnknownClass);
-        recorder.failed(Failed::Overflow);
+        recorder.count(Counter::Refused(Refused::UnknownClass));
+        recorder.count(Counter::Failed(Failed::Overflow));
         recorder.ended(Fate::Failed);
         let counts = board.counts();
         assert_eq!(counts.ended[Fate::Malformed as usize], 2);
-        assert_eq!(counts.malformed[Malformed::Magic as usize], 1);
-        assert_eq!(counts.malformed[Malformed::Other as usize], 1);
+        assert_eq!(counts.counted.malformed[Malformed::Magic as usize], 1);
+        assert_eq!(counts.counted.malformed[Malformed::Other as usize], 1);
         assert_eq!(counts.ended[Fate::Refused as usize], 1);
         assert_eq!(counts.ended[Fate::Failed as usize], 2);
-        assert_eq!((counts.failed[Failed::Overflow as usize], counts.failed[Failed::Panic as usize]), (1, 1));
+        assert_eq!(
+            (counts.counted.failed[Failed::Overflow as usize], counts.counted.failed[Failed::Panic as usize]),
+            (1, 1)
+        );
     }
 
     /// Is a second writer of the same counters impossible?

@@ -6,66 +6,154 @@
 //! first (acquire) and `received` afterwards: whichever end it saw, it sees the matching arrival too. It may see
 //! arrivals whose ends it missed; they count as in flight, as they were a moment before.
 
-use crate::fate::{Failed, Fate, Malformed, ReceiveError, Refused, Unsent};
+use crate::fate::{Failed, Fate, Malformed, ReceiveError, Refused, Unsent, labels};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What came of looking for work at another worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Steal {
-    /// Jobs were taken from a deque.
-    Found,
-    /// The deque was empty.
-    Empty,
-    /// Another thief was at the deque.
-    Contended,
-    /// Datagrams were received from a busy victim's socket.
-    SocketFound,
-    /// A busy victim's socket was empty.
-    SocketEmpty,
-}
-
-impl Steal {
-    /// Every result, in the order of their numbers.
-    pub const ALL: [Steal; 5] = [Steal::Found, Steal::Empty, Steal::Contended, Steal::SocketFound, Steal::SocketEmpty];
-
-    /// The name used in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Steal::Found => "found",
-            Steal::Empty => "empty",
-            Steal::Contended => "contended",
-            Steal::SocketFound => "socket_found",
-            Steal::SocketEmpty => "socket_empty",
-        }
+labels! {
+    /// What came of looking for work at another worker.
+    Steal {
+        /// Jobs were taken from a deque.
+        Found = "found",
+        /// The deque was empty.
+        Empty = "empty",
+        /// Another thief was at the deque.
+        Contended = "contended",
+        /// Datagrams were received from a busy victim's socket.
+        SocketFound = "socket_found",
+        /// A busy victim's socket was empty.
+        SocketEmpty = "socket_empty",
+    }
+    /// Why a request left its worker before its end.
+    Continuation {
+        /// The policy wanted the worker back at a checkpoint.
+        Yield = "yield",
+        /// The handler asked for another pool.
+        Hop = "hop",
+        /// It waited for a child of its own, which has ended.
+        Join = "join",
     }
 }
 
-/// Why a request left its worker before its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Continuation {
-    /// The policy wanted the worker back at a checkpoint.
-    Yield,
-    /// The handler asked for another pool.
-    Hop,
-    /// It waited for a child of its own, which has ended.
-    Join,
+/// Makes [`Counter`], its storage in each worker and the sums that a scrape shows. One row is a counter: its field in
+/// [`Counted`], its name among [`Counter`], and the label that divides it, if any.
+///
+/// A row under `fates` divides the fate of its name by reason (`=` the reason where none is told), on `/metrics` within
+/// `forebay_datagrams`. A row further down is a family of `/metrics`: name without `_total`, and help. The word above rows
+/// is the part of the page where they stand.
+macro_rules! counters {
+    (
+        fates { $($(#[$about_reason:meta])* $reasons:ident: $Fate:ident($reason:ident = $untold:ident);)+ }
+        $($part:ident {
+            $($(#[$about:meta])* $field:ident: $Counter:ident $(($label:ident: $type:ident))? = $name:literal, $help:literal;)+
+        })+
+    ) => {
+        /// What a worker counts.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Counter {
+            $($(#[$about_reason])* $Fate($reason),)+
+            $($($(#[$about])* $Counter $(($type))?,)+)+
+        }
+
+        impl Counter {
+            /// The counter of a datagram that ends as `fate` for no reason that is told; `None` for a fate without reasons.
+            pub(super) const fn of_fate(fate: Fate) -> Option<Counter> {
+                match fate {
+                    $(Fate::$Fate => Some(Counter::$Fate($reason::$untold)),)+
+                    _ => None,
+                }
+            }
+        }
+
+        /// The counters of one worker.
+        #[derive(Debug, Default)]
+        struct Tallies {
+            $($reasons: [Tally; $reason::ALL.len()],)+
+            $($($field: [Tally; 1 $(* $type::ALL.len())?],)+)+
+        }
+
+        impl Tallies {
+            #[inline]
+            fn of(&self, counter: Counter) -> &Tally {
+                match counter {
+                    $(Counter::$Fate(reason) => &self.$reasons[reason as usize],)+
+                    $($(Counter::$Counter $(($label))? => &self.$field[0 $(+ $label as usize)?],)+)+
+                }
+            }
+
+            fn add_to(&self, sums: &mut Counted) {
+                $(sum_up(&mut sums.$reasons, &self.$reasons);)+
+                $($(sum_up(&mut sums.$field, &self.$field);)+)+
+            }
+        }
+
+        /// The counters of all workers together, each in the order of its label's `ALL`.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Counted {
+            $($(#[$about_reason])* pub $reasons: [u64; $reason::ALL.len()],)+
+            $($($(#[$about])* pub $field: [u64; 1 $(* $type::ALL.len())?],)+)+
+        }
+
+        impl Counted {
+            /// The reasons of `fate` by name, and how often each occurred; `None` for a fate without reasons.
+            pub(super) fn reasons(&self, fate: Fate) -> Option<(&'static [&'static str], &[u64])> {
+                match fate {
+                    $(Fate::$Fate => Some((&$reason::NAMES, &self.$reasons)),)+
+                    _ => None,
+                }
+            }
+
+            $(
+                /// The families of this part of `/metrics`.
+                pub(super) fn $part(&self) -> Vec<Family<'_>> {
+                    vec![$(Family {
+                        name: $name,
+                        help: $help,
+                        label: None $(.or(Some((stringify!($label), &$type::NAMES))))?,
+                        counts: &self.$field,
+                    },)+]
+                }
+            )+
+        }
+    };
 }
 
-impl Continuation {
-    /// Every reason, in the order of their numbers.
-    pub const ALL: [Continuation; 3] = [Continuation::Yield, Continuation::Hop, Continuation::Join];
-
-    /// The name used in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Continuation::Yield => "yield",
-            Continuation::Hop => "hop",
-            Continuation::Join => "join",
-        }
+counters! {
+    fates {
+        /// Datagrams that ended as [`Fate::Malformed`].
+        malformed: Malformed(Malformed = Other);
+        /// Datagrams that ended as [`Fate::Refused`].
+        refused: Refused(Refused = Other);
+        /// Datagrams that ended as [`Fate::Failed`].
+        failed: Failed(Failed = Panic);
     }
+    datagrams {
+        /// Messages that the kernel did not take: the replies of requests that ended as [`Fate::Unsent`], and answers to
+        /// requests that were not served.
+        unsent: Unsent(reason: Unsent) =
+            "forebay_unsent", "Replies and refusals that the kernel did not take, by reason";
+        /// Calls to receive that failed.
+        receive_errors: ReceiveErrors(reason: ReceiveError) =
+            "forebay_receive_errors", "Calls to receive that failed, by reason; what waits in the socket stays there";
+    }
+    workers {
+        /// Attempts to find work at another worker.
+        steals: Steals(result: Steal) =
+            "forebay_steals", "Attempts to take work from another worker's deque or socket, by result";
+        /// Requests that left a worker before their end.
+        continuations: Continuations(reason: Continuation) =
+            "forebay_continuations", "Times that a request left its worker before its end, by reason";
+    }
+}
+
+/// A family of counters, as `/metrics` shows it.
+#[derive(Debug)]
+pub(super) struct Family<'a> {
+    pub(super) name: &'static str,
+    pub(super) help: &'static str,
+    /// The label and its values; `None` for a single counter.
+    pub(super) label: Option<(&'static str, &'static [&'static str])>,
+    pub(super) counts: &'a [u64],
 }
 
 /// A counter that one thread writes and any may read.
@@ -94,15 +182,9 @@ impl Tally {
 #[derive(Debug, Default)]
 pub(super) struct WorkerCounters {
     pub(super) received: Tally,
-    /// By `Fate as usize`; those of `Malformed`, `Refused` and `Failed` stay 0, their reasons stand below.
+    /// By `Fate as usize`; those of fates with reasons stay 0, their reasons are among the tallies.
     pub(super) ended: [Tally; Fate::ALL.len()],
-    pub(super) malformed: [Tally; Malformed::ALL.len()],
-    pub(super) refused: [Tally; Refused::ALL.len()],
-    pub(super) failed: [Tally; Failed::ALL.len()],
-    pub(super) unsent: [Tally; Unsent::ALL.len()],
-    pub(super) receive_errors: [Tally; ReceiveError::ALL.len()],
-    pub(super) steals: [Tally; Steal::ALL.len()],
-    pub(super) continuations: [Tally; Continuation::ALL.len()],
+    tallies: Tallies,
     pub(super) busy_ns: Tally,
     /// When the present slice began; 0 between slices.
     running_since: AtomicU64,
@@ -117,6 +199,12 @@ pub(super) struct WorkerCounters {
 }
 
 impl WorkerCounters {
+    /// Adds one to `counter`. Inlined where the counter is known, which leaves the one addition.
+    #[inline]
+    pub(super) fn count(&self, counter: Counter) {
+        self.tallies.of(counter).add(1);
+    }
+
     /// A slice begins at `now`.
     pub(super) fn begin(&self, now: Nanos) {
         // Ordering: relaxed, a reader that sees it late shows less time for a moment.
@@ -156,23 +244,10 @@ impl WorkerCounters {
 pub(crate) struct Counts {
     /// Datagrams received.
     pub(crate) received: u64,
-    /// By `Fate as usize`.
+    /// By `Fate as usize`; a fate with reasons is their sum.
     pub(crate) ended: [u64; Fate::ALL.len()],
-    /// By `Malformed as usize`; their sum is the fate's count.
-    pub(crate) malformed: [u64; Malformed::ALL.len()],
-    /// By `Refused as usize`; their sum is the fate's count.
-    pub(crate) refused: [u64; Refused::ALL.len()],
-    /// By `Failed as usize`; their sum is the fate's count.
-    pub(crate) failed: [u64; Failed::ALL.len()],
-    /// Messages that the kernel did not take, by `Unsent as usize`; those that refuse a request are among them, so their
-    /// sum may be more than the fate's count.
-    pub(crate) unsent: [u64; Unsent::ALL.len()],
-    /// Calls to receive that failed, by `ReceiveError as usize`.
-    pub(crate) receive_errors: [u64; ReceiveError::ALL.len()],
-    /// By `Steal as usize`.
-    pub(crate) steals: [u64; Steal::ALL.len()],
-    /// By `Continuation as usize`.
-    pub(crate) continuations: [u64; Continuation::ALL.len()],
+    /// What is counted beside.
+    pub(crate) counted: Counted,
     /// By worker.
     pub(crate) busy: Vec<Nanos>,
     /// Slept in place of working, by emulated cores.
@@ -187,20 +262,16 @@ impl Counts {
         let mut counts = Counts::default();
         for worker in workers.clone() {
             sum_up(&mut counts.ended, &worker.ended);
-            sum_up(&mut counts.malformed, &worker.malformed);
-            sum_up(&mut counts.refused, &worker.refused);
-            sum_up(&mut counts.failed, &worker.failed);
+            worker.tallies.add_to(&mut counts.counted);
         }
         let now = clock::now();
-        counts.ended[Fate::Malformed as usize] = counts.malformed.iter().sum();
-        counts.ended[Fate::Refused as usize] = counts.refused.iter().sum();
-        counts.ended[Fate::Failed as usize] = counts.failed.iter().sum();
+        for fate in Fate::ALL {
+            if let Some((_, reasons)) = counts.counted.reasons(fate) {
+                counts.ended[fate as usize] = reasons.iter().sum();
+            }
+        }
         for worker in workers {
             counts.received += worker.received.read();
-            sum_up(&mut counts.unsent, &worker.unsent);
-            sum_up(&mut counts.receive_errors, &worker.receive_errors);
-            sum_up(&mut counts.steals, &worker.steals);
-            sum_up(&mut counts.continuations, &worker.continuations);
             counts.busy.push(worker.busy(now));
             counts.slept = counts.slept.plus(Nanos::new(worker.slept_ns.read()));
             counts.late = counts.late.plus(Nanos::new(worker.late_ns.read()));

@@ -1,8 +1,8 @@
 //! The body of `GET /latency`: schema `forebay-latency/1`.
 
 use super::Stage;
-use super::snapshot::{Decision, Description, Emulation, Fates, Latencies, Snapshot};
-use crate::fate::Malformed;
+use super::snapshot::{Decision, Description, Emulation, Latencies, Snapshot};
+use crate::fate::{Fates, Malformed};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -15,7 +15,7 @@ impl Snapshot {
             description: &self.description,
             start_time_seconds: self.start_time.as_secs_f64(),
             fates: &self.fates,
-            malformed_by_reason: Reasons(&self.malformed),
+            malformed_by_reason: Reasons(&self.counted.malformed),
             decision: self.decision.as_ref(),
             emulation: self.emulation.as_ref(),
             since_start: &self.since_start,
@@ -54,7 +54,7 @@ struct Reasons<'a>(&'a [u64; Malformed::ALL.len()]);
 
 impl Serialize for Reasons<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(Malformed::ALL.iter().map(|reason| reason.name()).zip(self.0))
+        serializer.collect_map(Malformed::NAMES.iter().zip(self.0))
     }
 }
 
@@ -82,9 +82,10 @@ impl Serialize for Classes<'_> {
 #[cfg(test)]
 mod tests {
     use crate::fate::{Fate, Malformed};
-    use crate::metrics::{Board, Collector, Description, Fates, Gauges, Sample};
+    use crate::metrics::{Board, Collector, Counter, Description, Fates, Gauges, Sample};
     use crate::time::{Nanos, clock};
     use serde_json::{Value, json};
+    use std::collections::BTreeSet;
 
     fn scrape(burn: &str) -> Value {
         scrape_with(burn, vec![Some(3), Some(4)])
@@ -102,7 +103,7 @@ mod tests {
             send: Nanos::from_micros(4),
         });
         recorder.answered(&Sample { class: 1, service: Nanos::from_millis(2), ..Sample::default() });
-        recorder.malformed(Malformed::Magic);
+        recorder.count(Counter::Malformed(Malformed::Magic));
         recorder.ended(Fate::ShedQueueFull);
         recorder.overshoot(Nanos::from_millis(10), Nanos::from_micros(100));
         drop(recorder);
@@ -143,9 +144,18 @@ mod tests {
         assert_eq!([&body["workers"], &body["time_scale"]], [1, 1_000]);
         assert_eq!(
             body["fates"],
-            json!({"received":5,"answered":2,"malformed":1,"refused":0,"shed_queue_full":1,"shed_expired":0,"shed_rate":0,
-                "shed_draining":0,"failed":0,"stalled":0,"unsent":0,"in_flight":1,"kernel_dropped":7})
+            json!(Fates {
+                received: 5,
+                answered: 2,
+                malformed: 1,
+                shed_queue_full: 1,
+                in_flight: 1,
+                kernel_dropped: Some(7),
+                ..Fates::default()
+            })
         );
+        let names = ["received", "in_flight", "kernel_dropped"].into_iter().chain(Fate::NAMES);
+        assert_eq!(keys(&body["fates"]).into_iter().collect::<BTreeSet<_>>(), names.collect());
         assert_eq!(body["malformed_by_reason"]["magic"], 1);
         assert_eq!(keys(&body["malformed_by_reason"]).len(), Malformed::ALL.len());
         for latencies in [&body["since_start"], &body["windows"]["10s"], &body["windows"]["60s"]] {

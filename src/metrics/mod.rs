@@ -21,14 +21,15 @@ mod snapshot;
 mod stage;
 mod summary;
 
+pub use crate::fate::Fates;
 pub use block::Block;
 pub use board::{Board, Failures, Recorder};
 pub use collector::Collector;
-pub use counters::{Continuation, Steal};
+pub use counters::{Continuation, Counted, Counter, Steal};
 pub use ledger::Sample;
 pub(crate) use ledger::class_bytes;
 pub use percentile::{Percentile, PercentileError};
 pub use prometheus::Format;
-pub use snapshot::{ALL_CLASSES, Decision, Description, Emulation, Fates, Gauges, Latencies, Recent, Snapshot};
+pub use snapshot::{ALL_CLASSES, Decision, Description, Emulation, Gauges, Latencies, Recent, Snapshot};
 pub use stage::Stage;
 pub use summary::summary;

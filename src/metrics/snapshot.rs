@@ -2,12 +2,12 @@
 
 use super::Stage;
 use super::block::Block;
-use super::counters::{Continuation, Counts, Steal};
+use super::counters::{Counted, Counts};
 use super::distribution::Distribution;
 use super::measured::Measured;
-use crate::fate::{CLASS_NAMES, CLASSES, Failed, Fate, Malformed, ReceiveError, Refused, Unsent};
+use crate::fate::{CLASS_NAMES, CLASSES, Fates};
 use crate::time::Nanos;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// What the board cannot know of its server, read for each scrape.
 #[derive(Clone, Debug, Default)]
@@ -86,21 +86,8 @@ pub struct Snapshot {
     pub start_time: Nanos,
     /// Where every datagram is.
     pub fates: Fates,
-    /// Malformed datagrams by reason, in the order of [`Malformed::ALL`].
-    pub malformed: [u64; Malformed::ALL.len()],
-    /// Refused requests by reason, in the order of [`Refused::ALL`].
-    pub refused: [u64; Refused::ALL.len()],
-    /// Failed requests by reason, in the order of [`Failed::ALL`].
-    pub failed: [u64; Failed::ALL.len()],
-    /// Messages that the kernel did not take by reason, in the order of [`Unsent::ALL`]: the replies of requests that
-    /// ended as [`Fate::Unsent`], and answers to requests that were not served.
-    pub unsent: [u64; Unsent::ALL.len()],
-    /// Calls to receive that failed by reason, in the order of [`ReceiveError::ALL`].
-    pub receive_errors: [u64; ReceiveError::ALL.len()],
-    /// Attempts to find work elsewhere by result, in the order of [`Steal::ALL`].
-    pub steals: [u64; Steal::ALL.len()],
-    /// Requests that left a worker before their end, in the order of [`Continuation::ALL`].
-    pub continuations: [u64; Continuation::ALL.len()],
+    /// What the workers counted beside.
+    pub counted: Counted,
     /// Time spent on requests, by worker.
     pub busy: Vec<Nanos>,
     /// Drops by socket; `None` where they cannot be read.
@@ -135,14 +122,8 @@ impl Snapshot {
         Snapshot {
             description,
             start_time,
-            fates: Fates::new(&counts, kernel_dropped.iter().copied().sum()),
-            malformed: counts.malformed,
-            refused: counts.refused,
-            failed: counts.failed,
-            unsent: counts.unsent,
-            receive_errors: counts.receive_errors,
-            steals: counts.steals,
-            continuations: counts.continuations,
+            fates: Fates::new(counts.received, &counts.ended, kernel_dropped.iter().copied().sum()),
+            counted: counts.counted,
             busy: counts.busy,
             kernel_dropped,
             queue_depths,
@@ -152,80 +133,6 @@ impl Snapshot {
             last_10s: Latencies::new(last_10s, unstamped),
             last_60s: Latencies::new(last_60s, unstamped),
             measured: since_start,
-        }
-    }
-}
-
-/// Where every datagram that came to our sockets is:
-/// `received` is the sum of all others but `kernel_dropped`, and arrivals are `received + kernel_dropped`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are the names of the fates, which stand at `Fate`")]
-pub struct Fates {
-    /// Received from the sockets.
-    pub received: u64,
-    pub answered: u64,
-    pub malformed: u64,
-    pub refused: u64,
-    pub shed_queue_full: u64,
-    pub shed_expired: u64,
-    pub shed_rate: u64,
-    pub shed_draining: u64,
-    pub failed: u64,
-    pub stalled: u64,
-    pub unsent: u64,
-    /// Received and not ended yet.
-    pub in_flight: u64,
-    /// Dropped by the kernel at our sockets, and so never received. `None` (`null`) where that cannot be read.
-    pub kernel_dropped: Option<u64>,
-}
-
-impl Default for Fates {
-    /// Those of a server that has received nothing, and knows it.
-    fn default() -> Fates {
-        Fates::new(&Counts::default(), Some(0))
-    }
-}
-
-impl Fates {
-    fn new(counts: &Counts, kernel_dropped: Option<u64>) -> Fates {
-        let of = |fate: Fate| counts.ended[fate as usize];
-        let ended: u64 = counts.ended.iter().sum();
-        debug_assert!(ended <= counts.received, "no reading sees more ends than arrivals");
-        Fates {
-            received: counts.received,
-            answered: of(Fate::Answered),
-            malformed: of(Fate::Malformed),
-            refused: of(Fate::Refused),
-            shed_queue_full: of(Fate::ShedQueueFull),
-            shed_expired: of(Fate::ShedExpired),
-            shed_rate: of(Fate::ShedRate),
-            shed_draining: of(Fate::ShedDraining),
-            failed: of(Fate::Failed),
-            stalled: of(Fate::Stalled),
-            unsent: of(Fate::Unsent),
-            in_flight: counts.received.saturating_sub(ended),
-            kernel_dropped,
-        }
-    }
-
-    /// How many datagrams came to our sockets; `None` where it cannot be read how many the kernel dropped.
-    pub fn arrived(&self) -> Option<u64> {
-        self.kernel_dropped.map(|dropped| self.received + dropped)
-    }
-
-    /// How many datagrams ended so.
-    pub const fn of(&self, fate: Fate) -> u64 {
-        match fate {
-            Fate::Answered => self.answered,
-            Fate::Malformed => self.malformed,
-            Fate::Refused => self.refused,
-            Fate::ShedQueueFull => self.shed_queue_full,
-            Fate::ShedExpired => self.shed_expired,
-            Fate::ShedRate => self.shed_rate,
-            Fate::ShedDraining => self.shed_draining,
-            Fate::Failed => self.failed,
-            Fate::Stalled => self.stalled,
-            Fate::Unsent => self.unsent,
         }
     }
 }

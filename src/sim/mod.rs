@@ -28,7 +28,7 @@ pub use open_loop::{ArrivingRequest, OpenLoop};
 pub use overheads::{Overheads, OverheadsError};
 pub use reference::Reference;
 pub use replay::Replay;
-pub use tally::{Fates, Tally};
+pub use tally::{FATES, Tally};
 #[cfg(test)]
 pub(crate) use world::Fault;
 

@@ -2,8 +2,9 @@
 
 use super::driver::VirtualEngine;
 use super::requests::{Request, RequestId, Requests};
-use super::tally::{Tally, Unanswered};
+use super::tally::Tally;
 use super::{ArrivingRequest, Setup};
+use crate::fate::Fate;
 use crate::sched::WorkerId;
 use crate::sched::turn::{Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued};
 use crate::time::Nanos;
@@ -52,10 +53,10 @@ impl<'a> CostModel<'a> {
     }
 
     /// A request ends that is not answered; it has a packet.
-    fn end(&mut self, request: RequestId, why: Unanswered) {
+    fn end(&mut self, request: RequestId, fate: Fate) {
         let request = self.requests.remove(request);
         self.packets += 1;
-        self.tally.lost(request.class, why, request.counts);
+        self.tally.lost(request.class, Some(fate), request.counts);
     }
 
     /// What the worker's last slice ended, if anything, has its fate; returns how long that takes.
@@ -70,7 +71,7 @@ impl<'a> CostModel<'a> {
                 send
             }
             Some((request, _)) => {
-                self.end(request, Unanswered::ShedExpired);
+                self.end(request, Fate::ShedExpired);
                 Nanos::ZERO
             }
             None => Nanos::ZERO,
@@ -96,7 +97,7 @@ impl VirtualEngine for CostModel<'_> {
         if fits {
             socket.push_back(self.requests.add(Request::new(&arrival)));
         } else {
-            self.tally.lost(arrival.class, Unanswered::KernelDropped, arrival.counts);
+            self.tally.lost(arrival.class, None, arrival.counts);
         }
         fits
     }
@@ -135,7 +136,7 @@ impl Engine for CostModel<'_> {
             self.packets -= 1;
             let known = self.requests.of(request);
             if self.now >= known.expires_at {
-                self.end(request, Unanswered::ShedExpired);
+                self.end(request, Fate::ShedExpired);
                 continue;
             }
             let class = self.setup.classified.then_some(known.class);
@@ -165,7 +166,7 @@ impl Engine for CostModel<'_> {
     }
 
     fn discard(&mut self, job: RequestId, _: Discarded) {
-        self.end(job, Unanswered::ShedQueueFull);
+        self.end(job, Fate::ShedQueueFull);
     }
 
     fn requeued(&mut self, job: &mut RequestId, _: Requeued) {

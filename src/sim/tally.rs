@@ -1,43 +1,19 @@
 //! What came of the requests of a simulation: a fate for each, and distributions that do not grow with the run.
 
-use crate::fate::{CLASS_NAMES, CLASSES};
+use crate::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
 use crate::metrics::{ALL_CLASSES, Block, Percentile};
 use crate::time::Nanos;
 use hdrhistogram::Histogram;
 
-/// How the requests of a simulation ended, warm-up included. The fates are disjoint and sum to the requests that came.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fates {
-    /// Served.
-    pub answered: u64,
-    /// Ended because a queue was full.
-    pub shed_queue_full: u64,
-    /// Ended because their deadline had passed.
-    pub shed_expired: u64,
-    /// Lost at a full socket.
-    pub kernel_dropped: u64,
-}
-
-impl Fates {
-    /// All requests.
-    pub const fn sum(&self) -> u64 {
-        self.answered + self.shed_queue_full + self.shed_expired + self.kernel_dropped
-    }
-}
-
-/// Why a request was not answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unanswered {
-    ShedQueueFull,
-    ShedExpired,
-    KernelDropped,
-}
+/// The fates that a simulated request can meet. It can also be dropped at a full socket.
+pub const FATES: [Fate; 3] = [Fate::Answered, Fate::ShedQueueFull, Fate::ShedExpired];
 
 /// The result of a simulation. Distributions hold the requests after the warm-up; those that were not answered count as
 /// infinitely slow.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    fates: Fates,
+    ended: [u64; Fate::ALL.len()],
+    kernel_dropped: u64,
     classes: [Class; CLASSES],
     /// When the last request ended.
     ended_at: Nanos,
@@ -75,12 +51,12 @@ impl Values {
 impl Tally {
     pub(super) fn new() -> Tally {
         let classes = [(); CLASSES].map(|()| Class { values: None, unanswered: 0 });
-        Tally { fates: Fates::default(), classes, ended_at: Nanos::ZERO }
+        Tally { ended: [0; Fate::ALL.len()], kernel_dropped: 0, classes, ended_at: Nanos::ZERO }
     }
 
     /// A request of `class` that cost `cost` was answered after `latency`, at `now`.
     pub(super) fn answered(&mut self, class: u8, cost: Nanos, latency: Nanos, now: Nanos, counts: bool) {
-        self.fates.answered += 1;
+        self.ended[Fate::Answered as usize] += 1;
         self.ended_at = self.ended_at.max(now);
         if !counts {
             return;
@@ -93,19 +69,21 @@ impl Tally {
         values.slowdown_sum += slowdown;
     }
 
-    /// A request of `class` was not answered.
-    pub(super) fn lost(&mut self, class: u8, why: Unanswered, counts: bool) {
-        *match why {
-            Unanswered::ShedQueueFull => &mut self.fates.shed_queue_full,
-            Unanswered::ShedExpired => &mut self.fates.shed_expired,
-            Unanswered::KernelDropped => &mut self.fates.kernel_dropped,
-        } += 1;
+    /// A request of `class` was not answered: it met `fate`, or was dropped at a full socket where that is `None`.
+    pub(super) fn lost(&mut self, class: u8, fate: Option<Fate>, counts: bool) {
+        match fate {
+            Some(fate) => {
+                debug_assert!(FATES.contains(&fate), "{fate:?} is not among those that are shown");
+                self.ended[fate as usize] += 1;
+            }
+            None => self.kernel_dropped += 1,
+        }
         self.classes[usize::from(class)].unanswered += u64::from(counts);
     }
 
     /// How all requests ended, warm-up included.
     pub fn fates(&self) -> Fates {
-        self.fates
+        Fates::new(self.ended.iter().sum(), &self.ended, Some(self.kernel_dropped))
     }
 
     /// When the last request was answered, after the start.
@@ -222,11 +200,19 @@ mod tests {
             tally.answered(0, us(1), us(latency), us(latency), true);
         }
         tally.answered(1, us(10), us(20), us(99), false);
-        tally.lost(1, Unanswered::KernelDropped, true);
-        tally.lost(1, Unanswered::ShedExpired, true);
-        tally.lost(0, Unanswered::ShedQueueFull, false);
-        assert_eq!(tally.fates(), Fates { answered: 99, shed_queue_full: 1, shed_expired: 1, kernel_dropped: 1 });
-        assert_eq!(tally.fates().sum(), 102);
+        tally.lost(1, None, true);
+        tally.lost(1, Some(Fate::ShedExpired), true);
+        tally.lost(0, Some(Fate::ShedQueueFull), false);
+        let kernel_dropped = Some(1);
+        let fates = Fates {
+            received: 101,
+            answered: 99,
+            shed_queue_full: 1,
+            shed_expired: 1,
+            kernel_dropped,
+            ..Fates::default()
+        };
+        assert_eq!((tally.fates(), fates.arrived()), (fates, Some(102)));
         let slowdown = tally.slowdown();
         assert_eq!(slowdown.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["all", "short", "long"]);
         let (all, long) = (&slowdown[0].1, &slowdown[2].1);

@@ -10,8 +10,7 @@ mod validation;
 mod validation_text;
 
 use crate::arguments::CompareArguments;
-use crate::drive::Attempts;
-use crate::drive::{flows, schedule, trace};
+use crate::drive::{Attempts, flows, schedule, trace};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;

@@ -1,5 +1,6 @@
 //! An admin endpoint that says what it is told to.
 
+use forebay::metrics::Fates;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -27,11 +28,11 @@ pub(crate) fn body(policy: &str, received: u64, kernel_dropped: impl Into<Value>
     let block = json!({"count": 0, "p50": 0, "p90": 0, "p99": 0, "p99_9": 0, "p99_95": 0, "p99_99": 0, "max": 0});
     let stages = ["total", "kernel", "queue", "service", "send"].map(|stage| (stage.to_owned(), json!({"all": block})));
     let latencies: Value = stages.into_iter().collect::<serde_json::Map<_, _>>().into();
+    let mut fates = json!(Fates { received, answered: received, ..Fates::default() });
+    fates["kernel_dropped"] = kernel_dropped.into();
     json!({
         "schema": "forebay-latency/1", "policy": policy, "workers": 2, "burn": "cpu", "time_scale": 1,
-        "fates": {"received": received, "answered": received, "malformed": 0, "refused": 0, "shed_queue_full": 0,
-            "shed_expired": 0, "shed_rate": 0, "shed_draining": 0, "failed": 0, "stalled": 0, "unsent": 0,
-            "in_flight": 0, "kernel_dropped": kernel_dropped.into()},
+        "fates": fates,
         "malformed_by_reason": {}, "since_start": latencies, "windows": {"10s": latencies, "60s": latencies},
     })
 }

@@ -2,6 +2,7 @@
 
 use super::result::Results;
 use crate::metrics::Block;
+use crate::sim::FATES;
 use crate::sim::study::scenario::{Scenario, Simulation};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -51,12 +52,8 @@ fn item(scenario: &Scenario<'_>, simulation: &Simulation) -> Value {
     let mut item = named(scenario, &simulation.spec.to_string());
     item["load"] = simulation.load.into();
     item["chosen"] = simulation.chosen.as_str().into();
-    item["fates"] = json!({
-        "answered": fates.answered,
-        "shed_queue_full": fates.shed_queue_full,
-        "shed_expired": fates.shed_expired,
-        "kernel_dropped": fates.kernel_dropped,
-    });
+    item["fates"] = FATES.into_iter().map(|fate| (fate.name(), fates.of(fate))).collect::<Value>();
+    item["fates"]["kernel_dropped"] = fates.kernel_dropped.into();
     item["slowdown"] = by_class(simulation.tally.slowdown());
     item["latency_us"] = by_class(simulation.tally.latency_us());
     item

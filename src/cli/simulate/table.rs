@@ -2,6 +2,7 @@
 
 use super::result::Results;
 use crate::metrics::{Block, Percentile};
+use crate::sim::FATES;
 use crate::sim::study::capacity::Sustained;
 use crate::sim::study::scenario::{Scenario, Simulation};
 
@@ -64,15 +65,11 @@ fn rows(simulation: &Simulation) -> String {
         text.push_str(&format!("{:<17}{}\n", "", simulation.chosen));
     }
     let fates = simulation.tally.fates();
-    if fates.answered < fates.sum() {
-        text.push_str(&format!(
-            "{:<17}not answered: {} queue full, {} expired, {} dropped at the socket, of {}\n",
-            "",
-            fates.shed_queue_full,
-            fates.shed_expired,
-            fates.kernel_dropped,
-            fates.sum()
-        ));
+    let (came, dropped) = (fates.arrived().unwrap_or(0), fates.kernel_dropped.unwrap_or(0));
+    if fates.answered < came {
+        let shed = FATES.into_iter().filter_map(|fate| Some((fates.of(fate), fate.name().strip_prefix("shed_")?)));
+        let shed: String = shed.map(|(count, why)| format!("{count} {}, ", why.replace('_', " "))).collect();
+        text.push_str(&format!("{:<17}not answered: {shed}{dropped} dropped at the socket, of {came}\n", ""));
     }
     text
 }

@@ -1,5 +1,6 @@
 //! Families of metrics and their samples, one call each.
 
+use crate::metrics::counters::Family;
 use crate::metrics::distribution::Distribution;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -29,6 +30,22 @@ impl<'a> Families<'a> {
     pub(super) fn info(&mut self, name: &str, help: &str, labels: &[(&str, &str)]) -> fmt::Result {
         self.start(name, help, MetricType::Info)?.encode_info(&labels)
     }
+}
+
+/// Whole families of counters.
+pub(super) fn counters(families: &mut Families<'_>, counted: Vec<Family<'_>>) -> fmt::Result {
+    for Family { name, help, label, counts } in counted {
+        let mut family = families.start(name, help, MetricType::Counter)?;
+        match label {
+            None => counter(&mut family, &[], &counts[0])?,
+            Some((label, values)) => {
+                for (value, count) in values.iter().zip(counts) {
+                    counter(&mut family, &[(label, value)], count)?;
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A sample of a counter.

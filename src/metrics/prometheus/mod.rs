@@ -7,9 +7,9 @@ use super::ledger::SLOWDOWN_ONE;
 use super::measured::ClassMeasured;
 use super::process::Process;
 use super::snapshot::{Latencies, Snapshot};
-use super::{Continuation, Percentile, Stage, Steal};
-use crate::fate::{CLASS_NAMES, Failed, Fate, Malformed, ReceiveError, Refused, Unsent};
-use families::{Families, counter, gauge, histogram};
+use super::{Percentile, Stage};
+use crate::fate::{CLASS_NAMES, Fate};
+use families::{Families, counter, counters, gauge, histogram};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::{encode, encode_registry};
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
@@ -171,28 +171,13 @@ fn datagrams(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let help = "Datagrams that ended, by fate and reason; received less their sum is in flight";
     let mut family = families.start("forebay_datagrams", help, MetricType::Counter)?;
     for fate in Fate::ALL {
-        let reasons: Vec<(&str, u64)> = match fate {
-            Fate::Malformed => Malformed::ALL.iter().map(|reason| reason.name()).zip(snapshot.malformed).collect(),
-            Fate::Refused => Refused::ALL.iter().map(|reason| reason.name()).zip(snapshot.refused).collect(),
-            Fate::Failed => Failed::ALL.iter().map(|reason| reason.name()).zip(snapshot.failed).collect(),
-            _ => vec![("", snapshot.fates.of(fate))],
-        };
-        for (reason, count) in reasons {
-            counter(&mut family, &[("fate", fate.name()), ("reason", reason)], &count)?;
+        let whole = [snapshot.fates.of(fate)];
+        let (reasons, counts) = snapshot.counted.reasons(fate).unwrap_or((&[""], &whole));
+        for (reason, count) in reasons.iter().zip(counts) {
+            counter(&mut family, &[("fate", fate.name()), ("reason", reason)], count)?;
         }
     }
-
-    let help = "Replies and refusals that the kernel did not take, by reason";
-    let mut family = families.start("forebay_unsent", help, MetricType::Counter)?;
-    for (reason, count) in Unsent::ALL.iter().zip(&snapshot.unsent) {
-        counter(&mut family, &[("reason", reason.name())], count)?;
-    }
-
-    let help = "Calls to receive that failed, by reason; what waits in the socket stays there";
-    let mut family = families.start("forebay_receive_errors", help, MetricType::Counter)?;
-    for (reason, count) in ReceiveError::ALL.iter().zip(&snapshot.receive_errors) {
-        counter(&mut family, &[("reason", reason.name())], count)?;
-    }
+    counters(families, snapshot.counted.datagrams())?;
 
     let help = "Datagrams that the kernel dropped at a socket because its buffer was full";
     let known: Vec<_> = snapshot.kernel_dropped.iter().enumerate().filter_map(known_drops).collect();
@@ -242,18 +227,7 @@ fn queues_and_workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::
         }
     }
 
-    let help = "Attempts to take work from another worker's deque or socket, by result";
-    let mut family = families.start("forebay_steals", help, MetricType::Counter)?;
-    for (result, count) in Steal::ALL.iter().zip(snapshot.steals) {
-        counter(&mut family, &[("result", result.name())], &count)?;
-    }
-
-    let help = "Times that a request left its worker before its end, by reason";
-    let mut family = families.start("forebay_continuations", help, MetricType::Counter)?;
-    for (reason, count) in Continuation::ALL.iter().zip(snapshot.continuations) {
-        counter(&mut family, &[("reason", reason.name())], &count)?;
-    }
-    Ok(())
+    counters(families, snapshot.counted.workers())
 }
 
 /// The standard metrics of a process, under the names that every client library uses.

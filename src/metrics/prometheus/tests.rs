@@ -1,7 +1,8 @@
 //! What a scraper makes of `/metrics`.
 
 use super::*;
-use crate::metrics::{self, Board, Gauges, Sample};
+use crate::fate::{Malformed, ReceiveError, Refused, Unsent};
+use crate::metrics::{self, Board, Counter, Gauges, Sample, Steal};
 use crate::time::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,12 +19,12 @@ fn scrape(format: Format) -> String {
             ..Sample::default()
         });
     }
-    recorder.malformed(Malformed::Empty);
-    recorder.refused(Refused::CostCap);
-    recorder.unsent(Unsent::TooLong);
-    recorder.receive_failed(ReceiveError::NoMemory);
+    recorder.count(Counter::Malformed(Malformed::Empty));
+    recorder.count(Counter::Refused(Refused::CostCap));
+    recorder.count(Counter::Unsent(Unsent::TooLong));
+    recorder.count(Counter::ReceiveErrors(ReceiveError::NoMemory));
     recorder.end_slice(Nanos::from_millis(1_500));
-    recorder.stole(Steal::SocketFound);
+    recorder.count(Counter::Steals(Steal::SocketFound));
     drop(recorder);
     let mut collector = metrics::Collector::new(&board);
     collector.collect(|_| ());

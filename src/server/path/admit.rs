@@ -3,6 +3,7 @@
 use super::execute::Engine;
 use crate::fate::{Failed, Fate, Malformed, Status};
 use crate::handler::{Handler, REFUSAL_MAX_BYTES, Rejected, Reply};
+use crate::metrics::Counter;
 use crate::net::{Datagram, Link};
 use crate::runtime::continuation::guarded;
 use crate::server::path::packet::{Envelope, Packet};
@@ -51,13 +52,13 @@ where
             Ok(Err(Rejected::Malformed(reason))) => self.malformed(packet, reason),
             Ok(Err(Rejected::Refused(ticket, reason))) => {
                 packet.envelope.ticket = ticket;
-                self.recorder.refused(reason);
+                self.recorder.count(Counter::Refused(reason));
                 self.refuse(&packet.envelope, Status::Refused);
                 self.recycle(packet);
                 None
             }
             Err(_) => {
-                self.recorder.failed(Failed::Panic);
+                self.recorder.count(Counter::Failed(Failed::Panic));
                 self.recycle(packet);
                 None
             }
@@ -65,7 +66,7 @@ where
     }
 
     fn malformed(&mut self, packet: Packet<'s>, reason: Malformed) -> Option<Packet<'s>> {
-        self.recorder.malformed(reason);
+        self.recorder.count(Counter::Malformed(reason));
         self.recycle(packet);
         None
     }
@@ -80,7 +81,7 @@ where
 
     /// Ends a request as [`Fate::Failed`].
     pub(crate) fn fail(&mut self, envelope: &Envelope, reason: Failed) {
-        self.recorder.failed(reason);
+        self.recorder.count(Counter::Failed(reason));
         self.refuse(envelope, Status::Failed);
     }
 

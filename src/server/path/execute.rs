@@ -6,7 +6,7 @@ use super::wait_slots::WaitSlots;
 use crate::fate::{Failed, Fate};
 use crate::handler::builtin::emulated;
 use crate::handler::{Handler, Served};
-use crate::metrics::{Continuation, Recorder, Sample, Steal};
+use crate::metrics::{Continuation, Counter, Recorder, Sample, Steal};
 use crate::net::{AddressFilter, BATCH, Link, Socket};
 use crate::queue::{ObjectPool, Pooled};
 use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled, guarded};
@@ -117,7 +117,7 @@ where
         let (handler, length) = (self.common.handler, packet.reply_len);
         let reply = &mut packet.reply[..length];
         if guarded(|| handler.seal(&envelope.ticket, &served, reply)).is_err() {
-            self.recorder.failed(Failed::Panic);
+            self.recorder.count(Counter::Failed(Failed::Panic));
             self.recycle(packet);
             return;
         }
@@ -295,11 +295,11 @@ where
             Job::Child(child) => child.queued(now),
             Job::Fresh(_) => return,
         }
-        self.recorder.continued(match why {
+        self.recorder.count(Counter::Continuations(match why {
             Requeued::Hopped(_) => Continuation::Hop,
             Requeued::Yielded => Continuation::Yield,
             Requeued::Woken => Continuation::Join,
-        });
+        }));
     }
 
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
@@ -364,6 +364,6 @@ where
             (Step::Receive(owner), _) if owner != self.worker => Steal::SocketEmpty,
             _ => return,
         };
-        self.recorder.stole(result);
+        self.recorder.count(Counter::Steals(result));
     }
 }

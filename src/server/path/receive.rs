@@ -4,6 +4,7 @@ use super::execute::Engine;
 use super::slot::Job;
 use crate::fate::{Fate, ReceiveError};
 use crate::handler::Handler;
+use crate::metrics::Counter;
 use crate::net::{BATCH, Link, SEND_BATCH_MAX, receive_error};
 use crate::sched::WorkerId;
 use crate::sched::turn::{Arrived, Received};
@@ -71,7 +72,7 @@ where
                 }
                 Err(error) => {
                     reason = receive_error(&error);
-                    self.recorder.receive_failed(reason);
+                    self.recorder.count(Counter::ReceiveErrors(reason));
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::fate::Fate;
 use crate::handler::REFUSAL_MAX_BYTES;
-use crate::metrics::{Recorder, Sample};
+use crate::metrics::{Counter, Recorder, Sample};
 use crate::net::{Link, Message, SEND_BATCH_MAX};
 use crate::server::path::packet::{Envelope, Packet};
 use crate::server::transport::Streak;
@@ -80,7 +80,7 @@ impl<'s> Outbox<'s> {
         } else if let Err(reason) = link.probe(socket) {
             sending.failed(now, reason as usize);
         }
-        outcomes.iter().filter_map(|outcome| outcome.err()).for_each(|reason| recorder.unsent(reason));
+        outcomes.iter().filter_map(|outcome| outcome.err()).for_each(|reason| recorder.count(Counter::Unsent(reason)));
         // A refusal keeps the fate that it tells of, whether it is heard or not.
         self.refusals.clear();
         for (answer, outcome) in self.answers.drain(..).zip(outcomes) {

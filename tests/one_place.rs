@@ -1,0 +1,373 @@
+//! How many files know of a policy, a counter, a fate or a setting, and does each show wherever a reader would look for it?
+//! Method: one of each is added to a copy of the sources, by plain edits; the copy is built, and what the programs of the
+//! copy and of this build say is compared with the README, which must list what this build has, and lack what was added.
+
+use forebay::sched::PolicyName;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Something that is added, and the files that may be touched for it.
+struct Fact {
+    name: &'static str,
+    files: usize,
+    edits: &'static [Edit],
+}
+
+enum Edit {
+    /// A row before a line of which there is one.
+    Row { file: &'static str, before: &'static str, row: &'static str },
+    /// A copy of another file, with some names replaced.
+    Twin { file: &'static str, of: &'static str, names: [(&'static str, &'static str); 2] },
+}
+
+/// The numbers of files are the promise: for a policy its own file and the table of policies, for all else a table.
+const FACTS: [Fact; 4] = [
+    Fact {
+        name: "policy",
+        files: 2,
+        edits: &[
+            Edit::Twin {
+                file: "src/sched/extra.rs",
+                of: "src/sched/isolated.rs",
+                names: [("isolated", "extra"), ("Isolated", "Extra")],
+            },
+            Edit::Row { file: "src/sched/mod.rs", before: "mod isolated;", row: "mod extra;" },
+            Edit::Row { file: "src/sched/mod.rs", before: "        isolated Isolated,", row: "        extra Extra," },
+        ],
+    },
+    Fact {
+        name: "counter",
+        files: 1,
+        edits: &[
+            Edit::Row {
+                file: "src/metrics/counters.rs",
+                before: "        /// Attempts to find work at another worker.",
+                row: "        /// Extras.\n        extras: Extras = \"forebay_extras\", \"Extras\";",
+            },
+            Edit::Row {
+                file: "src/metrics/counters.rs",
+                before: "        /// Calls to receive that failed.",
+                row: "        /// Extras.\n        divided: Divided(result: Steal) = \"forebay_extras_divided\", \"Extras by result\";",
+            },
+        ],
+    },
+    Fact {
+        name: "fate",
+        files: 1,
+        edits: &[Edit::Row {
+            file: "src/fate.rs",
+            before: "    /// Served, but the kernel did not take the reply.",
+            row: "    /// Extra.\n    Extra = extra => Shed(Extra = 8),",
+        }],
+    },
+    Fact {
+        name: "setting",
+        files: 1,
+        edits: &[Edit::Row {
+            file: "src/config/table.rs",
+            before: "    /// Whether each worker stays on one CPU.",
+            row: "    /// Extra.\n    extra: bool {\n        key: \"extra\", value_name: \"BOOL\", shape: Switch,\n        \
+                  default: Text(\"false\"),\n        allowed: Fixed(\"true, false\"),\n        help: Fixed(\"Is extra.\"),\n        \
+                  parse: value::switch, show: ToString::to_string,\n    }",
+        }],
+    },
+];
+
+// Does the README list every policy, flag, fate and metric, in the program's own words where it has some, and nothing else?
+#[test]
+fn the_readme_lists_what_the_program_has() {
+    let shown = Shown::by(Path::new(env!("CARGO_BIN_EXE_forebay")), "auto");
+    assert_eq!(shown.missing_in(&readme()), [""; 0]);
+    for policy in PolicyName::ALL {
+        let begin = format!("| `{policy}` | {} |", policy.entry().literature.unwrap_or("-"));
+        assert!(table(&readme(), "policy").any(|(_, row)| row.starts_with(&begin)), "{begin}");
+    }
+    for (kind, row) in
+        [("policy", "`steal`"), ("flag", "`--io`"), ("fate", "`failed`"), ("metric", "`forebay_slowdown`")]
+    {
+        let without: Vec<String> =
+            readme().lines().filter(|line| !line.starts_with(&format!("| {row} |"))).map(str::to_owned).collect();
+        let expected = format!("{kind} {} has no row", row.replace('`', ""));
+        assert_eq!(shown.missing_in(&without.join("\n")), [expected], "a README without the row of {row}");
+    }
+    let other = readme().replace("| Requests in a queue |", "| Requests |").replace("| `pools` |", "| `pols` |");
+    let expected =
+        ["metric forebay_queue_depth means \"Requests in a queue\"", "policy pools has no row", "policy pols is none"];
+    assert_eq!(shown.missing_in(&other).iter().collect::<BTreeSet<_>>(), expected.map(str::to_owned).iter().collect());
+}
+
+// Is one place enough for each, and does it then show everywhere? Broken by hand: a second list of any of the four fails here.
+#[test]
+fn a_fact_has_one_place() {
+    for fact in &FACTS {
+        let files: BTreeSet<&str> = fact.edits.iter().map(Edit::file).collect();
+        assert_eq!(files.len(), fact.files, "a {} is in {files:?}", fact.name);
+    }
+    let programs = build(&FACTS);
+    let program = programs.join("forebay");
+    let says = |args: &[&str]| {
+        let output = Command::new(&program).env_clear().args(args).output().expect("the program starts");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    // Help is broken into lines by width.
+    let help = says(&["serve", "--help"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in
+        ["extra: each worker serves its own socket.", "--extra[=<BOOL>]", "[env: FOREBAY_EXTRA] [default: false]"]
+    {
+        assert!(help.contains(part), "no {part:?} in {help}");
+    }
+    let simulated = says(&["simulate", "--policy", "extra", "--load", "0.2", "--requests", "2000"]);
+    assert!(simulated.lines().any(|line| line.starts_with("extra ")), "{simulated}");
+    let demand = ["--workload", "fixed:10us", "--workers", "2", "--load", "0.2"];
+    let plan = says(
+        &[&["plan", "--policy", "extra", "--requests", "20000", "--overheads", "none", "--quiet"], &demand[..]]
+            .concat(),
+    );
+    assert!(plan.contains("    policy = \"extra\"\n"), "{plan}");
+
+    let file = scratch().join("extra.toml");
+    fs::write(&file, "policy = \"extra\"\nextra = true\n").expect("a writable folder");
+    let checked = says(&["serve", "--check-config", "--config", file.to_str().expect("UTF-8")]);
+    for line in ["policy = \"extra\"", "extra = true"] {
+        assert!(checked.lines().any(|shown| shown.starts_with(line)), "no {line:?} in {checked}");
+    }
+
+    // `loadgen` refuses a report of `/latency` with a fate that it does not know, or without one.
+    let server = Served::start(&program, "extra");
+    let mut loadgen = Command::new(programs.join("loadgen"));
+    loadgen.args(["run", "--admin", &server.admin, "--cost", "fixed:10us", "--rate", "200"]);
+    let run = loadgen.args(["--duration", "1s", "--warmup", "0s"]).output().expect("the program starts");
+    let report = String::from_utf8_lossy(&run.stdout);
+    assert!(report.contains("policy extra") && report.contains(" sent: ") && !report.contains("/latency"), "{run:?}");
+
+    let shown = Shown::by(&program, "extra");
+    assert_eq!(shown.policy, "extra");
+    assert!(shown.metrics.contains("\nforebay_extras_total 0\n"), "{}", shown.metrics);
+    assert!(shown.metrics.contains("\nforebay_extras_divided_total{result=\"found\"} 0\n"), "{}", shown.metrics);
+    assert!(shown.metrics.contains("\nforebay_datagrams_total{fate=\"extra\",reason=\"\"} 0\n"), "{}", shown.metrics);
+    let missing = [
+        "policy extra",
+        "flag --extra",
+        "fate extra",
+        "metric forebay_extras_divided_total",
+        "metric forebay_extras_total",
+    ];
+    assert_eq!(shown.missing_in(&readme()), missing.map(|what| format!("{what} has no row")));
+}
+
+/// Families that appear only once a policy that adapts has come to figures.
+const LATER: [&str; 2] = ["forebay_policy_budget_seconds", "forebay_policy_reserved_workers"];
+
+/// What a program lets its reader see.
+struct Shown {
+    /// For each table of the README, its rows, and what a row says at its end where the program has words for it.
+    rows: [(&'static str, BTreeMap<String, Option<String>>); 4],
+    /// The policy on `/latency`.
+    policy: String,
+    /// The page `/metrics`.
+    metrics: String,
+}
+
+impl Shown {
+    /// Asks `program`, and a server of it under `policy`.
+    fn by(program: &Path, policy: &str) -> Shown {
+        let said = |args: &[&str]| Command::new(program).env_clear().args(args).output().expect("the program starts");
+        let complaint = String::from_utf8(said(&["serve", "--policy", "?"]).stderr).expect("text");
+        let policies = complaint.trim_end().rsplit("allowed: ").next().unwrap_or_default();
+        let settings = String::from_utf8(said(&["serve", "--check-config"]).stdout).expect("text");
+        let settings = settings.lines().filter(|line| !line.starts_with('#'));
+        let flags = settings.filter_map(|line| Some(format!("--{}", line.split_once(" = ")?.0)));
+
+        let server = Served::start(program, policy);
+        let latency: Value = serde_json::from_str(&server.page("/latency")).expect("JSON");
+        let beside = ["received", "in_flight", "kernel_dropped"];
+        let fates =
+            latency["fates"].as_object().expect("an object").keys().filter(|key| !beside.contains(&key.as_str()));
+        let metrics = server.page("/metrics");
+        let helps = metrics.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' '));
+        let families = helps.filter(|(name, _)| name.starts_with("forebay_"));
+        let rows = [
+            ("policy", policies.split(", ").map(|name| (name.to_owned(), None)).collect()),
+            ("flag", flags.map(|flag| (flag, None)).collect()),
+            ("fate", fates.map(|fate| (fate.clone(), None)).collect()),
+            ("metric", families.map(|(name, help)| (name.to_owned(), Some(help.to_owned()))).collect()),
+        ];
+        let policy = latency["policy"].as_str().expect("a name").to_owned();
+        Shown { rows, policy, metrics }
+    }
+
+    /// How the tables of `readme` differ.
+    fn missing_in(&self, readme: &str) -> Vec<String> {
+        let mut differences = Vec::new();
+        for (kind, rows) in &self.rows {
+            let listed: BTreeMap<&str, &str> = table(readme, kind).collect();
+            for (name, meaning) in rows {
+                match (listed.get(name.as_str()), meaning) {
+                    (None, _) => differences.push(format!("{kind} {name} has no row")),
+                    (Some(row), Some(meaning)) if !row.ends_with(&format!("| {meaning} |")) => {
+                        differences.push(format!("{kind} {name} means {meaning:?}"));
+                    }
+                    _ => {}
+                }
+            }
+            let strangers = listed.keys().filter(|name| !rows.contains_key(**name) && !LATER.contains(name));
+            // Of families that a policy has only, the copy's server shows none.
+            let strangers = strangers.filter(|name| self.policy == "auto" || **name != "forebay_policy_active");
+            differences.extend(strangers.map(|name| format!("{kind} {name} is none")));
+        }
+        differences
+    }
+}
+
+/// The rows of the table in `readme` whose first column is titled so: what its first column names, and the row.
+fn table<'a>(readme: &'a str, title: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let head = format!("| {title} |");
+    let rows = readme.lines().skip_while(move |line| !line.starts_with(&head)).skip(2);
+    rows.take_while(|line| line.starts_with('|')).filter_map(|row| Some((row.split('`').nth(1)?, row)))
+}
+
+/// A server of its own process, killed at the end.
+struct Served {
+    child: Child,
+    admin: String,
+}
+
+impl Served {
+    fn start(program: &Path, policy: &str) -> Served {
+        let mut command = Command::new(program);
+        command.env_clear().args(["serve", "--workers", "2", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        let mut child = command
+            .args(["--policy", policy])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        let mut line = String::new();
+        let output = BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line);
+        let mut server = Served { child, admin: String::new() };
+        output.expect("text");
+        server.admin = line.trim_end().rsplit_once(", admin http://").expect("it says where it listens").1.to_owned();
+        server
+    }
+
+    fn page(&self, path: &str) -> String {
+        let mut page = ureq::get(format!("http://{}{path}", self.admin)).call().expect("an answer");
+        page.body_mut().read_to_string().expect("text")
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // A child that has ended already is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Edit {
+    fn file(&self) -> &'static str {
+        match self {
+            Edit::Row { file, .. } | Edit::Twin { file, .. } => file,
+        }
+    }
+
+    /// `file` as it becomes.
+    fn apply(&self, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
+        let text = |file: &str| String::from_utf8(files[Path::new(file)].clone()).expect("a source is text");
+        let edited = match self {
+            Edit::Row { file, before, row } => {
+                let (text, anchor) = (text(file), format!("\n{before}\n"));
+                assert_eq!(text.matches(&anchor).count(), 1, "{file} has one line {before:?}");
+                text.replacen(&anchor, &format!("\n{row}{anchor}"), 1)
+            }
+            Edit::Twin { of, names, .. } => names.iter().fold(text(of), |text, (old, new)| text.replace(old, new)),
+        };
+        files.insert(self.file().into(), edited.into_bytes());
+    }
+}
+
+fn readme() -> String {
+    fs::read_to_string(root().join("README.md")).expect("a README")
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Where the copy stands.
+fn scratch() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("one_place")
+}
+
+/// Builds a copy of this workspace with `facts` in it; returns where its programs are.
+fn build(facts: &[Fact]) -> PathBuf {
+    let mut files = BTreeMap::new();
+    for path in ["Cargo.toml", "Cargo.lock", "README.md", "src", "benches", "loadgen/Cargo.toml", "loadgen/src"] {
+        read(&root().join(path), &mut files);
+    }
+    facts.iter().flat_map(|fact| fact.edits).for_each(|edit| edit.apply(&mut files));
+    // A test, however empty, has the features of dependencies chosen as for this build, which has compiled them so.
+    files.insert("tests/empty.rs".into(), b"//! Nothing.".to_vec());
+    let copy = scratch().join("copy");
+    write(&copy, &files);
+
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target folder");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(&copy).args(["build", "--workspace", "--locked", "--offline"]);
+    cargo.args(["--bin", "forebay", "--bin", "loadgen", "--test", "empty"]);
+    // Neither speed nor a debugger is asked for. cargo tells the copy's packages from this build's by their profile alone,
+    // not by their place, so they have a number of codegen units that nobody else asks for.
+    for package in ["forebay", "loadgen"] {
+        for setting in ["opt-level=0", "debug=false", "codegen-units=15"] {
+            cargo.args(["--config", &format!("profile.dev.package.{package}.{setting}")]);
+        }
+    }
+    // The programs lie beside the copy, everything on the way to them among that of this build.
+    cargo.env("CARGO_TARGET_DIR", scratch().join("target")).env("CARGO_BUILD_BUILD_DIR", target);
+    let output = cargo.output().expect("cargo starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !said.contains("generated"), "one row is not enough:\n{said}");
+    scratch().join("target/debug")
+}
+
+/// Reads the files below `path`, by their paths from the root.
+fn read(path: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    if path.is_dir() {
+        fs::read_dir(path).expect("a folder").for_each(|entry| read(&entry.expect("an entry").path(), files));
+    } else {
+        let name = path.strip_prefix(root()).expect("it lies below").to_owned();
+        files.insert(name, fs::read(path).expect("a readable file"));
+    }
+}
+
+/// Makes `folder` hold `files` and no other sources. One that is right already keeps its time, by which cargo knows it.
+fn write(folder: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) {
+    for (name, contents) in files {
+        let path = folder.join(name);
+        if fs::read(&path).is_ok_and(|present| present == *contents) {
+            continue;
+        }
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a writable folder");
+        fs::write(&path, contents).expect("a writable file");
+    }
+    remove_others(folder, folder, files);
+}
+
+fn remove_others(folder: &Path, root: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            remove_others(&path, root, files);
+        } else if path.extension() == Some(OsStr::new("rs"))
+            && !files.contains_key(path.strip_prefix(root).expect("below"))
+        {
+            fs::remove_file(&path).expect("a file of this test's");
+        }
+    }
+}
