@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use crate::time::Nanos;
-pub(crate) use filter::AddressFilter;
+pub(crate) use filter::{AddressFilter, AddressRules};
 pub(crate) use link::{KernelLink, Link};
 pub(crate) use forebay::net::{BATCH, SEND_BATCH_MAX, HostAddresses, Io, Message};
 use crate::fate::{ReceiveError, Unsent};

@@ -6,9 +6,10 @@
 
 use super::{Datagram, HostAddresses};
 use crate::fate::Malformed;
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// The rules of one server.
 #[derive(Debug)]
@@ -37,23 +38,36 @@ impl AddressFilter {
         Ok(())
     }
 
+    /// The rules as they are now: for a batch of datagrams, because finding the host's addresses costs more than a check.
+    pub fn rules(&self) -> AddressRules<'_> {
+        AddressRules { filter: self, host: self.host.load() }
+    }
+}
+
+/// The rules of an [`AddressFilter`] at one moment.
+pub struct AddressRules<'f> {
+    filter: &'f AddressFilter,
+    host: Guard<Arc<HostAddresses>>,
+}
+
+impl AddressRules<'_> {
     /// The sender of `datagram`, to whom an answer may go.
     ///
     /// # Errors
     /// The first rule that its addresses break.
     pub fn check(&self, datagram: &Datagram) -> Result<SocketAddr, Malformed> {
+        let AddressRules { filter, host } = self;
         let peer = datagram.peer.filter(|peer| peer.port() != 0).ok_or(Malformed::SourcePort)?;
-        if self.reject_source_ports.contains(&peer.port()) {
+        if filter.reject_source_ports.contains(&peer.port()) {
             return Err(Malformed::ReflectorPort);
         }
         // On a socket of both families IPv4 comes in as mapped addresses.
         let source = peer.ip().to_canonical();
         let destination = datagram.local.map(|local| local.to_canonical());
-        let host = self.host.load();
         if source.is_unspecified() || host.is_group(source) {
             return Err(Malformed::SourceAddress);
         }
-        if peer.port() == self.listen.port() && self.is_own(source, destination, &host) {
+        if peer.port() == filter.listen.port() && self.is_own(source, destination) {
             return Err(Malformed::OwnAddress);
         }
         if datagram.to_group || destination.is_some_and(|destination| host.is_group(destination)) {
@@ -64,12 +78,12 @@ impl AddressFilter {
 
     /// Whether this server receives what is sent to its own port at `source`. The destination is an address of this host
     /// even where the list of them could not be read.
-    fn is_own(&self, source: IpAddr, destination: Option<IpAddr>, host: &HostAddresses) -> bool {
-        let listen = self.listen.ip().to_canonical();
+    fn is_own(&self, source: IpAddr, destination: Option<IpAddr>) -> bool {
+        let listen = self.filter.listen.ip().to_canonical();
         if !listen.is_unspecified() {
             return source == listen;
         }
-        source.is_loopback() || Some(source) == destination || host.is_own(source)
+        source.is_loopback() || Some(source) == destination || self.host.is_own(source)
     }
 }
 
@@ -96,7 +110,7 @@ mod tests {
     fn assert_checked(listen: &str, peer: &str, local: Option<&str>, expected: Result<(), Malformed>) {
         let listen = SocketAddr::new(listen.parse().expect("an address"), PORT);
         let filter = AddressFilter::new(listen, &[7, 1_900], host());
-        let checked = filter.check(&datagram(peer, local));
+        let checked = filter.rules().check(&datagram(peer, local));
         assert_eq!(checked.map(drop), expected, "{listen} {peer} {local:?}");
     }
 
@@ -124,9 +138,10 @@ mod tests {
         for peer in ["10.9.0.7:5000", "10.9.0.0:5000", "10.9.1.255:53", "[fd00::7]:123", "[::ffff:10.9.0.7]:1"] {
             assert_checked("::", peer, None, Ok(()));
         }
-        assert_eq!(AddressFilter::new(([0; 4], PORT).into(), &[], host()).check(&datagram("1.2.3.4:7", None)), {
-            Ok("1.2.3.4:7".parse().expect("an address"))
-        });
+        assert_eq!(
+            AddressFilter::new(([0; 4], PORT).into(), &[], host()).rules().check(&datagram("1.2.3.4:7", None)),
+            { Ok("1.2.3.4:7".parse().expect("an address")) }
+        );
     }
 
     // What is an own address of a server that is bound to one address, or to all?
@@ -161,6 +176,6 @@ mod tests {
         assert_checked("::", "[fd00::7]:5000", Some("fd00::1"), Ok(()));
         let filter = AddressFilter::new(([0; 4], PORT).into(), &[], host());
         let unlisted = Datagram { to_group: true, ..datagram("10.9.0.7:5000", Some("10.8.0.255")) };
-        assert_eq!(filter.check(&unlisted), Err(Malformed::Destination));
+        assert_eq!(filter.rules().check(&unlisted), Err(Malformed::Destination));
     }
 }

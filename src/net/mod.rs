@@ -20,7 +20,7 @@ mod ways;
 
 pub use addresses::HostAddresses;
 pub use drops::Drops;
-pub use filter::AddressFilter;
+pub use filter::{AddressFilter, AddressRules};
 pub use link::{KernelLink, Link};
 pub use receive::{Datagram, Receiver, receive_error};
 pub use send::{Message, Outcomes, Sender};

@@ -4,7 +4,7 @@ use super::execute::Engine;
 use crate::fate::{Failed, Fate, Malformed, Status};
 use crate::handler::{Handler, REFUSAL_MAX_BYTES, Rejected, Reply};
 use crate::metrics::Counter;
-use crate::net::{Datagram, Link};
+use crate::net::{AddressRules, Datagram, Link};
 use crate::runtime::continuation::guarded;
 use crate::server::path::packet::{Envelope, Packet};
 use crate::time::Nanos;
@@ -18,8 +18,13 @@ where
     L: Link,
 {
     /// Looks at a received datagram; a request to serve comes back.
-    pub(crate) fn admit(&mut self, mut packet: Packet<'s>, datagram: &Datagram) -> Option<Packet<'s>> {
-        let peer = match self.common.filter.check(datagram) {
+    pub(crate) fn admit(
+        &mut self,
+        mut packet: Packet<'s>,
+        datagram: &Datagram,
+        rules: &AddressRules<'_>,
+    ) -> Option<Packet<'s>> {
+        let peer = match rules.check(datagram) {
             Ok(peer) => peer,
             Err(reason) => return self.malformed(packet, reason),
         };

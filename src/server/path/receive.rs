@@ -38,10 +38,11 @@ where
         self.full_batches = if count == BATCH { self.full_batches + 1 } else { 0 };
         self.now = clock::now();
         self.recorder.received(count as u64);
+        let rules = self.common.filter.rules();
         let packets: ArrayVec<Packet<'s>, BATCH> = self.spare.drain(..count).collect();
         for (number, packet) in packets.into_iter().enumerate() {
             let datagram = self.link.datagrams()[number];
-            let Some(packet) = self.admit(packet, &datagram) else { continue };
+            let Some(packet) = self.admit(packet, &datagram, &rules) else { continue };
             let class = self.common.classified.then_some(packet.envelope.ticket.class);
             batch.push(Arrived { job: Job::Fresh(packet), class });
         }
