@@ -119,6 +119,8 @@ pub struct Policy {
     kind: Kind,
     topology: Topology,
     sharing: Sharing,
+    /// See [`Rules::thief_threshold`]: each search asks.
+    thief_threshold: Nanos,
 }
 
 impl Policy {
@@ -134,7 +136,8 @@ impl Policy {
             Kind::Reserve(reserve) => Topology::new(reserve.sizes()),
             _ => Topology::new(&[topology.workers()]),
         };
-        let policy = Policy { kind, topology, sharing: Sharing::default() };
+        let mut policy = Policy { kind, topology, sharing: Sharing::default(), thief_threshold: Nanos::ZERO };
+        policy.thief_threshold = policy.rules().thief_threshold();
         assert!(policy.topology.pools() <= policy.queues(), "there is a queue for each pool");
         policy
     }
@@ -171,7 +174,7 @@ impl Policy {
         let rules = self.rules();
         let rare = if local.is_rare() { rules.rare_order(local.pool()) } else { None };
         let order = rare.unwrap_or_else(|| rules.order(local.pool()));
-        let walk = Walk { order, topology: &self.topology, sharing: &self.sharing, threshold: rules.thief_threshold() };
+        let walk = Walk { order, topology: &self.topology, sharing: &self.sharing, threshold: self.thief_threshold };
         let step = local.next(&walk, now, view);
         if !matches!(step, Step::Idle { .. }) {
             return step;
@@ -278,7 +281,7 @@ impl Policy {
 
     /// How long a worker must have been in one job before others receive from its socket.
     pub fn thief_threshold(&self) -> Nanos {
-        self.rules().thief_threshold()
+        self.thief_threshold
     }
 
     /// Whether what waits in the queue of a pool counts as waiting for a job that would give way.

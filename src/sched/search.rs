@@ -191,7 +191,7 @@ impl Local {
     /// The next of `count` places for which there is a step, beginning with the first, each at most once.
     fn rotate(&mut self, count: usize, step: impl Fn(usize) -> Option<Step>) -> Option<Step> {
         while self.tried < count {
-            let place = (self.first + self.tried) % count;
+            let place = wrapped(self.first + self.tried, count);
             self.tried += 1;
             if let Some(step) = step(place) {
                 return Some(step);
@@ -199,6 +199,12 @@ impl Local {
         }
         None
     }
+}
+
+/// `sum` modulo `count`, for a sum of two numbers below `count`: a division would be a tenth of a search.
+fn wrapped(sum: usize, count: usize) -> usize {
+    debug_assert!(sum < 2 * count);
+    if sum < count { sum } else { sum - count }
 }
 
 /// Whom a worker may steal from: all but itself, those behind it first. Were its own number among them, whoever comes behind it
@@ -215,6 +221,6 @@ impl Others {
 
     fn at(&self, place: usize) -> WorkerId {
         let Range { start, .. } = self.among;
-        start + (self.me - start + 1 + place) % self.among.len()
+        start + wrapped(self.me - start + 1 + place, self.among.len())
     }
 }
