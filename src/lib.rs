@@ -1,6 +1,6 @@
 //! Forebay: a UDP server for CPU-bound requests of very different cost.
 //!
-//! Modules, from the edge down; imports point down only (`tests/imports.rs` holds the table):
+//! Modules, from the edge down; imports point down only (`tests/it/imports.rs` holds the table):
 //!
 //! - [`cli`], [`config`]: flags, environment and file become a [`config::Config`] that cannot be wrong;
 //! - [`command`]: what the binary does beside serving;

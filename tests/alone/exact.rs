@@ -3,7 +3,7 @@
 //! the kernel dropped at the sockets and, after a stop, what came back to the senders. The numbers are exact.
 //!
 //! A tenth of the full size by default; the full size, which prints the senders' counts and the server's of each run:
-//! `FOREBAY_FLOOD=400000 cargo test --test exact -- --nocapture`
+//! `FOREBAY_FLOOD=400000 cargo test --test alone exact:: -- --nocapture`
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
 

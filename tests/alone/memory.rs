@@ -3,7 +3,7 @@
 //! handed its measurements over a few times, and after 12 s, in which memory that grows with time has shown itself (the
 //! windows of /latency, when each stretch took its own, were 10 % larger by then).
 //!
-//! A minute of each way of datagrams: `FOREBAY_SATURATION=60 cargo test --test memory -- --nocapture`
+//! A minute of each way of datagrams: `FOREBAY_SATURATION=60 cargo test --test alone memory:: -- --nocapture`
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
 
