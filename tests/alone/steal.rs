@@ -144,7 +144,6 @@ fn nobody_waits_where_all_receive() {
 }
 
 fn assert_prompt(policy: &str, workers: usize, stuck: &[usize]) {
-    let _alone = alone();
     let stage = Stage::new(policy, workers);
     let trials = (0..TRIALS).map(|_| {
         let held = stage.hold(stuck);

@@ -56,6 +56,10 @@ fn tests_that_measure_run_alone() {
     let complaints: Vec<_> =
         sources.iter().flat_map(|(path, text)| without_alone(text).map(move |name| (path, name))).collect();
     assert!(complaints.is_empty(), "these begin without `let _alone = alone();`: {complaints:?}");
+    for (path, text) in &sources {
+        // A helper that takes the lock once more waits for ever.
+        assert_eq!(text.matches("= alone();").count(), text.matches(TEST).count(), "{}", path.display());
+    }
     let right = "#[test]\nfn a() {\n    let _alone = alone();\n}\n";
     let wrong = "#[test]\nfn b() {\n    let _ = alone();\n}\n";
     assert_eq!(without_alone(&format!("{right}{wrong}{right}")).collect::<Vec<_>>(), ["fn b() {"]);
