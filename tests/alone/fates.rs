@@ -55,7 +55,7 @@ fn every_fate_is_counted() {
                 assert_eq!(ask(header, payload), status, "{policy} {wait} {payload:?}");
             }
             // Expired on the way: the first checkpoint comes after the deadline.
-            let late = Header { deadline_us: 50_000, ..Header::request(0, 1, Nanos::from_secs(30)) };
+            let late = Header { deadline_us: 20_000, ..Header::request(0, 1, Nanos::from_secs(30)) };
             assert_eq!(ask(late, &[Act::Step as u8]), Status::ShedExpired, "{policy} {wait}");
             assert_eq!(ask(Header::request(0, 0, Nanos::MAX), b""), Status::Refused, "{policy} {wait}");
             Client::new(server.udp).send(b"nonsense");
@@ -114,9 +114,10 @@ fn a_flooded_socket_loses_nothing_uncounted() {
         let (handler, script) = scripted();
         let server = Running::start(&[("policy", policy), ("workers", "1")], handler);
         let client = Client::new(server.udp);
-        client.request(0, Nanos::from_secs(1), &[Act::Block as u8]);
-        await_until(|| script.begun() == 1, "the request did not begin");
+        client.request(0, Nanos::ZERO, &[Act::Hold as u8]);
+        await_until(|| script.blockers().len() == 1, "the request did not begin");
         (0..FLOOD).for_each(|id| client.request(id, Nanos::ZERO, b""));
+        script.release();
         let fates = server.quiescent(FLOOD + 1);
         assert!(fates.kernel_dropped > Some(0), "{policy}: the socket was never full: {fates:?}");
         assert_eq!(fates.answered, fates.received, "{policy}: {fates:?}");

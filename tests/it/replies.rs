@@ -5,7 +5,7 @@
 
 use crate::support::client::Client;
 use crate::support::scripted::{Act, scripted};
-use crate::support::{GIVE_UP_AFTER, Running};
+use crate::support::{GIVE_UP_AFTER, Running, await_until};
 use forebay::handler::{Handler, Reply, Request};
 use forebay::net::{BATCH, GATHER};
 use forebay::time::Nanos;
@@ -15,12 +15,10 @@ use std::sync::{Arc, Barrier};
 
 /// Enough for a server to come to believe that all requests are light.
 const LIGHT: usize = 1_500;
-/// Long enough for a client on a busy machine to see that it is not over.
-const LONG: Nanos = Nanos::from_secs(1);
 
 #[test]
 fn a_finished_reply_waits_for_nobody() {
-    let (handler, _) = scripted();
+    let (handler, script) = scripted();
     let server = Running::start(&[("policy", "isolated"), ("workers", "1")], handler);
     let client = Client::new(server.udp);
     // More than once, since the burst may reach the worker in pieces.
@@ -29,10 +27,12 @@ fn a_finished_reply_waits_for_nobody() {
             client.ask(&Header::request(0, 0, Nanos::ZERO), b"-");
         }
         (1..=20).for_each(|id| client.request(id, Nanos::ZERO, b"-"));
-        client.request(21, LONG, &[Act::Block as u8]);
+        client.request(21, Nanos::ZERO, &[Act::Hold as u8]);
         (1..=20).for_each(|id| assert_eq!(client.receive().header.id, id));
         let long = client.receive_within(Nanos::ZERO);
         assert_eq!(long, None, "trial {trial}: light replies came with that of the long request");
+        await_until(|| script.blockers().len() == trial + 1, "the long request did not begin");
+        script.release();
         assert_eq!(client.receive().header.id, 21);
     }
 }
