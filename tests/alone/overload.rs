@@ -1,6 +1,6 @@
 //! Are light requests served, and only heavy ones shed, while heavy ones arrive at three times what the server can do?
 //! Method: emulated cores; the queues between workers hold half of the packets, 512 of two workers', and are full after a
-//! second or two.
+//! second.
 
 use crate::support::client::{Client, message};
 use crate::support::http::{fates, http, latency};
@@ -12,10 +12,10 @@ use forebay::wire::{Header, Status};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// Unscaled, a request that costs 100 us: far above the slice.
-const HEAVY: Nanos = Nanos::from_millis(10);
-/// Two workers do 200 heavy requests a second.
-const BETWEEN_HEAVY: Nanos = Nanos::from_micros(1_666);
+/// Unscaled, a request that costs 50 us: far above the slice.
+const HEAVY: Nanos = Nanos::from_millis(5);
+/// Two workers do 400 heavy requests a second.
+const BETWEEN_HEAVY: Nanos = Nanos::from_micros(833);
 const QUEUES_HOLD: f64 = 512.0;
 
 #[test]
@@ -60,7 +60,7 @@ fn light_requests_are_served_while_heavy_ones_are_shed() {
             times.sort_unstable();
             times
         });
-        // Behind what is queued they would wait for 512 x 10 ms / 2.
+        // Behind what is queued they would wait for 512 x 5 ms / 2.
         assert!(light[50] < Nanos::from_millis(100), "{policy}: half of the light ones took {} or more", light[50]);
         let fates = server.quiescent(sent.load(Ordering::SeqCst) + 100);
         let expected = Fates {
