@@ -2,7 +2,7 @@
 //!
 //! # Code map
 //!
-//! From the edge down; imports point down only (`tests/imports.rs` holds the table):
+//! From the edge down; imports point down only (`tests/it/imports.rs` holds the table):
 //!
 //! - [`cli`]: the commands `serve`, `simulate` and `plan`, and what they print;
 //! - [`config`]: flags, environment and file become a [`config::Config`] that cannot be wrong;

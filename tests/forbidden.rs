@@ -22,7 +22,7 @@ use std::{io, thread};
 use support::client::Client;
 use support::http::{Reply, http, latency, metric};
 use support::process::{Process, wait_for_exit};
-use support::scripted::{Act, scripted};
+use support::scripted::{Act, Scripted, scripted};
 use support::{Running, await_until};
 
 const CAP: Nanos = Nanos::from_secs(1);
@@ -179,13 +179,14 @@ fn a_server_that_turned_mute_says_so() {
 }
 
 /// Overflows the socket of a server, and returns how many datagrams came to it.
-fn overflow(server: &Running, begun: impl Fn() -> bool) -> u64 {
+fn overflow(server: &Running, script: &Scripted) -> u64 {
     let client = Client::new(server.udp);
-    client.request(0, Nanos::from_secs(3), &[Act::Block as u8]);
-    await_until(begun, "the request did not begin");
+    client.request(0, Nanos::ZERO, &[Act::Hold as u8]);
+    await_until(|| script.blockers().len() == 1, "the request did not begin");
     // Many times what 4 MiB hold, and no requests.
     let flood = 8_000;
     (0..flood).for_each(|_| client.send(&[0; 2_000]));
+    script.release();
     flood + 1
 }
 
@@ -194,7 +195,7 @@ fn overflow(server: &Running, begun: impl Fn() -> bool) -> u64 {
 fn drops_are_counted_without_proc() {
     let (handler, script) = scripted();
     let server = Running::start_after(&[("workers", "1")], handler, || forbid(&[SYS_openat]));
-    let sent = overflow(&server, || script.begun() == 1);
+    let sent = overflow(&server, &script);
     let fates = server.quiescent(sent);
     assert!(fates.kernel_dropped > Some(0), "the socket was never full: {fates:?}");
     assert!(!page(&server, "/metrics").body.contains("process_"), "files can be opened");
@@ -211,7 +212,7 @@ fn drops_that_nothing_tells_are_unknown() {
         apply(BTreeMap::from([(SYS_openat, Vec::new()), (SYS_socket, vec![rule])]));
     };
     let server = Running::start_after(&[("workers", "1")], handler, forbid);
-    let sent = overflow(&server, || script.begun() == 1);
+    let sent = overflow(&server, &script);
     let fates = || latency(server.admin)["fates"].clone();
     await_until(|| fates()["in_flight"] == 0 && fates()["answered"] == 1, "it never comes to rest");
     assert!(fates()["received"].as_u64() < Some(sent), "nothing was dropped");

@@ -1,5 +1,11 @@
 //! A small server of the bench protocol that can be told to misbehave, and a way to run `loadgen` against it.
 
+pub(crate) mod admin;
+pub(crate) mod generator;
+#[allow(dead_code, reason = "the server's tests use all of it")]
+#[path = "../../../tests/support/network.rs"]
+pub(crate) mod network;
+
 use forebay::time::{Nanos, clock};
 use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Status};
 use serde_json::Value;

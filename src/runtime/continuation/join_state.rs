@@ -3,7 +3,7 @@
 //!
 //! Only the worker that runs a task parks it. A wake while it runs is remembered, and parking then fails: the task is
 //! queued again. So a task stands in a queue at most once, is polled by one worker at a time, and no wake is lost.
-//! `tests/tasks_loom.rs` compiles this file against loom's atomics and checks just that.
+//! `tests/loom/tasks_loom.rs` compiles this file against loom's atomics and checks just that.
 
 use super::atomics::{AtomicU8, Ordering};
 

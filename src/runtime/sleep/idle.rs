@@ -1,5 +1,5 @@
 //! Who sleeps, who watches the ingresses of those who do not, and who is woken. README.md states the protocol, and
-//! `tests/sleep_loom.rs` compiles this file against loom's atomics and a model of the kernel.
+//! `tests/loom/sleep_loom.rs` compiles this file against loom's atomics and a model of the kernel.
 
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError, fence};
 use crate::sched::{Policy, PoolId, Roster, WorkerId};

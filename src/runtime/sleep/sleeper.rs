@@ -1,5 +1,5 @@
 //! One worker's side of the sleep protocol: what it does before it works, before it sleeps and after. README.md argues
-//! why nothing is forgotten meanwhile, and `tests/sleep_loom.rs` compiles this file against a model of the kernel.
+//! why nothing is forgotten meanwhile, and `tests/loom/sleep_loom.rs` compiles this file against a model of the kernel.
 
 use super::BUSY_JOBS;
 use super::idle::{Idle, Readiness};

@@ -1,0 +1,185 @@
+//! Does `compare` work from the `loadgen` binary alone, and does it leave nothing behind? Method: a copy of the binary in an
+//! empty folder, without a search path, with an environment that would spoil its servers if it were passed on.
+
+use crate::alone;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// What pretends that there are more CPUs.
+const CPUS_C: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/cpus.c");
+/// Two emulated workers, half loaded, about 250 requests/s.
+const SMALL: &str = "--workers 2 --cost bimodal:0.99:20us:2ms --load 0.5 --burn sleep --time-scale 100";
+
+fn empty_folder() -> (TempDir, Command) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let copy = folder.path().join("loadgen");
+    // By a process of its own: a child that another test starts meanwhile would inherit our open file for a moment, and
+    // what somebody may still write to cannot be executed ("text file busy").
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_loadgen")).arg(&copy).status();
+    assert!(copied.is_ok_and(|status| status.success()), "a copy of the binary");
+    let mut command = Command::new(copy);
+    command.current_dir(folder.path()).env_clear().env("PATH", "").env("FOREBAY_POLICY", "none-such");
+    (folder, command)
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).expect("the report")).expect("JSON")
+}
+
+#[test]
+fn two_policies_are_compared_and_every_datagram_is_accounted_for() {
+    let _alone = alone();
+    let (folder, mut command) = empty_folder();
+    command.args(["compare", "--policies", "steal,pools", "--quiet", "--json", "compare.json", "--percentile", "99"]);
+    command.args(["--warmup", "200ms", "--duration", "2s"]).args(SMALL.split(' '));
+    let output = command.output().expect("loadgen runs");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let report = read(&folder.path().join("compare.json"));
+    assert_eq!(report["schema"], "forebay-compare/1", "{stderr}");
+    let runs = report["runs"].as_array().expect("a list");
+    let policies: Vec<&Value> = runs.iter().map(|run| &run["policy"]).collect();
+    assert_eq!(policies, ["steal", "pools"]);
+    for run in runs {
+        assert_eq!((&run["workers"], &run["time_scale"]), (&2.into(), &100.into()));
+        assert_eq!(run["server"]["schema"], "forebay-latency/1");
+        assert_eq!(run["server"]["policy"], run["policy"]);
+        assert_eq!(run["fates"]["answered"], run["sent"], "{stdout}");
+        assert_eq!(run["reconciled"]["unaccounted"], 0, "{stdout}");
+        assert_eq!(run["reconciled"]["server_received"], run["server"]["fates"]["received"]);
+        // Nobody wakes at the very nanosecond, so an overshoot of nothing was not measured.
+        let emulation = &run["server"]["emulation"];
+        assert!(emulation["overshoot_us"]["max"].as_f64() > Some(0.0), "{emulation}");
+        assert!(emulation["overshoot_share"].as_f64() > Some(0.0), "{emulation}");
+    }
+    assert_eq!(runs[0]["sent"], runs[1]["sent"], "the same seed offers the same requests");
+    for said in ["nothing unaccounted", "What this does not show", "p99.9 slowdown of short: steal ", "vs steal"] {
+        assert!(stdout.contains(said), "{said:?} is not in:\n{stdout}");
+    }
+    assert!(stdout.lines().all(|line| line.chars().count() <= 100), "wider than 100 columns:\n{stdout}");
+    // A machine busy with other tests may spoil the schedule; then the code must say so.
+    let all_valid = runs.iter().all(|run| run["verdict"] == "VALID");
+    assert_eq!(output.status.code(), Some(if all_valid { 0 } else { 3 }), "{stdout}{stderr}");
+}
+
+// Does the branch of a host with many CPUs work from one end to the other? Method: a library that reports 16 CPUs, loaded into
+// generator and server. Whether the run is VALID depends on how many there are; that it says so, does not.
+#[test]
+fn a_host_with_16_cpus_runs_on_real_cores_at_a_scale_at_which_packets_fit() {
+    let _alone = alone();
+    let (folder, mut command) = empty_folder();
+    let library = folder.path().join("cpus.so");
+    // Whoever links Rust has a C compiler.
+    let compiled = Command::new("cc").args(["-shared", "-fPIC", CPUS_C, "-ldl", "-o"]).arg(&library).status();
+    assert!(compiled.is_ok_and(|status| status.success()), "{CPUS_C} compiles");
+    command.env("LD_PRELOAD", library).env("PRETEND_CPUS", "16");
+    command.args(["compare", "--quiet", "--json", "compare.json", "--load", "0.1", "--percentile", "99"]);
+    let output = command.args(["--warmup", "100ms", "--duration", "1s"]).output().expect("loadgen runs");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    for said in ["14 workers that burn CPU", "slice 5.00 us x 5", "fits     16 CPUs; 93,411 packets/s of the 250,000"] {
+        assert!(stdout.contains(said), "{said:?} is not in:\n{stdout}{stderr}");
+    }
+    let report = read(&folder.path().join("compare.json"));
+    let runs = report["runs"].as_array().expect("a list");
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        assert_eq!((&run["server"]["burn"], &run["server"]["workers"]), (&"cpu".into(), &14.into()));
+        assert_eq!((&run["time_scale"], &run["server"]["time_scale"]), (&5.into(), &5.into()));
+        assert_eq!(run["reconciled"]["unaccounted"], 0, "{stdout}");
+        let reasons = run["reasons"].as_array().expect("a list");
+        assert_eq!(run["verdict"] == "VALID", reasons.is_empty(), "{reasons:?}");
+    }
+    let all_valid = runs.iter().all(|run| run["verdict"] == "VALID");
+    assert_eq!(output.status.code(), Some(if all_valid { 0 } else { 3 }), "{stdout}{stderr}");
+}
+
+// Do real cores serve what emulated ones do? And are two arms of one policy two? Method: one worker that burns CPU, lightly
+// loaded, under the same policy twice, with two seeds.
+#[test]
+fn one_policy_may_have_two_arms_on_real_cores_too() {
+    let _alone = alone();
+    let (folder, mut command) = empty_folder();
+    let flags = "compare --policies steal,steal --workers 1 --burn cpu --cost fixed:100us --load 0.1 --seeds 1,2 --quiet \
+                 --warmup 100ms --duration 500ms --timeout 20s --percentile 99.99 --json compare.json --dump runs";
+    let output = command.args(flags.split_whitespace()).output().expect("loadgen runs");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let report = read(&folder.path().join("compare.json"));
+    let runs = report["runs"].as_array().expect("a list");
+    let arms: Vec<(&str, u64)> =
+        runs.iter().map(|run| (run["arm"].as_str().expect("a name"), run["seed"].as_u64().expect("a seed"))).collect();
+    assert_eq!(arms, [("steal#1", 1), ("steal#2", 1), ("steal#1", 2), ("steal#2", 2)], "{stderr}");
+    for run in runs {
+        assert_eq!(
+            (&run["policy"], &run["server"]["burn"], &run["time_scale"]),
+            (&"steal".into(), &"cpu".into(), &1.into())
+        );
+        assert_eq!(run["fates"]["answered"], run["sent"], "{stdout}");
+    }
+    // Too few samples for that percentile: no run is VALID, and no median is drawn from them.
+    for arm in ["steal#1", "steal#2"] {
+        let row = stdout.lines().find(|line| line.starts_with(arm)).unwrap_or_else(|| panic!("no {arm}:\n{stdout}"));
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(cells, [arm, "all", "-", "-", "-", "-", "0", "of", "2"], "{stdout}");
+    }
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(std::fs::read_dir(folder.path().join("runs")).expect("a folder").count(), 4);
+}
+
+#[test]
+fn a_setting_that_a_server_refuses_is_a_usage_error_in_its_words_before_any_runs() {
+    let _alone = alone();
+    let (_folder, mut command) = empty_folder();
+    command.args(["compare", "--policies", "steal,bogus", "--quiet"]).args(SMALL.split(' '));
+    let output = command.output().expect("loadgen runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(stderr.contains("policy") && stderr.contains("bogus") && stderr.contains("steal"), "{stderr}");
+}
+
+#[test]
+fn the_server_does_not_outlive_a_killed_comparison() {
+    let _alone = alone();
+    let (_folder, mut command) = empty_folder();
+    command.args(["compare", "--quiet", "--duration", "1min"]).args(SMALL.split(' '));
+    let mut parent = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("loadgen runs");
+    let server = eventually("the server is up", || child_of(&parent).filter(|&child| is_listening(child)));
+    parent.kill().expect("a running process");
+    parent.wait().expect("a killed process");
+    eventually("the server is gone", || (!is_alive(server)).then_some(()));
+}
+
+/// The answer of `look` once it has one; a test that waits in vain fails.
+fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..1_000 {
+        if let Some(answer) = look() {
+            return answer;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("in 20 s it did not come true that {what}");
+}
+
+fn child_of(parent: &Child) -> Option<u32> {
+    let processes = std::fs::read_dir("/proc").expect("/proc");
+    let mut ids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    ids.find(|&id| status(id, "PPid:") == Some(parent.id().to_string()))
+}
+
+/// After `exec`, when it has asked to be told of its parent's end: it has opened its sockets.
+fn is_listening(id: u32) -> bool {
+    let files = std::fs::read_dir(format!("/proc/{id}/fd"));
+    let targets = files.into_iter().flatten().filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count() >= 2
+}
+
+fn is_alive(id: u32) -> bool {
+    status(id, "State:").is_some_and(|state| !state.starts_with('Z'))
+}
+
+fn status(id: u32, key: &str) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    Some(text.lines().find_map(|line| line.strip_prefix(key))?.trim().to_owned())
+}

@@ -1,0 +1,94 @@
+//! Does every request end in exactly one fate, whatever the server does? Method: a server that treats requests in turn in
+//! each possible way, and an admin endpoint that claims kernel drops.
+
+use crate::support::admin;
+use crate::support::{Answers, Server, answer, number, run};
+use forebay::time::Nanos;
+use forebay::wire::Status;
+
+fn reply(status: Status, after_ms: u64) -> Answers {
+    vec![(status, Nanos::from_millis(after_ms))]
+}
+
+/// By the request's number, so that the expected count of each fate follows from the schedule.
+fn misbehave(id: u64) -> Answers {
+    match id % 10 {
+        0 => Vec::new(),
+        1 => reply(Status::Refused, 0),
+        2 => reply(Status::ShedQueueFull, 0),
+        3 => reply(Status::ShedDraining, 0),
+        4 => reply(Status::Failed, 0),
+        5 => reply(Status::Stalled, 0),
+        6 => reply(Status::Ok, 600),
+        7 => [answer(), answer()].concat(),
+        _ => answer(),
+    }
+}
+
+#[test]
+fn fates_sum_to_sent_and_each_reply_has_its_own() {
+    let server = Server::start(|request| misbehave(request.id));
+    let (report, heard, _) = run(server, "--rate 1000 --duration 1s --warmup 0s --timeout 500ms --percentile 99");
+    let sent = number(&report, "/sent") as u64;
+    assert_eq!(heard.len() as u64, sent);
+    let expected = |residues: &[u64]| (0..sent).filter(|id| residues.contains(&(id % 10))).count() as f64;
+    let fate = |name: &str| number(&report, &format!("/fates/{name}"));
+    assert_eq!(fate("answered"), expected(&[7, 8, 9]));
+    assert_eq!(fate("refused"), expected(&[1]));
+    assert_eq!(fate("shed"), expected(&[2, 3]));
+    assert_eq!(fate("failed"), expected(&[4, 5]));
+    assert_eq!(number(&report, "/duplicates"), expected(&[7]));
+    // The last late replies come after the wait at the end is over: then nobody can tell late from lost.
+    assert_eq!(fate("late") + fate("lost"), expected(&[0, 6]));
+    assert!(fate("late") > 0.0 && fate("lost") >= expected(&[0]), "{}", report["fates"]);
+    let fates = report["fates"].as_object().expect("an object");
+    let names: Vec<&str> = fates.keys().map(String::as_str).collect();
+    assert_eq!(names, ["answered", "failed", "kernel_dropped", "late", "lost", "refused", "shed"]);
+    assert_eq!(fates.values().map(|count| count.as_u64().expect("a count")).sum::<u64>(), sent);
+    assert_eq!(fate("kernel_dropped"), 0.0, "nobody told of kernel drops");
+}
+
+#[test]
+fn kernel_drops_are_the_growth_of_the_servers_counter() {
+    // What the server counted before the run is not the run's.
+    let admin = admin_endpoint([Some(100), Some(105)]);
+    let server = Server::start(|request| if request.id < 8 { Vec::new() } else { answer() });
+    let flags = format!("--rate 500 --duration 1s --warmup 0s --timeout 300ms --percentile 99 --admin {admin}");
+    let (report, ..) = run(server, &flags);
+    assert_eq!((number(&report, "/fates/kernel_dropped"), number(&report, "/fates/lost")), (5.0, 3.0));
+    assert_eq!((report["policy"].as_str(), number(&report, "/workers")), (Some("steal"), 2.0));
+}
+
+#[test]
+fn kernel_drops_are_never_more_than_the_unanswered() {
+    let admin = admin_endpoint([Some(0), Some(1_000)]);
+    let server = Server::start(|request| if request.id < 8 { Vec::new() } else { answer() });
+    let flags = format!("--rate 500 --duration 1s --warmup 0s --timeout 300ms --percentile 99 --admin {admin}");
+    let (report, ..) = run(server, &flags);
+    assert_eq!((number(&report, "/fates/kernel_dropped"), number(&report, "/fates/lost")), (8.0, 0.0));
+}
+
+// Is what the server cannot tell shown as unknown, wherever it stops telling, and never as 0?
+#[test]
+fn kernel_drops_that_the_server_cannot_tell_are_unknown() {
+    for told in [[None, None], [Some(100), None], [None, Some(105)]] {
+        let admin = admin_endpoint(told);
+        let server = Server::start(|request| if request.id < 8 { Vec::new() } else { answer() });
+        let flags = format!("--rate 500 --duration 1s --warmup 0s --timeout 300ms --percentile 99 --admin {admin}");
+        let (report, _, output) = run(server, &flags);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(report["fates"]["kernel_dropped"].is_null(), "{told:?}: {}", report["fates"]);
+        assert_eq!(number(&report, "/fates/lost"), 8.0, "{told:?}");
+        assert!(said.contains("kernel dropped is unknown"), "{told:?}: {said}");
+    }
+}
+
+/// Tells the first count to whoever asks about the server and before the run, the second after.
+fn admin_endpoint(kernel_dropped: [Option<u64>; 2]) -> String {
+    let [before, after] = kernel_dropped;
+    admin::endpoint(move |nth| {
+        // More than are sent, so that nobody waits for the rest.
+        let (received, dropped) = if nth < 2 { (1, before) } else { (100_000, after) };
+        admin::body("steal", received, dropped).to_string()
+    })
+}

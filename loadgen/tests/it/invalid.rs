@@ -1,0 +1,298 @@
+//! Is a run INVALID, with exit code 3 and the reason, whenever its figures are not what they say they are? Method: for each
+//! defect a run that has it, against servers, admin endpoints and kernels that misbehave.
+
+#![allow(clippy::print_stdout, reason = "a test that cannot run here says so")]
+
+use crate::support::admin;
+use crate::support::generator::{Generator, LOADGEN, Run, eventually, honest, is_stopped, reply, run, serve};
+use crate::support::network::in_own_network;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Half a second of requests, all of which count.
+const SHORT: &str = "--rate 1000 --duration 500ms --warmup 0s --timeout 300ms --percentile 50";
+
+// Nobody listens.
+#[test]
+fn a_dead_target() {
+    let address =
+        UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port that is free again");
+    let result = run(address, SHORT);
+    let (sent, expected) = (&result.report["sent"], "nothing was answered in time: of");
+    result.is_invalid(&format!("{expected} {sent} requests {sent} were lost"));
+}
+
+// A server that sends every datagram back as it came, as the echo service does: fast, complete, and no answer.
+#[test]
+fn a_plain_echo_server() {
+    let echo = serve(|socket, datagram, client| drop(socket.send_to(datagram, client)));
+    let result = run(echo, SHORT);
+    result.is_invalid("nothing was answered in time");
+    result.is_invalid("are no reply to a request of this run, above 1 %");
+    assert_eq!(result.report["foreign"], result.report["sent"], "{}", result.report);
+}
+
+#[test]
+fn foreign_datagrams_above_one_in_a_hundred() {
+    for (every, foreign) in [(200, false), (20, true)] {
+        let server = serve(move |socket, datagram, client| {
+            let request = reply(socket, datagram, client);
+            if request.id.is_multiple_of(every) {
+                socket.send_to(b"who is there?", client).expect("a send on loopback");
+            }
+        });
+        let result = run(server, SHORT);
+        assert_ne!(result.report["foreign"], 0, "{}", result.report);
+        assert_eq!(result.reasons().contains("are no reply to a request of this run"), foreign, "{}", result.reasons());
+        assert!(!foreign || result.code == Some(3));
+    }
+}
+
+// A real server that is killed and started again on its ports while requests come.
+#[test]
+fn a_server_restarted_in_mid_run() {
+    // Below the ports that the system gives to sockets without one, and others for each process that runs this test.
+    let port = u16::try_from(10_000 + std::process::id() % 10_000).expect("a port");
+    let (udp, admin) = (format!("127.0.0.1:{port}"), format!("127.0.0.1:{}", port + 10_000));
+    let start = || {
+        let arguments = ["__serve", "--workers", "1", "--policy", "isolated", "--listen", &udp, "--admin", &admin];
+        let mut command = Command::new(LOADGEN);
+        Killed(command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a server"))
+    };
+    let received = || {
+        let mut response = ureq::get(format!("http://{admin}/latency")).call().ok()?;
+        let body: Value = response.body_mut().read_json().ok()?;
+        body["fates"]["received"].as_u64()
+    };
+    let first = start();
+    eventually("the first server is up", &received);
+    let flags = format!("--rate 500 --duration 6s --warmup 0s --timeout 300ms --percentile 50 --admin {admin}");
+    let generator = Generator::start(udp.parse().expect("an address"), &flags);
+    eventually("requests arrive", || received().filter(|received| *received > 100));
+    drop(first);
+    // It has more than the first had when the run began, so that `received` alone does not tell.
+    let _second = start();
+    eventually("the second server is up and has requests", || received().filter(|received| *received > 0));
+    let result = generator.finish();
+    result.is_invalid("the server was restarted in the course of the run: its start time was");
+    assert!(result.report.get("reconciled").is_none(), "counts of two servers: {}", result.report);
+}
+
+// Datagrams for which `sendto` returned success, and which the device's queue threw away.
+#[test]
+fn an_own_queue_that_is_full() {
+    if !in_own_network("invalid::an_own_queue_that_is_full") || !slow_loopback("rate 400kbit burst 1600 limit 1600") {
+        return;
+    }
+    let server = honest();
+    let result = run(server, SHORT);
+    let fates = &result.report["fates"];
+    // Nobody else sends in this network: each request that is lost was thrown away by our kernel, or its reply was.
+    assert!(fates["lost"].as_u64() > Some(0) && fates["answered"].as_u64() > Some(0), "{fates}");
+    result
+        .is_invalid(&format!("our own kernel did not send {} datagrams for want of room (SndbufErrors", fates["lost"]));
+    assert_eq!(result.report["send_errors"], json!({}), "no send failed");
+}
+
+// The send buffer of a flow fills where the way is too slow for it.
+#[test]
+fn own_sends_that_are_refused() {
+    let way = "rate 64kbit burst 1600 limit 100000000";
+    if !in_own_network("invalid::own_sends_that_are_refused") || !slow_loopback(way) {
+        return;
+    }
+    let server = honest();
+    let result = run(server, "--rate 3000 --duration 500ms --warmup 0s --timeout 300ms --percentile 50 --flows 1");
+    let refused: u64 =
+        result.report["send_errors"].as_object().expect("by reason").values().filter_map(Value::as_u64).sum();
+    assert!(refused > 0, "{}", result.report["send_errors"]);
+    result.is_invalid(&format!("our own kernel refused {refused} of {} requests, above 0.1 %", result.report["sent"]));
+    result.is_invalid("Resource temporarily unavailable");
+}
+
+// A generator that is stopped while far more comes than a socket holds.
+#[test]
+fn replies_dropped_at_own_sockets() {
+    let generator_id = Arc::new(AtomicI32::new(0));
+    let id = Arc::clone(&generator_id);
+    let server = serve(move |socket, datagram, client| {
+        if reply(socket, datagram, client).id == 100 {
+            let id = Pid::from_raw(eventually("the generator is known", || {
+                Some(id.load(Ordering::SeqCst)).filter(|id| *id > 0)
+            }));
+            kill(id, Signal::SIGSTOP).expect("a running process");
+            eventually("the generator stands still", || is_stopped(id).then_some(()));
+            // The more of one reply; nothing foreign.
+            for _ in 0..20_000 {
+                reply(socket, datagram, client);
+            }
+            kill(id, Signal::SIGCONT).expect("a stopped process");
+        }
+    });
+    let generator = Generator::start(server, SHORT);
+    generator_id.store(generator.id().as_raw(), Ordering::SeqCst);
+    let result = generator.finish();
+    let dropped = &result.report["own_socket_drops"];
+    assert!(dropped.as_u64() > Some(0), "{}", result.report);
+    result.is_invalid(&format!("the kernel dropped {dropped} replies at the generator's own sockets"));
+}
+
+// Frozen for 7 ms in each second, the generator is in time with 99.3 % of its requests.
+#[test]
+fn slip_at_the_claimed_percentile() {
+    let server = honest();
+    let generator = Generator::start(server, "--rate 2000 --duration 3s --warmup 0s --timeout 300ms --percentile 99.9");
+    // While it runs: one that has ended cannot be stopped.
+    while generator.is_running() {
+        std::thread::sleep(Duration::from_millis(500));
+        let _ = kill(generator.id(), Signal::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(7));
+        let _ = kill(generator.id(), Signal::SIGCONT);
+        std::thread::sleep(Duration::from_millis(493));
+    }
+    let result = generator.finish();
+    let slip_us = result.report["slip_us"]["p99_9"].as_f64().expect("a number");
+    assert!(slip_us >= 3_000.0, "p99.9 of the slip is {slip_us} us");
+    result.is_invalid("above 5 % of p99.9 of the latency, which is");
+}
+
+#[test]
+fn an_admin_endpoint_that_says_something_else() {
+    let mut other = admin::body("steal", 0, 0);
+    other["schema"] = json!("forebay-latency/2");
+    let mut negative = admin::body("steal", 0, 0);
+    negative["fates"]["received"] = json!(-1);
+    let dead = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port without TCP");
+    let says = |body: String| admin::endpoint(move |_| body.clone());
+    for (admin, reason) in [
+        (says("{}".into()), "no forebay-latency/1: /schema is missing"),
+        (says("null".into()), "no forebay-latency/1: /schema is missing"),
+        (says("[1]".into()), "no forebay-latency/1: /schema is missing"),
+        (says("hello".into()), "asking the admin endpoint, http://127.0.0.1:"),
+        (says(other.to_string()), "/schema is \"forebay-latency/2\", and has to be"),
+        (says(negative.to_string()), "/fates/received is -1, and has to be a whole number"),
+        (dead.to_string(), "asking the admin endpoint, http://127.0.0.1:"),
+    ] {
+        let server = honest();
+        let result = run(server, &format!("{SHORT} --admin {admin}"));
+        result.is_invalid("the server's admin endpoint did not answer: ");
+        result.is_invalid(reason);
+        let said = String::from_utf8_lossy(&result.output.stderr);
+        assert!(said.contains("warning: the run will be INVALID: ") && said.contains(reason), "{said}");
+        // What only the endpoint can tell is missed before anything is sent.
+        for flags in [format!("--target {server} --load 0.5"), "--rate 100".to_owned()] {
+            let output = Command::new(LOADGEN)
+                .args(format!("run {flags} --duration 1min --admin {admin}").split(' '))
+                .output()
+                .expect("loadgen runs");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!matches!(output.status.code(), Some(0 | 3)) && said.contains(reason), "{flags}: {said}");
+            assert!(output.stdout.is_empty(), "{flags}: {}", String::from_utf8_lossy(&output.stdout));
+        }
+    }
+}
+
+// Method: a server that tells truly how much it had, with a few datagrams more or less.
+#[test]
+fn datagrams_that_are_unaccounted_for() {
+    for (wrong_by, reason) in [
+        (0, None),
+        (-3, Some("3 datagrams are unaccounted for: ")),
+        (7, Some("the server had 7 datagrams more than the ")),
+    ] {
+        let received = Arc::new(AtomicU64::new(0));
+        let heard = Arc::clone(&received);
+        let server = serve(move |socket, datagram, client| {
+            heard.fetch_add(1, Ordering::SeqCst);
+            reply(socket, datagram, client);
+        });
+        let admin = admin::endpoint(move |nth| {
+            // What it had before the run is not the run's.
+            let wrong_by = if nth < 2 { 0 } else { wrong_by };
+            let told = (1_000 + received.load(Ordering::SeqCst)).saturating_add_signed(wrong_by);
+            admin::body("steal", told, 5).to_string()
+        });
+        let result = run(server, &format!("{SHORT} --admin {admin}"));
+        assert_eq!(result.report["reconciled"]["client_sent"], result.report["sent"], "{}", result.report);
+        assert_eq!(result.report["reconciled"]["unaccounted"], -wrong_by, "{}", result.report);
+        match reason {
+            Some(reason) => result.is_invalid(reason),
+            None => assert!(!result.reasons().contains("datagrams"), "{}", result.reasons()),
+        }
+    }
+}
+
+#[test]
+fn kernel_drops_that_the_server_cannot_tell() {
+    let server = honest();
+    let admin = admin::endpoint(|nth| admin::body("steal", if nth < 2 { 0 } else { 100_000 }, Value::Null).to_string());
+    let result = run(server, &format!("{SHORT} --admin {admin}"));
+    result.is_invalid("what the server's kernel dropped is not known: ");
+}
+
+#[test]
+fn emulated_cores_that_oversleep() {
+    for (emulation, reason) in [
+        (json!({"slept_us": 100_000, "overshoot_share": 0.021}), Some("emulated cores overslept by 2.1 %")),
+        (json!({"slept_us": 100_000, "overshoot_share": 0.019}), None),
+        (json!({"slept_us": 100_000, "overshoot_share": null}), Some("emulated cores overslept is not known")),
+    ] {
+        let server = honest();
+        let admin = admin::endpoint(move |nth| {
+            let mut body = admin::body("steal", if nth < 2 { 0 } else { 100_000 }, 0);
+            body["burn"] = json!("sleep");
+            let nothing_yet = json!({"slept_us": 0, "overshoot_share": 0});
+            body["emulation"] = if nth < 2 { nothing_yet } else { emulation.clone() };
+            body.to_string()
+        });
+        let result = run(server, &format!("{SHORT} --admin {admin}"));
+        match reason {
+            Some(reason) => result.is_invalid(reason),
+            None => assert!(!result.reasons().contains("overslept"), "{}", result.reasons()),
+        }
+    }
+}
+
+// Where /proc shows nothing, nobody can tell what our kernel did with our sends.
+#[test]
+fn a_kernel_that_does_not_tell() {
+    let hide = "mount -t tmpfs none /proc";
+    let probe = Command::new("unshare").args(["-rm", "sh", "-c", hide]).stderr(Stdio::null()).status();
+    if !probe.is_ok_and(|status| status.success()) {
+        println!("skipped: mount namespaces are not permitted here, or unshare is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("run.json");
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", &format!("{hide} && exec \"$@\""), "sh", LOADGEN, "run", "--quiet"]);
+    command.args(["--target", &honest().to_string(), "--json"]).arg(&file).args(SHORT.split(' '));
+    let result = Run::of(&file, command.output().expect("it did before"));
+    result.is_invalid("whether our own kernel sent what it took is not known: reading /proc/self/net/snmp");
+}
+
+/// A process that does not outlive its owner.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// In a network of one's own: loopback through a token bucket. False, with a message, where that is not possible.
+fn slow_loopback(shape: &str) -> bool {
+    let arguments = format!("qdisc add dev lo root tbf {shape}");
+    let shaped = Command::new("tc").args(arguments.split(' ')).status().is_ok_and(|status| status.success());
+    if !shaped {
+        println!("skipped: tc is not installed, or this kernel has no token bucket filter");
+    }
+    shaped
+}

@@ -1,0 +1,138 @@
+//! Does the JSON report have the keys that the contract names, and is no result lost in silence? Method: runs in which a
+//! server answers everything or nothing, into files, standard output and a full disk.
+
+use crate::support::admin;
+use crate::support::{Server, answer, number, run};
+use serde_json::Value;
+use std::fs::OpenOptions;
+use std::io::pipe;
+use std::net::UdpSocket;
+use std::process::{Command, Output, Stdio};
+
+fn has_keys(value: &Value, keys: &[&str]) {
+    for key in keys {
+        assert!(value.get(key).is_some(), "no {key} in {value:#}");
+    }
+}
+
+#[test]
+fn a_valid_run_reports_every_key_and_exits_with_0() {
+    let server = Server::start(|_| answer());
+    let (report, heard, output) =
+        run(server, "--workload extreme-bimodal --rate 2000 --duration 2s --warmup 200ms --percentile 99.9");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(report["schema"], "forebay-loadgen/1");
+    has_keys(&report, &["reasons", "seed", "workload", "policy", "burn", "time_scale", "workers", "offered_rps"]);
+    has_keys(&report, &["achieved_rps", "sent", "fates", "latency_us", "latency_answered_us", "slowdown", "slip_us"]);
+    let fates = ["answered", "late", "shed", "refused", "failed", "kernel_dropped", "lost"];
+    has_keys(&report["fates"], &fates);
+    let block = ["count", "p50", "p90", "p99", "p99_9", "p99_95", "p99_99", "max", "supported"];
+    for name in ["latency_us", "latency_answered_us", "slowdown"] {
+        for class in ["all", "short", "long"] {
+            has_keys(&report[name][class], &block);
+        }
+    }
+    has_keys(&report["slip_us"], &block);
+    assert!(number(&report, "/sent") < heard.len() as f64, "the warm-up was sent and is not counted");
+    assert!(report["policy"].is_null() && report["workers"].is_null(), "without --admin nobody told");
+    assert_eq!(report["latency_us"]["all"]["supported"], "p99_9");
+    // A machine busy with other tests may spoil the schedule; then the code must say so.
+    let (verdict, code) = (report["verdict"].as_str(), output.status.code());
+    assert!(matches!((verdict, code), (Some("VALID"), Some(0)) | (Some("INVALID"), Some(3))), "{stdout}");
+    assert_eq!(verdict == Some("VALID"), report["reasons"] == serde_json::json!([]), "{stdout}");
+    assert!(stdout.lines().all(|line| line.chars().count() <= 100), "wider than 100 columns:\n{stdout}");
+}
+
+#[test]
+fn too_few_samples_make_a_run_invalid_with_a_reason_and_exit_code_3() {
+    let server = Server::start(|_| answer());
+    let (report, _, output) = run(server, "--rate 500 --duration 500ms --warmup 0s --percentile 99.99");
+    assert_eq!((report["verdict"].as_str(), output.status.code()), (Some("INVALID"), Some(3)));
+    let reasons = report["reasons"].to_string();
+    assert!(reasons.contains("too few samples: p99.99 needs 29956"), "{reasons}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("INVALID"), "{stdout}");
+}
+
+/// A run of 200 ms against a socket that answers nothing, with `flags` on top.
+fn unanswered(flags: &str, stdout: Stdio) -> Output {
+    let target = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
+    let address = target.local_addr().expect("an address").to_string();
+    let common = "run --rate 200 --duration 200ms --warmup 0s --timeout 100ms --percentile 50 --quiet --target";
+    let words = common.split(' ').chain([address.as_str()]).chain(flags.split_whitespace());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadgen"));
+    let running = command.args(words).stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped()).spawn();
+    running.expect("loadgen runs").wait_with_output().expect("its end")
+}
+
+/// What an endpoint that is asked for the `nth` time says to have received: after the run more than was sent, so that nobody
+/// waits for the rest.
+fn received(nth: usize) -> u64 {
+    if nth < 2 { 1 } else { 100_000 }
+}
+
+#[test]
+fn a_minus_is_standard_output_and_people_read_on_standard_error() {
+    let output = unanswered("--json -", Stdio::piped());
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+    assert_eq!(report["schema"], "forebay-loadgen/1");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("answered/s of 200 offered/s"));
+}
+
+#[test]
+fn a_result_that_cannot_be_written_ends_with_5() {
+    let full = || Stdio::from(OpenOptions::new().write(true).open("/dev/full").expect("a full device"));
+    for (flags, stdout, said) in [
+        ("--json /dev/full", Stdio::piped(), "--json /dev/full cannot be written: No space left"),
+        ("", full(), "error: the result cannot be written: No space left"),
+        ("--json -", full(), "--json - cannot be written: No space left"),
+    ] {
+        let output = unanswered(flags, stdout);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(5), "{flags}: {stderr}");
+        assert!(stderr.contains(said), "{flags}: {stderr}");
+    }
+    // A reader that has gone needs no explanation.
+    let (reader, gone) = pipe().expect("descriptors");
+    drop(reader);
+    let output = unanswered("--json -", gone.into());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(5) && !stderr.contains("cannot be written"), "{stderr}");
+}
+
+#[test]
+fn what_a_server_says_of_itself_cannot_write_on_the_terminal() {
+    let admin = admin::endpoint(|nth| admin::body("\u{1b}[2Jsteal\r", received(nth), 0).to_string());
+    let output = unanswered(&format!("--admin {admin}"), Stdio::piped());
+    for text in [&output.stdout, &output.stderr] {
+        let text = String::from_utf8_lossy(text);
+        assert!(!text.contains(|character: char| character.is_control() && character != '\n'), "{text:?}");
+    }
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains(r"\u{1b}[2Jsteal\r"), "{stdout}");
+}
+
+// Does a run know where the server is that it asks? Method: an endpoint that names a socket of ours, and one that names none.
+#[test]
+fn without_a_target_the_admin_endpoint_names_it() {
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
+    let listen = server.local_addr().expect("an address").to_string();
+    let (named, loadgen) = (listen.clone(), || Command::new(env!("CARGO_BIN_EXE_loadgen")));
+    let admin = admin::endpoint(move |nth| {
+        let mut body = admin::body("steal", received(nth), 0);
+        body["listen"] = named.as_str().into();
+        body.to_string()
+    });
+    let flags = "run --rate 200 --duration 200ms --warmup 0s --timeout 100ms --quiet --admin";
+    let output = loadgen().args(flags.split(' ')).arg(admin).output().expect("loadgen runs");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains(&format!("server {listen}")), "{stdout}");
+    server.set_nonblocking(true).expect("a flag");
+    server.recv(&mut [0; 2_048]).expect("requests came here");
+
+    let silent = admin::endpoint(|nth| admin::body("steal", received(nth), 0).to_string());
+    let output = loadgen().args(flags.split(' ')).arg(silent).output().expect("loadgen runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("does not say where it receives: add --target HOST:PORT"), "{stderr}");
+}

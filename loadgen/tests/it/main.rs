@@ -1,0 +1,12 @@
+//! Tests that offer little load, beside one another. Each module asks one question, in its first line.
+
+mod fates;
+mod interrupt;
+mod invalid;
+mod json;
+mod latency;
+mod replay;
+mod schedule;
+#[path = "../support/mod.rs"]
+mod support;
+mod usage;

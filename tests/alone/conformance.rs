@@ -1,0 +1,108 @@
+//! Do threads and virtual time do the same? Method: one body plays requests with deadlines to a server on emulated cores
+//! and to the simulator, under the same policy; each request must end in the same fate, which is known beforehand. All
+//! moments are apart by far more than a busy machine is late.
+
+use crate::support::client::{Client, message};
+use crate::support::{Running, alone};
+use forebay::handler::builtin::{Bench, Burner, Spin};
+use forebay::sched::{PolicyName, Sizes};
+use forebay::sim::{ArrivingRequest, Fit, Setup, simulate};
+use forebay::time::{Nanos, clock};
+use forebay::wire::{Header, Status};
+use forebay::workload::Workload;
+use std::thread;
+
+/// A unit of time: a millisecond on emulated cores, a microsecond in virtual time.
+const SCALE: u64 = 1_000;
+
+/// A request, in units of time; it is known by its class.
+struct Request {
+    at: u64,
+    cost: u64,
+    deadline: Option<u64>,
+}
+
+const fn request(at: u64, cost: u64, deadline: Option<u64>) -> Request {
+    Request { at, cost, deadline }
+}
+
+/// A long one; a light one that cannot wait for its end; one that can; a long one that cannot be done in time; and again a
+/// light one that can wait for the first, but not for the long one before it.
+const REQUESTS: [Request; 5] = [
+    request(0, 400, None),
+    request(50, 1, Some(150)),
+    request(100, 1, Some(3_000)),
+    request(150, 1_000, Some(800)),
+    request(200, 1, Some(400)),
+];
+
+/// Plays requests and returns how each ended.
+type Play = fn(PolicyName, &[Request]) -> Vec<Status>;
+
+fn on_threads(policy: PolicyName, requests: &[Request]) -> Vec<Status> {
+    let burn = [("burn", "sleep"), ("time-scale", "1000"), ("slice", "5us"), ("policy", policy.name())];
+    let workers = if policy.entry().sizes == Sizes::Pools { ("pools", "front=1,heavy=1") } else { ("workers", "1") };
+    let handler = Bench::new(Spin::new(Burner::Sleep, SCALE), Nanos::from_secs(10));
+    let server = Running::start(&[&burn[..], &[workers]].concat(), handler);
+    let start = clock::now();
+    let clients: Vec<Client> = requests
+        .iter()
+        .enumerate()
+        .map(|(number, request)| {
+            thread::sleep(start.plus(Nanos::from_millis(request.at)).minus(clock::now()).into());
+            let client = Client::new(server.udp);
+            let deadline_us = request.deadline.map_or(0, |deadline| deadline as u32 * 1_000);
+            let header = Header::request(number as u64, number as u8, Nanos::from_millis(request.cost));
+            client.send(&message(&Header { deadline_us, ..header }, b""));
+            client
+        })
+        .collect();
+    let statuses = clients.iter().map(|client| client.receive().header.status).collect();
+    server.stop();
+    statuses
+}
+
+fn in_virtual_time(policy: PolicyName, requests: &[Request]) -> Vec<Status> {
+    let workload: Workload = "fixed:1us".parse().expect("a form");
+    let workers = if policy.entry().sizes == Sizes::Pools { 2 } else { 1 };
+    let slice = Nanos::from_micros(5);
+    let fit = Fit { slice, ..Fit::new(&workload, workers, 0.5) };
+    let incoming = requests.iter().enumerate().map(|(number, request)| ArrivingRequest {
+        at: Nanos::from_micros(request.at),
+        due: Nanos::from_micros(request.at),
+        cost: Nanos::from_micros(request.cost),
+        class: number as u8,
+        socket: 0,
+        deadline: request.deadline.map_or(Nanos::MAX, Nanos::from_micros),
+        counts: true,
+    });
+    let tally = simulate(&Setup::ideal(fit.policy(policy).policy()), incoming);
+    assert_eq!(tally.fates().answered + tally.fates().shed_expired, requests.len() as u64);
+    let answered = tally.slowdown().into_iter().skip(1).map(|(_, block)| block.count > 0);
+    answered.map(|answered| if answered { Status::Ok } else { Status::ShedExpired }).collect()
+}
+
+fn body(play: Play) {
+    let play = |policy: &str| play(policy.parse().expect("a policy"), &REQUESTS);
+    use Status::{Ok, ShedExpired};
+    let in_order = [Ok, ShedExpired, Ok, ShedExpired, ShedExpired];
+    let light_first = [Ok, Ok, Ok, ShedExpired, Ok];
+    for policy in ["isolated", "global", "steal", "shed"] {
+        assert_eq!(play(policy), in_order, "{policy}");
+    }
+    for policy in ["pools", "hybrid", "ondemand"] {
+        assert_eq!(play(policy), light_first, "{policy}");
+    }
+}
+
+#[test]
+fn threads_serve_and_shed_what_they_should() {
+    let _alone = alone();
+    body(on_threads);
+}
+
+#[test]
+fn virtual_time_serves_and_sheds_the_same() {
+    let _alone = alone();
+    body(in_virtual_time);
+}

@@ -1,0 +1,196 @@
+//! Is every datagram of a flood accounted for, good, malformed and from port 0, also when the server stops in it?
+//! Method: three senders, faster than the server, so that its sockets overflow; what they sent is what was received, what
+//! the kernel dropped at the sockets and, after a stop, what came back to the senders. The numbers are exact.
+//!
+//! A tenth of the full size by default; the full size, which prints the senders' counts and the server's of each run:
+//! `FOREBAY_FLOOD=400000 cargo test --test alone exact:: -- --nocapture`
+
+#![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
+
+use crate::support::client::{Client, message};
+use crate::support::raw::Raw;
+use crate::support::returned::{ask_for_returned, returned};
+use crate::support::{Running, alone, assert_adds_up, await_until, listen};
+use forebay::handler::Reply;
+use forebay::handler::builtin::{Bench, Order, Work};
+use forebay::metrics::Snapshot;
+use forebay::time::Nanos;
+use forebay::wire::{Header, Malformed};
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{env, io, thread};
+
+/// Slower than any sender, and without a checkpoint.
+struct Slow;
+
+impl Work for Slow {
+    async fn work(&self, _: Order<'_>, _: &mut Reply<'_>) {
+        thread::sleep(Nanos::from_micros(200).into());
+    }
+}
+
+fn flood_size() -> u64 {
+    let size = env::var("FOREBAY_FLOOD").map(|size| size.parse().expect("FOREBAY_FLOOD is a number of datagrams"));
+    size.unwrap_or(40_000)
+}
+
+fn server(policy: &str, io: &str, listen: &str) -> Running {
+    let settings = [("policy", policy), ("workers", "2"), ("io", io), ("listen", listen)];
+    Running::start(&settings, Bench::new(Slow, Nanos::from_secs(1)))
+}
+
+/// What one sender sends, and as whom.
+enum Sender {
+    Good(Client),
+    Malformed(Client),
+    PortZero(Raw),
+}
+
+/// A sender of each kind; that of port 0 only on IPv4, and where raw sockets are permitted.
+fn senders(server: SocketAddr) -> Vec<Sender> {
+    let mut senders = vec![Sender::Good(Client::new(server)), Sender::Malformed(Client::new(server))];
+    if let SocketAddr::V4(server) = server {
+        // An address that nobody else sends from, so that only its own datagrams come back to it.
+        let nobody = SocketAddrV4::new(Ipv4Addr::new(127, 99, 99, 99), 0);
+        match Raw::new(nobody, server) {
+            Ok(raw) => {
+                raw.socket.bind(&nobody.into()).expect("a loopback address");
+                raw.socket.connect(&server.into()).expect("a local address");
+                senders.push(Sender::PortZero(raw));
+            }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => println!("without port 0: {error}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    senders
+}
+
+impl Sender {
+    fn send(&self, number: u64) -> io::Result<()> {
+        let good = |number| message(&Header::request(number, 0, Nanos::ZERO), b"payload");
+        match self {
+            Sender::Good(client) => client.socket.send(&good(number)).map(drop),
+            // Too short, too long, and none of ours.
+            Sender::Malformed(client) => match number % 3 {
+                0 => client.socket.send(&good(number)[..20]).map(drop),
+                1 => client.socket.send(&[&good(number)[..], &[0; 3_000]].concat()).map(drop),
+                _ => client.socket.send(&[7; 100]).map(drop),
+            },
+            Sender::PortZero(raw) => raw.send(&good(number)),
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Sender::Good(_) => "good",
+            Sender::Malformed(_) => "malformed",
+            Sender::PortZero(_) => "from port 0",
+        }
+    }
+
+    fn returned(&self) -> u64 {
+        match self {
+            Sender::Good(client) | Sender::Malformed(client) => returned(&client.socket),
+            Sender::PortZero(raw) => returned(&raw.socket),
+        }
+    }
+
+    fn ask_for_returned(&self) {
+        let ask = |socket: &dyn AsFd| ask_for_returned(&socket.as_fd());
+        match self {
+            Sender::Good(client) | Sender::Malformed(client) => ask(&client.socket),
+            Sender::PortZero(raw) => ask(&raw.socket),
+        }
+    }
+
+    /// Sends, counting in `sent`, until `enough` says so or a datagram comes back, which is told once in place of a send.
+    fn flood(&self, sent: &AtomicU64, enough: impl Fn() -> bool) {
+        while !enough() {
+            match self.send(sent.load(Ordering::Relaxed)) {
+                Ok(()) => sent.fetch_add(1, Ordering::Relaxed),
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => break,
+                Err(error) => panic!("{error}"),
+            };
+        }
+    }
+}
+
+/// Prints how many each sender sent and where the server saw them, and checks that this was a flood; returns the sum.
+fn tell(run: &str, senders: &[Sender], sent: &[AtomicU64], totals: &Snapshot) -> u64 {
+    let sent: Vec<u64> = sent.iter().map(|sent| sent.load(Ordering::Relaxed)).collect();
+    let kinds: Vec<_> = senders.iter().zip(&sent).map(|(sender, sent)| format!("{sent} {}", sender.kind())).collect();
+    let (sum, fates) = (sent.iter().sum(), &totals.fates);
+    let from_port_zero = totals.counted.malformed[Malformed::SourcePort as usize];
+    println!("{run}: sent {sum}: {}; received from port 0: {from_port_zero}; {fates:?}", kinds.join(", "));
+    assert_adds_up(fates);
+    assert!(fates.kernel_dropped > Some(0), "{run}: no flood");
+    let any = senders.iter().any(|sender| matches!(sender, Sender::PortZero(_)));
+    assert!((from_port_zero > 0) == any, "{run}: from port 0");
+    sum
+}
+
+/// Sends the first datagram of every sender to the idle server, which receives them all: of what a flood sends, the sockets
+/// may drop all that is of one kind. Returns how many each has sent.
+fn first_datagrams(server: &Running, senders: &[Sender]) -> Vec<AtomicU64> {
+    senders.iter().for_each(|sender| sender.send(0).expect("a server that listens"));
+    let fates = server.quiescent(senders.len() as u64);
+    assert_eq!((fates.answered, fates.malformed), (1, senders.len() as u64 - 1), "{fates:?}");
+    senders.iter().map(|_| AtomicU64::new(1)).collect()
+}
+
+#[test]
+fn a_flood_is_accounted_for() {
+    let _alone = alone();
+    let v6 = "[::1]:0".to_owned();
+    for (policy, io, listen) in
+        [("steal", "batches", listen()), ("ondemand", "gro", v6), ("pools", "portable", listen())]
+    {
+        let server = server(policy, io, &listen);
+        let senders = senders(server.udp);
+        let sent = first_datagrams(&server, &senders);
+        let share = flood_size().div_ceil(senders.len() as u64);
+        thread::scope(|scope| {
+            for (sender, sent) in senders.iter().zip(&sent) {
+                scope.spawn(move || sender.flood(sent, || sent.load(Ordering::Relaxed) == share));
+            }
+        });
+        let fates = server.quiescent(share * senders.len() as u64);
+        let report = server.stop();
+        let sum = tell(&format!("{policy}, {io}"), &senders, &sent, &report.totals);
+        assert_eq!((report.totals.fates, report.packets_away), (fates, 0), "{policy}");
+        assert_eq!(Some(sum), fates.arrived(), "{policy}");
+    }
+}
+
+#[test]
+fn a_flood_that_outlasts_its_server_is_accounted_for() {
+    let _alone = alone();
+    let mut server = server("steal", "batches", &listen());
+    let senders = senders(server.udp);
+    let sent = first_datagrams(&server, &senders);
+    senders.iter().for_each(Sender::ask_for_returned);
+    let report = thread::scope(|scope| {
+        for (sender, sent) in senders.iter().zip(&sent) {
+            scope.spawn(move || sender.flood(sent, || false));
+        }
+        let sum = || sent.iter().map(|sent| sent.load(Ordering::Relaxed)).sum::<u64>();
+        await_until(|| sum() > flood_size(), "the senders are stuck");
+        server.stop_handle().stop();
+        server.join()
+    });
+    let sent = tell("stopped", &senders, &sent, &report.totals);
+    let fates = report.totals.fates;
+    assert_eq!((fates.in_flight, report.packets_away), (0, 0), "{fates:?}");
+    let mut missing = sent - fates.arrived().expect("drops that can be read");
+    println!("stopped: {missing} of them found no socket any more, and must have come back to their senders");
+    await_until(
+        || {
+            let came_back: u64 = senders.iter().map(Sender::returned).sum();
+            missing = missing.checked_sub(came_back).expect("no datagram has two ends");
+            missing == 0
+        },
+        &format!("datagrams are missing: sent {sent}, {fates:?}"),
+    );
+}

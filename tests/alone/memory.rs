@@ -1,0 +1,109 @@
+//! Does a server that is kept busy stay as large as it was, and is it as large as it says?
+//! Method: senders that never stop, more than the server can serve; its resident size after 5 s, when every worker has
+//! handed its measurements over a few times, and after 12 s, in which memory that grows with time has shown itself (the
+//! windows of /latency, when each stretch took its own, were 10 % larger by then).
+//!
+//! A minute of each way of datagrams: `FOREBAY_SATURATION=60 cargo test --test alone memory:: -- --nocapture`
+
+#![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
+
+use crate::support::client::{Client, message};
+use crate::support::http::{fates, latency};
+use crate::support::process::Forebay;
+use crate::support::{alone, assert_adds_up, await_until};
+use forebay::server::Memory;
+use forebay::time::Nanos;
+use forebay::wire::Header;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{env, fs, thread};
+
+/// How much larger it may have become, as a share.
+const GROWTH_MAX: f64 = 0.05;
+const EARLY: Nanos = Nanos::from_secs(5);
+const SENDERS: u64 = 2;
+const FLOWS: u64 = 16;
+
+#[test]
+fn a_saturated_server_does_not_grow() {
+    let _alone = alone();
+    let asked = env::var("FOREBAY_SATURATION").ok().map(|text| text.parse().expect("FOREBAY_SATURATION is seconds"));
+    let (seconds, ways) = asked.map_or((12, &["batches"][..]), |seconds| (seconds, &["batches", "gro", "portable"]));
+    for &io in ways {
+        let server = Forebay::start(&["--workers", "2", "--handler", "spin", "--io", io]);
+        let stop = AtomicBool::new(false);
+        let (early, late) = thread::scope(|scope| {
+            let (server, stop) = (&server, &stop);
+            let spawn = |sender| scope.spawn(move || saturate(server, sender, stop));
+            let senders: Vec<_> = (0..SENDERS).map(spawn).collect();
+            thread::sleep(EARLY.into());
+            let early = resident_kib(server, "VmRSS:");
+            thread::sleep(Nanos::from_secs(seconds).minus(EARLY).into());
+            let late = resident_kib(server, "VmRSS:");
+            stop.store(true, Ordering::SeqCst);
+            senders.into_iter().for_each(|sender| sender.join().expect("a sender that ends"));
+            (early, late)
+        });
+        let fates = fates(&latency(server.admin));
+        println!("{io}: {early} KiB after {EARLY}, {late} KiB after {seconds} s; {fates:?}");
+        assert_adds_up(&fates);
+        assert!(fates.kernel_dropped > Some(0), "{io}: it was not saturated: {fates:?}");
+        assert!(late as f64 <= early as f64 * (1.0 + GROWTH_MAX), "{io}: it grew from {early} to {late} KiB");
+    }
+}
+
+/// Sends from several ports until it is told to stop: cheap requests and, one in a hundred, a costly one.
+fn saturate(server: &Forebay, sender: u64, stop: &AtomicBool) {
+    let clients: Vec<Client> = (0..FLOWS).map(|_| Client::new(server.udp)).collect();
+    let cheap = message(&Header::request(sender, 0, Nanos::from_micros(10)), b"payload");
+    let costly = message(&Header::request(sender, 1, Nanos::from_micros(500)), b"payload");
+    for number in 0_u64.. {
+        if stop.load(Ordering::SeqCst) {
+            return;
+        }
+        let client = &clients[usize::try_from(number % FLOWS).expect("small")];
+        client.send(if number % 100 == 0 { &costly } else { &cheap });
+    }
+}
+
+// Is a worker as large as `--check-config` says, and does a class of requests take memory only when it occurs? Method: the
+// anonymous memory of servers of 1 and of 14 workers, before and after requests of two classes; what a server has
+// whatever its size drops out of the difference.
+#[test]
+fn a_worker_takes_what_is_said_and_a_class_only_when_it_occurs() {
+    let _alone = alone();
+    let (small, large) = (Forebay::start(&["--workers", "1"]), Forebay::start(&["--workers", "14"]));
+    let per_worker = || anonymous_bytes(&large).saturating_sub(anonymous_bytes(&small)) / 13;
+    let said = Memory::of(14);
+    await_until(
+        || (0.95..1.15).contains(&(per_worker() as f64 / said.worker_bytes as f64)),
+        &format!("a worker takes {} bytes, and {said:?}", per_worker()),
+    );
+    let before = per_worker();
+    // Rounds until both sets of histograms of every worker are in use: each scrape swaps them.
+    let of = |server: &Forebay| (0..512).map(|_| Client::new(server.udp)).collect::<Vec<_>>();
+    let clients = of(&small).into_iter().chain(of(&large)).collect::<Vec<_>>();
+    for _ in 0..6 {
+        for client in &clients {
+            client.ask(&Header::request(1, 0, Nanos::from_micros(1)), b"");
+            client.ask(&Header::request(1, 5, Nanos::from_micros(1)), b"");
+        }
+        latency(small.admin);
+        latency(large.admin);
+    }
+    let grown = per_worker().saturating_sub(before);
+    println!("{before} bytes per worker at start, {grown} for two classes; {said:?}");
+    assert!(grown as f64 >= 1.6 * said.class_bytes as f64, "{grown} bytes per worker for two classes, and {said:?}");
+    assert!(grown as f64 <= 2.4 * said.class_bytes as f64, "{grown} bytes per worker for two classes, and {said:?}");
+}
+
+/// `RssAnon` of proc(5), in bytes: without the program itself, which servers share.
+fn anonymous_bytes(server: &Forebay) -> u64 {
+    1_024 * resident_kib(server, "RssAnon:")
+}
+
+/// The figure of proc(5) with that name, in KiB.
+fn resident_kib(server: &Forebay, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).expect("the server lives");
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a resident size");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}

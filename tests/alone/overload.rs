@@ -1,0 +1,90 @@
+//! Are light requests served, and only heavy ones shed, while heavy ones arrive at three times what the server can do?
+//! Method: emulated cores; the queues between workers hold half of the packets, 512 of two workers', and are full after a
+//! second.
+
+use crate::support::client::{Client, message};
+use crate::support::http::{fates, http, latency};
+use crate::support::{Running, alone, await_until};
+use forebay::handler::builtin::{Bench, Burner, Spin};
+use forebay::metrics::Fates;
+use forebay::time::{Nanos, clock};
+use forebay::wire::{Header, Status};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+/// Unscaled, a request that costs 50 us: far above the slice.
+const HEAVY: Nanos = Nanos::from_millis(5);
+/// Two workers do 400 heavy requests a second.
+const BETWEEN_HEAVY: Nanos = Nanos::from_micros(833);
+const QUEUES_HOLD: f64 = 512.0;
+
+#[test]
+fn light_requests_are_served_while_heavy_ones_are_shed() {
+    let _alone = alone();
+    for policy in ["pools", "hybrid", "ondemand"] {
+        let emulated = [("burn", "sleep"), ("time-scale", "100"), ("slice", "1us"), ("policy", policy)];
+        let workers = if policy == "pools" { ("pools", "front=1,heavy=1") } else { ("workers", "2") };
+        let spin = Bench::new(Spin::new(Burner::Sleep, 100), Nanos::from_secs(1));
+        let server = Running::start(&[&emulated[..], &[workers]].concat(), spin);
+        let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+        let light = thread::scope(|scope| {
+            let (server, over, sent) = (&server, &over, &sent);
+            scope.spawn(move || {
+                let client = Client::new(server.udp);
+                let request = message(&Header::request(0, 1, HEAVY), b"");
+                let mut next = clock::now();
+                while !over.load(Ordering::SeqCst) {
+                    client.send(&request);
+                    sent.fetch_add(1, Ordering::SeqCst);
+                    while client.receive_within(Nanos::ZERO).is_some() {}
+                    next = next.plus(BETWEEN_HEAVY);
+                    thread::sleep(next.minus(clock::now()).into());
+                }
+            });
+            let end = EndOf(over);
+            let shed = || fates(&latency(server.admin)).shed_queue_full;
+            await_until(|| shed() > 0, &format!("{policy}: the queues are never full"));
+            let before = shed();
+            let times = (0..100).map(|_| {
+                let begin = clock::now();
+                let answer = Client::new(server.udp).ask(&Header::request(1, 0, Nanos::ZERO), b"");
+                assert_eq!(answer.header.status, Status::Ok, "{policy}");
+                clock::now().minus(begin)
+            });
+            let mut times: Vec<Nanos> = times.collect();
+            let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
+            let queued = queued(&text);
+            assert!(queued > 0.0 && queued <= QUEUES_HOLD, "{policy}: {queued} jobs wait");
+            await_until(|| shed() > before + 50, &format!("{policy}: the queues did not stay full"));
+            drop(end);
+            times.sort_unstable();
+            times
+        });
+        // Behind what is queued they would wait for 512 x 5 ms / 2.
+        assert!(light[50] < Nanos::from_millis(100), "{policy}: half of the light ones took {} or more", light[50]);
+        let fates = server.quiescent(sent.load(Ordering::SeqCst) + 100);
+        let expected = Fates {
+            received: fates.received,
+            answered: fates.received - fates.shed_queue_full,
+            shed_queue_full: fates.shed_queue_full,
+            ..Fates::default()
+        };
+        assert_eq!(fates, expected, "{policy}");
+        assert_eq!(server.stop().packets_away, 0, "{policy}");
+    }
+}
+
+/// Jobs in the queues between workers, by a body of `/metrics`.
+fn queued(text: &str) -> f64 {
+    let depths = text.lines().filter(|line| line.starts_with("forebay_queue_depth{") && !line.contains("deques"));
+    depths.map(|line| line.rsplit(' ').next().and_then(|depth| depth.parse::<f64>().ok()).expect("a number")).sum()
+}
+
+/// Ends the load also when the test fails: the scope waits for it.
+struct EndOf<'a>(&'a AtomicBool);
+
+impl Drop for EndOf<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,112 @@
+//! Do heavy requests reach the heavy pool - by class, by hop, by slice - and do short ones stay in front?
+//! Method: replies say which pool finished them and after how many hops.
+
+use crate::support::client::{Client, message};
+use crate::support::scripted::{Act, scripted};
+use crate::support::{Running, alone, await_until};
+use forebay::handler::builtin::{Bench, Burner, Spin};
+use forebay::metrics::Fates;
+use forebay::time::Nanos;
+use forebay::wire::{Header, Status};
+
+const POOLS: [(&str, &str); 2] = [("policy", "pools"), ("pools", "front=1,heavy=1")];
+const ROUNDS: u64 = 20;
+
+/// Pool and hops of the reply to a request of `cost` and `class`.
+fn way(server: &Running, class: u8, cost: Nanos, payload: &[u8]) -> (u8, u8) {
+    // A port of its own for each, so that some land in the socket of the heavy worker, which must not receive.
+    let header = Client::new(server.udp).ask(&Header::request(1, class, cost), payload).header;
+    assert_eq!(header.status, Status::Ok);
+    assert_eq!(u16::from(header.served.pool), header.served.worker, "worker 0 is the front, worker 1 the heavy pool");
+    (header.served.pool, header.served.hops)
+}
+
+// By class: what the header calls heavy is queued for the heavy pool at once, and each class in its pool.
+#[test]
+fn a_class_leads_to_its_pool() {
+    let _alone = alone();
+    let (handler, _) = scripted();
+    let server = Running::start(&[&POOLS[..], &[("classify", "header")]].concat(), handler);
+    for _ in 0..ROUNDS {
+        assert_eq!(way(&server, 0, Nanos::ZERO, b""), (0, 0));
+        assert_eq!(way(&server, 1, Nanos::ZERO, b""), (1, 0));
+        assert_eq!(way(&server, 7, Nanos::ZERO, b""), (1, 0), "no further than there are pools");
+    }
+}
+
+// Without leave to look, the class leads nowhere.
+#[test]
+fn an_unseen_class_leads_nowhere() {
+    let _alone = alone();
+    let (handler, _) = scripted();
+    let server = Running::start(&POOLS, handler);
+    (0..ROUNDS).for_each(|_| assert_eq!(way(&server, 1, Nanos::ZERO, b""), (0, 0)));
+}
+
+// By hop: the handler asks for pool 1; a policy without pools lets it go on where it is.
+#[test]
+fn a_hop_leads_to_its_pool() {
+    let _alone = alone();
+    let (handler, _) = scripted();
+    let server = Running::start(&POOLS, handler);
+    for _ in 0..ROUNDS {
+        assert_eq!(way(&server, 0, Nanos::ZERO, &[Act::Hop as u8]), (1, 1));
+        assert_eq!(way(&server, 0, Nanos::ZERO, b""), (0, 0));
+    }
+    let (handler, _) = scripted();
+    let server = Running::start(&[("policy", "steal"), ("workers", "2")], handler);
+    for _ in 0..ROUNDS {
+        let header = Client::new(server.udp).ask(&Header::request(1, 0, Nanos::ZERO), &[Act::Hop as u8]).header;
+        assert_eq!((header.status, header.served.pool, header.served.hops), (Status::Ok, 0, 0));
+    }
+}
+
+// By slice: a request that turns out heavy goes on behind. Slice and costs are so long that what the machine does
+// meanwhile makes no short request a heavy one.
+#[test]
+fn a_spent_slice_leads_to_the_next_pool() {
+    let _alone = alone();
+    let spin = Bench::new(Spin::new(Burner::calibrated(), 1), Nanos::from_secs(10));
+    let server = Running::start(&[&POOLS[..], &[("slice", "100ms")]].concat(), spin);
+    for _ in 0..3 {
+        assert_eq!(way(&server, 0, Nanos::from_micros(10), b""), (0, 0));
+        // A busy neighbour on the core makes burning slower, never faster, so this always takes longer than the slice.
+        assert_eq!(way(&server, 0, Nanos::from_millis(400), b""), (1, 1));
+    }
+}
+
+// By slice on emulated cores: time is scaled, and so is the slice of 50 us (to 5 ms).
+#[test]
+fn an_emulated_slice_leads_to_the_next_pool() {
+    let _alone = alone();
+    let spin = Bench::new(Spin::new(Burner::Sleep, 100), Nanos::from_secs(10));
+    let emulated = [("burn", "sleep"), ("time-scale", "100")];
+    let server = Running::start(&[&POOLS[..], &emulated].concat(), spin);
+    for _ in 0..ROUNDS {
+        // Service is counted on the emulated core, which does not oversleep: these limits are sharp.
+        assert_eq!(way(&server, 0, Nanos::from_millis(4), b""), (0, 0));
+        assert_eq!(way(&server, 0, Nanos::from_millis(20), b""), (1, 1));
+    }
+}
+
+// Do short requests go on while the heavy pool is held, and does a full heavy pool shed what comes, and only that?
+// Method: the queue between the pools holds half of the packets (512 for each worker), whatever their pool: 512.
+#[test]
+fn a_full_heavy_pool_sheds_heavy_requests_only() {
+    let _alone = alone();
+    let (handler, script) = scripted();
+    let server = Running::start(&[&POOLS[..], &[("classify", "header")]].concat(), handler);
+    let heavy = Client::new(server.udp);
+    heavy.send(&message(&Header::request(0, 1, Nanos::from_secs(1)), &[Act::Block as u8]));
+    await_until(|| script.blockers() == [1], "the heavy worker is not held");
+    // One at a time, so that the client's own buffer is never full: it is told at once of those that are shed.
+    let request = message(&Header::request(1, 1, Nanos::ZERO), b"");
+    (0..700).for_each(|_| heavy.send(&request));
+    let short = Client::new(server.udp).ask(&Header::request(2, 0, Nanos::ZERO), b"").header;
+    assert_eq!((short.status, short.served.pool), (Status::Ok, 0));
+    assert_eq!(script.blockers(), [1]);
+    let fates = server.quiescent(702);
+    let expected =
+        Fates { received: 702, answered: 702 - fates.shed_queue_full, shed_queue_full: 700 - 512, ..Fates::default() };
+    assert_eq!(fates, expected);
+}

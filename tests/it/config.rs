@@ -1,0 +1,299 @@
+//! Does `forebay serve` take each setting from the right layer, and say all that is wrong? The built binary, run with
+//! an empty environment.
+
+use crate::support::process::Forebay;
+use crate::support::quiescent;
+use assert_cmd::Command;
+use forebay::sched::PolicyName;
+use nix::sys::signal::Signal;
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+
+fn forebay() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.env_clear().arg("serve");
+    command
+}
+
+/// What a failing run says on standard error; panics unless it ended with exit code 2.
+fn refusal(command: &mut Command) -> String {
+    let output = command.assert().code(2).get_output().clone();
+    assert!(output.stdout.is_empty(), "problems are no output");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// What `--check-config` says: key to value and origin, as written.
+fn checked(command: &mut Command) -> BTreeMap<String, String> {
+    let output = command.arg("--check-config").assert().code(0).get_output().clone();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| {
+            let (key, rest) = line.split_once(" = ").unwrap();
+            (key.to_owned(), rest.split_whitespace().collect::<Vec<_>>().join(" "))
+        })
+        .collect()
+}
+
+/// A configuration file in a directory of its own, which is removed with it.
+struct File {
+    directory: tempfile::TempDir,
+}
+
+impl File {
+    fn new(text: &str) -> File {
+        let file = File { directory: tempfile::tempdir().unwrap() };
+        fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("forebay.toml")
+    }
+}
+
+#[track_caller]
+fn assert_says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "not said: {part:?}, but:\n{text}");
+    }
+}
+
+// Is an unknown name refused with the setting, its origin, and the names there are?
+#[test]
+fn unknown_names_are_answered_with_the_known_ones() {
+    let said = refusal(forebay().args(["--policy", "polls"]));
+    assert_says(&said, &["policy = \"polls\" (flag --policy)", "did you mean pools?"]);
+    let names: Vec<&str> = PolicyName::ALL.iter().map(|policy| policy.name()).collect();
+    assert_says(&said, &[&format!("allowed: {}", names.join(", "))]);
+
+    let said = refusal(forebay().env("FOREBAY_HANDLER", "spinn"));
+    assert_says(&said, &["handler = \"spinn\" (environment FOREBAY_HANDLER)", "did you mean spin?"]);
+    assert_says(&said, &["allowed: echo, spin, fork, digest"]);
+}
+
+// Is a pool of no workers refused?
+#[test]
+fn a_pool_needs_a_worker() {
+    let said = refusal(forebay().args(["--reserved", "5", "--workers", "4"]));
+    assert_says(&said, &["reserved = \"5\" (flag --reserved) with workers = \"4\" (flag --workers)", "there are 4"]);
+    let said = refusal(forebay().args(["--reserved", "0"]));
+    assert_says(&said, &["reserved = \"0\" (flag --reserved)", "allowed: auto, or 1 to the number of workers"]);
+    let said = refusal(forebay().args(["--pools", "front=0,heavy=3"]));
+    assert_says(&said, &["pools = \"front=0,heavy=3\" (flag --pools)", "pool front has no worker"]);
+    assert_says(&said, &["at least 1 worker"]);
+}
+
+// Are a typo and a wrong type in the file located?
+#[test]
+fn mistakes_in_the_file_are_located() {
+    let file = File::new("# A comment.\nwrokers = 3\nslice = 50\n");
+    let said = refusal(forebay().arg("--config").arg(file.path()));
+    let origin = |line| format!("(file {} line {line})", file.path().display());
+    assert_says(&said, &["2 problems", &origin(2), &origin(3)]);
+    assert_says(&said, &["wrokers = \"3\"", "did you mean workers?", "drain-timeout"]);
+    assert_says(&said, &["slice = \"50\"", "expected text in quotes, found integer; allowed: 1us to 1s"]);
+}
+
+// Is a file that cannot be read, or is no TOML, a problem of the setting that names it?
+#[test]
+fn unusable_files_are_problems_of_the_setting() {
+    let said = refusal(forebay().args(["--config", "/nowhere/forebay.toml"]));
+    assert_says(&said, &["config = \"/nowhere/forebay.toml\" (flag --config)", "cannot be read", "No such file"]);
+
+    let said = refusal(forebay().env("FOREBAY_CONFIG", "/"));
+    assert_says(&said, &["config = \"/\" (environment FOREBAY_CONFIG)", "cannot be read"]);
+
+    let file = File::new("workers = 3\npolicy = [\n");
+    let said = refusal(forebay().arg("--config").arg(file.path()));
+    assert_says(&said, &["1 problem ", "(flag --config): line 2 is not TOML"]);
+    // What the file may have said does not matter to flags that exclude each other; what it may have set, does.
+    let mut command = forebay();
+    command.args(["--burn", "sleep", "--wait", "spin", "--policy", "pools", "--workers", "1"]);
+    let said = refusal(command.arg("--config").arg(file.path()));
+    assert_says(&said, &["2 problems", "burn = \"sleep\" (flag --burn) with wait = \"spin\" (flag --wait)"]);
+}
+
+// Do problems of all layers come out in one run, and nothing but them?
+#[test]
+fn all_problems_are_said_at_once() {
+    let file = File::new("cost-cap = \"2h\"\npin = \"yes\"\nadmin = \"localhost:9001\"\n");
+    let mut command = forebay();
+    command.args(["--workers", "0", "--time-scale", "fast"]).arg("--config").arg(file.path());
+    command.env("FOREBAY_POLICY", "darc").env("FOREBAY_POOL", "front=1").env("FOREBAY_SERVICE_HOST", "10.0.0.1");
+    let said = refusal(&mut command);
+    assert_says(&said, &["7 problems", "workers = \"0\" (flag --workers): out of range; allowed: 1 to 1024"]);
+    assert_says(&said, &["time-scale = \"fast\" (flag --time-scale)", "allowed: 1 to 1000000"]);
+    assert_says(&said, &["policy = \"darc\" (environment FOREBAY_POLICY)", "did you mean FOREBAY_POOLS?"]);
+    assert_says(&said, &["cost-cap = \"2h\"", "allowed: 1us to 1h", "pin = \"yes\"", "allowed: true, false"]);
+    assert_says(&said, &["admin = \"localhost:9001\"", "line 3)", "port 0 takes a free one"]);
+    assert_eq!(said.lines().count(), 8, "a heading and a line for each:\n{said}");
+}
+
+// Are both sides of a conflict named, each with the layer it stands in?
+#[test]
+fn conflicts_name_both_layers() {
+    let file = File::new("pools = \"front=3,heavy=11\"\nburn = \"sleep\"\n");
+    let mut command = forebay();
+    command.arg("--config").arg(file.path()).args(["--workers", "4"]).env("FOREBAY_WAIT", "spin");
+    let said = refusal(&mut command);
+    assert_says(&said, &["workers = \"4\" (flag --workers) with pools = \"front=3,heavy=11\" (file "]);
+    assert_says(&said, &["the pools have 14 workers", "burn = \"sleep\" (file ", "wait = \"spin\" (environment"]);
+}
+
+// Does flag win over environment, environment over file, and file over default?
+#[test]
+fn layers_take_precedence_in_order() {
+    let file = File::new("slice = \"1ms\"\ncost-cap = \"2ms\"\ndrain-timeout = \"3ms\"\npin = true\n");
+    let mut command = forebay();
+    command.arg("--config").arg(file.path()).args(["--slice", "100us", "--pin=false"]);
+    command.env("FOREBAY_SLICE", "200us").env("FOREBAY_COST_CAP", "300us");
+    let rows = checked(&mut command);
+    assert_eq!(rows["slice"], "\"100us\" # flag --slice");
+    assert_eq!(rows["cost-cap"], "\"300us\" # environment FOREBAY_COST_CAP");
+    assert_eq!(rows["drain-timeout"], format!("\"3ms\" # file {} line 3", file.path().display()));
+    assert_eq!(rows["pin"], "false # flag --pin");
+    assert_eq!(rows["policy"], "\"steal\" # default");
+
+    let mut command = forebay();
+    command.env("FOREBAY_CONFIG", file.path()).arg("--pin");
+    assert_eq!(checked(&mut command)["slice"], format!("\"1ms\" # file {} line 1", file.path().display()));
+}
+
+// Does --check-config show what follows from other settings, and is its output a file that means the same?
+#[test]
+fn the_checked_configuration_is_a_file() {
+    let arguments = ["--pools", "front=1,heavy=3", "--burn", "sleep", "--listen", "127.0.0.1:0"];
+    let rows = checked(forebay().args(arguments));
+    assert_eq!(rows["workers"], "4 # the sum of pools");
+    assert_eq!(rows["wait"], "\"park\" # park because of burn sleep");
+
+    let output = forebay().args(arguments).arg("--check-config").output().unwrap();
+    let file = File::new(std::str::from_utf8(&output.stdout).unwrap());
+    let value = |row: &str| row.split(" # ").next().unwrap().to_owned();
+    let again = checked(forebay().arg("--config").arg(file.path()));
+    for (key, row) in &rows {
+        assert_eq!(value(&again[key]), value(row), "{key}");
+    }
+}
+
+// Is a wrong configuration refused by --check-config as it is without?
+#[test]
+fn checking_refuses_too() {
+    let said = refusal(forebay().args(["--check-config", "--wait", "sleep"]));
+    assert_says(&said, &["wait = \"sleep\" (flag --wait)", "allowed: adaptive, spin, park"]);
+}
+
+// Is an address that is not one host's refused, by the configuration where that can know it, and else as it is bound?
+#[test]
+fn addresses_of_several_hosts_are_refused() {
+    for (address, reason) in [
+        ("239.1.2.3:9000", "a multicast address is not one host's; allowed: an IP address, neither multicast"),
+        ("[ff02::1]:9000", "a multicast address is not one host's; allowed: "),
+        ("255.255.255.255:9000", "the broadcast address is not one host's; allowed: "),
+    ] {
+        let said = refusal(forebay().args(["--check-config", "--listen", address]));
+        assert_says(&said, &[&format!("listen = \"{address}\" (flag --listen): {reason}")]);
+    }
+    let said = refusal(forebay().args(["--listen", "127.255.255.255:0", "--admin", "127.0.0.1:0"]));
+    assert_says(&said, &["--listen 127.255.255.255:0: a broadcast address is not one host's; choose"]);
+}
+
+// Does the process end with a code of the table, whatever it is told? The many are tried in `src/cli/command_lines.rs`.
+#[test]
+fn what_is_out_of_range_ends_with_2() {
+    for (line, expected) in [
+        ("serve --config /dev/zero", "larger than 1024 KiB"),
+        ("serve --drain-timeout 99999999999999h", "allowed: 0s to 1h"),
+        ("simulate --workload lognormal:1us:1e300", "0 to 1000"),
+        ("simulate --workload fixed:100000000000000000000000us", "at most 1000h"),
+        ("plan --workload fixed:1us --rate 1e300", "0.001 to 1000000000"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        let said = refusal(command.env_clear().args(line.split(' ')));
+        assert_says(&said, &[expected]);
+    }
+    for line in ["--help", "simulate --help", "plan -h", "--version"] {
+        Command::new(env!("CARGO_BIN_EXE_forebay")).env_clear().args(line.split(' ')).assert().code(0);
+    }
+}
+
+// Is a port that somebody else holds one clear line with the setting, the address and what to do?
+#[test]
+fn ports_in_use_are_named() {
+    let requests = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = requests.local_addr().unwrap().to_string();
+    let said = refusal(forebay().args(["--listen", &address, "--admin", "127.0.0.1:0"]));
+    let line = said.lines().find(|line| line.starts_with("forebay: ")).unwrap_or_default();
+    assert_says(line, &["--listen", &address, "in use", "choose another"]);
+
+    let admin = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = admin.local_addr().unwrap().to_string();
+    let said = refusal(forebay().args(["--listen", "127.0.0.1:0", "--admin", &address]));
+    let line = said.lines().find(|line| line.starts_with("forebay: ")).unwrap_or_default();
+    assert_says(line, &["--admin", &address, "in use", "choose another"]);
+}
+
+// Does the command line itself refuse what it does not know, with the same exit code?
+#[test]
+fn wrong_usage_ends_like_a_wrong_configuration() {
+    for arguments in [["--polcy", "steal"], ["--workers", "--pin"]] {
+        refusal(forebay().args(arguments));
+    }
+    Command::new(env!("CARGO_BIN_EXE_forebay")).env_clear().assert().code(2);
+    Command::new(env!("CARGO_BIN_EXE_forebay")).env_clear().arg("--version").assert().code(0);
+}
+
+// Is the example under deploy/ a valid file, and does it mention every setting?
+#[test]
+fn the_example_file_is_valid_and_complete() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/systemd/forebay.toml");
+    let rows = checked(forebay().arg("--config").arg(&path));
+    let text = fs::read_to_string(&path).unwrap();
+    for setting in &forebay::config::SETTINGS {
+        let named = |line: &str| line.trim_start_matches("# ").starts_with(&format!("{} = ", setting.key));
+        assert!(text.lines().any(named), "{} is not in the example", setting.key);
+        assert!(rows.contains_key(setting.key));
+    }
+    // The lines that are commented out are settings too: with the marks removed the file is still right.
+    let uncommented: Vec<&str> =
+        text.lines().map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = ")).unwrap_or(line)).collect();
+    let file = File::new(&uncommented.join("\n"));
+    checked(forebay().arg("--config").arg(file.path()));
+}
+
+/// `forebay serve` with `flags` under a hard limit of `hard` open files, and at first a soft one of `soft`.
+fn limited(soft: u64, hard: u64, flags: &str) -> std::process::Command {
+    let mut shell = std::process::Command::new("sh");
+    let ports = "--listen 127.0.0.1:0 --admin 127.0.0.1:0";
+    let program = env!("CARGO_BIN_EXE_forebay");
+    shell.args(["-c", &format!("ulimit -Sn {soft}; ulimit -Hn {hard}; exec '{program}' serve {ports} {flags}")]);
+    shell
+}
+
+// Do too few open files end in one line that says how many it takes? Is that number enough, and the soft limit raised?
+#[test]
+fn too_few_open_files_are_refused_with_the_number_that_it_takes() {
+    for (workers, hard) in [(1_024, 1_024), (16, 100)] {
+        let output = limited(64, hard, &format!("--workers {workers}")).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        let opens = format!("and this process may open {hard} (the hard limit of RLIMIT_NOFILE)");
+        assert_says(&said, &[&format!("--workers {workers}: needs "), &opens, "LimitNOFILE=", "fewer workers"]);
+        if workers == 16 {
+            let needed: u64 = said.split(' ').skip_while(|word| *word != "needs").nth(1).unwrap().parse().unwrap();
+            assert!(needed > hard);
+            let server = Forebay::spawn(&mut limited(64, needed, "--workers 16"));
+            let clients: Vec<_> = (0..32).map(|_| TcpStream::connect(server.admin).unwrap()).collect();
+            quiescent(server.admin, 0);
+            let limits = fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
+            let row = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+            assert_eq!(row.split_whitespace().nth(3).unwrap(), needed.to_string(), "{row}");
+            drop(clients);
+            server.signal(Signal::SIGTERM);
+            assert_eq!(server.end().0.code(), Some(0));
+        }
+    }
+}

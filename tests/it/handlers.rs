@@ -1,0 +1,398 @@
+//! Are closures handlers, is a reply that does not fit never sent, does a cancelled token end what it should and nothing else, and is a panic contained whatever it
+//! carries?
+//! Method: small handlers of this file behind real sockets; replies and fates are counted.
+
+use crate::support::http::{http, metric};
+use crate::support::{GIVE_UP_AFTER, Running, await_until, policies};
+use forebay::handler::{CancellationToken, Handler, Rejected, Reply, Request, Ticket, checkpoint, fork, hop};
+use forebay::metrics::Fates;
+use forebay::time::Nanos;
+use forebay::wire::{Served, Status};
+use std::io::Write;
+use std::net::UdpSocket;
+use std::panic::{panic_any, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+fn client(server: &Running) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    socket.connect(server.udp).expect("a local address");
+    socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+    socket
+}
+
+fn receive(socket: &UdpSocket) -> String {
+    let mut answer = [0; 64];
+    let length = socket.recv(&mut answer).expect("an answer");
+    String::from_utf8_lossy(&answer[..length]).into_owned()
+}
+
+fn ask(server: &Running, question: &str) -> String {
+    let socket = client(server);
+    socket.send(question.as_bytes()).expect("the server's port is open");
+    receive(&socket)
+}
+
+fn settings(policy: &str) -> Vec<(&str, &str)> {
+    match policy {
+        "pools" => vec![("policy", policy), ("pools", "front=2,heavy=2")],
+        _ => vec![("policy", policy), ("workers", "4")],
+    }
+}
+
+// Is a closure a handler, under every policy, also one that panics?
+#[test]
+fn a_closure_serves() {
+    for policy in policies() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let server = Running::start(&settings(policy), move |request: Request<'_>, reply: &mut Reply<'_>| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            assert_ne!(request.bytes(), b"panic");
+            request.bytes().iter().rev().for_each(|byte| {
+                reply.put(&[*byte]).expect("as long as the request");
+            });
+        });
+        assert_eq!(ask(&server, "forebay"), "yaberof");
+        // Who panics says nothing, for a closure has no words for a refusal.
+        client(&server).send(b"panic").expect("sent");
+        assert_eq!(ask(&server, "again"), "niaga");
+        let fates = server.quiescent(3);
+        assert_eq!(fates, Fates { received: 3, answered: 2, failed: 1, ..Fates::default() }, "{policy}");
+        assert_eq!(calls.load(Ordering::SeqCst), 3);
+    }
+}
+
+/// Writes more than there is room for, in the way that the request says; the error is ignored, as careless code does.
+struct Verbose;
+
+impl Handler for Verbose {
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        let long = [b'x'; 65];
+        match request.bytes() {
+            b"put   " => _ = reply.put(&long),
+            b"write " => _ = write!(reply, "{}-{}", 1_234, 5_678),
+            b"byte  " => long.iter().for_each(|byte| _ = reply.put(&[*byte])),
+            b"first " => {
+                let _ = reply.put(&long);
+                let _ = reply.put(b"fits");
+            }
+            b"moves " => {
+                let _ = reply.put(&long);
+                checkpoint().await;
+                hop(1).await;
+            }
+            b"parts " => {
+                let part = fork(async { [b'x'; 65] });
+                checkpoint().await;
+                let _ = reply.put(&part.await);
+            }
+            b"shortr" => {
+                let _ = reply.put(&long);
+                reply.clear();
+                let _ = reply.put(b"short");
+            }
+            _ => _ = reply.put(request.bytes()),
+        }
+    }
+
+    fn refuse(&self, _: &Ticket, status: Status, reply: &mut Reply<'_>) {
+        reply.put(&[status as u8]).expect("there is room for one byte");
+    }
+}
+
+/// Has too much to say of what it does not serve.
+struct VerboseRefusal;
+
+impl Handler for VerboseRefusal {
+    async fn handle(&self, _: Request<'_>, _: &mut Reply<'_>) {
+        panic!("this request asks for a panic");
+    }
+
+    fn refuse(&self, _: &Ticket, _: Status, reply: &mut Reply<'_>) {
+        let _ = reply.put(b"fits");
+        let _ = reply.put(b"does not fit any more");
+    }
+}
+
+// Is a reply that does not fit never sent, not even in part, however it was written and wherever the request has been, and
+// is it counted as failed, for its own reason?
+#[test]
+fn a_reply_that_does_not_fit_is_not_sent() {
+    let failed = char::from(Status::Failed as u8).to_string();
+    for policy in policies() {
+        let server = Running::start(&settings(policy), Verbose);
+        for way in ["put   ", "write ", "byte  ", "first ", "moves ", "parts "] {
+            assert_eq!(ask(&server, way), failed, "{policy}: {way}");
+        }
+        assert_eq!(ask(&server, "shortr"), "short", "{policy}: a reply that was emptied has room again");
+        assert_eq!(ask(&server, "as long as the request"), "as long as the request", "{policy}");
+        let expected = Fates { received: 8, answered: 2, failed: 6, ..Fates::default() };
+        assert_eq!(server.quiescent(8), expected, "{policy}");
+        assert_failed(&server, 0.0, 6.0);
+    }
+}
+
+// Is a refusal that does not fit not sent either?
+#[test]
+fn a_refusal_that_does_not_fit_is_not_sent() {
+    let server = Running::start(&[("workers", "1")], VerboseRefusal);
+    let client = client(&server);
+    client.send(b"panic").expect("sent");
+    let expected = Fates { received: 1, failed: 1, ..Fates::default() };
+    assert_eq!(server.quiescent(1), expected);
+    assert_failed(&server, 1.0, 0.0);
+    server.stop();
+    client.set_nonblocking(true).expect("a socket");
+    assert!(client.recv(&mut [0; 64]).is_err(), "the server sent what it had no room for");
+}
+
+fn assert_failed(server: &Running, panic: f64, overflow: f64) {
+    let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
+    for (reason, count) in [("panic", panic), ("overflow", overflow), ("cancelled", 0.0)] {
+        let series = format!("forebay_datagrams_total{{fate=\"failed\",reason=\"{reason}\"}}");
+        assert_eq!(metric(&text, &series), count, "{reason}");
+    }
+}
+
+/// `run N` and `fork N` go on until `stop N`, or until all may finish; `late` is under a token that was cancelled before.
+#[derive(Default)]
+struct Jobs {
+    tokens: [CancellationToken; 4],
+    finish: AtomicBool,
+    begun: AtomicUsize,
+    gone: AtomicUsize,
+}
+
+struct Inside(Arc<Jobs>);
+
+impl Inside {
+    fn begin(jobs: &Arc<Jobs>) -> Inside {
+        jobs.begun.fetch_add(1, Ordering::SeqCst);
+        Inside(Arc::clone(jobs))
+    }
+
+    async fn work(&self) {
+        while !self.0.finish.load(Ordering::SeqCst) {
+            std::thread::sleep(Nanos::from_micros(100).into());
+            checkpoint().await;
+        }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.gone.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+struct Cancelling(Arc<Jobs>);
+
+impl Handler for Cancelling {
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        let jobs = &self.0;
+        let text = str::from_utf8(request.bytes()).unwrap_or_default();
+        let (verb, number) = text.split_once(' ').unwrap_or_default();
+        let token = &jobs.tokens[number.trim().parse::<usize>().unwrap_or(0)];
+        let done = match verb {
+            "stop" => {
+                token.cancel();
+                Some(())
+            }
+            "run" => token.run_until_cancelled(async { Inside::begin(jobs).work().await }).await,
+            "fork" => {
+                let parts = async {
+                    let parts = [0; 3].map(|_| {
+                        let jobs = Arc::clone(jobs);
+                        fork(async move { Inside::begin(&jobs).work().await })
+                    });
+                    for part in parts {
+                        part.await;
+                    }
+                };
+                token.run_until_cancelled(parts).await
+            }
+            _ => {
+                token.cancel();
+                token.child().run_until_cancelled(async { Inside::begin(jobs).work().await }).await
+            }
+        };
+        reply.put(if done.is_some() { b"done" } else { b"gone" }).expect("no request is shorter");
+    }
+}
+
+// Does a token end what runs under it, its parts too, before it begins or while it runs, and leave the rest alone?
+#[test]
+fn a_token_cancels_its_own_work_alone() {
+    // The others need not come to a second request while a worker is at one. Five are busy; somebody must be free.
+    for policy in policies().filter(|policy| !matches!(*policy, "isolated" | "pools" | "reserve")) {
+        let jobs = Arc::new(Jobs::default());
+        let server = Running::start(&[("policy", policy), ("workers", "8")], Cancelling(Arc::clone(&jobs)));
+        let begun = || jobs.begun.load(Ordering::SeqCst);
+        let clients = ["run 1", "run 2", "fork 3"].map(|question| {
+            let (client, before) = (client(&server), begun());
+            client.send(format!("{question}    ").as_bytes()).expect("sent");
+            await_until(|| begun() > before, "it does not begin");
+            client
+        });
+        assert_eq!(ask(&server, "stop 1  "), "done");
+        assert_eq!(receive(&clients[0]), "gone", "{policy}");
+        assert_eq!(ask(&server, "stop 3  "), "done");
+        assert_eq!(receive(&clients[2]), "gone", "{policy}");
+        let before = begun();
+        assert_eq!(ask(&server, "late 0"), "gone", "{policy}");
+        assert_eq!(begun(), before, "it began after it was cancelled");
+        await_until(|| jobs.gone.load(Ordering::SeqCst) == before - 1, "more than the one that goes on is left");
+        jobs.finish.store(true, Ordering::SeqCst);
+        assert_eq!(receive(&clients[1]), "done", "{policy}: it was not cancelled");
+        assert_eq!(jobs.gone.load(Ordering::SeqCst), before);
+        let fates = server.quiescent(6);
+        assert_eq!(fates, Fates { received: 6, answered: 6, ..Fates::default() }, "{policy}");
+        assert_eq!(server.stop().packets_away, 0, "{policy}");
+    }
+}
+
+/// Panics when it is dropped, with another of its kind, so many times.
+struct Bomb(u32);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            panic_any(Bomb(self.0 - 1));
+        }
+    }
+}
+
+/// Panics where the request says, with what panics when it is dropped.
+struct Bombs;
+
+impl Handler for Bombs {
+    fn admit(&self, datagram: &[u8]) -> Result<Ticket, Rejected> {
+        if datagram == b"admit " {
+            panic_any(Bomb(3));
+        }
+        Ok(Ticket {
+            words: [u64::from(datagram == b"refuse"), 0, u64::from(datagram == b"seal  ")],
+            ..Ticket::default()
+        })
+    }
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        match request.bytes() {
+            b"handle" | b"refuse" => panic_any(Bomb(3)),
+            b"part  " => {
+                let part = fork(async { panic_any(Bomb(3)) });
+                checkpoint().await;
+                part.await;
+            }
+            b"result" => {
+                let part = fork(async { Bomb(3) });
+                checkpoint().await;
+                // Dropped without a look at what it gave.
+                drop(part);
+            }
+            b"held  " => {
+                let _bomb = Bomb(3);
+                std::future::pending::<()>().await;
+            }
+            _ => {}
+        }
+        reply.put(b"fine").expect("no request is shorter");
+    }
+
+    fn refuse(&self, ticket: &Ticket, status: Status, reply: &mut Reply<'_>) {
+        if ticket.words[0] == 1 {
+            panic_any(Bomb(3));
+        }
+        reply.put(&[status as u8]).expect("there is room for one byte");
+    }
+
+    fn seal(&self, ticket: &Ticket, _: &Served, _: &mut [u8]) {
+        if ticket.words[2] == 1 {
+            panic_any(Bomb(3));
+        }
+    }
+}
+
+/// Panics where the request says, without a word on standard error.
+struct Panics;
+
+impl Handler for Panics {
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        let panic = || resume_unwind(Box::new(()));
+        match request.bytes() {
+            b"at once" => panic(),
+            // Under `ondemand` and `hybrid` it has moved by then, if others wait; under all it is in its second poll.
+            b"later  " => {
+                hop(1).await;
+                panic();
+            }
+            b"forked " => {
+                let part = fork(async move { panic() });
+                checkpoint().await;
+                part.await;
+            }
+            // It waits, parked, for a part that goes on for a while before it panics.
+            b"parked " => {
+                let part = fork(async move {
+                    for _ in 0..3 {
+                        hop(1).await;
+                    }
+                    panic();
+                });
+                part.await;
+            }
+            _ => {}
+        }
+        let _ = reply.put(b"fine");
+    }
+
+    fn refuse(&self, _: &Ticket, status: Status, reply: &mut Reply<'_>) {
+        let _ = reply.put(&[status as u8]);
+    }
+}
+
+// Does a server survive more panics than it has places for requests (641 for each worker)? Method: more of each kind, one
+// after the other, so that each kind alone would use up what it leaked.
+#[test]
+fn panics_use_nothing_up() {
+    const PANICS: u64 = 700;
+    for (policy, workers) in [("ondemand", "1"), ("steal", "1"), ("pools", "2")] {
+        let server = Running::start(&[("policy", policy), ("workers", workers)], Panics);
+        let (client, workers) = (client(&server), workers.parse::<u64>().expect("a number"));
+        let failed = char::from(Status::Failed as u8).to_string();
+        for kind in ["at once", "later  ", "forked ", "parked "] {
+            for number in 0..PANICS * workers {
+                client.send(kind.as_bytes()).expect("the server's port is open");
+                assert_eq!(receive(&client), failed, "{policy}: {kind} {number}");
+            }
+            assert_eq!(ask(&server, "forebay"), "fine", "{policy}: after {kind}");
+        }
+        let (answered, failed) = (4, 4 * PANICS * workers);
+        let expected = Fates { received: answered + failed, answered, failed, ..Fates::default() };
+        assert_eq!(server.quiescent(answered + failed), expected, "{policy}");
+        assert_eq!(server.stop().packets_away, 0, "{policy}");
+    }
+}
+
+// Does the server live on after panics whose payloads panic in their turn when they are dropped, wherever that happens?
+#[test]
+fn a_panic_is_contained_whatever_it_carries() {
+    for policy in ["global", "ondemand", "pools"] {
+        let server = Running::start(&settings(policy), Bombs);
+        for _ in 0..10 {
+            for silent in ["admit ", "refuse", "seal  "] {
+                client(&server).send(silent.as_bytes()).expect("sent");
+            }
+            let [failed, stalled] =
+                [Status::Failed, Status::Stalled].map(|status| char::from(status as u8).to_string());
+            assert_eq!(ask(&server, "handle"), failed, "{policy}");
+            assert_eq!(ask(&server, "part  "), failed, "{policy}");
+            assert_eq!(ask(&server, "held  "), stalled, "{policy}");
+            assert_eq!(ask(&server, "result"), "fine", "{policy}");
+        }
+        let expected = Fates { received: 70, answered: 10, failed: 50, stalled: 10, ..Fates::default() };
+        assert_eq!(server.quiescent(70), expected, "{policy}");
+        assert_eq!(server.stop().packets_away, 0, "{policy}");
+    }
+}

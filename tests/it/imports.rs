@@ -1,0 +1,232 @@
+//! Does each module import only from below, as the table says? The sources are read as tokens; what they name counts,
+//! whether it compiles or not. Beside it: how long a file may be, and where `unsafe` may stand.
+
+mod paths;
+mod rules;
+
+use rules::{complaints, has_unsafe, imports, module_of, top_of};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const LINES_MAX: usize = 400;
+
+// Does every file under src/ keep to its row?
+#[test]
+fn sources_keep_to_the_table() {
+    let sources = sources(&["src", "loadgen/src"]);
+    assert!(sources.len() > 10, "src/ was not found");
+    let complaints: Vec<String> =
+        sources.iter().flat_map(|(path, text)| complaints(&path.to_string_lossy(), text)).collect();
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+// Do the modules, parts among them, form no circle?
+#[test]
+fn modules_form_no_circle() {
+    let mut edges = Edges::new();
+    for (path, text) in sources(&["src", "loadgen/src"]) {
+        let module = module_of(&path.to_string_lossy());
+        if let Some(top) = top_of(&module) {
+            edges.entry(top).or_default().extend(imports(&module, &text));
+        }
+    }
+    assert_eq!(circle(&edges), [""; 0], "these import one another in a circle");
+}
+
+// Is no file too long to be read at one sitting?
+#[test]
+fn files_are_short() {
+    let sources = sources(&["src", "loadgen", "tests", "benches"]);
+    let long: Vec<_> = sources.iter().filter(|(_, text)| is_long(text)).map(|(path, _)| path).collect();
+    assert!(long.is_empty(), "more than {LINES_MAX} lines: {long:?}");
+}
+
+// Is there `unsafe` in at most one file under src/net/, in allocation counters of tests, and nowhere else?
+#[test]
+fn unsafe_stays_where_it_may() {
+    assert_eq!(strays(sources(&["src", "loadgen", "tests", "benches"])), [""; 0].map(PathBuf::from));
+}
+
+// Does each test that measures wait until no other does?
+#[test]
+fn tests_that_measure_run_alone() {
+    let sources = sources(&["tests/alone", "loadgen/tests/alone"]);
+    assert!(sources.iter().map(|(_, text)| text.matches(TEST).count()).sum::<usize>() > 50, "the tests were not found");
+    let complaints: Vec<_> =
+        sources.iter().flat_map(|(path, text)| without_alone(text).map(move |name| (path, name))).collect();
+    assert!(complaints.is_empty(), "these begin without `let _alone = alone();`: {complaints:?}");
+    for (path, text) in &sources {
+        // A helper that takes the lock once more waits for ever.
+        assert_eq!(text.matches("= alone();").count(), text.matches(TEST).count(), "{}", path.display());
+    }
+    let right = "#[test]\nfn a() {\n    let _alone = alone();\n}\n";
+    let wrong = "#[test]\nfn b() {\n    let _ = alone();\n}\n";
+    assert_eq!(without_alone(&format!("{right}{wrong}{right}")).collect::<Vec<_>>(), ["fn b() {"]);
+}
+
+const TEST: &str = "#[test]\n";
+
+/// The first lines of the tests in `text` that do not begin with the lock.
+fn without_alone(text: &str) -> impl Iterator<Item = &str> {
+    let tests = text.split(TEST).skip(1).filter_map(|test| test.split_once('\n'));
+    tests.filter(|(_, body)| !body.starts_with("    let _alone = alone();\n")).map(|(name, _)| name)
+}
+
+// Can the checker fail: does it see each way to name what is not allowed?
+#[test]
+fn the_checker_sees_what_is_wrong() {
+    for (path, text, complaint) in [
+        ("src/fate/mod.rs", "use crate::server::serve;", "fate may not import server"),
+        ("src/fate/mod.rs", "fn f() { crate::server::serve() }", "fate may not import server"),
+        ("src/fate/mod.rs", "fn f(x: forebay::sched::PolicyName) {}", "fate may not import sched"),
+        ("src/fate/mod.rs", "use super::sched::PolicyName;", "fate may not import sched"),
+        ("src/fate/deep/er.rs", "use super::super::super::{time::Nanos, sched::{self}};", "may not import sched"),
+        ("src/fate/mod.rs", "mod tests { use super::super::net::Socket; }", "fate may not import net"),
+        ("src/fate/mod.rs", "mod a { mod b {} use super::super::net as n; }", "fate may not import net"),
+        ("src/fate/mod.rs", "macro_rules! m { () => { $crate::net::open() } }", "fate may not import net"),
+        ("src/fate/mod.rs", "use crate::*;", "names the crate's root"),
+        ("src/fate/mod.rs", "use crate as root;", "names the crate's root"),
+        ("src/fate/mod.rs", "use crate::{self as root};", "names the crate's root"),
+        ("src/fate/mod.rs", "use crate::Config;", "fate may not import Config"),
+        ("src/time/mod.rs", "use crate::fate::Status;", "time may not import fate"),
+        ("src/net/batch.rs", "use crate::sched;", "net may not import sched"),
+        ("src/net/batch.rs", "use crate::runtime::Worker;", "net may not import runtime"),
+        ("src/runtime/worker.rs", "use crate::net::Socket;", "runtime may not import net"),
+        ("src/runtime/worker.rs", "use std::{io, net::UdpSocket};", "runtime may not name std::net"),
+        ("src/runtime/worker.rs", "fn f(a: &SocketAddrV4) {}", "runtime may not name SocketAddr*"),
+        ("src/runtime/worker.rs", "use socket2::Socket;", "runtime may not name socket2"),
+        ("src/sched/steal.rs", "use std::{thread, fmt};", "sched may not name std::thread"),
+        ("src/sched/steal.rs", "fn f() { ::std::sync::atomic::fence(x) }", "sched may not name std::sync"),
+        ("src/sched/steal.rs", "use crate::time::clock;", "sched may not name time::clock"),
+        ("src/sched/steal.rs", "use crate::time::*; fn f() { clock::now() }", "sched may not name clock::now"),
+        ("src/sched/steal.rs", "fn f(at: std::time::Instant) {}", "sched may not name Instant"),
+        ("src/sched/steal.rs", "use crossbeam_deque::Stealer;", "sched may not name crossbeam*"),
+        ("src/sched/steal.rs", "use std as s;", "brings in all of std"),
+        ("src/sched/steal.rs", "use std::*;", "brings in all of std"),
+        ("src/sched/steal.rs", "extern crate std as s;", "extern crate"),
+        ("src/tasks/future.rs", "use crate::handler::fork;", "tasks may not import handler"),
+        ("src/sim/driver.rs", "use super::study::Scene;", "sim may not name sim::study"),
+        ("src/server/path/slot.rs", "use crate::server::Server;", "server::path may not import server::Server"),
+        (
+            "src/runtime/continuation/child.rs",
+            "use super::super::Shared;",
+            "continuation may not import runtime::Shared",
+        ),
+        ("src/handler/leaf.rs", "use crate::runtime::Shared;", "handler may not import runtime::Shared"),
+        ("src/handler/leaf.rs", "use super::builtin::Bench;", "handler may not name handler::builtin"),
+        ("src/metrics/board.rs", "use crate::handler::builtin::wire::Kind;", "metrics may not import handler"),
+        ("src/server/run.rs", "use crate::handler::builtin::wire;", "server may not name handler::builtin::wire"),
+        ("loadgen/src/drive/flows.rs", "use crate::run::execute;", "drive may not import loadgen::run::execute"),
+        ("loadgen/src/drive/flows.rs", "use super::super::compare;", "drive may not import loadgen::compare"),
+        ("loadgen/src/report/json.rs", "fn f() { crate::compare::f() }", "report may not import loadgen::compare"),
+        ("loadgen/src/novel.rs", "", "novel is not in the table"),
+        ("src/novel/mod.rs", "", "novel is not in the table"),
+        ("src/novel.rs", "", "novel is not in the table"),
+    ] {
+        let complaints = complaints(path, text);
+        assert!(complaints.iter().any(|said| said.contains(complaint)), "{path}: {text}\n{complaints:?}");
+    }
+    assert!(is_long(&"\n".repeat(LINES_MAX + 1)));
+    let files = ["src/lib.rs", "src/net/a.rs", "src/net/b.rs", "tests/allocations/counter.rs", "tests/wire.rs"];
+    let strayed = strays(files.map(|path| (path.into(), "fn f() { unsafe { g() } }".into())).into());
+    assert_eq!(strayed, ["src/lib.rs", "tests/wire.rs", "src/net/a.rs", "src/net/b.rs"].map(PathBuf::from));
+}
+
+// Does it leave alone what is right, however much it looks wrong?
+#[test]
+fn the_checker_lets_pass_what_is_right() {
+    for (path, text) in [
+        ("src/server/mod.rs", "use crate::{config::Config, net, sched::{PolicyName}};"),
+        ("src/cli/mod.rs", "use crate::config::{self, Config};"),
+        ("src/handler/leaf.rs", "use crate::runtime::continuation::{self, Pause};"),
+        ("src/handler/builtin/bench.rs", "use super::wire::Header; use crate::handler::Handler;"),
+        ("loadgen/src/run.rs", "use crate::report::json::RunReport; use forebay::sched::PolicyName;"),
+        ("loadgen/src/lib.rs", "use compare::compare; use crate::run;"),
+        ("src/lib.rs", "pub mod cli; pub use server::serve;"),
+        ("src/net/socket.rs", "use super::Socket; use std::net::SocketAddr; pub(in crate::net) fn f() {}"),
+        ("src/sched/steal.rs", "use super::{Step, View}; use self::inner::X; use std::time::Duration;"),
+        ("src/sched/steal.rs", "// use std::thread;\n/* a /* std::sync */ mio */ fn f<'mio>(s: &'mio str) {}"),
+        ("src/sched/steal.rs", r###"const S: &str = "std::thread \" mio"; const R: &str = r#"use "nix";"#;"###),
+        ("src/sched/steal.rs", "const Q: char = '\"'; const B: u8 = b'\\''; mod x { use super::super::View; }"),
+        ("src/sched/steal.rs", "fn f<'a>() -> impl Iterator + use<'a> { crate::time::Nanos::new(0) }"),
+        ("src/sched/mod.rs", "mod a { fn f() {} } mod b { use super::a; } use self::a::f;"),
+    ] {
+        assert_eq!(complaints(path, text), Vec::<String>::new(), "{path}: {text}");
+    }
+    assert!(!is_long(&"\n".repeat(LINES_MAX)));
+    let quiet = "// unsafe\n#![deny(unsafe_code)]\nconst S: &str = \"unsafe\";";
+    let files = [("src/lib.rs", quiet), ("src/net/a.rs", "fn f() { unsafe { g() } }"), ("src/net/b.rs", quiet)];
+    assert!(strays(files.map(|(path, text)| (path.into(), text.into())).into()).is_empty());
+}
+
+// Is a circle seen, and are only its members named?
+#[test]
+fn circles_are_seen() {
+    let edges = |pairs: &[(&str, &str)]| {
+        let mut edges = Edges::new();
+        for (from, to) in pairs {
+            edges.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+        }
+        edges
+    };
+    assert_eq!(circle(&edges(&[("a", "b"), ("b", "c"), ("a", "c"), ("c", "c")])), [""; 0]);
+    assert_eq!(circle(&edges(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("d", "e")])), ["b", "c"]);
+}
+
+// Are the files that a datagram passes through few, and do those that `server/path/mod.rs` lists exist?
+#[test]
+fn the_way_of_a_datagram_is_short() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let list = fs::read_to_string(root.join("server/path/mod.rs")).unwrap();
+    let numbered = list.lines().filter(|line| line.starts_with("//! ") && line.contains(". `"));
+    let files: Vec<&str> = numbered.filter_map(|line| line.split('`').nth(1)).collect();
+    assert!((10..=20).contains(&files.len()), "{files:?}");
+    let missing: Vec<_> = files.iter().filter(|file| !root.join(file).is_file()).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+type Edges = BTreeMap<String, BTreeSet<String>>;
+
+/// The modules that import themselves by way of others.
+fn circle(edges: &Edges) -> Vec<&String> {
+    let is_member = |module: &&String| {
+        let (mut reached, mut pending) = (BTreeSet::new(), vec![*module]);
+        while let Some(from) = pending.pop() {
+            let others = edges.get(from).into_iter().flatten().filter(|to| *to != from);
+            pending.extend(others.filter(|to| reached.insert(*to)));
+        }
+        reached.contains(module)
+    };
+    edges.keys().filter(is_member).collect()
+}
+
+fn is_long(text: &str) -> bool {
+    text.lines().count() > LINES_MAX
+}
+
+/// The files with `unsafe` where none may be; both of two under src/net/, of which one may have it.
+fn strays(sources: Vec<(PathBuf, String)>) -> Vec<PathBuf> {
+    let found = sources.into_iter().filter(|(_, text)| has_unsafe(text)).map(|(path, _)| path);
+    let (in_net, mut strays): (Vec<_>, Vec<_>) = found.partition(|path| path.starts_with("src/net"));
+    strays.retain(|path| !(path.starts_with("tests") && path.to_string_lossy().contains("alloc")));
+    if in_net.len() > 1 {
+        strays.extend(in_net);
+    }
+    strays
+}
+
+/// The Rust files below `folders`, by their paths from the root of the repository.
+fn sources(folders: &[&str]) -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pending: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
+    let mut sources = Vec::new();
+    while let Some(path) = pending.pop() {
+        if path.is_dir() {
+            pending.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            sources.push((path.strip_prefix(root).unwrap().to_owned(), fs::read_to_string(&path).unwrap()));
+        }
+    }
+    sources
+}

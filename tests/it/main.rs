@@ -1,0 +1,24 @@
+//! Tests that run beside one another: none measures time, CPU or memory. Each module asks one question, in its first line.
+
+mod addresses;
+mod bad_input;
+mod config;
+mod custom_handler;
+mod handlers;
+mod imports;
+mod output;
+mod pin;
+mod plan;
+mod replies;
+mod simulate;
+#[path = "../support/mod.rs"]
+mod support;
+mod tasks_graph;
+mod tasks_join;
+mod tasks_order;
+mod tasks_shutdown;
+mod tasks_spawn;
+mod theory;
+mod trains;
+mod unsent;
+mod wire;

@@ -1,0 +1,65 @@
+//! Does `--pin` give each worker one CPU, in turn, and leave everybody else alone?
+//! Method: the built binary; the kernel's list of allowed CPUs for each of its threads.
+
+use crate::support::await_until;
+use crate::support::process::Forebay;
+use std::collections::BTreeMap;
+use std::fs;
+
+/// The allowed CPUs of each thread of `server`, by the thread's name.
+fn affinities(server: &Forebay) -> BTreeMap<String, String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.id())).expect("the child lives");
+    let statuses =
+        tasks.map(|task| fs::read_to_string(task.expect("a thread").path().join("status")).expect("its status"));
+    let value = |status: &str, key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        line.unwrap_or_else(|| panic!("no {key} in {status}")).trim().to_owned()
+    };
+    statuses.map(|status| (value(&status, "Name:"), value(&status, "Cpus_allowed_list:"))).collect()
+}
+
+/// The CPUs that this process may use, one by one.
+fn allowed() -> Vec<String> {
+    let status = fs::read_to_string("/proc/self/status").expect("this process has a status");
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("it is there");
+    let ranges = list.trim().split(',').flat_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        first.parse::<usize>().expect("a CPU")..=last.parse().expect("a CPU")
+    });
+    ranges.map(|cpu| cpu.to_string()).collect()
+}
+
+#[test]
+fn pinned_workers_have_a_cpu_each() {
+    let server = Forebay::start(&["--pin", "--workers", "3"]);
+    let cpus = allowed();
+    let expected: Vec<(String, String)> =
+        (0..3).map(|worker| (format!("forebay-{worker}"), cpus[worker % cpus.len()].clone())).collect();
+    // Threads pin themselves as they begin.
+    await_until(
+        || {
+            let affinities = affinities(&server);
+            let pinned = expected.iter().all(|(name, cpu)| affinities.get(name) == Some(cpu));
+            pinned && affinities.contains_key("forebay-admin")
+        },
+        &format!("not all of {expected:?}"),
+    );
+    let others = affinities(&server);
+    assert_eq!(others["forebay-admin"], others["forebay"], "only workers are pinned");
+    assert_eq!(others["forebay"].contains(['-', ',']), cpus.len() > 1);
+}
+
+// Does nothing pin without being told to?
+#[test]
+fn unpinned_workers_go_where_they_like() {
+    let server = Forebay::start(&["--workers", "2"]);
+    let mut found = BTreeMap::new();
+    await_until(
+        || {
+            found = affinities(&server);
+            ["forebay-0", "forebay-1"].iter().all(|worker| found.contains_key(*worker))
+        },
+        "a worker never begins",
+    );
+    assert_eq!([&found["forebay-0"], &found["forebay-1"]], [&found["forebay"]; 2]);
+}

@@ -1,0 +1,119 @@
+//! Does a finished reply ever wait for a long request that came after it, or for one that never comes?
+//! Method: after many light requests in a row, a burst of light ones and a long one behind them reach the only worker
+//! together. All light replies must be here while the long one is still at work. And a backlog of brief requests, whose
+//! replies gather, is answered to the last one, however long it is, and whatever else comes.
+
+use crate::support::client::Client;
+use crate::support::scripted::{Act, scripted};
+use crate::support::{GIVE_UP_AFTER, Running, await_until};
+use forebay::handler::{Handler, Reply, Request};
+use forebay::net::{BATCH, SEND_BATCH_MAX};
+use forebay::time::Nanos;
+use forebay::wire::Header;
+use std::net::UdpSocket;
+use std::sync::{Arc, Barrier};
+
+/// Enough for a server to come to believe that all requests are light.
+const LIGHT: usize = 1_500;
+
+#[test]
+fn a_finished_reply_waits_for_nobody() {
+    let (handler, script) = scripted();
+    let server = Running::start(&[("policy", "isolated"), ("workers", "1")], handler);
+    let client = Client::new(server.udp);
+    // More than once, since the burst may reach the worker in pieces.
+    for trial in 0..3 {
+        for _ in 0..LIGHT {
+            client.ask(&Header::request(0, 0, Nanos::ZERO), b"-");
+        }
+        (1..=20).for_each(|id| client.request(id, Nanos::ZERO, b"-"));
+        client.request(21, Nanos::ZERO, &[Act::Hold as u8]);
+        (1..=20).for_each(|id| assert_eq!(client.receive().header.id, id));
+        let long = client.receive_within(Nanos::ZERO);
+        assert_eq!(long, None, "trial {trial}: light replies came with that of the long request");
+        await_until(|| script.blockers().len() == trial + 1, "the long request did not begin");
+        script.release();
+        assert_eq!(client.receive().header.id, 21);
+    }
+}
+
+/// Echoes; a request of no bytes but [`GATE`] waits until the test has come to the gate too, and then to leave it; one of
+/// [`SILENT`] is not answered.
+struct Gated(Arc<Barrier>);
+
+const GATE: &[u8] = b"gate";
+const SILENT: &[u8] = b"silent";
+
+impl Handler for Gated {
+    const BRIEF: bool = true;
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        if request.bytes() == GATE {
+            self.0.wait();
+            self.0.wait();
+        }
+        if request.bytes() != SILENT {
+            reply.put(request.bytes()).expect("as long as the request");
+        }
+    }
+}
+
+fn gated_client(server: &Running) -> UdpSocket {
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    client.connect(server.udp).expect("a local address");
+    client.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+    client
+}
+
+#[test]
+fn a_backlog_of_brief_requests_is_answered_to_the_last_one() {
+    let gate = Arc::new(Barrier::new(2));
+    let server = Running::start(&[("policy", "steal"), ("workers", "1")], Gated(Arc::clone(&gate)));
+    let clients: Vec<UdpSocket> = (0..5).map(|_| gated_client(&server)).collect();
+    for backlog in [
+        1,
+        BATCH - 1,
+        BATCH,
+        BATCH + 1,
+        2 * BATCH,
+        SEND_BATCH_MAX - 1,
+        SEND_BATCH_MAX,
+        SEND_BATCH_MAX + 1,
+        2 * SEND_BATCH_MAX,
+    ] {
+        clients[0].send(GATE).expect("sent");
+        gate.wait();
+        for number in 0..backlog {
+            clients[number % clients.len()].send(&number.to_le_bytes()).expect("sent");
+        }
+        gate.wait();
+        let mut buffer = [0; 16];
+        assert_eq!(clients[0].recv(&mut buffer).expect("an answer"), GATE.len());
+        for number in 0..backlog {
+            let length = clients[number % clients.len()].recv(&mut buffer).expect("an answer");
+            assert_eq!(buffer[..length], number.to_le_bytes(), "of {backlog}, in the order of each client");
+        }
+    }
+}
+
+#[test]
+fn a_reply_waits_for_few_batches_that_need_none() {
+    let gate = Arc::new(Barrier::new(2));
+    let server = Running::start(&[("policy", "steal"), ("workers", "1")], Gated(Arc::clone(&gate)));
+    let client = gated_client(&server);
+    client.send(GATE).expect("sent");
+    gate.wait();
+    client.send(b"me").expect("sent");
+    (0..SEND_BATCH_MAX + BATCH).for_each(|_| assert_eq!(client.send(SILENT).expect("sent"), SILENT.len()));
+    client.send(GATE).expect("sent");
+    gate.wait();
+    // The worker comes to the second gate, and stays there until the replies are here.
+    gate.wait();
+    let mut buffer = [0; 16];
+    let mut reply = || client.recv(&mut buffer).map(|length| buffer[..length].to_vec());
+    let replies = [reply(), reply()];
+    // Before anything fails, or the server could not stop.
+    gate.wait();
+    assert_eq!(replies.map(|reply| reply.expect("an answer")), [GATE, b"me"]);
+    assert_eq!(reply().expect("an answer"), GATE);
+}

@@ -1,0 +1,119 @@
+//! Do GRO batches of datagrams (UDP_SEGMENT, UDP_GRO) change nothing but the cost?
+//! Method: clients that send GSO batches of every shape, to servers that take them whole and to servers that do not, of both
+//! families; and clients that take GSO batches, so that it shows how replies are sent.
+
+use crate::support::Running;
+use crate::support::client::{Client, message};
+use forebay::handler::builtin::{Bench, Echo};
+use forebay::metrics::Fates;
+use forebay::time::Nanos;
+use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Status};
+use nix::cmsg_space;
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::AsRawFd;
+
+const FAMILIES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
+
+fn server(listen: &str, io: &str) -> Running {
+    let settings = [("listen", listen), ("io", io), ("workers", "1"), ("policy", "isolated")];
+    Running::start(&settings, Bench::new(Echo, Nanos::from_secs(1)))
+}
+
+/// Sends `bytes` as datagrams of `length` and one with the rest.
+fn send_train(client: &Client, bytes: &[u8], length: u16) {
+    let (slices, cut) = ([IoSlice::new(bytes)], [ControlMessage::UdpGsoSegments(&length)]);
+    let sent = sendmsg::<SockaddrStorage>(client.socket.as_raw_fd(), &slices, &cut, MsgFlags::empty(), None);
+    assert_eq!(sent, Ok(bytes.len()));
+}
+
+/// Requests with these ids, `length` bytes each.
+fn requests(ids: std::ops::Range<u64>, length: usize) -> Vec<u8> {
+    let payload = vec![b'p'; length - HEADER_BYTES];
+    ids.flat_map(|id| message(&Header::request(id, 0, Nanos::ZERO), &payload)).collect()
+}
+
+// Is each datagram of a GSO batch served as if it had come alone, in order, and is what is wrong with one its own affair?
+#[test]
+fn a_train_is_many_datagrams() {
+    for (listen, io) in FAMILIES.into_iter().flat_map(|listen| ["gro", "batches"].map(|io| (listen, io))) {
+        let server = server(listen, io);
+        let client = Client::new(server.udp);
+        let (mut id, mut received) = (0, 0);
+        // More than a batch takes and as many as a GSO batch has; long ones and short ones.
+        for (count, length) in [(1, 64), (2, 100), (8, 64), (33, 64), (64, 100), (64, 1_000), (30, 2_048)] {
+            send_train(&client, &requests(id..id + count, length), u16::try_from(length).expect("short"));
+            for id in id..id + count {
+                let answer = client.receive();
+                let got = (answer.header.id, answer.header.status, answer.payload.len());
+                assert_eq!(got, (id, Status::Ok, length - HEADER_BYTES), "{listen} {io}");
+            }
+            id += count;
+            received += count;
+        }
+        // The last datagram is shorter.
+        send_train(&client, &[requests(1..5, 200), requests(5..6, 80)].concat(), 200);
+        (1..6).for_each(|id| assert_eq!(client.receive().header.id, id));
+        // The last one is too short to be a request; then all are too long.
+        send_train(&client, &[requests(6..8, 200), vec![1; 10]].concat(), 200);
+        (6..8).for_each(|id| assert_eq!(client.receive().header.id, id));
+        let too_long = DATAGRAM_MAX_BYTES + 1;
+        send_train(&client, &requests(0..4, too_long), u16::try_from(too_long).expect("short"));
+        received += 5 + 3 + 4;
+        let fates = server.quiescent(received);
+        let expected = Fates { received, answered: received - 5, malformed: 5, ..Fates::default() };
+        assert_eq!(fates, expected, "{listen} {io}");
+        let report = server.stop();
+        assert_eq!((report.totals.fates, report.packets_away), (expected, 0));
+    }
+}
+
+// Do replies to one peer leave as a GSO batch, also when another peer's stand between them?
+#[test]
+fn replies_to_one_peer_leave_as_a_train() {
+    for listen in FAMILIES {
+        let server = server(listen, "batches");
+        let [first, second] = [(); 2].map(|()| Client::new(server.udp));
+        for client in [&first, &second] {
+            setsockopt(&client.socket, sockopt::UdpGroSegment, &true).expect("a kernel with GSO batches");
+        }
+        // Two GSO batches arrive whole, and so in one batch if the worker does not come between them; alone, each is one.
+        let mut longest = 0;
+        for round in 0..100 {
+            for client in [&first, &second] {
+                send_train(client, &requests(round * 8..round * 8 + 8, 72), 72);
+            }
+            for client in [&first, &second] {
+                longest = longest.max(receive_round(client, round));
+            }
+        }
+        assert_eq!(longest, 8, "{listen}: the longest GSO batch of a hundred rounds");
+        assert_eq!(server.stop().totals.fates.answered, 1_600);
+    }
+}
+
+/// Receives the eight replies of a round, in order; returns how many came in the longest GSO batch.
+fn receive_round(client: &Client, round: u64) -> usize {
+    let (mut next, mut longest) = (round * 8, 0);
+    while next < round * 8 + 8 {
+        let mut bytes = vec![0; 1 << 16];
+        let mut slices = [IoSliceMut::new(&mut bytes)];
+        let mut space = cmsg_space!(i32);
+        let flags = MsgFlags::empty();
+        let received = recvmsg::<()>(client.socket.as_raw_fd(), &mut slices, Some(&mut space), flags).expect("replies");
+        let length = received.bytes;
+        let cut = received.cmsgs().expect("enough space").find_map(|control| match control {
+            ControlMessageOwned::UdpGroSegments(length) => usize::try_from(length).ok(),
+            _ => None,
+        });
+        let replies: Vec<&[u8]> = bytes[..length].chunks(cut.unwrap_or(length)).collect();
+        longest = longest.max(replies.len());
+        for reply in replies {
+            assert_eq!((Header::parse(reply).expect("a reply").id, reply.len()), (next, 72));
+            next += 1;
+        }
+    }
+    longest
+}

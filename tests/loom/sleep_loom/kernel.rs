@@ -1,0 +1,242 @@
+//! The kernel as the sleep protocol sees it: datagrams, edges, one wait for each worker. A lock stands for its own.
+
+use super::idle::Readiness;
+use crate::sched::WorkerId;
+use loom::sync::{Condvar, Mutex};
+
+/// What a modelled kernel does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    /// An ingress never leaves the watch set.
+    KeepsWatching,
+    /// What is ready when it is added is no event.
+    ReportsNoAdded,
+}
+
+/// Every thread waits for another one.
+#[derive(Debug)]
+pub(crate) struct Forgotten;
+
+pub(crate) struct Kernel {
+    state: Mutex<State>,
+    /// One for each worker: an event has come.
+    event: Vec<Condvar>,
+    met: Condvar,
+    fault: Fault,
+}
+
+struct State {
+    workers: Vec<Worker>,
+    /// Waits that the present arrival has ended.
+    crowd: usize,
+    /// Threads that go on.
+    awake: usize,
+    /// Threads that wait.
+    waiting: usize,
+    /// Jobs that have begun, and wait until all have.
+    begun: usize,
+    /// All have waited at one moment, for ever: something was forgotten.
+    forgotten: bool,
+}
+
+#[derive(Default)]
+struct Worker {
+    /// Datagrams in its ingress.
+    datagrams: usize,
+    /// Its ingress stands in the watch set.
+    watched: bool,
+    /// Its ingress stands in its own `Poll`.
+    own: bool,
+    /// The watch set stands in its `Poll`.
+    armed: bool,
+    waits: bool,
+    events: Events,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Events {
+    woken: bool,
+    ingress: bool,
+    watch: bool,
+}
+
+impl Kernel {
+    /// A kernel for so many workers and so many threads in all.
+    pub(crate) fn new(workers: usize, threads: usize, fault: Fault) -> Kernel {
+        let all = (0..workers).map(|_| Worker::default()).collect();
+        Kernel {
+            state: Mutex::new(State { workers: all, crowd: 0, awake: threads, waiting: 0, begun: 0, forgotten: false }),
+            event: (0..workers).map(|_| Condvar::new()).collect(),
+            met: Condvar::new(),
+            fault,
+        }
+    }
+
+    /// So many datagrams come to the ingress of `worker` at once. Returns how many waits they ended.
+    pub(crate) fn arrive(&self, worker: WorkerId, datagrams: usize) -> usize {
+        let mut state = self.state.lock().unwrap();
+        state.crowd = 0;
+        state.workers[worker].datagrams += datagrams;
+        if state.workers[worker].own {
+            self.happens(&mut state, worker, |events| events.ingress = true);
+        }
+        if state.workers[worker].watched {
+            for watcher in 0..state.workers.len() {
+                if state.workers[watcher].armed {
+                    self.happens(&mut state, watcher, |events| events.watch = true);
+                }
+            }
+        }
+        state.crowd
+    }
+
+    /// Takes what is in the ingress of `worker`.
+    pub(crate) fn receive(&self, worker: WorkerId) -> usize {
+        std::mem::take(&mut self.state.lock().unwrap().workers[worker].datagrams)
+    }
+
+    /// Waits for an event; true if it was the watch set.
+    ///
+    /// # Errors
+    /// [`Forgotten`], instead of waiting for ever.
+    pub(crate) fn wait(&self, worker: WorkerId) -> Result<bool, Forgotten> {
+        let mut state = self.state.lock().unwrap();
+        loop {
+            // Nothing is reported for what has been received by now; the event is used up.
+            let something_watched = state.workers.iter().any(|other| other.watched && other.datagrams > 0);
+            let me = &mut state.workers[worker];
+            let events = std::mem::take(&mut me.events);
+            let watch = events.watch && something_watched;
+            me.waits = !(events.woken || watch || events.ingress && me.datagrams > 0);
+            if !me.waits {
+                return Ok(watch);
+            }
+            self.falls_asleep(&mut state)?;
+            while state.workers[worker].waits {
+                state = self.event[worker].wait(state).unwrap();
+                if state.forgotten {
+                    return Err(Forgotten);
+                }
+            }
+        }
+    }
+
+    /// Waits in a job until `jobs` jobs have begun. True for the last of them, which does not wait.
+    ///
+    /// # Errors
+    /// [`Forgotten`], instead of waiting for ever.
+    pub(crate) fn meet(&self, jobs: usize) -> Result<bool, Forgotten> {
+        let mut state = self.state.lock().unwrap();
+        state.begun += 1;
+        if state.begun == jobs {
+            state.awake += jobs - 1;
+            state.waiting -= jobs - 1;
+            self.met.notify_all();
+            return Ok(true);
+        }
+        self.falls_asleep(&mut state)?;
+        while state.begun < jobs && !state.forgotten {
+            state = self.met.wait(state).unwrap();
+        }
+        if state.forgotten { Err(Forgotten) } else { Ok(false) }
+    }
+
+    /// A job begins that waits for no other. True for the last of `jobs`.
+    pub(crate) fn begin(&self, jobs: usize) -> bool {
+        let mut state = self.state.lock().unwrap();
+        state.begun += 1;
+        state.begun == jobs
+    }
+
+    /// Jobs that have begun.
+    pub(crate) fn begun(&self) -> usize {
+        self.state.lock().unwrap().begun
+    }
+
+    /// A thread ends.
+    pub(crate) fn leave(&self) {
+        let mut state = self.state.lock().unwrap();
+        if !state.forgotten {
+            state.awake -= 1;
+            let _ = self.check(&mut state);
+        }
+    }
+
+    /// All threads have ended, and none because it waited for ever.
+    pub(crate) fn assert_nothing_forgotten(&self) {
+        assert!(!self.state.lock().unwrap().forgotten, "forgotten: all wait");
+    }
+
+    fn falls_asleep(&self, state: &mut State) -> Result<(), Forgotten> {
+        if state.forgotten {
+            return Err(Forgotten);
+        }
+        state.awake -= 1;
+        state.waiting += 1;
+        self.check(state)
+    }
+
+    fn check(&self, state: &mut State) -> Result<(), Forgotten> {
+        if state.awake > 0 || state.waiting == 0 {
+            return Ok(());
+        }
+        state.forgotten = true;
+        self.event.iter().chain([&self.met]).for_each(Condvar::notify_all);
+        Err(Forgotten)
+    }
+
+    fn happens(&self, state: &mut State, worker: WorkerId, event: impl FnOnce(&mut Events)) {
+        let worker_state = &mut state.workers[worker];
+        event(&mut worker_state.events);
+        if std::mem::take(&mut worker_state.waits) {
+            state.crowd += 1;
+            state.awake += 1;
+            state.waiting -= 1;
+            self.event[worker].notify_all();
+        }
+    }
+}
+
+impl Readiness for Kernel {
+    fn wake(&self, worker: WorkerId) {
+        let mut state = self.state.lock().unwrap();
+        self.happens(&mut state, worker, |events| events.woken = true);
+    }
+
+    fn arm(&self, worker: WorkerId, armed: bool) {
+        let mut state = self.state.lock().unwrap();
+        assert_ne!(state.workers[worker].armed, armed, "epoll refuses to add twice and to remove what is not there");
+        state.workers[worker].armed = armed;
+        let ready = state.workers.iter().any(|other| other.watched && other.datagrams > 0);
+        if !armed {
+            state.workers[worker].events.watch = false;
+        } else if ready && self.fault != Fault::ReportsNoAdded {
+            self.happens(&mut state, worker, |events| events.watch = true);
+        }
+    }
+
+    fn watch(&self, worker: WorkerId, watched: bool) {
+        if !watched && self.fault == Fault::KeepsWatching {
+            return;
+        }
+        let mut state = self.state.lock().unwrap();
+        let present = std::mem::replace(&mut state.workers[worker].watched, watched);
+        assert!(self.fault == Fault::KeepsWatching || present != watched, "epoll refuses");
+        if watched && state.workers[worker].datagrams > 0 && self.fault != Fault::ReportsNoAdded {
+            for watcher in 0..state.workers.len() {
+                if state.workers[watcher].armed {
+                    self.happens(&mut state, watcher, |events| events.watch = true);
+                }
+            }
+        }
+    }
+
+    fn own(&self, worker: WorkerId, own: bool) {
+        let mut state = self.state.lock().unwrap();
+        assert_ne!(std::mem::replace(&mut state.workers[worker].own, own), own, "epoll refuses");
+        if own && state.workers[worker].datagrams > 0 {
+            self.happens(&mut state, worker, |events| events.ingress = true);
+        }
+    }
+}

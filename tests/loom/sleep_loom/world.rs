@@ -1,0 +1,335 @@
+//! A server in small: workers that search as their policy says and sleep as the protocol says, queues, a stop, a switch.
+
+use super::idle::{Idle, Readiness};
+use super::kernel::{Fault, Forgotten, Kernel};
+use super::sleeper::{Rests, Sleeper, sleep};
+use crate::sched::{Local, Policy, PoolId, Step, View, WorkerId};
+use crate::time::Nanos;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// In what a broken twin differs from what is shipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    None,
+    /// The last look comes before the announcement.
+    LooksFirst,
+    /// A job is put after somebody was woken for it.
+    WakesFirst,
+    /// Who begins one job wakes nobody for the next one.
+    WakesNoNext,
+    /// The watcher keeps its role while it works.
+    KeepsRole,
+    /// Who begins a job leaves nobody its ingress to watch.
+    HidesIngress,
+    /// Sleepers are woken for a new policy before it is there.
+    WakesBeforeSwitch,
+    /// The number of pools stays that of the old policy.
+    KeepsPools,
+    /// A worker that a switch takes from what it was woken for tells nobody.
+    FollowsInSilence,
+    /// A thief thinks only of what it has taken.
+    ForgetsRest,
+    /// A worker that was busy does not put its ingress back before it sleeps.
+    SleepsBesideIngress,
+    /// A worker asks after its search whether it shall stop.
+    AsksLate,
+    /// The kernel is another one.
+    Kernel(Fault),
+}
+
+/// Queues that the scenarios use; all others are empty.
+const QUEUES_USED: usize = 2;
+
+pub(crate) struct World {
+    pub(crate) idle: Idle<Kernel>,
+    /// Nothing but how many jobs wait, and relaxed: it is the protocol that must carry the news.
+    queues: [AtomicUsize; QUEUES_USED],
+    /// The same for the deque of each worker.
+    deques: Vec<AtomicUsize>,
+    policies: Vec<Policy>,
+    /// The policy at work.
+    epoch: AtomicUsize,
+    stopping: AtomicBool,
+    /// All jobs meet: none ends before all have begun. With fewer workers each ends by itself.
+    jobs: usize,
+    flaw: Flaw,
+}
+
+impl World {
+    /// Workers under the first of `policies`, which stop when `jobs` jobs have met; so many threads in all.
+    pub(crate) fn new(policies: &[Policy], threads: usize, jobs: usize, flaw: Flaw) -> Arc<World> {
+        let fault = if let Flaw::Kernel(fault) = flaw { fault } else { Fault::None };
+        let policy = &policies[0];
+        Arc::new(World {
+            idle: Idle::new(policy, policy.queues(), Kernel::new(policy.topology().workers(), threads, fault)),
+            queues: std::array::from_fn(|_| AtomicUsize::new(0)),
+            deques: (0..policy.topology().workers()).map(|_| AtomicUsize::new(0)).collect(),
+            policies: policies.to_vec(),
+            epoch: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            jobs,
+            flaw,
+        })
+    }
+
+    /// Lets somebody who is no worker do something, once.
+    pub(crate) fn lets(&self, does: fn(&World)) {
+        does(self);
+        self.idle.readiness.leave();
+    }
+
+    /// Puts a job into the queue of `pool`, as somebody who follows the policy of that number.
+    pub(crate) fn put(&self, number: usize, pool: PoolId) {
+        let push = || self.queues[pool].fetch_add(1, Ordering::Relaxed);
+        if self.flaw == Flaw::WakesFirst {
+            self.idle.wake_for(&self.policies[number], pool);
+            push();
+        } else {
+            push();
+            self.idle.wake_for(&self.policies[number], pool);
+        }
+    }
+
+    /// Puts so many jobs, as a batch that was received is, and wakes once.
+    pub(crate) fn put_together(&self, jobs: usize) {
+        self.queues[0].fetch_add(jobs, Ordering::Relaxed);
+        self.idle.wake_for(&self.policies[0], 0);
+    }
+
+    /// Puts a job into the last queue of the policy at work, which may be another one by then.
+    pub(crate) fn put_last(&self) {
+        let number = self.epoch();
+        self.put(number, self.policies[number].topology().pools() - 1);
+    }
+
+    pub(crate) fn arrive(&self, worker: WorkerId, datagrams: usize) {
+        assert!(self.idle.readiness.arrive(worker, datagrams) <= 1, "one worker wakes for one arrival");
+    }
+
+    /// The number of the policy at work.
+    pub(crate) fn epoch(&self) -> usize {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn switch(&self, number: usize) {
+        let old = self.epoch();
+        let publish = || self.epoch.store(number, Ordering::Release);
+        let pools = |number: usize| self.policies[number].topology().pools();
+        match self.flaw {
+            Flaw::WakesBeforeSwitch => {
+                self.idle.switch(pools(number), || ());
+                publish();
+            }
+            Flaw::KeepsPools => self.idle.switch(pools(old), publish),
+            _ => self.idle.switch(pools(number), publish),
+        }
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.idle.wake_all();
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    fn pop(&self, pool: PoolId) -> bool {
+        self.queues.get(pool).is_some_and(World::take)
+    }
+
+    fn take(queue: &AtomicUsize) -> bool {
+        let mut length = queue.load(Ordering::Relaxed);
+        while length > 0 {
+            match queue.compare_exchange(length, length - 1, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => length = now,
+            }
+        }
+        false
+    }
+}
+
+/// Nothing that a policy of these scenarios looks at.
+impl View for World {
+    fn busy_since(&self, _: WorkerId) -> Option<Nanos> {
+        None
+    }
+
+    fn backlog(&self, _: WorkerId) -> usize {
+        0
+    }
+}
+
+/// A job that was found.
+pub(crate) struct Job;
+
+pub(crate) struct Worker {
+    world: Arc<World>,
+    sleeper: Sleeper,
+    local: Local,
+    /// The number of the policy that it follows.
+    epoch: usize,
+    /// Whom it has robbed of the job that it is about to begin.
+    robbed: Option<WorkerId>,
+    forgotten: bool,
+}
+
+impl Worker {
+    pub(crate) fn new(world: &Arc<World>, id: WorkerId) -> Worker {
+        let policy = &world.policies[0];
+        let mut sleeper = Sleeper::new(id);
+        sleeper.follow(&world.idle, policy);
+        Worker {
+            world: Arc::clone(world),
+            sleeper,
+            local: Local::new(id, policy.topology()),
+            epoch: 0,
+            robbed: None,
+            forgotten: false,
+        }
+    }
+
+    pub(crate) fn run(mut self) {
+        let world = Arc::clone(&self.world);
+        self.work(&world);
+        world.idle.readiness.leave();
+    }
+
+    /// The loop of `worker.rs`.
+    fn work(&mut self, world: &World) {
+        while !self.forgotten {
+            self.follow();
+            let mut stopping = world.is_stopping();
+            let mut found = self.search();
+            if world.flaw == Flaw::AsksLate {
+                stopping = world.is_stopping();
+            }
+            if found.is_none() {
+                if stopping {
+                    return;
+                }
+                found = self.sleep(world);
+            }
+            if found.is_some() {
+                self.execute(world);
+            }
+        }
+    }
+
+    fn follow(&mut self) {
+        let epoch = self.world.epoch();
+        if self.epoch != epoch {
+            self.epoch = epoch;
+            let policy = &self.world.policies[epoch];
+            self.local.set_topology(policy.topology());
+            if self.world.flaw == Flaw::FollowsInSilence {
+                self.world.idle.follow(self.local.worker(), policy);
+            } else {
+                self.sleeper.follow(&self.world.idle, policy);
+            }
+        }
+    }
+
+    /// The policy's own search, down to the last queue.
+    fn search(&mut self) -> Option<Job> {
+        let world = Arc::clone(&self.world);
+        let policy = &world.policies[self.epoch];
+        self.local.begin();
+        loop {
+            let found = match policy.next(&mut self.local, Nanos::ZERO, &*world) {
+                Step::Own => World::take(&world.deques[self.local.worker()]),
+                Step::Steal(victim) => self.rob(victim),
+                Step::Queue(pool) => world.pop(pool),
+                Step::Receive(owner) => self.receive(owner),
+                Step::Idle { .. } => return None,
+            };
+            if found {
+                return Some(Job);
+            }
+        }
+    }
+
+    /// Takes one of the jobs of `victim`.
+    fn rob(&mut self, victim: WorkerId) -> bool {
+        let found = World::take(&self.world.deques[victim]);
+        if found {
+            self.sleeper.has_unannounced();
+            self.robbed = Some(victim).filter(|_| self.world.flaw != Flaw::ForgetsRest);
+        }
+        found
+    }
+
+    /// Takes the first of what it receives; the others wait in its deque.
+    fn receive(&mut self, owner: WorkerId) -> bool {
+        let received = self.world.idle.readiness.receive(owner);
+        if received > 1 {
+            self.world.deques[self.local.worker()].fetch_add(received - 1, Ordering::Relaxed);
+            self.sleeper.has_unannounced();
+        }
+        received > 0
+    }
+
+    fn sleep(&mut self, world: &World) -> Option<Job> {
+        let id = self.local.worker();
+        let found = match world.flaw {
+            Flaw::LooksFirst => {
+                let found = self.last_look();
+                world.idle.announce(id, false);
+                found
+            }
+            Flaw::SleepsBesideIngress if world.idle.readiness.begun() > 0 => {
+                world.idle.announce(id, false);
+                self.last_look()
+            }
+            _ => return sleep(&world.idle, self),
+        };
+        if found.is_none() {
+            self.park(false);
+        }
+        world.idle.withdraw(id);
+        found
+    }
+
+    fn execute(&mut self, world: &World) {
+        let (policy, id) = (&world.policies[self.epoch], self.local.worker());
+        let deques = [Some(id), self.robbed.take()].into_iter().flatten().map(|worker| &world.deques[worker]);
+        let more = world.queues.iter().chain(deques).any(|queue| queue.load(Ordering::Relaxed) > 0);
+        match world.flaw {
+            Flaw::WakesNoNext => self.sleeper.begin_work(&world.idle, policy, false),
+            Flaw::KeepsRole => world.idle.readiness.watch(id, true),
+            Flaw::HidesIngress => world.idle.hand_on(id),
+            _ => self.sleeper.begin_work(&world.idle, policy, more),
+        }
+        let met = if world.jobs <= world.deques.len() {
+            world.idle.readiness.meet(world.jobs)
+        } else {
+            Ok(world.idle.readiness.begin(world.jobs))
+        };
+        match met {
+            Ok(true) => world.stop(),
+            Ok(false) => {}
+            Err(Forgotten) => self.forgotten = true,
+        }
+    }
+}
+
+impl Rests for Worker {
+    type Found = Job;
+
+    fn sleeper(&mut self) -> &mut Sleeper {
+        &mut self.sleeper
+    }
+
+    fn last_look(&mut self) -> Option<Job> {
+        self.search()
+    }
+
+    fn park(&mut self, backs_off: bool) -> bool {
+        assert!(!backs_off, "no policy of these scenarios has a thief threshold");
+        let waited = self.world.idle.readiness.wait(self.local.worker());
+        self.forgotten = waited.is_err();
+        waited.unwrap_or(false)
+    }
+}
