@@ -1,6 +1,6 @@
 //! How many files know of a policy, a counter, a fate or a setting, and does each show wherever a reader would look for it?
 //! Method: one of each is added to a copy of the sources, by plain edits; the copy is built, and what the programs of the
-//! copy and of this build say is compared with the README, which must list what this build has, and lack what was added.
+//! copy and of this build say is compared with the READMEs, which must list what this build has, and lack what was added.
 
 use forebay::sched::PolicyName;
 use serde_json::Value;
@@ -292,8 +292,10 @@ impl Edit {
     }
 }
 
+/// The pages that have the tables.
 fn readme() -> String {
-    fs::read_to_string(root().join("README.md")).expect("a README")
+    let page = |path| fs::read_to_string(root().join(path)).expect("a README");
+    ["README.md", "src/config/README.md", "src/metrics/README.md"].map(page).join("\n")
 }
 
 fn root() -> &'static Path {
