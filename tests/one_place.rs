@@ -101,6 +101,17 @@ fn the_readme_lists_what_the_program_has() {
     assert_eq!(shown.missing_in(&other).iter().collect::<BTreeSet<_>>(), expected.map(str::to_owned).iter().collect());
 }
 
+// Does `simulate` print what its README quotes? The same seed always gives the same result.
+#[test]
+fn the_quoted_simulation_is_what_the_program_prints() {
+    let page = fs::read_to_string(root().join("src/cli/simulate/README.md")).expect("a README");
+    let block = |kind: &str| page.split(&format!("\n```{kind}\n")).nth(1)?.split("```").next();
+    let command = block("sh").and_then(|sh| sh.strip_prefix("cargo run --release -- ")).expect("a command");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    let output = program.env_clear().args(command.split_whitespace()).output().expect("the program starts");
+    assert_eq!(block("text"), Some(&*String::from_utf8_lossy(&output.stdout)));
+}
+
 // Is one place enough for each, and does it then show everywhere? Broken by hand: a second list of any of the four fails here.
 #[test]
 fn a_fact_has_one_place() {
