@@ -1,6 +1,6 @@
 //! How many files know of a policy, a counter, a fate or a setting, and does each show wherever a reader would look for it?
 //! Method: one of each is added to a copy of the sources, by plain edits; the copy is built, and what the programs of the
-//! copy and of this build say is compared with the README, which must list what this build has, and lack what was added.
+//! copy and of this build say is compared with the READMEs, which must list what this build has, and lack what was added.
 
 use forebay::sched::PolicyName;
 use serde_json::Value;
@@ -99,6 +99,17 @@ fn the_readme_lists_what_the_program_has() {
     let expected =
         ["metric forebay_queue_depth means \"Requests in a queue\"", "policy pools has no row", "policy pols is none"];
     assert_eq!(shown.missing_in(&other).iter().collect::<BTreeSet<_>>(), expected.map(str::to_owned).iter().collect());
+}
+
+// Does `simulate` print what its README quotes? The same seed always gives the same result.
+#[test]
+fn the_quoted_simulation_is_what_the_program_prints() {
+    let page = fs::read_to_string(root().join("src/cli/simulate/README.md")).expect("a README");
+    let block = |kind: &str| page.split(&format!("\n```{kind}\n")).nth(1)?.split("```").next();
+    let command = block("sh").and_then(|sh| sh.strip_prefix("cargo run --release -- ")).expect("a command");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    let output = program.env_clear().args(command.split_whitespace()).output().expect("the program starts");
+    assert_eq!(block("text"), Some(&*String::from_utf8_lossy(&output.stdout)));
 }
 
 // Is one place enough for each, and does it then show everywhere? Broken by hand: a second list of any of the four fails here.
@@ -292,8 +303,10 @@ impl Edit {
     }
 }
 
+/// The pages that have the tables.
 fn readme() -> String {
-    fs::read_to_string(root().join("README.md")).expect("a README")
+    let page = |path| fs::read_to_string(root().join(path)).expect("a README");
+    ["README.md", "src/config/README.md", "src/metrics/README.md"].map(page).join("\n")
 }
 
 fn root() -> &'static Path {

@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn the_table_has_a_row_for_each_setting() {
         let table = markdown_table();
-        let rows: Vec<&str> = table.lines().skip(2).collect();
+        let rows: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
         assert_eq!(rows.len(), SETTINGS.len());
         for (row, setting) in rows.iter().zip(&SETTINGS) {
             assert!(row.starts_with(&format!("| `--{}` | `{}` |", setting.key, setting.environment_name())), "{row}");

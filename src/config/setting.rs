@@ -4,6 +4,8 @@ use super::{Config, SETTINGS};
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
+const INFALLIBLE: &str = "a String takes whatever is written";
+
 /// One setting: a row of [`SETTINGS`].
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
@@ -30,6 +32,8 @@ pub enum Words {
     Fixed(&'static str),
     /// One that follows from another table.
     Made(fn() -> String),
+    /// A sentence or two, which a table has room for, and the sentences that follow elsewhere.
+    Detailed(&'static str, fn() -> Vec<String>),
 }
 
 /// The value of a setting that no layer has.
@@ -60,11 +64,25 @@ impl Setting {
 }
 
 impl Words {
-    /// The text.
+    /// The whole text.
     pub fn text(self) -> Cow<'static, str> {
+        let details = self.details();
+        if details.is_empty() { self.brief() } else { format!("{} {}", self.brief(), details.join(" ")).into() }
+    }
+
+    /// The text for a cell of a table.
+    fn brief(self) -> Cow<'static, str> {
         match self {
-            Words::Fixed(text) => text.into(),
+            Words::Fixed(text) | Words::Detailed(text, _) => text.into(),
             Words::Made(make) => make().into(),
+        }
+    }
+
+    /// The sentences beyond [`Words::brief`].
+    fn details(self) -> Vec<String> {
+        match self {
+            Words::Fixed(_) | Words::Made(_) => Vec::new(),
+            Words::Detailed(_, make) => make(),
         }
     }
 }
@@ -93,7 +111,7 @@ macro_rules! settings {
             key: $key:literal, value_name: $value_name:literal, shape: $shape:ident,
             default: $default:ident($default_text:literal $(, $computed:expr)?),
             allowed: $allowed:ident($allowed_text:expr),
-            help: $help:ident($help_text:expr),
+            help: $help:ident($($help_text:expr),+),
             parse: $parse:expr, show: $show:expr,
         }
     )+) => {
@@ -111,7 +129,7 @@ macro_rules! settings {
             default: DefaultValue::$default($default_text),
             shape: Shape::$shape,
             allowed: Words::$allowed($allowed_text),
-            help: Words::$help($help_text),
+            help: Words::$help($($help_text),+),
             show: |config| {
                 let show: fn(&$type) -> String = $show;
                 show(&config.$field)
@@ -133,9 +151,10 @@ macro_rules! settings {
     };
 }
 
-/// The settings as a Markdown table, for the README.
+/// The settings as a Markdown table, and a list of what the help says beyond it, for the README beside this file.
 pub fn markdown_table() -> String {
     let mut table = String::from("| flag | environment | default | allowed | meaning |\n|---|---|---|---|---|\n");
+    let mut list = String::new();
     for setting in &SETTINGS {
         let Setting { key, allowed, help, .. } = setting;
         let environment = setting.environment_name();
@@ -143,10 +162,14 @@ pub fn markdown_table() -> String {
             DefaultValue::Text(text) => format!("`{text}`"),
             DefaultValue::Computed(how) => how.to_owned(),
         };
-        writeln!(table, "| `--{key}` | `{environment}` | {default} | {allowed} | {help} |")
-            .expect("a String takes whatever is written");
+        let help_brief = help.brief();
+        writeln!(table, "| `--{key}` | `{environment}` | {default} | {allowed} | {help_brief} |").expect(INFALLIBLE);
+        let details = help.details();
+        if !details.is_empty() {
+            writeln!(list, "- `--{key}`\n  - {}", details.join("\n  - ")).expect(INFALLIBLE);
+        }
     }
-    table
+    format!("{table}\n{list}")
 }
 
 /// The row of `key`.

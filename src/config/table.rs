@@ -37,10 +37,8 @@ settings! {
         key: "policy", value_name: "NAME", shape: Text,
         default: Text("steal"),
         allowed: Made(names::<PolicyName>),
-        help: Made(|| {
-            let line = |policy: &PolicyName| format!(" {policy}: {}.", policy.entry().help);
-            let lines: String = PolicyName::ALL.iter().map(line).collect();
-            format!("Which worker serves which request.{lines}")
+        help: Detailed("Which worker serves which request.", || {
+            PolicyName::ALL.iter().map(|policy| format!("{policy}: {}.", policy.entry().help)).collect()
         }),
         parse: value::choice, show: value::name,
     }
@@ -85,9 +83,12 @@ settings! {
         key: "reserved", value_name: "WORKERS", shape: Text,
         default: Text("auto"),
         allowed: Fixed("auto, or 1 to the number of workers"),
-        help: Fixed(
-            "Workers reserved for light requests, under hybrid (heavy requests there give way soonest) and reserve \
-             (they serve the class of lowest cost). auto: by the demand measured every second."
+        help: Detailed(
+            "Workers reserved for light requests, under hybrid and reserve. auto: by the demand measured every second.",
+            || sentences(&[
+                "hybrid: heavy requests on these workers give way soonest.",
+                "reserve: these workers serve the class of lowest cost.",
+            ])
         ),
         parse: value::reserved, show: |reserved| value::reserved_text(*reserved),
     }
@@ -107,10 +108,12 @@ settings! {
         key: "handler", value_name: "NAME", shape: Text,
         default: Text("spin"),
         allowed: Made(names::<HandlerName>),
-        help: Fixed(
-            "What is run for each request. echo: send it back. spin: burn the CPU time that it asks for. fork: the \
-             same, in parts of at least a slice, on several workers at once. digest: chain hashes over its payload."
-        ),
+        help: Detailed("What is run for each request.", || sentences(&[
+            "echo: send it back.",
+            "spin: burn the CPU time that it asks for.",
+            "fork: as spin, in parts of at least a slice, on several workers at once.",
+            "digest: chain hashes over its payload.",
+        ])),
         parse: value::choice, show: value::name,
     }
     /// Whether cost is burnt on a CPU or slept.
@@ -151,12 +154,13 @@ settings! {
         key: "io", value_name: "HOW", shape: Text,
         default: Text("batches"),
         allowed: Made(names::<Io>),
-        help: Fixed(
-            "How datagrams come from the kernel. batches: many in one call. GRO batches: what a peer sends in a burst \
-             comes as one, which saves a fifth of the CPU time where peers do and costs a twentieth where they do \
-             not. portable: one by one, for sandboxes that know no other call; not on 0.0.0.0 and [::], and without \
-             the time that requests waited in the socket."
-        ),
+        help: Detailed("How datagrams come from the kernel.", || sentences(&[
+            "batches: many in one call.",
+            "gro: what a peer sends in a burst comes as one GRO batch, which saves a fifth of the CPU time where peers \
+             do and costs a twentieth where they do not.",
+            "portable: one by one, for sandboxes that know no other call; not on 0.0.0.0 and [::], and without the \
+             time that requests waited in the socket.",
+        ])),
         parse: value::choice, show: value::name,
     }
     /// Datagrams from these ports are not looked at; at most [`REJECTED_PORTS_MAX`](super::REJECTED_PORTS_MAX), all
@@ -165,9 +169,12 @@ settings! {
         key: "reject-source-ports", value_name: "PORT,...", shape: Text,
         default: Text("7,13,17,19,1900,11211"),
         allowed: Fixed("none, or up to 64 different ports of 1 to 65535, like 7,19"),
-        help: Fixed(
-            "Datagrams from these ports are dropped as malformed: the services behind them (echo, chargen, SSDP, \
-             memcached) answer answers. Not 53 and 123, from which DNS and NTP clients ask."
+        help: Detailed(
+            "Datagrams from these ports are dropped as malformed: the services behind them answer answers.",
+            || sentences(&[
+                "Such services are echo, chargen, SSDP and memcached.",
+                "Not 53 and 123, from which DNS and NTP clients ask.",
+            ])
         ),
         parse: value::ports, show: |ports| value::ports_text(ports),
     }
@@ -226,4 +233,8 @@ settings! {
         help: Fixed("How log lines are written to standard error. RUST_LOG chooses which (default: info)."),
         parse: value::choice, show: value::name,
     }
+}
+
+fn sentences(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
 }

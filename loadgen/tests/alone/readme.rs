@@ -1,6 +1,6 @@
-//! Does every command of the README work as written, and is what it quotes true?
-//! Method: the README is read; each command in a `sh` block is run by the binaries that cargo would run, the servers on
-//! free ports.
+//! Does every command of the READMEs work as written, and is what they quote true?
+//! Method: the main README and each README under `src` are read; each command in a `sh` block is run by the binaries that
+//! cargo would run, the servers on free ports.
 
 use crate::alone;
 use serde_json::Value;
@@ -14,17 +14,48 @@ const RUN_FOREBAY: &str = "cargo run --release -- serve ";
 const RUN_SIMULATE: &str = "cargo run --release -- simulate ";
 const RUN_PLAN: &str = "cargo run --release -- plan ";
 const TEST: &str = "cargo test --workspace";
+/// Where the table of settings stands.
+const SETTINGS: &str = "src/config/README.md";
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
 
 fn read(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
+    let path = root().join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The contents of the README's blocks of this language.
+/// The paths, from the root, of the Markdown files in `folder` and below it, sorted.
+fn markdown_below(folder: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root().join(folder)).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let name = format!("{folder}/{}", entry.file_name().into_string().expect("UTF-8"));
+        if entry.path().is_dir() && entry.file_name() != "target" {
+            found.extend(markdown_below(&name));
+        } else if name.ends_with(".md") {
+            found.push(name);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The main README, and those beside the code.
+fn pages() -> Vec<String> {
+    std::iter::once("README.md".to_owned()).chain(markdown_below("src")).collect()
+}
+
+/// The contents of the pages' blocks of this language.
 fn blocks(language: &str) -> Vec<String> {
-    let readme = read("README.md");
     let fence = format!("\n```{language}\n");
-    readme.split(&fence).skip(1).map(|rest| rest.split("\n```").next().unwrap_or_default().to_owned()).collect()
+    let of_page = |page: String| {
+        let text = read(&page);
+        let blocks = text.split(&fence).skip(1).map(|rest| rest.split("\n```").next().unwrap_or_default().to_owned());
+        blocks.collect::<Vec<_>>()
+    };
+    pages().into_iter().flat_map(of_page).collect()
 }
 
 fn commands() -> Vec<String> {
@@ -73,6 +104,63 @@ fn every_command_is_one_that_a_test_here_runs() {
         let known = [RUN_LOADGEN, RUN_FOREBAY, RUN_SIMULATE, RUN_PLAN, TEST, "curl -s http://127.0.0.1:9001/"];
         assert!(known.iter().any(|prefix| command.starts_with(prefix)), "nobody runs {command:?}");
     }
+}
+
+// Is no command in a block of another kind, which nothing here runs?
+#[test]
+fn every_block_is_of_a_kind_that_is_read() {
+    let _alone = alone();
+    for page in pages() {
+        let text = read(&page);
+        let fences = text.lines().filter_map(|line| line.trim_start().strip_prefix("```"));
+        for kind in fences.step_by(2) {
+            assert!(["sh", "text", "rust"].contains(&kind), "{page} has a block of kind {kind:?}");
+        }
+    }
+}
+
+// Is the README one sitting long, and every table one that a screen can show?
+#[test]
+fn pages_have_a_size_that_is_read() {
+    let _alone = alone();
+    let lines = read("README.md").lines().count();
+    assert!(lines <= 250, "README.md has {lines} lines, more than 250");
+    for page in every_markdown_file() {
+        for (number, line) in read(&page).lines().enumerate().filter(|(_, line)| line.starts_with('|')) {
+            let longest = line.split('|').map(|cell| cell.trim().chars().count()).max().unwrap_or_default();
+            assert!(longest <= 160, "{page}:{}: a cell of {longest} characters, more than 160", number + 1);
+        }
+    }
+}
+
+#[test]
+fn links_between_files_lead_somewhere() {
+    let _alone = alone();
+    for page in every_markdown_file() {
+        let text = read(&page);
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for target in targets.filter(|target| !target.starts_with("http")) {
+            let (file, section) = target.split_once('#').unwrap_or((target, ""));
+            let linked = root().join(&page).parent().expect("a folder").join(file);
+            assert!(linked.exists(), "{page} links to {target}");
+            if !section.is_empty() {
+                let linked = std::fs::read_to_string(linked).expect("text");
+                let mut titles = linked.lines().filter_map(|line| line.strip_prefix("## "));
+                assert!(titles.any(|title| anchor(title) == section), "{page} links to {target}");
+            }
+        }
+    }
+}
+
+/// What a link to a section with this title ends in, as GitHub makes it.
+fn anchor(title: &str) -> String {
+    let kept = title.chars().filter(|&char| char.is_alphanumeric() || " -_".contains(char));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+fn every_markdown_file() -> Vec<String> {
+    let beside = ["src", "loadgen", "tests", "benches", "deploy"].into_iter().flat_map(markdown_below);
+    ["README.md", "CHANGELOG.md"].map(str::to_owned).into_iter().chain(beside).collect()
 }
 
 #[test]
@@ -152,7 +240,7 @@ fn simulating_and_planning_work_as_written() {
 fn the_table_of_settings_is_that_of_the_program() {
     let _alone = alone();
     let table = forebay::config::markdown_table();
-    assert!(read("README.md").contains(&table), "the README's table of settings shall be:\n{table}");
+    assert!(read(SETTINGS).contains(&table), "the table of settings in {SETTINGS} shall be:\n{table}");
 }
 
 #[test]
