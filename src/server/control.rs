@@ -8,7 +8,7 @@ use super::stop::Demand;
 use super::stuck::{self, Stuck, Watch};
 use super::transport::{Said, Transport};
 use crate::config::{Config, Pool};
-use crate::metrics::{Board, Description, Gauges, Recent};
+use crate::metrics::{Description, Gauges, Recent, WorkerMetrics};
 use crate::net::{AddressFilter, BATCH, Drops, Group};
 use crate::runtime::Shared;
 use crate::sched::turn::{Discarded, Engine, Ready};
@@ -34,7 +34,7 @@ pub(super) struct Control<'a, J> {
     pub(super) addresses_known: AtomicBool,
     pub(super) shared: &'a Shared<J>,
     pub(super) wait_slots: &'a WaitSlots<J>,
-    pub(super) board: &'a Board,
+    pub(super) metrics: &'a WorkerMetrics,
     /// False from the moment a stop was asked for.
     pub(super) ready: AtomicBool,
     /// It is no longer ready and still serves everything.
@@ -85,14 +85,14 @@ impl<J: Send> Control<'_, J> {
         all_ended: impl Fn() -> bool,
     ) {
         self.be_lame_duck(demands);
-        tracing::info!(in_flight = self.board.in_flight(), "draining");
+        tracing::info!(in_flight = self.metrics.in_flight(), "draining");
         if let Err(error) = self.group.shut_gate() {
             tracing::warn!(%error, "the gate cannot be shut: what arrives while the sockets close is lost uncounted");
         }
         let deadline = clock::now().plus(self.config.drain_timeout);
         let mut drain = Drain::Receiving;
         while !all_ended() {
-            drain = drain.next(self.group, self.board, self.shared);
+            drain = drain.next(self.group, self.metrics, self.shared);
             if clock::now() >= deadline || matches!(demands.recv_timeout(DRAIN_POLL.into()), Ok(Demand::Stop)) {
                 return self.force(engine, all_ended);
             }
@@ -118,7 +118,7 @@ impl<J: Send> Control<'_, J> {
     }
 
     fn force(&self, engine: &mut impl Engine<Job = J>, all_ended: impl Fn() -> bool) {
-        let in_flight = self.board.in_flight();
+        let in_flight = self.metrics.in_flight();
         if in_flight > 0 || self.group.has_waiting() {
             tracing::warn!(in_flight, "the drain is over with work unfinished");
         }
@@ -184,7 +184,7 @@ impl<J> Control<'_, J> {
     where
         J: Send,
     {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).say(&self.board.failures());
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).say(&self.metrics.failures());
         self.transport
             .deaf(clock::now())
             .filter(|worker| *worker < self.config.workers)
@@ -217,7 +217,7 @@ impl<J: Send> Control<'_, J> {
         let pools: Vec<_> = pools.collect();
         drop(following);
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        watch.look(self.board, &pools, clock::now())
+        watch.look(self.metrics, &pools, clock::now())
     }
 
     /// Follows the policy, the pools and the slice of `config` from now on.

@@ -12,7 +12,7 @@ use super::transport::Transport;
 use super::{Ended, Report, ServeError, Server, StopHandle, panics, pin, signals};
 use crate::config::{Burn, Classify, Config};
 use crate::handler::Handler;
-use crate::metrics::{Board, Collector};
+use crate::metrics::{Collector, WorkerMetrics};
 use crate::net::{Drops, Io, KernelLink, Socket};
 use crate::output;
 use crate::queue::ObjectPool;
@@ -64,7 +64,7 @@ where
         let number = numbers.next().expect("numbers without end");
         Slot::<F>::new(WaitSlot::new(runtime_id, number))
     });
-    let board = Board::new(config.workers);
+    let metrics = WorkerMetrics::new(config.workers);
     let ways = &server.ways;
     let transport = Transport::new(config.workers);
     let common = Common {
@@ -84,7 +84,7 @@ where
     let policy = following.policy();
     let ingress: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
     let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, config.wait, &ingress, sizes.queued)?;
-    let mut collector = Collector::new(&board);
+    let mut collector = Collector::new(&metrics);
     let control = Control {
         config,
         group: &server.group,
@@ -92,7 +92,7 @@ where
         addresses_known: AtomicBool::new(true),
         shared: &shared,
         wait_slots: &common.wait_slots,
-        board: &board,
+        metrics: &metrics,
         ready: AtomicBool::new(true),
         lame_duck: AtomicBool::new(false),
         watch: Mutex::new(Watch::new(config.workers, config.scaled(CHECKPOINTS_APART), clock::now())),
@@ -111,7 +111,7 @@ where
         let threads = workers
             .into_iter()
             .map(|worker| {
-                let (common, shared, recorder) = (&common, &shared, board.recorder(worker.id()));
+                let (common, shared, recorder) = (&common, &shared, metrics.recorder(worker.id()));
                 let (name, ran) = (format!("forebay-{}", worker.id()), ran.clone());
                 spawn(scope, &name, move || {
                     let _guard = runtime::AbortOnPanic;
@@ -142,7 +142,7 @@ where
         let mut engine = Engine::new(
             &common,
             config.workers,
-            board.recorder(config.workers),
+            metrics.recorder(config.workers),
             KernelLink::new(ways.receive, ways.send),
         );
         engine.stock_up();

@@ -4,7 +4,7 @@
 //! millisecond. A worker that is asleep is well as long as nothing waits for it. Nothing here costs a worker more than a
 //! counter: when a slice began stands on the board, and whether a worker turned is seen from one look to the next.
 
-use crate::metrics::Board;
+use crate::metrics::WorkerMetrics;
 use crate::time::Nanos;
 use std::ops::Range;
 
@@ -57,9 +57,9 @@ impl Watch {
 
     /// Looks at all workers; returns the pool that has been stuck for longest. The log has a line when a server begins to
     /// be stuck, and one when it is no more.
-    pub(super) fn look(&mut self, board: &Board, pools: &[Pool], now: Nanos) -> Option<Stuck> {
+    pub(super) fn look(&mut self, metrics: &WorkerMetrics, pools: &[Pool], now: Nanos) -> Option<Stuck> {
         for (worker, seen) in self.workers.iter_mut().enumerate() {
-            let moves = board.moves(worker);
+            let moves = metrics.moves(worker);
             if moves != seen.moves {
                 *seen = Seen { moves, at: now };
             }
@@ -68,22 +68,22 @@ impl Watch {
         for (pool, since) in pools.iter().zip(&mut self.waiting_since) {
             *since = if pool.waiting > 0 { since.or(Some(now)) } else { None };
         }
-        let stuck = pools.iter().enumerate().filter_map(|(number, pool)| self.stuck(board, number, pool, now));
+        let stuck = pools.iter().enumerate().filter_map(|(number, pool)| self.stuck(metrics, number, pool, now));
         let longest = stuck.max_by_key(|stuck| stuck.still);
         self.report(longest.as_ref());
         longest
     }
 
-    fn stuck(&self, board: &Board, number: usize, pool: &Pool, now: Nanos) -> Option<Stuck> {
+    fn stuck(&self, metrics: &WorkerMetrics, number: usize, pool: &Pool, now: Nanos) -> Option<Stuck> {
         let waits = self.waiting_since[number].map_or(Nanos::ZERO, |since| now.minus(since));
-        let still = |worker: usize| match board.running_since(worker) {
+        let still = |worker: usize| match metrics.running_since(worker) {
             Some(since) => now.minus(since),
             None => now.minus(self.workers[worker].at).min(waits),
         };
         let still = pool.workers.clone().map(still).min()?;
         (still >= self.still_max).then(|| {
             let Pool { name, workers, waiting } = pool;
-            let running = workers.clone().filter(|worker| board.running_since(*worker).is_some()).count();
+            let running = workers.clone().filter(|worker| metrics.running_since(*worker).is_some()).count();
             let (count, seconds) = (workers.len(), still.as_secs_f64());
             let reason = format!(
                 "stuck: of the {count} workers of {name} none has moved for {seconds:.1} s; {running} are in a job that \
@@ -119,10 +119,10 @@ mod tests {
     // Is a pool stuck when all of its workers are in a job and none moves, and as long as that lasts?
     #[test]
     fn a_pool_is_stuck_when_no_worker_of_it_moves() {
-        let board = Board::new(3);
-        let mut recorders = [0, 1, 2].map(|worker| board.recorder(worker));
+        let metrics = WorkerMetrics::new(3);
+        let mut recorders = [0, 1, 2].map(|worker| metrics.recorder(worker));
         let mut watch = Watch::new(3, Nanos::ZERO, MS(0));
-        let mut look = |now| watch.look(&board, &pools([0, 0]), MS(now)).map(|stuck| (stuck.still, stuck.reason));
+        let mut look = |now| watch.look(&metrics, &pools([0, 0]), MS(now)).map(|stuck| (stuck.still, stuck.reason));
         recorders[1].begin_slice(MS(100));
         assert_eq!(look(5_000), None, "another worker of the pool is free");
         recorders[2].begin_slice(MS(5_000));
@@ -142,10 +142,10 @@ mod tests {
     // Is a pool of sleepers stuck when work waits for it at look after look, and not when work has only just come?
     #[test]
     fn a_pool_is_stuck_when_nobody_comes_for_what_waits() {
-        let board = Board::new(3);
-        let mut recorder = board.recorder(0);
+        let metrics = WorkerMetrics::new(3);
+        let mut recorder = metrics.recorder(0);
         let mut watch = Watch::new(3, Nanos::ZERO, MS(0));
-        let mut look = |waiting, now| watch.look(&board, &pools(waiting), MS(now)).map(|stuck| stuck.still);
+        let mut look = |waiting, now| watch.look(&metrics, &pools(waiting), MS(now)).map(|stuck| stuck.still);
         assert_eq!(look([0, 0], 60_000), None, "asleep for long");
         assert_eq!(look([1, 0], 61_000), None, "it has only just come");
         assert_eq!(look([1, 0], 62_500), Some(MS(1_500)));
@@ -165,18 +165,18 @@ mod tests {
             tracing_subscriber::fmt().with_ansi(false).with_writer(move || Log(Arc::clone(&writer))).finish();
         let said = || String::from_utf8(log.lock().expect("nobody panics with it").clone()).expect("text");
         tracing::subscriber::with_default(subscriber, || {
-            let board = Board::new(1);
-            let mut recorder = board.recorder(0);
+            let metrics = WorkerMetrics::new(1);
+            let mut recorder = metrics.recorder(0);
             let mut watch = Watch::new(1, Nanos::ZERO, MS(0));
             let pool = [Pool { name: "the server".to_owned(), workers: 0..1, waiting: 0 }];
             for round in 1..=2 {
                 recorder.begin_slice(MS(10_000 * round));
                 for now in [500, 1_500, 2_500, 3_500] {
-                    watch.look(&board, &pool, MS(10_000 * round + now));
+                    watch.look(&metrics, &pool, MS(10_000 * round + now));
                 }
                 recorder.end_slice(MS(3_500));
                 for now in [3_600, 3_700] {
-                    watch.look(&board, &pool, MS(10_000 * round + now));
+                    watch.look(&metrics, &pool, MS(10_000 * round + now));
                 }
                 let lines = |part: &str| said().lines().filter(|line| line.contains(part)).count() as u64;
                 assert_eq!((lines("ERROR"), lines("no longer stuck")), (round, round), "{}", said());
@@ -200,12 +200,12 @@ mod tests {
     // Does a server of which a job may take a scaled second between two checkpoints get that second?
     #[test]
     fn steps_are_scaled() {
-        let board = Board::new(1);
-        let mut recorder = board.recorder(0);
+        let metrics = WorkerMetrics::new(1);
+        let mut recorder = metrics.recorder(0);
         recorder.begin_slice(MS(1));
         let mut watch = Watch::new(1, Nanos::from_secs(10), MS(0));
         let pool = [Pool { name: "the server".to_owned(), workers: 0..1, waiting: 0 }];
-        assert_eq!(watch.look(&board, &pool, MS(9_000)), None);
-        assert!(watch.look(&board, &pool, MS(11_000)).is_some());
+        assert_eq!(watch.look(&metrics, &pool, MS(9_000)), None);
+        assert!(watch.look(&metrics, &pool, MS(11_000)).is_some());
     }
 }

@@ -117,14 +117,14 @@ fn is_number_or_null(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay::metrics::{Board, Collector, Gauges};
+    use forebay::metrics::{Collector, Gauges, WorkerMetrics};
     use serde_json::json;
 
     /// What a server says that has received three datagrams and finished none.
     fn body() -> Value {
-        let board = Board::new(1);
-        board.recorder(0).received(3);
-        let body = Collector::new(&board).snapshot(Gauges::default()).to_json();
+        let metrics = WorkerMetrics::new(1);
+        metrics.recorder(0).received(3);
+        let body = Collector::new(&metrics).snapshot(Gauges::default()).to_json();
         let mut body: Value = serde_json::from_str(&body).expect("JSON");
         // A server that was never set up describes itself by nothing.
         body["policy"] = json!("steal");

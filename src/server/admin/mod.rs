@@ -16,7 +16,7 @@ use tokio::time::MissedTickBehavior;
 /// The name that the thread which calls [`run`] should have.
 pub const THREAD_NAME: &str = "forebay-admin";
 
-/// How often ledgers are collected when nobody scrapes: the width of the finest window's slots.
+/// How often histograms are collected when nobody scrapes: the width of the finest window's slots.
 const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
 
 /// What the endpoint asks of its server. Called on the admin thread; nothing here may block.
@@ -36,7 +36,7 @@ pub trait Probe {
     fn gauges(&self) -> Gauges;
     /// Called every second with what was measured lately, so that policies can adapt.
     fn adapt(&self, recent: &Recent);
-    /// Makes a worker run through its loop once if it sleeps, so that it hands its ledger over.
+    /// Makes a worker run through its loop once if it sleeps, so that it hands its histograms over.
     fn wake(&self, worker: usize);
 }
 

@@ -1,7 +1,7 @@
 //! The endpoint over real connections to 127.0.0.1.
 
 use super::*;
-use crate::metrics::{Board, Description, Sample};
+use crate::metrics::{Description, Sample, WorkerMetrics};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -43,12 +43,12 @@ impl Probe for Server {
 }
 
 /// Runs `client` against the endpoint of a board with one worker, and stops the endpoint.
-fn with_endpoint(limits: Limits, board: &Board, client: impl FnOnce(SocketAddr, &Server)) {
+fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(SocketAddr, &Server)) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
     let (server, (stopper, stop)) = (Server::default(), stop_pair());
     std::thread::scope(|scope| {
-        let endpoint = scope.spawn(|| run_limited(listener, &mut Collector::new(board), &server, stop, limits));
+        let endpoint = scope.spawn(|| run_limited(listener, &mut Collector::new(metrics), &server, stop, limits));
         // Moved in, so that a client that panics stops the endpoint too.
         let stopper = stopper;
         client(address, &server);
@@ -81,7 +81,7 @@ fn request(address: SocketAddr, line: &str) -> (u16, String) {
 /// Does each route answer as CONTRACTS.md says, and everything else 404 or 405?
 #[test]
 fn routes_answer() {
-    with_endpoint(Limits::default(), &Board::new(1), |address, server| {
+    with_endpoint(Limits::default(), &WorkerMetrics::new(1), |address, server| {
         assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
         assert_eq!(request(address, "GET /readyz"), (200, "ready\n".into()));
         server.draining.store(true, Ordering::SeqCst);
@@ -101,7 +101,7 @@ fn routes_answer() {
 /// Are the headers right, and is a method or path that nobody serves answered as HTTP wants it?
 #[test]
 fn replies_keep_to_http() {
-    with_endpoint(Limits::default(), &Board::new(1), |address, _| {
+    with_endpoint(Limits::default(), &WorkerMetrics::new(1), |address, _| {
         for (line, status, header, body) in [
             ("GET /healthz", "200 OK", "content-type: text/plain; charset=utf-8", "ok\n"),
             ("GET /readyz?verbose", "200 OK", "content-length: 6", "ready\n"),
@@ -124,7 +124,7 @@ fn replies_keep_to_http() {
 /// Does `/metrics` choose its format by what the client accepts?
 #[test]
 fn metrics_come_in_the_accepted_format() {
-    with_endpoint(Limits::default(), &Board::new(1), |address, _| {
+    with_endpoint(Limits::default(), &WorkerMetrics::new(1), |address, _| {
         let classic = exchange(address, "GET /metrics HTTP/1.1\r\nhost: forebay\r\n\r\n");
         assert!(classic.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{classic}");
         assert!(classic.contains("# TYPE forebay_datagrams_total counter\n"), "{classic}");
@@ -141,15 +141,15 @@ fn metrics_come_in_the_accepted_format() {
 /// Is a scrape answered while the only worker never hands over, and is the worker woken for it?
 #[test]
 fn a_busy_worker_does_not_hold_the_endpoint_up() {
-    let board = Board::new(1);
-    let mut recorder = board.recorder(0);
+    let metrics = WorkerMetrics::new(1);
+    let mut recorder = metrics.recorder(0);
     recorder.received(2);
     recorder.answered(&Sample::default());
-    with_endpoint(Limits::default(), &board, |address, server| {
+    with_endpoint(Limits::default(), &metrics, |address, server| {
         let (status, body) = request(address, "GET /latency");
         let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
         assert_eq!((status, &body["fates"]["in_flight"]), (200, &serde_json::json!(1)));
-        assert_eq!(body["since_start"]["total"]["all"]["count"], 0, "its ledger is still with the worker");
+        assert_eq!(body["since_start"]["total"]["all"]["count"], 0, "its histograms are still with the worker");
         assert_eq!(server.wakes.load(Ordering::SeqCst), 1);
     });
 }
@@ -158,7 +158,7 @@ fn a_busy_worker_does_not_hold_the_endpoint_up() {
 #[test]
 fn silent_clients_do_not_block_others() {
     let limits = Limits { connections: 4, ..Limits::default() };
-    with_endpoint(limits, &Board::new(1), |address, _| {
+    with_endpoint(limits, &WorkerMetrics::new(1), |address, _| {
         let silent: Vec<TcpStream> = (0..10).map(|_| connect(address)).collect();
         assert_eq!(request(address, "GET /healthz").0, 200);
         assert!(is_cut_off(&silent[0]), "the oldest had to make room");
@@ -170,14 +170,14 @@ fn silent_clients_do_not_block_others() {
 #[test]
 fn a_stalling_client_is_cut_off() {
     let short = Nanos::from_millis(50);
-    with_endpoint(Limits { header: short, ..Limits::default() }, &Board::new(1), |address, _| {
+    with_endpoint(Limits { header: short, ..Limits::default() }, &WorkerMetrics::new(1), |address, _| {
         assert_eq!(exchange(address, "GET /healthz HTTP/1.1\r\nhost:"), "", "no answer to half a header");
     });
     let no_other = Limits { header: GIVE_UP_AFTER.into(), connection: GIVE_UP_AFTER.into(), ..Limits::default() };
-    with_endpoint(Limits { connection: short, ..no_other }, &Board::new(1), |address, _| {
+    with_endpoint(Limits { connection: short, ..no_other }, &WorkerMetrics::new(1), |address, _| {
         assert!(is_cut_off(&connect(address)));
     });
-    with_endpoint(no_other, &Board::new(1), |address, _| {
+    with_endpoint(no_other, &WorkerMetrics::new(1), |address, _| {
         let mut endless = connect(address);
         let mut sent = 0;
         while endless.write_all(&[b'a'; 4_096]).is_ok() {

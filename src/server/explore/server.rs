@@ -5,7 +5,7 @@ use super::memory::{MemoryLink, Network};
 use super::scenario::{Event, Scenario};
 use crate::fate::Fate;
 use crate::handler::Handler;
-use crate::metrics::Board;
+use crate::metrics::WorkerMetrics;
 use crate::net::{AddressFilter, HostAddresses};
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::{WaitSlot, new_runtime_id};
@@ -62,7 +62,7 @@ where
     let (runtime_id, mut numbers) = (new_runtime_id(), 0..);
     let count = scenario.packets + workers + 1;
     let slots = ObjectPool::new(count, || Slot::<F>::new(WaitSlot::new(runtime_id, numbers.next().expect("a number"))));
-    let board = Board::new(workers);
+    let metrics = WorkerMetrics::new(workers);
     let sockets: Vec<WorkerId> = (0..workers).collect();
     let network = Network::new(workers, scenario.socket_capacity, scenario.unsent_every);
     let filter = AddressFilter::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 9)), &[], HostAddresses::default());
@@ -80,7 +80,7 @@ where
         emulated: false,
         transport: &transport,
     };
-    let engine = |worker| Engine::new(&common, worker, board.recorder(worker), MemoryLink::new(&network));
+    let engine = |worker| Engine::new(&common, worker, metrics.recorder(worker), MemoryLink::new(&network));
     let engines = Engines {
         engines: (0..=workers).map(engine).collect(),
         ready: (0..=workers).map(|_| VecDeque::new()).collect(),
@@ -92,7 +92,7 @@ where
     let mut driver = Driver::new(scenario.policy.clone(), engines, scenario.rest, scenario.wake, scenario.queued)
         .heartbeat(HEARTBEAT);
     driver.world.fault = fault;
-    let books = Books { board: &board, packets };
+    let books = Books { metrics: &metrics, packets };
     let mut offered = 0;
     for (at, event) in &scenario.events {
         while driver.next_at() < *at {
@@ -123,7 +123,7 @@ where
         books.check(&driver)?;
     }
     books.check(&driver)?;
-    let (received, ends) = board.ends();
+    let (received, ends) = metrics.ends();
     let (ended, dropped) = (ends.iter().sum::<u64>(), network.borrow().dropped);
     if received != ended || received + dropped != offered {
         return Err(format!("{offered} came: {received} received, {ended} ended, {dropped} dropped"));
@@ -136,7 +136,7 @@ const HEARTBEAT: Nanos = Nanos::from_micros(40);
 
 /// Whose figures must agree after every event.
 struct Books<'b> {
-    board: &'b Board,
+    metrics: &'b WorkerMetrics,
     packets: &'b ObjectPool<PacketBody>,
 }
 
@@ -144,7 +144,7 @@ impl Books<'_> {
     /// Every packet that is away is held by a request in flight, until its reply has left, or by a worker that is about to
     /// receive; and where every worker waits for others, nothing waits for a worker.
     fn check<E: Held>(&self, driver: &Driver<E>) -> Result<(), String> {
-        let in_flight = self.board.in_flight();
+        let in_flight = self.metrics.in_flight();
         let (away, held) = (self.packets.in_use() as u64, driver.engine.packets_held() as u64);
         if away != in_flight + held {
             return Err(format!("{away} packets are away: {in_flight} requests in flight, {held} held by workers"));
