@@ -1,8 +1,8 @@
-//! Whether workers move: what `/readyz` and `/healthz` say of a pool in which none does.
+//! Whether workers make progress: `/readyz` and `/healthz` report a pool in which no worker does.
 //!
 //! A worker moves when its loop turns and when a slice of its job ends: a handler that passes checkpoints moves every
-//! millisecond. A worker that is asleep is well as long as nothing waits for it. Nothing here costs a worker more than a
-//! counter: when a slice began stands on the board, and whether a worker turned is seen from one look to the next.
+//! millisecond. A sleeping worker is well as long as nothing waits for it. The only cost for a worker is a counter: the
+//! start of a slice is in the worker metrics, and turns are seen by comparing one look with the next.
 
 use crate::metrics::WorkerMetrics;
 use crate::time::Nanos;
@@ -11,29 +11,29 @@ use std::ops::Range;
 /// A pool is stuck when none of its workers has moved for this long.
 const STILL_MAX: Nanos = Nanos::from_secs(1);
 
-/// A pool at one time.
+/// The state of a pool at one time.
 pub(super) struct Pool {
-    /// What messages call it.
+    /// The pool's name in messages.
     pub(super) name: String,
     pub(super) workers: Range<usize>,
-    /// Jobs in its queue and in the deques of its workers.
+    /// Jobs in the pool's queue and in the deques of its workers.
     pub(super) waiting: usize,
 }
 
-/// A pool that does not move.
+/// A pool in which no worker moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stuck {
-    /// Since when.
+    /// Time since the pool last moved.
     pub(super) still: Nanos,
     pub(super) reason: String,
 }
 
-/// What is remembered from one look to the next.
+/// State kept from one look to the next.
 #[derive(Debug)]
 pub(super) struct Watch {
     still_max: Nanos,
     workers: Vec<Seen>,
-    /// Since when something waits for each pool at every look.
+    /// For each pool, the first of the uninterrupted looks at which jobs were waiting for it.
     waiting_since: Vec<Option<Nanos>>,
     reported: bool,
 }
@@ -45,7 +45,7 @@ struct Seen {
 }
 
 impl Watch {
-    /// For so many workers, looked at from `now` on; `step` is the longest way between two checkpoints that is expected.
+    /// A watch over `workers` workers from `now` on; `step` is the longest expected time between two checkpoints.
     pub(super) fn new(workers: usize, step: Nanos, now: Nanos) -> Watch {
         Watch {
             still_max: STILL_MAX.max(step),
@@ -55,8 +55,8 @@ impl Watch {
         }
     }
 
-    /// Looks at all workers; returns the pool that has been stuck for longest. The log has a line when a server begins to
-    /// be stuck, and one when it is no more.
+    /// Looks at all workers; returns the pool that has been stuck for longest. Logs one line when a pool gets stuck,
+    /// and one when none is stuck any more.
     pub(super) fn look(&mut self, metrics: &WorkerMetrics, pools: &[Pool], now: Nanos) -> Option<Stuck> {
         for (worker, seen) in self.workers.iter_mut().enumerate() {
             let moves = metrics.moves(worker);
@@ -116,7 +116,7 @@ mod tests {
         [pool("pool front", 0..1, waiting[0]), pool("pool heavy", 1..3, waiting[1])]
     }
 
-    // Is a pool stuck when all of its workers are in a job and none moves, and as long as that lasts?
+    // Is a pool stuck while all of its workers are in a job and none moves, and only so long?
     #[test]
     fn a_pool_is_stuck_when_no_worker_of_it_moves() {
         let metrics = WorkerMetrics::new(3);
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(look(6_700), None, "it has passed a checkpoint");
     }
 
-    // Is a pool of sleepers stuck when work waits for it at look after look, and not when work has only just come?
+    // Is a pool of sleepers stuck when work waits for it at every look, and not when work has only just come?
     #[test]
     fn a_pool_is_stuck_when_nobody_comes_for_what_waits() {
         let metrics = WorkerMetrics::new(3);
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(look([1, 0], 64_700), None, "something else has come since");
     }
 
-    // Does the log have one line when it begins and one when it ends?
+    // Does the log have one line when a pool gets stuck and one when it moves again?
     #[test]
     fn a_stuck_pool_is_two_lines_in_the_log() {
         let log = Arc::new(Mutex::new(Vec::new()));
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    // Does a server of which a job may take a scaled second between two checkpoints get that second?
+    // Is a server not stuck if its jobs may take a scaled second between two checkpoints?
     #[test]
     fn steps_are_scaled() {
         let metrics = WorkerMetrics::new(1);

@@ -7,10 +7,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Far longer than anything here takes: a test that reaches it fails instead of hanging.
+/// A bound far above the duration of any test here: a test that reaches it fails instead of hanging.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
-/// What an unknown path is answered with.
+/// The body of the answer to an unknown path.
 const HINT: &str = "try /metrics, /latency, /healthz or /readyz\n";
 
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Probe for Server {
     }
 }
 
-/// Runs `client` against the endpoint of a board with one worker, and stops the endpoint.
+/// Runs `client` against the endpoint of `metrics`, and stops the endpoint.
 fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(SocketAddr, &Server)) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
@@ -63,7 +63,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Sends `request` and returns everything that comes until the server closes.
+/// Sends `request` and returns everything received until the server closes.
 fn exchange(address: SocketAddr, request: &str) -> String {
     let mut stream = connect(address);
     stream.write_all(request.as_bytes()).expect("the endpoint reads");
@@ -98,7 +98,7 @@ fn routes_answer() {
     });
 }
 
-/// Are the headers right, and is a method or path that nobody serves answered as HTTP wants it?
+/// Are the headers right, and is an unknown method or path answered as HTTP requires?
 #[test]
 fn replies_keep_to_http() {
     with_endpoint(Limits::default(), &WorkerMetrics::new(1), |address, _| {
@@ -121,7 +121,7 @@ fn replies_keep_to_http() {
     });
 }
 
-/// Does `/metrics` choose its format by what the client accepts?
+/// Does `/metrics` choose its format by the client's `Accept` header?
 #[test]
 fn metrics_come_in_the_accepted_format() {
     with_endpoint(Limits::default(), &WorkerMetrics::new(1), |address, _| {
@@ -154,7 +154,7 @@ fn a_busy_worker_does_not_hold_the_endpoint_up() {
     });
 }
 
-/// Do clients that say nothing leave room for one that does? Method: more of them than connections, all kept open.
+/// Do silent clients leave room for one that sends? Method: more silent clients than connections, all kept open.
 #[test]
 fn silent_clients_do_not_block_others() {
     let limits = Limits { connections: 4, ..Limits::default() };
@@ -165,8 +165,8 @@ fn silent_clients_do_not_block_others() {
     });
 }
 
-/// Is a client cut off that never finishes its header, one that takes too long in all, and one that sends too much?
-/// Method: the bound in question is short, the others are long; a read returns when the endpoint closes.
+/// Is a client cut off if it never finishes its header, takes too long in all, or sends too much? Method: the bound in
+/// question is short, the others are long; a read returns when the endpoint closes.
 #[test]
 fn a_stalling_client_is_cut_off() {
     let short = Nanos::from_millis(50);
@@ -187,7 +187,7 @@ fn a_stalling_client_is_cut_off() {
     });
 }
 
-/// Waits until the endpoint closes the connection; false if it says something or stays silent for [`GIVE_UP_AFTER`].
+/// Waits until the endpoint closes the connection; false if it sends something or stays silent for [`GIVE_UP_AFTER`].
 fn is_cut_off(mut stream: &TcpStream) -> bool {
     match stream.read(&mut [0]) {
         Ok(bytes) => bytes == 0,

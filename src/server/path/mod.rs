@@ -21,7 +21,7 @@
 //! 19. `net/send/mod.rs`: hands them to the kernel
 //! 20. `metrics/worker_metrics.rs`: counts and times it
 //!
-//! Beside the way: `wait_slots.rs` holds requests that wait for their children.
+//! Beside this path: `wait_slots.rs` holds requests that wait for their children.
 
 pub(crate) mod admit;
 pub(crate) mod execute;
