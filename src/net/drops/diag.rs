@@ -26,7 +26,7 @@ const SOCKET: usize = 72;
 const INODE: usize = 68;
 /// Bytes of an attribute's length and type.
 const ATTRIBUTE: usize = 4;
-/// The kernel sends at most 32 KiB at once, or what the caller's buffer takes if that is less.
+/// The kernel sends at most 32 KiB at once, or the length of the caller's buffer if that is less.
 const BUFFER: usize = 1 << 15;
 
 /// Drops of all UDP sockets, by inode.
@@ -37,7 +37,7 @@ pub(super) fn read() -> io::Result<ByInode> {
         let netlink = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkSockDiag)?;
         send(netlink.as_raw_fd(), &request(family), MsgFlags::empty())?;
         let mut buffer = vec![0; BUFFER];
-        // The kernel has an answer whenever it is asked for one, and says which is the last.
+        // The kernel answers every request, and marks its last message.
         loop {
             let length = recv(netlink.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
             if add(&mut drops, &buffer[..length])? {
@@ -64,7 +64,7 @@ fn request(family: AddressFamily) -> Vec<u8> {
     message
 }
 
-/// Adds what the messages in `answer` tell; true behind the last one.
+/// Adds the drops in the messages of `answer`; true after the last message.
 fn add(drops: &mut ByInode, mut answer: &[u8]) -> io::Result<bool> {
     while let (Some(length), Some(kind)) = (word(answer, 0), half_word(answer, 4)) {
         let message = answer.get(HEADER..length as usize).ok_or(io::ErrorKind::InvalidData)?;

@@ -154,7 +154,7 @@ where
     /// A slot that holds the request of `packet`.
     fn filled(&mut self, packet: Packet<'s>) -> Pooled<'e, Slot<F>> {
         let acquire = || self.common.slots.acquire().expect("there is a slot for each packet and each worker");
-        let mut slot = self.slot.take().unwrap_or_else(lend);
+        let mut slot = self.slot.take().unwrap_or_else(acquire);
         slot.fill(packet.envelope, (self.common.make)(packet));
         slot
     }
