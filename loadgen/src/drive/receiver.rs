@@ -1,4 +1,4 @@
-//! The receiver: hears every flow and notes, for each request, its first reply.
+//! The receiver: reads every flow and records, for each request, its first reply.
 //!
 //! A reply's time is the kernel's receive stamp, so that the time until our own thread wakes up is not charged to the
 //! server. The stamp is on the real-time clock; how long ago it was is subtracted from the monotonic time of reading.
@@ -19,9 +19,9 @@ use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-/// How often the end of a run is looked for. Replies wake the receiver at once.
+/// The interval of checking for the end of a run. Replies wake the receiver at once.
 const LOOK: Duration = Duration::from_millis(20);
-/// After an interrupt, outstanding replies are waited for this long at most.
+/// The longest wait for outstanding replies after an interrupt.
 const INTERRUPTED_WAIT: Nanos = Nanos::from_millis(500);
 
 /// The first reply to a request.
@@ -29,25 +29,25 @@ const INTERRUPTED_WAIT: Nanos = Nanos::from_millis(500);
 pub struct Reply {
     /// When the kernel received it, on the monotonic clock.
     pub at: Nanos,
-    /// What it says.
+    /// The status in the reply.
     pub status: Status,
-    /// The worker that finished the request, as it says.
+    /// The worker that finished the request, as named in the reply.
     pub worker: u16,
 }
 
-/// What the receiver knows at the end.
+/// The receiver's record of a run.
 #[derive(Debug)]
 pub(crate) struct Replies {
-    /// For each request of the schedule its first reply, if one came.
+    /// For each request of the schedule its first reply, if any.
     pub(crate) first: Vec<Option<Reply>>,
     /// Replies beyond the first.
     pub(crate) duplicates: u64,
-    /// Datagrams that are no reply to a request of this run.
+    /// Datagrams that are not a reply to a request of this run.
     pub(crate) foreign: u64,
 }
 
 impl Replies {
-    /// All datagrams that came.
+    /// The number of all datagrams received.
     pub(crate) fn heard(&self) -> u64 {
         self.first.iter().flatten().count() as u64 + self.duplicates + self.foreign
     }
@@ -112,7 +112,7 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Readiness is told once per arrival (edge-triggered), so everything must be taken.
+    /// Reads everything: readiness is reported once per arrival (edge-triggered).
     fn drain(&mut self, flow: usize, socket: RawFd) -> Result<(), Errno> {
         loop {
             match self.take_one(flow, socket) {
@@ -145,9 +145,9 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// A reply to a request that this very run has sent, and over the flow that it was sent over.
+    /// True for a reply to a request that this very run has sent, over the flow that it was sent over.
     fn is_ours(&self, flow: usize, header: &Header) -> bool {
-        // A request is counted before it is sent, and what the kernel hands on from there came after that.
+        // A request is counted before it is sent, and its reply can only come after that.
         header.kind == Kind::Reply
             && header.stamp == self.session
             && header.id < self.live.sent()
@@ -155,8 +155,8 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// A clock step between stamp and reading moves the result, but never past now; that it is not before the send either
-/// is seen to when the two are matched.
+/// The time of the kernel's receive stamp on the monotonic clock. A clock step between stamp and reading moves the
+/// result, but never past now; that it is not before the send is ensured where replies are matched to requests.
 pub fn received_at(mut control: impl Iterator<Item = ControlMessageOwned>) -> Nanos {
     let (realtime, now) = (clock::realtime(), clock::now());
     let stamp = control.find_map(|message| match message {

@@ -1,4 +1,4 @@
-//! From what was sent and what came back to figures: one fate for each request, and its latency.
+//! From requests and replies to figures: one fate for each request, and its latency.
 
 use crate::drive::receiver::Reply;
 use crate::drive::schedule::Request;
@@ -9,27 +9,28 @@ use forebay::time::Nanos;
 use forebay::wire::{CLASS_NAMES, Status};
 use serde::Serialize;
 
-/// How the requests of a run ended, as their client knows it. The fates are disjoint and sum to the requests sent.
+/// The number of requests of a run by fate, as their client knows it. The fates are disjoint and sum to the requests
+/// sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fates {
-    /// Served, in time.
+    /// Requests served in time.
     pub answered: u64,
-    /// A reply of any kind came after the timeout.
+    /// Requests with a reply of any kind after the timeout.
     pub late: u64,
-    /// The server said that it was too busy, over its rate, too late or stopping.
+    /// Requests that the server shed: too busy, over its rate, too late or stopping.
     pub shed: u64,
-    /// The server does not serve such requests.
+    /// Requests of a kind that the server does not serve.
     pub refused: u64,
-    /// The handler panicked or stalled.
+    /// Requests whose handler panicked or stalled.
     pub failed: u64,
-    /// No reply, and the server's kernel dropped as many; `None` where the server cannot tell.
+    /// Requests without a reply, as many as the server's kernel dropped; `None` where the server cannot count them.
     pub kernel_dropped: Option<u64>,
-    /// No reply, for no known reason.
+    /// Requests without a reply, for no known reason.
     pub lost: u64,
 }
 
 impl Fates {
-    /// All requests.
+    /// The sum of all fates: the number of requests.
     pub fn sum(&self) -> u64 {
         let known = self.kernel_dropped.unwrap_or(0);
         self.answered + self.late + self.shed + self.refused + self.failed + known + self.lost
@@ -48,46 +49,46 @@ impl Fates {
 /// The raw result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// What was to be sent.
+    /// The requests to send.
     pub schedule: &'a [Request],
-    /// How late each request was sent; those that were never attempted are missing at the end.
+    /// How late each request was sent; requests that were never attempted are missing at the end.
     pub slips: &'a [Nanos],
     /// The first reply to each request.
     pub replies: &'a [Option<Reply>],
     /// The start of the schedule on the monotonic clock.
     pub start: Nanos,
-    /// Requests that should have been sent earlier, after the start, do not count.
+    /// The warm-up: requests with an earlier intended time do not count.
     pub warmup: Nanos,
-    /// A reply that took longer is late.
+    /// The latency from which a reply is late.
     pub timeout: Nanos,
-    /// Datagrams that the server's kernel dropped while the run counted; `None` where the server cannot tell.
+    /// Datagrams that the server's kernel dropped during the measured time; `None` where the server cannot count them.
     pub kernel_dropped: Option<u64>,
-    /// Classes of the workload.
+    /// The number of classes of the workload.
     pub classes: usize,
 }
 
 /// The figures of a run, over the requests after the warm-up.
 #[derive(Clone, Debug)]
 pub struct RunResult {
-    /// One for each request.
+    /// The number of requests by fate.
     pub fates: Fates,
-    /// Microseconds from the intended send to the reply; infinite for whatever was not answered.
+    /// Microseconds from the intended send to the reply; infinite for every request not answered.
     pub latency_us: ByClass<Block>,
-    /// The same over the answered only.
+    /// Microseconds from the intended send to the reply, over the answered requests only.
     pub latency_answered_us: ByClass<Block>,
-    /// Latency over cost; infinite for whatever was not answered.
+    /// Latency over cost; infinite for every request not answered.
     pub slowdown: ByClass<Block>,
     /// Microseconds from the intended to the actual send.
     pub slip_us: Block,
-    /// Sends that were later than the limit of the verdict.
+    /// Sends with a slip above [`SLIP_LIMIT`].
     pub slips_over_limit: u64,
 }
 
-/// Slips above this are counted.
+/// Slips above this limit are counted.
 pub const SLIP_LIMIT: Nanos = Nanos::from_millis(10);
 
 impl RunResult {
-    /// Counts.
+    /// Computes the figures of `observed`.
     pub fn of(observed: &Observed<'_>) -> RunResult {
         let mut fates = Fates::default();
         let mut unanswered = 0;
@@ -157,7 +158,7 @@ mod tests {
         Request { at: Nanos::from_millis(at_ms), cost: Nanos::from_micros(10), flow: 0, class }
     }
 
-    /// Requests at 0, 1, 2, .. ms; the reply to each after so many milliseconds, if any.
+    /// Requests at 0, 1, 2, .. ms; each is replied to after the given number of milliseconds, if any.
     fn tally(replies: &[Option<(u64, Status)>], warmup_ms: u64, kernel_dropped: u64) -> RunResult {
         let start = Nanos::from_secs(5);
         let schedule: Vec<Request> = (0..replies.len()).map(|ms| request(ms as u64, (ms % 2) as u8)).collect();

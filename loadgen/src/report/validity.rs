@@ -1,4 +1,4 @@
-//! Whether a run may be trusted, and if not, why. A verdict is about the measurement, never about the server.
+//! Whether a run may be trusted, and if not, why. Validity is about the measurement, never about the server.
 
 use crate::drive::pacer::Pacer;
 use crate::drive::reconciled::Reconciled;
@@ -8,57 +8,57 @@ use forebay::metrics::Percentile;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The stamp on every result.
+/// The validity of a run, shown with every result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Validity {
-    /// The figures are what they say they are.
+    /// The figures may be trusted.
     Valid,
-    /// They are not; the reasons say why.
+    /// The figures may not be trusted, for the reasons given.
     Invalid,
 }
 
-/// What a verdict rests on, beside the tally.
+/// The facts that validity rests on, beside the run result.
 #[derive(Clone, Debug)]
 pub(crate) struct ValidityInput {
     /// The percentile that the run is about.
     pub(crate) percentile: Percentile,
-    /// How the schedule was kept, or not.
+    /// The pacer that was used.
     pub(crate) pacer: Pacer,
-    /// Datagrams that the kernel dropped at our own sockets, or why that is not known.
+    /// Datagrams that the kernel dropped at our own sockets, or the reason why that is unknown.
     pub(crate) own_socket_drops: Result<u64, String>,
     /// Requests attempted, warm-up included.
     pub(crate) attempted: u64,
-    /// Those that our own kernel did not take, by the reason it gave.
+    /// Requests that our own kernel did not take, by its error.
     pub(crate) send_errors: BTreeMap<String, u64>,
-    /// By how much `SndbufErrors` of our network namespace grew, or why that is not known.
+    /// The increase of `SndbufErrors` in our network namespace, or the reason why that is unknown.
     pub(crate) send_buffer_errors: Result<u64, String>,
-    /// Datagrams that came, and those of them that were no reply to a request of this run.
+    /// Datagrams received; `foreign` of them were not a reply to a request of this run.
     pub(crate) heard: u64,
     pub(crate) foreign: u64,
-    /// With emulated cores, the server's excess sleep as a share of its sleep, or why that is not known.
+    /// With emulated cores, the server's excess sleep as a share of its sleep, or the reason why that is unknown.
     pub(crate) overshoot_share: Option<Result<f64, String>>,
-    /// Why the server's admin endpoint, if one was named, did not answer, or not as it has to.
+    /// The error of the server's admin endpoint, if one was named: no answer, or an invalid one.
     pub(crate) endpoint_error: Option<String>,
-    /// Why the server at the end cannot be that of the beginning.
+    /// The reason why the server at the end cannot be the one of the beginning.
     pub(crate) restarted: Option<String>,
-    /// What the server had of our datagrams, where it could be asked.
+    /// The comparison with the server's counts, where it could be read.
     pub(crate) reconciled: Option<Reconciled>,
-    /// Whether somebody stopped the run.
+    /// Whether the run was interrupted.
     pub(crate) interrupted: bool,
 }
 
-/// Of the latency at the same percentile.
+/// The largest slip, as a share of the latency at the same percentile.
 const SLIP_SHARE_MAX: f64 = 0.05;
-/// Of all sends.
+/// The largest share of sends with a slip above [`SLIP_LIMIT`](super::run_result::SLIP_LIMIT).
 const SLIPS_OVER_LIMIT_SHARE: f64 = 0.001;
-/// Of all sends.
+/// The largest share of sends that our own kernel refused.
 const REFUSED_SHARE_MAX: f64 = 0.001;
-/// Of all datagrams that came.
+/// The largest share of foreign datagrams among those received.
 const FOREIGN_SHARE_MAX: f64 = 0.01;
 const OVERSHOOT_SHARE_MAX: f64 = 0.02;
 
-/// The verdict and every reason against the run; a valid run has none.
+/// The validity of a run and every reason against it; a valid run has none.
 pub(crate) fn judge(tally: &RunResult, input: &ValidityInput) -> (Validity, Vec<String>) {
     let reasons: Vec<String> = [
         input.interrupted.then(|| "the run was interrupted".to_owned()),
@@ -86,7 +86,7 @@ fn too_few_samples(sent: u64, percentile: Percentile) -> Option<String> {
     (sent < needed).then(|| format!("too few samples: {percentile} needs {needed} requests, and {sent} were sent"))
 }
 
-/// What is not answered is part of most percentiles, and of none of those of the answered.
+/// Requests without an answer are part of most percentiles, and of no percentile over the answered requests.
 fn nothing_answered(fates: &Fates) -> Option<String> {
     let Fates { answered, late, shed, refused, failed, kernel_dropped, lost } = *fates;
     (answered == 0).then(|| {
@@ -101,12 +101,13 @@ fn nothing_answered(fates: &Fates) -> Option<String> {
 
 fn slip(tally: &RunResult, input: &ValidityInput) -> Option<String> {
     let percentile = input.percentile;
-    // Next to infinity every slip is short: where the percentile is infinite, that of the answered stands for it.
+    // Next to infinity every slip is short: where the percentile is infinite, the one over the answered requests
+    // replaces it.
     let latency_us =
         [&tally.latency_us, &tally.latency_answered_us].map(|latency| latency.all().percentile(percentile));
     let latency_us = latency_us.into_iter().flatten().next().unwrap_or(0.0);
     let slip_us = tally.slip_us.percentile(percentile).unwrap_or(f64::INFINITY);
-    // Without an answer there is no latency, and that is a reason of its own.
+    // A run without answers has no latency, and that is a reason of its own.
     (tally.fates.answered > 0 && slip_us > SLIP_SHARE_MAX * latency_us).then(|| {
         format!(
             "the generator could not keep its schedule: {percentile} of the slip is {}, above 5 % of {percentile} of the \
@@ -224,7 +225,7 @@ mod tests {
         BTreeMap::from([("no room".to_owned(), count - 1), ("no way".to_owned(), 1)])
     }
 
-    /// Of 4,000 datagrams so many were received, and none dropped.
+    /// Counts of a server that received `server_received` of 4,000 datagrams and dropped none.
     fn reconciled(server_received: u64) -> Reconciled {
         let unaccounted = 4_000 - server_received.cast_signed();
         Reconciled { client_sent: 4_000, server_received, server_kernel_dropped: Some(0), unaccounted }
