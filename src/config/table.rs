@@ -1,4 +1,4 @@
-//! The table of settings. What one of them means for another stands in `rules.rs`.
+//! The table of settings. Rules between settings are in `rules.rs`.
 
 use super::layers::Layers;
 use super::setting::{DefaultValue, Setting, Shape, Words};
@@ -24,7 +24,7 @@ settings! {
         help: Fixed("Where requests arrive, over UDP."),
         parse: value::listen, show: ToString::to_string,
     }
-    /// Where metrics, latency and health are served (HTTP over TCP). Port 0 takes a free one.
+    /// The address of metrics, latency and health (HTTP over TCP). Port 0 takes a free one.
     admin: SocketAddr {
         key: "admin", value_name: "ADDRESS", shape: Text,
         default: Text("127.0.0.1:9001"),
@@ -102,7 +102,7 @@ settings! {
         ),
         parse: value::choice, show: value::name,
     }
-    /// What is run for each request.
+    /// The handler of all requests.
     handler: HandlerName {
         key: "handler", value_name: "NAME", shape: Text,
         default: Text("spin"),
@@ -124,7 +124,7 @@ settings! {
         ),
         parse: value::choice, show: value::name,
     }
-    /// How many times longer than in reality everything lasts, 1 to 1,000,000; see [`Config::scaled`].
+    /// The factor by which all scaled times are longer than in reality, 1 to 1,000,000; see [`Config::scaled`].
     time_scale: u64 {
         key: "time-scale", value_name: "FACTOR", shape: Count,
         default: Text("1"),
@@ -146,7 +146,7 @@ settings! {
         ),
         parse: value::choice, show: value::name,
     }
-    /// How datagrams go to and from the kernel. Never [`Io::Portable`] where `listen` is all addresses.
+    /// The I/O backend. Never [`Io::Portable`] where `listen` is all addresses.
     io: Io {
         key: "io", value_name: "HOW", shape: Text,
         default: Text("batches"),

@@ -14,12 +14,12 @@ use crate::failure::Failure;
 use anyhow::{Context, Result};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
-/// Flows whose sockets are known.
+/// Flows, and the server's socket of each.
 #[derive(Debug)]
 pub(crate) struct FlowMap {
-    /// Where the server has to listen.
+    /// The address where the server has to listen.
     pub(crate) address: SocketAddr,
-    /// One for each flow.
+    /// The client sockets, one for each flow.
     pub(crate) flows: Vec<UdpSocket>,
     /// The server's socket, and worker, of each flow.
     pub(crate) socket_of: Vec<u16>,

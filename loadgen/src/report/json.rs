@@ -84,14 +84,14 @@ impl RunReport {
     pub(crate) fn new(
         plan: &Plan,
         server: Option<&ServerView>,
-        tally: RunResult,
+        result: RunResult,
         input: &ValidityInput,
         replies: &Replies,
     ) -> RunReport {
-        let (verdict, reasons) = judge(&tally, input);
+        let (validity, reasons) = judge(&result, input);
         RunReport {
             schema: "forebay-loadgen/1",
-            verdict,
+            verdict: validity,
             reasons,
             percentile: plan.percentile,
             seed: plan.seed,
@@ -105,13 +105,13 @@ impl RunReport {
             warmup_s: plan.warmup.as_secs_f64(),
             duration_s: plan.duration.as_secs_f64(),
             offered_rps: plan.rate,
-            achieved_rps: tally.fates.answered as f64 / plan.duration.as_secs_f64(),
-            sent: tally.fates.sum(),
-            fates: tally.fates,
-            latency_us: tally.latency_us,
-            latency_answered_us: tally.latency_answered_us,
-            slowdown: tally.slowdown,
-            slip_us: tally.slip_us,
+            achieved_rps: result.fates.answered as f64 / plan.duration.as_secs_f64(),
+            sent: result.fates.sum(),
+            fates: result.fates,
+            latency_us: result.latency_us,
+            latency_answered_us: result.latency_answered_us,
+            slowdown: result.slowdown,
+            slip_us: result.slip_us,
             pacer: input.pacer,
             send_errors: input.send_errors.clone(),
             duplicates: replies.duplicates,

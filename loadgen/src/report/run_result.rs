@@ -159,7 +159,7 @@ mod tests {
     }
 
     /// Requests at 0, 1, 2, .. ms; each is replied to after the given number of milliseconds, if any.
-    fn tally(replies: &[Option<(u64, Status)>], warmup_ms: u64, kernel_dropped: u64) -> RunResult {
+    fn result(replies: &[Option<(u64, Status)>], warmup_ms: u64, kernel_dropped: u64) -> RunResult {
         let start = Nanos::from_secs(5);
         let schedule: Vec<Request> = (0..replies.len()).map(|ms| request(ms as u64, (ms % 2) as u8)).collect();
         let replies: Vec<Option<Reply>> = (0..)
@@ -185,7 +185,7 @@ mod tests {
     fn every_reply_has_one_fate_and_the_unanswered_are_shared_out() {
         let mut replies: Vec<_> = Status::ALL.into_iter().map(|status| Some((1, status))).collect();
         replies.extend([Some((101, Status::Ok)), Some((101, Status::ShedRate)), None, None, None]);
-        let fates = tally(&replies, 0, 2).fates;
+        let fates = result(&replies, 0, 2).fates;
         let of = |ending| Status::ALL.into_iter().filter(|status| status.ending() == ending).count() as u64;
         let [answered, shed, refused, failed] =
             [Ending::Answered, Ending::Shed, Ending::Refused, Ending::Failed].map(of);
@@ -193,28 +193,28 @@ mod tests {
         let expected = Fates { answered, late: 2, shed, refused, failed, kernel_dropped: Some(2), lost: 1 };
         assert_eq!(fates, expected);
         assert_eq!(fates.sum(), replies.len() as u64);
-        let capped = tally(&replies, 0, 1_000).fates;
+        let capped = result(&replies, 0, 1_000).fates;
         assert_eq!((capped.kernel_dropped, capped.lost), (Some(3), 0));
     }
 
     #[test]
     fn warm_up_does_not_count() {
         let replies = [None, None, Some((1, Status::Ok)), Some((2, Status::Ok))];
-        let tally = tally(&replies, 2, 0);
-        assert_eq!((tally.fates.sum(), tally.fates.answered), (2, 2));
-        assert_eq!(tally.slip_us.count, 2);
+        let result = result(&replies, 2, 0);
+        assert_eq!((result.fates.sum(), result.fates.answered), (2, 2));
+        assert_eq!(result.slip_us.count, 2);
     }
 
     #[test]
     fn whatever_is_not_answered_is_infinite_in_latency_and_slowdown_only() {
         let replies = [Some((1, Status::Ok)), Some((1, Status::ShedRate)), Some((3, Status::Ok)), None];
-        let tally = tally(&replies, 0, 0);
-        assert_eq!(tally.latency_us.all().p50, Some(3_000.0));
-        assert_eq!(tally.latency_us.all().p90, None);
-        assert_eq!(tally.slowdown.of("long").expect("a class").p50, None);
-        assert_eq!(tally.slowdown.of("short").expect("a class").max, Some(300.0));
-        assert_eq!(tally.latency_answered_us.all().max, Some(3_000.0));
-        assert_eq!(tally.latency_us.all().count, 2);
+        let result = result(&replies, 0, 0);
+        assert_eq!(result.latency_us.all().p50, Some(3_000.0));
+        assert_eq!(result.latency_us.all().p90, None);
+        assert_eq!(result.slowdown.of("long").expect("a class").p50, None);
+        assert_eq!(result.slowdown.of("short").expect("a class").max, Some(300.0));
+        assert_eq!(result.latency_answered_us.all().max, Some(3_000.0));
+        assert_eq!(result.latency_us.all().count, 2);
     }
 
     // Method: slips around the limit, of which one is of the warm-up.
@@ -232,9 +232,9 @@ mod tests {
             kernel_dropped: Some(0),
             classes: 1,
         };
-        let tally = RunResult::of(&observed);
-        assert_eq!(tally.slips_over_limit, 2);
-        let slip = tally.slip_us;
+        let result = RunResult::of(&observed);
+        assert_eq!(result.slips_over_limit, 2);
+        let slip = result.slip_us;
         assert_eq!((slip.count, slip.p50, slip.max), (4, Some(10_000.0), Some(1e6)));
     }
 

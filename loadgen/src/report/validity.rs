@@ -59,13 +59,13 @@ const FOREIGN_SHARE_MAX: f64 = 0.01;
 const OVERSHOOT_SHARE_MAX: f64 = 0.02;
 
 /// The validity of a run and every reason against it; a valid run has none.
-pub(crate) fn judge(tally: &RunResult, input: &ValidityInput) -> (Validity, Vec<String>) {
+pub(crate) fn judge(result: &RunResult, input: &ValidityInput) -> (Validity, Vec<String>) {
     let reasons: Vec<String> = [
         input.interrupted.then(|| "the run was interrupted".to_owned()),
-        nothing_answered(&tally.fates),
-        too_few_samples(tally.fates.sum(), input.percentile),
-        slip(tally, input),
-        slips_over_limit(tally, input.pacer),
+        nothing_answered(&result.fates),
+        too_few_samples(result.fates.sum(), input.percentile),
+        slip(result, input),
+        slips_over_limit(result, input.pacer),
         own_socket_drops(&input.own_socket_drops),
         refused_sends(input),
         send_buffer_errors(&input.send_buffer_errors),
@@ -99,16 +99,16 @@ fn nothing_answered(fates: &Fates) -> Option<String> {
     })
 }
 
-fn slip(tally: &RunResult, input: &ValidityInput) -> Option<String> {
+fn slip(result: &RunResult, input: &ValidityInput) -> Option<String> {
     let percentile = input.percentile;
     // Next to infinity every slip is short: where the percentile is infinite, the one over the answered requests
     // replaces it.
     let latency_us =
-        [&tally.latency_us, &tally.latency_answered_us].map(|latency| latency.all().percentile(percentile));
+        [&result.latency_us, &result.latency_answered_us].map(|latency| latency.all().percentile(percentile));
     let latency_us = latency_us.into_iter().flatten().next().unwrap_or(0.0);
-    let slip_us = tally.slip_us.percentile(percentile).unwrap_or(f64::INFINITY);
+    let slip_us = result.slip_us.percentile(percentile).unwrap_or(f64::INFINITY);
     // A run without answers has no latency, and that is a reason of its own.
-    (tally.fates.answered > 0 && slip_us > SLIP_SHARE_MAX * latency_us).then(|| {
+    (result.fates.answered > 0 && slip_us > SLIP_SHARE_MAX * latency_us).then(|| {
         format!(
             "the generator could not keep its schedule: {percentile} of the slip is {}, above 5 % of {percentile} of the \
              latency, which is {}; {}",
@@ -119,12 +119,12 @@ fn slip(tally: &RunResult, input: &ValidityInput) -> Option<String> {
     })
 }
 
-fn slips_over_limit(tally: &RunResult, pacer: Pacer) -> Option<String> {
-    let sends = tally.slip_us.count;
-    (tally.slips_over_limit as f64 > SLIPS_OVER_LIMIT_SHARE * sends as f64).then(|| {
+fn slips_over_limit(result: &RunResult, pacer: Pacer) -> Option<String> {
+    let sends = result.slip_us.count;
+    (result.slips_over_limit as f64 > SLIPS_OVER_LIMIT_SHARE * sends as f64).then(|| {
         format!(
             "the generator could not keep its schedule: {} of {sends} sends were more than {} late, above 0.1 %; {}",
-            tally.slips_over_limit,
+            result.slips_over_limit,
             text::time(Some(SLIP_LIMIT.as_micros_f64())),
             pacer.remedy()
         )
@@ -191,7 +191,7 @@ mod tests {
     use crate::report::by_class::{ByClass, block_of};
     use forebay::metrics::ALL_CLASSES;
 
-    fn tally(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> RunResult {
+    fn result(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> RunResult {
         let latency = ByClass(vec![(ALL_CLASSES, block_of(vec![latency_us; 3_000]))]);
         RunResult {
             fates: Fates { answered: 3_000, ..Fates::default() },
@@ -233,26 +233,26 @@ mod tests {
 
     #[test]
     fn a_sound_run_is_valid_up_to_each_limit() {
-        assert_eq!(judge(&tally(100.0, 5.0, 3), &sound()), (Validity::Valid, vec![]));
-        assert_eq!(judge(&tally(60_000.0, 3_000.0, 0), &sound()).0, Validity::Valid);
+        assert_eq!(judge(&result(100.0, 5.0, 3), &sound()), (Validity::Valid, vec![]));
+        assert_eq!(judge(&result(60_000.0, 3_000.0, 0), &sound()).0, Validity::Valid);
         let alone = ValidityInput { reconciled: None, overshoot_share: None, ..sound() };
-        assert_eq!(judge(&tally(100.0, 5.0, 3), &alone), (Validity::Valid, vec![]), "nobody was asked");
+        assert_eq!(judge(&result(100.0, 5.0, 3), &alone), (Validity::Valid, vec![]), "nobody was asked");
     }
 
     #[test]
     fn each_defect_is_a_reason_of_its_own() {
-        let fine = || tally(100.0, 5.0, 0);
+        let fine = || result(100.0, 5.0, 0);
         let percentile = Percentile::P99_95;
         let unknown = || Err("no /proc".to_owned());
-        for (tally, input, expected) in [
+        for (result, input, expected) in [
             (
-                tally(100.0, 5.1, 0),
+                result(100.0, 5.1, 0),
                 sound(),
                 "p99.9 of the slip is 5.10 us, above 5 % of p99.9 of the latency, which is 100",
             ),
-            (tally(100.0, 5.1, 0), ValidityInput { pacer: Pacer::Ordinary, ..sound() }, "cap_sys_nice"),
-            (tally(60_000.0, 3_001.0, 0), sound(), "which is 60.0 ms"),
-            (tally(100.0, 5.0, 4), sound(), "4 of 3000 sends"),
+            (result(100.0, 5.1, 0), ValidityInput { pacer: Pacer::Ordinary, ..sound() }, "cap_sys_nice"),
+            (result(60_000.0, 3_001.0, 0), sound(), "which is 60.0 ms"),
+            (result(100.0, 5.0, 4), sound(), "4 of 3000 sends"),
             (fine(), ValidityInput { percentile, ..sound() }, "p99.95 needs 5990 requests, and 3000 were sent"),
             (fine(), ValidityInput { own_socket_drops: Ok(7), ..sound() }, "dropped 7 replies"),
             (fine(), ValidityInput { own_socket_drops: unknown(), ..sound() }, "own sockets are not known: no /proc"),
@@ -285,8 +285,8 @@ mod tests {
             (fine(), ValidityInput { reconciled: Some(reconciled(4_001)), ..sound() }, "1 datagrams more than"),
             (fine(), ValidityInput { interrupted: true, ..sound() }, "interrupted"),
         ] {
-            let (verdict, reasons) = judge(&tally, &input);
-            assert_eq!(verdict, Validity::Invalid, "{expected}");
+            let (validity, reasons) = judge(&result, &input);
+            assert_eq!(validity, Validity::Invalid, "{expected}");
             assert!(reasons.len() == 1 && reasons[0].contains(expected), "{expected}: {reasons:?}");
         }
     }
@@ -298,8 +298,8 @@ mod tests {
         let spread = |common_us, rare_us| block_of([vec![common_us; 2_979], vec![rare_us; 21]].concat());
         let frozen = |percentile| {
             let latency_us = ByClass(vec![(ALL_CLASSES, spread(1_000.0, 7_500.0))]);
-            let tally = RunResult { latency_us, slip_us: spread(20.0, 7_000.0), ..tally(0.0, 0.0, 0) };
-            judge(&tally, &ValidityInput { percentile, ..sound() }).1
+            let result = RunResult { latency_us, slip_us: spread(20.0, 7_000.0), ..result(0.0, 0.0, 0) };
+            judge(&result, &ValidityInput { percentile, ..sound() }).1
         };
         assert!(frozen(Percentile::P99_9).concat().contains("p99.9 of the slip is 7.00 ms, above 5 %"));
         assert_eq!(frozen(Percentile::P99), Vec::<String>::new());
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn infinite_latency_excuses_no_slip() {
-        let fine = tally(100.0, 5.1, 0);
+        let fine = result(100.0, 5.1, 0);
         let infinite = ByClass(vec![(ALL_CLASSES, block_of(vec![f64::INFINITY; 3_000]))]);
         let reasons = judge(&RunResult { latency_us: infinite, ..fine }, &sound()).1;
         assert!(reasons.len() == 1 && reasons[0].contains("which is 100 us"), "{reasons:?}");
@@ -323,9 +323,9 @@ mod tests {
         ] {
             let fates = Fates { lost, kernel_dropped, shed: 10, ..Fates::default() };
             let [latency_us, latency_answered_us] = [&infinite, &empty].map(Clone::clone);
-            let tally = RunResult { fates, latency_us, latency_answered_us, ..tally(0.0, 900.0, 0) };
-            let (verdict, reasons) = judge(&tally, &sound());
-            assert_eq!(verdict, Validity::Invalid);
+            let result = RunResult { fates, latency_us, latency_answered_us, ..result(0.0, 900.0, 0) };
+            let (validity, reasons) = judge(&result, &sound());
+            assert_eq!(validity, Validity::Invalid);
             assert!(reasons.len() == 1 && reasons[0].contains(said), "{said}: {reasons:?}");
         }
     }

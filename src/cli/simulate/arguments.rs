@@ -82,20 +82,20 @@ pub(crate) struct SimulateArguments {
 /// Sizes of pools.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Pools {
-    /// To be searched.
+    /// Sizes to be searched.
     Best,
-    /// Given.
+    /// Sizes as given.
     Sizes(Vec<usize>),
 }
 
-/// Loads in the order in which they were written.
+/// Loads in the order of the flag.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Loads(pub(super) Vec<f64>);
 
-/// So many loads are drawn as one curve at most.
+/// The most loads on one curve.
 const LOADS_MAX: usize = 1_000;
 
-/// What a replay takes from the run.
+/// Flags that cannot be combined with `--replay`, because their values come from the trace.
 const DRAWN: [&str; 8] = ["workload", "workers", "load", "max_load", "seed", "requests", "flows", "deadline"];
 
 const REPLAY_HELP: &str = "\

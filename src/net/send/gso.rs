@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_ends_with_a_shorter_message_and_before_a_longer_one() {
+    fn a_gso_batch_ends_with_a_shorter_message_and_before_a_longer_one() {
         assert_eq!(batches(&[(1, 9), (1, 9), (1, 5), (1, 9), (1, 10), (1, 5)]), [vec![0, 1, 2], vec![3], vec![4, 5]]);
     }
 
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_fits_a_datagram_and_the_kernel() {
+    fn a_gso_batch_fits_a_datagram_and_the_kernel() {
         let lengths: Vec<usize> = batches(&[(1, 2048); SEND_BATCH_MAX]).iter().map(Vec::len).collect();
         assert_eq!(lengths, [31, 31, 31, 31, 4]);
         let lengths: Vec<usize> = batches(&[(1, 9); SEND_BATCH_MAX]).iter().map(Vec::len).collect();

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_that_is_not_taken_goes_message_by_message() {
+    fn a_gso_batch_that_is_not_taken_goes_message_by_message() {
         let too_long = Err(Errno::EMSGSIZE);
         // Refused, also at the retry; then the second of its three messages fails.
         let (sender, outcomes) = send(&[1, 1, 2, 1], &[too_long, too_long, Ok(1), Err(Errno::EPERM)]);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn where_trains_cannot_be_cut_none_is_made_again() {
+    fn where_gso_batches_cannot_be_cut_none_is_made_again() {
         let (sender, outcomes) = send(&[1, 1, 1], &[Err(Errno::EIO)]);
         assert_eq!((outcomes, sender.backend.taken, sender.gso), (vec![SENT; 3], vec![0, 1, 2], false));
     }
