@@ -240,8 +240,8 @@ labels! {
     Unsent {
         /// The socket's send buffer stayed full.
         BufferFull = "buffer_full",
-        /// The kernel had no memory. It says the same of a full device queue, but only to sockets that ask for the errors of
-        /// all their peers (`IP_RECVERR`), as ours do not.
+        /// The kernel had no memory. It says the same of a full device queue, but only to sockets that ask for the
+        /// errors of all their peers (`IP_RECVERR`), as ours do not.
         QueueFull = "queue_full",
         /// Longer than the path takes; replies are never fragmented.
         TooLong = "too_long",

@@ -1,4 +1,5 @@
-//! The load generator: offers an open-loop load to a UDP server of the bench protocol and measures what its clients see.
+//! The load generator: offers an open-loop load to a UDP server of the bench protocol and measures what its clients
+//! see.
 //!
 //! The binary is [`main`]. The other public items are for programs that measure something else with the same schedule,
 //! sender, receiver and figures (`benches/peers`); nothing here is published.
@@ -34,8 +35,8 @@ use std::io::{Write, stderr};
 use std::process::ExitCode;
 use text::{Screen, escaped};
 
-/// What the `loadgen` binary does with the arguments of this process; returns its exit code: 0 fine, 2 usage, 3 an invalid
-/// run, 5 failed while running or unable to write its result (also to a reader that has gone).
+/// What the `loadgen` binary does with the arguments of this process; returns its exit code: 0 fine, 2 usage, 3 an
+/// invalid run, 5 failed while running or unable to write its result (also to a reader that has gone).
 pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

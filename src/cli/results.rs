@@ -39,7 +39,7 @@ impl Output {
     /// Writes what `emit` writes, in place of what a file held before.
     ///
     /// # Errors
-    /// If not all of it can be written; the text names the flag, the path and the reason, and the kind is that of the reason.
+    /// If not all of it can be written; the error names the flag, the path and the reason, and has the reason's kind.
     pub fn write(&self, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let written = match &self.file {
             None => through(io::stdout().lock(), emit),

@@ -92,7 +92,7 @@ impl Default for Config {
     }
 }
 
-/// CPUs that this process may use: those of the calling thread's affinity mask, but not more than the CPU quota of its
+/// CPUs that this process may use: the calling thread's affinity mask, but not more than the CPU quota of its
 /// cgroup (v1 or v2), at least 1 and at most [`WORKERS_MAX`]. Read anew at each call.
 ///
 /// A quota of 2.5 CPUs counts as 2. Workers that outnumber their quota are all stopped together for the rest of each

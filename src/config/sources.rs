@@ -160,7 +160,7 @@ pub(super) fn read_file(path: &Path, named_by: &Origin, layers: &mut Layers) {
         let message = error.message().lines().map(str::trim).collect::<Vec<_>>().join(", ");
         unusable(format!("line {line} is not TOML: {message}"));
     }
-    // What could be made of a broken file may have keys and values that nobody wrote.
+    // Recovered parts of a broken file may have keys and values that are not in its text.
     if errors.is_empty() {
         read_table(table.get_ref(), &text, path, layers);
     }

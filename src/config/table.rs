@@ -187,8 +187,8 @@ settings! {
         help: Fixed("How long a server that was told to stop goes on serving what it holds."),
         parse: |text| value::duration(text, Nanos::ZERO..=HOUR), show: ToString::to_string,
     }
-    /// How long a stopping server serves everything while it says that it is not ready, before it drains; 0 to 1 h. Never
-    /// scaled.
+    /// How long a stopping server serves everything while it says that it is not ready, before it drains; 0 to 1 h.
+    /// Never scaled.
     lame_duck: Nanos {
         key: "lame-duck", value_name: "DURATION", shape: Text,
         default: Text("0s"),

@@ -99,8 +99,8 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, Refusal> {
     text.parse().map_err(|_| "not an IP address and a port".to_owned())
 }
 
-/// An IP address of one host, or the wildcard, and a port. The broadcast addresses of networks are known only to the host
-/// that binds them.
+/// An IP address of one host, or the wildcard, and a port. The broadcast addresses of networks are known only to the
+/// host that binds them.
 pub(super) fn listen(text: &str) -> Result<SocketAddr, Refusal> {
     let address = address(text)?;
     match address.ip().to_canonical() {

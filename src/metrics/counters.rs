@@ -129,8 +129,8 @@ counters! {
         failed: Failed(Failed = Panic);
     }
     datagrams {
-        /// Messages that the kernel did not take: the replies of requests that ended as [`Fate::Unsent`], and answers to
-        /// requests that were not served.
+        /// Messages that the kernel did not take: the replies of requests that ended as [`Fate::Unsent`], and answers
+        /// to requests that were not served.
         unsent: Unsent(reason: Unsent) =
             "forebay_unsent", "Replies and refusals that the kernel did not take, by reason";
         /// Calls to receive that failed.

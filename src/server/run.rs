@@ -36,7 +36,8 @@ const EXIT_FAILED: i32 = 1;
 /// The failure reported for a thread that panicked; the panic hook has printed the details.
 const PANICKED: &str = "its thread panicked";
 
-/// The longest expected unscaled time between two checkpoints of a handler that has any: a thousand of those of `spin`.
+/// The longest expected unscaled time between two checkpoints of a handler that has any: a thousand checkpoint steps of
+/// `spin`.
 const CHECKPOINTS_APART: Nanos = Nanos::from_millis(1);
 
 /// Serves with `handler`; `make` runs it on a packet. `F` is inferred here, once, and named nowhere else.

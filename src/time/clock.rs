@@ -1,5 +1,5 @@
-//! The two clocks: monotonic for everything measured here, real time only to read kernel receive stamps. In this crate's own
-//! tests a thread may have a monotonic clock of its own, which it moves.
+//! The two clocks: monotonic for everything measured here, real time only to read kernel receive stamps. In this
+//! crate's own tests a thread may have a monotonic clock of its own, which it moves.
 
 use super::Nanos;
 use nix::time::{ClockId, clock_gettime};

@@ -23,8 +23,8 @@ pub enum DurationError {
 /// Reads a decimal number, at least zero, followed by `ns`, `us`, `ms`, `s`, `min` or `h`; rounds to a nanosecond.
 ///
 /// # Errors
-/// Anything else, and what is longer than [`DURATION_MAX`]. A bare number is an error too: its unit would be a guess. So
-/// is `5m`, which half of its readers take for milliseconds.
+/// Any other text, and a duration longer than [`DURATION_MAX`]. A bare number is an error too: its unit would be a
+/// guess. So is `5m`, which half of its readers take for milliseconds.
 pub fn parse_duration(text: &str) -> Result<Nanos, DurationError> {
     let error = || DurationError::Form(text.to_owned());
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(error)?;

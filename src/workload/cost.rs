@@ -8,8 +8,8 @@ use rand_distr::{Distribution, Exp, LogNormal, Pareto};
 /// The largest cost of one request, an hour: what a server's cost cap allows at most. A larger cost drawn from a
 /// distribution counts as an hour.
 pub const COST_MAX: Nanos = Nanos::from_secs(3_600);
-/// The largest coefficient of variation of a log-normal cost. At 1,000 the median is a thousandth of the mean; far above,
-/// the distribution's parameters overflow.
+/// The largest coefficient of variation of a log-normal cost. At 1,000 the median is a thousandth of the mean; far
+/// above, the distribution's parameters overflow.
 pub const VARIATION_MAX: f64 = 1_000.0;
 /// The largest exponent of a Pareto cost: there it hardly varies any more.
 pub const ALPHA_MAX: f64 = 1_000.0;

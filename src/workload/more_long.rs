@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(shares("fixed:1us"), Err(NoMoreLong::Undivided));
     }
 
-    // Are the long ones of a recording without classes told by their cost?
+    // Are long requests of a recording without classes those from a given cost on?
     #[test]
     fn recorded_costs_are_long_from_a_limit_on() {
         let us = Nanos::from_micros;

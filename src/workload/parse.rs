@@ -173,7 +173,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        // Is any text either a workload of which every draw is a cost within its bounds, or refused with what is allowed?
+        // Is any text either a workload of which every draw is a cost within its bounds, or refused with what is
+        // allowed?
         #[test]
         fn any_form_is_drawn_from_or_refused(
             form in prop::sample::select(vec!["fixed", "exponential", "lognormal", "pareto", "bimodal", "uniform"]),

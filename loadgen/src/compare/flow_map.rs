@@ -102,7 +102,8 @@ mod tests {
     }
 
     /// Does the kernel hash the same flows to the same sockets of every server with as many on the same port, again and
-    /// again, and to others where there are more? Method: servers one after the other, asked over the same client sockets.
+    /// again, and to others where there are more? Method: servers one after the other, asked over the same client
+    /// sockets.
     #[test]
     fn every_server_on_one_port_gets_the_same_flows_at_the_same_sockets() {
         let mut flows = Vec::new();

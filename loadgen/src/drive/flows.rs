@@ -28,7 +28,7 @@ const OTHER_DESCRIPTORS: u64 = 64;
 /// Opens `count` non-blocking sockets connected to `target`, with kernel receive stamps.
 ///
 /// # Errors
-/// If the system does not let this process open so many, or does not let it reach the target.
+/// If the system refuses to open that many sockets, or to connect them to the target.
 pub fn open(target: SocketAddr, count: u16) -> Result<Vec<UdpSocket>> {
     raise_descriptor_limit(u64::from(count) + OTHER_DESCRIPTORS)?;
     (0..count).map(|_| open_one(target)).collect::<Result<_>>().with_context(|| format!("opening a socket to {target}"))

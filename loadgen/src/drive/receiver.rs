@@ -173,8 +173,8 @@ mod tests {
 
     const SESSION: u64 = 77;
 
-    /// Two flows to a server, over each of which one request was sent, and a third request that was not; what the receiver
-    /// makes of the datagrams that `reply` makes of the request of each flow.
+    /// Two flows to a server, over each of which one request was sent, and a third request that was not; what the
+    /// receiver makes of the datagrams that `reply` makes of the request of each flow.
     fn heard(reply: impl Fn(usize, Header) -> Vec<Vec<u8>>) -> (Replies, Nanos, Nanos) {
         let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
         let sockets = flows::open(server.local_addr().expect("an address"), 2).expect("two flows");
@@ -188,7 +188,7 @@ mod tests {
                 server.send_to(&datagram, socket.local_addr().expect("an address")).expect("a send on loopback");
             }
         }
-        // Loopback delivers within the send: what comes later is the time until somebody reads.
+        // Loopback delivers within the send: later on only the time until the read passes.
         let delivered = clock::now();
         std::thread::sleep(Duration::from_millis(200));
         let mut receiver = Receiver::new(&schedule, SESSION, &live);
@@ -202,7 +202,8 @@ mod tests {
         Header { kind: Kind::Reply, ..request }.emit().to_vec()
     }
 
-    // Is the time until our own thread reads charged to nobody? Method: replies that wait for 200 ms in our sockets.
+    // Is the time until our own thread reads left out of latencies? Method: replies that wait for 200 ms in our
+    // sockets.
     #[test]
     fn a_reply_came_when_the_kernel_had_it() {
         let (replies, before, delivered) = heard(|_, request| vec![reply_to(request)]);

@@ -1,5 +1,5 @@
-//! Drops from the kernel's socket diagnosis, over netlink (sock_diag(7)): the same counters as in the table, for a process
-//! that has no `/proc`. Needs `AF_NETLINK`, and a kernel with `udp_diag`.
+//! Drops from the kernel's socket diagnosis, over netlink (sock_diag(7)): the same counters as in the table, for a
+//! process that has no `/proc`. Needs `AF_NETLINK`, and a kernel with `udp_diag`.
 
 use super::ByInode;
 use nix::errno::Errno;
@@ -50,7 +50,8 @@ pub(super) fn read() -> io::Result<ByInode> {
 
 /// Asks for every UDP socket of `family`, in whatever state, and for its memory.
 fn request(family: AddressFamily) -> Vec<u8> {
-    // `inet_diag_req_v2`: family, protocol, attributes (a bit each, from 1), padding, states; then an address, of any socket.
+    // `inet_diag_req_v2`: family, protocol, attributes (a bit each, from 1), padding, states; then an address, of any
+    // socket.
     let udp = nix::libc::IPPROTO_UDP as u8;
     let mut body = vec![family as u8, udp, 1 << (MEMORY - 1), 0, 0xff, 0xff, 0xff, 0xff];
     body.resize(body.len() + 48, 0);

@@ -56,7 +56,8 @@ impl Default for PacketBody {
 pub(crate) struct Envelope {
     /// The sender.
     pub peer: SocketAddr,
-    /// The address the request came to, where the socket cannot tell by itself (wildcard binds): the reply leaves from it.
+    /// The address the request came to, where the socket cannot tell by itself (wildcard binds): the reply leaves from
+    /// it.
     pub local: Option<IpAddr>,
     /// The handler's information about the request at admission.
     pub ticket: Ticket,
