@@ -33,7 +33,7 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use handler::builtin::wire::{Header, Served};
 use handler::builtin::{Bench, Echo};
 use handler::{Handler, Reply, Request, Ticket};
-use metrics::Board;
+use metrics::WorkerMetrics;
 use net::{AddressFilter, HostAddresses, Io, KernelLink, Socket};
 use queue::ObjectPool;
 use runtime::continuation::{WaitSlot, new_runtime_id};
@@ -87,7 +87,7 @@ where
     let (runtime_id, mut wait_slots) = (new_runtime_id(), 0..);
     let slots = ObjectPool::new(PACKETS + 1, || Slot::<F>::new(WaitSlot::new(runtime_id, wait_slots.next().unwrap())));
     let sockets = [Socket::new(request, count, batch)];
-    let board = Board::new(1);
+    let metrics = WorkerMetrics::new(1);
     let addresses = HostAddresses::read().unwrap();
     let filter = AddressFilter::new((Ipv4Addr::LOCALHOST, 9_000).into(), &[7, 13, 17, 19, 1_900, 11_211], addresses);
     let transport = Transport::new(1);
@@ -114,14 +114,14 @@ where
     let before = net::sent();
     // Told beforehand: it ends when it finds nothing more.
     shared.stop();
-    let mut engine = Engine::new(&common, 0, board.recorder(0), KernelLink::new(Io::Batches, Io::Batches));
+    let mut engine = Engine::new(&common, 0, metrics.recorder(0), KernelLink::new(Io::Batches, Io::Batches));
     let mut took = Duration::ZERO;
     for worker in workers {
         let start = clock::now();
         worker.run(&shared, &mut engine);
         took = clock::now().minus(start).into();
     }
-    assert_eq!((net::sent() - before, board.in_flight()), (count, 0), "every request was answered");
+    assert_eq!((net::sent() - before, metrics.in_flight()), (count, 0), "every request was answered");
     took
 }
 

@@ -38,8 +38,8 @@ macro_rules! labels {
 }
 pub(crate) use labels;
 
-/// Makes [`Fate`], [`Fates`] and [`Status`]. One row is a fate, its name, and what its client is told, where it is told
-/// anything: what it counts the reply as, the status, and the status's number on the wire.
+/// Makes [`Fate`], [`Fates`] and [`Status`]. One row is a fate, its name, and the reply to its client, if there is one:
+/// what the client counts the reply as, the status, and the status's number on the wire.
 macro_rules! fates {
     ($($(#[$meaning:meta])* $variant:ident = $name:ident $(=> $ending:ident($status:ident = $number:literal))?,)+) => {
         labels! {
@@ -50,7 +50,7 @@ macro_rules! fates {
         }
 
         impl Fate {
-            /// What the client is told, `None` where it is told nothing.
+            /// The status in the reply to the client; `None` if there is no reply.
             pub const fn status(self) -> Option<Status> {
                 match self {
                     $(Fate::$variant => {
@@ -61,7 +61,7 @@ macro_rules! fates {
             }
         }
 
-        /// How a request ended, as its reply tells.
+        /// The end of a request, as stated in its reply.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Status {
@@ -75,7 +75,7 @@ macro_rules! fates {
             /// Every status, in the order of their numbers.
             pub const ALL: [Status; [$($($number,)?)+].len()] = [$($(Status::$status,)?)+];
 
-            /// What a client counts the reply as.
+            /// What a client counts a reply with this status as.
             pub const fn ending(self) -> Ending {
                 match self {
                     $($(Status::$status => Ending::$ending,)?)+
@@ -83,22 +83,22 @@ macro_rules! fates {
             }
         }
 
-        /// Where every datagram that came to the server's sockets is: `received` is the sum of all others but
-        /// `kernel_dropped`, and arrivals are `received + kernel_dropped`.
+        /// The number of datagrams by fate: `received` is the sum of all others but `kernel_dropped`, and arrivals are
+        /// `received + kernel_dropped`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub struct Fates {
-            /// Received from the sockets.
+            /// Datagrams received from the sockets.
             pub received: u64,
             $($(#[$meaning])* pub $name: u64,)+
-            /// Received and not ended yet.
+            /// Datagrams received and not ended yet.
             pub in_flight: u64,
-            /// Dropped by the kernel at the server's sockets, and so never received. `None` (`null`) where that cannot be
-            /// read.
+            /// Datagrams dropped by the kernel at the server's sockets, and so never received. `None` (`null`) where
+            /// that cannot be read.
             pub kernel_dropped: Option<u64>,
         }
 
         impl Fates {
-            /// `ended` is in the order of [`Fate::ALL`].
+            /// Fates from the number of datagrams that ended in each, in the order of [`Fate::ALL`].
             pub(crate) fn new(received: u64, ended: &[u64; Fate::ALL.len()], kernel_dropped: Option<u64>) -> Fates {
                 let sum = ended.iter().sum();
                 debug_assert!(sum <= received, "no reading sees more ends than arrivals");
@@ -106,7 +106,7 @@ macro_rules! fates {
                 Fates { received, $($name: ended[Fate::$variant as usize],)+ in_flight, kernel_dropped }
             }
 
-            /// How many datagrams met `fate`.
+            /// The number of datagrams that met `fate`.
             pub const fn of(&self, fate: Fate) -> u64 {
                 match fate {
                     $(Fate::$variant => self.$name,)+
@@ -139,7 +139,7 @@ fates! {
     Unsent = unsent,
 }
 
-/// What a client counts a reply as, which knows of fewer ends than the server.
+/// What a client counts a reply as: fewer kinds than the server's fates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Served.
@@ -162,14 +162,14 @@ const _: () = {
 };
 
 impl Default for Fates {
-    /// The fates of a server that has received nothing, and knows it.
+    /// The fates of a server that has received nothing and whose kernel has dropped nothing.
     fn default() -> Fates {
         Fates::new(0, &[0; Fate::ALL.len()], Some(0))
     }
 }
 
 impl Fates {
-    /// How many datagrams came to the server's sockets; `None` where it cannot be read how many the kernel dropped.
+    /// The number of datagrams that came to the server's sockets; `None` where the kernel's drops cannot be read.
     pub fn arrived(&self) -> Option<u64> {
         self.kernel_dropped.map(|dropped| self.received + dropped)
     }
@@ -202,7 +202,7 @@ labels! {
         OwnAddress = "own_address",
         /// Sent to a broadcast or multicast address.
         Destination = "destination",
-        /// Breaks a rule of the handler's own protocol.
+        /// Breaks another rule of the handler's own protocol.
         Other = "other",
     }
     /// Why a well-formed request is not served.
@@ -211,7 +211,7 @@ labels! {
         CostCap = "cost_cap",
         /// Its class is not one that the server knows.
         UnknownClass = "unknown_class",
-        /// A rule of the handler's own.
+        /// Breaks a rule of the handler's own.
         Other = "other",
     }
     /// Why the handler did not come to a reply that can be sent.
@@ -240,8 +240,8 @@ labels! {
     Unsent {
         /// The socket's send buffer stayed full.
         BufferFull = "buffer_full",
-        /// The kernel had no memory. It says the same of a full device queue, but only to sockets that ask for the errors of
-        /// all their peers (`IP_RECVERR`), as ours do not.
+        /// The kernel had no memory. It says the same of a full device queue, but only to sockets that ask for the
+        /// errors of all their peers (`IP_RECVERR`), as ours do not.
         QueueFull = "queue_full",
         /// Longer than the path takes; replies are never fragmented.
         TooLong = "too_long",

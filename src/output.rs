@@ -1,8 +1,9 @@
 //! Standard output and standard error. Nothing here panics, and only a result waits for its reader.
 //!
-//! `println!` and `eprintln!` panic where nothing can be written (a full disk), and wait for ever where nobody reads (a full
-//! pipe). A result that cannot be written is an error, which its caller turns into an exit code. Messages are worth less
-//! than service: log lines go through a bounded queue to a thread of their own and are counted when there is no room.
+//! `println!` and `eprintln!` panic if nothing can be written (a full disk), and block for ever on a full pipe that is
+//! not read. A result that cannot be written is an error, which its caller turns into an exit code. Messages are worth
+//! less than service: log lines go through a bounded queue to a thread of their own and are counted when there is no
+//! room.
 
 use crate::time::{Nanos, clock};
 use std::io::{self, Write};
@@ -11,34 +12,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 
-/// Log lines that wait for standard error, at most: far more than a server says in a second.
+/// The most log lines waiting for standard error: far more than a server writes in a second.
 const QUEUE_LINES: usize = 1_024;
 
-/// How long an end waits for a standard error that takes nothing.
+/// The longest wait of an ending process for a standard error that accepts nothing.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 
-/// Between two looks for room in a full queue.
+/// The interval of checking for room in a full queue.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(1);
 
 static LOG: OnceLock<LogWriter> = OnceLock::new();
 static LINES_LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Writes a result to standard output, whole.
+/// Writes a whole result to standard output.
 ///
 /// # Errors
-/// When not all of it was taken, also because the reader has gone ([`io::ErrorKind::BrokenPipe`]).
+/// When not all of it was written, also because the reader has gone ([`io::ErrorKind::BrokenPipe`]).
 pub fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
 }
 
-/// Writes `message` and the end of the line to standard error, after the log lines that wait. Gives up after a second.
+/// Writes `message` and a line end to standard error, after pending log lines. Gives up after a second.
 pub fn complain(message: &str) {
     flush_log();
     let line = format!("{message}\n");
     let (done, ended) = sync_channel(1);
-    // A write that nobody takes never ends, so it has a thread that may be left behind.
+    // A blocked write never ends, so it has a thread that may be left behind.
     let written = thread::Builder::new().spawn(move || {
         let _ = io::stderr().write_all(line.as_bytes());
         let _ = done.send(());
@@ -48,18 +49,18 @@ pub fn complain(message: &str) {
     }
 }
 
-/// The `error` of writing `what`, which names it.
+/// The `error` of writing `what`, with `what` in its text.
 pub fn unwritten(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what} cannot be written: {error}"))
 }
 
-/// What is said of a result that is lost by an [`unwritten`] error; `None` for a reader that has gone, who needs no
+/// The message for a result lost by an [`unwritten`] error; `None` for a closed pipe, whose reader needs no
 /// explanation.
 pub fn loss(error: &io::Error) -> Option<String> {
     (error.kind() != io::ErrorKind::BrokenPipe).then(|| error.to_string())
 }
 
-/// Where log lines go. Every call of `write` is a line, and returns at once.
+/// A writer for log lines. Every call of `write` is one line, and returns at once.
 #[derive(Clone, Debug)]
 pub struct LogWriter {
     queue: SyncSender<Message>,
@@ -68,7 +69,7 @@ pub struct LogWriter {
 #[derive(Debug)]
 enum Message {
     Line(Vec<u8>),
-    /// Everything before this has been written; whoever waits for it is told.
+    /// Everything before this has been written; the answer is sent then.
     Flush(SyncSender<()>),
 }
 
@@ -101,7 +102,7 @@ impl Write for LogWriter {
     }
 }
 
-/// Waits until what was logged is written, for a second at most.
+/// Waits until all pending log lines are written, for a second at most.
 pub fn flush_log() {
     let Some(LogWriter { queue }) = LOG.get() else { return };
     let deadline = clock::now().plus(PATIENCE);
@@ -121,13 +122,13 @@ pub fn flush_log() {
 fn write_all(messages: &Receiver<Message>) {
     for message in messages {
         match message {
-            // What a full disk does not take is lost; there is no other place to say so.
+            // A line that cannot be written, say to a full disk, is lost; there is no other place to report it.
             Message::Line(line) => drop(io::stderr().write_all(&line)),
             Message::Flush(written) => drop(written.send(())),
         }
         let lost = LINES_LOST.swap(0, Ordering::Relaxed);
         if lost > 0 {
-            // Through the queue, which has room now, so that it has the format of all others.
+            // Through the queue, which has room now, so that it has the format of all other lines.
             tracing::warn!(lost, "log lines were lost: nobody read standard error");
         }
     }

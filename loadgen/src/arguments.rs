@@ -55,9 +55,8 @@ pub(crate) struct RunArguments {
     /// Ask the server to give a request up this long after its arrival
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) deadline: Option<Nanos>,
-    /// Also write every request with its times and its flow's socket, for forebay simulate --replay; - is standard output.
-    /// Needs --admin, and a
-    /// server under isolated, whose replies tell the sockets; compare --dump needs neither
+    /// Also write every request with its times and its flow's socket, for forebay simulate --replay; - is standard
+    /// output. Needs --admin, and a server under isolated, whose replies tell the sockets; compare --dump needs neither
     #[arg(long, value_name = "FILE", requires = "admin")]
     pub(crate) dump: Option<PathBuf>,
     #[command(flatten)]
@@ -83,11 +82,12 @@ pub(crate) struct CompareArguments {
     /// CPU budget of a request before the server may move it, unscaled [default: 10 x the smallest class cost]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) slice: Option<Nanos>,
-    /// Burn CPU, or sleep instead to emulate cores this machine lacks [default: cpu if there are more CPUs than workers]
+    /// Burn CPU, or sleep instead to emulate cores this machine lacks [default: cpu if there are more CPUs than
+    /// workers]
     #[arg(long, value_name = "HOW")]
     pub(crate) burn: Option<Burn>,
-    /// Multiply every cost by K [default: the smallest round number at which the packets fit this machine, like 20 for 14
-    /// workers of 16 CPUs; at least 1000 with --burn sleep]
+    /// Multiply every cost by K [default: the smallest round number at which the packets fit this machine, like 20 for
+    /// 14 workers of 16 CPUs; at least 1000 with --burn sleep]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) time_scale: Option<u64>,
     /// Whether servers may read the class of a request from its header
@@ -99,8 +99,8 @@ pub(crate) struct CompareArguments {
     /// Compare once with each of these seeds, and show medians
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "seed")]
     pub(crate) seeds: Vec<u64>,
-    /// Simulate the requests of each run once more, under the same policy, and hold both against each other. hybrid then
-    /// reserves a fixed number of workers; reserve and auto, which follow what they measure, are not simulated
+    /// Simulate the requests of each run once more, under the same policy, and hold both against each other. hybrid
+    /// then reserves a fixed number of workers; reserve and auto, which follow what they measure, are not simulated
     #[arg(long)]
     pub(crate) simulate: bool,
     /// Also write what each run offered into this folder, as POLICY-seedN.offered, for forebay simulate --replay
@@ -119,8 +119,8 @@ pub(crate) struct OfferArguments {
     /// Requests to draw, as a form like fixed:20us or bimodal:0.99:20us:2ms (99 % cost 20 us, the rest 2 ms)
     #[arg(long, value_name = "FORM")]
     pub(crate) cost: Option<Workload>,
-    /// Requests to draw from the middle of the measured time on, at a rate that keeps the load: how well does the server
-    /// follow a mix that shifts?
+    /// Requests to draw from the middle of the measured time on, at a rate that keeps the load: how well does the
+    /// server follow a mix that shifts?
     #[arg(long, value_name = "NAME|FORM")]
     pub(crate) then: Option<Workload>,
     /// Mean number of requests per second

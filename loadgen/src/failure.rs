@@ -1,4 +1,4 @@
-//! Why a command did not get as far as a verdict, and the exit code that says so.
+//! Failures of a command without a verdict, and their exit codes.
 
 use forebay::output;
 use std::fmt;
@@ -20,7 +20,7 @@ impl Failure {
         Failure::Usage(message.into())
     }
 
-    /// Says why on standard error, but for a reader that has gone, who needs no explanation.
+    /// Prints the reason on standard error, except for a closed pipe, whose reader needs no explanation.
     pub(crate) fn complain(&self) {
         match self {
             Failure::Unwritten(error) if output::loss(error).is_none() => {}

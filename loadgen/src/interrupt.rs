@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: the first ends sending and reports what there is, the second ends the process.
+//! Ctrl-C and SIGTERM: the first ends sending and reports the results so far, the second ends the process.
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -6,7 +6,7 @@ use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether somebody asked this process, or one run of it, to stop.
+/// Whether this process, or one run of it, was asked to stop.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     signalled: Arc<AtomicBool>,
@@ -29,7 +29,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// The interrupt of a single run: it stops when this one does, and can be raised alone.
+    /// The interrupt of a single run: it is raised when this one is, and can be raised alone.
     pub(crate) fn of_run(&self) -> Interrupt {
         Interrupt { signalled: Arc::clone(&self.signalled), raised: Arc::default() }
     }
@@ -40,7 +40,7 @@ impl Interrupt {
         self.raised.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a signal came, or this one was raised.
+    /// True if a signal came, or this interrupt was raised.
     pub fn is_raised(&self) -> bool {
         // Ordering: no data comes with the flags.
         self.signalled.load(Ordering::Relaxed) || self.raised.load(Ordering::Relaxed)

@@ -1,7 +1,8 @@
-//! The load generator: offers an open-loop load to a UDP server of the bench protocol and measures what its clients see.
+//! The load generator: offers an open-loop load to a UDP server of the bench protocol and measures what its clients
+//! see.
 //!
-//! The binary is [`main`]. What is public beside it is for whoever measures something else with the same schedule, sender,
-//! receiver and figures (`benches/peers`); nothing here is published.
+//! The binary is [`main`]. The other public items are for programs that measure something else with the same schedule,
+//! sender, receiver and figures (`benches/peers`); nothing here is published.
 
 mod arguments;
 #[cfg(test)]
@@ -34,8 +35,8 @@ use std::io::{Write, stderr};
 use std::process::ExitCode;
 use text::{Screen, escaped};
 
-/// What the `loadgen` binary does with the arguments of this process; returns its exit code: 0 fine, 2 usage, 3 an invalid
-/// run, 5 failed while running or unable to write its result (also to a reader that has gone).
+/// What the `loadgen` binary does with the arguments of this process; returns its exit code: 0 fine, 2 usage, 3 an
+/// invalid run, 5 failed while running or unable to write its result (also to a reader that has gone).
 pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
@@ -56,10 +57,10 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints what clap has to say, help or a problem, and returns the exit code.
+/// Prints clap's output, help or an error, and returns the exit code.
 fn told(error: &clap::Error) -> ExitCode {
     match error.print() {
-        // Help is a result; of a problem nobody is left to be told.
+        // Help is a result; an error that cannot be printed is lost.
         Err(lost) if !error.use_stderr() => {
             let failure = Failure::Unwritten(output::unwritten("the result", &lost));
             failure.complain();
@@ -78,11 +79,11 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
         Some(Err(error)) => (None, Some(error)),
     };
     let plan = match (Plan::of_run(arguments, endpoint.as_ref(), server.as_ref()), silence) {
-        // What is missing is what the endpoint would have told, or the dump needs it.
+        // The failure lacks a value that the endpoint would have given, or the dump needs the endpoint.
         (Err(failure), Some(error)) => return Err(error.context(failure.to_string()).into()),
         (Ok(_), Some(error)) if arguments.dump.is_some() => return Err(error.into()),
         (Ok(plan), Some(error)) => {
-            // Told now, not after the run.
+            // Printed before the run, not after it.
             let _ = writeln!(stderr(), "warning: the run will be INVALID: {}", escaped(&format!("{error:#}")));
             plan
         }
@@ -96,7 +97,7 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
     one_on_stdout(&outputs).map_err(Failure::Usage)?;
     let progress = Progress::new("run", &plan, arguments.offer.quiet);
     let outcome = run::execute_on(&plan, &flows, endpoint.as_ref(), &interrupt, progress)?;
-    // One result that is lost shall not cost the others.
+    // A lost text must not cost the JSON.
     let shown = Screen::beside(&outputs).show(&report::text::render(&plan, &outcome.report));
     let written = json::write_to(json.as_ref(), &outcome.report);
     let dumped = dump.as_ref().map_or(Ok(()), |dump| dump.write(&plan, &outcome.attempts));

@@ -1,4 +1,4 @@
-//! The `loadgen` binary: everything is in the library, for others that drive servers.
+//! The `loadgen` binary: everything is in the library, for other programs that drive servers.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! From flags to a [`Plan`]: one run, with every default decided and every contradiction refused.
+//! From flags to a [`Plan`]: one run, with every default filled in and every contradiction refused.
 
 use crate::arguments::{OfferArguments, RunArguments};
 use crate::endpoint::{Endpoint, ServerView};
@@ -8,59 +8,59 @@ use forebay::time::Nanos;
 use forebay::workload::Workload;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 
-/// Where `forebay serve` listens if nobody says otherwise.
+/// The address where `forebay serve` listens by default.
 const TARGET_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9_000);
 
-/// One run: what is sent where, how fast, for how long, and how it is judged.
+/// One run: requests, target, rate, duration, and the criteria of its validity.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// UDP address of the server.
     pub target: SocketAddr,
-    /// What requests cost.
+    /// The workload to draw requests from.
     pub workload: Workload,
-    /// What they cost from the middle of the measured time on, if that differs.
+    /// The workload from the middle of the measured time on; `None` for no change.
     pub then: Option<Workload>,
     /// Mean requests per second of `workload`, above 0.
     pub rate: f64,
-    /// Time that counts.
+    /// The measured time.
     pub duration: Nanos,
-    /// Time before it that does not.
+    /// The time before it, which is not measured.
     pub warmup: Nanos,
-    /// Source ports, at least 1.
+    /// The number of source ports, at least 1.
     pub flows: u16,
-    /// Factor on every cost, at least 1.
+    /// The factor on every cost, at least 1.
     pub time_scale: u64,
-    /// A later reply is late; `None` for [`Plan::timeout`]'s default.
+    /// The latency from which a reply is late; `None` for the default.
     pub timeout: Option<Nanos>,
-    /// The percentile that the verdict tests.
+    /// The percentile that the run must have enough samples for.
     pub percentile: Percentile,
-    /// Of the schedule.
+    /// The seed of the schedule.
     pub seed: u64,
     /// Bytes after each header.
     pub payload_bytes: u16,
-    /// In each header; 0 = none.
+    /// The deadline in each header; 0 = none.
     pub deadline_us: u32,
-    /// The server's workers, where known.
+    /// The number of the server's workers, where known.
     pub workers: Option<u16>,
 }
 
 /// Defaults of the two commands where they differ.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Defaults {
-    /// Share of capacity when neither a rate nor a load was given.
+    /// The share of capacity when neither a rate nor a load was given.
     pub(crate) load: Option<f64>,
-    /// Time that counts.
+    /// The measured time.
     pub(crate) duration: Nanos,
-    /// Time before it.
+    /// The time before it, which is not measured.
     pub(crate) warmup: Nanos,
 }
 
 impl Plan {
-    /// The plan of `loadgen run`; `endpoint` is the server's, if there is one, and `server` what it says.
+    /// The plan of `loadgen run`; `endpoint` is the server's, if there is one, and `server` its answer.
     ///
     /// # Errors
-    /// A usage failure when flags contradict the server, or do not determine the rate, or neither they nor the server the
-    /// target.
+    /// A usage failure when flags contradict the server, do not determine the rate, or do not determine the target
+    /// together with the server.
     pub(crate) fn of_run(
         arguments: &RunArguments,
         endpoint: Option<&Endpoint>,
@@ -136,7 +136,7 @@ impl Plan {
         self.then.iter().chain([&self.workload]).map(|workload| workload.classes().len()).max().unwrap_or(0)
     }
 
-    /// What is offered, by name.
+    /// The name of the offered workload.
     pub fn offered(&self) -> String {
         let then = self.then.as_ref().map_or_else(String::new, |then| format!(", then {}", then.name()));
         format!("{}{then}", self.workload.name())
@@ -160,7 +160,7 @@ pub(crate) fn workload_of(offer: &OfferArguments) -> Workload {
     named.unwrap_or_else(|| "extreme-bimodal".parse().expect("a preset"))
 }
 
-/// The value of a flag and what the server says of itself, which must not differ.
+/// The value of a flag and the server's own, which must not differ.
 fn agreed<T: PartialEq + std::fmt::Display>(
     flag: &str,
     given: Option<T>,

@@ -8,10 +8,10 @@ use forebay::time::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write, stderr};
 
-/// Between two plain lines.
+/// The interval of plain lines.
 const PLAIN_EVERY: Nanos = Nanos::from_secs(5);
 
-/// Shows how far a run is.
+/// Shows the progress of a run.
 #[derive(Debug)]
 pub struct Progress {
     label: String,
@@ -28,7 +28,7 @@ enum Line {
 }
 
 impl Progress {
-    /// For the run of `plan`; `label` begins each line.
+    /// Progress of the run of `plan`; `label` begins each line.
     pub fn new(label: &str, plan: &Plan, quiet: bool) -> Progress {
         let end = plan.warmup.plus(plan.duration);
         let line = match (quiet, stderr().is_terminal()) {
@@ -64,7 +64,7 @@ impl Progress {
             Line::Quiet => {}
             Line::Plain { next } => {
                 if elapsed >= *next {
-                    // A line that nobody takes is no reason to end a run.
+                    // A line that cannot be written is no reason to end a run.
                     let _ = writeln!(stderr(), "{}: {}", self.label, message());
                     *next = next.plus(PLAIN_EVERY);
                 }

@@ -1,4 +1,4 @@
-//! One run: draw the schedule, send it, hear the replies, ask the server, judge.
+//! One run: draw the schedule, send it, receive the replies, read the server's counters, judge.
 
 use crate::drive::cutoff::Cutoff;
 use crate::drive::live::Live;
@@ -23,26 +23,26 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 
-/// Between the start of the threads and the start of the schedule, so that its first requests are not late already.
+/// Time from the start of the threads to the start of the schedule, so that its first requests are not late already.
 const LEAD: Nanos = Nanos::from_millis(20);
-/// Between two looks at the progress; also how exactly the end of the warm-up is met when the server is asked.
+/// The interval of progress updates; also the precision of the end of the warm-up, when the server is read.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A run that took place.
+/// A completed run.
 #[derive(Debug)]
 pub struct Outcome {
     /// The figures after the warm-up, judged.
     pub report: RunReport,
-    /// What the server said last, if there was one to ask.
+    /// The server's last answer, if there is an endpoint.
     pub(crate) server: Option<ServerView>,
-    /// What was attempted, warm-up included.
+    /// All requests attempted, warm-up included.
     pub(crate) attempts: Attempts,
 }
 
-/// Carries out `plan`, asking `endpoint` for the server's counters where there is one.
+/// Carries out `plan`, reading the server's counters from `endpoint` if there is one.
 ///
 /// # Errors
-/// A usage failure for a schedule that cannot be held; otherwise what the system refused.
+/// A usage failure for a schedule that cannot be held; otherwise the system's error.
 pub fn execute(
     plan: &Plan,
     endpoint: Option<&Endpoint>,
@@ -53,10 +53,10 @@ pub fn execute(
     execute_on(plan, &sockets, endpoint, interrupt, progress)
 }
 
-/// The same over `sockets`, one for each flow, from [`flows::open`].
+/// Like [`execute`], over `sockets`, one for each flow, from [`flows::open`].
 ///
 /// # Errors
-/// Those of [`execute`].
+/// See [`execute`].
 pub(crate) fn execute_on(
     plan: &Plan,
     sockets: &[UdpSocket],
@@ -68,7 +68,7 @@ pub(crate) fn execute_on(
     let timeout = schedule::timeout(plan, &schedule);
     let mut probe = Probe::new(endpoint);
     let send_errors_before = own_kernel::send_buffer_errors();
-    // What makes no sense any more is ended without a signal, and no other run with it.
+    // A run without a chance of validity is ended without a signal, and without ending other runs.
     let of_run = interrupt.of_run();
     let Driven { start, sent, replies, sending, cut_off } =
         drive(plan, &schedule, timeout, sockets, &of_run, &mut probe, &mut progress)?;
@@ -111,26 +111,26 @@ pub(crate) fn execute_on(
     Ok(Outcome { report, server: probe.last, attempts })
 }
 
-/// Of the time that `plan` counts, what passed if sending took `sending`, to its end or `ended_early`. A sender that is
-/// late takes longer than planned.
+/// The measured time of `plan`, if sending took `sending`, to its end or `ended_early`. A sender that is late takes
+/// longer than planned.
 fn counted(plan: &Plan, sending: Nanos, ended_early: bool) -> Nanos {
     let passed = sending.minus(plan.warmup);
     if ended_early { passed } else { passed.max(plan.duration) }
 }
 
-/// What came of sending and receiving.
+/// The result of sending and receiving.
 struct Driven {
     start: Nanos,
     sent: Sent,
     replies: Replies,
-    /// From the start to the end of sending.
+    /// Time from the start to the end of sending.
     sending: Nanos,
-    /// Why it was ended before its time, unless that was an interrupt.
+    /// The reason for an early end other than an interrupt.
     cut_off: Option<String>,
 }
 
-/// Sends and receives on a thread each, while this one shows progress, asks the server when the warm-up ends, and ends what
-/// makes no sense any more.
+/// Sends and receives on a thread each, while this thread shows progress, reads the server when the warm-up ends, and
+/// ends a run without a chance of validity.
 fn drive(
     plan: &Plan,
     schedule: &[Request],
@@ -140,7 +140,7 @@ fn drive(
     probe: &mut Probe<'_>,
     progress: &mut Progress,
 ) -> Result<Driven, Failure> {
-    // Whoever repeats a seed must not take the replies of the run before for its own: not drawn from the seed.
+    // Not drawn from the seed: a run that repeats a seed must not take replies of an earlier run for its own.
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
     let live = Live::default();
     probe.look();
@@ -177,7 +177,7 @@ fn drive(
         }
         let replies = receiving.join().expect("the receiver does not panic");
         if replies.is_err() {
-            // Nobody hears the rest.
+            // The remaining requests would not be received.
             interrupt.raise();
         }
         let sent = sending.join().expect("the sender does not panic");

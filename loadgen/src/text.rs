@@ -54,7 +54,7 @@ pub fn table(header: &[String], rows: &[Vec<String>], left: usize) -> String {
     std::iter::once(header).chain(rows.iter().map(Vec::as_slice)).map(line).collect()
 }
 
-/// Where text for people goes.
+/// The stream for text for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Screen {
     /// Standard output.
@@ -64,16 +64,16 @@ pub(crate) enum Screen {
 }
 
 impl Screen {
-    /// The one that none of `outputs` needs.
+    /// The stream that none of `outputs` uses.
     pub(crate) fn beside(outputs: &[Option<&Output>]) -> Screen {
         let taken = outputs.iter().flatten().any(|output| output.is_stdout());
         if taken { Screen::Stderr } else { Screen::Stdout }
     }
 
-    /// Shows `text`, a result.
+    /// Writes `text`, a result.
     ///
     /// # Errors
-    /// When not all of it was taken, also because the reader has gone: then the result is lost.
+    /// When not all of it was written, also because the reader has gone: then the result is lost.
     pub(crate) fn show(self, text: &str) -> Result<(), Failure> {
         let unwritten = |what, error| Failure::Unwritten(output::unwritten(what, &error));
         match self {
@@ -85,8 +85,8 @@ impl Screen {
     }
 }
 
-/// What a server says, fit for a terminal: control characters, with which it could write over other lines or colour them,
-/// are escaped.
+/// Text from a server, made safe for a terminal: control characters, which could overwrite or colour other lines, are
+/// escaped.
 pub(crate) fn escaped(foreign: &str) -> String {
     let mut text = String::with_capacity(foreign.len());
     for character in foreign.chars() {
@@ -122,7 +122,7 @@ pub fn wrapped(start: &str, paragraph: &str, indent: &str) -> String {
     text
 }
 
-/// Of running text; the narrowest terminal in common use.
+/// Columns of running text; the narrowest terminal in common use.
 const PAGE_COLUMNS: usize = 80;
 
 fn three_digits(value: f64) -> String {

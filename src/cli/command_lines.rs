@@ -1,12 +1,12 @@
-//! Is every command line either taken or refused with a code of the table, without a panic? Method: flags that exist and
-//! flags that nearly do, with values that are right, at a bound, or beyond all sense, through everything that stands
+//! Is every command line either accepted or refused with a documented exit code, without a panic? Method: flags that
+//! exist and flags that nearly do, with values that are right, at a bound, or beyond all sense, through everything
 //! before the first simulation and the first socket.
 
 use super::*;
 use clap::FromArgMatches;
 use proptest::prelude::*;
 
-/// The exit code with which `run` refuses `arguments`, and what it says; `None` where it would begin to work.
+/// The exit code with which `run` refuses `arguments`, and its message; `None` where the command would start.
 fn refusal(arguments: &[String]) -> Option<(i32, String)> {
     let matches = match super::command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
@@ -25,7 +25,7 @@ fn checked<A: FromArgMatches>(matches: &ArgMatches, check: fn(&A) -> Result<(), 
     check(&A::from_arg_matches(matches).map_err(|error| error.to_string())?)
 }
 
-/// Every flag of every subcommand, and some that are none.
+/// Every flag of every subcommand, and some flags that do not exist.
 fn flag() -> impl Strategy<Value = String> {
     let command = super::command();
     let of_commands = command.get_subcommands().flat_map(|subcommand| {
@@ -38,7 +38,7 @@ fn flag() -> impl Strategy<Value = String> {
     prop::sample::select(flags).prop_map(|flag| format!("--{flag}"))
 }
 
-/// Values that some flag takes, and values that none should.
+/// Values that some flag accepts, and values that none should.
 fn value() -> impl Strategy<Value = String> {
     let chosen = [
         "extreme-bimodal",
@@ -119,7 +119,7 @@ proptest! {
     }
 }
 
-// Does what is out of range name the value and what is allowed?
+// Does an error name the value that is out of range and what is allowed?
 #[test]
 fn refusals_name_the_value_and_the_range() {
     for (line, expected) in [
@@ -154,7 +154,7 @@ fn refusals_name_the_value_and_the_range() {
     }
 }
 
-// Is what the README and the help show taken?
+// Are the command lines of README and help accepted?
 #[test]
 fn what_is_right_is_taken() {
     for line in [

@@ -1,4 +1,4 @@
-//! The command line: what `forebay` understands, says and returns.
+//! The command line: subcommands, their output and their exit codes.
 
 mod plan;
 pub mod results;
@@ -15,11 +15,11 @@ use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
-/// The server failed while it ran, or could not start for a reason that is no setting's.
+/// Exit code: the server failed while it ran, or could not start for a reason other than its settings.
 const FAILED: u8 = 1;
-/// Usage or configuration is wrong; clap ends with the same number.
+/// Exit code: usage or configuration is wrong; clap ends with the same number.
 const USAGE: u8 = 2;
-/// The server was stopped and could not finish what it held.
+/// Exit code: the server was stopped and could not finish what it held.
 const WORK_LOST: u8 = 3;
 
 /// Runs the program that `args` describe, the first being the program's name, and returns its exit code: 0 fine, 1
@@ -33,7 +33,7 @@ where
     let matches = match command().try_get_matches_from(args) {
         Ok(matches) => matches,
         Err(error) => {
-            // Help and version are results; of a wrong usage nobody is left to be told.
+            // Help and version are results; a usage error that cannot be printed is lost.
             let printed = error.print();
             return if error.use_stderr() { code(error.exit_code()) } else { printed_code(printed) };
         }
@@ -46,7 +46,7 @@ where
     }
 }
 
-/// Prints what `command` makes of its flags, or why it makes nothing of them.
+/// Prints the result of `command` for its flags, or its error.
 fn compute<A: FromArgMatches>(matches: &ArgMatches, command: fn(&A) -> Result<String, Failure>) -> ExitCode {
     let arguments = A::from_arg_matches(matches).map_err(|error| Failure::Usage(error.to_string()));
     match arguments.and_then(|arguments| command(&arguments)) {
@@ -59,12 +59,12 @@ fn compute<A: FromArgMatches>(matches: &ArgMatches, command: fn(&A) -> Result<St
     }
 }
 
-/// The exit code of a command whose result was `printed`, or was not.
+/// The exit code of a command after printing its result.
 fn printed_code(printed: io::Result<()>) -> ExitCode {
     printed.map_or_else(|error| lost_code(&output::unwritten("the result", &error)), |()| ExitCode::SUCCESS)
 }
 
-/// The exit code of a command whose result is lost, after saying why.
+/// The exit code of a command whose result is lost, after printing the reason.
 fn lost_code(error: &io::Error) -> ExitCode {
     if let Some(why) = output::loss(error) {
         output::complain(&format!("forebay: {why}"));

@@ -1,5 +1,5 @@
-//! A place for a result, opened before the work begins: a name that cannot be written to is told at once, and not after
-//! the minutes that the result took.
+//! A place for a result, opened before the work begins: a name that cannot be written to is reported at once, and not
+//! after the minutes that the result took.
 
 use crate::output::unwritten;
 use std::fs::{File, OpenOptions};
@@ -31,7 +31,7 @@ impl Output {
         }
     }
 
-    /// Whether the result goes to standard output, which then holds nothing else.
+    /// True if the result goes to standard output, which then holds nothing else.
     pub fn is_stdout(&self) -> bool {
         self.file.is_none()
     }
@@ -39,7 +39,7 @@ impl Output {
     /// Writes what `emit` writes, in place of what a file held before.
     ///
     /// # Errors
-    /// If not all of it can be written; the text names the flag, the path and the reason, and the kind is that of the reason.
+    /// If not all of it can be written; the error names the flag, the path and the reason, and has the reason's kind.
     pub fn write(&self, emit: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let written = match &self.file {
             None => through(io::stdout().lock(), emit),
@@ -49,7 +49,7 @@ impl Output {
     }
 }
 
-/// Refuses several results on standard output, where nobody could tell them apart.
+/// Refuses several results on standard output, where a reader could not separate them.
 ///
 /// # Errors
 /// A text that names the flags.
@@ -62,7 +62,7 @@ pub fn one_on_stdout(outputs: &[Option<&Output>]) -> Result<(), String> {
     Err(format!("{} cannot all be `-`: standard output takes one result, give the others files", flags.join(" and ")))
 }
 
-/// A pipe or a device has no length that could be cut.
+/// Empties a file; a pipe or a device has no length that could be cut.
 fn emptied(file: &File) -> io::Result<()> {
     if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
 }
@@ -77,12 +77,12 @@ fn unwritable(flag: &str, path: &Path, error: &io::Error) -> io::Error {
     unwritten(&format!("{flag} {}", path.display()), error)
 }
 
-/// Why a command has no result, or none that anybody can read.
+/// Why a command has no result, or one that cannot be read.
 #[derive(Debug)]
 pub enum Failure {
     /// The flags, or what they add up to, are wrong.
     Usage(String),
-    /// The result is lost: what it was for cannot be written.
+    /// The result is lost: its output cannot be written.
     Unwritten(io::Error),
 }
 
@@ -103,13 +103,13 @@ pub(in crate::cli) fn write(output: &Option<Output>, text: impl FnOnce() -> Stri
     written.map_err(Failure::Unwritten)
 }
 
-/// What is left to print on standard output of the `report` for people: nothing where one of `outputs` goes there, and the
-/// report goes to standard error.
+/// The part of the `report` for standard output: nothing if one of `outputs` goes there, in which case the report is
+/// printed on standard error.
 pub(in crate::cli) fn printed(report: String, outputs: &[Option<&Output>]) -> String {
     if !outputs.iter().flatten().any(|output| output.is_stdout()) {
         return report;
     }
-    // What was asked for has been written; nobody may be there to read this.
+    // All requested results have been written; this report may be lost.
     let _ = io::stderr().write_all(report.as_bytes());
     String::new()
 }
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).expect("a file"), "new");
     }
 
-    // Is a full disk told, with the flag and the path?
+    // Is a full disk reported, with the flag and the path?
     #[test]
     fn what_cannot_be_written_is_an_error_that_names_the_flag() {
         let output = Output::open("--json", Path::new("/dev/full")).expect("a device that opens");

@@ -31,7 +31,7 @@ pub(super) fn serve(matches: &ArgMatches) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The exit code for how the server ended, after saying why if it failed.
+/// The exit code for how the server ended, after printing the reason of a failure.
 fn exit_code(ended: Result<Ended, ServeError>) -> u8 {
     match ended {
         Ok(Ended::Drained) => 0,
@@ -49,7 +49,7 @@ fn exit_code(ended: Result<Ended, ServeError>) -> u8 {
     }
 }
 
-/// What to do about an address that could not be bound.
+/// Advice about an address that could not be bound.
 const fn bind_advice(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::AddrInUse => "stop whatever holds this port, or choose another (port 0 takes a free one)",
@@ -68,13 +68,13 @@ fn start_logging(format: LogFormat) {
     let lines = fmt::layer()
         .with_writer(move || log.clone())
         .with_ansi(io::stderr().is_terminal())
-        // It would report a lost event to standard error, and panic there: a server whose reader has gone could never
-        // stop.
+        // Otherwise a lost event would be reported to standard error, with a panic: a server whose standard error is
+        // closed could never stop.
         .log_internal_errors(false);
     let directives = env::var("RUST_LOG").unwrap_or_default();
     let (shown, ignored) = shown(&directives);
     let events = tracing_subscriber::registry().with(shown);
-    // An error means that the program around us listens to events already, which is its right.
+    // An error means that the surrounding program has set a subscriber already, which is its right.
     let _ = match format {
         LogFormat::Text => events.with(lines).try_init(),
         LogFormat::Json => events.with(lines.json()).try_init(),

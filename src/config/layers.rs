@@ -1,4 +1,4 @@
-//! The layers that a configuration is gathered from - flag, environment, file, default - and what comes of them.
+//! The layers that a configuration is gathered from - flag, environment, file, default - and their combination.
 
 use super::problem::{Claim, Origin, Problem, Problems};
 use super::setting::{DefaultValue, Shape, environment_name, find};
@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
-/// A configuration, and where each of its values comes from.
+/// A configuration, and the origin of each of its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effective {
     /// The configuration.
@@ -19,14 +19,14 @@ pub struct Effective {
     pub rows: Vec<Row>,
 }
 
-/// A setting as it took effect.
+/// A setting in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its key.
+    /// The key of the setting.
     pub key: &'static str,
-    /// Its value, written as on the command line.
+    /// The value, written as on the command line.
     pub value: String,
-    /// Where the value comes from.
+    /// The origin of the value.
     pub origin: Origin,
 }
 
@@ -71,14 +71,14 @@ pub(super) fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>
     layers.resolve()
 }
 
-/// What the layers hold as text, and what has been found out about it so far.
+/// The texts in the layers, and the problems found so far.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
     /// The settings that some layer has.
     pub(super) given: BTreeMap<&'static str, Given>,
     /// The file to read, and where its path was written.
     pub(super) config_file: Option<(PathBuf, Origin)>,
-    /// What is wrong.
+    /// The problems found so far.
     pub(super) problems: Vec<Problem>,
     /// Whether a layer could not be read: it may have settings that no other layer has.
     pub(super) incomplete: bool,
@@ -89,19 +89,19 @@ pub(super) struct Layers {
 /// A value as a layer has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Given {
-    /// As it was written.
+    /// The value as written.
     pub(super) text: String,
-    /// Where.
+    /// The place where it was written.
     pub(super) origin: Origin,
 }
 
 impl Layers {
-    /// Takes the value of a layer, unless a layer above had one: layers are read from the top.
+    /// Takes the value of a layer, unless a higher layer had one: layers are read from the top.
     pub(super) fn offer(&mut self, key: &'static str, text: String, origin: Origin) {
         self.given.entry(key).or_insert(Given { text, origin });
     }
 
-    /// Each value parsed, then the rules between settings.
+    /// Parses each value, then applies the rules between settings.
     fn resolve(mut self) -> Result<Effective, Problems> {
         let mut config = table::parse(&mut self);
         rules::apply(&mut config, &mut self);
@@ -114,7 +114,7 @@ impl Layers {
         }
     }
 
-    /// The value of `key` if some layer has it and it is right; one that is wrong becomes a problem.
+    /// The value of `key` if some layer has it and it is valid; an invalid one becomes a problem.
     pub(super) fn given<T>(&mut self, key: &str, parse: fn(&str) -> Result<T, Refusal>) -> Option<T> {
         let given = self.given.get(key)?;
         let refusal = match parse(&given.text) {
@@ -127,20 +127,20 @@ impl Layers {
         None
     }
 
-    /// Whether some layer has `key`.
+    /// True if some layer has `key`.
     pub(super) fn has(&self, key: &str) -> bool {
         self.given.contains_key(key)
     }
 
-    /// Whether it is open what `key` was meant to be: its value is wrong, or it may have one in a layer that could not
+    /// True if the intended value of `key` is unknown: its value is wrong, or it may have one in a layer that could not
     /// be read.
     pub(super) fn is_open(&self, key: &str) -> bool {
         let is_it = |problem: &Problem| matches!(problem.claims.as_slice(), [claim] if claim.key == key);
         self.problems.iter().any(is_it) || (self.incomplete && !self.has(key))
     }
 
-    /// Reports that the values of `keys` in `config` exclude each other, unless one of them is open: the conflict may
-    /// vanish with what is wrong there.
+    /// Reports that the values of `keys` in `config` exclude each other, unless one of them is unknown: correcting it
+    /// may resolve the conflict.
     pub(super) fn conflict(&mut self, config: &Config, keys: [&str; 2], message: &str) {
         if keys.iter().any(|key| self.is_open(key)) {
             return;
@@ -162,7 +162,7 @@ impl Layers {
         self.implied.insert(key, reason);
     }
 
-    /// Where the value of `key` comes from.
+    /// The origin of the value of `key`.
     fn origin(&self, key: &str) -> Origin {
         match (self.implied.get(key), self.given.get(key)) {
             (Some(reason), _) => Origin::Implied(reason),

@@ -2,10 +2,9 @@
 //!
 //! One table, `table.rs`, has a row for every setting. From it come the fields of [`Config`], how they are parsed and
 //! shown, the command line's flags, the names in the environment and in the file, the help, and the README's table
-//! ([`SETTINGS`]). What one setting means for another stands in `rules.rs`. A setting is taken from the first layer that
-//! has it: flag, environment (`FOREBAY_` and the key in upper case, `-` as `_`), TOML file, default. What the layers
-//! hold is text; it is parsed once, and whatever is wrong is reported at once, with where it was written and what is
-//! allowed.
+//! ([`SETTINGS`]). Rules between settings are in `rules.rs`. A setting is taken from the first layer that has it: flag,
+//! environment (`FOREBAY_` and the key in upper case, `-` as `_`), TOML file, default. The layers hold text; it is
+//! parsed once, and all problems are reported at once, each with where it was written and what is allowed.
 //!
 //! ```
 //! use forebay::config::Config;
@@ -41,7 +40,7 @@ use std::num::NonZero;
 pub const WORKERS_MAX: usize = 1_024;
 /// The most pools a server has. A reply names its pool in one byte, and a workload has no more than eight classes.
 pub const POOLS_MAX: usize = 8;
-/// The most source ports a server turns away: the list is looked through for every datagram.
+/// The most source ports a server rejects: the list is searched for every datagram.
 pub const REJECTED_PORTS_MAX: usize = 64;
 
 /// A group of workers that serves one weight of requests.
@@ -49,13 +48,13 @@ pub const REJECTED_PORTS_MAX: usize = 64;
 pub struct Pool {
     /// A lower-case letter, then lower-case letters, digits and `-`.
     pub name: String,
-    /// Workers in it, at least 1.
+    /// The number of workers in the pool, at least 1.
     pub workers: usize,
 }
 
 impl Config {
-    /// A configuration from keys of [`SETTINGS`] and values, written as on the command line. What is left out has its
-    /// default; of a key that comes twice the last value holds, so overrides can be appended to a base.
+    /// A configuration from keys of [`SETTINGS`] and values, written as on the command line. A missing key has its
+    /// default; of a repeated key the last value holds, so overrides can be appended to a base.
     ///
     /// # Errors
     /// Everything that is wrong with `pairs`.
@@ -69,8 +68,8 @@ impl Config {
         SETTINGS.iter().map(|setting| (setting.key, (setting.show)(self))).collect()
     }
 
-    /// `time` on the server's scale: multiplied by `time_scale`. For what CONTRACTS calls scaled (slice, checkpoint
-    /// step, socket-poll interval, thief threshold, cost cap), and never for timeouts, windows or waiting.
+    /// `time` on the server's scale: multiplied by `time_scale`. For the times that CONTRACTS calls scaled (slice,
+    /// checkpoint step, socket-poll interval, thief threshold, cost cap), and never for timeouts, windows or waiting.
     pub fn scaled(&self, time: Nanos) -> Nanos {
         time.times(self.time_scale)
     }
@@ -80,7 +79,7 @@ impl Config {
         self.scaled(self.slice)
     }
 
-    /// `cost_cap`, scaled: what the cost in a request's header is compared with.
+    /// `cost_cap`, scaled: the bound on the cost in a request's header.
     pub fn cost_cap_scaled(&self) -> Nanos {
         self.scaled(self.cost_cap)
     }
@@ -93,7 +92,7 @@ impl Default for Config {
     }
 }
 
-/// CPUs that this process may use: those of the calling thread's affinity mask, but not more than the CPU quota of its
+/// CPUs that this process may use: the calling thread's affinity mask, but not more than the CPU quota of its
 /// cgroup (v1 or v2), at least 1 and at most [`WORKERS_MAX`]. Read anew at each call.
 ///
 /// A quota of 2.5 CPUs counts as 2. Workers that outnumber their quota are all stopped together for the rest of each

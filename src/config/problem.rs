@@ -1,10 +1,10 @@
-//! What can be wrong with a configuration, and where it was written.
+//! Problems of a configuration, and where each was written.
 
 use super::setting::environment_name;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The command line.
@@ -20,33 +20,33 @@ pub enum Origin {
     },
     /// The program that embeds Forebay ([`super::Config::from_pairs`]).
     Code,
-    /// Nobody set it.
+    /// No layer sets it.
     Default,
-    /// Nobody set it, and another setting decides it: the phrase says which.
+    /// No layer sets it, and another setting decides it: the phrase names that setting.
     Implied(&'static str),
 }
 
 /// One value that takes part in a [`Problem`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Key of the setting, or what was written in place of one.
+    /// Key of the setting, or the text in place of one.
     pub key: String,
-    /// The value as it was written.
+    /// The value as written.
     pub value: String,
-    /// Where it was written.
+    /// The place where it was written.
     pub origin: Origin,
 }
 
-/// One thing that is wrong: a value, or two that exclude each other.
+/// One problem: a value, or two that exclude each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The values concerned, one or two.
     pub claims: Vec<Claim>,
-    /// What is wrong with them and what is allowed.
+    /// The problem, and what is allowed.
     pub message: String,
 }
 
-/// Everything that is wrong with a configuration; never empty.
+/// All problems of a configuration; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);
 
@@ -110,13 +110,13 @@ impl fmt::Display for Origin {
     }
 }
 
-/// `, did you mean X?` for the candidate that `written` looks like a slip of, or nothing.
+/// `, did you mean X?` for the candidate of which `written` looks like a misspelling, or nothing.
 pub(super) fn suggestion<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     let written = written.to_lowercase();
     candidates
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(&written, &candidate.to_lowercase()), candidate))
-        // A slip changes a letter or two, not most of the word.
+        // A misspelling changes a letter or two, not most of the word.
         .filter(|(slips, candidate)| *slips <= (candidate.len() / 3).max(1))
         .min_by_key(|(slips, _)| *slips)
         .map_or_else(String::new, |(_, candidate)| format!(", did you mean {candidate}?"))
@@ -126,7 +126,7 @@ pub(super) fn suggestion<'a>(written: &str, candidates: impl IntoIterator<Item =
 mod tests {
     use super::*;
 
-    // Is a slip recognised, and a different word left alone?
+    // Is a misspelling recognised, and a different word left alone?
     #[test]
     fn suggestions_are_for_slips_only() {
         let policies = ["isolated", "global", "steal", "pools"];

@@ -1,10 +1,10 @@
-//! The rules between settings: what one decides for another, and which values exclude each other.
+//! The rules between settings: which setting decides another, and which values exclude each other.
 
 use super::layers::Layers;
 use super::{Burn, Classify, Config, HandlerName, Io, Pool, Wait};
 use crate::sched::Sizes;
 
-/// Applies every rule to `config`, whose settings are right by themselves.
+/// Applies every rule to `config`, whose settings are valid by themselves.
 pub(super) fn apply(config: &mut Config, layers: &mut Layers) {
     for rule in [pools, parking, handler, addresses, classes, reserved] {
         rule(config, layers);

@@ -1,4 +1,4 @@
-//! What a setting is: one row of the table, from its field of [`Config`] to its line in the README.
+//! The definition of a setting: one row of the table, from its field of [`Config`] to its line in the README.
 
 use super::{Config, SETTINGS};
 use std::borrow::Cow;
@@ -9,28 +9,28 @@ const INFALLIBLE: &str = "a String takes whatever is written";
 /// One setting: a row of [`SETTINGS`].
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Its name in the file, and with `--` in front as a flag. Kebab case.
+    /// The name in the file, and with `--` in front as a flag. Kebab case.
     pub key: &'static str,
-    /// What stands for its value in the help.
+    /// The placeholder for the value in the help.
     pub value_name: &'static str,
-    /// Its value when no layer has one.
+    /// The value when no layer has one.
     pub default: DefaultValue,
-    /// How its value is written in the file.
+    /// The notation of the value in the file.
     pub shape: Shape,
-    /// The values it may have, as help and errors put it.
+    /// The allowed values, as help and errors state them.
     pub allowed: Words,
-    /// What it does, in a sentence or two.
+    /// The meaning of the setting, in a sentence or two.
     pub help: Words,
-    /// Its value in a configuration, written as on the command line.
+    /// The value in a configuration, written as on the command line.
     pub show: fn(&Config) -> String,
 }
 
 /// A text of the table.
 #[derive(Clone, Copy, Debug)]
 pub enum Words {
-    /// This one.
+    /// A fixed text.
     Fixed(&'static str),
-    /// One that follows from another table.
+    /// A text made from another table.
     Made(fn() -> String),
     /// A sentence or two, which a table has room for, and the sentences that follow elsewhere.
     Detailed(&'static str, fn() -> Vec<String>),
@@ -39,13 +39,13 @@ pub enum Words {
 /// The value of a setting that no layer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultValue {
-    /// This text, parsed like any other.
+    /// A text, parsed like any other.
     Text(&'static str),
     /// Computed from the machine or from other settings, in the way described.
     Computed(&'static str),
 }
 
-/// How a value is written in the file.
+/// The notation of a value in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// In quotes.
@@ -57,7 +57,7 @@ pub enum Shape {
 }
 
 impl Setting {
-    /// Its name in the environment: `FOREBAY_` and the key in upper case with `_` for `-`.
+    /// The name in the environment: `FOREBAY_` and the key in upper case with `_` for `-`.
     pub fn environment_name(&self) -> String {
         environment_name(self.key)
     }
@@ -94,7 +94,7 @@ impl fmt::Display for Words {
 }
 
 impl DefaultValue {
-    /// The value, or how it is computed.
+    /// The default value, or how it is computed.
     pub const fn text(self) -> &'static str {
         match self {
             DefaultValue::Text(text) | DefaultValue::Computed(text) => text,
@@ -102,8 +102,8 @@ impl DefaultValue {
     }
 }
 
-/// Makes `Config` and `SETTINGS` from a list of settings. `parse` makes a field's value from a text, `show` the text from
-/// the value. A computed default is an expression in which the fields of the rows above have their values.
+/// Makes `Config` and `SETTINGS` from a list of settings. `parse` makes a field's value from a text, `show` the text
+/// from the value. A computed default is an expression in which the fields of the rows above have their values.
 macro_rules! settings {
     ($(
         $(#[$about:meta])*
@@ -115,8 +115,8 @@ macro_rules! settings {
             parse: $parse:expr, show: $show:expr,
         }
     )+) => {
-        /// Everything a server is told. Made by [`load`](super::load) or [`Config::from_pairs`], which hold the bounds
-        /// stated here; code that changes a field afterwards takes that upon itself.
+        /// All settings of a server. Made by [`load`](super::load) or [`Config::from_pairs`], which ensure the bounds
+        /// stated here; code that changes a field afterwards is responsible for them.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Config {
             $($(#[$about])* pub $field: $type,)+
@@ -136,7 +136,7 @@ macro_rules! settings {
             },
         },)+];
 
-        /// Each setting from `layers`, parsed by itself. One that is wrong is noted there, and has its default here, so
+        /// Each setting from `layers`, parsed by itself. An invalid one becomes a problem, and has its default here, so
         /// that the rules between settings are still checked.
         pub(super) fn parse(layers: &mut Layers) -> Config {
             $(
@@ -177,7 +177,7 @@ pub(super) fn find(key: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.key == key)
 }
 
-/// The name in the environment of the flag `--key`.
+/// The name of `key` in the environment.
 pub(super) fn environment_name(key: &str) -> String {
     format!("FOREBAY_{}", key.to_uppercase().replace('-', "_"))
 }

@@ -16,8 +16,8 @@ const CONFIG: &str = "config";
 /// The flag that prints the configuration instead of using it.
 const CHECK_CONFIG: &str = "check-config";
 
-/// A flag for each setting. Values are taken as they are: [`super::load`] parses them, so that all problems of all
-/// layers come out together.
+/// A flag for each setting. Values are not parsed here: [`super::load`] parses them, so that all problems of all layers
+/// are reported together.
 pub fn flags() -> Vec<Arg> {
     SETTINGS.iter().map(flag).collect()
 }
@@ -40,7 +40,7 @@ pub fn meta_flags() -> [Arg; 2] {
     ]
 }
 
-/// Whether `--check-config` is among `matches`.
+/// True if `--check-config` is among `matches`.
 pub fn wants_check(matches: &ArgMatches) -> bool {
     matches.get_flag(CHECK_CONFIG)
 }
@@ -73,8 +73,8 @@ fn flag(setting: &Setting) -> Arg {
 
 const PREFIX: &str = "FOREBAY_";
 
-/// Offers `layers` every `FOREBAY_` variable of `variables`. One that is no setting is a problem: it would be a typo
-/// that silently leaves a server on its default.
+/// Offers `layers` every `FOREBAY_` variable of `variables`. A variable that is not a setting is a problem: it could be
+/// a typo that silently leaves a server on its default.
 pub(super) fn read_environment(variables: impl IntoIterator<Item = (OsString, OsString)>, layers: &mut Layers) {
     let mut ours: Vec<(String, OsString)> = variables
         .into_iter()
@@ -122,8 +122,8 @@ fn read_variable(name: &str, value: OsString, layers: &mut Layers) {
     }
 }
 
-/// Whether Kubernetes made this variable: for a service called `forebay` (or `forebay-admin`, ...) it puts
-/// `FOREBAY_SERVICE_HOST`, `FOREBAY_PORT=udp://..`, `FOREBAY_PORT_9000_UDP_ADDR` and their like into every container of
+/// True if Kubernetes made this variable: for a service called `forebay` (or `forebay-admin`, ...) it puts
+/// `FOREBAY_SERVICE_HOST`, `FOREBAY_PORT=udp://..`, `FOREBAY_PORT_9000_UDP_ADDR` and the like into every container of
 /// the namespace (its documentation: "Accessing the Service", environment variables).
 fn is_service_link(name: &str, value: &OsStr) -> bool {
     let numbered_port =
@@ -160,7 +160,7 @@ pub(super) fn read_file(path: &Path, named_by: &Origin, layers: &mut Layers) {
         let message = error.message().lines().map(str::trim).collect::<Vec<_>>().join(", ");
         unusable(format!("line {line} is not TOML: {message}"));
     }
-    // What could be made of a broken file may have keys and values that nobody wrote.
+    // Recovered parts of a broken file may have keys and values that are not in its text.
     if errors.is_empty() {
         read_table(table.get_ref(), &text, path, layers);
     }

@@ -1,4 +1,4 @@
-//! The table of settings. What one of them means for another stands in `rules.rs`.
+//! The table of settings. Rules between settings are in `rules.rs`.
 
 use super::layers::Layers;
 use super::setting::{DefaultValue, Setting, Shape, Words};
@@ -24,7 +24,7 @@ settings! {
         help: Fixed("Where requests arrive, over UDP."),
         parse: value::listen, show: ToString::to_string,
     }
-    /// Where metrics, latency and health are served (HTTP over TCP). Port 0 takes a free one.
+    /// The address of metrics, latency and health (HTTP over TCP). Port 0 takes a free one.
     admin: SocketAddr {
         key: "admin", value_name: "ADDRESS", shape: Text,
         default: Text("127.0.0.1:9001"),
@@ -103,7 +103,7 @@ settings! {
         ),
         parse: value::choice, show: value::name,
     }
-    /// What is run for each request.
+    /// The handler of all requests.
     handler: HandlerName {
         key: "handler", value_name: "NAME", shape: Text,
         default: Text("spin"),
@@ -127,7 +127,7 @@ settings! {
         ),
         parse: value::choice, show: value::name,
     }
-    /// How many times longer than in reality everything lasts, 1 to 1,000,000; see [`Config::scaled`].
+    /// The factor by which all scaled times are longer than in reality, 1 to 1,000,000; see [`Config::scaled`].
     time_scale: u64 {
         key: "time-scale", value_name: "FACTOR", shape: Count,
         default: Text("1"),
@@ -149,7 +149,7 @@ settings! {
         ),
         parse: value::choice, show: value::name,
     }
-    /// How datagrams go to and from the kernel. Never [`Io::Portable`] where `listen` is all addresses.
+    /// The I/O backend. Never [`Io::Portable`] where `listen` is all addresses.
     io: Io {
         key: "io", value_name: "HOW", shape: Text,
         default: Text("batches"),
@@ -194,8 +194,8 @@ settings! {
         help: Fixed("How long a server that was told to stop goes on serving what it holds."),
         parse: |text| value::duration(text, Nanos::ZERO..=HOUR), show: ToString::to_string,
     }
-    /// How long a stopping server serves everything while it says that it is not ready, before it drains; 0 to 1 h. Never
-    /// scaled.
+    /// How long a stopping server serves everything while it says that it is not ready, before it drains; 0 to 1 h.
+    /// Never scaled.
     lame_duck: Nanos {
         key: "lame-duck", value_name: "DURATION", shape: Text,
         default: Text("0s"),

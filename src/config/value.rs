@@ -1,5 +1,5 @@
-//! The types of values, and from the text of one value to the value and back. What is refused says why; what is allowed
-//! stands in the table of settings.
+//! The types of values: parsing the text of one value, and showing it again. A refusal gives the reason; the allowed
+//! values are in the table of settings.
 
 use super::problem::suggestion;
 use super::{POOLS_MAX, Pool, REJECTED_PORTS_MAX, WORKERS_MAX};
@@ -14,7 +14,7 @@ pub(super) trait Choice: Copy + 'static {
     /// Every value, in the order in which help lists them.
     const CHOICES: &'static [Self];
 
-    /// The value as it is written.
+    /// The value as written.
     fn text(self) -> &'static str;
 }
 
@@ -91,7 +91,7 @@ macro_rules! impl_choice {
 
 impl_choice! { PolicyName Classify HandlerName Burn Wait Io LogFormat }
 
-/// Why a text is not a value of its setting.
+/// The reason why a text is not a value of its setting.
 pub(super) type Refusal = String;
 
 /// An IP address and a port.
@@ -99,8 +99,8 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, Refusal> {
     text.parse().map_err(|_| "not an IP address and a port".to_owned())
 }
 
-/// An IP address of one host, or the wildcard, and a port. The broadcast addresses of networks are known only to the host
-/// that binds them.
+/// An IP address of one host, or the wildcard, and a port. The broadcast addresses of networks are known only to the
+/// host that binds them.
 pub(super) fn listen(text: &str) -> Result<SocketAddr, Refusal> {
     let address = address(text)?;
     match address.ip().to_canonical() {
@@ -129,7 +129,7 @@ pub(super) fn ports(text: &str) -> Result<Vec<u16>, Refusal> {
     Ok(ports)
 }
 
-/// The text of which [`ports`] makes `ports`.
+/// The text that [`ports`] parses as `ports`.
 pub(super) fn ports_text(ports: &[u16]) -> String {
     if ports.is_empty() {
         return "none".to_owned();
@@ -145,12 +145,12 @@ pub(super) fn choice<T: Choice>(text: &str) -> Result<T, Refusal> {
     })
 }
 
-/// The name of a [`choice`].
+/// The name of a [`choice`], as text.
 pub(super) fn name<T: Choice>(choice: &T) -> String {
     choice.text().to_owned()
 }
 
-/// The names that [`choice`] takes.
+/// The names that [`choice`] accepts.
 pub(super) fn names<T: Choice>() -> String {
     T::CHOICES.iter().map(|choice| choice.text()).collect::<Vec<_>>().join(", ")
 }
@@ -179,7 +179,7 @@ pub(super) fn reserved(text: &str) -> Result<Option<usize>, Refusal> {
     if text == "auto" { Ok(None) } else { workers(text).map(Some) }
 }
 
-/// The text of which [`reserved`] makes `reserved`.
+/// The text that [`reserved`] parses as `reserved`.
 pub(super) fn reserved_text(reserved: Option<usize>) -> String {
     reserved.map_or_else(|| "auto".to_owned(), |workers| workers.to_string())
 }
@@ -211,7 +211,7 @@ pub(super) fn pools(text: &str) -> Result<Vec<Pool>, Refusal> {
     Ok(pools)
 }
 
-/// The text of which [`pools`] makes `pools`.
+/// The text that [`pools`] parses as `pools`.
 pub(super) fn pools_text(pools: &[Pool]) -> String {
     pools.iter().map(|Pool { name, workers }| format!("{name}={workers}")).collect::<Vec<_>>().join(",")
 }
@@ -332,7 +332,7 @@ mod tests {
         }
     }
 
-    // Is a slip in a name answered with the name?
+    // Does a misspelt name get a suggestion?
     #[test]
     fn choices_suggest() {
         assert_eq!(choice::<PolicyName>("pools").map(PolicyName::name), Ok("pools"));

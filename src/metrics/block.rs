@@ -1,16 +1,15 @@
-//! One distribution as people and JSON see it: a count, six percentiles, the maximum, and which of the percentiles the
-//! sample is large enough to bound.
+//! One distribution as tables and JSON show it: a count, six percentiles, the maximum, and the highest percentile that
+//! the sample is large enough to bound.
 
 use super::Percentile;
 use serde::{Serialize, Serializer};
 
 /// The distribution of a latency in microseconds, or of a dimensionless slowdown. Percentiles are nearest ranks.
 ///
-/// `None` is infinity (it prints as `null`), and only infinity is: the percentiles of an empty sample are 0, and it
-/// supports `"none"` of them.
+/// `None` means infinity and prints as `null`. An empty sample has percentiles of 0 and `supported` = `"none"`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Block {
-    /// How many finite values there are.
+    /// The number of finite values.
     pub count: u64,
     /// The median.
     pub p50: Option<f64>,
@@ -26,15 +25,15 @@ pub struct Block {
     pub p99_99: Option<f64>,
     /// The largest value.
     pub max: Option<f64>,
-    /// The highest percentile that this sample can bound, counting infinite values; see
+    /// The highest percentile that a sample of this size, infinite values included, can bound; see
     /// [`Percentile::samples_needed`]. `None` prints as `"none"`.
     #[serde(serialize_with = "name_or_none")]
     pub supported: Option<Percentile>,
 }
 
 impl Block {
-    /// The block of exact values in ascending order, `f64::INFINITY` for each that never came. The infinite ones count
-    /// in every rank and in `supported`, not in `count`.
+    /// The block of exact values in ascending order, with `f64::INFINITY` for each value that never came. Infinite
+    /// values count in every rank and in `supported`, not in `count`.
     ///
     /// # Panics
     /// In debug builds, when `sorted` is not in ascending order or holds a NaN.
@@ -45,7 +44,7 @@ impl Block {
         Block::from_ranks(finite, total, |rank| sorted[rank as usize - 1])
     }
 
-    /// The value of one percentile; `None` is infinity.
+    /// The value of `percentile`; `None` is infinity.
     pub const fn percentile(&self, percentile: Percentile) -> Option<f64> {
         match percentile {
             Percentile::P50 => self.p50,
@@ -57,18 +56,18 @@ impl Block {
         }
     }
 
-    /// Whether there are no values at all, infinite ones included.
+    /// True if there are no values at all, infinite ones included.
     pub fn is_empty(&self) -> bool {
         self.count == 0 && self.max.is_some()
     }
 
-    /// Whether the sample is large enough to bound `percentile`.
+    /// True if the sample is large enough to bound `percentile`.
     pub fn supports(&self, percentile: Percentile) -> bool {
         self.supported.is_some_and(|highest| percentile <= highest)
     }
 
-    /// The block of `total` values, `finite` of them finite; `value` gives the one at a rank (1 to `total`) and is
-    /// asked in ascending order.
+    /// The block of `total` values, `finite` of them finite; `value` returns the value at a rank (1 to `total`) and is
+    /// called with ascending ranks.
     pub(crate) fn from_ranks(finite: u64, total: u64, mut value: impl FnMut(u64) -> f64) -> Block {
         let mut at = |rank| {
             if total == 0 {
@@ -91,7 +90,7 @@ impl Block {
 }
 
 impl Default for Block {
-    /// The block of no values.
+    /// The block of an empty sample.
     fn default() -> Block {
         Block::from_sorted(&[])
     }
@@ -105,7 +104,7 @@ fn name_or_none<S: Serializer>(supported: &Option<Percentile>, serializer: S) ->
 mod tests {
     use super::*;
 
-    /// Are percentiles nearest ranks? Of 1 to 10,000 they are known.
+    /// Are percentiles nearest ranks? The values 1 to 10,000 have known percentiles.
     #[test]
     fn percentiles_are_nearest_ranks() {
         let values: Vec<f64> = (1..=10_000).map(f64::from).collect();
@@ -127,7 +126,7 @@ mod tests {
         );
     }
 
-    /// Is an empty block all zero, and can a reader tell that it supports nothing?
+    /// Is an empty block all zero, and does it show that it supports no percentile?
     #[test]
     fn an_empty_block_is_zero() {
         let empty = Block::from_sorted(&[]);

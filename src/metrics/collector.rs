@@ -1,56 +1,56 @@
-//! The control thread's side of the board: asks for ledgers, sums them up, and answers what was measured.
+//! The control thread's side of the metrics: asks workers for their histograms, sums them up, and answers scrapes.
 
 use super::Stage;
-use super::board::Board;
 use super::distribution::Distribution;
-use super::ledger::{Ledger, Totals};
+use super::histograms::{Histograms, Totals};
 use super::measured::Measured;
 use super::ring::Ring;
 use super::snapshot::{Gauges, Recent, Snapshot};
+use super::worker_metrics::WorkerMetrics;
 use crate::time::{Nanos, clock};
 use std::thread;
 
-/// How long one [`Collector::collect`] waits for workers to hand over. A worker between two turns of its loop takes
-/// microseconds; one in a long job is late, and a scrape that waited for it would miss its own 100 ms.
+/// The longest wait of one [`Collector::collect`] for workers to hand over. A worker between two turns of its loop
+/// takes microseconds; a worker in a long job is late, and a scrape that waited for it would exceed its own 100 ms.
 const PATIENCE: Nanos = Nanos::from_millis(20);
 
-/// The first pause while waiting, doubled up to [`LONGEST_PAUSE`]: a woken worker needs about this long.
+/// The first pause while waiting, doubled up to [`LONGEST_PAUSE`]: about the time that a woken worker needs.
 const FIRST_PAUSE: Nanos = Nanos::from_micros(50);
 const LONGEST_PAUSE: Nanos = Nanos::from_millis(2);
 
-/// Gathers what the workers of one [`Board`] measured. Owned by one thread; a board has one collector.
+/// Gathers the measurements of all workers of one [`WorkerMetrics`], which has one collector. Owned by one thread.
 #[derive(Debug)]
 pub struct Collector<'b> {
-    board: &'b Board,
+    metrics: &'b WorkerMetrics,
     asked: Vec<Asked>,
-    /// The sum of the ledgers picked up in one go: adding histograms of one shape is cheap, sorting out their bins is
+    /// The sum of all histograms taken in one `collect`: adding histograms of one shape is cheap, sorting their bins is
     /// not.
-    gathered: Ledger,
+    gathered: Histograms,
     since_start: Totals,
     began: Nanos,
-    /// On the real-time clock: no two servers on one address have the same.
+    /// Start of the server on the real-time clock, distinct for each server on one address.
     start_time: Nanos,
     seconds: Ring,
     tens: Ring,
 }
 
-/// What the collector knows of one worker.
+/// The collector's state for one worker.
 #[derive(Debug, Default)]
 struct Asked {
-    /// The ledger to offer next; `None` while the worker has it and owes its own.
-    spare: Option<Box<Ledger>>,
-    /// The worker's count of entries when it was last asked. Read before the question, so that an entry made in
-    /// between leads to one question too many and never to one too few.
+    /// The empty histograms to offer next; `None` while the worker has them and owes its own.
+    spare: Option<Box<Histograms>>,
+    /// The worker's count of entries when it was last asked. Read before the question, so that an entry made in between
+    /// leads to one question too many and never to one too few.
     recorded: u64,
 }
 
 impl<'b> Collector<'b> {
-    /// The collector of `board`.
-    pub fn new(board: &'b Board) -> Collector<'b> {
+    /// The collector of `metrics`.
+    pub fn new(metrics: &'b WorkerMetrics) -> Collector<'b> {
         Collector {
-            board,
-            asked: (0..board.recorders()).map(|_| Asked { spare: Some(Box::default()), recorded: 0 }).collect(),
-            gathered: Ledger::default(),
+            metrics,
+            asked: (0..metrics.recorders()).map(|_| Asked { spare: Some(Box::default()), recorded: 0 }).collect(),
+            gathered: Histograms::default(),
             since_start: Totals::default(),
             began: clock::now(),
             start_time: clock::realtime(),
@@ -59,15 +59,15 @@ impl<'b> Collector<'b> {
         }
     }
 
-    /// Asks every worker that measured something for its ledger, calls `wake` with the number of each (a sleeping
-    /// worker hands nothing over), and gathers what comes within 20 ms; the rest is gathered next time. To be called
-    /// once per second, so that the windows are right, and before a [`Collector::snapshot`]. On an idle server it asks
-    /// nobody and wakes nobody.
+    /// Asks every worker with new measurements for its histograms, calls `wake` with the number of each (a sleeping
+    /// worker hands nothing over), and gathers what arrives within 20 ms; the rest is gathered next time. To be called
+    /// once per second, so that the windows are right, and before a [`Collector::snapshot`]. On an idle server no
+    /// worker is asked or woken.
     ///
-    /// Once all recorders are dropped, it gathers everything there is without waiting.
+    /// Once all recorders are dropped, it gathers everything that is left, without waiting.
     pub fn collect(&mut self, wake: impl Fn(usize)) {
         for worker in 0..self.asked.len() {
-            self.pick_up(worker);
+            self.take(worker);
             if self.ask(worker) {
                 wake(worker);
             }
@@ -76,11 +76,12 @@ impl<'b> Collector<'b> {
         self.fold(clock::now());
     }
 
-    /// The counters now, and the distributions as of the last [`Collector::collect`]: those may lack the latest entries
-    /// of workers that were late, so that an answered request can be in the fates and not yet in a distribution.
+    /// The counters as of now, and the distributions as of the last [`Collector::collect`]. Distributions may lack the
+    /// latest entries of workers that were late, so an answered request can be in the fates before it is in a
+    /// distribution.
     pub fn snapshot(&self, gauges: Gauges) -> Snapshot {
         let now = clock::now();
-        let counts = self.board.counts();
+        let counts = self.metrics.counts();
         let since_start = Measured::from(&self.since_start);
         let windows = [self.seconds.last(now), self.tens.last(now)];
         Snapshot::new(gauges, self.start_time, counts, since_start, windows.each_ref())
@@ -106,27 +107,27 @@ impl<'b> Collector<'b> {
         }
     }
 
-    /// Offers the worker an empty ledger if it has something to give, can still answer and owes nothing.
+    /// Offers the worker empty histograms if it has new entries, can still answer and owes nothing.
     fn ask(&mut self, worker: usize) -> bool {
         let asked = &mut self.asked[worker];
-        let recorded = self.board.recorded(worker);
-        let mailbox = self.board.mailbox(worker);
-        if recorded == asked.recorded || mailbox.is_gone() {
+        let recorded = self.metrics.recorded(worker);
+        let swap_slot = self.metrics.swap_slot(worker);
+        if recorded == asked.recorded || swap_slot.is_gone() {
             return false;
         }
-        // One that still owes an answer was woken when it was asked, and hands over before it sleeps.
+        // A worker that still owes an answer was woken when it was asked, and hands over before it sleeps.
         let Some(empty) = asked.spare.take() else { return false };
         asked.recorded = recorded;
-        mailbox.ask(empty);
+        swap_slot.ask(empty);
         true
     }
 
-    /// Picks up what comes until nobody owes anything or patience ends.
+    /// Takes histograms until no worker owes any, or until [`PATIENCE`] has passed.
     fn wait(&mut self) {
         let deadline = clock::now().plus(PATIENCE);
         let mut pause = FIRST_PAUSE;
         loop {
-            let owing = (0..self.asked.len()).filter(|worker| !self.pick_up(*worker)).count();
+            let owing = (0..self.asked.len()).filter(|worker| !self.take(*worker)).count();
             if owing == 0 || clock::now() >= deadline {
                 break;
             }
@@ -135,24 +136,24 @@ impl<'b> Collector<'b> {
         }
     }
 
-    /// Takes what the worker laid out; true if it owes nothing more.
-    fn pick_up(&mut self, worker: usize) -> bool {
-        let mailbox = self.board.mailbox(worker);
+    /// Takes all histograms that the worker has published; true if it owes nothing more.
+    fn take(&mut self, worker: usize) -> bool {
+        let swap_slot = self.metrics.swap_slot(worker);
         let asked = &mut self.asked[worker];
-        // Before the mailbox is emptied: who is gone by now has laid out everything.
-        let gone = mailbox.is_gone();
-        while let Some(mut full) = mailbox.pick_up() {
+        // Read before the swap slot is emptied: a worker that is gone by now has published everything.
+        let gone = swap_slot.is_gone();
+        while let Some(mut full) = swap_slot.take() {
             self.gathered.add(&full);
             full.reset();
             asked.spare = Some(full);
         }
         if gone && asked.spare.is_none() {
-            asked.spare = mailbox.take_back();
+            asked.spare = swap_slot.take_back();
         }
         asked.spare.is_some()
     }
 
-    /// Moves what was gathered into the totals and windows.
+    /// Moves the gathered histograms into the totals and windows.
     fn fold(&mut self, now: Nanos) {
         if self.gathered.is_empty() {
             return;
@@ -184,8 +185,8 @@ mod tests {
     #[test]
     fn nothing_is_lost_and_nothing_counted_twice() {
         const SAMPLES: u64 = 30_000;
-        let board = Board::new(2);
-        let mut collector = Collector::new(&board);
+        let metrics = WorkerMetrics::new(2);
+        let mut collector = Collector::new(&metrics);
         std::thread::scope(|scope| {
             let work = |mut recorder: Recorder<'_>, class| {
                 for number in 0..SAMPLES {
@@ -194,7 +195,7 @@ mod tests {
                 }
             };
             let workers = [0, 1].map(|class: u8| {
-                let recorder = board.recorder(usize::from(class));
+                let recorder = metrics.recorder(usize::from(class));
                 scope.spawn(move || work(recorder, class))
             });
             while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
@@ -208,12 +209,12 @@ mod tests {
         assert_eq!(collector.since_start.class(0).expect("samples").stages[0].sum, exact);
     }
 
-    /// Does the wake reach a worker that has something and sleeps, and no other?
+    /// Does the wake reach a sleeping worker with new entries, and no other worker?
     #[test]
     fn only_workers_with_news_are_woken() {
-        let board = Board::new(2);
-        let mut collector = Collector::new(&board);
-        let sleeper = RefCell::new(board.recorder(1));
+        let metrics = WorkerMetrics::new(2);
+        let mut collector = Collector::new(&metrics);
+        let sleeper = RefCell::new(metrics.recorder(1));
         sleeper.borrow_mut().answered(&sample(0, 5));
         let woken = Cell::new(0);
         let wake = |worker| {
@@ -227,12 +228,12 @@ mod tests {
         assert_eq!(woken.get(), 1, "nothing new, nobody asked");
     }
 
-    /// Does a worker that is late delay nothing but its own ledger?
+    /// Does a worker that is late delay nothing but its own histograms?
     #[test]
-    fn a_late_ledger_is_picked_up_next_time() {
-        let board = Board::new(2);
-        let mut collector = Collector::new(&board);
-        let (mut late, mut prompt) = (board.recorder(0), board.recorder(1));
+    fn late_histograms_are_taken_next_time() {
+        let metrics = WorkerMetrics::new(2);
+        let mut collector = Collector::new(&metrics);
+        let (mut late, mut prompt) = (metrics.recorder(0), metrics.recorder(1));
         late.answered(&sample(0, 5));
         prompt.answered(&sample(1, 5));
         let prompt = RefCell::new(prompt);
@@ -247,18 +248,18 @@ mod tests {
         late.hand_over();
         late.answered(&sample(0, 5));
         collector.collect(wake);
-        assert_eq!(in_total(&collector, 0), 2, "the third entry is in the new ledger");
+        assert_eq!(in_total(&collector, 0), 2, "the third entry is in the new histograms");
         drop(late);
         collector.collect(wake);
         assert_eq!(in_total(&collector, 0), 3);
     }
 
-    /// Does a worker that stops with a question open leave everything, and is the control thread not kept waiting?
+    /// Does a worker that stops with a question open publish everything, and does the control thread not wait for it?
     #[test]
-    fn a_stopped_worker_leaves_its_last_ledger() {
-        let board = Board::new(1);
-        let mut collector = Collector::new(&board);
-        let mut recorder = board.recorder(0);
+    fn a_stopped_worker_leaves_its_last_histograms() {
+        let metrics = WorkerMetrics::new(1);
+        let mut collector = Collector::new(&metrics);
+        let mut recorder = metrics.recorder(0);
         recorder.answered(&sample(0, 5));
         collector.collect(|_| ());
         assert_eq!(in_total(&collector, 0), 0, "the worker did not answer");

@@ -1,4 +1,4 @@
-//! Counters with one writer each, and what a reader makes of them.
+//! Counters with one writer each, and consistent readings of them.
 //!
 //! Why `in_flight` is never negative. A worker adds to `received` before it passes a datagram on; the datagram reaches
 //! the worker that ends it through a queue, whose push and pop synchronise; that worker then adds to the counter of its
@@ -11,7 +11,7 @@ use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 labels! {
-    /// What came of looking for work at another worker.
+    /// Result of an attempt to take work from another worker.
     Steal {
         /// Jobs were taken from a deque.
         Found = "found",
@@ -30,17 +30,17 @@ labels! {
         Yield = "yield",
         /// The handler asked for another pool.
         Hop = "hop",
-        /// It waited for a child of its own, which has ended.
+        /// The child that the request waited for has ended.
         Join = "join",
     }
 }
 
 /// Makes [`Counter`], its storage in each worker and the sums that a scrape shows. One row is a counter: its field in
-/// [`Counted`], its name among [`Counter`], and the label that divides it, if any.
+/// [`Counted`], its name in [`Counter`], and the label that divides it, if any.
 ///
-/// A row under `fates` divides the fate of its name by reason (`=` the reason where none is told), on `/metrics` within
-/// `forebay_datagrams`. A row further down is a family of `/metrics`: name without `_total`, and help. The word above rows
-/// is the part of the page where they stand.
+/// A row under `fates` divides the fate of its name by reason (the reason after `=` is the default), on `/metrics`
+/// within `forebay_datagrams`. Any other row is a family of `/metrics`: name without `_total`, and help. The word above
+/// a group of rows names their part of the page.
 macro_rules! counters {
     (
         fates { $($(#[$about_reason:meta])* $reasons:ident: $Fate:ident($reason:ident = $untold:ident);)+ }
@@ -48,7 +48,7 @@ macro_rules! counters {
             $($(#[$about:meta])* $field:ident: $Counter:ident $(($label:ident: $type:ident))? = $name:literal, $help:literal;)+
         })+
     ) => {
-        /// What a worker counts.
+        /// A counter that workers keep.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Counter {
             $($(#[$about_reason])* $Fate($reason),)+
@@ -56,7 +56,8 @@ macro_rules! counters {
         }
 
         impl Counter {
-            /// The counter of a datagram that ends as `fate` for no reason that is told; `None` for a fate without reasons.
+            /// The counter of a datagram that ends as `fate` without a specific reason; `None` for a fate without
+            /// reasons.
             pub(super) const fn of_fate(fate: Fate) -> Option<Counter> {
                 match fate {
                     $(Fate::$Fate => Some(Counter::$Fate($reason::$untold)),)+
@@ -95,7 +96,7 @@ macro_rules! counters {
         }
 
         impl Counted {
-            /// The reasons of `fate` by name, and how often each occurred; `None` for a fate without reasons.
+            /// The reasons of `fate` by name, and the number of occurrences of each; `None` for a fate without reasons.
             pub(super) fn reasons(&self, fate: Fate) -> Option<(&'static [&'static str], &[u64])> {
                 match fate {
                     $(Fate::$Fate => Some((&$reason::NAMES, &self.$reasons)),)+
@@ -128,8 +129,8 @@ counters! {
         failed: Failed(Failed = Panic);
     }
     datagrams {
-        /// Messages that the kernel did not take: the replies of requests that ended as [`Fate::Unsent`], and answers to
-        /// requests that were not served.
+        /// Messages that the kernel did not take: the replies of requests that ended as [`Fate::Unsent`], and answers
+        /// to requests that were not served.
         unsent: Unsent(reason: Unsent) =
             "forebay_unsent", "Replies and refusals that the kernel did not take, by reason";
         /// Calls to receive that failed.
@@ -146,7 +147,7 @@ counters! {
     }
 }
 
-/// A family of counters, as `/metrics` shows it.
+/// A family of counters as shown on `/metrics`.
 #[derive(Debug)]
 pub(super) struct Family<'a> {
     pub(super) name: &'static str,
@@ -156,7 +157,7 @@ pub(super) struct Family<'a> {
     pub(super) counts: &'a [u64],
 }
 
-/// A counter that one thread writes and any may read.
+/// A counter that one thread writes and any thread may read.
 #[derive(Debug, Default)]
 pub(super) struct Tally(AtomicU64);
 
@@ -166,8 +167,8 @@ impl Tally {
     pub(super) fn add(&self, amount: u64) {
         // Ordering: relaxed, the only writer reads its own last store.
         let sum = self.0.load(Ordering::Relaxed).wrapping_add(amount);
-        // Ordering: release, pairs with the acquire in `read`: who sees this count also sees what its writer did and
-        // learnt before. Without it a fate could be seen and its arrival not.
+        // Ordering: release, pairs with the acquire in `read`: a reader that sees this count also sees what its writer
+        // did and saw before. Without it a fate could be seen and its arrival not.
         self.0.store(sum, Ordering::Release);
     }
 
@@ -182,54 +183,55 @@ impl Tally {
 #[derive(Debug, Default)]
 pub(super) struct WorkerCounters {
     pub(super) received: Tally,
-    /// By `Fate as usize`; those of fates with reasons stay 0, their reasons are among the tallies.
+    /// Datagrams by `Fate as usize`; a fate with reasons stays 0 here, because its reasons are in `tallies`.
     pub(super) ended: [Tally; Fate::ALL.len()],
     tallies: Tallies,
     pub(super) busy_ns: Tally,
-    /// When the present slice began; 0 between slices.
+    /// Start of the current slice in nanoseconds; 0 between slices.
     running_since: AtomicU64,
-    /// The largest busy time that a reader was given.
+    /// The largest busy time returned to a reader so far.
     busy_shown: AtomicU64,
-    /// Turns of the worker's loop and slices of its jobs: stands still while the worker does.
+    /// Turns of the worker's loop plus slices of its jobs: constant while the worker is stuck.
     pub(super) moves: Tally,
     pub(super) slept_ns: Tally,
     pub(super) late_ns: Tally,
-    /// Entries made in ledgers: tells the control thread whether there is anything to ask for.
+    /// Entries made in histograms: shows the control thread whether there is anything to ask for.
     pub(super) recorded: Tally,
 }
 
 impl WorkerCounters {
-    /// Adds one to `counter`. Inlined where the counter is known, which leaves the one addition.
+    /// Adds one to `counter`. Inlined where the counter is known, which leaves a single addition.
     #[inline]
     pub(super) fn count(&self, counter: Counter) {
         self.tallies.of(counter).add(1);
     }
 
-    /// A slice begins at `now`.
+    /// Starts a slice at `now`.
     pub(super) fn begin(&self, now: Nanos) {
         // Ordering: relaxed, a reader that sees it late shows less time for a moment.
         self.running_since.store(now.get().max(1), Ordering::Relaxed);
     }
 
-    /// The slice is over, after `ran`.
+    /// Ends the slice, which ran for `ran`.
     pub(super) fn end(&self, ran: Nanos) {
-        // Ordering: relaxed, the release in `add` orders it before the sum: whoever reads a sum with this slice in it does
-        // not read its beginning afterwards.
+        // Ordering: relaxed, the release in `add` orders it before the sum: a reader of a sum that includes this slice
+        // does not read the start of the slice afterwards.
         self.running_since.store(0, Ordering::Relaxed);
         self.busy_ns.add(ran.get());
     }
 
-    /// When the present slice began, if the worker is in one.
+    /// Start of the current slice; `None` between slices.
     pub(super) fn running_since(&self) -> Option<Nanos> {
         // Ordering: relaxed, a hint of a moment ago.
         let since = self.running_since.load(Ordering::Relaxed);
         (since != 0).then(|| Nanos::new(since))
     }
 
-    /// Time spent on requests up to `now`, which was read before, with what the present slice has run for.
+    /// Time spent on requests up to `now`, which was read before the call, including the current slice.
     ///
-    /// The sum is read before the beginning of the slice. A slice that is in the sum is then never counted again; one that
-    /// ends in between is missed, and the largest value that was ever given stands in for it, so that it never falls.
+    /// The sum is read before the start of the slice. A slice that is in the sum is then never counted again; a slice
+    /// that ends in between is missed, and the largest value returned so far stands in for it, so that the result never
+    /// falls.
     pub(super) fn busy(&self, now: Nanos) -> Nanos {
         let ended = Nanos::new(self.busy_ns.read());
         let busy = ended.plus(self.running_since().map_or(Nanos::ZERO, |since| now.minus(since)));
@@ -239,20 +241,20 @@ impl WorkerCounters {
     }
 }
 
-/// What one reading of every worker's counters gave.
+/// One reading of every worker's counters, summed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Datagrams received.
     pub(crate) received: u64,
-    /// By `Fate as usize`; a fate with reasons is their sum.
+    /// Datagrams by `Fate as usize`; a fate with reasons is the sum of its reasons.
     pub(crate) ended: [u64; Fate::ALL.len()],
-    /// What is counted beside.
+    /// All other counters.
     pub(crate) counted: Counted,
-    /// By worker.
+    /// Busy time by worker.
     pub(crate) busy: Vec<Nanos>,
-    /// Slept in place of working, by emulated cores.
+    /// Time that emulated cores slept in place of working.
     pub(crate) slept: Nanos,
-    /// Slept longer than asked, by emulated cores.
+    /// Time that emulated cores slept longer than asked.
     pub(crate) late: Nanos,
 }
 
@@ -290,7 +292,7 @@ fn sum_up<const N: usize>(sums: &mut [u64; N], tallies: &[Tally; N]) {
 mod tests {
     use super::*;
 
-    /// Does the time of a slice that has not ended count, once, and does the sum never fall?
+    /// Does the time of a running slice count, once, and does the sum never fall?
     #[test]
     fn a_slice_counts_while_it_runs() {
         let us = Nanos::from_micros;

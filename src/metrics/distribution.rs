@@ -1,32 +1,32 @@
 //! Distributions on the control thread's side: the occupied bins of histograms, sorted. A second of traffic fills some
-//! hundred to a few thousand of the 27,000 bins of a histogram, so that they merge quickly. They are made to be read and
-//! dropped; what is kept for long is a [`Ledger`](super::ledger::Ledger) or a [`Ring`](super::ring::Ring).
+//! hundred to a few thousand of the 27,000 bins of a histogram, so that they merge quickly. They are short-lived;
+//! long-lived measurements are [`Histograms`](super::histograms::Histograms) or a [`Ring`](super::ring::Ring).
 
 use super::block::Block;
-use super::ledger::Series;
+use super::histograms::Series;
 use hdrhistogram::Counter;
 use std::cmp::Ordering;
 use std::iter;
 use std::ops::Add;
 
-/// Counts of values by histogram bin. A bin goes by the highest value in it, so that no percentile is reported too low.
+/// Counts of values by histogram bin. A bin is keyed by its highest value, so that no percentile is reported too low.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Distribution {
-    /// The highest value of a bin, and how many values are in it; ascending.
+    /// The highest value of each bin and the number of values in it, ascending.
     bins: Vec<(u64, u64)>,
     count: u64,
     sum: u64,
 }
 
 impl Distribution {
-    /// The distribution of these values and how many there are of each, ascending, whose exact sum is `sum`.
+    /// The distribution of `bins` (values and their counts, ascending), whose exact sum is `sum`.
     pub(crate) fn new(bins: impl Iterator<Item = (u64, u64)>, sum: u64) -> Distribution {
         let bins: Vec<_> = bins.collect();
         debug_assert!(bins.is_sorted_by(|one, next| one.0 < next.0), "each value once");
         Distribution { count: bins.iter().map(|bin| bin.1).sum(), bins, sum }
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -36,12 +36,12 @@ impl Distribution {
         self.sum
     }
 
-    /// Values and how many there are of each, ascending; a value is at most 0.1 % too high.
+    /// Values and their counts, ascending; a value is at most 0.1 % too high.
     pub(crate) fn values(&self) -> impl Iterator<Item = (u64, u64)> {
         self.bins.iter().copied()
     }
 
-    /// Adds everything in `other`.
+    /// Adds all values of `other`.
     pub(crate) fn add(&mut self, other: &Distribution) {
         if other.count == 0 {
             return;
@@ -67,9 +67,9 @@ impl Distribution {
         })
     }
 
-    /// How many values fall between each of `bounds` (ascending, inclusive) and the bound before it, and behind the
-    /// last bound how many are above all of them: one more number than bounds, and their sum is the count. A bin
-    /// belongs to the first bound that none of its values exceeds, and to no other.
+    /// The number of values between each of `bounds` (ascending, inclusive) and the bound before it, followed by the
+    /// number of values above the last bound: one entry more than `bounds`, and their sum is the count. A bin belongs
+    /// to the first bound that none of its values exceeds, and to no other.
     pub(crate) fn buckets(&self, bounds: &[u64]) -> Vec<u64> {
         let mut buckets = vec![0; bounds.len() + 1];
         for (highest, count) in self.values() {
@@ -86,7 +86,7 @@ impl<C: Counter> From<&Series<C>> for Distribution {
     }
 }
 
-/// Both lists of bins as one, sorted, each key once.
+/// Merges two sorted lists of bins into one, each key once.
 pub(super) fn merge<K: Ord + Copy, C: Add<Output = C> + Copy>(
     left: impl Iterator<Item = (K, C)>,
     right: impl Iterator<Item = (K, C)>,
@@ -109,18 +109,18 @@ pub(super) fn merge<K: Ord + Copy, C: Add<Output = C> + Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::ledger::{Ledger, Sample};
+    use crate::metrics::histograms::{Histograms, Sample};
     use crate::metrics::{Percentile, Stage};
     use crate::time::Nanos;
     use hdrhistogram::Histogram;
     use proptest::prelude::*;
 
     fn of(values: &[u64]) -> Distribution {
-        let mut ledger = Ledger::default();
+        let mut histograms = Histograms::default();
         for value in values {
-            ledger.record(&Sample { service: Nanos::new(*value), ..Sample::default() });
+            histograms.record(&Sample { service: Nanos::new(*value), ..Sample::default() });
         }
-        ledger.class(0).map_or_else(Distribution::default, |class| (&class.stages[Stage::Service as usize]).into())
+        histograms.class(0).map_or_else(Distribution::default, |class| (&class.stages[Stage::Service as usize]).into())
     }
 
     proptest! {
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// Is the distribution of nothing empty in every view?
+    /// Is an empty distribution empty in every view?
     #[test]
     fn an_empty_distribution_has_an_empty_block() {
         assert_eq!(Distribution::default().block(1e3), Block::from_sorted(&[]));

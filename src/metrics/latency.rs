@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 impl Snapshot {
     /// The body of `GET /latency` as one line of JSON. Times are microseconds; percentiles of an empty block are 0.
-    /// Under `--burn sleep` an object `emulation` stands beside the rest, under a policy that adapts an object `decision`.
+    /// Under `--burn sleep` the object `emulation` is added, under an adaptive policy the object `decision`.
     pub fn to_json(&self) -> String {
         let body = Body {
             schema: "forebay-latency/1",
@@ -30,7 +30,7 @@ struct Body<'a> {
     schema: &'static str,
     #[serde(flatten)]
     description: &'a Description,
-    /// Since the Unix epoch.
+    /// Seconds since the Unix epoch.
     start_time_seconds: f64,
     fates: &'a Fates,
     malformed_by_reason: Reasons<'a>,
@@ -82,7 +82,7 @@ impl Serialize for Classes<'_> {
 #[cfg(test)]
 mod tests {
     use crate::fate::{Fate, Malformed};
-    use crate::metrics::{Board, Collector, Counter, Description, Fates, Gauges, Sample};
+    use crate::metrics::{Collector, Counter, Description, Fates, Gauges, Sample, WorkerMetrics};
     use crate::time::{Nanos, clock};
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
@@ -92,8 +92,8 @@ mod tests {
     }
 
     fn scrape_with(burn: &str, kernel_dropped: Vec<Option<u64>>) -> Value {
-        let board = Board::new(1);
-        let mut recorder = board.recorder(0);
+        let metrics = WorkerMetrics::new(1);
+        let mut recorder = metrics.recorder(0);
         recorder.received(5);
         recorder.answered(&Sample {
             class: 0,
@@ -107,7 +107,7 @@ mod tests {
         recorder.ended(Fate::ShedQueueFull);
         recorder.overshoot(Nanos::from_millis(10), Nanos::from_micros(100));
         drop(recorder);
-        let mut collector = Collector::new(&board);
+        let mut collector = Collector::new(&metrics);
         collector.collect(|_| ());
         let (policy, listen) = ("pools".into(), "127.0.0.1:9000".into());
         let description = Description { policy, listen, workers: 1, burn: burn.into(), time_scale: 1_000 };
@@ -167,26 +167,26 @@ mod tests {
         }
     }
 
-    /// Does the body tell one start from the next, and one server's stay the same?
+    /// Does the body distinguish one start from the next, and does one server's start time stay the same?
     #[test]
     fn each_start_has_a_time_of_its_own() {
-        let board = Board::new(1);
+        let metrics = WorkerMetrics::new(1);
         let start_time = |collector: &Collector<'_>| {
             let body = collector.snapshot(Gauges::default()).to_json();
             let body: Value = serde_json::from_str(&body).expect("valid JSON");
             body["start_time_seconds"].as_f64().expect("a number")
         };
-        let first = Collector::new(&board);
+        let first = Collector::new(&metrics);
         let since_epoch = clock::realtime().as_secs_f64();
         assert!((since_epoch - 60.0..=since_epoch).contains(&start_time(&first)), "{}", start_time(&first));
         // A double holds times of this century to a quarter of a microsecond.
         std::thread::sleep(std::time::Duration::from_millis(1));
-        let second = Collector::new(&board);
+        let second = Collector::new(&metrics);
         assert_eq!(start_time(&first), start_time(&first));
         assert!(start_time(&second) > start_time(&first));
     }
 
-    /// Is it null what the kernel dropped as soon as one socket's drops are unknown, and not what the others had?
+    /// Is the kernel's drop count null as soon as one socket's drops are unknown, rather than the sum of the others?
     #[test]
     fn unknown_drops_are_null() {
         let fates = &scrape_with("cpu", vec![Some(3), None])["fates"];
@@ -195,12 +195,12 @@ mod tests {
         assert_eq!(read.kernel_dropped, None);
     }
 
-    /// Is a stage null of which the kernel tells nothing, and nothing else?
+    /// Is a stage without kernel time stamps null, and no other stage?
     #[test]
     fn a_stage_without_stamps_is_null() {
-        let board = Board::new(1);
+        let metrics = WorkerMetrics::new(1);
         let gauges = Gauges { unstamped: true, ..Gauges::default() };
-        let body = Collector::new(&board).snapshot(gauges).to_json();
+        let body = Collector::new(&metrics).snapshot(gauges).to_json();
         let body: Value = serde_json::from_str(&body).expect("valid JSON");
         for latencies in [&body["since_start"], &body["windows"]["10s"], &body["windows"]["60s"]] {
             assert!(latencies["kernel"].is_null(), "{latencies}");
@@ -210,13 +210,13 @@ mod tests {
         }
     }
 
-    /// Is the share of nothing unknown?
+    /// Is the overshoot share unknown while nothing was slept?
     #[test]
     fn the_overshoot_of_no_sleep_is_null() {
-        let board = Board::new(1);
+        let metrics = WorkerMetrics::new(1);
         let description = Description { burn: "sleep".into(), ..Description::default() };
         let gauges = Gauges { description, ..Gauges::default() };
-        let body = Collector::new(&board).snapshot(gauges).to_json();
+        let body = Collector::new(&metrics).snapshot(gauges).to_json();
         assert!(body.contains("\"overshoot_share\":null"), "{body}");
     }
 
@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    /// Does the accuracy of emulated cores show, and only there?
+    /// Is the accuracy of emulated cores shown, and only for emulated cores?
     #[test]
     fn emulation_stands_beside_the_rest() {
         assert!(scrape("cpu").get("emulation").is_none());

@@ -1,37 +1,37 @@
-//! What was measured over some time, as it is read.
+//! Distributions measured over some time, for readers.
 
 use super::Stage;
 use super::distribution::Distribution;
-use super::ledger::Ledger;
+use super::histograms::Histograms;
 use crate::fate::CLASSES;
 use hdrhistogram::Counter;
 
-/// Everything that ledgers measured over some time, to be read.
+/// All distributions measured over some time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
-    /// By class number.
+    /// Distributions of each class, by class number.
     pub(crate) classes: [ClassMeasured; CLASSES],
     /// Overshoot of sleeps, in nanoseconds.
     pub(crate) overshoot: Distribution,
 }
 
-/// What was measured of one class.
+/// The distributions of one class.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClassMeasured {
-    /// Nanoseconds, indexed by `Stage as usize`.
+    /// Times in nanoseconds, indexed by `Stage as usize`.
     pub(crate) stages: [Distribution; Stage::ALL.len()],
-    /// Thousandths.
+    /// Slowdowns in thousandths.
     pub(crate) slowdown: Distribution,
 }
 
-impl<C: Counter> From<&Ledger<C>> for Measured {
-    fn from(ledger: &Ledger<C>) -> Measured {
+impl<C: Counter> From<&Histograms<C>> for Measured {
+    fn from(histograms: &Histograms<C>) -> Measured {
         let classes = std::array::from_fn(|class| {
-            ledger.class(class).map_or_else(ClassMeasured::default, |class| ClassMeasured {
+            histograms.class(class).map_or_else(ClassMeasured::default, |class| ClassMeasured {
                 stages: std::array::from_fn(|stage| Distribution::from(&class.stages[stage])),
                 slowdown: Distribution::from(&class.slowdown),
             })
         });
-        Measured { classes, overshoot: ledger.overshoot().map_or_else(Distribution::default, Distribution::from) }
+        Measured { classes, overshoot: histograms.overshoot().map_or_else(Distribution::default, Distribution::from) }
     }
 }

@@ -1,17 +1,16 @@
-//! What is counted and measured, by whom, and how it is read.
+//! Counters and latency measurements: what workers record, and how a scrape reads it.
 //!
-//! Workers write to a [`Board`], each through its own [`Recorder`]: counters, and histograms that change hands by swap.
-//! One control thread owns the [`Collector`], which gathers them; a [`Snapshot`] is what one scrape sees, as JSON
+//! Workers write to [`WorkerMetrics`], each through its own [`Recorder`]: counters, and histograms that change hands by
+//! swap. One control thread owns the [`Collector`], which gathers them; a [`Snapshot`] is one scrape's view, as JSON
 //! ([`Snapshot::to_json`]), as Prometheus text ([`Snapshot::to_prometheus`]) and as the lines printed at the end
 //! ([`summary()`]).
 
 mod block;
-mod board;
 mod collector;
 mod counters;
 mod distribution;
+mod histograms;
 mod latency;
-mod ledger;
 mod measured;
 mod percentile;
 mod process;
@@ -20,16 +19,17 @@ mod ring;
 mod snapshot;
 mod stage;
 mod summary;
+mod worker_metrics;
 
 pub use crate::fate::Fates;
 pub use block::Block;
-pub use board::{Board, Failures, Recorder};
 pub use collector::Collector;
 pub use counters::{Continuation, Counted, Counter, Steal};
-pub use ledger::Sample;
-pub(crate) use ledger::class_bytes;
+pub use histograms::Sample;
+pub(crate) use histograms::class_bytes;
 pub use percentile::{Percentile, PercentileError};
 pub use prometheus::Format;
 pub use snapshot::{ALL_CLASSES, Decision, Description, Emulation, Gauges, Latencies, Recent, Snapshot};
 pub use stage::Stage;
 pub use summary::summary;
+pub use worker_metrics::{Failures, Recorder, WorkerMetrics};

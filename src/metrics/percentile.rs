@@ -1,22 +1,22 @@
-//! The percentiles that are reported, and how large a sample must be before one means anything.
+//! The reported percentiles, and the sample size that each of them needs.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The percentiles that every block carries. Their order is by rank; people read and write them as `p99.9`.
+/// The percentiles in every block, ordered by rank; written as `p99.9`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Percentile {
     /// The median.
     P50,
-    /// 9 of 10 are at or below.
+    /// 9 of 10 values are at or below this percentile.
     P90,
-    /// 99 of 100.
+    /// 99 of 100 values are at or below this percentile.
     P99,
-    /// 999 of 1,000.
+    /// 999 of 1,000 values are at or below this percentile.
     P99_9,
-    /// 1,999 of 2,000.
+    /// 1,999 of 2,000 values are at or below this percentile.
     P99_95,
-    /// 9,999 of 10,000.
+    /// 9,999 of 10,000 values are at or below this percentile.
     P99_99,
 }
 
@@ -25,7 +25,7 @@ impl Percentile {
     pub const ALL: [Percentile; 6] =
         [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9, Percentile::P99_95, Percentile::P99_99];
 
-    /// The key used in JSON.
+    /// The name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Percentile::P50 => "p50",
@@ -37,12 +37,12 @@ impl Percentile {
         }
     }
 
-    /// The share of a sample at or below it, between 0 and 1.
+    /// The share of a sample at or below this percentile, between 0 and 1.
     pub fn quantile(self) -> f64 {
         self.in_ten_thousand() as f64 / 1e4
     }
 
-    /// Its nearest rank among `count` sorted values: 1 to `count`, and 1 for an empty sample.
+    /// The nearest rank of this percentile among `count` sorted values: 1 to `count`, and 1 for an empty sample.
     pub const fn rank(self, count: u64) -> u64 {
         // Whole numbers, because 0.9995 x 2,000 in floats may come out above 1,999 and skip a rank. The product fits:
         // 2^64 / 10^4 values are more than a century of any server.
@@ -50,13 +50,13 @@ impl Percentile {
         if rank == 0 { 1 } else { rank }
     }
 
-    /// How many values a sample needs to bound this percentile from above with 95 % confidence (one-sided,
-    /// distribution-free): the smallest n with `quantile^n <= 0.05`, so that the maximum is such a bound.
+    /// The sample size that bounds this percentile from above with 95 % confidence (one-sided, distribution-free): the
+    /// smallest n with `quantile^n <= 0.05`, so that the maximum is such a bound.
     pub fn samples_needed(self) -> u64 {
         (0.05_f64.ln() / self.quantile().ln()).ceil() as u64
     }
 
-    /// The highest percentile that a sample of `count` values can bound; `None` where it cannot even bound the median.
+    /// The highest percentile that a sample of `count` values can bound; `None` if it cannot even bound the median.
     pub fn highest_supported(count: u64) -> Option<Percentile> {
         Percentile::ALL.into_iter().rev().find(|percentile| count >= percentile.samples_needed())
     }
@@ -79,7 +79,7 @@ impl fmt::Display for Percentile {
     }
 }
 
-/// Why a text is no [`Percentile`].
+/// The error for a text that is not a [`Percentile`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a percentile that is reported: write one of {all}",
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(Percentile::P50.rank(3), 2);
     }
 
-    /// Does each percentile read back as it is shown, and is nothing else read?
+    /// Does each percentile parse back from its text, and does no other text parse?
     #[test]
     fn percentiles_are_written_as_people_say_them() {
         let shown = Percentile::ALL.map(|percentile| percentile.to_string());

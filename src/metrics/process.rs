@@ -1,12 +1,11 @@
-//! The process as its kernel sees it, from `/proc`. What cannot be read there is left out.
+//! The kernel's figures of this process, from `/proc`. A figure that cannot be read is left out.
 
 use std::fs;
 
-/// How many ticks per second `/proc/self/stat` counts: `USER_HZ`, which is 100 on every Linux that Rust has a standard
-/// library for.
+/// Ticks per second in `/proc/self/stat`: `USER_HZ`, which is 100 on every Linux that Rust has a standard library for.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// One reading. `None` where the system does not tell.
+/// One reading of `/proc`. A field is `None` where the system does not report it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Process {
     /// User and system time of all threads; counted in steps of 10 ms.
@@ -14,15 +13,15 @@ pub(super) struct Process {
     pub(super) resident_memory_bytes: Option<f64>,
     pub(super) virtual_memory_bytes: Option<f64>,
     pub(super) open_fds: Option<f64>,
-    /// The soft limit; infinite where there is none.
+    /// The soft limit of open files; infinite where there is no limit.
     pub(super) max_fds: Option<f64>,
-    /// Since the Unix epoch.
+    /// Start of the process since the Unix epoch.
     pub(super) start_time_seconds: Option<f64>,
     pub(super) threads: Option<f64>,
 }
 
 impl Process {
-    /// This process, now.
+    /// Reads the figures of this process.
     pub(super) fn read() -> Process {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (stat, status, limits) = (read("/proc/self/stat"), read("/proc/self/status"), read("/proc/self/limits"));
@@ -55,8 +54,8 @@ fn max_fds(limits: &str) -> Option<f64> {
     if soft == "unlimited" { Some(f64::INFINITY) } else { soft.parse().ok() }
 }
 
-/// A field of `/proc/self/stat` by its number in proc_pid_stat(5). The second is the program's name in parentheses,
-/// which may hold spaces and parentheses itself.
+/// A field of `/proc/self/stat` by its number in proc_pid_stat(5). The second field is the program's name in
+/// parentheses, which may contain spaces and parentheses.
 fn stat_field(stat: &str, number: usize) -> Option<f64> {
     let (_, from_third) = stat.rsplit_once(')')?;
     from_third.split_whitespace().nth(number - 3)?.parse().ok()
@@ -88,7 +87,7 @@ mod tests {
         assert_eq!(cpu_seconds(""), None);
     }
 
-    /// Does this very process have what every process has?
+    /// Does this test's own process have what every process has?
     #[test]
     #[cfg(target_os = "linux")]
     fn this_process_has_memory_files_and_threads() {

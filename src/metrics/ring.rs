@@ -1,56 +1,56 @@
-//! Distributions over the last seconds, in memory that soon stays the same.
+//! Distributions over the last seconds, in memory whose size soon becomes constant.
 
 use super::Stage;
 use super::distribution::{Distribution, merge};
-use super::ledger::TIME_NS;
+use super::histograms::TIME_NS;
 use super::measured::Measured;
 use crate::fate::CLASSES;
 use crate::time::Nanos;
 use std::mem;
 
-/// The stages of the last `slots` stretches of time, each `width` long. The current one is only partly over, so that what
-/// [`Ring::last`] reports covers between `slots - 1` and `slots` widths. Slowdowns and overshoots are asked for since the
-/// start only, and not kept here.
+/// The stages of the last `slots` intervals, each `width` long. The current interval is incomplete, so that
+/// [`Ring::last`] covers between `slots - 1` and `slots` widths. Slowdowns and overshoots are only read since the
+/// start, and not kept here.
 ///
-/// A slot is one list of the occupied bins of all series, 8 bytes each. Each slot has room for as many at start as a
-/// server of a few workers ever needs, and when one needs more, all get half as many more as that: traffic that stays the
-/// same soon fills one slot, and the ring is as large then as it will be. There are never more bins than samples in a
-/// stretch times stages, and never more than 27,000 of a series.
+/// A slot is one list of the occupied bins of all series, 8 bytes each. At the start each slot has room for as many
+/// bins as a server of a few workers ever needs; when one slot needs more, all slots grow to 1.5 times that number.
+/// Constant traffic soon fills one slot, and the ring then has its final size. There are never more bins than samples
+/// in an interval times stages, and never more than 27,000 of a series.
 #[derive(Debug)]
 pub(crate) struct Ring {
     width: Nanos,
     slots: Box<[Slot]>,
-    /// Where a sum is formed that then takes its place in a slot.
+    /// Scratch memory for a merged list, which is then swapped with the list of a slot.
     spare: Vec<Bin>,
 }
 
-/// Where a bin stands, class first, then stage, then value, and how many values are in it. 32 bits do: a bin would
-/// have to get 400 million values in each of ten seconds.
+/// The position of a bin (class first, then stage, then value) and the number of values in it. 32 bits suffice: a bin
+/// would have to get 400 million values in each of ten seconds.
 type Bin = (u32, u32);
 
-/// Bins that a slot has room for at start, 192 KiB of them. Slots of two saturated workers, whose requests were of two
-/// classes, grew for some 16,000 (from the size of their memory, not counted).
+/// Bins that a slot has room for at the start: 192 KiB of them. With two saturated workers and requests of two classes,
+/// slots grew to some 16,000 bins (derived from the size of their memory, not counted).
 const ROOM: usize = 24 * 1_024;
 
 #[derive(Clone, Debug, Default)]
 struct Slot {
-    /// Which stretch, counted from the origin of the clock.
+    /// The number of the interval, counted from the origin of the clock.
     number: u64,
-    /// Ascending.
+    /// Occupied bins in ascending order of position.
     bins: Vec<Bin>,
-    /// By class and stage.
+    /// Exact sums of times, by class and stage.
     sums: [[u64; Stage::ALL.len()]; CLASSES],
 }
 
 impl Ring {
-    /// A ring with nothing in it.
+    /// An empty ring.
     pub(crate) fn new(slots: usize, width: Nanos) -> Ring {
         let mut ring = Ring { width, slots: vec![Slot::default(); slots].into(), spare: Vec::new() };
         ring.grow(ROOM);
         ring
     }
 
-    /// Adds `measured` to the stretch that holds `now`.
+    /// Adds `measured` to the interval that contains `now`.
     pub(crate) fn add(&mut self, now: Nanos, measured: &Measured) {
         let number = self.number(now);
         let index = (number % self.slots.len() as u64) as usize;
@@ -68,12 +68,12 @@ impl Ring {
         slot.add_sums(measured);
     }
 
-    /// Everything in the last stretches, up to and with the one that holds `now`.
+    /// All distributions of the last intervals, up to and including the one that contains `now`.
     pub(crate) fn last(&self, now: Nanos) -> Measured {
         self.last_of(now, &Stage::ALL)
     }
 
-    /// The same of some stages only.
+    /// Distributions of the last intervals for `stages` only.
     pub(crate) fn last_of(&self, now: Nanos, stages: &[Stage]) -> Measured {
         let newest = self.number(now);
         let mut sum = Measured::default();
@@ -83,7 +83,7 @@ impl Ring {
         sum
     }
 
-    /// How much time [`Ring::last`] covers.
+    /// The time that [`Ring::last`] covers.
     pub(crate) fn covered(&self, now: Nanos) -> Nanos {
         let begun = Nanos::new(now.get() % self.width.get());
         self.width.times(self.slots.len() as u64 - 1).plus(begun)
@@ -93,7 +93,8 @@ impl Ring {
         now.get() / self.width.get()
     }
 
-    /// Gives all slots the same room. It is written to, for what is only reserved becomes resident when it is used.
+    /// Grows all slots to the same room. The room is written to, because memory that is only reserved becomes resident
+    /// when it is used.
     #[cold]
     fn grow(&mut self, bins: usize) {
         for list in self.slots.iter_mut().map(|slot| &mut slot.bins).chain([&mut self.spare]) {
@@ -112,7 +113,7 @@ impl Slot {
         self.sums = Default::default();
     }
 
-    /// The bins in it and those of `measured` as one list.
+    /// The bins of this slot and of `measured` as one list.
     fn with(&self, measured: &Measured) -> impl Iterator<Item = Bin> {
         let bins = measured.classes.iter().enumerate().flat_map(|(class, measured)| {
             measured.stages.iter().enumerate().flat_map(move |(stage, distribution)| {
@@ -144,15 +145,16 @@ impl Slot {
     }
 }
 
-/// The position of a bin among those of its series takes so many bits; above them stands the number of the series.
+/// Bits for the position of a bin within its series; the bits above hold the number of the series.
 const POSITION_BITS: u32 = 16;
 const POSITION: u32 = (1 << POSITION_BITS) - 1;
 
-/// A histogram of three digits has 1,024 bins for each doubling; the first 2,048 are as wide as the smallest time.
+/// Log2 of the bins per doubling: a histogram of three digits has 1,024; the first 2,048 are as wide as the smallest
+/// time.
 const PER_DOUBLING_BITS: u32 = 10;
 const UNIT_BITS: u32 = TIME_NS.0.ilog2();
 
-/// Where the bin with this `time` stands.
+/// The position of the bin that contains `time`.
 fn place(class: usize, stage: usize, time: u64) -> u32 {
     let units = time >> UNIT_BITS;
     let doublings = (units | 1).ilog2().saturating_sub(PER_DOUBLING_BITS);
@@ -171,7 +173,7 @@ fn highest(position: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::ledger::{Ledger, Sample};
+    use crate::metrics::histograms::{Histograms, Sample};
     use hdrhistogram::Histogram;
     use rand::{RngExt, SeedableRng};
     use rand_distr::LogNormal;
@@ -179,12 +181,12 @@ mod tests {
 
     const SERVICE: usize = Stage::Service as usize;
 
-    /// Does a window hold what is younger than its length, and nothing older, also after a long pause?
+    /// Does a window contain everything younger than its length, and nothing older, also after a long pause?
     #[test]
     fn a_window_forgets_what_is_older_than_itself() {
-        let mut ledger = Ledger::default();
-        ledger.record(&Sample::default());
-        let one = Measured::from(&ledger);
+        let mut histograms = Histograms::default();
+        histograms.record(&Sample::default());
+        let one = Measured::from(&histograms);
         let mut ring = Ring::new(10, Nanos::from_secs(1));
         let count = |ring: &Ring, ms| ring.last(Nanos::from_millis(ms)).classes[0].stages[SERVICE].count();
         ring.add(Nanos::from_millis(500), &one);
@@ -198,7 +200,7 @@ mod tests {
         assert_eq!(count(&ring, 1_000_001), 1);
     }
 
-    /// Is every bin of the histograms told apart, and found again?
+    /// Does every bin of the histograms have a position of its own, and is it found again?
     #[test]
     fn every_bin_has_its_own_place() {
         let histogram = Histogram::<u32>::new_with_bounds(TIME_NS.0, TIME_NS.1, 3).expect("valid bounds");
@@ -212,11 +214,11 @@ mod tests {
         assert!(bins <= POSITION, "{bins} bins");
     }
 
-    /// Does what goes through a ring come out as it went in: every class and stage, counts and sums?
+    /// Does a ring return everything that was added: every class and stage, counts and sums?
     #[test]
     fn a_ring_keeps_everything() {
         let mut ring = Ring::new(6, Nanos::from_secs(10));
-        let (mut all, mut draw) = (Ledger::default(), traffic());
+        let (mut all, mut draw) = (Histograms::default(), traffic());
         for second in 0..50 {
             let second_of_it = draw(1_000);
             all.add(&second_of_it);
@@ -229,7 +231,7 @@ mod tests {
         assert!(all.classes[0].stages[SERVICE].count() > 0 && all.classes[CLASSES - 1].stages[SERVICE].count() > 0);
     }
 
-    /// Are rings that have seen five seconds of a traffic as large as those that have seen a minute of it?
+    /// Are rings after five seconds of some traffic as large as after a minute of it?
     #[test]
     fn rings_do_not_grow_with_time() {
         let mut rings = [Ring::new(10, Nanos::from_secs(1)), Ring::new(6, Nanos::from_secs(10))];
@@ -251,19 +253,19 @@ mod tests {
         }
     }
 
-    /// Draws ledgers of so many samples of the first and the last class, with times of a wide spread.
-    fn traffic() -> impl FnMut(u32) -> Ledger {
+    /// Draws histograms with the given number of samples of the first and the last class, with widely spread times.
+    fn traffic() -> impl FnMut(u32) -> Histograms {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
         let spread = LogNormal::new(12.0, 1.5).expect("a valid deviation");
         move |samples| {
-            let mut ledger = Ledger::default();
+            let mut histograms = Histograms::default();
             for number in 0..samples {
                 let mut time = || Nanos::new(random.sample::<f64, _>(spread) as u64);
                 let class = if number % 8 == 0 { CLASSES as u8 - 1 } else { 0 };
                 let sample = Sample { class, kernel: time(), queue: time(), service: time(), send: time() };
-                ledger.record(&sample);
+                histograms.record(&sample);
             }
-            ledger
+            histograms
         }
     }
 }

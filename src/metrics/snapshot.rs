@@ -1,4 +1,4 @@
-//! What one scrape sees.
+//! The data of one scrape.
 
 use super::Stage;
 use super::block::Block;
@@ -9,33 +9,33 @@ use crate::fate::{CLASS_NAMES, CLASSES, Fates};
 use crate::time::Nanos;
 use serde::Serialize;
 
-/// What the board cannot know of its server, read for each scrape.
+/// The part of a scrape that the worker metrics do not contain, read for each scrape.
 #[derive(Clone, Debug, Default)]
 pub struct Gauges {
     /// How the server is set up.
     pub description: Description,
-    /// Datagrams that the kernel dropped at each socket, since start; `None` where that cannot be read.
+    /// Datagrams that the kernel dropped at each socket since the start; `None` where that cannot be read.
     pub kernel_dropped: Vec<Option<u64>>,
-    /// The kernel does not tell how long datagrams waited in the sockets: the stage `kernel` is unknown.
+    /// True if the kernel does not report how long datagrams waited in the sockets: the stage `kernel` is unknown.
     pub unstamped: bool,
-    /// The queues by name and how much is in each, as of now.
+    /// The current length of each queue, by name.
     pub queue_depths: Vec<(String, usize)>,
-    /// What a policy that adapts has decided; `None` for one that does not.
+    /// The decision of an adaptive policy; `None` for any other policy.
     pub decision: Option<Decision>,
 }
 
-/// What a policy that adapts itself to the load has decided, and why.
+/// The decision of an adaptive policy, and its reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Decision {
     /// The policy that the workers follow.
     pub policy: String,
-    /// CPU time after which a request counts as heavy, if the policy has such a budget.
+    /// CPU time after which a request counts as heavy; `None` for a policy without a budget.
     #[serde(rename = "budget_us", serialize_with = "budget_us", skip_serializing_if = "Option::is_none")]
     pub budget: Option<Nanos>,
-    /// Workers reserved for fresh requests, if the policy reserves any.
+    /// Workers reserved for fresh requests; `None` for a policy that reserves none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved: Option<usize>,
-    /// Why, for people.
+    /// The reason in words.
     pub reason: String,
 }
 
@@ -43,60 +43,60 @@ fn budget_us<S: serde::Serializer>(budget: &Option<Nanos>, serializer: S) -> Res
     budget.map(Nanos::as_micros_f64).serialize(serializer)
 }
 
-/// What was measured lately, for decisions.
+/// Recent measurements, as input for adaptive policies.
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
-    /// Service times of the last 9 to 10 seconds, of all classes together, and how many requests took each.
+    /// Service times of the last 9 to 10 seconds, of all classes together, each with its number of requests.
     pub service_times: Vec<(Nanos, u64)>,
-    /// The mean number of workers that were busy with them.
+    /// The mean number of workers busy during that time.
     pub busy_workers: f64,
-    /// For each class, how many requests there were, and their service time together.
+    /// The number of requests of each class, and their total service time.
     pub by_class: [(u64, Nanos); CLASSES],
 }
 
-/// How a server is set up, as `/latency` tells it.
+/// The set-up of a server, as shown on `/latency`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Description {
     /// The policy in force.
     pub policy: String,
-    /// Where requests arrive: the UDP address and port that are bound.
+    /// The UDP address and port that are bound, where requests arrive.
     pub listen: String,
-    /// How many workers there are.
+    /// The number of workers.
     pub workers: usize,
     /// `cpu`, or `sleep` for emulated cores.
     pub burn: String,
-    /// By how much times are scaled up under emulation; 1 otherwise.
+    /// The factor by which times are scaled up under emulation; 1 otherwise.
     pub time_scale: u64,
 }
 
 impl Description {
-    /// True where work is slept instead of burnt.
+    /// True if work is slept instead of burnt.
     fn is_emulated(&self) -> bool {
         self.burn == "sleep"
     }
 }
 
-/// Counters and distributions of one server at one time. Parts of it are read one after the other, each no older than
-/// the last [`super::Collector::collect`].
+/// Counters and distributions of one server at one time. Its parts are read one after the other, each no older than the
+/// last [`super::Collector::collect`].
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// How the server is set up.
     pub description: Description,
-    /// When the server started, since the Unix epoch. A server that was restarted has another one.
+    /// Start of the server since the Unix epoch. Distinct for each start.
     pub start_time: Nanos,
-    /// Where every datagram is.
+    /// The number of datagrams by fate.
     pub fates: Fates,
-    /// What the workers counted beside.
+    /// All other counters of the workers.
     pub counted: Counted,
     /// Time spent on requests, by worker.
     pub busy: Vec<Nanos>,
-    /// Drops by socket; `None` where they cannot be read.
+    /// Datagrams that the kernel dropped, by socket; `None` where that cannot be read.
     pub kernel_dropped: Vec<Option<u64>>,
-    /// Queues by name, and what is in them.
+    /// The length of each queue, by name.
     pub queue_depths: Vec<(String, usize)>,
-    /// What a policy that adapts has decided.
+    /// The decision of an adaptive policy; `None` for any other policy.
     pub decision: Option<Decision>,
-    /// What emulated cores cost in accuracy; `None` where work is burnt.
+    /// The inaccuracy of emulated cores; `None` where work is burnt.
     pub emulation: Option<Emulation>,
     /// Latencies since the start.
     pub since_start: Latencies,
@@ -104,12 +104,12 @@ pub struct Snapshot {
     pub last_10s: Latencies,
     /// Latencies of the last 50 to 60 seconds.
     pub last_60s: Latencies,
-    /// Since the start, for histograms.
+    /// Distributions since the start, for the histograms of `/metrics`.
     pub(super) measured: Measured,
 }
 
 impl Snapshot {
-    /// Puts one together.
+    /// Assembles a snapshot.
     pub(super) fn new(
         gauges: Gauges,
         start_time: Nanos,
@@ -137,14 +137,14 @@ impl Snapshot {
     }
 }
 
-/// What emulated cores cost in accuracy, since the start.
+/// The inaccuracy of emulated cores since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Emulation {
-    /// Slept in place of working, microseconds.
+    /// Time slept in place of working, in microseconds.
     pub slept_us: f64,
-    /// By how much single sleeps were too long, microseconds.
+    /// Overshoot of single sleeps, in microseconds.
     pub overshoot_us: Block,
-    /// The sum of the overshoots over the time slept; `None` (`null`) while none was.
+    /// The sum of the overshoots over the time slept; `None` (`null`) while nothing was slept.
     pub overshoot_share: Option<f64>,
 }
 
@@ -156,10 +156,10 @@ impl Emulation {
     }
 }
 
-/// The name under which all classes together stand.
+/// The name that stands for all classes together.
 pub const ALL_CLASSES: &str = "all";
 
-/// The blocks of each stage, microseconds: `all` first, then every class with a sample, by number.
+/// The blocks of each stage in microseconds: `all` first, then every class with a sample, by number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latencies {
     stages: [Vec<(&'static str, Block)>; Stage::ALL.len()],
@@ -172,7 +172,7 @@ impl Latencies {
         Latencies { stages: Stage::ALL.map(blocks) }
     }
 
-    /// The blocks of one stage by class name: `all` first, then every class with a sample, by number. None at all of a stage
+    /// The blocks of one stage by class name: `all` first, then every class with a sample, by number. Empty for a stage
     /// that is unknown.
     pub fn stage(&self, stage: Stage) -> &[(&'static str, Block)] {
         &self.stages[stage as usize]

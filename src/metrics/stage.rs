@@ -5,15 +5,15 @@ use crate::fate::labels;
 labels! {
     /// A part of the time between the kernel's receive stamp and the reply in the kernel's hands, or all of it.
     Stage {
-        /// All of it.
+        /// The whole time in the server.
         Total = "total",
         /// Waiting in the socket.
         Kernel = "kernel",
         /// Waiting in the server's queues.
         Queue = "queue",
-        /// In the handler.
+        /// Running in the handler.
         Service = "service",
-        /// From the finish to the reply in the kernel's hands: batching and the system call.
+        /// From the finish until the kernel has the reply: batching and the system call.
         Send = "send",
     }
 }

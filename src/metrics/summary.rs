@@ -5,7 +5,8 @@ use super::{Block, Stage};
 use crate::fate::Fate;
 use std::fmt::{self, Display, Write};
 
-/// A few plain lines: where the datagrams went (what is zero is left out, what is unknown is not) and the total latency of each class.
+/// A few plain lines: the number of datagrams by fate (zeros are left out, unknown figures are not) and the total
+/// latency of each class.
 pub fn summary(snapshot: &Snapshot) -> String {
     let mut text = String::new();
     write_summary(&mut text, snapshot).expect("a string takes everything");
@@ -43,7 +44,7 @@ fn write_summary(text: &mut String, snapshot: &Snapshot) -> fmt::Result {
     Ok(())
 }
 
-/// Microseconds with one decimal; infinity where there is no value.
+/// A time in microseconds with one decimal; infinity where there is no value.
 struct Micros(Option<f64>);
 
 impl Display for Micros {
@@ -56,15 +57,15 @@ impl Display for Micros {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{Board, Collector, Gauges, Sample};
+    use crate::metrics::{Collector, Gauges, Sample, WorkerMetrics};
     use crate::time::Nanos;
 
-    /// Does the summary name what happened and leave out what did not?
+    /// Does the summary name everything that happened and leave out everything that did not?
     #[test]
     fn the_summary_names_what_happened() {
-        let board = Board::new(1);
-        let mut collector = Collector::new(&board);
-        let mut recorder = board.recorder(0);
+        let metrics = WorkerMetrics::new(1);
+        let mut collector = Collector::new(&metrics);
+        let mut recorder = metrics.recorder(0);
         recorder.received(2);
         assert_eq!(summary(&collector.snapshot(Gauges::default())), "received 2, in_flight 2\n");
         recorder.answered(&Sample { class: 1, service: Nanos::from_micros(100), ..Sample::default() });

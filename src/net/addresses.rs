@@ -1,4 +1,4 @@
-//! The addresses of this host, and those of all hosts of its networks.
+//! The addresses of this host, and the broadcast addresses of its networks.
 
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::SockaddrStorage;
@@ -8,18 +8,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// The addresses of this host's interfaces, as of one reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostAddresses {
-    /// Sorted.
+    /// The addresses of all interfaces, sorted.
     own: Vec<IpAddr>,
-    /// The broadcast address that each network has by its mask, sorted. One that was chosen otherwise is not among them:
+    /// The broadcast address of each network by its mask, sorted. One that was configured otherwise is not included:
     /// glibc reports it in the same place as the peer of a point-to-point address.
     broadcast: Vec<Ipv4Addr>,
 }
 
 impl HostAddresses {
-    /// Asks the kernel, over netlink.
+    /// Reads the addresses from the kernel, over netlink.
     ///
     /// # Errors
-    /// What the kernel said; a sandbox may forbid netlink.
+    /// The kernel's error; a sandbox may forbid netlink.
     pub fn read() -> io::Result<HostAddresses> {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for interface in getifaddrs()? {
@@ -33,7 +33,7 @@ impl HostAddresses {
         Ok(HostAddresses::new(v4, v6))
     }
 
-    /// Addresses of IPv4 with their netmasks, and of IPv6.
+    /// Addresses from given IPv4 addresses with their netmasks, and IPv6 addresses.
     pub fn new(
         v4: impl IntoIterator<Item = (Ipv4Addr, Ipv4Addr)>,
         v6: impl IntoIterator<Item = Ipv6Addr>,
@@ -41,7 +41,7 @@ impl HostAddresses {
         let mut host = HostAddresses { own: v6.into_iter().map(IpAddr::from).collect(), broadcast: Vec::new() };
         for (address, mask) in v4 {
             host.own.push(address.into());
-            // As the kernel does it: a network of one or two addresses has none for all.
+            // As in the kernel: a network of one or two addresses has no broadcast address.
             if mask.to_bits().count_zeros() > 1 {
                 host.broadcast.push(address | !mask);
             }
@@ -51,12 +51,12 @@ impl HostAddresses {
         host
     }
 
-    /// Whether an interface has this address.
+    /// True if an interface has this address.
     pub fn is_own(&self, address: IpAddr) -> bool {
         self.own.binary_search(&address).is_ok()
     }
 
-    /// Whether this address is one of several hosts: multicast, or broadcast, also in a network of this host's.
+    /// True for an address of several hosts: multicast, or broadcast, also in a network of this host.
     pub fn is_group(&self, address: IpAddr) -> bool {
         match address {
             IpAddr::V4(v4) => v4.is_multicast() || v4.is_broadcast() || self.broadcast.binary_search(&v4).is_ok(),
@@ -69,7 +69,7 @@ impl HostAddresses {
 mod tests {
     use super::*;
 
-    // Does the kernel tell the addresses that every host has, with what follows from their masks?
+    // Does the kernel report the addresses that every host has, with the broadcast addresses of their masks?
     #[test]
     fn the_loopback_interface_is_read() {
         let host = HostAddresses::read().expect("netlink");

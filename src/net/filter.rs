@@ -1,8 +1,8 @@
-//! Which datagrams are turned away by their addresses alone, before a handler sees them.
+//! Datagrams that are rejected by their addresses alone, before a handler sees them.
 //!
-//! A source address can be forged. An answer to one that is no single other host would come back to this server as a
-//! request, or go to hosts that never asked; and a datagram to a broadcast or multicast address would be one request in
-//! each socket of a wildcard bind.
+//! A source address can be forged. An answer to an address that is not a single other host would come back to this
+//! server as a request, or go to hosts that never asked; and a datagram to a broadcast or multicast address would be
+//! one request in each socket of a wildcard bind.
 
 use super::{Datagram, HostAddresses};
 use crate::fate::Malformed;
@@ -11,7 +11,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The rules of one server.
+/// The address rules of one server.
 #[derive(Debug)]
 pub struct AddressFilter {
     listen: SocketAddr,
@@ -20,16 +20,16 @@ pub struct AddressFilter {
 }
 
 impl AddressFilter {
-    /// The rules of a server that is bound to `listen` on a host with the addresses `host`, and turns away what comes from
+    /// The rules of a server that is bound to `listen` on a host with the addresses `host`, and rejects datagrams from
     /// any of `reject_source_ports`.
     pub fn new(listen: SocketAddr, reject_source_ports: &[u16], host: HostAddresses) -> AddressFilter {
         AddressFilter { listen, reject_source_ports: reject_source_ports.into(), host: ArcSwap::from_pointee(host) }
     }
 
-    /// Reads the host's addresses anew: interfaces come and go. About 50 us; not for workers.
+    /// Reads the host's addresses again: interfaces come and go. Takes about 50 us, so workers must not call it.
     ///
     /// # Errors
-    /// What the kernel said; the addresses known so far stay in force.
+    /// The kernel's error; the addresses known so far stay in force.
     pub fn refresh(&self) -> io::Result<()> {
         let host = HostAddresses::read()?;
         if host != **self.host.load() {
@@ -38,7 +38,7 @@ impl AddressFilter {
         Ok(())
     }
 
-    /// The rules as they are now: for a batch of datagrams, because finding the host's addresses costs more than a check.
+    /// The rules as of now, for a batch of datagrams: loading the host's addresses costs more than a check.
     pub fn rules(&self) -> AddressRules<'_> {
         AddressRules { filter: self, host: self.host.load() }
     }
@@ -51,7 +51,7 @@ pub struct AddressRules<'f> {
 }
 
 impl AddressRules<'_> {
-    /// The sender of `datagram`, to whom an answer may go.
+    /// The sender of `datagram`, to which an answer may go.
     ///
     /// # Errors
     /// The first rule that its addresses break.
@@ -76,8 +76,8 @@ impl AddressRules<'_> {
         Ok(peer)
     }
 
-    /// Whether this server receives what is sent to its own port at `source`. The destination is an address of this host
-    /// even where the list of them could not be read.
+    /// True if this server receives datagrams sent to its own port at `source`. The destination is an address of this
+    /// host even where the list of them could not be read.
     fn is_own(&self, source: IpAddr, destination: Option<IpAddr>) -> bool {
         let listen = self.filter.listen.ip().to_canonical();
         if !listen.is_unspecified() {
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(checked.map(drop), expected, "{listen} {peer} {local:?}");
     }
 
-    // Which sources are no single host, whatever the server is bound to?
+    // Which sources are not a single host, whatever the server is bound to?
     #[test]
     fn sources_are_single_hosts() {
         for (peer, reason) in [
@@ -144,7 +144,7 @@ mod tests {
         );
     }
 
-    // What is an own address of a server that is bound to one address, or to all?
+    // Which addresses are a server's own if it is bound to one address, or to all?
     #[test]
     fn own_addresses_are_those_that_this_server_receives_at() {
         let own = Err(Malformed::OwnAddress);
@@ -164,7 +164,7 @@ mod tests {
         assert_checked("0.0.0.0", "192.0.2.1:9000", Some("192.0.2.1"), own);
     }
 
-    // Which destinations are those of several hosts, by the host's addresses or by the kernel's word?
+    // Which destinations are several hosts, by the host's addresses or by the kernel's flag?
     #[test]
     fn destinations_are_this_host_alone() {
         let several = Err(Malformed::Destination);

@@ -1,4 +1,4 @@
-//! What a worker receives from and sends through: the kernel's sockets, or memory in tests.
+//! A worker's access to sockets: the kernel's, or memory in tests.
 
 use super::{Datagram, Io, Message, Outcomes, Receiver, Sender, Socket};
 use crate::fate::Unsent;
@@ -6,13 +6,13 @@ use std::io;
 
 /// One worker's access to sockets.
 pub trait Link {
-    /// What stands for a worker's socket.
+    /// The type of a worker's socket.
     type Socket;
 
     /// See [`Receiver::receive`].
     ///
     /// # Errors
-    /// See there.
+    /// See [`Receiver::receive`].
     fn receive<'b>(&mut self, socket: &Self::Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize>;
 
     /// See [`Receiver::datagrams`].
@@ -30,7 +30,7 @@ pub trait Link {
     /// See [`Sender::probe`].
     ///
     /// # Errors
-    /// See there.
+    /// See [`Sender::probe`].
     fn probe(&mut self, socket: &Self::Socket) -> Result<(), Unsent>;
 }
 
@@ -41,7 +41,7 @@ pub struct KernelLink {
 }
 
 impl KernelLink {
-    /// For sockets that were opened for `receive`, through which is sent as `send` says.
+    /// Access to sockets that were opened for `receive`; replies are sent with `send`.
     pub fn new(receive: Io, send: Io) -> KernelLink {
         KernelLink { receiver: Receiver::new(receive), sender: Sender::new(send) }
     }

@@ -1,13 +1,13 @@
 //! Sockets and batches: everything that speaks to the kernel about datagrams.
 //!
-//! Replies leave through the socket that a worker receives from. While that stands in a readiness queue, the kernel calls the
-//! queue for each reply that has left, which is 5 % of a send. A second socket for replies would stand in none, but on the
-//! same address it is a member of the reuseport group and receives its share of flows, unless a program selects others;
-//! that program sees members by their place, a place changes its owner whenever a member leaves, and one that is out of
-//! range falls back to all of them. So while sockets close, datagrams would come to a socket that nobody receives from, and
-//! be lost in no counter that we read. Instead a busy worker takes its one socket out of the queue that it would sleep on
-//! (`runtime`, README.md 2). Where others watch the sockets of busy workers, their queue still stands behind it: those 5 % are
-//! what a watcher costs.
+//! Replies leave through the socket that a worker receives from. While that socket is in a readiness queue, the kernel
+//! calls the queue for each reply that has left, which is 5 % of a send. A second socket for replies would be in no
+//! queue, but on the same address it is a member of the reuseport group and receives its share of flows, unless a
+//! program selects others; that program sees members by index, an index changes its owner whenever a member leaves, and
+//! an index out of range falls back to all of them. So while sockets close, datagrams would reach a socket that no
+//! worker receives from, and be lost in no counter that we read. Instead a busy worker takes its one socket out of the
+//! queue that it would sleep on (`runtime`, README.md 2). While other workers watch the sockets of busy workers, their
+//! queue remains attached: those 5 % are the cost of a watcher.
 
 mod addresses;
 mod drops;
@@ -27,20 +27,20 @@ pub use send::{Message, Outcomes, Sender};
 pub use socket::{Group, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Socket};
 pub use ways::{NoWay, Refused, Ways};
 
-/// How datagrams go to and from the kernel.
+/// A backend: how datagrams go to and from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Io {
-    /// Many in one call, straight into packets.
+    /// Many datagrams in one call, straight into packets.
     Batches,
-    /// What one peer sends in a burst comes as one, and is cut apart here. Sent as in [`Io::Batches`].
+    /// Receives the burst of one peer as one GRO batch, cut apart here. Sends like [`Io::Batches`].
     Gro,
-    /// One by one, by calls that every system has: without the time they waited in the socket, and not on a socket
-    /// that is bound to all addresses, since nobody tells which one a datagram came to.
+    /// One by one, by calls that every system has: without the time they waited in the socket, and not on a socket that
+    /// is bound to all addresses, since these calls do not report a datagram's destination.
     Portable,
 }
 
 impl Io {
-    /// Every way, the preferred ones first; help and error messages list them in this order.
+    /// Every backend, the preferred ones first; help and error messages list them in this order.
     pub const ALL: &[Io] = &[Io::Batches, Io::Gro, Io::Portable];
 
     /// The name used in settings and messages.
@@ -53,9 +53,10 @@ impl Io {
     }
 }
 
-/// Datagrams in one system call. Batches of 8 to 128 differ by 1.5 %; a short one keeps the memory at hand small.
+/// The number of datagrams in one system call. Batches of 8 to 128 differ by 1.5 %; a short one keeps the memory at
+/// hand small.
 pub const BATCH: usize = 32;
 
-/// Replies in one batch at most. More in one call saves nothing, but the more wait, the more of them go to one peer, and
-/// those leave as one GSO batch: with 64 peers, 32 replies are 25 GSO batches, 128 are 55.
+/// The largest batch of replies. More in one call saves nothing, but the more replies wait, the more of them go to one
+/// peer, and those leave as one GSO batch: with 64 peers, 32 replies are 25 GSO batches, 128 are 55.
 pub const SEND_BATCH_MAX: usize = 128;

@@ -9,12 +9,13 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-/// The receive buffer that is asked for. The kernel's default holds 256 small datagrams, 0.75 ms at full rate.
+/// The requested receive buffer. The kernel's default holds 256 small datagrams, 0.75 ms at full rate.
 pub const RECV_BUFFER_BYTES: usize = 4 << 20;
 
-/// The send buffer that is asked for. Replies to neighbours that do not exist wait in it for three seconds each; the
-/// kernel's default holds 277 small ones, and then no reply leaves at all. It helps only together with
-/// `net.ipv4.neigh.default.unres_qlen_bytes` and its twin of IPv6, which bound how much waits for each neighbour.
+/// The requested send buffer. Replies to neighbours that do not exist wait in it for three seconds each; the kernel's
+/// default holds 277 small ones, and then no reply leaves at all. It helps only together with
+/// `net.ipv4.neigh.default.unres_qlen_bytes` and its IPv6 counterpart, which bound the replies waiting for each
+/// neighbour.
 pub const SEND_BUFFER_BYTES: usize = 4 << 20;
 
 /// The sockets of one server: all on one address, so that the kernel spreads flows over them.
@@ -27,16 +28,16 @@ pub struct Group {
 }
 
 impl Group {
-    /// Opens `count` sockets on `address` that are spoken to as `io` says; port 0 picks a free port for all of them.
+    /// Opens `count` sockets on `address` for the backend `io`; port 0 picks a free port for all of them.
     ///
     /// # Errors
-    /// What the kernel said, [`io::ErrorKind::AddrInUse`] also when another group that would share the port has it.
+    /// The kernel's error, [`io::ErrorKind::AddrInUse`] also when another group that would share the port has it.
     ///
     /// # Panics
     /// If `count` is zero.
     pub fn open(address: SocketAddr, count: usize, io: Io) -> io::Result<Group> {
         assert!(count > 0, "a group has a socket");
-        // The first one binds alone: with SO_REUSEPORT set before, a second server would quietly take half the flows
+        // The first socket binds alone: with SO_REUSEPORT set before, a second server would quietly take half the flows
         // of the first.
         let first = new_socket(address, io)?;
         first.bind(&address.into())?;
@@ -49,45 +50,45 @@ impl Group {
             socket.bind(&address.into())?;
             sockets.push(socket);
         }
-        // The kernel books twice what it is asked for, to pay for its own bookkeeping; what it tells is the double.
+        // The kernel books twice the requested size, to pay for its own bookkeeping, and reports the double.
         let recv_buffer_bytes = sockets[0].recv_buffer_size()? / 2;
         let send_buffer_bytes = sockets[0].send_buffer_size()? / 2;
         let sockets = sockets.into_iter().map(Socket::new).collect::<io::Result<_>>()?;
         Ok(Group { sockets, address, recv_buffer_bytes, send_buffer_bytes })
     }
 
-    /// The sockets; number `n` is that of worker `n`.
+    /// The sockets; socket `n` belongs to worker `n`.
     pub fn sockets(&self) -> &[Socket] {
         &self.sockets
     }
 
-    /// The address that all are bound to.
+    /// The address that all sockets are bound to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The receive buffer that the kernel granted to each.
+    /// The receive buffer granted by the kernel to each socket.
     pub fn recv_buffer_bytes(&self) -> usize {
         self.recv_buffer_bytes
     }
 
-    /// The send buffer that the kernel granted to each.
+    /// The send buffer granted by the kernel to each socket.
     pub fn send_buffer_bytes(&self) -> usize {
         self.send_buffer_bytes
     }
 
-    /// Lets nothing more in; what is inside can still be received, and replies can still be sent. What arrives from now
-    /// on counts as dropped by the kernel.
+    /// Shuts the gate: no further datagram enters the sockets; those inside can still be received, and replies can
+    /// still be sent. Datagrams that arrive from now on count as dropped by the kernel.
     ///
     /// # Errors
-    /// What the kernel said; the sockets before the failing one have their gate shut.
+    /// The kernel's error; the sockets before the failing one have their gate shut.
     pub fn shut_gate(&self) -> io::Result<()> {
         // "Return 0": of every packet, zero bytes are kept.
         let reject_all = [SockFilter::new(BPF_RETURN_CONSTANT, 0, 0, 0)];
         self.sockets.iter().try_for_each(|socket| socket.inner().attach_filter(&reject_all))
     }
 
-    /// Whether a datagram waits in any of the sockets: one system call. True when the kernel does not tell.
+    /// True if a datagram waits in any of the sockets: one system call. True also when the kernel does not report it.
     pub fn has_waiting(&self) -> bool {
         let mut sockets: Vec<_> =
             self.sockets.iter().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
@@ -96,12 +97,13 @@ impl Group {
     }
 
     /// Takes the sockets out of the kernel's sight: from now on datagrams to the address find no socket, and the drop
-    /// counts stand still. Call it when the last reply has been sent.
+    /// counts stay constant. To be called after the last reply has been sent.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn leave(&self) -> io::Result<()> {
-        // A connected socket receives from its peer only, and nobody can send from an address that we hold ourselves.
+        // A connected socket receives from its peer only, and no other host can send from an address that is this
+        // host's own.
         let own = match self.address.ip() {
             ip if !ip.is_unspecified() => ip,
             IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
@@ -115,7 +117,7 @@ impl Group {
 /// `BPF_RET | BPF_K` of `linux/bpf_common.h`.
 const BPF_RETURN_CONSTANT: u16 = 0x06;
 
-/// One socket, non-blocking.
+/// A non-blocking socket of a group.
 #[derive(Debug)]
 pub struct Socket {
     inner: UdpSocket,
@@ -124,7 +126,8 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// One to probe `io` with: as those of a group, and without an address, so that nothing comes to it.
+    /// A socket to probe `io` with: opened like the sockets of a group, but without an address, so that nothing reaches
+    /// it.
     pub(super) fn unbound(address: SocketAddr, io: Io) -> io::Result<Socket> {
         Socket::new(new_socket(address, io)?)
     }
@@ -136,22 +139,22 @@ impl Socket {
         Ok(Socket { inner, inode, wildcard })
     }
 
-    /// The number under which the kernel lists it in `/proc/net/udp`.
+    /// The inode number of the socket in `/proc/net/udp`.
     pub fn inode(&self) -> u64 {
         self.inode
     }
 
-    /// Whether it is bound to all addresses, so that each datagram must say which one it came to.
+    /// True if the socket is bound to all addresses, so that each datagram must carry its destination.
     pub fn is_wildcard(&self) -> bool {
         self.wildcard
     }
 
-    /// Whether it is one of IPv6.
+    /// True for an IPv6 socket.
     pub(super) fn is_ipv6(&self) -> bool {
         self.inner.local_addr().is_ok_and(|address| address.is_ipv6())
     }
 
-    /// What the standard library can do with it.
+    /// The socket as a standard library type.
     pub(super) fn plain(&self) -> &UdpSocket {
         &self.inner
     }
@@ -173,7 +176,7 @@ impl AsRawFd for Socket {
     }
 }
 
-/// A socket with everything set that must be set before it is bound.
+/// A socket with all options that must be set before it is bound.
 fn new_socket(address: SocketAddr, io: Io) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_nonblocking(true)?;
@@ -185,7 +188,7 @@ fn new_socket(address: SocketAddr, io: Io) -> io::Result<socket2::Socket> {
         }
         Io::Portable => {}
     }
-    // Less than asked for is no error: the caller reads back what was granted and says so.
+    // A smaller buffer is not an error: the caller reads back the granted size and reports it.
     socket.set_recv_buffer_size(RECV_BUFFER_BYTES)?;
     socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
     ignore_path_mtu(&socket, address)?;
@@ -202,8 +205,8 @@ fn new_socket(address: SocketAddr, io: Io) -> io::Result<socket2::Socket> {
     Ok(socket)
 }
 
-/// This host fragments nothing: of a datagram in pieces all is lost with one, and pieces can be forged and pile up. What is
-/// longer than the device takes fails at the send. Nobody else is asked what a path takes: under `DO` one forged ICMP
+/// This host fragments nothing: a datagram in pieces is lost with any one of them, and pieces can be forged and pile
+/// up. A datagram longer than the device takes fails at the send. Path MTU discovery is off: under `DO` one forged ICMP
 /// message ("fragmentation needed") makes the kernel refuse all replies to a client above 552 bytes for ten minutes.
 fn ignore_path_mtu(socket: &socket2::Socket, address: SocketAddr) -> io::Result<()> {
     // A socket for both families has both settings.
@@ -227,7 +230,7 @@ mod tests {
         assert_eq!(second.kind(), io::ErrorKind::AddrInUse);
     }
 
-    // Are both buffers as large as was asked for, or as the kernel allows, and is it this that the group reports?
+    // Are both buffers as large as requested, or as the kernel allows, and does the group report that size?
     #[test]
     fn buffers_are_as_large_as_allowed() {
         let group = Group::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 2, Io::Batches).expect("a free port");
@@ -244,7 +247,7 @@ mod tests {
         }
     }
 
-    // Does no socket believe what others say of the length that a path takes?
+    // Does no socket learn a path MTU from ICMP messages?
     #[test]
     fn path_lengths_are_not_learnt() {
         use rustix::net::sockopt::{ip_mtu_discover, ipv6_mtu_discover};

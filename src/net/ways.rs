@@ -1,22 +1,23 @@
-//! Which I/O backends this system permits: a sandbox may forbid `recvmmsg` or `sendmmsg`, an old kernel may lack them, and
-//! a server that does not look would be deaf or mute, and say that it is ready.
+//! The I/O backends that this system permits: a sandbox may forbid `recvmmsg` or `sendmmsg`, an old kernel may lack
+//! them, and a server that does not check would receive or send nothing while it reports to be ready.
 //!
-//! Each backend is probed before a socket is bound, on one of its own that nothing can come to. An attempt to receive from it
-//! finds nothing, and an attempt to send nothing succeeds; whatever else comes of it is the reason to take the next one.
+//! Each backend is probed before a socket is bound, on a socket of its own that no datagram can reach. An attempt to
+//! receive from it finds nothing, and an attempt to send nothing succeeds; any other result is the reason to try the
+//! next backend.
 
 use super::socket::Socket;
 use super::{Io, receive, send};
 use std::net::SocketAddr;
 use std::{fmt, io};
 
-/// How datagrams come and go, as far as the system permits.
+/// The backends to use, as far as the system permits.
 #[derive(Debug)]
 pub struct Ways {
-    /// The backend that receives; sockets are to be opened for it.
+    /// The backend for receiving; sockets are to be opened for it.
     pub receive: Io,
-    /// The backend that sends.
+    /// The backend for sending.
     pub send: Io,
-    /// Those that would have been preferred to these, and why not.
+    /// Preferred backends that cannot be used, with reasons.
     pub refused: Vec<Refused>,
 }
 
@@ -39,15 +40,15 @@ pub struct NoWay {
 const RECEIVE: &str = "receive";
 
 impl Ways {
-    /// What is nearest to `wanted` for sockets that will be bound to `address`. Receiving and sending are probed apart: a
-    /// system may forbid the call of one only.
+    /// The permitted backends nearest to `wanted` for sockets that will be bound to `address`. Receiving and sending
+    /// are probed separately: a system may forbid the call of only one.
     ///
     /// # Errors
-    /// When nothing receives, or nothing sends.
+    /// When no backend receives, or none sends.
     pub fn find(address: SocketAddr, wanted: Io) -> Result<Ways, NoWay> {
         let mut refused = Vec::new();
         let receive = first(wanted, &mut refused, RECEIVE, |io| try_receive(address, io))?;
-        // Batches and gro send alike.
+        // `batches` and `gro` send alike.
         let wanted = if wanted == Io::Portable { Io::Portable } else { Io::Batches };
         let send = first(wanted, &mut refused, "send", |io| try_send(address, io))?;
         Ok(Ways { receive, send, refused })
@@ -82,7 +83,7 @@ fn try_send(address: SocketAddr, io: Io) -> io::Result<()> {
     send::probe(&Socket::unbound(address, io)?, io)
 }
 
-/// On a wildcard bind a datagram must tell where it came to, and a reply where it comes from: no portable call does.
+/// On a wildcard bind a datagram must carry its destination, and a reply its source: no portable call does that.
 fn names_its_address(address: SocketAddr, io: Io) -> io::Result<()> {
     if io == Io::Portable && address.ip().is_unspecified() {
         return Err(io::Error::other("not on a --listen of all addresses"));
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    // Does a system that permits everything give what was asked for, on every kind of address?
+    // Does a system that permits everything give the wanted backend, on every kind of address?
     #[test]
     fn what_is_permitted_is_taken() {
         for ip in [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into(), Ipv4Addr::UNSPECIFIED.into()] {

@@ -58,17 +58,17 @@ impl<T> Sharded<T> {
         (0..shards).find_map(|offset| self.shards[(hint + offset) % shards].pop())
     }
 
-    /// How many shards there are.
+    /// The number of shards.
     pub fn shards(&self) -> usize {
         self.shards.len()
     }
 
-    /// How many items wait; exact when nothing moves.
+    /// The number of waiting items; exact while nothing is pushed or popped.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.len()).sum()
     }
 
-    /// Whether nothing waits; exact when nothing moves.
+    /// True if nothing waits; exact while nothing is pushed or popped.
     pub fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.is_empty())
     }

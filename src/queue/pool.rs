@@ -30,7 +30,7 @@ impl<T> ObjectPool<T> {
         self.free.pop().map(|item| Pooled { item: Some(item), pool: self })
     }
 
-    /// Number of objects in use; exact when nothing moves.
+    /// The number of objects in use; exact while no object is acquired or returned.
     pub fn in_use(&self) -> usize {
         self.free.capacity() - self.free.len()
     }

@@ -1,4 +1,4 @@
-//! Policies that follow the load: which policy a configuration begins with, and what becomes of it every second.
+//! Policies that follow the load: the initial policy of a configuration, and its update every second.
 
 use crate::config::Config;
 use crate::handler::checkpoint;
@@ -13,20 +13,21 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::Waker;
 
-/// The policy in force, and what may change it.
+/// The policy in force, and the state for changing it.
 pub(super) struct Adaptation {
     entry: &'static Entry,
     tuning: Tuning,
-    /// What the workers follow.
+    /// The policy that the workers follow.
     made: Made,
-    /// The judge, under `auto`.
+    /// The decision rule of `auto`; `None` under any other policy.
     auto: Option<Auto>,
-    /// Made from the last measurement, and different from what is in force: it replaces that when it is made again.
+    /// A policy made from the last measurement that differs from the one in force: it takes effect when the next
+    /// measurement makes it again.
     next: Option<Made>,
 }
 
 impl Adaptation {
-    /// What `config` begins with.
+    /// The initial policy of `config`.
     pub(super) fn new(config: &Config) -> Adaptation {
         let entry = config.policy.entry();
         let auto = (config.policy.name() == "auto").then(|| Auto::new(yield_cost()));
@@ -40,16 +41,16 @@ impl Adaptation {
         Adaptation { entry, tuning, made, auto, next: None }
     }
 
-    /// What the workers shall follow.
+    /// The policy for the workers to follow.
     pub(super) fn policy(&self) -> Policy {
         self.made.policy()
     }
 
-    /// Follows what was measured lately; true if the policy has changed. To be called every second.
+    /// Updates the policy from `recent` measurements; true if it has changed. To be called every second.
     pub(super) fn follow(&mut self, recent: &Recent) -> bool {
         let times = ServiceTimes::new(recent.service_times.iter().copied());
         let decided = self.auto.as_mut().and_then(|auto| auto.decide(&times));
-        // Silence says nothing about the load to come.
+        // A second without requests says nothing about the load to come.
         if times.count() == 0 && recent.by_class.iter().all(|(count, _)| *count == 0) {
             return false;
         }
@@ -63,7 +64,7 @@ impl Adaptation {
             Some(auto) => auto.current().make(&self.tuning),
             None => (self.entry.make)(&self.tuning),
         };
-        // Once two measurements in a row agree.
+        // A change needs two measurements in a row that agree.
         if made.kind == self.made.kind {
             self.next = None;
             return false;
@@ -77,7 +78,7 @@ impl Adaptation {
         agreed
     }
 
-    /// What has been decided, for the endpoint; `None` under a policy that does not adapt.
+    /// The decision in force, for the admin endpoint; `None` under a policy that does not adapt.
     pub(super) fn decision(&self) -> Option<metrics::Decision> {
         let Made { name, budget, reserved, reason, .. } = &self.made;
         self.entry.adapts.then(|| metrics::Decision {
@@ -89,8 +90,8 @@ impl Adaptation {
     }
 }
 
-/// What it costs to pause a handler, queue its continuation and resume it: the fastest of several tries, for the rest is
-/// what else the machine did.
+/// The cost of pausing a handler, queueing its continuation and resuming it: the fastest of several tries, because any
+/// excess is other activity of the machine.
 fn yield_cost() -> Nanos {
     const YIELDS: u32 = 1_000;
     let queue = Sharded::new(1, 1);
@@ -182,7 +183,7 @@ mod tests {
         let pairs = [("policy", "reserve"), ("classify", "header"), ("workers", "14"), ("reserved", "4")];
         let mut adaptation = Adaptation::new(&config(&pairs));
         let mut recent = Recent::default();
-        // Extreme bimodal, and then a mix that asks for another number.
+        // Extreme bimodal, then a mix that calls for another number.
         for light in [99_500, 50_000] {
             (recent.by_class[0], recent.by_class[1]) =
                 ((light, Nanos::new(500).times(light)), (500, Nanos::from_millis(250)));
@@ -192,8 +193,8 @@ mod tests {
         }
     }
 
-    /// `forebay simulate` and `plan` predict what a server will do: from the same requests both must make the same policy,
-    /// whether it follows what it measures or keeps what the plan says.
+    /// `forebay simulate` and `plan` predict a server's decisions: from the same requests both must make the same
+    /// policy, whether it follows measurements or keeps to a plan.
     #[test]
     fn a_server_decides_what_the_planner_predicts() {
         use crate::sched::PolicyName;

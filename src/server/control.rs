@@ -1,4 +1,5 @@
-//! The thread that waits for a stop, and what the admin endpoint may ask. `runtime/sleep/README.md` argues the order of a stop.
+//! The thread that waits for a stop, and the admin endpoint's view of the server. `runtime/sleep/README.md` argues the
+//! order of a stop.
 
 use super::adapt::Adaptation;
 use super::admin::Probe;
@@ -8,7 +9,7 @@ use super::stop::Demand;
 use super::stuck::{self, Stuck, Watch};
 use super::transport::{Said, Transport};
 use crate::config::{Config, Pool};
-use crate::metrics::{Board, Description, Gauges, Recent};
+use crate::metrics::{Description, Gauges, Recent, WorkerMetrics};
 use crate::net::{AddressFilter, BATCH, Drops, Group};
 use crate::runtime::Shared;
 use crate::sched::turn::{Discarded, Engine, Ready};
@@ -19,65 +20,65 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 
-/// How long workers get to come to a checkpoint once the drain is over; then their handlers count as stuck.
+/// The time for workers to reach a checkpoint once the drain is over; after it their handlers count as stuck.
 const STUCK_AFTER: Nanos = Nanos::from_millis(100);
 
-/// How often a draining server looks whether it is done.
+/// The interval at which a draining server checks whether it is done.
 const DRAIN_POLL: Nanos = Nanos::from_millis(1);
 
-/// What the control threads share: the one that waits for the stop, and the admin endpoint.
+/// State shared by the control threads: the thread that waits for the stop, and the admin endpoint.
 pub(super) struct Control<'a, J> {
     pub(super) config: &'a Config,
     pub(super) group: &'a Group,
     pub(super) filter: &'a AddressFilter,
-    /// False once the host's addresses could not be read, which is told once.
+    /// False once the host's addresses could not be read, which is logged once.
     pub(super) addresses_known: AtomicBool,
     pub(super) shared: &'a Shared<J>,
     pub(super) wait_slots: &'a WaitSlots<J>,
-    pub(super) board: &'a Board,
-    /// False from the moment a stop was asked for.
+    pub(super) metrics: &'a WorkerMetrics,
+    /// False from the first stop demand on.
     pub(super) ready: AtomicBool,
-    /// It is no longer ready and still serves everything.
+    /// True while the server is no longer ready but still serves everything.
     pub(super) lame_duck: AtomicBool,
-    /// Touched by the admin thread.
+    /// The watch for stuck pools. Used by the admin thread.
     pub(super) watch: Mutex<Watch>,
-    /// Touched by the admin thread, and after its end by the one that waits for the stop.
+    /// The kernel's drop counts. Used by the admin thread, and after its end by the thread that waits for the stop.
     pub(super) drops: Mutex<Drops>,
-    /// What the workers found of receiving and sending.
+    /// The workers' record of failed receives and sends.
     pub(super) transport: &'a Transport,
-    /// What of it the log has said. Touched by the admin thread once a second.
+    /// The failures already logged. Used by the admin thread once a second.
     pub(super) said: Mutex<Said>,
-    /// The kernel does not tell how long datagrams wait in the sockets.
+    /// True if the kernel does not report how long datagrams wait in the sockets.
     pub(super) unstamped: bool,
-    /// Says once that drops cannot be read.
+    /// Logs once that drops cannot be read.
     pub(super) drops_unread: Once,
-    /// Touched by the admin thread once a second, and by the one that waits for demands.
+    /// The policy in force. Used by the admin thread once a second, and by the thread that waits for demands.
     pub(super) following: Mutex<Following>,
 }
 
-/// What the workers follow.
+/// The policy that the workers follow.
 pub(super) struct Following {
     adaptation: Adaptation,
-    /// As it was asked for, which may be `auto`.
+    /// The policy's name as configured, which may be `auto`.
     name: PolicyName,
     pools: Vec<Pool>,
 }
 
 impl Following {
-    /// What `config` asks for.
+    /// The policy that `config` starts with.
     pub(super) fn new(config: &Config) -> Following {
         Following { adaptation: Adaptation::new(config), name: config.policy, pools: config.pools.clone() }
     }
 
-    /// What the workers shall follow now.
+    /// The policy for the workers as of now.
     pub(super) fn policy(&self) -> Policy {
         self.adaptation.policy()
     }
 }
 
 impl<J: Send> Control<'_, J> {
-    /// Stops: serves on as a lame duck, shuts the gate, and lets the workers serve what is inside, until the drain timeout
-    /// or a second request. When that is over, workers have [`STUCK_AFTER`] to come to a checkpoint.
+    /// Stops the server: serves on as a lame duck, shuts the gate, and lets the workers serve what was received, until
+    /// the drain timeout or a second demand. Then workers have [`STUCK_AFTER`] to reach a checkpoint.
     pub(super) fn stop(
         &self,
         engine: &mut impl Engine<Job = J>,
@@ -85,21 +86,21 @@ impl<J: Send> Control<'_, J> {
         all_ended: impl Fn() -> bool,
     ) {
         self.be_lame_duck(demands);
-        tracing::info!(in_flight = self.board.in_flight(), "draining");
+        tracing::info!(in_flight = self.metrics.in_flight(), "draining");
         if let Err(error) = self.group.shut_gate() {
             tracing::warn!(%error, "the gate cannot be shut: what arrives while the sockets close is lost uncounted");
         }
         let deadline = clock::now().plus(self.config.drain_timeout);
         let mut drain = Drain::Receiving;
         while !all_ended() {
-            drain = drain.next(self.group, self.board, self.shared);
+            drain = drain.next(self.group, self.metrics, self.shared);
             if clock::now() >= deadline || matches!(demands.recv_timeout(DRAIN_POLL.into()), Ok(Demand::Stop)) {
                 return self.force(engine, all_ended);
             }
         }
     }
 
-    /// Serves on while balancers learn that they should look elsewhere; a second request cuts that short.
+    /// Serves on while balancers learn to send requests elsewhere; a second demand cuts that short.
     fn be_lame_duck(&self, demands: &Receiver<Demand>) {
         let end = clock::now().plus(self.config.lame_duck);
         // Ordering: relaxed, a probe that comes a moment later sees it.
@@ -118,7 +119,7 @@ impl<J: Send> Control<'_, J> {
     }
 
     fn force(&self, engine: &mut impl Engine<Job = J>, all_ended: impl Fn() -> bool) {
-        let in_flight = self.board.in_flight();
+        let in_flight = self.metrics.in_flight();
         if in_flight > 0 || self.group.has_waiting() {
             tracing::warn!(in_flight, "the drain is over with work unfinished");
         }
@@ -132,13 +133,13 @@ impl<J: Send> Control<'_, J> {
         }
     }
 
-    /// All workers have ended: ends what none of them took, and takes the sockets out of the kernel's sight.
+    /// After all workers have ended: ends the remaining jobs, and takes the sockets out of the kernel's sight.
     pub(super) fn leave<E: Engine<Job = J>>(&self, engine: &mut E) {
         let leftover = |engine: &mut E| {
             let waits = self.shared.leftover().or_else(|| self.wait_slots.take_any());
             waits.or_else(|| engine.ready().map(|(Ready::Forked(job) | Ready::Woken(job))| job))
         };
-        // Nothing is left there after a drain, but for a datagram that the kernel was handling when the gate shut.
+        // After a drain the sockets are empty, except for a datagram that the kernel was handling when the gate shut.
         (0..self.config.workers).for_each(|owner| shed_waiting(engine, owner));
         while let Some(job) = leftover(engine) {
             engine.discard(job, Discarded::Draining);
@@ -151,7 +152,7 @@ impl<J: Send> Control<'_, J> {
 }
 
 impl<J> Control<'_, J> {
-    /// What the kernel dropped at each socket, `None` where that cannot be read now.
+    /// Datagrams that the kernel dropped at each socket; `None` where that cannot be read now.
     fn kernel_dropped(&self) -> Vec<Option<u64>> {
         let mut drops = self.drops.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = drops.read() {
@@ -165,9 +166,9 @@ impl<J> Control<'_, J> {
         drops.totals().collect()
     }
 
-    /// Learns which addresses this host has now.
+    /// Reads this host's current addresses.
     fn refresh_addresses(&self) {
-        // Ordering: relaxed, only the admin thread looks at it.
+        // Ordering: relaxed, used by the admin thread only.
         if let Err(error) = self.filter.refresh()
             && self.addresses_known.swap(false, Ordering::Relaxed)
         {
@@ -179,12 +180,13 @@ impl<J> Control<'_, J> {
         }
     }
 
-    /// Says what could not be received or sent since the last second, and lets those try again who could not receive.
+    /// Logs failed receives and sends since the last second, and wakes the workers that could not receive, to try
+    /// again.
     fn look_after_transport(&self)
     where
         J: Send,
     {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).say(&self.board.failures());
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).say(&self.metrics.failures());
         self.transport
             .deaf(clock::now())
             .filter(|worker| *worker < self.config.workers)
@@ -197,7 +199,7 @@ impl<J> Control<'_, J> {
 }
 
 impl<J: Send> Control<'_, J> {
-    /// The pool that has been stuck for longest, if one is.
+    /// The pool that has been stuck for longest, if any.
     fn stuck(&self) -> Option<Stuck> {
         let policy = self.shared.policy();
         let topology = policy.topology();
@@ -217,17 +219,17 @@ impl<J: Send> Control<'_, J> {
         let pools: Vec<_> = pools.collect();
         drop(following);
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        watch.look(self.board, &pools, clock::now())
+        watch.look(self.metrics, &pools, clock::now())
     }
 
-    /// Follows the policy, the pools and the slice of `config` from now on.
+    /// Switches to the policy, the pools and the slice of `config`.
     pub(super) fn follow(&self, config: &Config) {
         let Config { policy, slice, ref pools, .. } = *config;
         let asked = Config { policy, slice, pools: pools.clone(), ..self.config.clone() };
         let mut following = self.following();
         *following = Following::new(&asked);
         tracing::info!(policy = policy.name(), "another policy was asked for");
-        // Under the lock: what is announced last must be what is followed.
+        // Under the lock, so that the policy announced last is the policy in force.
         self.shared.switch(following.policy());
     }
 }
@@ -254,14 +256,14 @@ impl<J: Send> Probe for Control<'_, J> {
 
     fn gauges(&self) -> Gauges {
         let config = self.config;
-        // Only `pools` has names for its queues; the others go by number, as the policy may change what they hold.
+        // Only `pools` has names for its queues; other policies number them, as the policy may change their use.
         let following = self.following();
         let policy = following.policy();
         let names = |pool: usize| match following.pools.get(pool) {
             Some(configured) if following.name.entry().sizes == Sizes::Pools => configured.name.clone(),
             _ => format!("queue{pool}"),
         };
-        // A queue that the policy has, and one in which requests wait that an earlier policy put there.
+        // A queue of this policy, or one that still holds requests of an earlier policy.
         let exists = |queue: &(usize, usize)| policy.has_queue(queue.0) || queue.1 > 0;
         let queues = self.shared.queue_lengths().enumerate().filter(exists);
         let mut queue_depths: Vec<_> = queues.map(|(pool, length)| (names(pool), length)).collect();
@@ -282,7 +284,7 @@ impl<J: Send> Probe for Control<'_, J> {
     }
 
     fn adapt(&self, recent: &Recent) {
-        // Nobody may scrape for as long as it takes the kernel's counters to wrap.
+        // Scrapes may be rarer than a wrap of the kernel's counters.
         self.kernel_dropped();
         self.refresh_addresses();
         self.look_after_transport();
@@ -304,7 +306,7 @@ impl<J: Send> Probe for Control<'_, J> {
     }
 
     fn wake(&self, worker: usize) {
-        // The last recorder is this side's own.
+        // The last recorder is the control thread's own.
         if worker < self.config.workers {
             self.shared.wake(worker);
         }
@@ -316,7 +318,7 @@ fn shed_waiting<J>(engine: &mut impl Engine<Job = J>, owner: usize) {
     let mut jobs = Vec::with_capacity(BATCH);
     loop {
         let received = engine.receive(owner, &mut jobs);
-        // Batch by batch, so that their packets serve for the next one.
+        // Batch by batch, so that the packets of one batch serve for the next.
         jobs.drain(..).for_each(|arrived| engine.discard(arrived.job, Discarded::Draining));
         engine.flush();
         if received.datagrams == 0 {

@@ -1,22 +1,23 @@
-//! File descriptors: as many as the kernel allows, and an error that says how many it takes.
+//! File descriptors: the limit is raised as far as the kernel allows, and an error names the number needed.
 
 use super::ServeError;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::fs;
 
-/// For each worker: its socket, its readiness queue, that queue's second handle, and what wakes it.
+/// Descriptors per worker: its socket, its readiness queue, that queue's second handle, and its wake-up.
 const PER_WORKER: u64 = 4;
 
-/// For all workers: the watch set, the admin endpoint with its 32 connections, signals, and what is read in between.
+/// Descriptors for all workers together: the watch set, the admin endpoint with its 32 connections, signals, and files
+/// read in between.
 const TOGETHER: u64 = 64;
 
-/// Descriptors of a process that has opened none itself, where it cannot be known.
+/// Assumed number of descriptors already open in a process where that cannot be read.
 const USUAL: u64 = 8;
 
 /// Raises the limit to what the kernel allows this process.
 ///
 /// # Errors
-/// [`ServeError::Descriptors`] when that is too little for so many workers.
+/// [`ServeError::Descriptors`] when that is too little for `workers` workers.
 pub(super) fn provide(workers: usize) -> Result<(), ServeError> {
     let open = fs::read_dir("/proc/self/fd").map_or(USUAL, |entries| entries.count() as u64);
     let needed = needed(workers, open);

@@ -1,36 +1,36 @@
-//! How a server gets from a shut gate to workers that may end: `runtime/sleep/README.md` argues it in section 4.
+//! The steps of a drain, from a shut gate to workers that may end: `runtime/sleep/README.md` argues them in section 4.
 
-use crate::metrics::Board;
+use crate::metrics::WorkerMetrics;
 use crate::net::Group;
 use crate::runtime::Shared;
 
-/// How far a drain is. Workers serve all the time; each step only looks.
+/// The progress of a drain. Workers serve throughout; each step only observes them.
 pub(super) enum Drain {
     /// Datagrams wait in the sockets.
     Receiving,
-    /// The sockets are empty for good. A worker may be holding a batch that it has not counted yet; when all have moved
-    /// from where they were then, everything is counted.
+    /// The sockets are empty for good. A worker may hold a batch that it has not counted yet; once every worker has
+    /// moved from the position stored here, everything is counted.
     Counting(Vec<u64>),
-    /// What was received is being served.
+    /// Received requests are being served.
     Finishing,
-    /// Nothing is left: workers were told to end.
+    /// Nothing is left: the workers have been asked to end.
     Ending,
 }
 
 impl Drain {
-    /// Where it is now.
-    pub(super) fn next<J: Send>(self, group: &Group, board: &Board, shared: &Shared<J>) -> Drain {
+    /// The progress after one more look at sockets and metrics.
+    pub(super) fn next<J: Send>(self, group: &Group, metrics: &WorkerMetrics, shared: &Shared<J>) -> Drain {
         match self {
             Drain::Receiving if !group.has_waiting() => {
-                let moves = (0..board.workers()).map(|worker| board.moves(worker)).collect();
-                // A sleeper turns once when it is woken.
-                (0..board.workers()).for_each(|worker| shared.wake(worker));
+                let moves = (0..metrics.workers()).map(|worker| metrics.moves(worker)).collect();
+                // A sleeping worker turns once when it is woken.
+                (0..metrics.workers()).for_each(|worker| shared.wake(worker));
                 Drain::Counting(moves)
             }
-            Drain::Counting(moves) if (0..board.workers()).all(|worker| board.moves(worker) != moves[worker]) => {
+            Drain::Counting(moves) if (0..metrics.workers()).all(|worker| metrics.moves(worker) != moves[worker]) => {
                 Drain::Finishing
             }
-            Drain::Finishing if board.in_flight() == 0 => {
+            Drain::Finishing if metrics.in_flight() == 0 => {
                 shared.stop();
                 Drain::Ending
             }
@@ -49,19 +49,19 @@ mod tests {
     use std::net::UdpSocket;
     use std::os::fd::AsRawFd;
 
-    // Does each step wait for what it is there for? Method: one worker, played by hand, that takes a datagram and is slow
-    // to count it.
+    // Does each step wait for its condition? Method: one worker, played by hand, that receives a datagram and counts it
+    // late.
     #[test]
     fn workers_may_end_when_nothing_can_come_to_light_any_more() {
         let group = Group::open(([127, 0, 0, 1], 0).into(), 1, Io::Batches).expect("a free port");
-        let (board, socket) = (Board::new(1), &group.sockets()[0]);
-        let mut recorder = board.recorder(0);
+        let (metrics, socket) = (WorkerMetrics::new(1), &group.sockets()[0]);
+        let mut recorder = metrics.recorder(0);
         let policy = Policy::new(Kind::Isolated(Isolated), &Topology::new(&[1]));
         let (shared, _workers) = Shared::<u8>::new(policy, Wait::Park, &[socket.as_raw_fd()], 8).expect("queues");
         let client = UdpSocket::bind("127.0.0.1:0").expect("a client socket");
         client.send_to(b"x", group.address()).expect("an open gate");
         group.shut_gate().expect("a filter");
-        let next = |drain: Drain| drain.next(&group, &board, &shared);
+        let next = |drain: Drain| drain.next(&group, &metrics, &shared);
         let drain = next(Drain::Receiving);
         assert!(matches!(drain, Drain::Receiving), "the socket is not empty");
         let received = Receiver::new(Io::Batches).receive(socket, [&mut [0; 16][..]].into_iter());

@@ -1,7 +1,7 @@
-//! Does a whole server keep account of every datagram, and is nothing ever stuck, whatever happens to it? Method: the
-//! server's own path (admission, slots, handlers that fork, hop, panic and stall, replies) and the workers' own turn, in
-//! virtual time and with sockets in memory. Policies, requests, switches and a stop are drawn from a seed; after every event
-//! the books are checked. A failure names its seed, and the same seed gives the same run.
+//! Does a whole server account for every datagram, and is nothing ever stuck, whatever happens to it? Method: the
+//! server's own path (admission, slots, handlers that fork, hop, panic and stall, replies) and the workers' own turn,
+//! in virtual time and with sockets in memory. Policies, requests, switches and a stop are drawn from a seed; after
+//! every event the accounts are checked. A failure names its seed, and the same seed gives the same run.
 //!
 //! Each check has a twin: a server that is broken in one thing must be caught, or this test could not fail.
 
@@ -31,12 +31,12 @@ fn the_books_balance_after_every_event() {
             Err(trouble) => panic!("seed {seed} (FOREBAY_SEED={seed} FOREBAY_SEEDS=1 repeats it): {trouble}"),
         }
     }
-    // Nothing limits rates yet.
+    // No rate limit exists yet.
     let met = |fate: &Fate| ends[*fate as usize] > 0 || *fate == Fate::ShedRate;
     assert!(seeds < SEEDS || Fate::ALL.iter().all(met), "a fate that no request met: {ends:?}");
 }
 
-/// One run: how its requests ended, or what is wrong.
+/// One run: the number of requests by fate, or the violated rule.
 fn explored(seed: u64, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<Ends, String> {
     let run = || server::explore(&scenario::Scenario::draw(seed), fault, flaw);
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
@@ -46,7 +46,7 @@ fn explored(seed: u64, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<Ends,
     })
 }
 
-/// A server with that fault must be caught by what `said` says.
+/// Asserts that a server with this fault or flaw is caught, with an error that contains `said`.
 fn assert_caught(fault: Option<Fault>, flaw: Option<Flaw>, said: &str) {
     let caught = (0..CAUGHT_WITHIN).find_map(|seed| explored(seed, fault, flaw).err().map(|trouble| (seed, trouble)));
     let (seed, trouble) = caught.unwrap_or_else(|| panic!("{fault:?} {flaw:?} survives {CAUGHT_WITHIN} seeds"));

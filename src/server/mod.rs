@@ -35,17 +35,17 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::Receiver;
 use stop::Demand;
 
-/// How a server that ran came to its end.
+/// How a server run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Everything that was received was finished.
+    /// Everything received was finished.
     Drained,
     /// The drain timeout passed, or a second signal came, with requests unfinished.
     Forced,
 }
 
 impl Ended {
-    /// By what was lost, and not by how long it took or who asked for haste.
+    /// Determined by what was lost, not by how long the stop took or whether it was hastened.
     fn with(fates: &Fates) -> Ended {
         if fates.shed_draining + fates.in_flight > 0 { Ended::Forced } else { Ended::Drained }
     }
@@ -54,34 +54,34 @@ impl Ended {
 /// Why a server could not start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// An address could not be bound.
+    /// An address cannot be bound.
     #[error("cannot bind {address} (--{setting}): {source}")]
     Bind {
         /// Key of the setting that names the address: `listen` or `admin`.
         setting: &'static str,
-        /// The address.
+        /// The address that cannot be bound.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// This system lets nobody receive datagrams, or send them.
+    /// The system permits no backend to receive datagrams, or none to send them.
     #[error("{0}; allow one of these calls, or choose another --io or --listen")]
     NoWay(#[from] NoWay),
-    /// There are too few file descriptors.
+    /// Too few file descriptors are allowed.
     #[error(
         "--workers {workers}: needs {needed} file descriptors, and this process may open {allowed} (the hard limit of \
          RLIMIT_NOFILE); allowed: fewer workers, four descriptors each, or a higher limit: LimitNOFILE={needed} in a \
          systemd unit, --ulimit nofile={needed} for a container, `ulimit -Hn {needed}` as root in a shell"
     )]
     Descriptors {
-        /// The workers asked for.
+        /// The configured number of workers.
         workers: usize,
-        /// What they and everything else take.
+        /// Descriptors that the workers and everything else need.
         needed: u64,
-        /// What the kernel allows.
+        /// Descriptors that the kernel allows.
         allowed: u64,
     },
-    /// The admin endpoint came to an end by itself. What had been received was served.
+    /// The admin endpoint ended by itself. Everything received until then was served.
     #[error("the admin endpoint has ended: {0}")]
     Admin(String),
     /// The summary could not be written to standard output.
@@ -92,25 +92,25 @@ pub enum ServeError {
     Io(#[from] io::Error),
 }
 
-/// What a server leaves behind.
+/// The result of a server run.
 #[derive(Debug)]
 pub struct Report {
-    /// How it ended.
+    /// How the run ended.
     pub ended: Ended,
-    /// Everything it counted and measured, exact: nothing moves any more.
+    /// All counters and measurements, exact because nothing moves any more.
     pub totals: Snapshot,
-    /// Packets that were not home at the end; with nothing in flight there are none.
+    /// Packets not returned to their pool at the end; 0 if nothing is in flight.
     pub packets_away: usize,
 }
 
-/// Runs the bench server that `config` describes until SIGTERM or SIGINT. Prints one line with the bound addresses when
-/// all of its threads run, and a summary at the end, to standard output. A server that cannot say that it listens serves
-/// all the same.
+/// Runs the bench server that `config` describes until SIGTERM or SIGINT. Writes to standard output: one line with the
+/// bound addresses when all of its threads run, and a summary at the end. If the first line cannot be written, the
+/// server serves all the same.
 ///
 /// # Errors
 /// See [`ServeError`].
 pub fn serve(config: &Config) -> Result<Ended, ServeError> {
-    // Signals are caught before anybody is told that we are here: who was told may send one.
+    // Signals are caught before the addresses are printed: a reader of that line may send one.
     let server = Server::bind(config)?.stop_on_signals()?.exit_when_stuck();
     let line = format!("listening on udp {}, admin http://{}\n", server.udp_address(), server.admin_address());
     let serving = || {
@@ -205,16 +205,16 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds both addresses of `config`, one UDP socket per worker. Raises this process's limit of open files to its hard
-    /// limit.
+    /// Binds both addresses of `config`, one UDP socket per worker. Raises this process's limit of open files to its
+    /// hard limit.
     ///
     /// # Errors
-    /// [`ServeError::Bind`] names the setting; [`ServeError::Descriptors`] says how many open files it takes,
-    /// [`ServeError::NoWay`] which system calls would be needed.
+    /// [`ServeError::Bind`] names the setting; [`ServeError::Descriptors`] the number of open files needed,
+    /// [`ServeError::NoWay`] the system calls that would be needed.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
         descriptors::provide(config.workers)?;
         let bind_error = |setting, address| move |source| ServeError::Bind { setting, address, source };
-        // Where they cannot be read, the control thread says so once a second has passed.
+        // If they cannot be read, the control thread logs that once a second has passed.
         let addresses = HostAddresses::read().unwrap_or_default();
         if addresses.is_group(config.listen.ip()) {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "a broadcast address is not one host's");
@@ -251,29 +251,29 @@ impl Server {
         })
     }
 
-    /// Where requests arrive.
+    /// The bound UDP address, where requests arrive.
     pub fn udp_address(&self) -> SocketAddr {
         self.group.address()
     }
 
-    /// Where the admin endpoint listens.
+    /// The bound address of the admin endpoint.
     pub fn admin_address(&self) -> SocketAddr {
-        // A bound listener has an address; if the kernel will not tell it, the configured one is the best answer.
+        // A bound listener has an address; if the kernel does not report it, the configured one is the best answer.
         self.admin.local_addr().unwrap_or(self.config.admin)
     }
 
-    /// What stops the server from another thread.
+    /// A handle that stops the server from another thread.
     pub fn stop_handle(&self) -> StopHandle {
         self.stop.clone()
     }
 
-    /// What puts another policy to work from another thread.
+    /// A handle that switches the policy from another thread.
     pub fn policy_handle(&self) -> PolicyHandle {
         self.stop.policy_handle(&self.config)
     }
 
-    /// Stops on SIGTERM and SIGINT too, as [`StopHandle::stop`] does, once for each. SIGHUP, SIGUSR1 and SIGUSR2, which
-    /// would kill the process without a drain, do nothing.
+    /// Also stops on SIGTERM and SIGINT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP, SIGUSR1 and
+    /// SIGUSR2, which would kill the process without a drain, do nothing.
     ///
     /// # Errors
     /// When the signals cannot be caught.
@@ -282,24 +282,24 @@ impl Server {
         Ok(self)
     }
 
-    /// When the drain timeout has passed and a handler still does not come to a checkpoint, prints the summary and ends
-    /// the process with exit code 3. Without this, [`Server::run`] waits for the handler: a thread cannot be taken
-    /// away from it.
+    /// Ends the process with exit code 3, after printing the summary, if the drain timeout has passed and a handler
+    /// still does not reach a checkpoint. Without this, [`Server::run`] waits for the handler, because a thread cannot
+    /// be taken away from it.
     pub fn exit_when_stuck(mut self) -> Server {
         self.exit_when_stuck = true;
         self
     }
 
-    /// Leaves panics of the handler to the panic hook of the process. Without this, [`Server::run`] installs one that logs
-    /// them (through `tracing`, or to standard error where nobody listens to that) from a thread of its own, ten a second at
-    /// most, and passes all other panics on to the hook of before. A hook that writes from the worker's thread stops the
-    /// service when nobody reads what it writes.
+    /// Leaves panics of the handler to the panic hook of the process. Without this, [`Server::run`] installs a hook
+    /// that logs them (through `tracing`, or to standard error if there is no subscriber) from a thread of its own, ten
+    /// per second at most, and passes all other panics on to the previous hook. A hook that writes from the worker's
+    /// thread stops the service if its output is not read.
     pub fn keep_panic_hook(mut self) -> Server {
         self.log_panics = false;
         self
     }
 
-    /// Serves requests with `handler` until it is stopped, then drains.
+    /// Serves requests with `handler` until stopped, then drains.
     ///
     /// # Errors
     /// When the kernel refuses threads, readiness queues or the like, and [`ServeError::Admin`].
@@ -307,10 +307,10 @@ impl Server {
         self.run_announced(handler, || {})
     }
 
-    /// The same; calls `serving` once all threads run.
+    /// Like [`Server::run`], and calls `serving` once all threads run.
     ///
     /// # Errors
-    /// Those of [`Server::run`].
+    /// See [`Server::run`].
     pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
         let packets = ObjectPool::new(Sizes::of(self.config.workers).packets, PacketBody::new);
         run::run(self, handler, &packets, |packet| drive(handler, packet), serving)

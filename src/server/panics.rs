@@ -1,7 +1,7 @@
-//! Panics of handlers: a line each, a few in a second, and no worker that waits for whoever reads them.
+//! Panics of handlers: one log line each, a few per second, and no worker waits for a reader of the log.
 //!
-//! The default hook writes to standard error from the thread that panics. A pipe that nobody reads would then stop every
-//! worker that serves a bad request.
+//! The default hook writes to standard error from the panicking thread. An unread pipe would then stop every worker
+//! that serves a bad request.
 
 use crate::runtime::continuation::is_contained;
 use crate::time::{Nanos, clock};
@@ -12,28 +12,28 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// Lines in a second; further panics are counted.
+/// Log lines per second; further panics are only counted.
 const LINES_PER_SECOND: usize = 10;
 
-/// Characters of a panic's message that are shown.
+/// The longest part of a panic's message that is shown, in characters.
 const MESSAGE_MAX: usize = 500;
 
-/// How long the end of a server waits for lines that nobody takes.
+/// How long a stopping server waits for pending lines to be written.
 const PATIENCE: Nanos = Nanos::from_millis(100);
 
-/// Lines of the present second.
+/// Lines logged in the current second.
 static SHOWN: AtomicUsize = AtomicUsize::new(0);
-/// Panics without a line that were not told of yet.
+/// Panics without a line, not yet reported.
 static SUPPRESSED: AtomicU64 = AtomicU64::new(0);
-/// Lines under way.
+/// Lines handed to the logging thread and not yet written.
 static PENDING: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on a panic that a server catches is logged by a thread of its own. All others go to the hook of before.
+/// Makes a thread of its own log every panic that a server catches. All other panics go to the previous hook.
 pub(super) fn log_contained() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let (lines, queue) = sync_channel(LINES_PER_SECOND);
-        // Without a thread, the hook of before does what it can.
+        // Without a thread, the previous hook stays in place.
         if thread::Builder::new().name("forebay-panics".into()).spawn(move || log(&queue)).is_err() {
             return;
         }
@@ -42,10 +42,10 @@ pub(super) fn log_contained() {
     });
 }
 
-/// Waits until what was told is logged, for a moment at most.
+/// Waits until pending lines are logged, for at most [`PATIENCE`].
 pub(super) fn settle() {
     let deadline = clock::now().plus(PATIENCE);
-    // Ordering: relaxed, a figure to wait for.
+    // Ordering: relaxed, a count to wait for.
     while PENDING.load(Ordering::Relaxed) > 0 && clock::now() < deadline {
         thread::sleep(Nanos::from_millis(1).into());
     }
@@ -63,7 +63,7 @@ fn tell(panic: &PanicHookInfo<'_>, lines: &SyncSender<String>) {
     SUPPRESSED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What is said of a panic, in one line: its message may have come from a client.
+/// The log line of a panic; its message may have come from a client.
 fn line(panic: &PanicHookInfo<'_>) -> String {
     let payload = panic.payload();
     let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
@@ -99,7 +99,7 @@ fn log(queue: &Receiver<String>) {
     }
 }
 
-/// Waits as long as it takes: this thread has nothing else to do.
+/// Writes without a time limit: this thread has nothing else to do.
 fn say(line: &str) {
     if tracing::dispatcher::has_been_set() {
         tracing::error!("{line}");

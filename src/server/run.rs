@@ -1,4 +1,4 @@
-//! A server's life: threads start, work, drain, end. The order of a stop is argued in `runtime/sleep/README.md`.
+//! A server's life: threads start, work, drain, end. `runtime/sleep/README.md` argues the order of a stop.
 
 use super::admin::{self, Probe as _};
 use super::control::{Control, Following};
@@ -12,7 +12,7 @@ use super::transport::Transport;
 use super::{Ended, Report, ServeError, Server, StopHandle, panics, pin, signals};
 use crate::config::{Burn, Classify, Config};
 use crate::handler::Handler;
-use crate::metrics::{Board, Collector};
+use crate::metrics::{Collector, WorkerMetrics};
 use crate::net::{Drops, Io, KernelLink, Socket};
 use crate::output;
 use crate::queue::ObjectPool;
@@ -28,18 +28,19 @@ use std::sync::mpsc::channel;
 use std::sync::{Mutex, Once};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
-/// The exit code of a process that ends although a handler is stuck.
+/// Exit code of a process that ended although a handler was stuck.
 const EXIT_STUCK: i32 = 3;
-/// The same for one that has failed, or cannot write its summary.
+/// Exit code of a process that failed, or that could not write its summary.
 const EXIT_FAILED: i32 = 1;
 
-/// What is known of the end of a thread that panicked; the panic hook has said more.
+/// The failure reported for a thread that panicked; the panic hook has printed the details.
 const PANICKED: &str = "its thread panicked";
 
-/// Unscaled time between two checkpoints of a handler that has some, at most: a thousand of those of `spin`.
+/// The longest expected unscaled time between two checkpoints of a handler that has any: a thousand checkpoint steps of
+/// `spin`.
 const CHECKPOINTS_APART: Nanos = Nanos::from_millis(1);
 
-/// Serves with `handler`; `make` runs it on a packet. `F` is inferred here, once, and named nowhere.
+/// Serves with `handler`; `make` runs it on a packet. `F` is inferred here, once, and named nowhere else.
 pub(super) fn run<'s, H, M, F>(
     server: Server,
     handler: &H,
@@ -64,7 +65,7 @@ where
         let number = numbers.next().expect("numbers without end");
         Slot::<F>::new(WaitSlot::new(runtime_id, number))
     });
-    let board = Board::new(config.workers);
+    let metrics = WorkerMetrics::new(config.workers);
     let ways = &server.ways;
     let transport = Transport::new(config.workers);
     let common = Common {
@@ -84,7 +85,7 @@ where
     let policy = following.policy();
     let ingress: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
     let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, config.wait, &ingress, sizes.queued)?;
-    let mut collector = Collector::new(&board);
+    let mut collector = Collector::new(&metrics);
     let control = Control {
         config,
         group: &server.group,
@@ -92,7 +93,7 @@ where
         addresses_known: AtomicBool::new(true),
         shared: &shared,
         wait_slots: &common.wait_slots,
-        board: &board,
+        metrics: &metrics,
         ready: AtomicBool::new(true),
         lame_duck: AtomicBool::new(false),
         watch: Mutex::new(Watch::new(config.workers, config.scaled(CHECKPOINTS_APART), clock::now())),
@@ -104,14 +105,14 @@ where
         unstamped: server.ways.receive == Io::Portable,
     };
     let totals = thread::scope(|scope| {
-        // Whatever way out is taken, the threads must end, or the scope would wait for them for ever.
+        // On every way out the threads must end, or the scope would wait for them for ever.
         let _end = EndWorkers(&shared);
         let _guard = runtime::AbortOnPanic;
         let (ran, running) = channel();
         let threads = workers
             .into_iter()
             .map(|worker| {
-                let (common, shared, recorder) = (&common, &shared, board.recorder(worker.id()));
+                let (common, shared, recorder) = (&common, &shared, metrics.recorder(worker.id()));
                 let (name, ran) = (format!("forebay-{}", worker.id()), ran.clone());
                 spawn(scope, &name, move || {
                     let _guard = runtime::AbortOnPanic;
@@ -136,19 +137,19 @@ where
             spawn(scope, "forebay-signals", move || signals::serve(&mut caught, &stop)).map(|_| handle)
         });
         let stop_signals = stop_signals.transpose()?;
-        // One message from each; a thread that panics before it has sent its own ends the process.
+        // One message from each thread; a thread that panics before its message ends the process.
         running.iter().take(threads.len() + 1).for_each(drop);
-        // A stop must always find packets to receive into, so these are set aside.
+        // The stopping thread must always find packets to receive into, so these are set aside.
         let mut engine = Engine::new(
             &common,
             config.workers,
-            board.recorder(config.workers),
+            metrics.recorder(config.workers),
             KernelLink::new(ways.receive, ways.send),
         );
         engine.stock_up();
         tracing::info!(policy = config.policy.name(), workers = config.workers, "serving");
         serving();
-        // An error means that no handle is left that could stop the server; there is always the server's own.
+        // An error means that no handle is left that could stop the server; the server's own always exists.
         let failure = loop {
             match server.demands.recv() {
                 Ok(Demand::Follow(config)) => control.follow(&config),
@@ -200,7 +201,7 @@ where
     Ok(Report { ended: Ended::with(&totals.fates), totals, packets_away: packets.in_use() })
 }
 
-/// What a worker's thread needs from the kernel; it works without, only less well.
+/// Applies kernel settings to a worker's thread; without them it works, only less well.
 fn prepare_thread(config: &Config, worker: usize) {
     if config.pin
         && let Err(error) = pin::pin_to_cpu_of(worker)
@@ -214,7 +215,7 @@ fn prepare_thread(config: &Config, worker: usize) {
     }
 }
 
-/// A thread of the server; the error says which one, and what may be in its way.
+/// Spawns a thread of the server; the error names the thread and a likely cause.
 fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,
@@ -227,7 +228,7 @@ fn spawn<'scope, T: Send + 'scope>(
     })
 }
 
-/// Stops the server when the admin thread ends for a reason of its own.
+/// When dropped, stops the server because the admin thread has ended by itself.
 struct Unasked {
     stop: StopHandle,
     reason: Option<String>,

@@ -1,16 +1,16 @@
-//! Signals: two of them stop the server, and those that would kill it without a drain do nothing.
+//! Signals: SIGTERM and SIGINT stop the server, and signals that would kill it without a drain do nothing.
 
 use super::stop::StopHandle;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::io;
 
-/// Catches them from now on; what comes before [`serve`] runs is kept.
+/// Catches the signals from now on; a signal that arrives before [`serve`] runs is kept.
 pub(super) fn catch() -> io::Result<Signals> {
     Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])
 }
 
-/// Does what signals ask for, until their handle is closed.
+/// Handles caught signals until their handle is closed.
 pub(super) fn serve(signals: &mut Signals, stop: &StopHandle) {
     for signal in signals.forever() {
         match signal {

@@ -1,4 +1,4 @@
-//! How much of everything a server makes at start: sums over all who may hold some of it at once.
+//! The numbers of objects that a server makes at start: sums over all holders.
 
 use super::path::slot::Slot;
 use crate::metrics::class_bytes;
@@ -9,40 +9,41 @@ use crate::sched::{self};
 use crate::server::path::packet::PacketBody;
 use std::fmt;
 
-/// Packets at hand to receive the next batch into.
+/// Packets held ready to receive the next batch into.
 const SPARE: usize = BATCH;
-/// Jobs in a worker's deque, whose smallest buffer has 64 places: a batch that was received, or what one theft brought, or
-/// the children of a request and what they woke. Where GRO batches are taken whole, a batch is less than 32 datagrams and a GRO batch,
+/// Jobs in a worker's deque, whose smallest buffer has 64 places: a received batch, or the loot of one steal, or the
+/// children of a request and the jobs that they woke. With GRO, a batch is less than 32 datagrams plus one GRO batch,
 /// and a GRO batch has at most 128.
 const DEQUE: usize = BATCH - 1 + 128;
-/// Replies that wait to be sent.
+/// Replies waiting to be sent.
 const OUTBOX: usize = SEND_BATCH_MAX;
-/// The request that runs, or that waits for the child that does.
+/// The running request, or the request that waits for the running child.
 const RUNNING: usize = 1;
-/// What one worker holds.
+/// Packets that one worker holds.
 const WORKER: usize = SPARE + DEQUE + OUTBOX + RUNNING;
 
-/// The thread that stops the server receives what is left in the sockets, when all other packets may be away.
+/// Packets for the thread that stops the server: it receives the rest in the sockets while all other packets may be in
+/// use.
 const STOPPING: usize = BATCH;
 
-// A job in a queue holds one packet: its own, or, if it is a child, that of the request that waits for it.
+// A job in a queue holds one packet: its own, or for a child the packet of the request that waits for it.
 const _: () = assert!(WORKER + QUEUED_PER_WORKER + STOPPING <= PACKETS_PER_WORKER);
 const _: () = assert!(BATCH == sched::bounds::BATCH, "what is received at once fits into a worker's deque");
 const _: () = assert!(2 * QUEUED_PER_WORKER <= PACKETS_PER_WORKER, "at most half of the packets wait in queues");
 
-/// How much a server makes at start.
+/// The numbers of objects that a server makes at start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sizes {
     pub(super) packets: usize,
-    /// Jobs in all queues together, at most.
+    /// The largest number of jobs in all queues together.
     pub(super) queued: usize,
-    /// Places for half-done requests, each with a wait slot: one for each packet, for each may be in one, and
-    /// one that each worker keeps at hand.
+    /// Places for half-done requests, each with a wait slot: one for each packet, as each may be in a half-done
+    /// request, and one spare for each worker.
     pub(super) slots: usize,
 }
 
 impl Sizes {
-    /// Those of a server of so many workers.
+    /// The sizes for a server with `workers` workers.
     pub(super) fn of(workers: usize) -> Sizes {
         let packets = workers * PACKETS_PER_WORKER;
         let sizes = Sizes { packets, queued: workers * QUEUED_PER_WORKER, slots: packets + workers };
@@ -52,26 +53,26 @@ impl Sizes {
     }
 }
 
-/// Memory that a server keeps, as far as it follows from its settings; resident when it is in use.
+/// Memory that a server keeps, as far as its settings determine it; resident once it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     workers: usize,
     /// Bytes made at start for each worker: packets, and places for half-done requests.
     pub worker_bytes: usize,
-    /// Bytes made for each worker when the first request of a class is answered: two sets of histograms, of which one is
+    /// Bytes allocated for each worker when the first request of a class is answered: two sets of histograms, one being
     /// read while the other is filled. A class that never occurs takes none.
     pub class_bytes: usize,
 }
 
-/// What the allocator adds to each piece, and rounds up.
+/// Bytes that the allocator adds to each allocation by header and rounding.
 const PIECE: usize = 16;
-/// The future that runs a built-in handler, and the handler's own, which it holds.
+/// Bytes of the future that runs a built-in handler, including the handler's own future.
 const FUTURE: usize = 512;
-/// What is left of a worker's memory, as measured: its stack, engine, deques and share of the queues.
+/// The rest of a worker's memory, as measured: its stack, engine, deques and share of the queues.
 const THREAD: usize = 320 << 10;
 
 impl Memory {
-    /// Of a server of so many workers, with a built-in handler.
+    /// The memory of a server with `workers` workers and a built-in handler.
     pub fn of(workers: usize) -> Memory {
         let packet = size_of::<PacketBody>() + PIECE;
         let slot = size_of::<Slot<()>>() + PIECE + size_of::<WaitSlot>() + 2 * PIECE + FUTURE + PIECE;

@@ -1,16 +1,16 @@
-//! Who may stop a server, or put another policy to work on it.
+//! Handles that stop a server, or switch the policy of a running one.
 
 use crate::config::{Classify, Config};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// What somebody wants of a server.
+/// A demand on a running server.
 #[derive(Clone, Debug)]
 pub(super) enum Demand {
-    /// It shall stop; the second demand wants it at once.
+    /// Stop; a second demand means stop at once.
     Stop,
-    /// It shall follow the policy, the pools and the slice of this configuration.
+    /// Follow the policy, the pools and the slice of this configuration.
     Follow(Box<Config>),
-    /// It cannot go on, for this reason, and shall stop.
+    /// Stop because of a failure, for this reason.
     Fail(String),
 }
 
@@ -20,7 +20,7 @@ pub struct StopHandle {
     demands: Sender<Demand>,
 }
 
-/// Puts another policy to work on a server that runs, from any thread.
+/// Switches the policy of a running server, from any thread.
 #[derive(Clone, Debug)]
 pub struct PolicyHandle {
     demands: Sender<Demand>,
@@ -31,20 +31,20 @@ pub struct PolicyHandle {
 /// Why a server cannot follow a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FollowError {
-    /// Workers are made at start.
+    /// The configuration has another number of workers; workers are made at start.
     #[error("--workers {asked}: a server that runs keeps its workers; allowed: {has}")]
     Workers {
-        /// How many there are.
+        /// The server's number of workers.
         has: usize,
-        /// How many the configuration has.
+        /// The configuration's number of workers.
         asked: usize,
     },
-    /// What a policy may know is settled at start.
+    /// The configuration has another `classify`; what a policy may know is fixed at start.
     #[error("--classify {}: what is known of a request is settled at the start; allowed: {}", .asked.name(), .has.name())]
     Classify {
-        /// What holds.
+        /// The server's `classify`.
         has: Classify,
-        /// What the configuration has.
+        /// The configuration's `classify`.
         asked: Classify,
     },
 }
@@ -55,30 +55,30 @@ impl StopHandle {
         (StopHandle { demands }, receiver)
     }
 
-    /// The same way in, for policies.
+    /// A handle that switches policies of the same server.
     pub(super) fn policy_handle(&self, config: &Config) -> PolicyHandle {
         PolicyHandle { demands: self.demands.clone(), workers: config.workers, classify: config.classify }
     }
 
     /// Asks the server to stop: it serves on for `lame_duck`, then finishes what it has received and what waits in its
-    /// sockets, for at most the drain timeout. Asked once more, it ends the part that it is in. Does nothing to a server
-    /// that has ended.
+    /// sockets, for at most the drain timeout. A second call ends the current phase. No effect on a server that has
+    /// ended.
     pub fn stop(&self) {
         let _ = self.demands.send(Demand::Stop);
     }
 }
 
 impl StopHandle {
-    /// Tells the server that it cannot go on.
+    /// Stops the server because of a failure.
     pub(super) fn fail(&self, reason: String) {
         let _ = self.demands.send(Demand::Fail(reason));
     }
 }
 
 impl PolicyHandle {
-    /// Makes the server follow the policy of `config`, with its pools and its slice; no other setting of it is looked at.
-    /// Requests under way go on: each worker follows when it has finished what it is at. Does nothing to a server that
-    /// stops or has ended.
+    /// Makes the server follow the policy of `config`, with its pools and its slice; all other settings are ignored.
+    /// Requests in progress continue: each worker switches when it has finished its current job. No effect on a server
+    /// that is stopping or has ended.
     ///
     /// # Errors
     /// When `config` has another number of workers, or another `classify` than the server.

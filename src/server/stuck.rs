@@ -1,39 +1,39 @@
-//! Whether workers move: what `/readyz` and `/healthz` say of a pool in which none does.
+//! Whether workers make progress: `/readyz` and `/healthz` report a pool in which no worker does.
 //!
 //! A worker moves when its loop turns and when a slice of its job ends: a handler that passes checkpoints moves every
-//! millisecond. A worker that is asleep is well as long as nothing waits for it. Nothing here costs a worker more than a
-//! counter: when a slice began stands on the board, and whether a worker turned is seen from one look to the next.
+//! millisecond. A sleeping worker is well as long as nothing waits for it. The only cost for a worker is a counter: the
+//! start of a slice is in the worker metrics, and turns are seen by comparing one look with the next.
 
-use crate::metrics::Board;
+use crate::metrics::WorkerMetrics;
 use crate::time::Nanos;
 use std::ops::Range;
 
 /// A pool is stuck when none of its workers has moved for this long.
 const STILL_MAX: Nanos = Nanos::from_secs(1);
 
-/// A pool at one time.
+/// The state of a pool at one time.
 pub(super) struct Pool {
-    /// What messages call it.
+    /// The pool's name in messages.
     pub(super) name: String,
     pub(super) workers: Range<usize>,
-    /// Jobs in its queue and in the deques of its workers.
+    /// Jobs in the pool's queue and in the deques of its workers.
     pub(super) waiting: usize,
 }
 
-/// A pool that does not move.
+/// A pool in which no worker moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stuck {
-    /// Since when.
+    /// Time since the pool last moved.
     pub(super) still: Nanos,
     pub(super) reason: String,
 }
 
-/// What is remembered from one look to the next.
+/// State kept from one look to the next.
 #[derive(Debug)]
 pub(super) struct Watch {
     still_max: Nanos,
     workers: Vec<Seen>,
-    /// Since when something waits for each pool at every look.
+    /// For each pool, the first of the uninterrupted looks at which jobs were waiting for it.
     waiting_since: Vec<Option<Nanos>>,
     reported: bool,
 }
@@ -45,7 +45,7 @@ struct Seen {
 }
 
 impl Watch {
-    /// For so many workers, looked at from `now` on; `step` is the longest way between two checkpoints that is expected.
+    /// A watch over `workers` workers from `now` on; `step` is the longest expected time between two checkpoints.
     pub(super) fn new(workers: usize, step: Nanos, now: Nanos) -> Watch {
         Watch {
             still_max: STILL_MAX.max(step),
@@ -55,11 +55,11 @@ impl Watch {
         }
     }
 
-    /// Looks at all workers; returns the pool that has been stuck for longest. The log has a line when a server begins to
-    /// be stuck, and one when it is no more.
-    pub(super) fn look(&mut self, board: &Board, pools: &[Pool], now: Nanos) -> Option<Stuck> {
+    /// Looks at all workers; returns the pool that has been stuck for longest. Logs one line when a pool gets stuck,
+    /// and one when none is stuck any more.
+    pub(super) fn look(&mut self, metrics: &WorkerMetrics, pools: &[Pool], now: Nanos) -> Option<Stuck> {
         for (worker, seen) in self.workers.iter_mut().enumerate() {
-            let moves = board.moves(worker);
+            let moves = metrics.moves(worker);
             if moves != seen.moves {
                 *seen = Seen { moves, at: now };
             }
@@ -68,22 +68,22 @@ impl Watch {
         for (pool, since) in pools.iter().zip(&mut self.waiting_since) {
             *since = if pool.waiting > 0 { since.or(Some(now)) } else { None };
         }
-        let stuck = pools.iter().enumerate().filter_map(|(number, pool)| self.stuck(board, number, pool, now));
+        let stuck = pools.iter().enumerate().filter_map(|(number, pool)| self.stuck(metrics, number, pool, now));
         let longest = stuck.max_by_key(|stuck| stuck.still);
         self.report(longest.as_ref());
         longest
     }
 
-    fn stuck(&self, board: &Board, number: usize, pool: &Pool, now: Nanos) -> Option<Stuck> {
+    fn stuck(&self, metrics: &WorkerMetrics, number: usize, pool: &Pool, now: Nanos) -> Option<Stuck> {
         let waits = self.waiting_since[number].map_or(Nanos::ZERO, |since| now.minus(since));
-        let still = |worker: usize| match board.running_since(worker) {
+        let still = |worker: usize| match metrics.running_since(worker) {
             Some(since) => now.minus(since),
             None => now.minus(self.workers[worker].at).min(waits),
         };
         let still = pool.workers.clone().map(still).min()?;
         (still >= self.still_max).then(|| {
             let Pool { name, workers, waiting } = pool;
-            let running = workers.clone().filter(|worker| board.running_since(*worker).is_some()).count();
+            let running = workers.clone().filter(|worker| metrics.running_since(*worker).is_some()).count();
             let (count, seconds) = (workers.len(), still.as_secs_f64());
             let reason = format!(
                 "stuck: of the {count} workers of {name} none has moved for {seconds:.1} s; {running} are in a job that \
@@ -116,13 +116,13 @@ mod tests {
         [pool("pool front", 0..1, waiting[0]), pool("pool heavy", 1..3, waiting[1])]
     }
 
-    // Is a pool stuck when all of its workers are in a job and none moves, and as long as that lasts?
+    // Is a pool stuck while all of its workers are in a job and none moves, and only so long?
     #[test]
     fn a_pool_is_stuck_when_no_worker_of_it_moves() {
-        let board = Board::new(3);
-        let mut recorders = [0, 1, 2].map(|worker| board.recorder(worker));
+        let metrics = WorkerMetrics::new(3);
+        let mut recorders = [0, 1, 2].map(|worker| metrics.recorder(worker));
         let mut watch = Watch::new(3, Nanos::ZERO, MS(0));
-        let mut look = |now| watch.look(&board, &pools([0, 0]), MS(now)).map(|stuck| (stuck.still, stuck.reason));
+        let mut look = |now| watch.look(&metrics, &pools([0, 0]), MS(now)).map(|stuck| (stuck.still, stuck.reason));
         recorders[1].begin_slice(MS(100));
         assert_eq!(look(5_000), None, "another worker of the pool is free");
         recorders[2].begin_slice(MS(5_000));
@@ -139,13 +139,13 @@ mod tests {
         assert_eq!(look(6_700), None, "it has passed a checkpoint");
     }
 
-    // Is a pool of sleepers stuck when work waits for it at look after look, and not when work has only just come?
+    // Is a pool of sleepers stuck when work waits for it at every look, and not when work has only just come?
     #[test]
     fn a_pool_is_stuck_when_nobody_comes_for_what_waits() {
-        let board = Board::new(3);
-        let mut recorder = board.recorder(0);
+        let metrics = WorkerMetrics::new(3);
+        let mut recorder = metrics.recorder(0);
         let mut watch = Watch::new(3, Nanos::ZERO, MS(0));
-        let mut look = |waiting, now| watch.look(&board, &pools(waiting), MS(now)).map(|stuck| stuck.still);
+        let mut look = |waiting, now| watch.look(&metrics, &pools(waiting), MS(now)).map(|stuck| stuck.still);
         assert_eq!(look([0, 0], 60_000), None, "asleep for long");
         assert_eq!(look([1, 0], 61_000), None, "it has only just come");
         assert_eq!(look([1, 0], 62_500), Some(MS(1_500)));
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(look([1, 0], 64_700), None, "something else has come since");
     }
 
-    // Does the log have one line when it begins and one when it ends?
+    // Does the log have one line when a pool gets stuck and one when it moves again?
     #[test]
     fn a_stuck_pool_is_two_lines_in_the_log() {
         let log = Arc::new(Mutex::new(Vec::new()));
@@ -165,18 +165,18 @@ mod tests {
             tracing_subscriber::fmt().with_ansi(false).with_writer(move || Log(Arc::clone(&writer))).finish();
         let said = || String::from_utf8(log.lock().expect("nobody panics with it").clone()).expect("text");
         tracing::subscriber::with_default(subscriber, || {
-            let board = Board::new(1);
-            let mut recorder = board.recorder(0);
+            let metrics = WorkerMetrics::new(1);
+            let mut recorder = metrics.recorder(0);
             let mut watch = Watch::new(1, Nanos::ZERO, MS(0));
             let pool = [Pool { name: "the server".to_owned(), workers: 0..1, waiting: 0 }];
             for round in 1..=2 {
                 recorder.begin_slice(MS(10_000 * round));
                 for now in [500, 1_500, 2_500, 3_500] {
-                    watch.look(&board, &pool, MS(10_000 * round + now));
+                    watch.look(&metrics, &pool, MS(10_000 * round + now));
                 }
                 recorder.end_slice(MS(3_500));
                 for now in [3_600, 3_700] {
-                    watch.look(&board, &pool, MS(10_000 * round + now));
+                    watch.look(&metrics, &pool, MS(10_000 * round + now));
                 }
                 let lines = |part: &str| said().lines().filter(|line| line.contains(part)).count() as u64;
                 assert_eq!((lines("ERROR"), lines("no longer stuck")), (round, round), "{}", said());
@@ -197,15 +197,15 @@ mod tests {
         }
     }
 
-    // Does a server of which a job may take a scaled second between two checkpoints get that second?
+    // Is a server not stuck if its jobs may take a scaled second between two checkpoints?
     #[test]
     fn steps_are_scaled() {
-        let board = Board::new(1);
-        let mut recorder = board.recorder(0);
+        let metrics = WorkerMetrics::new(1);
+        let mut recorder = metrics.recorder(0);
         recorder.begin_slice(MS(1));
         let mut watch = Watch::new(1, Nanos::from_secs(10), MS(0));
         let pool = [Pool { name: "the server".to_owned(), workers: 0..1, waiting: 0 }];
-        assert_eq!(watch.look(&board, &pool, MS(9_000)), None);
-        assert!(watch.look(&board, &pool, MS(11_000)).is_some());
+        assert_eq!(watch.look(&metrics, &pool, MS(9_000)), None);
+        assert!(watch.look(&metrics, &pool, MS(11_000)).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! What a server does when a part of it fails, or is less than it asks for.
+//! Behaviour of a server when a part of it fails, or when the system grants less than it asks for.
 
 use super::*;
 use crate::handler::{Reply, Request};
@@ -8,11 +8,11 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-/// Far longer than anything here takes.
+/// A bound far above the duration of any test here.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
-/// Does a server that can no longer be looked at end, and say why, instead of running blind?
-/// Method: in place of the admin listener a file that nobody can wait for.
+/// Does a server whose admin endpoint has failed end, and say why, instead of running blind? Method: in place of the
+/// admin listener a file whose readiness cannot be awaited.
 #[test]
 fn a_dead_admin_endpoint_ends_the_server() {
     let config = Config::from_pairs([("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0"), ("workers", "1")]);
@@ -26,7 +26,7 @@ fn a_dead_admin_endpoint_ends_the_server() {
     }
 }
 
-/// Is each buffer that is too small named with the setting that stands in deploy/sysctl, and no other?
+/// Is each buffer that is too small named with the setting in deploy/sysctl, and no other?
 #[test]
 fn small_buffers_name_their_sysctl() {
     let deployed = include_str!("../../deploy/sysctl/60-forebay.conf");

@@ -1,8 +1,8 @@
-//! Whether datagrams can be received and sent at all, as the workers find: what `/readyz` and the log say of it.
+//! Whether datagrams can be received and sent at all, from the workers' own calls, for `/readyz` and the log.
 //!
-//! A single call may fail, and the next one does not: those are counted by reason. What fails again and again for a second
-//! makes the server not ready. Workers write, each to lines of its own and only then when a call fails or has failed before;
-//! the admin thread reads once a second and when it is asked.
+//! A single call may fail while the next one succeeds: such failures are counted by reason. Failures that go on for a
+//! second make the server not ready. Each worker writes to cache lines of its own, and only when a call fails or the
+//! one before has failed; the admin thread reads once a second and when asked.
 
 use crate::fate::{ReceiveError, Unsent};
 use crate::metrics::Failures;
@@ -10,48 +10,48 @@ use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// A failure that has lasted for so long is one of the system, and none of a moment.
+/// Failures that have lasted for this long are the system's, not momentary.
 const LASTING: Nanos = Nanos::from_secs(1);
-/// A failure that was not seen again for so long is over: nobody receives there any more. A worker that fails is woken to
-/// try again every second.
+/// Failures that have not been seen for this long are over: no worker receives there any more. A worker that fails is
+/// woken to try again every second.
 const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(5);
 
-/// What all threads found.
+/// Results of all threads.
 #[derive(Debug)]
 pub(crate) struct Transport {
     threads: Box<[CachePadded<Directions>]>,
 }
 
-/// What one thread found, written by it alone.
+/// Results of one thread, written by it alone.
 #[derive(Debug, Default)]
 pub(crate) struct Directions {
     pub(crate) receiving: Streak,
     pub(crate) sending: Streak,
 }
 
-/// Failures without a success between them.
+/// Consecutive failures, without a success between them.
 #[derive(Debug, Default)]
 pub(crate) struct Streak {
-    /// When the first one was, in nanoseconds; 0 after a success.
+    /// Time of the first failure, in nanoseconds; 0 after a success.
     since: AtomicU64,
-    /// When the last one was.
+    /// Time of the last failure, in nanoseconds.
     last: AtomicU64,
-    /// Its reason, by number.
+    /// The reason of the last failure, by number.
     reason: AtomicUsize,
 }
 
 impl Transport {
-    /// For so many workers, and the thread that stops them.
+    /// Results of `workers` workers, and of the thread that stops them.
     pub(crate) fn new(workers: usize) -> Transport {
         Transport { threads: (0..=workers).map(|_| CachePadded::default()).collect() }
     }
 
-    /// What `worker` writes to.
+    /// The results of `worker`, for it to write to.
     pub(crate) fn of(&self, worker: usize) -> &Directions {
         &self.threads[worker]
     }
 
-    /// What keeps the server from being ready, for people.
+    /// The reason why the server is not ready, in words; `None` if it is ready.
     pub(crate) fn trouble(&self, now: Nanos) -> Option<String> {
         self.threads.iter().enumerate().find_map(|(worker, found)| {
             let receiving = found.receiving.lasting(now).map(|reason| ("receiving", ReceiveError::ALL[reason].name()));
@@ -61,7 +61,7 @@ impl Transport {
         })
     }
 
-    /// The workers whose last attempt to receive failed. They must try again: nothing else would ever wake them.
+    /// Workers whose last attempt to receive failed. They must try again: nothing else would ever wake them.
     pub(crate) fn deaf(&self, now: Nanos) -> impl Iterator<Item = usize> {
         let failing =
             move |(worker, found): (usize, &CachePadded<Directions>)| found.receiving.fails(now).then_some(worker);
@@ -70,7 +70,7 @@ impl Transport {
 }
 
 impl Streak {
-    /// A call failed.
+    /// Records a failed call.
     #[cold]
     pub(crate) fn failed(&self, now: Nanos, reason: usize) {
         // Ordering: relaxed throughout, one writer; a reader that sees them apart errs by one failure.
@@ -81,7 +81,7 @@ impl Streak {
         self.reason.store(reason, Ordering::Relaxed);
     }
 
-    /// A call succeeded. One load, nearly always.
+    /// Records a successful call: one load, nearly always.
     #[inline]
     pub(crate) fn succeeded(&self) {
         if self.since.load(Ordering::Relaxed) != 0 {
@@ -89,13 +89,13 @@ impl Streak {
         }
     }
 
-    /// Whether the last call failed, not long ago.
+    /// True if the last call failed, not long ago.
     fn fails(&self, now: Nanos) -> bool {
         let last = Nanos::new(self.last.load(Ordering::Relaxed));
         self.since.load(Ordering::Relaxed) != 0 && now.minus(last) < FORGOTTEN_AFTER
     }
 
-    /// The reason of failures that last.
+    /// The reason of the failures, if they have lasted for [`LASTING`].
     fn lasting(&self, now: Nanos) -> Option<usize> {
         let (since, last) = (self.since.load(Ordering::Relaxed), self.last.load(Ordering::Relaxed));
         let lasting = self.fails(now) && Nanos::new(last).minus(Nanos::new(since)) >= LASTING;
@@ -103,7 +103,7 @@ impl Streak {
     }
 }
 
-/// Says in the log what has failed, at most once in each call.
+/// Logs failures, at most one line per direction in each call.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     receiving: [u64; ReceiveError::ALL.len()],
@@ -111,7 +111,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// One line for what has failed to be received since the last call, and one for what has failed to be sent.
+    /// Logs one line for failed receives since the last call, and one for failed sends.
     pub(crate) fn say(&mut self, counts: &Failures) {
         let names = ReceiveError::ALL.map(ReceiveError::name);
         if let Some(more) = more(&names, &mut self.receiving, &counts.receiving) {
@@ -124,7 +124,7 @@ impl Said {
     }
 }
 
-/// What has come to `now` since it was `last`, by name: `denied 3, other 1`.
+/// The increases from `last` to `now`, by name: `denied 3, other 1`.
 fn more<const N: usize>(names: &[&str; N], last: &mut [u64; N], now: &[u64; N]) -> Option<String> {
     let grown = names.iter().zip(last.iter().zip(now)).filter(|(_, (last, now))| now > last);
     let text: Vec<String> = grown.map(|(name, (last, now))| format!("{name} {}", now - last)).collect();
@@ -140,7 +140,7 @@ mod tests {
         Nanos::from_secs(100).plus(Nanos::from_millis(millis))
     }
 
-    // Is one failure nothing, a second of them a reason, and one success the end of it?
+    // Is one failure ignored, are failures for a second a reason, and does one success end them?
     #[test]
     fn only_failures_that_last_keep_a_server_from_being_ready() {
         let transport = Transport::new(2);
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(transport.trouble(at(1_200)), None, "a failure long ago does not count");
     }
 
-    // Does a server become ready again whose deaf worker has come to a pool that receives nothing?
+    // Does a server become ready again once its failing worker has moved to a pool that receives nothing?
     #[test]
     fn failures_of_long_ago_are_over() {
         let transport = Transport::new(1);

@@ -1,5 +1,5 @@
-//! The two clocks: monotonic for everything measured here, real time only to read kernel receive stamps. In this crate's own
-//! tests a thread may have a monotonic clock of its own, which it moves.
+//! The two clocks: monotonic for everything measured here, real time only to read kernel receive stamps. In this
+//! crate's own tests a thread may have a monotonic clock of its own, which it moves.
 
 use super::Nanos;
 use nix::time::{ClockId, clock_gettime};
@@ -34,7 +34,7 @@ pub fn realtime() -> Nanos {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(Nanos::ZERO, Nanos::from)
 }
 
-/// A monotonic clock of the calling thread that moves only when it is told to, for tests of whole servers.
+/// A monotonic clock of the calling thread that moves only when set, for tests of whole servers.
 #[cfg(test)]
 pub(crate) mod in_virtual_time {
     use crate::time::Nanos;
@@ -48,12 +48,12 @@ pub(crate) mod in_virtual_time {
         NOW.get()
     }
 
-    /// From now on it is `now` on this thread; `None` = what the kernel says.
+    /// Sets the calling thread's clock to `now`; `None` = back to the kernel's clock.
     pub(crate) fn set(now: Option<Nanos>) {
         NOW.set(now);
     }
 
-    /// Time passes on this thread.
+    /// Advances the calling thread's clock by `time`.
     pub(crate) fn pass(time: Nanos) {
         NOW.set(NOW.get().map(|now| now.plus(time)));
     }

@@ -1,5 +1,5 @@
-//! The requests that a generator offers: when each comes, what it costs, on which flow. The load generator and the
-//! simulator draw them here, so that the same seed offers the same requests to both.
+//! The requests offered to a server: arrival time, cost and flow of each. The load generator and the simulator draw
+//! them here, so that the same seed offers the same requests to both.
 
 use super::Workload;
 use crate::time::Nanos;
@@ -15,7 +15,7 @@ pub struct Arrival {
     pub cost: Nanos,
     /// The flow that it belongs to, counted from 0.
     pub flow: u16,
-    /// Its class's number.
+    /// The number of its class.
     pub class: u8,
 }
 
@@ -33,7 +33,7 @@ pub struct Arrivals<'w> {
 }
 
 impl<'w> Arrivals<'w> {
-    /// Requests of `workload`, `rate` in the mean second, on so many flows.
+    /// Arrivals of `workload` at `rate` requests per second in the mean, on `flows` flows.
     ///
     /// # Panics
     /// If there is no flow, or `rate` is not above zero.

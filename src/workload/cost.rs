@@ -1,21 +1,21 @@
-//! What one request of a class costs.
+//! The cost of one request of a class.
 
 use super::Recorded;
 use crate::time::Nanos;
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp, LogNormal, Pareto};
 
-/// The largest cost of one request, an hour: what a server's cost cap allows at most. What a distribution draws beyond it
-/// counts as an hour.
+/// The largest cost of one request, an hour: what a server's cost cap allows at most. A larger cost drawn from a
+/// distribution counts as an hour.
 pub const COST_MAX: Nanos = Nanos::from_secs(3_600);
-/// The largest coefficient of variation of a log-normal cost. At 1,000 the median is a thousandth of the mean; far above,
-/// the distribution's parameters overflow.
+/// The largest coefficient of variation of a log-normal cost. At 1,000 the median is a thousandth of the mean; far
+/// above, the distribution's parameters overflow.
 pub const VARIATION_MAX: f64 = 1_000.0;
 /// The largest exponent of a Pareto cost: there it hardly varies any more.
 pub const ALPHA_MAX: f64 = 1_000.0;
 
-/// The distribution of a class's CPU time. Whoever builds one by hand keeps to the bounds of each variant; parsing
-/// does so already.
+/// The distribution of a class's CPU time. A value that is not parsed must keep to the bounds of each variant; parsing
+/// ensures them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cost {
     /// Always the same; above zero and at most [`COST_MAX`], like the means below.
@@ -44,7 +44,7 @@ pub enum Cost {
 }
 
 impl Cost {
-    /// The distribution's mean.
+    /// The mean of the distribution.
     pub fn mean(&self) -> Nanos {
         match *self {
             Cost::Fixed(mean)

@@ -1,4 +1,4 @@
-//! Workloads: which classes of request, in which shares, at which cost.
+//! Workloads: classes of requests, with their shares and costs.
 //!
 //! A [`Workload`] is parsed from the name of a preset (the field's standard workloads, [`PRESETS`]) or from one of the
 //! general [`FORMS`]. Parsing is a matter of the text alone, except for the form `file:PATH`, which reads that file.
@@ -31,7 +31,7 @@ pub use trace::{TRACE_LINES_MAX, Trace, TraceError, TraceRequest};
 use crate::time::Nanos;
 use rand::{Rng, RngExt};
 
-/// What a generator offers: one to [`crate::fate::CLASSES`] classes whose shares sum to 1.
+/// A workload: one to [`crate::fate::CLASSES`] classes whose shares sum to 1.
 ///
 /// A class's number is its place: `short` is number 0. Presets number their classes by cost, the cheapest first; in
 /// `bimodal:P:A:B`, `short` is the one of cost `A`.
@@ -46,14 +46,14 @@ pub struct Workload {
 pub struct Class {
     /// The share of requests that belong to this class, above 0 and at most 1.
     pub share: f64,
-    /// What one request costs.
+    /// The cost of one request.
     pub cost: Cost,
 }
 
 impl Workload {
-    /// What somebody measured: of each class, in the order of their numbers, how many requests there were, and costs of
-    /// which each is as likely as the others. `None` if there is no class, too many, one without requests or costs, or a
-    /// cost above [`COST_MAX`].
+    /// A workload from measurements: for each class, in the order of their numbers, the number of requests, and costs
+    /// of which each is as likely as the others. `None` if there is no class, too many, one without requests or costs,
+    /// or a cost above [`COST_MAX`].
     pub fn measured(name: &str, classes: Vec<(u64, Vec<Nanos>)>) -> Option<Workload> {
         let all: f64 = classes.iter().map(|(requests, _)| *requests as f64).sum();
         let is_whole = |(requests, costs): &(u64, Vec<Nanos>)| {
@@ -84,7 +84,7 @@ impl Workload {
         Nanos::new((self.mean_seconds() * 1e9).round() as u64)
     }
 
-    /// The mean cost of the class whose mean is the smallest: what "a cheap request" means here.
+    /// The mean cost of the class whose mean is the smallest: the cost of "a cheap request".
     pub fn smallest_cost(&self) -> Nanos {
         self.classes.iter().map(|class| class.cost.mean()).min().expect("a workload has a class")
     }

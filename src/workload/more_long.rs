@@ -1,4 +1,4 @@
-//! What a workload becomes when a larger share of its requests is long.
+//! Workloads with a larger share of long requests.
 
 use super::{Class, Cost, Workload};
 use crate::time::Nanos;
@@ -6,35 +6,35 @@ use crate::time::Nanos;
 /// A workload with a larger share of long requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MoreLong {
-    /// It.
+    /// The workload with the larger share.
     pub workload: Workload,
-    /// How many times as large the share is: 2, or less where the others would be left too few.
+    /// The factor on the share of long requests: 2, or less where too few other requests would be left.
     pub factor: f64,
 }
 
-/// Why a workload cannot have more long requests.
+/// The reason why a workload cannot have more long requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMoreLong {
     /// There is one class, without a gap between its costs.
     #[error("nothing divides the costs into short and long")]
     Undivided,
-    /// The others would be left too few.
+    /// Too few other requests would be left.
     #[error("nearly all requests are long already")]
     NearlyAll,
 }
 
-/// The share of long requests, doubled, is at most this.
+/// The largest share of long requests after doubling.
 pub(super) const LONG_SHARE_MAX: f64 = 0.95;
-/// A smaller factor makes no workload worth telling apart.
+/// The smallest factor that makes a noticeably different workload.
 const LONG_FACTOR_MIN: f64 = 1.01;
 
 impl Workload {
-    /// The same with twice the share of long requests, or as many times as leaves the others a twentieth of the requests:
-    /// of every class but the one whose mean cost is the smallest or, of costs recorded without classes, of those of
-    /// `long_from` and more.
+    /// This workload with twice the share of long requests, or less where the other requests would be under a
+    /// twentieth. Long are all classes but the one with the smallest mean cost or, of costs recorded without classes,
+    /// costs of `long_from` and more.
     ///
     /// # Errors
-    /// If nothing tells long requests from others, or the others are hardly more than a twentieth as it is.
+    /// If nothing separates long requests from others, or the others are hardly more than a twentieth already.
     pub fn with_more_long(&self, long_from: Option<Nanos>) -> Result<MoreLong, NoMoreLong> {
         let name = self.name.clone();
         if let [Class { share, cost: Cost::Recorded(recorded) }] = self.classes.as_slice() {
@@ -57,7 +57,7 @@ impl Workload {
     }
 }
 
-/// `factor`, if so many times as many long requests are more.
+/// `factor`, if it makes a noticeably larger share of long requests.
 pub(super) fn worthwhile(factor: f64) -> Result<f64, NoMoreLong> {
     if factor < LONG_FACTOR_MIN { Err(NoMoreLong::NearlyAll) } else { Ok(factor) }
 }
@@ -66,7 +66,7 @@ pub(super) fn worthwhile(factor: f64) -> Result<f64, NoMoreLong> {
 mod tests {
     use super::*;
 
-    // Is the share of long requests twice as large, or as many times as is said, and never smaller?
+    // Is the share of long requests twice as large, or as many times as `factor` says, and never smaller?
     #[test]
     fn long_requests_can_be_more() {
         let shares = |text: &str| {
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(shares("fixed:1us"), Err(NoMoreLong::Undivided));
     }
 
-    // Are the long ones of a recording without classes told by their cost?
+    // Are long requests of a recording without classes those from a given cost on?
     #[test]
     fn recorded_costs_are_long_from_a_limit_on() {
         let us = Nanos::from_micros;

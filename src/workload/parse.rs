@@ -30,38 +30,38 @@ pub enum WorkloadError {
     /// A form with too few or too many parts.
     #[error("`{text}` has too few or too many parts: write {form}")]
     Parts {
-        /// What was written.
+        /// The whole text.
         text: String,
-        /// The form it began like.
+        /// The form that the text begins like.
         form: &'static str,
     },
-    /// A part that should be a duration is none.
+    /// A part that should be a duration is not one.
     #[error(transparent)]
     Duration(#[from] DurationError),
     /// A cost of nothing, or above [`COST_MAX`].
     #[error("`{value}` in `{text}` is out of range: a cost is 1ns to 1h")]
     Cost {
-        /// What was written.
+        /// The whole text.
         text: String,
-        /// The part in question.
+        /// The part that is out of range.
         value: String,
     },
     /// A file of recorded costs that cannot be used.
     #[error("file {path}: {problem}")]
     File {
-        /// As it was written.
+        /// The path as written.
         path: String,
-        /// What is wrong with it.
+        /// The problem with the file.
         problem: RecordingError,
     },
     /// A number out of its range.
     #[error("`{value}` in `{text}` is not {allowed}")]
     Number {
-        /// What was written.
+        /// The whole text.
         text: String,
-        /// The part in question.
+        /// The part that is out of range.
         value: String,
-        /// What would be right.
+        /// The allowed values, in words.
         allowed: &'static str,
     },
 }
@@ -173,7 +173,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        // Is any text either a workload of which every draw is a cost within its bounds, or refused with what is allowed?
+        // Is any text either a workload of which every draw is a cost within its bounds, or refused with what is
+        // allowed?
         #[test]
         fn any_form_is_drawn_from_or_refused(
             form in prop::sample::select(vec!["fixed", "exponential", "lognormal", "pareto", "bimodal", "uniform"]),

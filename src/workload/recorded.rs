@@ -1,4 +1,4 @@
-//! Recorded costs, the form `file:PATH`: each request costs what one line of a file says, every line being equally
+//! Recorded costs, the form `file:PATH`: each request has the cost in one line of a file, every line being equally
 //! likely. Only [`read`] touches the file.
 
 use super::more_long::{LONG_SHARE_MAX, NoMoreLong, worthwhile};
@@ -24,24 +24,24 @@ pub struct Recorded {
 /// Why a text or a file is not a recording of costs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordingError {
-    /// It cannot be read; the system's reason.
+    /// The file cannot be read, for the system's reason.
     #[error("it cannot be read: {0}")]
     Unreadable(String),
-    /// It has more than [`RECORDED_BYTES_MAX`] bytes.
+    /// The file has more than [`RECORDED_BYTES_MAX`] bytes.
     #[error("it is larger than {} MiB", RECORDED_BYTES_MAX >> 20)]
     TooLarge,
-    /// It holds more than [`RECORDED_COSTS_MAX`] costs.
+    /// The file has more than [`RECORDED_COSTS_MAX`] costs.
     #[error("it holds more than {RECORDED_COSTS_MAX} costs")]
     TooManyCosts,
     /// A line is neither empty, nor a comment, nor a cost.
     #[error("line {line}: {problem}")]
     Line {
-        /// Counted from 1.
+        /// The number of the line, counted from 1.
         line: usize,
-        /// What is wrong, and what would be right.
+        /// The problem, and what would be right.
         problem: String,
     },
-    /// It holds no cost.
+    /// The file has no cost.
     #[error("it holds no cost: write one in each line, as COST or CLASS COST, like 20us or long 2ms")]
     Empty,
     /// A class without a cost stands below one that has some.
@@ -60,8 +60,8 @@ impl Recorded {
         &self.costs
     }
 
-    /// As many costs, of which twice as many are of `long_from` and more, as far as [`LONG_SHARE_MAX`] allows, and how many
-    /// times as many they are then; what they replace is spread over the others.
+    /// A recording with as many costs, twice as many of them of `long_from` and more, as far as [`LONG_SHARE_MAX`]
+    /// allows, and the factor on their number; the costs that they replace are spread over the others.
     pub(super) fn with_more_long(&self, long_from: Nanos) -> Result<(Recorded, f64), NoMoreLong> {
         let (long, short): (Vec<Nanos>, Vec<Nanos>) = self.costs.iter().partition(|cost| **cost >= long_from);
         if long.is_empty() || short.is_empty() {
@@ -94,7 +94,7 @@ pub(super) fn read(path: &str) -> Result<Vec<Class>, RecordingError> {
 fn read_bounded(path: &str, bytes_max: u64) -> Result<Vec<Class>, RecordingError> {
     let unreadable = |error: std::io::Error| RecordingError::Unreadable(error.to_string());
     let mut bytes = Vec::new();
-    // Bounded here and not by the file's size, which a pipe or a device does not tell.
+    // Bounded here and not by the file's size, which a pipe or a device does not have.
     File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
     if bytes.len() as u64 > bytes_max {
         return Err(RecordingError::TooLarge);
@@ -180,7 +180,7 @@ mod tests {
         format!("file:{}", file.path().display()).parse()
     }
 
-    // Are classes told by number, by name and by default, with comments and blank lines passed over?
+    // Are classes read by number, by name and by default, and comments and blank lines skipped?
     #[test]
     fn lines_are_costs_of_classes() {
         let classes = parse(RECORDING).expect("a recording");
@@ -232,7 +232,7 @@ mod tests {
         }
     }
 
-    // Does what is wrong with the file itself name the file?
+    // Does an error about the file itself name the file?
     #[test]
     fn unusable_files_are_named() {
         let binary = file(b"20us\n20us\n\xff\xfe");

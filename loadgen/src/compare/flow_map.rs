@@ -1,8 +1,9 @@
-//! The flow map of a run: to which of the server's sockets the kernel hashes each flow, learnt before the run begins.
+//! The flow map of a run: the server's socket for each flow, by the kernel's hash, learnt before the run begins.
 //!
-//! The kernel chooses among the sockets on one port by a hash of both addresses and ports, and by the order in which the
-//! sockets were opened. So a server that listens on the same port with as many workers gets each flow at the same worker's
-//! socket, whatever its policy. Under `isolated` the reply says which: whoever owns the socket serves it.
+//! The kernel chooses among the sockets on one port by a hash of both addresses and ports, and by the order in which
+//! the sockets were opened. So a server that listens on the same port with as many workers gets each flow at the same
+//! worker's socket, whatever its policy. Under `isolated` the reply names that worker: the owner of the socket serves
+//! it.
 
 use crate::compare::server_process::ServerProcess;
 use crate::compare::server_settings::ServerSettings;
@@ -13,24 +14,25 @@ use crate::failure::Failure;
 use anyhow::{Context, Result};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
-/// Flows whose sockets are known.
+/// Flows, and the server's socket of each.
 #[derive(Debug)]
 pub(crate) struct FlowMap {
-    /// Where the server has to listen.
+    /// The address where the server has to listen.
     pub(crate) address: SocketAddr,
-    /// One for each flow.
+    /// The client sockets, one for each flow.
     pub(crate) flows: Vec<UdpSocket>,
     /// The server's socket, and worker, of each flow.
     pub(crate) socket_of: Vec<u16>,
-    /// While no server listens, nobody else gets the port.
+    /// Keeps the port from other programs while no server listens.
     _reservation: UdpSocket,
 }
 
 impl FlowMap {
-    /// Starts a server like those of `settings`, asks it, and stops it; `flag` is who wants to know.
+    /// Starts a server like those of `settings`, learns the sockets of its flows, and stops it; `flag` is named in
+    /// errors.
     ///
     /// # Errors
-    /// Those of [`ServerProcess::start`], of [`flows::open`] and of [`sockets_of`].
+    /// See [`ServerProcess::start`], [`flows::open`] and [`sockets_of`].
     pub(crate) fn survey(flag: &str, settings: &ServerSettings, flows: u16, verbose: bool) -> Result<FlowMap, Failure> {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let process = ServerProcess::start(&settings.serve_arguments("isolated", any), verbose)?;
@@ -42,7 +44,7 @@ impl FlowMap {
         Ok(FlowMap { address, flows, socket_of, _reservation: reservation })
     }
 
-    /// Whether the replies to a run under `isolated` came from the workers that the flow_map says.
+    /// Compares the replies to a run under `isolated` with the flow map: how many came from another worker.
     pub(crate) fn disagreements(&self, attempts: &Attempts) -> Sockets {
         let replies =
             attempts.schedule.iter().zip(&attempts.replies).filter_map(|(request, reply)| Some((request, (*reply)?)));
@@ -55,8 +57,8 @@ impl FlowMap {
     }
 }
 
-/// Takes the port of `address` on another of this machine's addresses: sockets of flows, and all others that have a port
-/// before they have an address, find it taken, and the server does not.
+/// Takes the port of `address` on another of this machine's addresses: sockets of flows, and all others that have a
+/// port before they have an address, find it taken, and the server does not.
 fn reserve(flag: &str, address: SocketAddr) -> Result<UdpSocket> {
     let elsewhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), address.port());
     UdpSocket::bind(elsewhere).with_context(|| {
@@ -75,7 +77,7 @@ mod tests {
     use forebay::server::Server;
     use forebay::time::Nanos;
 
-    /// The answers of a server with so many workers on `listen`, and where it listened.
+    /// The flow map of a server with `workers` workers on `listen`, and the address where it listened.
     fn asked(listen: SocketAddr, workers: usize, flows: &mut Vec<UdpSocket>) -> (SocketAddr, Vec<u16>) {
         let (listen, workers) = (listen.to_string(), workers.to_string());
         let pairs = [
@@ -100,7 +102,8 @@ mod tests {
     }
 
     /// Does the kernel hash the same flows to the same sockets of every server with as many on the same port, again and
-    /// again, and to others where there are more? Method: servers one after the other, asked over the same client sockets.
+    /// again, and to others where there are more? Method: servers one after the other, asked over the same client
+    /// sockets.
     #[test]
     fn every_server_on_one_port_gets_the_same_flows_at_the_same_sockets() {
         let mut flows = Vec::new();
@@ -117,8 +120,8 @@ mod tests {
         assert_ne!(asked(address, 5, &mut flows).1, first, "the number of sockets matters");
     }
 
-    /// Is it said which flag fails, of what, and what to do? Method: a socket that hears nobody but itself, and a port that
-    /// is taken.
+    /// Does an error name the flag that fails, the cause, and a remedy? Method: a socket that only its own datagrams
+    /// reach, and a port that is taken.
     #[test]
     fn what_cannot_be_learnt_names_the_flag_and_a_remedy() {
         let deaf = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");

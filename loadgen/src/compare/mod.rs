@@ -31,14 +31,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use validation::{Simulated, Sockets};
 
-/// On loopback, any that is free.
+/// Any free port on loopback.
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// A comparison, as its JSON tells it (`forebay-compare/1`).
+/// The result of a comparison, as written to JSON (`forebay-compare/1`).
 #[derive(Debug, Serialize)]
 pub(crate) struct CompareReport {
     schema: &'static str,
-    /// One for each policy, in the order asked for, with each seed in turn.
+    /// One run for each policy, in the order of the flags, for each seed in turn.
     pub(crate) runs: Vec<ComparedRun>,
 }
 
@@ -48,12 +48,12 @@ pub(crate) struct ComparedRun {
     /// The client's side.
     #[serde(flatten)]
     pub(crate) report: RunReport,
-    /// What the run is called: the policy that was asked for, numbered where it was asked for more than once.
+    /// The name of the run: its policy, numbered if the policy was named more than once.
     pub(crate) arm: String,
-    /// The server's side: the body of its `/latency` once it had nothing left to do.
+    /// The server's side: the body of its `/latency` after its last request.
     #[serde(serialize_with = "body")]
     pub(crate) server: ServerView,
-    /// The same requests in virtual time, if that was asked for.
+    /// The simulation of the same requests, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) simulated: Option<Simulated>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct ComparedRun {
 pub(crate) fn compare(arguments: &CompareArguments) -> Result<Validity, Failure> {
     let interrupt = Interrupt::listen()?;
     let mut settings = ServerSettings::of(arguments)?;
-    // Whatever is wrong is said before the first server runs for its half minute.
+    // Every error of the flags is reported before the first server runs for its half minute.
     let plan = settings.plan(arguments, ANY_PORT)?;
     schedule::check(&plan)?;
     if arguments.simulate {
@@ -88,25 +88,25 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Validity, Failure>
     }
     let report = CompareReport { schema: "forebay-compare/1", runs };
     let text = if seeds.len() > 1 { rounds_text::render(&report, &settings) } else { text::render(&report, &settings) };
-    // One result that is lost shall not cost the other.
+    // A lost text must not cost the JSON.
     let shown = screen.show(&(text + &validation_text::render(&report, &plan)));
     shown.and(write_to(json.as_ref(), &report))?;
     let invalid = report.runs.iter().any(|run| run.report.verdict == Validity::Invalid);
     Ok(if invalid { Validity::Invalid } else { Validity::Valid })
 }
 
-/// A run to come.
+/// A run to be made.
 struct Task {
     policy: String,
-    /// As in [`ComparedRun`].
+    /// The name of the run, as in [`ComparedRun`].
     arm: String,
     seed: u64,
-    /// The file for what it offers.
+    /// The file for its trace.
     dump: Option<PathBuf>,
 }
 
 impl Task {
-    /// All of them. The policies take turns, so that whatever the machine does meanwhile meets them all.
+    /// All tasks. The policies take turns, so that other activity of the machine affects them all.
     fn all(arguments: &CompareArguments, seeds: &[u64]) -> Result<Vec<Task>, Failure> {
         if let Some(folder) = &arguments.dump {
             let made = std::fs::create_dir_all(folder);
@@ -115,7 +115,7 @@ impl Task {
         let arms = arms(&arguments.policies);
         let mut tasks = Vec::new();
         for (seed, (policy, arm)) in seeds.iter().flat_map(|seed| arms.iter().map(move |arm| (*seed, arm))) {
-            // Only to see that it can be: there may be more files than this process may have open.
+            // Opened only to check: there may be more files than this process may have open.
             let dump = arguments.dump.as_ref().map(|folder| folder.join(format!("{arm}-seed{seed}.offered")));
             dump.as_deref().map(trace::open).transpose()?;
             tasks.push(Task { policy: policy.clone(), arm: arm.clone(), seed, dump });
@@ -124,8 +124,8 @@ impl Task {
     }
 }
 
-/// Each policy with what its runs are called: `steal`, or `steal#1` and `steal#2`, which show how much two runs of one policy
-/// differ.
+/// Each policy with the name of its runs: `steal`, or `steal#1` and `steal#2`, which show how much two runs of one
+/// policy differ.
 fn arms(policies: &[String]) -> Vec<(String, String)> {
     let count = |policy: &String, among: &[String]| among.iter().filter(|other| *other == policy).count();
     let arm = |(place, policy): (usize, &String)| match count(policy, policies) {
@@ -174,7 +174,7 @@ fn run_one(
     Ok(ComparedRun { report: outcome.report, arm: task.arm.clone(), server, simulated })
 }
 
-/// Writes and simulates what the run of `plan` on `flow_map` offered, as far as that was asked for.
+/// Writes and simulates the trace of the run of `plan` on `flow_map`, as far as requested.
 fn once_more(
     arguments: &CompareArguments,
     settings: &ServerSettings,
@@ -206,7 +206,7 @@ fn body<S: serde::Serializer>(view: &ServerView, serializer: S) -> Result<S::Ok,
 mod tests {
     use super::*;
 
-    // Are two arms of one policy two, and does no other name change?
+    // Do two runs of one policy get two names, and does no other name change?
     #[test]
     fn a_policy_that_is_asked_for_twice_has_two_arms() {
         let named = |policies: &str| -> Vec<String> {

@@ -1,4 +1,4 @@
-//! A comparison with several seeds, for people: medians over the seeds, with the spread, and the account of every run.
+//! A comparison with several seeds as text: medians over the seeds, with the spread, and the account of every run.
 
 use crate::compare::server_settings::ServerSettings;
 use crate::compare::text::{accounts, limits};
@@ -25,7 +25,7 @@ const FIGURES: [Figure; 3] = [
     Figure { name: "latency", percentile: Percentile::P99_9, of: |report| &report.latency_us, show: time },
 ];
 
-/// The result.
+/// The whole text.
 pub(crate) fn render(report: &CompareReport, settings: &ServerSettings) -> String {
     let Some(first) = report.runs.first() else { return String::new() };
     let arms = arms(report);
@@ -56,7 +56,7 @@ pub(crate) fn render(report: &CompareReport, settings: &ServerSettings) -> Strin
     text + &wrapped("", &limits(settings, ""), "")
 }
 
-/// What the runs of `report` are called, in the order asked for.
+/// The names of the runs of `report`, in the order of the flags.
 pub(crate) fn arms(report: &CompareReport) -> Vec<&str> {
     let mut arms: Vec<&str> = Vec::new();
     for run in &report.runs {
@@ -110,7 +110,7 @@ pub(crate) struct Sampled {
 }
 
 impl Sampled {
-    /// Infinite where so many were not answered; of no requests nothing is known.
+    /// The percentile of `block`: infinite if too many requests were not answered, unknown without a block.
     pub(crate) fn of(block: Option<&Block>, percentile: Percentile) -> Sampled {
         let value = block.and_then(|block| block.percentile(percentile)).unwrap_or(f64::INFINITY);
         Sampled { value, known: block.is_some_and(|block| block.supports(percentile)) }
@@ -121,7 +121,7 @@ impl Sampled {
     }
 }
 
-/// `0.31x (2)`: the median ratio, and of how many.
+/// `0.31x (2)`: the median ratio, and the number of ratios.
 fn ratio_cell(ratios: &[Sampled]) -> String {
     match ratios.len() {
         0 => "-".to_owned(),
@@ -129,12 +129,12 @@ fn ratio_cell(ratios: &[Sampled]) -> String {
     }
 }
 
-/// Of a median: it is no better known than what it is drawn from.
+/// The mark of a median, which is no better known than its figures.
 pub(crate) fn mark(figures: &[Sampled]) -> &'static str {
     if figures.iter().all(|figure| figure.known) { "" } else { "?" }
 }
 
-/// Their median; no number of none.
+/// The median of `figures`; NaN if there are none.
 pub(crate) fn middle(figures: &[Sampled]) -> f64 {
     median(&sorted(figures.iter().map(|figure| figure.value).collect()))
 }
@@ -155,7 +155,7 @@ fn sorted(mut figures: Vec<f64>) -> Vec<f64> {
     figures
 }
 
-/// Of figures in order: the middle one, or the mean of the two.
+/// The median of sorted figures: the middle one, or the mean of the two.
 fn median(figures: &[f64]) -> f64 {
     match figures {
         [] => f64::NAN,

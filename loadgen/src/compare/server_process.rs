@@ -1,4 +1,4 @@
-//! A server of our own: this very binary again, in a process of its own, for as long as it is needed.
+//! A server for a comparison: this very binary again, in a process of its own.
 
 use crate::failure::Failure;
 use crate::text::escaped;
@@ -20,14 +20,14 @@ use std::time::Duration;
 
 /// The subcommand that turns this binary into a server.
 const SERVE: &str = "__serve";
-/// A server is ready in well under a second; a machine that compiles beside it takes longer.
+/// The longest wait for a server to be ready: well under a second on an idle machine, longer on one that compiles.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Above the server's own limit for draining (5 s).
+/// The longest wait for a stop, above the server's own limit for draining (5 s).
 const STOP_TIMEOUT: Nanos = Nanos::from_secs(10);
-/// Between the end of a process's output and its end.
+/// The longest time between the end of a process's output and its end.
 const EXIT_TIMEOUT: Nanos = Nanos::from_secs(1);
 const STOP_LOOK: Duration = Duration::from_millis(10);
-/// Kept of what a server says, to show if it fails.
+/// Lines kept of a server's log, to show if it fails.
 const LOG_LINES_MAX: usize = 200;
 
 /// A running server, killed when dropped.
@@ -35,14 +35,14 @@ const LOG_LINES_MAX: usize = 200;
 pub struct ServerProcess {
     child: Child,
     log: Option<JoinHandle<String>>,
-    /// Where it receives requests.
+    /// The UDP address where the server receives requests.
     pub udp: SocketAddr,
-    /// Where its admin endpoint is.
+    /// The address of the server's admin endpoint.
     pub admin: String,
 }
 
-/// What the process does that [`ServerProcess::start`] starts: serves as `forebay serve` with `arguments` does, until it
-/// is told to stop or its parent is gone.
+/// The body of the process that [`ServerProcess::start`] starts: serves like `forebay serve` with `arguments`, until it
+/// is stopped or its parent is gone.
 pub fn serve(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = set_pdeathsig(Signal::SIGTERM) {
         output::complain(&format!("error: the system does not tell when the parent process ends: {error}"));
@@ -52,10 +52,10 @@ pub fn serve(arguments: Vec<OsString>) -> ExitCode {
     forebay::cli::run(command.into_iter().chain(arguments))
 }
 
-/// Asks whether a server would take `arguments`.
+/// Checks whether a server would accept `arguments`.
 ///
 /// # Errors
-/// A usage failure in the server's words when it would not.
+/// A usage failure in the server's words if it would not.
 pub(crate) fn check(arguments: &[String]) -> Result<(), Failure> {
     let output = command()?.args(arguments).arg("--check-config").output().context("checking the server's settings")?;
     if output.status.success() {
@@ -65,11 +65,11 @@ pub(crate) fn check(arguments: &[String]) -> Result<(), Failure> {
 }
 
 impl ServerProcess {
-    /// Starts `forebay serve` with `arguments` and waits until it is ready. Its settings are those arguments and nothing
-    /// else: `FOREBAY_*` variables are not passed on. With `verbose` its log is shown as it comes.
+    /// Starts `forebay serve` with `arguments` and waits until it is ready. Its settings are those arguments and
+    /// nothing else: `FOREBAY_*` variables are not passed on. With `verbose` its log is shown as it comes.
     ///
     /// # Errors
-    /// A usage failure when the server refuses its settings, otherwise why it did not become ready.
+    /// A usage failure when the server refuses its settings, otherwise the reason why it did not become ready.
     pub fn start(arguments: &[String], verbose: bool) -> Result<ServerProcess, Failure> {
         let mut command = command()?;
         command.args(arguments);
@@ -80,7 +80,7 @@ impl ServerProcess {
     /// `admin none`), end with 0 on SIGTERM, and end with 2 when it refuses its settings.
     ///
     /// # Errors
-    /// Those of [`ServerProcess::start`].
+    /// See [`ServerProcess::start`].
     pub fn launch(mut command: Command, verbose: bool) -> Result<ServerProcess, Failure> {
         // A group of its own, so that Ctrl-C reaches it through us only, after the run has been read.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -101,7 +101,7 @@ impl ServerProcess {
         }
     }
 
-    /// Its process's number.
+    /// The process id of the server.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -130,7 +130,7 @@ impl ServerProcess {
     }
 
     fn failure_to_start(mut self, error: anyhow::Error) -> Failure {
-        // A server that is still there is stuck; its log may tell where.
+        // A server that has not ended is stuck; its log may show where.
         let ended = self.wait(EXIT_TIMEOUT);
         self.kill();
         let log = self.log();
@@ -146,7 +146,7 @@ impl ServerProcess {
         let _ = self.child.wait();
     }
 
-    /// What it wrote to standard error. Only after its end: reading lasts until then.
+    /// The server's standard error. Only after its end: reading lasts until then.
     fn log(&mut self) -> String {
         self.log.take().map_or_else(String::new, |log| log.join().expect("reading a log does not panic"))
     }
@@ -176,7 +176,7 @@ fn refused(log: &str) -> Failure {
 /// Reads on after the first line, so that the server never waits for room in the pipe.
 fn forward(stdout: impl Read, lines: &Sender<String>) {
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-        // Nobody listens after the first line.
+        // The channel has no receiver after the first line.
         let _ = lines.send(line);
     }
 }

@@ -1,4 +1,4 @@
-//! What `compare` chooses: every setting of its servers, from flags, workload and machine.
+//! The settings of the servers of a comparison, from flags, workload and machine.
 
 use crate::arguments::CompareArguments;
 use crate::compare::sizing::{Amount, Given, Sizing};
@@ -9,12 +9,13 @@ use forebay::time::Nanos;
 use forebay::workload::Workload;
 use std::net::SocketAddr;
 
-/// Emulated when the machine has too few cores: the size of machine that the literature reports on.
+/// Workers of a server by default, emulated on a machine with fewer cores: the size of machine that the literature
+/// reports on.
 const WORKERS_DEFAULT: u16 = 14;
-/// What `forebay serve` takes as `--slice`.
+/// The range of `--slice` of `forebay serve`.
 const SLICE_MIN: Nanos = Nanos::from_micros(1);
 const SLICE_MAX: Nanos = Nanos::from_secs(1);
-/// The load at which the literature compares.
+/// The default load, at which the literature compares.
 const LOAD_DEFAULT: f64 = 0.7;
 const DEFAULTS: Defaults =
     Defaults { load: Some(LOAD_DEFAULT), duration: Nanos::from_secs(20), warmup: Nanos::from_secs(3) };
@@ -22,26 +23,26 @@ const DEFAULTS: Defaults =
 /// Settings that all servers of a comparison share.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerSettings {
-    /// Workers of each.
+    /// The number of workers of each server.
     pub(crate) workers: u16,
     /// Value of `--pools`; `None` for a single worker, which cannot be divided.
     pub(crate) pools: Option<String>,
-    /// Value of `--reserved`; `None` for what is measured.
+    /// Value of `--reserved`; `None` for `auto`.
     pub(crate) reserved: Option<u16>,
-    /// Unscaled.
+    /// Value of `--slice`, unscaled.
     pub(crate) slice: Nanos,
     /// Real or emulated cores.
     pub(crate) burn: Burn,
-    /// Factor on costs, at the generator, and on slices, at the server.
+    /// The factor on costs, at the generator, and on slices, at the server.
     pub(crate) time_scale: u64,
-    /// Why these, in words.
+    /// The reasons for these settings, in words.
     pub(crate) fits: String,
-    /// What policies may know.
+    /// Value of `--classify`: the facts about a request that policies may know.
     pub(crate) classify: Classify,
 }
 
 impl ServerSettings {
-    /// Chooses for this machine.
+    /// Chooses the settings for this machine.
     ///
     /// # Errors
     /// A usage failure when `--pools` cannot be read, or contradicts `--workers`, or when no time scale fits.
@@ -104,27 +105,27 @@ impl ServerSettings {
         arguments.into_iter().map(str::to_owned).collect()
     }
 
-    /// Workers of each pool, where there are pools.
+    /// Workers of each pool; `None` without pools.
     pub(crate) fn sizes(&self) -> Option<Vec<usize>> {
         sizes_of(self.pools.as_deref()?).map(|sizes| sizes.into_iter().map(usize::from).collect())
     }
 
-    /// Whether policies may know a request's class.
+    /// True if policies may know a request's class.
     pub(crate) fn classified(&self) -> bool {
         self.classify == Classify::Header
     }
 
-    /// What is offered to each server, which is at `target`.
+    /// The plan of a run against the server at `target`.
     ///
     /// # Errors
-    /// Those of [`Plan::of_offer`].
+    /// See [`Plan::of_offer`].
     pub(crate) fn plan(&self, arguments: &CompareArguments, target: SocketAddr) -> Result<Plan, Failure> {
         Plan::of_offer(&arguments.offer, &DEFAULTS, target, Some(self.workers), self.time_scale)
     }
 }
 
-/// The front pool is as large as the short class's share of the CPU time demands; the heavy pool is the rest, at least
-/// one worker.
+/// A front pool as large as the short class's share of the CPU time demands, and the rest, at least one worker, as the
+/// heavy pool.
 fn pools_for(workload: &Workload, workers: u16) -> Option<String> {
     let most = workers.checked_sub(1).filter(|most| *most > 0)?;
     let demanded = (f64::from(workers) * workload.short_share_of_cpu()).ceil() as u16;
@@ -132,7 +133,7 @@ fn pools_for(workload: &Workload, workers: u16) -> Option<String> {
     Some(format!("front={front},heavy={}", workers - front))
 }
 
-/// The sum of `front=3,heavy=11`; whether the names are right is the server's to say.
+/// The sum of `front=3,heavy=11`; the names are checked by the server.
 fn workers_in(pools: &str) -> Result<u16, Failure> {
     let sum = sizes_of(pools).and_then(|sizes| sizes.into_iter().try_fold(0_u16, u16::checked_add));
     sum.ok_or_else(|| {
@@ -180,8 +181,8 @@ mod tests {
         assert_eq!(high.time_scale, 1);
     }
 
-    // Does the rate that is offered come from the scale that was chosen, so that it fits? Method: the plan of a comparison
-    // without flags, on machines of all sizes; and what is given decides instead.
+    // Does the offered rate follow from the chosen scale, so that it fits? Method: the plan of a comparison without
+    // flags, on machines of all sizes; a given value replaces the chosen one.
     #[test]
     fn the_plan_of_any_machine_can_be_sent() {
         for machine in 1..=1_024 {

@@ -1,7 +1,7 @@
-//! Real or emulated cores, and how far costs are scaled: a pure function of the number of CPUs and of what was given.
+//! Real or emulated cores, and the scale of costs: a pure function of the number of CPUs and the given flags.
 //!
-//! A comparison shows nothing if its own packets are what the machine is busy with. Scaling every cost up makes packets
-//! rarer at the same load; the scale chosen here is the smallest round one at which they fit.
+//! A comparison shows nothing if the machine is busy with its packets. Scaling every cost up makes packets rarer at the
+//! same load; the scale chosen here is the smallest round one at which they fit.
 
 use crate::drive::schedule::REQUESTS_MAX;
 use crate::failure::Failure;
@@ -14,32 +14,32 @@ use forebay::workload::Workload;
 const SENDER_RPS_MAX: f64 = 250_000.0;
 /// Kernel time per request on the server's side, whatever the handler does.
 const KERNEL_PER_PACKET: Nanos = Nanos::from_micros(3);
-/// The most of the server's CPU time that the kernel's part may be.
+/// The largest share of the server's CPU time for the kernel's part.
 const KERNEL_SHARE_MAX: f64 = 0.05;
 /// At this scale an emulated microsecond lasts a millisecond, next to which a wake-up is short.
 const EMULATED_TIME_SCALE: u64 = 1_000;
 const TIME_SCALE_MAX: u64 = 1_000_000;
 
-/// What is to be run, as far as it was given or follows from the workload.
+/// The run to size, as far as flags and workload determine it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given<'a> {
-    /// Workers of each server.
+    /// The number of workers of each server.
     pub(crate) workers: u16,
-    /// What requests cost.
+    /// The workload to draw requests from.
     pub(crate) workload: &'a Workload,
-    /// What they cost from the middle on.
+    /// The workload from the middle on, if it changes.
     pub(crate) then: Option<&'a Workload>,
-    /// How much of it.
+    /// The offered load or rate.
     pub(crate) amount: Amount,
     /// Warm-up and measured time together.
     pub(crate) lasts: Nanos,
-    /// Real or emulated cores, if somebody decided.
+    /// Real or emulated cores, if given.
     pub(crate) burn: Option<Burn>,
-    /// The factor on costs, if somebody decided.
+    /// The factor on costs, if given.
     pub(crate) time_scale: Option<u64>,
 }
 
-/// How much is offered.
+/// The offered amount.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Amount {
     /// A share of the workers' capacity.
@@ -48,7 +48,7 @@ pub(crate) enum Amount {
     Rate(f64),
 }
 
-/// What was chosen, and how it fits.
+/// The chosen sizing, and how it fits.
 #[derive(Clone, Debug)]
 pub(crate) struct Sizing {
     /// Real or emulated cores.
@@ -63,28 +63,28 @@ pub(crate) struct Sizing {
     room: Room,
 }
 
-/// What a run asks of the machine.
+/// The demand of a run on the machine.
 #[derive(Clone, Copy, Debug)]
 struct Demand {
     /// The highest rate at any time.
     rate: f64,
-    /// Requests in all, or a little more.
+    /// The number of requests in all, or a little more.
     requests: f64,
 }
 
-/// What the machine has.
+/// The capacity of the machine.
 #[derive(Clone, Copy, Debug)]
 struct Room {
-    /// Of the sender.
+    /// The highest rate of the sender.
     rate: f64,
-    /// At which the kernel takes all of the server's CPU time.
+    /// The rate at which the kernel takes all of the server's CPU time.
     kernel_rate: f64,
 }
 
 impl Sizing {
-    /// Chooses for a machine with `cpus` CPUs: real cores where there are more than workers, and the smallest time scale of
-    /// 1, 2, 5, 10, 20, .. at which packets fit; emulated cores are scaled by 1,000 at least. What was given is taken as it
-    /// is, and a given rate is not made to fit.
+    /// Chooses for a machine with `cpus` CPUs: real cores where there are more than workers, and the smallest time
+    /// scale of 1, 2, 5, 10, 20, .. at which packets fit; emulated cores are scaled by 1,000 at least. Given values are
+    /// used unchanged, and a given rate is not made to fit.
     ///
     /// # Errors
     /// A usage failure where no time scale is large enough.
@@ -107,7 +107,7 @@ impl Sizing {
         Ok(Sizing { burn, time_scale, cpus, workers: given.workers, cpus_needed, demand, room })
     }
 
-    /// How it fits, for people; and what does not fit, where somebody asked for too much.
+    /// How the sizing fits, in words, with a warning for given values that do not fit.
     pub(crate) fn said(&self) -> String {
         let share = self.demand.rate / self.room.kernel_rate * 100.0;
         let whose = if self.burn == Burn::Cpu { "the workers' time" } else { "all CPU time" };
@@ -136,7 +136,7 @@ impl Sizing {
 }
 
 impl Given<'_> {
-    /// Requests per second of the first workload.
+    /// The rate of the first workload in requests per second.
     fn rate(&self, time_scale: u64) -> f64 {
         match self.amount {
             Amount::Load(load) => self.workload.rate_at(load, usize::from(self.workers), time_scale),
@@ -165,7 +165,7 @@ impl Room {
         }
     }
 
-    /// By which factor `demand` has to shrink to fit; at most 1 if it fits.
+    /// The factor by which `demand` has to shrink to fit; at most 1 if it fits.
     fn overfilled_by(&self, demand: &Demand) -> f64 {
         // A schedule is drawn at random, and has room for six standard deviations more than the mean.
         let requests_max = REQUESTS_MAX as f64 - 6.0 * (REQUESTS_MAX as f64).sqrt();
@@ -208,9 +208,9 @@ mod tests {
         Sizing::of(cpus, given).unwrap_or_else(|error| panic!("{cpus} CPUs, {given:?}: {error}"))
     }
 
-    // Does everything that is chosen fit, on any machine? Method: every number of CPUs from 1 to 1,024, each with every
-    // preset, few and many workers, light and heavy loads, short and long runs; that it fits is worked out anew from the
-    // rate of the plan.
+    // Does every choice fit, on any machine? Method: every number of CPUs from 1 to 1,024, each with every preset, few
+    // and many workers, light and heavy loads, short and long runs; the fit is computed again from the rate of the
+    // plan.
     #[test]
     fn what_is_chosen_fits_on_1_to_1024_cpus() {
         let workloads = PRESETS.map(parsed);
@@ -277,7 +277,7 @@ mod tests {
         assert!(chosen.time_scale > sizing(16, &given(&dear)).time_scale);
     }
 
-    // Is what somebody gives taken as it is, with a word about what does not fit? And what can fit nowhere refused?
+    // Are given values used unchanged, with a warning where they do not fit? And is a run that fits nowhere refused?
     #[test]
     fn what_is_given_is_kept_and_judged() {
         let workload = parsed("extreme-bimodal");

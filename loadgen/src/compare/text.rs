@@ -1,4 +1,4 @@
-//! A comparison for people: what was chosen, one table, the accounts, what it does not show, and the result.
+//! A comparison as text: settings, one table, the accounts, what it does not show, and the result.
 
 use crate::arguments::CompareArguments;
 use crate::compare::server_settings::ServerSettings;
@@ -17,7 +17,7 @@ use std::fmt::Write;
 /// The percentiles of the table.
 const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
-/// What was chosen, before the first run.
+/// The settings, printed before the first run.
 pub(crate) fn heading(settings: &ServerSettings, plan: &Plan, arguments: &CompareArguments) -> String {
     let cores = match (settings.burn, settings.workers) {
         (Burn::Cpu, 1) => "1 worker that burns CPU".to_owned(),
@@ -44,7 +44,7 @@ pub(crate) fn heading(settings: &ServerSettings, plan: &Plan, arguments: &Compar
     text
 }
 
-/// The result.
+/// The whole text.
 pub(crate) fn render(report: &CompareReport, settings: &ServerSettings) -> String {
     let Some((first, others)) = report.runs.split_first() else {
         return String::new();
@@ -143,7 +143,7 @@ fn ratio_of(own: Option<&Block>, first: Option<&Block>, percentile: Percentile) 
     ratio(own, first, percentile).map(|value| Ratio { value, known })
 }
 
-/// Nothing can be said of infinity against anything, nor of no requests.
+/// The ratio of two percentiles; `None` if either is infinite or has no requests.
 fn ratio(own: Option<&Block>, first: Option<&Block>, percentile: Percentile) -> Option<f64> {
     let (own, first) = (own?.percentile(percentile)?, first?.percentile(percentile)?);
     (own > 0.0 && first > 0.0).then(|| own / first)
@@ -175,7 +175,7 @@ pub(crate) fn accounts(run: &ComparedRun) -> String {
     text
 }
 
-/// What a comparison does not show; `runs` says how many there were.
+/// Limits of what a comparison shows; `runs` is the number of runs in words.
 pub(crate) fn limits(settings: &ServerSettings, runs: &str) -> String {
     let mut text = String::from("What this does not show: ");
     if settings.burn == Burn::Sleep {
@@ -213,7 +213,7 @@ struct Figure {
     show: fn(Option<f64>) -> String,
 }
 
-/// What a comparison comes down to: what cheap requests gain, and what costly ones pay for it.
+/// The result of a comparison: what cheap requests gain, and what costly ones pay for it.
 const RESULT: [Figure; 2] = [
     Figure {
         name: "slowdown",

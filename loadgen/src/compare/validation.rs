@@ -1,4 +1,4 @@
-//! `compare --simulate`: the requests of each run once more, in virtual time, under the policy that the server followed.
+//! Validation, `compare --simulate`: the requests of each run once more, in virtual time, under the server's policy.
 
 use crate::compare::server_settings::ServerSettings;
 use crate::failure::Failure;
@@ -10,44 +10,44 @@ use forebay::sim::{Fit, Replay, simulate};
 use forebay::workload::Trace;
 use serde::Serialize;
 
-/// The percentiles that are held against each other.
+/// The percentiles that are compared.
 pub(crate) const JUDGED: [Percentile; 3] = [Percentile::P50, Percentile::P99, Percentile::P99_9];
 /// A simulated figure may differ by this share of the real one,
 const SHARE_ALLOWED: f64 = 0.25;
 /// or by this slowdown, whichever is more: where nothing waits, a slowdown is 1.
 const SLOWDOWN_ALLOWED: f64 = 1.0;
 
-/// What the simulator makes of a run.
+/// The simulation of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Simulated {
     /// Sizes and budgets, in words.
     chosen: String,
-    /// What each step cost, on the scale of the costs.
+    /// The cost of each step, on the scale of the costs.
     overheads: String,
-    /// Latency over cost, of everything that was sent after the warm-up.
+    /// Slowdown (latency over cost) of all requests sent after the warm-up.
     pub(crate) slowdown: ByClass<Block>,
     /// Under `isolated`, how many replies named the worker that was predicted for their flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sockets: Option<Sockets>,
 }
 
-/// Whether flows were where they were predicted to be.
+/// The agreement of replies with the flow map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Sockets {
-    /// Replies.
+    /// The number of replies.
     pub(crate) replies: usize,
-    /// Those of another worker than predicted.
+    /// Replies from another worker than predicted.
     pub(crate) elsewhere: usize,
 }
 
-/// Sees to it that server and simulator follow the same policies: fixes what `hybrid` would measure, as virtual time would
-/// choose it for the offered load.
+/// Makes server and simulator follow the same policies: fixes the value that `hybrid` would measure, as virtual time
+/// would choose it for the offered load.
 ///
 /// # Errors
-/// A usage failure for a policy that changes with what it measures.
+/// A usage failure for a policy that adapts to its measurements.
 pub(crate) fn prepare(settings: &mut ServerSettings, policies: &[String], plan: &Plan) -> Result<(), Failure> {
     for policy in policies {
-        // What no policy is called, the server will say.
+        // An unknown policy is refused by the server.
         let named = policy.parse::<PolicyName>();
         if let Some(name) = named.ok().filter(|name| !is_fixed(name.entry())) {
             return Err(Failure::usage(format!(
@@ -67,7 +67,7 @@ pub(crate) fn prepare(settings: &mut ServerSettings, policies: &[String], plan: 
     Ok(())
 }
 
-/// Whether its decisions do not follow what it measures, or can be fixed by a setting.
+/// True if the policy's decisions do not follow its measurements, or can be fixed by a setting.
 fn is_fixed(entry: &Entry) -> bool {
     !entry.adapts || entry.sizes == Sizes::Reserved
 }
@@ -93,7 +93,7 @@ pub(crate) fn simulated(settings: &ServerSettings, policy: PolicyName, offered: 
     }
 }
 
-/// Whether a simulated slowdown is as near to the real one as it should be.
+/// True if a simulated slowdown is as near to the real one as it should be.
 pub(crate) fn is_near(real: f64, simulated: f64) -> bool {
     let allowed = (SHARE_ALLOWED * real).max(SLOWDOWN_ALLOWED);
     real == simulated || (simulated - real).abs() <= allowed && real.is_finite()

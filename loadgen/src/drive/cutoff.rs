@@ -1,35 +1,35 @@
-//! When a run that cannot become valid any more ends before its time.
+//! Early end of a run that cannot become valid any more.
 
 use crate::drive::live::Live;
 use crate::drive::schedule::Request;
 use forebay::time::Nanos;
 
-/// A server that answers nothing for this long, and for the largest cost on top, is gone. A sender that is this late will
-/// not catch up.
+/// A server without an answer for this long, plus the largest cost, is gone. A sender that is this late will not catch
+/// up.
 const PATIENCE: Nanos = Nanos::from_secs(5);
-/// So many have to wait for an answer in vain: a slow run may lose one or two and be none the worse.
+/// The number of unanswered requests needed for that conclusion: a slow run may lose one or two and still be valid.
 const UNANSWERED_MIN: u64 = 10;
 
-/// Looks on while a run lasts.
+/// Watches a run for reasons to end it.
 #[derive(Debug)]
 pub(crate) struct Cutoff<'a> {
     schedule: &'a [Request],
     silence_max: Nanos,
-    /// When the first of those was sent that came after the last answer.
+    /// The send time of the first request sent after the last answer.
     waiting_since: Option<Nanos>,
     replied: u64,
     sent_at_last_reply: u64,
 }
 
 impl<'a> Cutoff<'a> {
-    /// For a run of `schedule`.
+    /// A cutoff for a run of `schedule`.
     pub(crate) fn new(schedule: &'a [Request]) -> Cutoff<'a> {
         let largest = schedule.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO);
         let silence_max = PATIENCE.plus(largest);
         Cutoff { schedule, silence_max, waiting_since: None, replied: 0, sent_at_last_reply: 0 }
     }
 
-    /// Why the run should end, `elapsed` after its start; `None` while it should not.
+    /// The reason to end the run at `elapsed` after its start; `None` if there is none.
     pub(crate) fn reason(&mut self, elapsed: Nanos, live: &Live) -> Option<String> {
         self.silence(elapsed, live).or_else(|| self.lateness(elapsed, live))
     }
@@ -72,13 +72,13 @@ impl<'a> Cutoff<'a> {
 mod tests {
     use super::*;
 
-    /// One request every 100 ms for 20 s, of this cost.
+    /// A schedule of one request every 100 ms for 20 s, each of this cost.
     fn schedule(cost: Nanos) -> Vec<Request> {
         (0..200).map(|nth| Request { at: Nanos::from_millis(100 * nth), cost, flow: 0, class: 0 }).collect()
     }
 
-    /// When a run ends, in ms, if each request is sent in time but as `sends` says, and answered at once if `answers` says
-    /// so; and why.
+    /// The end of a run in ms and its reason, if each request is sent on time where `sends` says so, and answered at
+    /// once where `answers` says so.
     fn ended(
         schedule: &[Request],
         sends: impl Fn(u64) -> bool,
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(at, 15_050);
     }
 
-    // Is one lost request, or a lull after it, no death? Method: most are answered; those that are not come alone, or last.
+    // Do lost requests here and there not end a run? Method: most are answered; unanswered ones come alone, or last.
     #[test]
     fn what_is_lost_here_and_there_ends_nothing() {
         let schedule = schedule(Nanos::from_millis(1));

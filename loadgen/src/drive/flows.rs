@@ -1,4 +1,4 @@
-//! Flows: one connected socket each, so that each has a source port of its own and hears only its server.
+//! Flows: one connected socket each, so that each has a source port of its own and receives only from its server.
 
 use anyhow::{Context, Result, anyhow};
 use forebay::net::Drops;
@@ -13,13 +13,14 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// Asking one flow takes a wake-up; a machine that compiles meanwhile takes longer.
+/// Timeout of a request to learn one flow's worker: a wake-up on an idle machine, longer on one that compiles
+/// meanwhile.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
-/// A datagram may be lost, where a socket is full or an earlier server's end is told only now.
+/// Attempts per flow. A datagram may be lost, because a socket is full or an earlier server's end is reported only now.
 const TRIES: u64 = 5;
 
-/// Asked for per socket. A flow carries a small part of the load; this absorbs a stall of our own receiver, and more
-/// than the usual system limit would not be granted anyway.
+/// Receive buffer requested per socket. A flow carries a small part of the load; this absorbs a stall of our own
+/// receiver, and more than the usual system limit would not be granted anyway.
 const RECEIVE_BUFFER_BYTES: usize = 512 * 1024;
 /// Descriptors for everything that is not a flow: standard streams, poll, admin connection, pipes to servers.
 const OTHER_DESCRIPTORS: u64 = 64;
@@ -27,7 +28,7 @@ const OTHER_DESCRIPTORS: u64 = 64;
 /// Opens `count` non-blocking sockets connected to `target`, with kernel receive stamps.
 ///
 /// # Errors
-/// If the system does not let this process open so many, or does not let it reach the target.
+/// If the system refuses to open that many sockets, or to connect them to the target.
 pub fn open(target: SocketAddr, count: u16) -> Result<Vec<UdpSocket>> {
     raise_descriptor_limit(u64::from(count) + OTHER_DESCRIPTORS)?;
     (0..count).map(|_| open_one(target)).collect::<Result<_>>().with_context(|| format!("opening a socket to {target}"))
@@ -36,7 +37,7 @@ pub fn open(target: SocketAddr, count: u16) -> Result<Vec<UdpSocket>> {
 /// Datagrams that the kernel dropped at `sockets` since they were opened, because their receive buffers were full.
 ///
 /// # Errors
-/// If the system does not tell.
+/// If the system does not report them.
 pub fn dropped(sockets: &[UdpSocket]) -> Result<u64> {
     let inodes = sockets.iter().map(|socket| Ok(fstat(socket)?.st_ino)).collect::<Result<Vec<u64>>>()?;
     let mut drops = Drops::new(inodes);
@@ -66,11 +67,11 @@ fn raise_descriptor_limit(needed: u64) -> Result<()> {
     setrlimit(Resource::RLIMIT_NOFILE, needed, hard).context("raising the limit of open files")
 }
 
-/// The worker that serves each of `flows`, one request each. To be asked of a server under `isolated`, which hears nobody
-/// else; `flag` is who wants to know.
+/// The worker that serves each of `flows`, learnt by one request each. Needs a server under `isolated`, where a reply
+/// names the worker that owns the socket; `flag` is named in errors.
 ///
 /// # Errors
-/// If one is not answered.
+/// If a request is not answered.
 pub(crate) fn sockets_of(flag: &str, flows: &[UdpSocket]) -> Result<Vec<u16>> {
     let ask = |(flow, socket): (usize, &UdpSocket)| {
         worker_behind(socket, flow as u64).with_context(|| {
@@ -84,14 +85,15 @@ pub(crate) fn sockets_of(flag: &str, flows: &[UdpSocket]) -> Result<Vec<u16>> {
 }
 
 fn worker_behind(flow: &UdpSocket, number: u64) -> Result<u16> {
-    // A run after this must not take a late reply for one of its own, nor we that of an earlier one.
+    // A later run must not take a late reply for its own, nor this call one of an earlier run.
     let stamp = clock::realtime().get();
     flow.set_nonblocking(false)?;
     flow.set_read_timeout(Some(REPLY_TIMEOUT))?;
     let mut worker = None;
     for _ in 0..TRIES {
         let request = Header { stamp, ..Header::request(number, 0, Nanos::new(1)) };
-        // An error may be the answer to an earlier datagram ("port unreachable"); then the next try finds a server or not.
+        // An error may be the answer to an earlier datagram ("port unreachable"); the next try then shows whether a
+        // server is there.
         if flow.send(&request.emit()).is_ok() {
             worker = reply_to(flow, stamp)?;
         }
@@ -103,7 +105,7 @@ fn worker_behind(flow: &UdpSocket, number: u64) -> Result<u16> {
     worker.ok_or_else(|| anyhow!("the server answered none of {TRIES} requests"))
 }
 
-/// The worker that a reply with this stamp names; none if there is no reply in time.
+/// The worker named by a reply with this stamp; `None` if there is no reply in time.
 fn reply_to(flow: &UdpSocket, stamp: u64) -> Result<Option<u16>> {
     let mut buffer = [0; DATAGRAM_MAX_BYTES];
     loop {
@@ -132,8 +134,8 @@ fn reply_to(flow: &UdpSocket, stamp: u64) -> Result<Option<u16>> {
 mod tests {
     use super::*;
 
-    // Is each reply that our sockets had no room for counted, and none of another's? Method: a server that sends far more
-    // than a receive buffer holds to one of two flows, and nobody reads meanwhile.
+    // Is each reply without room in our sockets counted, and none of another flow? Method: a server that sends far more
+    // than a receive buffer holds to one of two flows, while neither is read.
     #[test]
     fn what_our_sockets_have_no_room_for_is_counted_exactly() {
         let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");

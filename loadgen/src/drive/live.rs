@@ -3,7 +3,7 @@
 use forebay::time::{Nanos, clock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How far a run is. Figures read while it lasts may be a moment old.
+/// The progress of a run. Figures read while it lasts may be a moment old.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     sent: AtomicU64,
@@ -16,7 +16,7 @@ pub(crate) struct Live {
 impl Live {
     /// Requests attempted so far.
     pub(crate) fn sent(&self) -> u64 {
-        // Ordering: a figure for people; `outstanding` has what it needs from `sending_is_over`.
+        // Ordering: a figure for display; `outstanding` has what it needs from `sending_is_over`.
         self.sent.load(Ordering::Relaxed)
     }
 
@@ -29,7 +29,7 @@ impl Live {
 
     /// Requests that have had their first reply so far.
     pub(crate) fn replied(&self) -> u64 {
-        // Ordering: an independent figure for people.
+        // Ordering: an independent figure for display.
         self.replied.load(Ordering::Relaxed)
     }
 
@@ -43,34 +43,34 @@ impl Live {
         Some(self.taken().saturating_sub(self.replied()))
     }
 
-    /// When the sender had sent its last, on the monotonic clock, or `None` while more are being sent.
+    /// When the sender had sent its last request, on the monotonic clock, or `None` while more are being sent.
     pub(crate) fn sending_ended_at(&self) -> Option<Nanos> {
         // Ordering: as in `outstanding`.
         let over = self.sending_is_over.load(Ordering::Acquire);
         over.then(|| Nanos::new(self.sending_ended_at_ns.load(Ordering::Relaxed)))
     }
 
-    /// The sender is about to send one more.
+    /// Counts a request that the sender is about to send.
     pub(crate) fn count_sent(&self) {
         // Ordering: published by `finish_sending`.
         self.sent.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The kernel did not take the last one.
+    /// Counts a request that the kernel did not take.
     pub(crate) fn count_unsendable(&self) {
         // Ordering: published by `finish_sending`.
         self.unsendable.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The receiver has the first reply to one more request.
+    /// Counts a request that has had its first reply.
     pub(crate) fn count_replied(&self) {
-        // Ordering: read by the same thread, or for people.
+        // Ordering: read by the same thread, or for display.
         self.replied.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The sender will send nothing more.
+    /// Marks the end of sending.
     pub(crate) fn finish_sending(&self) {
-        // Ordering: Release publishes the time and the counts above to whoever sees the flag.
+        // Ordering: Release publishes the time and the counts above to every thread that sees the flag.
         self.sending_ended_at_ns.store(clock::now().get(), Ordering::Relaxed);
         self.sending_is_over.store(true, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! One run as it happens: requests drawn, sent at their times, and their replies heard.
+//! One run in progress: requests are drawn and sent at their times, and their replies received.
 
 pub(crate) mod cutoff;
 pub mod flows;
@@ -16,15 +16,15 @@ use forebay::time::Nanos;
 use receiver::Reply;
 use schedule::Request;
 
-/// What was attempted in a run: one entry per request of the schedule, in its order.
+/// The requests and replies of a run: one entry per request of the schedule, in its order.
 #[derive(Debug)]
 pub(crate) struct Attempts {
-    /// What was to be sent.
+    /// The requests to send.
     pub(crate) schedule: Vec<Request>,
-    /// How late each was sent.
+    /// How late each request was sent.
     pub(crate) slips: Vec<Nanos>,
-    /// Whether our kernel took it.
+    /// Whether our kernel took each request.
     pub(crate) taken: Vec<bool>,
-    /// The first reply to it.
+    /// The first reply to each request, if any.
     pub(crate) replies: Vec<Option<Reply>>,
 }

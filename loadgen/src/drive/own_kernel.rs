@@ -1,5 +1,5 @@
-//! What our own kernel says of our sends: `sendto` returns success for a datagram that a full device queue then throws away,
-//! and only the counters of the network namespace tell.
+//! Sends that our own kernel dropped: `sendto` returns success for a datagram that a full device queue then throws
+//! away, and only the counters of the network namespace show it.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -8,11 +8,11 @@ use std::io::ErrorKind;
 const IPV4: &str = "/proc/self/net/snmp";
 const IPV6: &str = "/proc/self/net/snmp6";
 
-/// `SndbufErrors` of UDP over both IP versions: datagrams of this network namespace, of whichever process, that the kernel
-/// did not send for want of room, since the namespace was made.
+/// `SndbufErrors` of UDP over both IP versions: datagrams of this network namespace, of any process, that the kernel
+/// did not send for lack of room, since the namespace was made.
 ///
 /// # Errors
-/// If the system does not tell.
+/// If the system does not report them.
 pub(crate) fn send_buffer_errors() -> Result<u64> {
     let table = fs::read_to_string(IPV4).with_context(|| format!("reading {IPV4}"))?;
     let v4 = of_ipv4(&table).with_context(|| format!("{IPV4} has no SndbufErrors of Udp"))?;
@@ -25,7 +25,7 @@ pub(crate) fn send_buffer_errors() -> Result<u64> {
     Ok(v4 + v6)
 }
 
-/// From a line of names and a line of numbers, both of which begin with `Udp:`.
+/// Reads `SndbufErrors` from a line of names and a line of numbers, both of which begin with `Udp:`.
 fn of_ipv4(table: &str) -> Option<u64> {
     let mut lines = table.lines().filter_map(|line| line.strip_prefix("Udp:"));
     let (names, numbers) = (lines.next()?, lines.next()?);
@@ -33,7 +33,7 @@ fn of_ipv4(table: &str) -> Option<u64> {
     columns.find(|(name, _)| *name == "SndbufErrors")?.1.parse().ok()
 }
 
-/// From one line for each name.
+/// Reads `SndbufErrors` from a table with one line per name.
 fn of_ipv6(table: &str) -> Option<u64> {
     table.lines().find_map(|line| line.strip_prefix("Udp6SndbufErrors"))?.trim().parse().ok()
 }

@@ -1,8 +1,8 @@
-//! The pacer: how the sending thread waits for the time of each request, and what it does so that the machine lets it.
+//! The pacer: how the sending thread waits for the time of each request, and how it gets a CPU in time.
 //!
 //! A thread that wakes on time still has to get a CPU. Where workers burn all of them, the kernel lets a worker finish
-//! its turn of some milliseconds first, and the schedule slips by as much. A thread of real-time priority does not
-//! wait for ordinary ones. Nor would they ever get to run again if it kept its CPU: it sleeps between its sends, spins
+//! its turn of some milliseconds first, and the schedule slips by as much. A thread of real-time priority does not wait
+//! for ordinary threads. Nor would they ever get to run again if it kept its CPU: it sleeps between its sends, spins
 //! never, and catches up only on what the schedule holds.
 
 use crate::interrupt::Interrupt;
@@ -34,10 +34,9 @@ const SPIN: Nanos = Nanos::from_micros(50);
 const SLEEP_MAX: Nanos = Nanos::from_millis(50);
 
 impl Pacer {
-    /// Makes the calling thread a pacer; `may_spin` says whether a CPU is left over for it. The thread stays one until it
-    /// ends.
+    /// Makes the calling thread a pacer until it ends; `may_spin` says whether a CPU is left over for it.
     pub(crate) fn start(may_spin: bool) -> Pacer {
-        // Without it the kernel may wake a sleeper 50 us late, to save power. Refused, the slip will show it.
+        // Without it the kernel may wake a sleeper 50 us late, to save power. If refused, the slip shows it.
         let _ = set_timerslack(1);
         if may_spin {
             return Pacer::Spinning;
@@ -69,7 +68,7 @@ impl Pacer {
         }
     }
 
-    /// What to do about a schedule that this pacer could not keep.
+    /// Advice for a schedule that this pacer could not keep.
     pub(crate) const fn remedy(self) -> &'static str {
         match self {
             Pacer::Ordinary => "let it have real-time priority (run as root, or `setcap cap_sys_nice+ep` this binary)",

@@ -1,4 +1,4 @@
-//! The probe: what the server says of itself in the course of a run.
+//! The probe: the server's own figures in the course of a run.
 
 use crate::drive::reconciled::Reconciled;
 use crate::endpoint::{Endpoint, ServerView};
@@ -8,38 +8,38 @@ use forebay::time::{Nanos, clock};
 use std::thread;
 use std::time::Duration;
 
-/// After a run the server may still hold requests whose replies nobody waits for. It is waited for as long as it goes on
-/// receiving, and so much longer.
+/// How long to wait for a server without progress: after a run it may still hold requests whose replies are no longer
+/// awaited. Each datagram received or finished restarts the wait.
 const PROGRESS_WAIT: Nanos = Nanos::from_secs(5);
-/// The same after an interrupt.
+/// The wait for a server without progress after an interrupt.
 const INTERRUPTED_WAIT: Nanos = Nanos::from_millis(500);
-/// Waited for at most, whatever the server does: its sockets hold no more than this at any load worth a run.
+/// The longest wait in all, whatever the server does: its sockets hold no more than this at any load worth a run.
 const WAIT_MAX: Nanos = Nanos::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Asks the server's endpoint, if there is one, and keeps what matters.
+/// Reads the server's endpoint, if there is one, and keeps the answers that matter.
 #[derive(Debug)]
 pub(crate) struct Probe<'a> {
     endpoint: Option<&'a Endpoint>,
-    /// Before anything was sent.
+    /// The answer before anything was sent.
     first: Option<ServerView>,
-    /// From which the figures of the run count.
+    /// The answer from which the figures of the run count.
     baseline: Option<ServerView>,
     /// The last answer.
     pub(crate) last: Option<ServerView>,
-    /// Why the endpoint did not answer, or not as it has to.
+    /// The error of the endpoint: no answer, or an invalid one.
     pub(crate) error: Option<String>,
-    /// Why the last answer is not of the server that gave the first.
+    /// The reason why the last answer is from another server than the first.
     pub(crate) restarted: Option<String>,
 }
 
 impl<'a> Probe<'a> {
-    /// Nothing is asked yet.
+    /// A probe that has read nothing yet.
     pub(crate) fn new(endpoint: Option<&'a Endpoint>) -> Probe<'a> {
         Probe { endpoint, first: None, baseline: None, last: None, error: None, restarted: None }
     }
 
-    /// Asks; the first answer is what everything is counted from.
+    /// Reads the endpoint; the first answer is the origin of all counts.
     pub(crate) fn look(&mut self) {
         match self.endpoint.map(Endpoint::latency) {
             None => {}
@@ -48,13 +48,13 @@ impl<'a> Probe<'a> {
         }
     }
 
-    /// Asks, and takes the answer as the new baseline.
+    /// Reads the endpoint, and makes the answer the new baseline.
     pub(crate) fn start_counting(&mut self) {
         self.look();
         self.baseline.clone_from(&self.last);
     }
 
-    /// Asks until the server has had all of our `sent` datagrams and holds none of them, or gets no further.
+    /// Reads until the server has received all of our `sent` datagrams and holds none of them, or makes no progress.
     pub(crate) fn settle(&mut self, sent: u64, interrupt: &Interrupt) {
         let begun = clock::now();
         let (mut progressed, mut accounted) = (begun, 0);
@@ -62,11 +62,11 @@ impl<'a> Probe<'a> {
             self.look();
             let Some(reconciled) = self.reconciled(sent).filter(|_| self.error.is_none()) else { return };
             let in_flight = self.last.as_ref().map_or(0, ServerView::in_flight);
-            // What others sent is not to be told from what we did, and waiting does not make it less.
+            // Datagrams of other clients cannot be distinguished from ours, and waiting does not reduce them.
             if reconciled.unaccounted < 0 || (reconciled.unaccounted == 0 && in_flight == 0) {
                 return;
             }
-            // Both what the server has received and what it has finished is progress.
+            // Progress counts both datagrams received and datagrams finished.
             let now_accounted = reconciled.server_received.saturating_mul(2).saturating_sub(in_flight);
             let now = clock::now();
             if now_accounted > accounted {
@@ -80,14 +80,15 @@ impl<'a> Probe<'a> {
         }
     }
 
-    /// What the server had of our `sent` datagrams; `None` if it was not there all the time, or nobody asked.
+    /// The comparison of our `sent` datagrams with the server's counts; `None` without an endpoint, or if the server
+    /// restarted.
     pub(crate) fn reconciled(&self, sent: u64) -> Option<Reconciled> {
         let (first, last) = self.first.as_ref().zip(self.last.as_ref())?;
         self.restarted.is_none().then(|| Reconciled::of(sent, first, last))
     }
 
-    /// Dropped by the server's kernel from the baseline to the last answer. 0 without an endpoint, `None` where the server
-    /// does not know.
+    /// Datagrams dropped by the server's kernel from the baseline to the last answer. 0 without an endpoint, `None`
+    /// where the server does not know.
     pub(crate) fn kernel_dropped(&self) -> Option<u64> {
         if self.endpoint.is_none() {
             return Some(0);
@@ -96,8 +97,8 @@ impl<'a> Probe<'a> {
         Some(dropped(&self.last)?.saturating_sub(dropped(&self.baseline)?))
     }
 
-    /// With emulated cores, how much too long the server's workers slept in the run, as a share of what they were to
-    /// sleep, or why that is not known.
+    /// With emulated cores, the time that the server's workers overslept in the run, as a share of the time they were
+    /// to sleep, or the reason why that is unknown.
     pub(crate) fn overshoot_share(&self) -> Option<Result<f64, String>> {
         let last = self.last.as_ref().filter(|last| last.burn().as_deref() == Some("sleep"))?;
         let before = self.baseline.as_ref().and_then(ServerView::overslept).unwrap_or((0.0, 0.0));
@@ -118,7 +119,7 @@ impl<'a> Probe<'a> {
     }
 }
 
-/// Why `now` cannot be an answer of the server that gave `before`.
+/// The reason why `now` cannot be an answer of the server that gave `before`.
 fn restarted(before: &ServerView, now: &ServerView) -> Option<String> {
     if let (Some(then), Some(since)) = (before.start_time_seconds(), now.start_time_seconds())
         && then != since

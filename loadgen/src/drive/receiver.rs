@@ -1,4 +1,4 @@
-//! The receiver: hears every flow and notes, for each request, its first reply.
+//! The receiver: reads every flow and records, for each request, its first reply.
 //!
 //! A reply's time is the kernel's receive stamp, so that the time until our own thread wakes up is not charged to the
 //! server. The stamp is on the real-time clock; how long ago it was is subtracted from the monotonic time of reading.
@@ -19,9 +19,9 @@ use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-/// How often the end of a run is looked for. Replies wake the receiver at once.
+/// The interval of checking for the end of a run. Replies wake the receiver at once.
 const LOOK: Duration = Duration::from_millis(20);
-/// After an interrupt, outstanding replies are waited for this long at most.
+/// The longest wait for outstanding replies after an interrupt.
 const INTERRUPTED_WAIT: Nanos = Nanos::from_millis(500);
 
 /// The first reply to a request.
@@ -29,25 +29,25 @@ const INTERRUPTED_WAIT: Nanos = Nanos::from_millis(500);
 pub struct Reply {
     /// When the kernel received it, on the monotonic clock.
     pub at: Nanos,
-    /// What it says.
+    /// The status in the reply.
     pub status: Status,
-    /// The worker that finished the request, as it says.
+    /// The worker that finished the request, as named in the reply.
     pub worker: u16,
 }
 
-/// What the receiver knows at the end.
+/// The receiver's record of a run.
 #[derive(Debug)]
 pub(crate) struct Replies {
-    /// For each request of the schedule its first reply, if one came.
+    /// For each request of the schedule its first reply, if any.
     pub(crate) first: Vec<Option<Reply>>,
     /// Replies beyond the first.
     pub(crate) duplicates: u64,
-    /// Datagrams that are no reply to a request of this run.
+    /// Datagrams that are not a reply to a request of this run.
     pub(crate) foreign: u64,
 }
 
 impl Replies {
-    /// All datagrams that came.
+    /// The number of all datagrams received.
     pub(crate) fn heard(&self) -> u64 {
         self.first.iter().flatten().count() as u64 + self.duplicates + self.foreign
     }
@@ -112,7 +112,7 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Readiness is told once per arrival (edge-triggered), so everything must be taken.
+    /// Reads everything: readiness is reported once per arrival (edge-triggered).
     fn drain(&mut self, flow: usize, socket: RawFd) -> Result<(), Errno> {
         loop {
             match self.take_one(flow, socket) {
@@ -145,9 +145,9 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// A reply to a request that this very run has sent, and over the flow that it was sent over.
+    /// True for a reply to a request that this very run has sent, over the flow that it was sent over.
     fn is_ours(&self, flow: usize, header: &Header) -> bool {
-        // A request is counted before it is sent, and what the kernel hands on from there came after that.
+        // A request is counted before it is sent, and its reply can only come after that.
         header.kind == Kind::Reply
             && header.stamp == self.session
             && header.id < self.live.sent()
@@ -155,8 +155,8 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// A clock step between stamp and reading moves the result, but never past now; that it is not before the send either
-/// is seen to when the two are matched.
+/// The time of the kernel's receive stamp on the monotonic clock. A clock step between stamp and reading moves the
+/// result, but never past now; that it is not before the send is ensured where replies are matched to requests.
 pub fn received_at(mut control: impl Iterator<Item = ControlMessageOwned>) -> Nanos {
     let (realtime, now) = (clock::realtime(), clock::now());
     let stamp = control.find_map(|message| match message {
@@ -173,8 +173,8 @@ mod tests {
 
     const SESSION: u64 = 77;
 
-    /// Two flows to a server, over each of which one request was sent, and a third request that was not; what the receiver
-    /// makes of the datagrams that `reply` makes of the request of each flow.
+    /// Two flows to a server, over each of which one request was sent, and a third request that was not; what the
+    /// receiver makes of the datagrams that `reply` makes of the request of each flow.
     fn heard(reply: impl Fn(usize, Header) -> Vec<Vec<u8>>) -> (Replies, Nanos, Nanos) {
         let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
         let sockets = flows::open(server.local_addr().expect("an address"), 2).expect("two flows");
@@ -188,7 +188,7 @@ mod tests {
                 server.send_to(&datagram, socket.local_addr().expect("an address")).expect("a send on loopback");
             }
         }
-        // Loopback delivers within the send: what comes later is the time until somebody reads.
+        // Loopback delivers within the send: later on only the time until the read passes.
         let delivered = clock::now();
         std::thread::sleep(Duration::from_millis(200));
         let mut receiver = Receiver::new(&schedule, SESSION, &live);
@@ -202,7 +202,8 @@ mod tests {
         Header { kind: Kind::Reply, ..request }.emit().to_vec()
     }
 
-    // Is the time until our own thread reads charged to nobody? Method: replies that wait for 200 ms in our sockets.
+    // Is the time until our own thread reads left out of latencies? Method: replies that wait for 200 ms in our
+    // sockets.
     #[test]
     fn a_reply_came_when_the_kernel_had_it() {
         let (replies, before, delivered) = heard(|_, request| vec![reply_to(request)]);

@@ -1,24 +1,24 @@
-//! Datagrams as both sides count them.
+//! Datagram counts of client and server, compared.
 
 use crate::endpoint::ServerView;
 use serde::Serialize;
 
-/// What a run sent and what its server had of it, warm-up included. What is sent is either received or dropped by the
-/// server's kernel.
+/// The datagrams that a run sent and that its server received, warm-up included. Every datagram sent is either received
+/// or dropped by the server's kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Reconciled {
-    /// Taken from us by our kernel.
+    /// Datagrams that the client's kernel took.
     pub client_sent: u64,
-    /// As the server counts.
+    /// Datagrams that the server received, by its own count.
     pub server_received: u64,
-    /// At the server's sockets; `None` where the server cannot tell.
+    /// Datagrams dropped at the server's sockets; `None` where the server cannot count them.
     pub server_kernel_dropped: Option<u64>,
-    /// Sent, but neither; negative if the server counts more than was sent.
+    /// Datagrams sent, but neither received nor dropped; negative if the server counts more than were sent.
     pub unaccounted: i64,
 }
 
 impl Reconciled {
-    /// `client_sent` datagrams, and what the server counted of them from `first` to `last`.
+    /// Compares `client_sent` datagrams with the server's counts between `first` and `last`.
     pub(crate) fn of(client_sent: u64, first: &ServerView, last: &ServerView) -> Reconciled {
         let server_received = last.received().saturating_sub(first.received());
         let dropped = |view: &ServerView| view.kernel_dropped();
@@ -28,7 +28,7 @@ impl Reconciled {
         Reconciled { client_sent, server_received, server_kernel_dropped, unaccounted }
     }
 
-    /// Why figures must not rest on such counts; `None` where everything is accounted for.
+    /// The reason why figures must not rest on these counts; `None` if every datagram is accounted for.
     pub(crate) fn objection(&self) -> Option<String> {
         let Reconciled { client_sent, server_received, server_kernel_dropped, unaccounted } = *self;
         let Some(dropped) = server_kernel_dropped else {
@@ -68,7 +68,7 @@ mod tests {
             (90, 3, 7, Some("7 datagrams are unaccounted for: 100 were sent, the server received 90, and its kernel")),
             (101, 0, -1, Some("the server had 1 datagrams more than the 100 of this run")),
         ] {
-            // What the server had counted before is not this run's.
+            // Earlier counts of the server are not part of this run.
             for (before, dropped_before) in [(0, 0), (1_000, 50)] {
                 let first = server(before, dropped_before);
                 let reconciled = Reconciled::of(100, &first, &server(before + received, dropped_before + dropped));

@@ -7,7 +7,7 @@ use forebay::time::Nanos;
 use forebay::workload::{Arrival, Arrivals, Workload};
 use std::ops::Range;
 
-/// The most requests that one run may hold: about 90 bytes each, with all that is recorded of them.
+/// The most requests in one run: about 90 bytes each, with all their records.
 pub const REQUESTS_MAX: u64 = 50_000_000;
 
 /// One request, before it is sent. Its number is its place in the schedule.
@@ -15,15 +15,16 @@ pub const REQUESTS_MAX: u64 = 50_000_000;
 pub struct Request {
     /// When it should be sent, after the start of the run.
     pub at: Nanos,
-    /// CPU time to ask for, already multiplied by the time scale.
+    /// CPU time that the request asks for, already multiplied by the time scale.
     pub cost: Nanos,
     /// The source port to send from.
     pub flow: u16,
-    /// Its class's number.
+    /// The number of its class.
     pub class: u8,
 }
 
-/// After this time a reply is late: what `plan` says, by default a second and 20 of the largest cost in `schedule`.
+/// The age from which a reply is late: the timeout of `plan`, by default a second plus 20 times the largest cost in
+/// `schedule`.
 pub fn timeout(plan: &Plan, schedule: &[Request]) -> Nanos {
     let largest = schedule.iter().map(|request| request.cost).max().unwrap_or(Nanos::ZERO);
     plan.timeout.unwrap_or_else(|| Nanos::from_secs(1).plus(largest.times(20)))
@@ -49,10 +50,10 @@ pub fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
     Ok(schedule)
 }
 
-/// Whether the schedule of `plan` can be held, before anything is begun for it.
+/// Checks that the schedule of `plan` can be held, before anything is started for it.
 ///
 /// # Errors
-/// That of [`draw`].
+/// See [`draw`].
 pub(crate) fn check(plan: &Plan) -> Result<(), Failure> {
     let rates = plan.rate + plan.then.as_ref().map_or(0.0, |then| rate_of(plan, then));
     room_for(plan, rates * plan.warmup.plus(plan.duration).as_secs_f64()).map(drop)
@@ -63,7 +64,7 @@ fn rate_of(plan: &Plan, then: &Workload) -> f64 {
     plan.rate * plan.workload.mean().as_secs_f64() / then.mean().as_secs_f64()
 }
 
-/// Room for so many expected requests and then some.
+/// Capacity for the `expected` number of requests, with a margin.
 fn room_for(plan: &Plan, expected: f64) -> Result<usize, Failure> {
     // Six standard deviations of the Poisson count: the draw then stays under the bound.
     let with_margin = expected + 6.0 * expected.sqrt();

@@ -11,17 +11,17 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
 
-/// What the sender knows at the end.
+/// The sender's record of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
     /// For each request attempted, in the order of the schedule, how much later than intended it was sent. Shorter than
     /// the schedule only after an interrupt.
     pub(crate) slips: Vec<Nanos>,
-    /// For each of them whether our kernel took it.
+    /// For each request attempted, whether our kernel took it.
     pub(crate) taken: Vec<bool>,
-    /// Requests that it did not take, by the reason it gave.
+    /// The number of requests that our kernel did not take, by its error.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// How the schedule was kept.
+    /// The pacer that was used.
     pub(crate) pacer: Pacer,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn send(
             ..Header::request(id as u64, request.class, request.cost)
         };
         datagram[..HEADER_BYTES].copy_from_slice(&header.emit());
-        // Counted first: a reply must never seem to come before its request.
+        // Counted before sending: a reply must never seem to come before its request.
         live.count_sent();
         sent.slips.push(now.minus(intended));
         let result = send_one(&sockets[usize::from(request.flow)], &datagram);
@@ -67,7 +67,7 @@ pub(crate) fn send(
 
 fn send_one(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {
     match socket.send(datagram) {
-        // The answer to an earlier datagram of this flow ("port unreachable"), told now; this one was not sent yet.
+        // The error is the answer to an earlier datagram of this flow ("port unreachable"); this one was not sent yet.
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => socket.send(datagram).map(drop),
         result => result.map(drop),
     }
@@ -79,8 +79,8 @@ mod tests {
     use crate::plan::test_plan;
     use forebay::time::clock;
 
-    // Is it known of each request whether the kernel took it? Method: of two flows one is not connected, so nothing can be
-    // sent over it.
+    // Is it recorded for each request whether the kernel took it? Method: of two flows one is not connected, so nothing
+    // can be sent over it.
     #[test]
     fn what_the_kernel_did_not_take_is_told_apart() {
         let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
@@ -95,7 +95,8 @@ mod tests {
         assert_eq!(live.outstanding(), Some(2));
     }
 
-    // Is it noted how late each request was? Method: a schedule that began 300 ms ago, whose last request is still to come.
+    // Is the lateness of each request recorded? Method: a schedule that began 300 ms ago, whose last request is still
+    // to come.
     #[test]
     fn what_is_late_slips_by_as_much() {
         let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");

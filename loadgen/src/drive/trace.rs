@@ -1,4 +1,4 @@
-//! What a run offered, for the simulator: the schedule, how it was kept, and the server's socket of each flow.
+//! Writing the trace of a run for the simulator: the schedule, its lateness, and the server's socket of each flow.
 
 use super::flows::sockets_of;
 use crate::drive::Attempts;
@@ -11,7 +11,7 @@ use forebay::workload::{Trace, TraceRequest};
 use std::net::UdpSocket;
 use std::path::Path;
 
-/// What `run --dump` has to know of a server before the run, so that the file can be replayed after it.
+/// The facts about a server that `run --dump` collects before the run, so that the trace can be replayed.
 #[derive(Debug)]
 pub(crate) struct Dump {
     output: Output,
@@ -21,12 +21,12 @@ pub(crate) struct Dump {
 }
 
 impl Dump {
-    /// Opens the file of that `path` after learning the socket of each of `flows` from the `server` of `plan`.
+    /// Opens the file at `path` after learning the socket of each of `flows` from the `server` of `plan`.
     ///
     /// # Errors
-    /// A usage failure if its policy is not `isolated`, whose replies alone tell a flow's socket, if nobody tells the number
-    /// of its workers, or if it has more than that, or if the file cannot be written; otherwise those of
-    /// [`sockets_of`].
+    /// A usage failure if the server's policy is not `isolated`, whose replies alone name a flow's socket, if the
+    /// number of its workers is unknown or exceeded by a reply's worker, or if the file cannot be written; otherwise
+    /// the errors of [`sockets_of`].
     pub(crate) fn prepare(
         path: &Path,
         server: Option<&ServerView>,
@@ -56,22 +56,22 @@ impl Dump {
         Ok(Dump { output: open(path)?, emulated, workers, socket_of })
     }
 
-    /// Where it goes.
+    /// The output that the trace is written to.
     pub(crate) fn output(&self) -> &Output {
         &self.output
     }
 
-    /// Writes what the run of `plan` with these `attempts` offered.
+    /// Writes the trace of the run of `plan` with these `attempts`.
     ///
     /// # Errors
-    /// Those of [`write`].
+    /// See [`write`].
     pub(crate) fn write(&self, plan: &Plan, attempts: &Attempts) -> Result<(), Failure> {
         write(&self.output, &offered(plan, self.emulated, self.workers, &self.socket_of, attempts))
     }
 }
 
-/// What the run of `plan` with these `attempts` offered to a server with emulated cores or not, without what our own kernel did
-/// not take; `socket_of` is the socket of each flow.
+/// The trace of the run of `plan` with these `attempts`, without the requests that our own kernel did not take.
+/// `emulated` says whether the server has emulated cores; `socket_of` is the socket of each flow.
 pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u16], attempts: &Attempts) -> Trace {
     let attempts = attempts.schedule.iter().zip(&attempts.slips).zip(&attempts.taken);
     let sent = attempts.filter_map(|(attempt, taken)| taken.then_some(attempt));

@@ -1,23 +1,23 @@
-//! What a body of `GET /latency` must be (`forebay-latency/1`). A body that is anything else says nothing of the server, and
+//! Checks of the body of `GET /latency` (`forebay-latency/1`). Any other body says nothing about the server, and
 //! figures must not rest on it.
 //!
-//! Keys that are not named here may stand beside the others, except within `fates`, whose sum has to be known.
+//! Keys that are not named here are allowed, except within `fates`, whose sum has to be known.
 
 use crate::text::escaped;
 use forebay::fate::Fate;
 use forebay::metrics::{ALL_CLASSES, Percentile, Stage};
 use serde_json::{Map, Value};
 
-/// The name that the body gives its own form.
+/// The schema that the body must name.
 const SCHEMA: &str = "forebay-latency/1";
-/// Datagrams that never reached the server stand beside its fates. `null` where the server cannot tell.
+/// The key of datagrams that never reached the server, beside its fates. `null` where the server cannot count them.
 const KERNEL_DROPPED: &str = "kernel_dropped";
 /// The blocks of percentiles: since the start, and of the last seconds.
 const LATENCIES: [&str; 3] = ["/since_start", "/windows/10s", "/windows/60s"];
-/// Longer values of a wrong field are cut in the message.
+/// The longest shown value of a wrong field in a message.
 const SHOWN_CHARS: usize = 40;
 
-/// Says what is wrong with `body` first: the field by its path, what it is, and what it has to be.
+/// Checks `body`; the error is its first problem: the field's path, its value, and what it has to be.
 pub(crate) fn check(body: &Value) -> Result<(), String> {
     expect(body, "/schema", |schema| schema == SCHEMA, "\"forebay-latency/1\"")?;
     expect(body, "/policy", |policy| policy.as_str().is_some_and(|name| !name.is_empty()), "a name")?;
@@ -64,7 +64,7 @@ fn check_stages(body: &Value, latencies: &str) -> Result<(), String> {
     for stage in Stage::ALL {
         let unstamped = stage == Stage::Kernel;
         let stage = format!("{latencies}/{}", stage.name());
-        // Without receive stamps nobody knows how long requests waited in the socket.
+        // Without receive stamps it is unknown how long requests waited in the socket.
         if unstamped && body.pointer(&stage).is_some_and(Value::is_null) {
             continue;
         }
@@ -103,7 +103,7 @@ fn complaint(path: &str, value: Option<&Value>, allowed: &str) -> String {
     format!("{path} {is}, and has to be {allowed}")
 }
 
-/// As JSON, in which some control characters are escaped, and the others too.
+/// The value as JSON, with all control characters escaped.
 fn shown(value: &Value) -> String {
     let text = escaped(&value.to_string());
     let cut: String = text.chars().take(SHOWN_CHARS).collect();
@@ -117,16 +117,16 @@ fn is_number_or_null(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay::metrics::{Board, Collector, Gauges};
+    use forebay::metrics::{Collector, Gauges, WorkerMetrics};
     use serde_json::json;
 
-    /// What a server says that has received three datagrams and finished none.
+    /// The body of a server that has received three datagrams and finished none.
     fn body() -> Value {
-        let board = Board::new(1);
-        board.recorder(0).received(3);
-        let body = Collector::new(&board).snapshot(Gauges::default()).to_json();
+        let metrics = WorkerMetrics::new(1);
+        metrics.recorder(0).received(3);
+        let body = Collector::new(&metrics).snapshot(Gauges::default()).to_json();
         let mut body: Value = serde_json::from_str(&body).expect("JSON");
-        // A server that was never set up describes itself by nothing.
+        // A server that was never set up has an empty description.
         body["policy"] = json!("steal");
         body["workers"] = json!(2);
         body["burn"] = json!("cpu");

@@ -1,4 +1,4 @@
-//! The server's admin endpoint: what it says of itself and of the run.
+//! The server's admin endpoint: its description and its counters.
 
 mod latency_body;
 
@@ -11,10 +11,10 @@ use serde_json::Value;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-/// An admin endpoint that keeps us waiting longer than this is broken: it answers within 100 ms under any load.
+/// The timeout of a request: an admin endpoint answers within 100 ms under any load.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Of a name that a server gives; no policy's is as long.
+/// The longest name taken from a server; no policy's is as long.
 const TEXT_CHARS_MAX: usize = 100;
 
 /// The HTTP address of a server's admin endpoint.
@@ -25,10 +25,10 @@ pub struct Endpoint {
     agent: ureq::Agent,
 }
 
-/// The body of `GET /latency`, which has been found to be what it must be.
+/// The body of `GET /latency`, checked by [`check`].
 #[derive(Clone, Debug)]
 pub(crate) struct ServerView {
-    /// The body as it came.
+    /// The body as received.
     pub(crate) body: Value,
 }
 
@@ -49,11 +49,11 @@ impl Endpoint {
         Ok(Endpoint { authority: authority.to_owned(), latency_url, agent: config.into() })
     }
 
-    /// Where the server that says `view` receives requests, as seen from here: under a wildcard address it is reached where
-    /// its admin endpoint is.
+    /// The address where the server of `view` receives requests, as seen from here: with a wildcard address it is
+    /// reached at the host of its admin endpoint.
     ///
     /// # Errors
-    /// A usage failure if it does not say, or names its own loopback while it is elsewhere.
+    /// A usage failure if the server does not give an address, or gives its own loopback address while it is elsewhere.
     pub(crate) fn target(&self, view: &ServerView) -> Result<SocketAddr, Failure> {
         let remedy = "add --target HOST:PORT";
         let listen = view.listen().ok_or_else(|| {
@@ -74,10 +74,10 @@ impl Endpoint {
         Ok(listen)
     }
 
-    /// Asks for `/latency`.
+    /// Reads `/latency`.
     ///
     /// # Errors
-    /// If nobody answers there, or not as [`check`] demands.
+    /// If there is no answer, or if [`check`] refuses it.
     pub(crate) fn latency(&self) -> Result<ServerView> {
         let asking = || format!("asking the admin endpoint, {}", self.latency_url);
         let mut response = self.agent.get(&self.latency_url).call().with_context(asking)?;
@@ -88,27 +88,27 @@ impl Endpoint {
 }
 
 impl ServerView {
-    /// The policy's name.
+    /// The name of the server's policy.
     pub(crate) fn policy(&self) -> Option<String> {
         self.text("/policy")
     }
 
-    /// `cpu` or `sleep`.
+    /// The server's `--burn`: `cpu` or `sleep`.
     pub(crate) fn burn(&self) -> Option<String> {
         self.text("/burn")
     }
 
-    /// Number of workers.
+    /// The number of the server's workers.
     pub(crate) fn workers(&self) -> Option<u16> {
         self.number("/workers").and_then(|workers| u16::try_from(workers).ok()).filter(|workers| *workers > 0)
     }
 
-    /// Factor by which the server expects costs to be multiplied.
+    /// The factor on costs that the server expects.
     pub(crate) fn time_scale(&self) -> Option<u64> {
         self.number("/time_scale").filter(|scale| *scale > 0)
     }
 
-    /// When it started, since the Unix epoch, if it tells.
+    /// Start of the server since the Unix epoch; `None` if it does not give it.
     pub(crate) fn start_time_seconds(&self) -> Option<f64> {
         self.body.get("start_time_seconds")?.as_f64()
     }
@@ -118,23 +118,24 @@ impl ServerView {
         self.checked("/fates/received")
     }
 
-    /// Datagrams that it has neither finished nor given up.
+    /// Datagrams that the server has received and not yet ended.
     pub(crate) fn in_flight(&self) -> u64 {
         self.checked("/fates/in_flight")
     }
 
-    /// Datagrams that the kernel dropped at the server's sockets since their start; `None` where the server cannot tell.
+    /// Datagrams that the kernel dropped at the server's sockets since their start; `None` where the server cannot
+    /// count them.
     pub(crate) fn kernel_dropped(&self) -> Option<u64> {
         self.number("/fates/kernel_dropped")
     }
 
-    /// With emulated cores, how much longer than asked the server's workers slept, as a share of the slept time.
+    /// With emulated cores, the time that the server's workers overslept, as a share of the time slept.
     pub(crate) fn overshoot_share(&self) -> Option<f64> {
         self.body.pointer("/emulation/overshoot_share")?.as_f64()
     }
 
-    /// With emulated cores, microseconds that the server's workers were to sleep since its start, and microseconds that they
-    /// slept beyond.
+    /// With emulated cores, microseconds that the server's workers were to sleep since its start, and microseconds that
+    /// they slept beyond.
     pub(crate) fn overslept(&self) -> Option<(f64, f64)> {
         let slept_us = self.body.pointer("/emulation/slept_us")?.as_f64()?;
         // The share of nothing is null.
@@ -150,14 +151,14 @@ impl ServerView {
         total.get(class)?.get(percentile.name())?.as_f64()
     }
 
-    /// Whether the sample behind [`ServerView::total_us`] can bound that percentile, as far as the server says.
+    /// Whether the sample behind [`ServerView::total_us`] can bound that percentile, by the server's answer.
     pub(crate) fn supports(&self, class: &str, percentile: Percentile) -> bool {
         let supported = || self.body.get("since_start")?.get("total")?.get(class)?.get("supported")?.as_str();
         let highest = supported().and_then(|name| Percentile::ALL.into_iter().find(|known| known.name() == name));
         highest.is_some_and(|highest| percentile <= highest)
     }
 
-    /// Where the server receives requests.
+    /// The address where the server receives requests.
     fn listen(&self) -> Option<SocketAddr> {
         self.body.pointer("/listen")?.as_str()?.parse().ok()
     }
@@ -171,7 +172,7 @@ impl ServerView {
         self.body.pointer(pointer).and_then(whole)
     }
 
-    /// A count that every body has which passed [`check`].
+    /// A count that every body has if it passed [`check`].
     fn checked(&self, pointer: &str) -> u64 {
         self.number(pointer).unwrap_or(0)
     }
@@ -192,7 +193,7 @@ mod tests {
         }
     }
 
-    // Is the server found where it listens, or where its admin endpoint is, and is it said why not?
+    // Is the server found where it listens, or at the host of its admin endpoint, and does an error say why not?
     #[test]
     fn the_target_is_where_the_server_says() {
         let target = |admin: &str, listen: &str| {

@@ -13,7 +13,7 @@ impl<T> ByClass<T> {
         &self.0[0].1
     }
 
-    /// The value of that class, or of `all`.
+    /// The value of the class `name`, or of `all`.
     pub fn of(&self, name: &str) -> Option<&T> {
         self.0.iter().find(|(class, _)| *class == name).map(|(_, value)| value)
     }
@@ -25,7 +25,7 @@ impl<T: Serialize> Serialize for ByClass<T> {
     }
 }
 
-/// The exact block of `values` in any order, `f64::INFINITY` for each that never came.
+/// The exact block of `values` in any order, with `f64::INFINITY` for each value that never came.
 pub fn block_of(mut values: Vec<f64>) -> Block {
     values.sort_unstable_by(f64::total_cmp);
     Block::from_sorted(&values)

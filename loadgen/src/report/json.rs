@@ -1,4 +1,4 @@
-//! The result of a run as JSON tells it (`forebay-loadgen/1`); `text.rs` tells it to people.
+//! The result of a run as JSON (`forebay-loadgen/1`); `text.rs` shows it as text.
 
 use crate::drive::pacer::Pacer;
 use crate::drive::receiver::Replies;
@@ -17,36 +17,36 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// One run. Everything counts the requests after the warm-up, except where it says so.
+/// One run. All figures are about the requests after the warm-up, except where stated.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunReport {
     schema: &'static str,
-    /// Whether to trust the rest.
+    /// Whether the figures may be trusted.
     pub verdict: Validity,
-    /// Why not; empty for a valid run.
+    /// The reasons why the run is invalid; empty for a valid run.
     pub reasons: Vec<String>,
-    /// The percentile that the verdict is about.
+    /// The percentile that the validity is about.
     #[serde(serialize_with = "as_text")]
     pub percentile: Percentile,
-    /// Of the schedule.
+    /// The seed of the schedule.
     pub seed: u64,
-    /// Preset or form.
+    /// The workload: preset or form.
     pub workload: String,
-    /// The server's, where it could be asked.
+    /// The server's policy, where it could be read.
     pub policy: Option<String>,
-    /// The server's, where it could be asked.
+    /// The server's `--burn`, where it could be read.
     pub burn: Option<String>,
-    /// Factor on each cost.
+    /// The factor on each cost.
     pub time_scale: u64,
-    /// The server's, where known.
+    /// The number of the server's workers, where known.
     pub workers: Option<u16>,
-    /// Share of the workers' capacity, where the workers are known.
+    /// The offered share of the workers' capacity, where the workers are known.
     pub load: Option<f64>,
-    /// Source ports.
+    /// The number of source ports.
     pub flows: u16,
-    /// Before anything counted.
+    /// The warm-up in seconds.
     pub warmup_s: f64,
-    /// That counted: less than planned after an early end, more where the generator was late.
+    /// The measured time in seconds: less than planned after an early end, more where the generator was late.
     pub duration_s: f64,
     /// The mean rate of the schedule.
     pub offered_rps: f64,
@@ -54,44 +54,44 @@ pub struct RunReport {
     pub achieved_rps: f64,
     /// Requests attempted.
     pub sent: u64,
-    /// How they ended; sums to `sent`.
+    /// The number of requests by fate; sums to `sent`.
     pub fates: Fates,
-    /// From the intended send to the kernel's receive stamp of the reply, over everything sent.
+    /// Latency from the intended send to the kernel's receive stamp of the reply, over all requests sent.
     pub latency_us: ByClass<Block>,
-    /// The same over the answered.
+    /// Latency over the answered requests only.
     pub latency_answered_us: ByClass<Block>,
-    /// Latency over scaled cost, over everything sent.
+    /// Slowdown (latency over scaled cost) over all requests sent.
     pub slowdown: ByClass<Block>,
-    /// From the intended to the actual send.
+    /// Time from the intended to the actual send.
     pub slip_us: Block,
-    /// How the schedule was kept.
+    /// The pacer that was used.
     pub(crate) pacer: Pacer,
     /// Requests, warm-up included, that our own kernel did not take, by reason; their fate is `lost`.
     pub send_errors: BTreeMap<String, u64>,
     /// Replies beyond the first, warm-up included.
     pub duplicates: u64,
-    /// Datagrams that were no reply to this run, warm-up included.
+    /// Datagrams that were not a reply to this run, warm-up included.
     pub foreign: u64,
-    /// Replies dropped at our own sockets, warm-up included, where it could be counted.
+    /// Replies dropped at our own sockets, warm-up included, where they could be counted.
     pub own_socket_drops: Option<u64>,
-    /// What the server had of our datagrams, where it could be asked all the time.
+    /// The comparison with the server's counts, where it could be read all the time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconciled: Option<Reconciled>,
 }
 
 impl RunReport {
-    /// Judges a run and takes its figures together; `server` is what the server said last.
+    /// Judges a run and collects its figures; `server` is the server's last answer.
     pub(crate) fn new(
         plan: &Plan,
         server: Option<&ServerView>,
-        tally: RunResult,
+        result: RunResult,
         input: &ValidityInput,
         replies: &Replies,
     ) -> RunReport {
-        let (verdict, reasons) = judge(&tally, input);
+        let (validity, reasons) = judge(&result, input);
         RunReport {
             schema: "forebay-loadgen/1",
-            verdict,
+            verdict: validity,
             reasons,
             percentile: plan.percentile,
             seed: plan.seed,
@@ -105,13 +105,13 @@ impl RunReport {
             warmup_s: plan.warmup.as_secs_f64(),
             duration_s: plan.duration.as_secs_f64(),
             offered_rps: plan.rate,
-            achieved_rps: tally.fates.answered as f64 / plan.duration.as_secs_f64(),
-            sent: tally.fates.sum(),
-            fates: tally.fates,
-            latency_us: tally.latency_us,
-            latency_answered_us: tally.latency_answered_us,
-            slowdown: tally.slowdown,
-            slip_us: tally.slip_us,
+            achieved_rps: result.fates.answered as f64 / plan.duration.as_secs_f64(),
+            sent: result.fates.sum(),
+            fates: result.fates,
+            latency_us: result.latency_us,
+            latency_answered_us: result.latency_answered_us,
+            slowdown: result.slowdown,
+            slip_us: result.slip_us,
             pacer: input.pacer,
             send_errors: input.send_errors.clone(),
             duplicates: replies.duplicates,
@@ -121,13 +121,13 @@ impl RunReport {
         }
     }
 
-    /// Says that the run counted for `counted`, which a run that ended early or late did not as planned.
+    /// Sets the measured time to `counted`: a run that ended early or late does not have the planned one.
     pub(crate) fn count_over(&mut self, counted: Nanos) {
         self.duration_s = counted.as_secs_f64();
         self.achieved_rps = if counted == Nanos::ZERO { 0.0 } else { self.fates.answered as f64 / self.duration_s };
     }
 
-    /// Adds a reason that came to light after the run.
+    /// Adds a reason that was found after the run.
     pub(crate) fn invalidate(&mut self, reason: String) {
         self.verdict = Validity::Invalid;
         self.reasons.push(reason);

@@ -1,4 +1,4 @@
-//! What a run came to: figures, whether they may be trusted, and both as JSON and for people.
+//! The result of a run: figures, whether they may be trusted, and both as JSON and as text.
 
 pub mod by_class;
 pub mod json;

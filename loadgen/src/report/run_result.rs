@@ -1,4 +1,4 @@
-//! From what was sent and what came back to figures: one fate for each request, and its latency.
+//! From requests and replies to figures: one fate for each request, and its latency.
 
 use crate::drive::receiver::Reply;
 use crate::drive::schedule::Request;
@@ -9,27 +9,28 @@ use forebay::time::Nanos;
 use forebay::wire::{CLASS_NAMES, Status};
 use serde::Serialize;
 
-/// How the requests of a run ended, as their client knows it. The fates are disjoint and sum to the requests sent.
+/// The number of requests of a run by fate, as their client knows it. The fates are disjoint and sum to the requests
+/// sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fates {
-    /// Served, in time.
+    /// Requests served in time.
     pub answered: u64,
-    /// A reply of any kind came after the timeout.
+    /// Requests with a reply of any kind after the timeout.
     pub late: u64,
-    /// The server said that it was too busy, over its rate, too late or stopping.
+    /// Requests that the server shed: too busy, over its rate, too late or stopping.
     pub shed: u64,
-    /// The server does not serve such requests.
+    /// Requests of a kind that the server does not serve.
     pub refused: u64,
-    /// The handler panicked or stalled.
+    /// Requests whose handler panicked or stalled.
     pub failed: u64,
-    /// No reply, and the server's kernel dropped as many; `None` where the server cannot tell.
+    /// Requests without a reply, as many as the server's kernel dropped; `None` where the server cannot count them.
     pub kernel_dropped: Option<u64>,
-    /// No reply, for no known reason.
+    /// Requests without a reply, for no known reason.
     pub lost: u64,
 }
 
 impl Fates {
-    /// All requests.
+    /// The sum of all fates: the number of requests.
     pub fn sum(&self) -> u64 {
         let known = self.kernel_dropped.unwrap_or(0);
         self.answered + self.late + self.shed + self.refused + self.failed + known + self.lost
@@ -48,46 +49,46 @@ impl Fates {
 /// The raw result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// What was to be sent.
+    /// The requests to send.
     pub schedule: &'a [Request],
-    /// How late each request was sent; those that were never attempted are missing at the end.
+    /// How late each request was sent; requests that were never attempted are missing at the end.
     pub slips: &'a [Nanos],
     /// The first reply to each request.
     pub replies: &'a [Option<Reply>],
     /// The start of the schedule on the monotonic clock.
     pub start: Nanos,
-    /// Requests that should have been sent earlier, after the start, do not count.
+    /// The warm-up: requests with an earlier intended time do not count.
     pub warmup: Nanos,
-    /// A reply that took longer is late.
+    /// The latency from which a reply is late.
     pub timeout: Nanos,
-    /// Datagrams that the server's kernel dropped while the run counted; `None` where the server cannot tell.
+    /// Datagrams that the server's kernel dropped during the measured time; `None` where the server cannot count them.
     pub kernel_dropped: Option<u64>,
-    /// Classes of the workload.
+    /// The number of classes of the workload.
     pub classes: usize,
 }
 
 /// The figures of a run, over the requests after the warm-up.
 #[derive(Clone, Debug)]
 pub struct RunResult {
-    /// One for each request.
+    /// The number of requests by fate.
     pub fates: Fates,
-    /// Microseconds from the intended send to the reply; infinite for whatever was not answered.
+    /// Microseconds from the intended send to the reply; infinite for every request not answered.
     pub latency_us: ByClass<Block>,
-    /// The same over the answered only.
+    /// Microseconds from the intended send to the reply, over the answered requests only.
     pub latency_answered_us: ByClass<Block>,
-    /// Latency over cost; infinite for whatever was not answered.
+    /// Latency over cost; infinite for every request not answered.
     pub slowdown: ByClass<Block>,
     /// Microseconds from the intended to the actual send.
     pub slip_us: Block,
-    /// Sends that were later than the limit of the verdict.
+    /// Sends with a slip above [`SLIP_LIMIT`].
     pub slips_over_limit: u64,
 }
 
-/// Slips above this are counted.
+/// Slips above this limit are counted.
 pub const SLIP_LIMIT: Nanos = Nanos::from_millis(10);
 
 impl RunResult {
-    /// Counts.
+    /// Computes the figures of `observed`.
     pub fn of(observed: &Observed<'_>) -> RunResult {
         let mut fates = Fates::default();
         let mut unanswered = 0;
@@ -157,8 +158,8 @@ mod tests {
         Request { at: Nanos::from_millis(at_ms), cost: Nanos::from_micros(10), flow: 0, class }
     }
 
-    /// Requests at 0, 1, 2, .. ms; the reply to each after so many milliseconds, if any.
-    fn tally(replies: &[Option<(u64, Status)>], warmup_ms: u64, kernel_dropped: u64) -> RunResult {
+    /// Requests at 0, 1, 2, .. ms; each is replied to after the given number of milliseconds, if any.
+    fn result(replies: &[Option<(u64, Status)>], warmup_ms: u64, kernel_dropped: u64) -> RunResult {
         let start = Nanos::from_secs(5);
         let schedule: Vec<Request> = (0..replies.len()).map(|ms| request(ms as u64, (ms % 2) as u8)).collect();
         let replies: Vec<Option<Reply>> = (0..)
@@ -184,7 +185,7 @@ mod tests {
     fn every_reply_has_one_fate_and_the_unanswered_are_shared_out() {
         let mut replies: Vec<_> = Status::ALL.into_iter().map(|status| Some((1, status))).collect();
         replies.extend([Some((101, Status::Ok)), Some((101, Status::ShedRate)), None, None, None]);
-        let fates = tally(&replies, 0, 2).fates;
+        let fates = result(&replies, 0, 2).fates;
         let of = |ending| Status::ALL.into_iter().filter(|status| status.ending() == ending).count() as u64;
         let [answered, shed, refused, failed] =
             [Ending::Answered, Ending::Shed, Ending::Refused, Ending::Failed].map(of);
@@ -192,28 +193,28 @@ mod tests {
         let expected = Fates { answered, late: 2, shed, refused, failed, kernel_dropped: Some(2), lost: 1 };
         assert_eq!(fates, expected);
         assert_eq!(fates.sum(), replies.len() as u64);
-        let capped = tally(&replies, 0, 1_000).fates;
+        let capped = result(&replies, 0, 1_000).fates;
         assert_eq!((capped.kernel_dropped, capped.lost), (Some(3), 0));
     }
 
     #[test]
     fn warm_up_does_not_count() {
         let replies = [None, None, Some((1, Status::Ok)), Some((2, Status::Ok))];
-        let tally = tally(&replies, 2, 0);
-        assert_eq!((tally.fates.sum(), tally.fates.answered), (2, 2));
-        assert_eq!(tally.slip_us.count, 2);
+        let result = result(&replies, 2, 0);
+        assert_eq!((result.fates.sum(), result.fates.answered), (2, 2));
+        assert_eq!(result.slip_us.count, 2);
     }
 
     #[test]
     fn whatever_is_not_answered_is_infinite_in_latency_and_slowdown_only() {
         let replies = [Some((1, Status::Ok)), Some((1, Status::ShedRate)), Some((3, Status::Ok)), None];
-        let tally = tally(&replies, 0, 0);
-        assert_eq!(tally.latency_us.all().p50, Some(3_000.0));
-        assert_eq!(tally.latency_us.all().p90, None);
-        assert_eq!(tally.slowdown.of("long").expect("a class").p50, None);
-        assert_eq!(tally.slowdown.of("short").expect("a class").max, Some(300.0));
-        assert_eq!(tally.latency_answered_us.all().max, Some(3_000.0));
-        assert_eq!(tally.latency_us.all().count, 2);
+        let result = result(&replies, 0, 0);
+        assert_eq!(result.latency_us.all().p50, Some(3_000.0));
+        assert_eq!(result.latency_us.all().p90, None);
+        assert_eq!(result.slowdown.of("long").expect("a class").p50, None);
+        assert_eq!(result.slowdown.of("short").expect("a class").max, Some(300.0));
+        assert_eq!(result.latency_answered_us.all().max, Some(3_000.0));
+        assert_eq!(result.latency_us.all().count, 2);
     }
 
     // Method: slips around the limit, of which one is of the warm-up.
@@ -231,9 +232,9 @@ mod tests {
             kernel_dropped: Some(0),
             classes: 1,
         };
-        let tally = RunResult::of(&observed);
-        assert_eq!(tally.slips_over_limit, 2);
-        let slip = tally.slip_us;
+        let result = RunResult::of(&observed);
+        assert_eq!(result.slips_over_limit, 2);
+        let slip = result.slip_us;
         assert_eq!((slip.count, slip.p50, slip.max), (4, Some(10_000.0), Some(1e6)));
     }
 

@@ -1,4 +1,4 @@
-//! The result of a run for people.
+//! The result of a run as text.
 
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
@@ -13,7 +13,7 @@ use std::fmt::Write;
 const SHOWN: [Percentile; 5] =
     [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
-/// What a question mark behind a percentile means.
+/// The meaning of a question mark behind a percentile.
 pub(crate) const TOO_FEW: &str = "?: too few samples to bound this percentile (95 % confidence).";
 
 /// The whole report, for 80 columns.
@@ -27,12 +27,12 @@ pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
     text
 }
 
-/// How the schedule was kept.
+/// One line about the pacer.
 pub(crate) fn pacer(report: &RunReport) -> String {
     wrapped("", &format!("pacer: {}", report.pacer), "  ")
 }
 
-/// One line with the verdict, and one for each reason.
+/// One line with the validity, and one for each reason.
 pub(crate) fn verdict(report: &RunReport) -> String {
     match report.verdict {
         Validity::Valid => format!("VALID for {}\n", report.percentile),
@@ -43,7 +43,7 @@ pub(crate) fn verdict(report: &RunReport) -> String {
     }
 }
 
-/// What was offered, to people: workload, costs, rate, load.
+/// The offered load as text: workload, costs, rate, load.
 pub(crate) fn offer(plan: &Plan) -> String {
     let scale = if plan.time_scale == 1 { String::new() } else { format!(" x {}", grouped(plan.time_scale)) };
     let mut text = format!(
@@ -59,7 +59,7 @@ pub(crate) fn offer(plan: &Plan) -> String {
     text
 }
 
-/// How long, from how many flows, by which `seeds`.
+/// The conditions of a run: time, flows, `seeds`.
 pub(crate) fn conditions(plan: &Plan, seeds: &str) -> String {
     let warmup = match plan.warmup {
         Nanos::ZERO => "without warm-up".to_owned(),

@@ -1,4 +1,4 @@
-//! Whether a run may be trusted, and if not, why. A verdict is about the measurement, never about the server.
+//! Whether a run may be trusted, and if not, why. Validity is about the measurement, never about the server.
 
 use crate::drive::pacer::Pacer;
 use crate::drive::reconciled::Reconciled;
@@ -8,64 +8,64 @@ use forebay::metrics::Percentile;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The stamp on every result.
+/// The validity of a run, shown with every result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Validity {
-    /// The figures are what they say they are.
+    /// The figures may be trusted.
     Valid,
-    /// They are not; the reasons say why.
+    /// The figures may not be trusted, for the reasons given.
     Invalid,
 }
 
-/// What a verdict rests on, beside the tally.
+/// The facts that validity rests on, beside the run result.
 #[derive(Clone, Debug)]
 pub(crate) struct ValidityInput {
     /// The percentile that the run is about.
     pub(crate) percentile: Percentile,
-    /// How the schedule was kept, or not.
+    /// The pacer that was used.
     pub(crate) pacer: Pacer,
-    /// Datagrams that the kernel dropped at our own sockets, or why that is not known.
+    /// Datagrams that the kernel dropped at our own sockets, or the reason why that is unknown.
     pub(crate) own_socket_drops: Result<u64, String>,
     /// Requests attempted, warm-up included.
     pub(crate) attempted: u64,
-    /// Those that our own kernel did not take, by the reason it gave.
+    /// Requests that our own kernel did not take, by its error.
     pub(crate) send_errors: BTreeMap<String, u64>,
-    /// By how much `SndbufErrors` of our network namespace grew, or why that is not known.
+    /// The increase of `SndbufErrors` in our network namespace, or the reason why that is unknown.
     pub(crate) send_buffer_errors: Result<u64, String>,
-    /// Datagrams that came, and those of them that were no reply to a request of this run.
+    /// Datagrams received; `foreign` of them were not a reply to a request of this run.
     pub(crate) heard: u64,
     pub(crate) foreign: u64,
-    /// With emulated cores, the server's excess sleep as a share of its sleep, or why that is not known.
+    /// With emulated cores, the server's excess sleep as a share of its sleep, or the reason why that is unknown.
     pub(crate) overshoot_share: Option<Result<f64, String>>,
-    /// Why the server's admin endpoint, if one was named, did not answer, or not as it has to.
+    /// The error of the server's admin endpoint, if one was named: no answer, or an invalid one.
     pub(crate) endpoint_error: Option<String>,
-    /// Why the server at the end cannot be that of the beginning.
+    /// The reason why the server at the end cannot be the one of the beginning.
     pub(crate) restarted: Option<String>,
-    /// What the server had of our datagrams, where it could be asked.
+    /// The comparison with the server's counts, where it could be read.
     pub(crate) reconciled: Option<Reconciled>,
-    /// Whether somebody stopped the run.
+    /// Whether the run was interrupted.
     pub(crate) interrupted: bool,
 }
 
-/// Of the latency at the same percentile.
+/// The largest slip, as a share of the latency at the same percentile.
 const SLIP_SHARE_MAX: f64 = 0.05;
-/// Of all sends.
+/// The largest share of sends with a slip above [`SLIP_LIMIT`](super::run_result::SLIP_LIMIT).
 const SLIPS_OVER_LIMIT_SHARE: f64 = 0.001;
-/// Of all sends.
+/// The largest share of sends that our own kernel refused.
 const REFUSED_SHARE_MAX: f64 = 0.001;
-/// Of all datagrams that came.
+/// The largest share of foreign datagrams among those received.
 const FOREIGN_SHARE_MAX: f64 = 0.01;
 const OVERSHOOT_SHARE_MAX: f64 = 0.02;
 
-/// The verdict and every reason against the run; a valid run has none.
-pub(crate) fn judge(tally: &RunResult, input: &ValidityInput) -> (Validity, Vec<String>) {
+/// The validity of a run and every reason against it; a valid run has none.
+pub(crate) fn judge(result: &RunResult, input: &ValidityInput) -> (Validity, Vec<String>) {
     let reasons: Vec<String> = [
         input.interrupted.then(|| "the run was interrupted".to_owned()),
-        nothing_answered(&tally.fates),
-        too_few_samples(tally.fates.sum(), input.percentile),
-        slip(tally, input),
-        slips_over_limit(tally, input.pacer),
+        nothing_answered(&result.fates),
+        too_few_samples(result.fates.sum(), input.percentile),
+        slip(result, input),
+        slips_over_limit(result, input.pacer),
         own_socket_drops(&input.own_socket_drops),
         refused_sends(input),
         send_buffer_errors(&input.send_buffer_errors),
@@ -86,7 +86,7 @@ fn too_few_samples(sent: u64, percentile: Percentile) -> Option<String> {
     (sent < needed).then(|| format!("too few samples: {percentile} needs {needed} requests, and {sent} were sent"))
 }
 
-/// What is not answered is part of most percentiles, and of none of those of the answered.
+/// Requests without an answer are part of most percentiles, and of no percentile over the answered requests.
 fn nothing_answered(fates: &Fates) -> Option<String> {
     let Fates { answered, late, shed, refused, failed, kernel_dropped, lost } = *fates;
     (answered == 0).then(|| {
@@ -99,15 +99,16 @@ fn nothing_answered(fates: &Fates) -> Option<String> {
     })
 }
 
-fn slip(tally: &RunResult, input: &ValidityInput) -> Option<String> {
+fn slip(result: &RunResult, input: &ValidityInput) -> Option<String> {
     let percentile = input.percentile;
-    // Next to infinity every slip is short: where the percentile is infinite, that of the answered stands for it.
+    // Next to infinity every slip is short: where the percentile is infinite, the one over the answered requests
+    // replaces it.
     let latency_us =
-        [&tally.latency_us, &tally.latency_answered_us].map(|latency| latency.all().percentile(percentile));
+        [&result.latency_us, &result.latency_answered_us].map(|latency| latency.all().percentile(percentile));
     let latency_us = latency_us.into_iter().flatten().next().unwrap_or(0.0);
-    let slip_us = tally.slip_us.percentile(percentile).unwrap_or(f64::INFINITY);
-    // Without an answer there is no latency, and that is a reason of its own.
-    (tally.fates.answered > 0 && slip_us > SLIP_SHARE_MAX * latency_us).then(|| {
+    let slip_us = result.slip_us.percentile(percentile).unwrap_or(f64::INFINITY);
+    // A run without answers has no latency, and that is a reason of its own.
+    (result.fates.answered > 0 && slip_us > SLIP_SHARE_MAX * latency_us).then(|| {
         format!(
             "the generator could not keep its schedule: {percentile} of the slip is {}, above 5 % of {percentile} of the \
              latency, which is {}; {}",
@@ -118,12 +119,12 @@ fn slip(tally: &RunResult, input: &ValidityInput) -> Option<String> {
     })
 }
 
-fn slips_over_limit(tally: &RunResult, pacer: Pacer) -> Option<String> {
-    let sends = tally.slip_us.count;
-    (tally.slips_over_limit as f64 > SLIPS_OVER_LIMIT_SHARE * sends as f64).then(|| {
+fn slips_over_limit(result: &RunResult, pacer: Pacer) -> Option<String> {
+    let sends = result.slip_us.count;
+    (result.slips_over_limit as f64 > SLIPS_OVER_LIMIT_SHARE * sends as f64).then(|| {
         format!(
             "the generator could not keep its schedule: {} of {sends} sends were more than {} late, above 0.1 %; {}",
-            tally.slips_over_limit,
+            result.slips_over_limit,
             text::time(Some(SLIP_LIMIT.as_micros_f64())),
             pacer.remedy()
         )
@@ -190,7 +191,7 @@ mod tests {
     use crate::report::by_class::{ByClass, block_of};
     use forebay::metrics::ALL_CLASSES;
 
-    fn tally(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> RunResult {
+    fn result(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> RunResult {
         let latency = ByClass(vec![(ALL_CLASSES, block_of(vec![latency_us; 3_000]))]);
         RunResult {
             fates: Fates { answered: 3_000, ..Fates::default() },
@@ -224,7 +225,7 @@ mod tests {
         BTreeMap::from([("no room".to_owned(), count - 1), ("no way".to_owned(), 1)])
     }
 
-    /// Of 4,000 datagrams so many were received, and none dropped.
+    /// Counts of a server that received `server_received` of 4,000 datagrams and dropped none.
     fn reconciled(server_received: u64) -> Reconciled {
         let unaccounted = 4_000 - server_received.cast_signed();
         Reconciled { client_sent: 4_000, server_received, server_kernel_dropped: Some(0), unaccounted }
@@ -232,26 +233,26 @@ mod tests {
 
     #[test]
     fn a_sound_run_is_valid_up_to_each_limit() {
-        assert_eq!(judge(&tally(100.0, 5.0, 3), &sound()), (Validity::Valid, vec![]));
-        assert_eq!(judge(&tally(60_000.0, 3_000.0, 0), &sound()).0, Validity::Valid);
+        assert_eq!(judge(&result(100.0, 5.0, 3), &sound()), (Validity::Valid, vec![]));
+        assert_eq!(judge(&result(60_000.0, 3_000.0, 0), &sound()).0, Validity::Valid);
         let alone = ValidityInput { reconciled: None, overshoot_share: None, ..sound() };
-        assert_eq!(judge(&tally(100.0, 5.0, 3), &alone), (Validity::Valid, vec![]), "nobody was asked");
+        assert_eq!(judge(&result(100.0, 5.0, 3), &alone), (Validity::Valid, vec![]), "nobody was asked");
     }
 
     #[test]
     fn each_defect_is_a_reason_of_its_own() {
-        let fine = || tally(100.0, 5.0, 0);
+        let fine = || result(100.0, 5.0, 0);
         let percentile = Percentile::P99_95;
         let unknown = || Err("no /proc".to_owned());
-        for (tally, input, expected) in [
+        for (result, input, expected) in [
             (
-                tally(100.0, 5.1, 0),
+                result(100.0, 5.1, 0),
                 sound(),
                 "p99.9 of the slip is 5.10 us, above 5 % of p99.9 of the latency, which is 100",
             ),
-            (tally(100.0, 5.1, 0), ValidityInput { pacer: Pacer::Ordinary, ..sound() }, "cap_sys_nice"),
-            (tally(60_000.0, 3_001.0, 0), sound(), "which is 60.0 ms"),
-            (tally(100.0, 5.0, 4), sound(), "4 of 3000 sends"),
+            (result(100.0, 5.1, 0), ValidityInput { pacer: Pacer::Ordinary, ..sound() }, "cap_sys_nice"),
+            (result(60_000.0, 3_001.0, 0), sound(), "which is 60.0 ms"),
+            (result(100.0, 5.0, 4), sound(), "4 of 3000 sends"),
             (fine(), ValidityInput { percentile, ..sound() }, "p99.95 needs 5990 requests, and 3000 were sent"),
             (fine(), ValidityInput { own_socket_drops: Ok(7), ..sound() }, "dropped 7 replies"),
             (fine(), ValidityInput { own_socket_drops: unknown(), ..sound() }, "own sockets are not known: no /proc"),
@@ -284,21 +285,21 @@ mod tests {
             (fine(), ValidityInput { reconciled: Some(reconciled(4_001)), ..sound() }, "1 datagrams more than"),
             (fine(), ValidityInput { interrupted: true, ..sound() }, "interrupted"),
         ] {
-            let (verdict, reasons) = judge(&tally, &input);
-            assert_eq!(verdict, Validity::Invalid, "{expected}");
+            let (validity, reasons) = judge(&result, &input);
+            assert_eq!(validity, Validity::Invalid, "{expected}");
             assert!(reasons.len() == 1 && reasons[0].contains(expected), "{expected}: {reasons:?}");
         }
     }
 
-    // A generator that is frozen for 7 ms in each second is late with 0.7 % of its requests: nothing at p99, and most of the
-    // latency at p99.9.
+    // A generator that is frozen for 7 ms in each second is late with 0.7 % of its requests: nothing at p99, and most
+    // of the latency at p99.9.
     #[test]
     fn slip_is_judged_at_the_percentile_that_is_claimed() {
         let spread = |common_us, rare_us| block_of([vec![common_us; 2_979], vec![rare_us; 21]].concat());
         let frozen = |percentile| {
             let latency_us = ByClass(vec![(ALL_CLASSES, spread(1_000.0, 7_500.0))]);
-            let tally = RunResult { latency_us, slip_us: spread(20.0, 7_000.0), ..tally(0.0, 0.0, 0) };
-            judge(&tally, &ValidityInput { percentile, ..sound() }).1
+            let result = RunResult { latency_us, slip_us: spread(20.0, 7_000.0), ..result(0.0, 0.0, 0) };
+            judge(&result, &ValidityInput { percentile, ..sound() }).1
         };
         assert!(frozen(Percentile::P99_9).concat().contains("p99.9 of the slip is 7.00 ms, above 5 %"));
         assert_eq!(frozen(Percentile::P99), Vec::<String>::new());
@@ -306,7 +307,7 @@ mod tests {
 
     #[test]
     fn infinite_latency_excuses_no_slip() {
-        let fine = tally(100.0, 5.1, 0);
+        let fine = result(100.0, 5.1, 0);
         let infinite = ByClass(vec![(ALL_CLASSES, block_of(vec![f64::INFINITY; 3_000]))]);
         let reasons = judge(&RunResult { latency_us: infinite, ..fine }, &sound()).1;
         assert!(reasons.len() == 1 && reasons[0].contains("which is 100 us"), "{reasons:?}");
@@ -322,9 +323,9 @@ mod tests {
         ] {
             let fates = Fates { lost, kernel_dropped, shed: 10, ..Fates::default() };
             let [latency_us, latency_answered_us] = [&infinite, &empty].map(Clone::clone);
-            let tally = RunResult { fates, latency_us, latency_answered_us, ..tally(0.0, 900.0, 0) };
-            let (verdict, reasons) = judge(&tally, &sound());
-            assert_eq!(verdict, Validity::Invalid);
+            let result = RunResult { fates, latency_us, latency_answered_us, ..result(0.0, 900.0, 0) };
+            let (validity, reasons) = judge(&result, &sound());
+            assert_eq!(validity, Validity::Invalid);
             assert!(reasons.len() == 1 && reasons[0].contains(said), "{said}: {reasons:?}");
         }
     }

@@ -12,13 +12,16 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("demand").required(true).args(["from", "workload"]))]
 pub(crate) struct PlanArguments {
-    /// The goal that the server must hold: PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99-latency<=2ms
+    /// The goal that the server must hold: PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like
+    /// p99-latency<=2ms
     #[arg(long, value_name = "GOAL", default_value = "p99.9-slowdown<=10")]
     pub(super) slo: Goal,
-    /// Plan for what this running server has measured: its service times and its rate of the last 60 seconds, like http://127.0.0.1:9001/latency
+    /// Plan for what this running server has measured: its service times and its rate of the last 60 seconds, like
+    /// http://127.0.0.1:9001/latency
     #[arg(long, value_name = "URL")]
     pub(super) from: Option<String>,
-    /// Instead of --from, what requests cost: the name of a preset, a form, or a recorded trace as file:PATH, see --help
+    /// Instead of --from, what requests cost: the name of a preset, a form, or a recorded trace as file:PATH, see
+    /// --help
     #[arg(long, value_name = "NAME|FORM", long_help = workload_help())]
     pub(super) workload: Option<Workload>,
     /// Requests per second [default: what --from has measured]

@@ -1,5 +1,6 @@
-//! The plan as JSON, schema `forebay-plan/1`. A figure that is infinite, because so many requests were not answered, is
-//! `null`; `recommendation` is where no policy holds the goal, and `sustained` then says what they do hold.
+//! The plan as JSON, schema `forebay-plan/1`. A figure that is infinite, because too many requests were not answered,
+//! is `null`; `recommendation` is `null` where no policy holds the goal, and `sustained` then has the loads that the
+//! policies do hold.
 
 use super::text::toml;
 use crate::cli::simulate::json::by_class;

@@ -1,4 +1,4 @@
-//! What a running server has measured, as a workload and a rate.
+//! Measurements of a running server, as a workload and a rate.
 
 use crate::fate::CLASS_NAMES;
 use crate::time::Nanos;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// What a server has measured.
+/// The measurements of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measured {
     pub(super) workload: Workload,
@@ -17,19 +17,19 @@ pub(super) struct Measured {
     pub(super) workers: u64,
 }
 
-/// An endpoint answers within a tenth of a second; what takes longer is none.
+/// The timeout of a request: an endpoint answers within a tenth of a second.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The block over which rates are counted, and its length.
 const WINDOW: (&str, f64) = ("60s", 60.0);
 /// Requests in [`WINDOW`] that make a plan: enough for percentiles, and no more than a host can serve.
 const SERVED: RangeInclusive<u64> = 1_000..=100_000_000_000;
-/// Costs that stand for the distribution of a class: its percentiles end at the 99.99th.
+/// The number of costs that represent the distribution of a class: its percentiles end at the 99.99th.
 const COSTS: u32 = 10_000;
 
-/// Asks the server at `url`, the address of `/latency`.
+/// Reads the server at `url`, the address of `/latency`.
 ///
 /// # Errors
-/// A message for people.
+/// A message in words.
 pub(super) fn ask(url: &str) -> Result<Measured, String> {
     let wrong = |reason: String| {
         format!("--from {url}: {reason}; write the address of an admin endpoint, like http://127.0.0.1:9001/latency")
@@ -47,7 +47,7 @@ fn read(body: &Value) -> Result<Measured, String> {
     if body["schema"] != "forebay-latency/1" {
         return Err("it does not speak forebay-latency/1".to_owned());
     }
-    // Emulated cores make everything so many times longer.
+    // Under emulation all times are longer by this factor.
     let scale = body["time_scale"].as_f64().filter(|scale| (1.0..=1e6).contains(scale)).unwrap_or(1.0);
     let service = &body["windows"][WINDOW.0]["service"];
     let requests = |class: &str| service[class]["count"].as_u64().unwrap_or(0);
@@ -74,7 +74,7 @@ fn read(body: &Value) -> Result<Measured, String> {
     })
 }
 
-/// Costs that have the percentiles of `block`: on straight lines between them, and nothing below the median.
+/// Costs with the percentiles of `block`: on straight lines between them, and constant below the median.
 fn costs(block: &Value, scale: f64) -> Vec<Nanos> {
     let points = [
         ("p50", 0.5),

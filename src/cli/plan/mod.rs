@@ -21,7 +21,8 @@ use crate::time::Nanos;
 use crate::workload::Workload;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Plans what `arguments` ask for, writes the file that they name and returns what is left to print of the report.
+/// Plans what `arguments` ask for, writes the file that they name and returns the part of the report for standard
+/// output.
 ///
 /// # Errors
 /// A message that names the flag in question and what is allowed.
@@ -41,17 +42,17 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
     Ok(printed(text::render(&report), &[json.as_ref()]))
 }
 
-/// What is wrong with `arguments`.
+/// Checks `arguments`, without simulating.
 ///
 /// # Errors
-/// The message of [`plan`], which looks for nothing then.
+/// The message of [`plan`].
 #[cfg(test)]
 pub(super) fn check(arguments: &PlanArguments) -> Result<(), String> {
     let (workload, rate, _) = demand(arguments)?;
     question(arguments, &workload, rate).map(drop)
 }
 
-/// Asks about each policy, several at once.
+/// Answers the question for each policy, several at once.
 fn each<'a, R: Send>(
     question: &Question<'a>,
     arguments: &PlanArguments,
@@ -63,13 +64,13 @@ fn each<'a, R: Send>(
     stage(0);
     parallel::map(&arguments.policy, |spec| {
         let answer = ask(question, *spec, progress);
-        // Ordering: relaxed, a count for people.
+        // Ordering: relaxed, a count for display.
         stage(done.fetch_add(1, Ordering::Relaxed) + 1);
         answer
     })
 }
 
-/// What is offered, how much of it, and who says so.
+/// The workload, its rate, and the source of both.
 fn demand(arguments: &PlanArguments) -> Result<(Workload, f64, String), String> {
     if let Some(url) = &arguments.from {
         let measured = measured::ask(url)?;
@@ -116,14 +117,14 @@ fn question<'a>(arguments: &PlanArguments, workload: &'a Workload, rate: f64) ->
     Ok(question)
 }
 
-/// Of those that need the fewest workers the one with the best figure; of equals the first.
+/// The best answer: the fewest workers, among these the best figure, among equals the first.
 fn best<'a>(question: &Question<'_>, answers: &'a [Answer]) -> Option<&'a Answer> {
     let figure = |answer: &Answer| question.goal.figure(&answer.simulation.tally);
     let holding = answers.iter().filter(|answer| answer.holds);
     holding.min_by(|a, b| a.workers.cmp(&b.workers).then_with(|| figure(a).total_cmp(&figure(b))))
 }
 
-/// The settings that give `answer`, and what else is to be known of them.
+/// The advice that follows from `answer`: settings, reasons, and what changes would do.
 fn advice(question: &Question<'_>, answer: &Answer, answers: &[Answer], progress: &Bar) -> Advice {
     progress.stage("the choice is made; ".to_owned());
     progress.looks_at(format!("what {} does when things change", answer.simulation.spec));
@@ -148,7 +149,7 @@ fn advice(question: &Question<'_>, answer: &Answer, answers: &[Answer], progress
     }
 }
 
-/// The cost from which on a request is long, where a gap divides the costs.
+/// The cost from which a request is long; `None` if no gap divides the costs.
 fn long_from(question: &Question<'_>) -> Option<Nanos> {
     match question.scenario.decision().choice {
         Choice::Steal | Choice::Global => None,

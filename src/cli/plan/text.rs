@@ -1,4 +1,4 @@
-//! The plan as text: how each policy does, what to do, why, and what if things change.
+//! The plan as text: how each policy does, the recommendation, its reasons, and the effect of changes.
 
 use crate::metrics::Percentile;
 use crate::sched::Sizes;
@@ -9,7 +9,7 @@ use crate::sim::study::goal::{shown_latency, shown_slowdown};
 use crate::sim::study::scenario::Simulation;
 use crate::sim::study::workers::{Held, Question};
 
-/// Everything.
+/// The whole text.
 pub(super) fn render(report: &Report<'_>) -> String {
     let mut text = demand(&report.question, &report.source);
     text.push_str(&compared(report));
@@ -20,12 +20,12 @@ pub(super) fn render(report: &Report<'_>) -> String {
     text
 }
 
-/// The settings as they stand in a file.
+/// The settings as in a configuration file.
 pub(super) fn toml(settings: &[(&'static str, String)]) -> String {
     settings.iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
 }
 
-/// What `front` workers in the first group of a policy are, for people.
+/// The role of `front` workers in the first group of a policy, in words.
 pub(super) fn first_group(simulation: &Simulation, front: usize) -> String {
     match simulation.spec.sizes() {
         Sizes::Pools => format!("{front} workers in the front pool"),
@@ -33,7 +33,7 @@ pub(super) fn first_group(simulation: &Simulation, front: usize) -> String {
     }
 }
 
-/// A change to a share of long requests that is `factor` times as large, for people.
+/// A change to a share of long requests that is `factor` times as large, in words.
 pub(super) fn more_long(factor: f64) -> String {
     let times = (factor * 100.0).round() / 100.0;
     let times = if times == 2.0 { "twice".to_owned() } else { format!("{times} x") };
@@ -51,7 +51,7 @@ fn demand(question: &Question<'_>, source: &str) -> String {
     )
 }
 
-/// A line for each policy, at the fewest workers with which it holds the goal, or at the most that were considered.
+/// One line per policy, at the fewest workers with which it holds the goal, or at the most that were considered.
 fn compared(report: &Report<'_>) -> String {
     let question = &report.question;
     let mut text = titles(question, &format!("{:<10}{:>8}", "policy", "workers"));
@@ -110,7 +110,7 @@ fn row(question: &Question<'_>, first: &str, simulation: &Simulation, note: &str
     format!("{}\n", line.trim_end())
 }
 
-/// What to do, why, and what if.
+/// The recommendation, its reasons, and the effect of changes.
 fn recommended(question: &Question<'_>, advice: &Advice) -> String {
     let Advice { answer, settings, reasons, sustained, changes, no_more_long } = advice;
     let workers = answer.workers;
@@ -143,7 +143,7 @@ fn recommended(question: &Question<'_>, advice: &Advice) -> String {
     text
 }
 
-/// That no policy can do it, and what would.
+/// The text when no policy holds the goal, with what would.
 fn impossible(question: &Question<'_>, held: &[Held]) -> String {
     let workers = *question.workers.end();
     let (workload, goal) = (question.scenario.workload, &question.goal);
@@ -180,7 +180,7 @@ fn impossible(question: &Question<'_>, held: &[Held]) -> String {
     text
 }
 
-/// What a request takes that meets nobody.
+/// The latency of a request that never waits.
 fn alone(question: &Question<'_>) -> String {
     let scenario = &question.scenario;
     let Overheads { wake, receive, send, .. } = scenario.overheads;
@@ -204,7 +204,7 @@ fn per_second(rate: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    // Does the text say by how much the share grows?
+    // Does the text give the factor by which the share grows?
     #[test]
     fn a_factor_that_is_not_two_is_told() {
         let shown = [2.0, 1.9, 0.95 / 0.6].map(super::more_long);

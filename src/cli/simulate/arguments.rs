@@ -37,8 +37,8 @@ pub(crate) struct SimulateArguments {
     /// Requests that each simulation measures, after a tenth as many of warm-up
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
     pub(super) requests: u64,
-    /// Sizes for pools and reserve, the first receives: front=3,heavy=11, or best to search for the lowest p99.9 slowdown
-    /// or the highest load [default: what light requests need of the workers, and the rest]
+    /// Sizes for pools and reserve, the first receives: front=3,heavy=11, or best to search for the lowest p99.9
+    /// slowdown or the highest load [default: what light requests need of the workers, and the rest]
     #[arg(long, value_name = "SIZES", value_parser = parse_pools)]
     pub(super) pools: Option<Pools>,
     /// CPU time of a request before the rest of it may move [default: 10 x the smallest class's cost]
@@ -59,7 +59,8 @@ pub(crate) struct SimulateArguments {
     /// Source ports that requests come from, each at one worker's socket [default: 32 per worker, at least 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) flows: Option<u16>,
-    /// How workers share what waits: options that differ from the server's, like victim=random,amount=one,every=61,insertion=random
+    /// How workers share what waits: options that differ from the server's, like
+    /// victim=random,amount=one,every=61,insertion=random
     #[arg(long, value_name = "LIST")]
     pub(super) sharing: Option<Sharing>,
     /// What each step of the server costs: none, lab, stock, or single steps, see --help [default: lab]
@@ -82,20 +83,20 @@ pub(crate) struct SimulateArguments {
 /// Sizes of pools.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Pools {
-    /// To be searched.
+    /// Sizes to be searched.
     Best,
-    /// Given.
+    /// Sizes as given.
     Sizes(Vec<usize>),
 }
 
-/// Loads in the order in which they were written.
+/// Loads in the order of the flag.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Loads(pub(super) Vec<f64>);
 
-/// So many loads are drawn as one curve at most.
+/// The most loads on one curve.
 const LOADS_MAX: usize = 1_000;
 
-/// What a replay takes from the run.
+/// Flags that cannot be combined with `--replay`, because their values come from the trace.
 const DRAWN: [&str; 8] = ["workload", "workers", "load", "max_load", "seed", "requests", "flows", "deadline"];
 
 const REPLAY_HELP: &str = "\

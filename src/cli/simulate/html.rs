@@ -1,14 +1,14 @@
-//! The results as a page with curves, which needs nothing but a browser.
+//! The results as a self-contained page with curves.
 
 use super::json;
 use super::result::Results;
 use crate::sim::study::scenario::Scenario;
 
-/// Style, text and script; the data stands where [`PLACE`] does.
+/// Style, text and script; the data replaces [`PLACE`].
 const PAGE: &str = include_str!("page.html");
 const PLACE: &str = "/*results*/null";
 
-/// The page.
+/// The page with the data of `results`.
 pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
     // Inside a script element nothing may look like its end.
     let data = json::value(scenario, results).to_string().replace('<', "\\u003c");

@@ -1,4 +1,4 @@
-//! `forebay simulate`: what each policy would do, in virtual time.
+//! `forebay simulate`: the behaviour of each policy, in virtual time.
 
 mod arguments;
 mod csv;
@@ -14,17 +14,18 @@ pub(super) use arguments::{SimulateArguments, workloads};
 use super::results::{Failure, one_on_stdout, open, printed, write};
 use crate::sim::study::replayed::Replayed;
 
-/// What is wrong with `arguments`, the files that they name included.
+/// Checks `arguments` and the files that they name, without simulating.
 ///
 /// # Errors
-/// The message of [`simulate`], which simulates nothing either then.
+/// The message of [`simulate`].
 #[cfg(test)]
 pub(super) fn check(arguments: &SimulateArguments) -> Result<(), String> {
     let replayed = arguments.replay.as_deref().map(Replayed::read).transpose()?;
     sweep::Sweep::of(arguments, replayed.as_ref()).map(drop)
 }
 
-/// Simulates what `arguments` ask for, writes the files that they name and returns what is left to print of the report.
+/// Simulates what `arguments` ask for, writes the files that they name and returns the part of the report for standard
+/// output.
 ///
 /// # Errors
 /// A message that names the flag in question and what is allowed.

@@ -1,4 +1,4 @@
-//! How far the simulations are: a bar on standard error, if that is a terminal.
+//! Progress of the simulations: a bar on standard error, if that is a terminal.
 
 use crate::sim::study::progress::Progress;
 use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
@@ -6,12 +6,12 @@ use std::fmt;
 use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
 
-/// Counts simulated requests.
+/// A bar that counts simulated requests.
 #[derive(Debug)]
 pub(in crate::cli) struct Bar(ProgressBar);
 
 impl Bar {
-    /// For so many requests in all; where the number is a guess, the most that there may be.
+    /// A bar for `requests` in all; where that number is unknown, its upper bound.
     pub(in crate::cli) fn new(requests: u64, quiet: bool) -> Bar {
         if quiet || !stderr().is_terminal() {
             return Bar(ProgressBar::hidden());
@@ -26,7 +26,7 @@ impl Bar {
         Bar(ProgressBar::new(requests).with_style(style))
     }
 
-    /// For a search of which nobody knows beforehand how long it takes: shows what is being looked at, and how much is done.
+    /// A spinner for a search of unknown length: shows the current simulation, and the number of requests done.
     pub(in crate::cli) fn of_search(quiet: bool) -> Bar {
         if quiet || !stderr().is_terminal() {
             return Bar(ProgressBar::hidden());
@@ -38,7 +38,7 @@ impl Bar {
         Bar(bar)
     }
 
-    /// How far the search is, before what it looks at: `3 of 5 policies done, `.
+    /// Sets the state of the search, shown before the current simulation: `3 of 5 policies done, `.
     pub(in crate::cli) fn stage(&self, stage: String) {
         self.0.set_prefix(stage);
     }

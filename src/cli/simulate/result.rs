@@ -4,17 +4,17 @@ use crate::sim::study::capacity::Sustained;
 use crate::sim::study::goal::Goal;
 use crate::sim::study::scenario::Simulation;
 
-/// What was asked for.
+/// The results of a command.
 #[derive(Clone, Debug)]
 pub(super) enum Results {
-    /// Every policy at every load.
+    /// Results for every policy at every load.
     Outcomes(Vec<Simulation>),
     /// The highest load of every policy.
     Sustained(Goal, Vec<Sustained>),
 }
 
 impl Results {
-    /// All simulations of which there are figures.
+    /// All simulations with figures.
     pub(super) fn simulations(&self) -> Vec<&Simulation> {
         match self {
             Results::Outcomes(simulations) => simulations.iter().collect(),

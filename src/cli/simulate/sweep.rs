@@ -21,11 +21,11 @@ pub(super) struct Sweep<'a> {
 
 /// The lowest load that a search for the highest one looks at.
 const LOAD_MIN: f64 = 0.01;
-/// What `--pools best` makes as low as it can at a given load.
+/// The goal that `--pools best` optimises at a given load.
 const BEST: &str = "p99.9-slowdown<=10";
 
 impl<'a> Sweep<'a> {
-    /// What `arguments` ask for, of the run that they name if they name one.
+    /// The simulations for `arguments`, with the requests of `replayed` if there is a replay.
     ///
     /// # Errors
     /// A message about flags that contradict each other.
@@ -88,7 +88,7 @@ impl<'a> Sweep<'a> {
         Ok(Sweep { scenario, arguments })
     }
 
-    /// Simulates.
+    /// Runs all simulations.
     pub(super) fn carry_out(&self) -> Results {
         let arguments = self.arguments;
         let each = self.scenario.requests + self.scenario.warmup();
@@ -106,7 +106,7 @@ impl<'a> Sweep<'a> {
             progress.finish();
             return Results::Sustained(goal, searches);
         }
-        // Rounded, for people.
+        // Rounded, for display.
         let of_run = self.scenario.replayed.map(|replayed| vec![(replayed.offered.load() * 1e3).round() / 1e3]);
         let loads = of_run.as_ref().unwrap_or(&arguments.load.0);
         let runs: Vec<(PolicySpec, f64)> =

@@ -1,4 +1,4 @@
-//! The results as tables for people.
+//! The results as text tables.
 
 use super::result::Results;
 use crate::metrics::{Block, Percentile};
@@ -8,7 +8,7 @@ use crate::sim::study::scenario::{Scenario, Simulation};
 
 const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
-/// Everything: a line for each class of each run.
+/// The whole text: a line for each class of each run.
 pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
     let mut text = header(scenario);
     if let Results::Sustained(goal, searches) = results {

@@ -1,7 +1,7 @@
 //! From the OpenMetrics text that prometheus-client writes to the classic format 0.0.4.
 //!
-//! The samples are the same. What differs: a counter's family carries its `_total` and an information's its `_info`,
-//! which is a gauge there; there are no units and no end mark.
+//! The samples are the same. The differences: a counter's family name includes `_total`, an info's includes `_info` and
+//! its type is gauge; there are no units and no end mark.
 
 /// The classic form of `text`.
 pub(super) fn from_open_metrics(text: &str) -> String {
@@ -21,7 +21,7 @@ pub(super) fn from_open_metrics(text: &str) -> String {
     classic
 }
 
-/// `help` is a whole line, `family` the name and type behind `# TYPE`.
+/// Writes one family: `help` is its whole `# HELP` line, `family` the name and type after `# TYPE`.
 fn write_family(classic: &mut String, help: &str, family: &str) {
     let (name, open_type) = family.split_once(' ').unwrap_or((family, "unknown"));
     let (suffix, classic_type) = match open_type {

@@ -7,7 +7,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use std::fmt;
 
-/// Starts families of metrics. Names are without the suffix that the type brings (`_total`, `_info`).
+/// Starts families of metrics. Names are without the suffix that the type implies (`_total`, `_info`).
 pub(super) struct Families<'a>(DescriptorEncoder<'a>);
 
 impl<'a> Families<'a> {
@@ -16,7 +16,7 @@ impl<'a> Families<'a> {
         Families(encoder)
     }
 
-    /// A family without samples yet.
+    /// Starts a family, still without samples.
     pub(super) fn start<'s>(
         &'s mut self,
         name: &'s str,
@@ -26,13 +26,13 @@ impl<'a> Families<'a> {
         self.0.encode_descriptor(name, help, None, metric_type)
     }
 
-    /// A whole family of type information.
+    /// Writes a whole family of type info.
     pub(super) fn info(&mut self, name: &str, help: &str, labels: &[(&str, &str)]) -> fmt::Result {
         self.start(name, help, MetricType::Info)?.encode_info(&labels)
     }
 }
 
-/// Whole families of counters.
+/// Writes whole families of counters.
 pub(super) fn counters(families: &mut Families<'_>, counted: Vec<Family<'_>>) -> fmt::Result {
     for Family { name, help, label, counts } in counted {
         let mut family = families.start(name, help, MetricType::Counter)?;
@@ -48,7 +48,7 @@ pub(super) fn counters(families: &mut Families<'_>, counted: Vec<Family<'_>>) ->
     Ok(())
 }
 
-/// A sample of a counter.
+/// Writes one sample of a counter.
 pub(super) fn counter(
     family: &mut MetricEncoder<'_>,
     labels: &[(&str, &str)],
@@ -61,7 +61,7 @@ pub(super) fn counter(
     }
 }
 
-/// A sample of a gauge.
+/// Writes one sample of a gauge.
 pub(super) fn gauge(
     family: &mut MetricEncoder<'_>,
     labels: &[(&str, &str)],
@@ -73,8 +73,8 @@ pub(super) fn gauge(
     }
 }
 
-/// One histogram, its bounds and sum divided by `unit`. Every bin belongs to exactly one bucket, so that the last bucket
-/// equals the count.
+/// Writes one histogram, its bounds and sum divided by `unit`. Every bin belongs to exactly one bucket, so that the
+/// last bucket equals the count.
 pub(super) fn histogram(
     family: &mut MetricEncoder<'_>,
     labels: &[(&str, &str)],

@@ -3,7 +3,7 @@
 mod classic;
 mod families;
 
-use super::ledger::SLOWDOWN_ONE;
+use super::histograms::SLOWDOWN_ONE;
 use super::measured::ClassMeasured;
 use super::process::Process;
 use super::snapshot::{Latencies, Snapshot};
@@ -21,14 +21,14 @@ use std::sync::LazyLock;
 /// The text format of `/metrics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Prometheus text 0.0.4, which every scraper reads.
+    /// Prometheus text 0.0.4, which every scraper can read.
     Classic,
     /// OpenMetrics 1.0.
     OpenMetrics,
 }
 
 impl Format {
-    /// The format for a request with this `Accept` header: OpenMetrics for those that name it, classic for all else.
+    /// The format for a request with this `Accept` header: OpenMetrics if the header names it, classic otherwise.
     pub fn accepted(accept: Option<&str>) -> Format {
         if accept.is_some_and(|accept| accept.contains("application/openmetrics-text")) {
             Format::OpenMetrics
@@ -47,10 +47,10 @@ impl Format {
 }
 
 impl Snapshot {
-    /// The body of `GET /metrics`: the metrics of CONTRACTS.md and those of this process, in base units.
+    /// The body of `GET /metrics`: the metrics of CONTRACTS.md and the standard metrics of this process, in base units.
     ///
-    /// Histograms and the quantiles of window `start` are since the start; a quantile without a sample is left out, and so
-    /// is what cannot be read.
+    /// Histograms and the quantiles of window `start` are since the start; a quantile without a sample is left out, and
+    /// so is any figure that cannot be read.
     pub fn to_prometheus(&self, format: Format) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Scrape { snapshot: self.clone(), process: Process::read() }));
@@ -76,7 +76,7 @@ fn root_two_steps(first: f64, count: i32) -> Vec<u64> {
     (0..count).map(|step| (first * 2_f64.powf(f64::from(step) / 2.0)).round() as u64).collect()
 }
 
-/// One scrape; prometheus-client wants to own what it encodes.
+/// One scrape; prometheus-client needs to own what it encodes.
 #[derive(Debug)]
 struct Scrape {
     snapshot: Snapshot,
@@ -103,7 +103,7 @@ fn latency(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let mut family = families.start("forebay_latency_seconds", help, MetricType::Histogram)?;
     for (class, measured) in known_classes(snapshot) {
         let stages = Stage::ALL.iter().zip(&measured.stages);
-        // A stage that is unknown has not even the block of all classes.
+        // An unknown stage has no block, not even for all classes.
         for (stage, distribution) in stages.filter(|(stage, _)| !snapshot.since_start.stage(**stage).is_empty()) {
             let labels = [("stage", stage.name()), ("class", class)];
             histogram(&mut family, &labels, distribution, &LATENCY_BOUNDS_NS, 1e9)?;
@@ -112,11 +112,11 @@ fn latency(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     Ok(())
 }
 
-/// Classes that have histograms from the start, with zeros: `short` and `long`. Every increase is one from a sample before
-/// it; of a histogram that appears with its first requests, those are in none.
+/// The number of classes whose histograms exist from the start, with zeros: `short` and `long`. An increase is relative
+/// to the sample before it; if a histogram appears only with its first requests, no increase contains them.
 const CLASSES_FROM_THE_START: usize = 2;
 
-/// The classes to show, by name: those that every server has, and each other one from its first request on.
+/// The classes to show, by name: the classes of every server, and each other class from its first request on.
 fn known_classes(snapshot: &Snapshot) -> impl Iterator<Item = (&'static str, &ClassMeasured)> {
     let classes = CLASS_NAMES.into_iter().zip(&snapshot.measured.classes).enumerate();
     let known =
@@ -127,8 +127,8 @@ fn known_classes(snapshot: &Snapshot) -> impl Iterator<Item = (&'static str, &Cl
 fn latency_quantiles(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let help =
         "Exact quantiles of forebay_latency_seconds over the last 10 s, 60 s and since the start; 1 is the maximum";
-    // Of no type: the label `quantile` is reserved for summaries, and readers of summaries (OpenTelemetry's, for one)
-    // drop one that has no count and no sum, of which a window of ten seconds has none.
+    // No type: the label `quantile` is reserved for summaries, and readers of summaries (OpenTelemetry's, for one) drop
+    // a summary without count and sum, which a window of ten seconds does not have.
     let mut family = families.start("forebay_latency_quantile_seconds", help, MetricType::Unknown)?;
     for (window, latencies) in
         [("10s", &snapshot.last_10s), ("60s", &snapshot.last_60s), ("start", &snapshot.since_start)]
@@ -143,7 +143,7 @@ fn quantiles_of_window(family: &mut MetricEncoder<'_>, window: &str, latencies: 
         for (class, block) in latencies.stage(stage).iter().filter(|(_, block)| block.count > 0) {
             let percentiles = Percentile::ALL.map(|percentile| (percentile.quantile(), block.percentile(percentile)));
             for (quantile, micros) in percentiles.into_iter().chain([(1.0, block.max)]) {
-                // "1", not "1.0": the contract's labels are the shortest form.
+                // "1", not "1.0": labels in the contract have the shortest form.
                 let quantile = quantile.to_string();
                 let labels =
                     [("stage", stage.name()), ("class", class), ("window", window), ("quantile", quantile.as_str())];

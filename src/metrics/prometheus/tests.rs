@@ -1,14 +1,14 @@
-//! What a scraper makes of `/metrics`.
+//! The format of `/metrics` as a scraper parses it.
 
 use super::*;
 use crate::fate::{Malformed, ReceiveError, Refused, Unsent};
-use crate::metrics::{self, Board, Counter, Gauges, Sample, Steal};
+use crate::metrics::{self, Counter, Gauges, Sample, Steal, WorkerMetrics};
 use crate::time::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 
 fn scrape(format: Format) -> String {
-    let board = Board::new(2);
-    let mut recorder = board.recorder(0);
+    let metrics = WorkerMetrics::new(2);
+    let mut recorder = metrics.recorder(0);
     recorder.received(1_003);
     for number in 0..1_000 {
         let service = Nanos::from_micros(1 + number * number);
@@ -26,7 +26,7 @@ fn scrape(format: Format) -> String {
     recorder.end_slice(Nanos::from_millis(1_500));
     recorder.count(Counter::Steals(Steal::SocketFound));
     drop(recorder);
-    let mut collector = metrics::Collector::new(&board);
+    let mut collector = metrics::Collector::new(&metrics);
     collector.collect(|_| ());
     let queue_depths = vec![("heavy".into(), 4)];
     let gauges = Gauges { kernel_dropped: vec![Some(0), Some(9), None], queue_depths, ..Gauges::default() };
@@ -40,7 +40,7 @@ fn value(text: &str, series: &str) -> f64 {
     found[0].parse().expect("a number")
 }
 
-/// Does every family of CONTRACTS.md stand there, once, under its classic name and type?
+/// Is every family of CONTRACTS.md present, once, under its classic name and type?
 #[test]
 fn families_have_the_contracts_names() {
     let text = scrape(Format::Classic);
@@ -65,7 +65,7 @@ fn families_have_the_contracts_names() {
     assert!(!text.contains("# EOF") && !text.contains("# UNIT"));
 }
 
-/// Do the samples say what was counted, the split fates by reason?
+/// Do the samples equal the counts, with split fates divided by reason?
 #[test]
 fn samples_say_what_was_counted() {
     let text = scrape(Format::Classic);
@@ -117,26 +117,27 @@ fn the_last_bucket_equals_the_count() {
     }
 }
 
-/// Is what cannot be read absent, and not 0: the drops of one socket, the whole family when all are unknown, a stage of which
-/// the kernel tells nothing?
+/// Is an unknown figure absent, and not 0: the drops of one socket, the whole family when all are unknown, a stage
+/// without kernel time stamps?
 #[test]
 fn what_is_unknown_is_absent() {
     assert!(!scrape(Format::Classic).contains("forebay_kernel_dropped_total{socket=\"2\"}"));
-    let board = Board::new(1);
+    let metrics = WorkerMetrics::new(1);
     let gauges = Gauges { kernel_dropped: vec![None, None], ..Gauges::default() };
-    let text = metrics::Collector::new(&board).snapshot(gauges).to_prometheus(Format::Classic);
+    let text = metrics::Collector::new(&metrics).snapshot(gauges).to_prometheus(Format::Classic);
     assert!(!text.contains("kernel_dropped"), "{text}");
     assert!(text.contains("stage=\"kernel\""));
     let gauges = Gauges { unstamped: true, ..Gauges::default() };
-    let text = metrics::Collector::new(&board).snapshot(gauges).to_prometheus(Format::Classic);
+    let text = metrics::Collector::new(&metrics).snapshot(gauges).to_prometheus(Format::Classic);
     assert!(!text.contains("stage=\"kernel\"") && text.contains("stage=\"queue\""), "{text}");
 }
 
-/// Do histograms of the classes that every server has begin with zeros, so that the first requests are in every increase?
+/// Do histograms of the classes that every server has begin with zeros, so that the first requests are in every
+/// increase?
 #[test]
 fn histograms_of_known_classes_exist_before_the_first_request() {
-    let board = Board::new(1);
-    let text = metrics::Collector::new(&board).snapshot(Gauges::default()).to_prometheus(Format::Classic);
+    let metrics = WorkerMetrics::new(1);
+    let text = metrics::Collector::new(&metrics).snapshot(Gauges::default()).to_prometheus(Format::Classic);
     for class in ["short", "long"] {
         for stage in Stage::ALL {
             let labels = format!("stage=\"{}\",class=\"{class}\"", stage.name());
@@ -149,7 +150,7 @@ fn histograms_of_known_classes_exist_before_the_first_request() {
     assert!(!text.contains("class2"), "a class that nobody has asked for costs nothing");
 }
 
-/// Does OpenMetrics keep its own names, and end as it must?
+/// Does the OpenMetrics format keep its own names, and end with its end mark?
 #[test]
 fn open_metrics_is_open_metrics() {
     let text = scrape(Format::accepted(Some("application/openmetrics-text;version=1.0.0,text/plain;q=0.5")));

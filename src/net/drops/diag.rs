@@ -1,5 +1,5 @@
-//! Drops from the kernel's socket diagnosis, over netlink (sock_diag(7)): the same counters as in the table, for a process
-//! that has no `/proc`. Needs `AF_NETLINK`, and a kernel with `udp_diag`.
+//! Drops from the kernel's socket diagnosis, over netlink (sock_diag(7)): the same counters as in the table, for a
+//! process that has no `/proc`. Needs `AF_NETLINK`, and a kernel with `udp_diag`.
 
 use super::ByInode;
 use nix::errno::Errno;
@@ -26,7 +26,7 @@ const SOCKET: usize = 72;
 const INODE: usize = 68;
 /// Bytes of an attribute's length and type.
 const ATTRIBUTE: usize = 4;
-/// The kernel sends at most 32 KiB at once, or what the caller's buffer takes if that is less.
+/// The kernel sends at most 32 KiB at once, or the length of the caller's buffer if that is less.
 const BUFFER: usize = 1 << 15;
 
 /// Drops of all UDP sockets, by inode.
@@ -37,7 +37,7 @@ pub(super) fn read() -> io::Result<ByInode> {
         let netlink = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkSockDiag)?;
         send(netlink.as_raw_fd(), &request(family), MsgFlags::empty())?;
         let mut buffer = vec![0; BUFFER];
-        // The kernel has an answer whenever it is asked for one, and says which is the last.
+        // The kernel answers every request, and marks its last message.
         loop {
             let length = recv(netlink.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
             if add(&mut drops, &buffer[..length])? {
@@ -50,7 +50,8 @@ pub(super) fn read() -> io::Result<ByInode> {
 
 /// Asks for every UDP socket of `family`, in whatever state, and for its memory.
 fn request(family: AddressFamily) -> Vec<u8> {
-    // `inet_diag_req_v2`: family, protocol, attributes (a bit each, from 1), padding, states; then an address, of any socket.
+    // `inet_diag_req_v2`: family, protocol, attributes (a bit each, from 1), padding, states; then an address, of any
+    // socket.
     let udp = nix::libc::IPPROTO_UDP as u8;
     let mut body = vec![family as u8, udp, 1 << (MEMORY - 1), 0, 0xff, 0xff, 0xff, 0xff];
     body.resize(body.len() + 48, 0);
@@ -64,7 +65,7 @@ fn request(family: AddressFamily) -> Vec<u8> {
     message
 }
 
-/// Adds what the messages in `answer` tell; true behind the last one.
+/// Adds the drops in the messages of `answer`; true after the last message.
 fn add(drops: &mut ByInode, mut answer: &[u8]) -> io::Result<bool> {
     while let (Some(length), Some(kind)) = (word(answer, 0), half_word(answer, 4)) {
         let message = answer.get(HEADER..length as usize).ok_or(io::ErrorKind::InvalidData)?;

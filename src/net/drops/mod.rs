@@ -1,21 +1,21 @@
-//! What the kernel dropped at a socket: exact, or unknown.
+//! Datagrams that the kernel dropped at a socket: an exact count, or unknown.
 //!
-//! There are two sources of the same counter, asked in this order: the table that the kernel shows in `/proc` (some 100 us,
-//! which is nothing once per second), and where there is no `/proc` the socket diagnosis. Where both are taken away, the
-//! drops are unknown, and nobody may take that for 0.
+//! There are two sources of the same counter, read in this order: the table that the kernel shows in `/proc` (some 100
+//! us, which is nothing once per second), and where there is no `/proc` the socket diagnosis. Without either, the drops
+//! are unknown, which no reader may take for 0.
 //!
-//! The control message `SO_RXQ_OVFL` is no source. It comes with the next datagram that is received, so that it lags: of
-//! 161,822 drops it missed 412, and all of a burst that nothing follows. And it costs more than it tells: the wrapper around
-//! `recvmmsg` keeps of each header only the space for control data that the last message needed, so that the first message
-//! after a drop would lose its receive stamp and, on a wildcard bind, the address that the reply must come from.
-//! (`SO_MEMINFO` is the counter itself too; there is no safe wrapper for it.)
+//! The control message `SO_RXQ_OVFL` is no source. It comes with the next datagram that is received, so that it lags:
+//! of 161,822 drops it missed 412, and all of a burst that nothing follows. And it costs more than it tells: the
+//! wrapper around `recvmmsg` keeps of each header only the space for control data that the last message needed, so that
+//! the first message after a drop would lose its receive stamp and, on a wildcard bind, the address that the reply must
+//! come from. (`SO_MEMINFO` is the counter itself too; there is no safe wrapper for it.)
 
 mod diag;
 
 use std::collections::HashMap;
 use std::{fs, io};
 
-/// Counts what the kernel dropped at some sockets.
+/// Drop counts of some sockets.
 #[derive(Debug)]
 pub struct Drops {
     counts: Vec<Count>,
@@ -28,29 +28,30 @@ struct Count {
     /// The kernel's counter when it was last read; it wraps.
     last: u32,
     total: u64,
-    /// Whether the last reading told it.
+    /// True if the last reading contained this socket.
     known: bool,
 }
 
-/// The kernel's counters of sockets.
+/// The kernel's drop counters by inode.
 type ByInode = HashMap<u64, u32>;
 
-/// A place where all of them stand, and its name.
+/// A source of all counters, and its name.
 type Source = (&'static str, fn() -> io::Result<ByInode>);
 
 const SOURCES: &[Source] = &[("/proc/self/net/udp", table), ("sock_diag", diag::read)];
 
 impl Drops {
-    /// Counts at the sockets with these inodes, from when they were opened.
+    /// Counts drops at the sockets with these inodes, since they were opened.
     pub fn new(inodes: impl IntoIterator<Item = u64>) -> Drops {
         let count = |inode| Count { inode, last: 0, total: 0, known: false };
         Drops { counts: inodes.into_iter().map(count).collect(), sources: SOURCES }
     }
 
-    /// Reads the kernel's counters. They wrap after 2^32 drops, so that this must be done once in a few minutes at least.
+    /// Reads the kernel's counters. They wrap after 2^32 drops, so that this must be done at least once every few
+    /// minutes.
     ///
     /// # Errors
-    /// When no source tells of all sockets; the error names each and what is wrong with it.
+    /// When no source has all sockets; the error names each source and its problem.
     pub fn read(&mut self) -> io::Result<()> {
         self.counts.iter_mut().for_each(|count| count.known = false);
         let mut wrong = Vec::new();
@@ -70,12 +71,13 @@ impl Drops {
         Err(io::Error::other(wrong.join("; ")))
     }
 
-    /// Datagrams dropped at each socket, as of the last [`Drops::read`]; `None` for one of which that learnt nothing.
+    /// Datagrams dropped at each socket, as of the last [`Drops::read`]; `None` if that reading did not contain the
+    /// socket.
     pub fn totals(&self) -> impl Iterator<Item = Option<u64>> {
         self.counts.iter().map(|count| count.known.then_some(count.total))
     }
 
-    /// Adds what has come since the last reading.
+    /// Adds the increase since the last reading.
     fn add(&mut self, drops: &ByInode) {
         for count in &mut self.counts {
             if let Some(now) = drops.get(&count.inode) {
@@ -90,12 +92,12 @@ impl Drops {
 /// Drops by inode from the kernel's tables.
 fn table() -> io::Result<ByInode> {
     let mut drops = parse(&fs::read_to_string("/proc/self/net/udp")?);
-    // A kernel without IPv6 has no such table; a socket that should stand there is missed.
+    // A kernel without IPv6 has no such table; a socket that should be in it is missed.
     drops.extend(parse(&fs::read_to_string("/proc/self/net/udp6").unwrap_or_default()));
     Ok(drops)
 }
 
-/// Drops by inode.
+/// Drops by inode from the text of a table.
 fn parse(table: &str) -> ByInode {
     // The tenth and the last column of each row after the heading.
     let row = |line: &str| {

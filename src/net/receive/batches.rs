@@ -29,7 +29,7 @@ impl Batches {
         datagrams: &mut ArrayVec<Datagram, BATCH>,
     ) -> io::Result<()> {
         let (mut buffers, mut count) = (buffers.take(BATCH), 0);
-        // An array and not a vector: what the wrapper borrows for so long must have nothing to drop.
+        // An array and not a vector: memory borrowed by the wrapper for that long must not have a destructor.
         let mut slices: [[IoSliceMut<'_>; 1]; BATCH] = std::array::from_fn(|_| match buffers.next() {
             Some(buffer) => {
                 count += 1;

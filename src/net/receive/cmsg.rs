@@ -1,4 +1,4 @@
-//! What the kernel says of a received message beside its bytes.
+//! Control data of a received message: the kernel's information beside its bytes.
 
 use super::Datagram;
 use crate::time::Nanos;
@@ -8,12 +8,12 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 pub(super) struct Control {
     pub(super) datagram: Datagram,
-    /// The length of each datagram of a GRO batch.
+    /// The segment size of a GRO batch; `None` for a single datagram.
     pub(super) segment: Option<usize>,
 }
 
 impl Control {
-    /// Reads what stands beside `message`, whose bytes were received just now.
+    /// Reads the control data of `message`, which was received just now.
     pub(super) fn read(message: &RecvMsg<'_, '_, SockaddrStorage>, now: Nanos) -> Control {
         let datagram = Datagram {
             length: message.bytes,
@@ -24,14 +24,14 @@ impl Control {
             kernel_wait: Nanos::ZERO,
         };
         let mut read = Control { datagram, segment: None };
-        // Truncated control data would mean that too little space was set aside for it; then there is none to use.
+        // Truncated control data would mean that too little space was reserved; none of it is used then.
         for control in message.cmsgs().into_iter().flatten() {
             match control {
                 ControlMessageOwned::ScmTimestampns(stamp) => read.datagram.kernel_wait = now.minus(nanos(stamp)),
                 ControlMessageOwned::Ipv4PacketInfo(info) => {
                     let destination = Ipv4Addr::from_bits(u32::from_be(info.ipi_addr.s_addr));
                     read.datagram.local = Some(destination.into());
-                    // The address to answer from: the destination itself, where that is one of this host's own.
+                    // The address to answer from: the destination itself, if it is one of this host's own.
                     let answers_from = Ipv4Addr::from_bits(u32::from_be(info.ipi_spec_dst.s_addr));
                     read.datagram.to_group = !answers_from.is_unspecified() && answers_from != destination;
                 }

@@ -1,8 +1,8 @@
-//! Receiving GRO batches: datagrams of one sender that the kernel hands over as one (`UDP_GRO`), cut apart here.
+//! Receiving GRO batches: datagrams of one sender that the kernel returns as one (`UDP_GRO`), cut apart here.
 //!
-//! A GRO batch is received whole into a buffer that takes the longest, and copied into packets datagram by datagram. It is
-//! one call for each GRO batch: the wrapper around `recvmmsg` keeps of each header only the space for control data that the
-//! last message needed, and a GRO batch needs more of it than a single datagram.
+//! A GRO batch is received whole into a buffer for the longest one, and copied into packets datagram by datagram. Each
+//! GRO batch takes one call: the wrapper around `recvmmsg` keeps of each header only the space for control data that
+//! the last message needed, and a GRO batch needs more of it than a single datagram.
 
 use super::Datagram;
 use super::cmsg::Control;
@@ -17,8 +17,8 @@ use nix::sys::time::TimeSpec;
 use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
 
-/// No datagram is longer, and no GRO batch.
-const TRAIN_MAX_BYTES: usize = 1 << 16;
+/// The largest datagram or GRO batch.
+const GRO_BATCH_MAX_BYTES: usize = 1 << 16;
 
 pub(super) struct Gro {
     buffer: Box<[u8]>,
@@ -26,14 +26,14 @@ pub(super) struct Gro {
     batch: GroBatch,
 }
 
-/// What is left of the GRO batch in the buffer.
+/// The rest of the GRO batch in the buffer.
 #[derive(Clone, Copy)]
 struct GroBatch {
     start: usize,
     end: usize,
-    /// The length of each datagram but perhaps the last.
+    /// The length of each datagram; only the last may be shorter.
     segment: usize,
-    /// What is true of all of them.
+    /// Metadata common to all datagrams of the batch.
     datagram: Datagram,
 }
 
@@ -41,19 +41,19 @@ impl Gro {
     pub(super) fn new() -> Gro {
         let control = cmsg_space!(TimeSpec, in6_pktinfo, i32);
         Gro {
-            buffer: vec![0; TRAIN_MAX_BYTES].into(),
+            buffer: vec![0; GRO_BATCH_MAX_BYTES].into(),
             control,
             batch: GroBatch { start: 0, end: 0, segment: 1, datagram: Datagram::default() },
         }
     }
 
-    /// How many datagrams of a GRO batch are left; the next call hands them over, whatever socket it is for.
+    /// The number of datagrams left of a GRO batch; the next call returns them, whatever socket it is for.
     pub(super) fn left(&self) -> usize {
         let GroBatch { start, end, segment, .. } = self.batch;
         end.saturating_sub(start).div_ceil(segment)
     }
 
-    /// Forgets those.
+    /// Drops the datagrams that are left of the GRO batch.
     pub(super) fn discard(&mut self) {
         self.batch.start = self.batch.end;
     }
@@ -64,14 +64,14 @@ impl Gro {
         buffers: impl Iterator<Item = &'b mut [u8]>,
         datagrams: &mut ArrayVec<Datagram, BATCH>,
     ) -> io::Result<()> {
-        // What is left of a GRO batch comes alone: with more behind it there might again be something left.
+        // The rest of a GRO batch is returned alone: a further batch might again leave a rest.
         let resumes = self.left() > 0;
         for packet in buffers.take(BATCH) {
             if self.left() == 0 {
-                match if resumes { Err(Errno::EAGAIN) } else { self.receive_train(socket) } {
+                match if resumes { Err(Errno::EAGAIN) } else { self.receive_gro_batch(socket) } {
                     Ok(()) => {}
                     Err(Errno::EAGAIN | Errno::EINTR) => break,
-                    // What was received stands; the error is gone with its telling.
+                    // Datagrams already received are returned; the error was consumed with its report.
                     Err(_) if !datagrams.is_empty() => break,
                     Err(errno) => return Err(errno.into()),
                 }
@@ -82,16 +82,16 @@ impl Gro {
     }
 
     /// Receives one datagram or GRO batch into the buffer, which must be empty.
-    fn receive_train(&mut self, socket: &Socket) -> Result<(), Errno> {
+    fn receive_gro_batch(&mut self, socket: &Socket) -> Result<(), Errno> {
         let mut slices = [IoSliceMut::new(&mut self.buffer)];
         let flags = MsgFlags::MSG_DONTWAIT;
         let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slices, Some(&mut self.control), flags)?;
         let control = Control::read(&message, clock::realtime());
         self.batch = GroBatch {
             start: 0,
-            // An empty datagram is one too.
+            // An empty datagram counts as one datagram too.
             end: message.bytes.max(1),
-            segment: control.segment.unwrap_or(TRAIN_MAX_BYTES),
+            segment: control.segment.unwrap_or(GRO_BATCH_MAX_BYTES),
             datagram: Datagram { length: message.bytes, ..control.datagram },
         };
         Ok(())

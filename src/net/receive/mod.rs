@@ -1,4 +1,4 @@
-//! Receiving a batch of datagrams, with what the kernel knows of each.
+//! Receiving a batch of datagrams, with the kernel's information about each.
 
 mod batches;
 mod cmsg;
@@ -16,15 +16,15 @@ use one_by_one::OneByOne;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// Receives from `socket`, which is empty and will stay so, as `io` does.
+/// Receives from `socket`, which is empty and stays so, with the backend `io`.
 ///
 /// # Errors
-/// Why it cannot be received from.
+/// The reason why it cannot be received from.
 pub(super) fn probe(socket: &Socket, io: Io) -> io::Result<()> {
     Receiver::new(io).receive(socket, std::iter::once(&mut [0; 1][..])).map(drop)
 }
 
-/// The reason of an error from [`Receiver::receive`].
+/// The counted reason of an error from [`Receiver::receive`].
 pub fn receive_error(error: &io::Error) -> ReceiveError {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EPERM | Errno::EACCES) => ReceiveError::Denied,
@@ -37,20 +37,21 @@ pub fn receive_error(error: &io::Error) -> ReceiveError {
     }
 }
 
-/// What the kernel says of a received datagram.
+/// The kernel's information about a received datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Datagram {
     /// Bytes in the buffer.
     pub length: usize,
-    /// It was longer than the buffer; the rest is gone.
+    /// True if the datagram was longer than the buffer; the rest is lost.
     pub truncated: bool,
-    /// The sender; `None` if the kernel named none.
+    /// The sender; `None` if the kernel reported none.
     pub peer: Option<SocketAddr>,
-    /// The address it came to; known on wildcard binds only.
+    /// The destination address; known on wildcard binds only.
     pub local: Option<IpAddr>,
-    /// The kernel took that address for one of several hosts, broadcast or multicast; known on wildcard binds of IPv4 only.
+    /// True if the kernel treats that address as several hosts, broadcast or multicast; known on wildcard binds of IPv4
+    /// only.
     pub to_group: bool,
-    /// How long it lay in the socket: real time at the batch minus the kernel's receive stamp.
+    /// Time in the socket: real time at the batch minus the kernel's receive stamp.
     pub kernel_wait: Nanos,
 }
 
@@ -78,10 +79,10 @@ impl Receiver {
     }
 
     /// Receives at most as many datagrams as there are `buffers`, and at most [`BATCH`]: the first into the first
-    /// buffer, and so on. Returns how many it received, 0 when nothing waits.
+    /// buffer, and so on. Returns the number received, 0 when nothing waits.
     ///
     /// # Errors
-    /// What the kernel said. An error that an earlier send left on the socket is reported here too; it concerns no
+    /// The kernel's error. An error that an earlier send left on the socket is reported here too; it concerns no
     /// datagram, and the next call goes on.
     pub fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
         self.datagrams.clear();
@@ -93,8 +94,8 @@ impl Receiver {
         Ok(self.datagrams.len())
     }
 
-    /// How many datagrams were received as part of a GRO batch and did not fit the last call's buffers. The next call hands
-    /// over only these.
+    /// The number of datagrams received as part of a GRO batch that did not fit the last call's buffers. The next call
+    /// returns only these.
     pub fn left(&self) -> usize {
         match &self.way {
             Way::Gro(way) => way.left(),
@@ -102,14 +103,14 @@ impl Receiver {
         }
     }
 
-    /// Forgets what [`Receiver::left`] counts.
+    /// Drops the datagrams counted by [`Receiver::left`].
     pub fn discard(&mut self) {
         if let Way::Gro(way) = &mut self.way {
             way.discard();
         }
     }
 
-    /// What the last call of [`Receiver::receive`] received.
+    /// The datagrams of the last [`Receiver::receive`].
     pub fn datagrams(&self) -> &[Datagram] {
         &self.datagrams
     }

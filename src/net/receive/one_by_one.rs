@@ -8,7 +8,7 @@ use arrayvec::ArrayVec;
 use std::io::{self, ErrorKind};
 
 pub(super) struct OneByOne {
-    /// One byte more than any packet takes: only so does a longer datagram show.
+    /// One byte more than any packet takes, to detect a longer datagram.
     buffer: Box<[u8; DATAGRAM_MAX_BYTES + 1]>,
 }
 
@@ -27,7 +27,7 @@ impl OneByOne {
             let (length, peer) = match socket.plain().recv_from(&mut self.buffer[..]) {
                 Ok(received) => received,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => break,
-                // What was received stands; the error is gone with its telling.
+                // Datagrams already received are returned; the error was consumed with its report.
                 Err(_) if !datagrams.is_empty() => break,
                 Err(error) => return Err(error),
             };

@@ -1,4 +1,4 @@
-//! How batches are handed to the kernel.
+//! Backends for sending: system calls that hand batches to the kernel.
 
 use super::Message;
 use super::gso::{Call, GsoPlan};
@@ -14,12 +14,12 @@ use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// A way to hand batches to the kernel, or one that tests the way to it.
+/// A backend for sending, or a scripted one in tests.
 pub(super) trait Backend {
-    /// Hands over the batches of `call`, which begin at number `at`, and returns how many the kernel took, at least one.
+    /// Sends the batches of `call`, which begin at number `at`, and returns how many the kernel took, at least one.
     ///
     /// # Errors
-    /// Why it did not take the first.
+    /// The reason why it did not take the first.
     fn send(
         &mut self,
         socket: &Socket,
@@ -35,17 +35,17 @@ pub(super) trait Backend {
     /// Why the system does not permit it.
     fn probe(&mut self, socket: &Socket) -> Result<(), Errno>;
 
-    /// Waits until the socket's send buffer has drained, to a half, for `patience` at most. Returns whether it has.
+    /// Waits until the socket's send buffer has drained to a half, for `patience` at most. Returns true if it has.
     fn wait(&mut self, socket: &Socket, patience: Nanos) -> bool {
         let timeout = PollTimeout::try_from(std::time::Duration::from(patience)).unwrap_or(PollTimeout::ZERO);
         let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
-        // What goes wrong here is told by the next attempt to send.
+        // An error here is reported by the next attempt to send.
         let _ = poll(&mut polled, timeout);
         polled[0].revents().is_some_and(|events| events.contains(PollFlags::POLLOUT))
     }
 }
 
-/// Many batches in one call.
+/// Sends many batches in one call.
 ///
 /// The wrapper around `sendmmsg` encodes the same control data into every header, into space that must be exactly full:
 /// so there are headers for each kind of it, and one call sends batches from one address, cut at one length.
@@ -103,7 +103,7 @@ impl Backend for Batched {
         call: Call,
     ) -> Result<usize, Errno> {
         let batches = &plan.batches()[at..at + call.count];
-        // Filled where they stand: what is collected is moved, all of its room.
+        // Filled in place: moving an `ArrayVec` copies its whole capacity.
         let mut slices = ArrayVec::<IoSlice<'_>, SEND_BATCH_MAX>::new();
         self.peers.clear();
         for batch in batches {

@@ -1,8 +1,8 @@
-//! What goes to the kernel as one: a message, or a GSO batch of messages to one peer.
+//! Plans of what goes to the kernel as one: a message, or a GSO batch of messages to one peer.
 //!
-//! The kernel takes a GSO batch through its layers once and cuts it at the end (`UDP_SEGMENT`). All messages of a GSO batch are
-//! equally long, only the last one may be shorter. Messages to one peer stay in their order; those to different peers
-//! may overtake each other.
+//! The kernel takes a GSO batch through its layers once and cuts it at the end (`UDP_SEGMENT`). All messages of a GSO
+//! batch are equally long, only the last one may be shorter. Messages to one peer stay in their order; messages to
+//! different peers may overtake each other.
 
 use super::Message;
 use crate::net::SEND_BATCH_MAX;
@@ -11,12 +11,13 @@ use std::ops::Range;
 
 /// The bytes of a GSO batch must fit one datagram of either family, with room for the options of IPv4.
 const GSO_MAX_BYTES: usize = 65_535 - 60 - 8;
-/// Messages of a GSO batch: what every kernel that cuts GSO batches accepts (`UDP_MAX_SEGMENTS`; newer ones take twice as many).
+/// The largest GSO batch in messages, accepted by every kernel with GSO (`UDP_MAX_SEGMENTS`; newer ones take twice as
+/// many).
 const GSO_SEGMENTS_MAX: usize = 64;
 
-/// How a batch of messages goes out. Its memory is used again, and moved nowhere: most batches are far shorter.
+/// The plan for sending a batch of messages. Its memory is reused, and never moved: most batches are far shorter.
 pub(super) struct GsoPlan {
-    /// The messages by number, those of a batch side by side.
+    /// Indices of the messages, with the messages of a batch side by side.
     order: Vec<usize>,
     batches: Vec<GsoBatch>,
     keys: Vec<u64>,
@@ -25,24 +26,24 @@ pub(super) struct GsoPlan {
 /// Messages that the kernel takes together or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GsoBatch {
-    /// Where its messages stand in the order.
+    /// The place of its first message in the order.
     first: usize,
     count: usize,
-    /// The length of each of its messages, except that the last may be shorter.
+    /// The segment size: the length of each of its messages, except that the last may be shorter.
     length: usize,
     local: Option<IpAddr>,
-    /// It must not be in a call that cuts GSO batches.
+    /// True if it must not be in a call that cuts GSO batches.
     plain: bool,
 }
 
 impl GsoPlan {
-    /// An empty one, with memory for [`SEND_BATCH_MAX`] messages.
+    /// An empty plan, with memory for [`SEND_BATCH_MAX`] messages.
     pub(super) fn new() -> GsoPlan {
         let (order, batches) = (Vec::with_capacity(SEND_BATCH_MAX), Vec::with_capacity(SEND_BATCH_MAX));
         GsoPlan { order, batches, keys: Vec::with_capacity(SEND_BATCH_MAX) }
     }
 
-    /// Every message by itself.
+    /// Plans every message by itself.
     pub(super) fn singles(&mut self, messages: &[Message<'_>]) {
         self.clear();
         self.order.extend(0..messages.len());
@@ -51,7 +52,7 @@ impl GsoPlan {
         self.batches.extend(messages.iter().enumerate().map(single));
     }
 
-    /// Messages to one peer in GSO batches, also when others stand between them.
+    /// Plans messages to one peer as GSO batches, even when others stand between them.
     pub(super) fn segment(&mut self, messages: &[Message<'_>]) {
         self.clear();
         self.keys.extend(messages.iter().map(|message| key(message.peer)));
@@ -71,7 +72,7 @@ impl GsoPlan {
                 bytes += candidate.bytes.len();
                 let fits = candidate.bytes.len() <= batch.length && bytes <= GSO_MAX_BYTES;
                 if !fits || candidate.local != message.local || candidate.bytes.is_empty() {
-                    // What comes after it must not overtake it.
+                    // A later message to this peer must not overtake it.
                     break;
                 }
                 taken[next] = true;
@@ -91,17 +92,17 @@ impl GsoPlan {
         self.keys.clear();
     }
 
-    /// The batches, in the order in which they go out.
+    /// The batches, in the order of sending.
     pub(super) fn batches(&self) -> &[GsoBatch] {
         &self.batches
     }
 
-    /// The numbers of the messages in `batch`.
+    /// The indices of the messages in `batch`.
     pub(super) fn messages(&self, batch: &GsoBatch) -> &[usize] {
         &self.order[batch.places()]
     }
 
-    /// Makes a batch of each message of number `at`, and keeps them out of calls that cut GSO batches.
+    /// Splits batch `at` into single messages, and keeps them out of calls that cut GSO batches.
     pub(super) fn split(&mut self, at: usize) {
         let batch = self.batches.remove(at);
         for place in batch.places().rev() {
@@ -109,7 +110,7 @@ impl GsoPlan {
         }
     }
 
-    /// How many of the batches from number `at` on can go out in one call, and how it cuts them.
+    /// The call for the batches from number `at` on: how many can go out together, and its segment size.
     pub(super) fn call(&self, at: usize) -> Call {
         let first = &self.batches[at];
         let mut call = Call { count: 0, local: first.local, segment: None };
@@ -118,7 +119,7 @@ impl GsoPlan {
             let segment = if batch.is_segmented() { Some(batch.length) } else { call.segment };
             longest = longest.max(batch.length);
             plain |= batch.plain;
-            // One length holds for the whole call. A single message that is not longer stays whole.
+            // One segment size holds for the whole call. A single message that is not longer stays whole.
             let cuts_others = call.segment.is_some() && segment != call.segment;
             let cuts_these = segment.is_some_and(|segment| plain || longest > segment);
             if batch.local != call.local || cuts_others || cuts_these {
@@ -131,14 +132,14 @@ impl GsoPlan {
     }
 }
 
-/// What the batches of one call have in common.
+/// The common properties of the batches of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Call {
-    /// How many batches.
+    /// The number of batches.
     pub(super) count: usize,
-    /// The address they come from; `None` where the socket has but one.
+    /// The source address; `None` where the socket has only one.
     pub(super) local: Option<IpAddr>,
-    /// The length at which the kernel cuts GSO batches; `None` without GSO batches.
+    /// The segment size; `None` without GSO batches.
     pub(super) segment: Option<usize>,
 }
 
@@ -147,7 +148,7 @@ impl GsoBatch {
         GsoBatch { first: 0, count: 0, length: message.bytes.len(), local: message.local, plain: false }
     }
 
-    /// Whether it has more than one message.
+    /// True if the batch has more than one message.
     pub(super) fn is_segmented(&self) -> bool {
         self.count > 1
     }
@@ -157,7 +158,8 @@ impl GsoBatch {
     }
 }
 
-/// Equal for equal peers, and rarely for others: comparing it first makes looking for a peer's messages cheap.
+/// A hash of `peer`, equal for equal peers and rarely for others: comparing it first makes looking for a peer's
+/// messages cheap.
 fn key(peer: SocketAddr) -> u64 {
     let address = match peer.ip() {
         IpAddr::V4(ip) => u64::from(u32::from(ip)),
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_ends_with_a_shorter_message_and_before_a_longer_one() {
+    fn a_gso_batch_ends_with_a_shorter_message_and_before_a_longer_one() {
         assert_eq!(batches(&[(1, 9), (1, 9), (1, 5), (1, 9), (1, 10), (1, 5)]), [vec![0, 1, 2], vec![3], vec![4, 5]]);
     }
 
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_fits_a_datagram_and_the_kernel() {
+    fn a_gso_batch_fits_a_datagram_and_the_kernel() {
         let lengths: Vec<usize> = batches(&[(1, 2048); SEND_BATCH_MAX]).iter().map(Vec::len).collect();
         assert_eq!(lengths, [31, 31, 31, 31, 4]);
         let lengths: Vec<usize> = batches(&[(1, 9); SEND_BATCH_MAX]).iter().map(Vec::len).collect();
@@ -238,7 +240,8 @@ mod tests {
     }
 
     proptest! {
-        // Does every message go out once, in its peer's order, in GSO batches that the kernel cuts where they were joined?
+        // Does every message go out once, in its peer's order, in GSO batches that the kernel cuts where they were
+        // joined?
         #[test]
         fn every_plan_is_sound(drawn in prop::collection::vec((0..4_u8, 0..6_usize, prop::option::of(0..2_u8)), 0..SEND_BATCH_MAX)) {
             let messages: Vec<_> = drawn.iter().map(|(peer, length, local)| message(*peer, *length, *local)).collect();

@@ -1,4 +1,4 @@
-//! Sending a batch of messages, and what becomes of each.
+//! Sending a batch of messages, with a result for each.
 
 mod backend;
 mod gso;
@@ -15,28 +15,28 @@ use one_by_one::OneByOne;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// How long a worker waits for room in the socket's send buffer. Where nothing drains for so long, the device is stuck or
-/// the replies wait for neighbours that do not exist, and further batches wait no more until the buffer has drained.
+/// The longest wait for room in the socket's send buffer. If nothing drains for that long, the device is stuck or the
+/// replies wait for neighbours that do not exist, and further batches do not wait until the buffer has drained.
 const PATIENCE: Nanos = Nanos::from_millis(1);
 
 /// A datagram to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// Its bytes.
+    /// The bytes to send.
     pub bytes: &'a [u8],
-    /// Where it goes.
+    /// The destination.
     pub peer: SocketAddr,
-    /// The address it shall come from; `None` where the socket has but one.
+    /// The source address; `None` where the socket has only one.
     pub local: Option<IpAddr>,
 }
 
-/// Of each message of a batch, in their order, whether the kernel took it, and why not.
+/// The result for each message of a batch, in order: taken by the kernel, or the reason why not.
 pub type Outcomes = ArrayVec<Result<(), Unsent>, SEND_BATCH_MAX>;
 
-/// Finds out whether `io` can send through `socket`, without sending anything.
+/// Probes whether `io` can send through `socket`, without sending anything.
 ///
 /// # Errors
-/// Why it cannot.
+/// The reason why it cannot.
 pub(super) fn probe(socket: &Socket, io: Io) -> io::Result<()> {
     Sender::new(io).probe_call(socket).map_err(io::Error::from)
 }
@@ -61,11 +61,12 @@ impl Sender {
         Sender { way }
     }
 
-    /// Sends `messages` and tells of each whether the kernel took it. One that fails does not keep the others back.
-    /// Messages to one peer leave in their order, as a GSO batch where they are alike; others may overtake them.
+    /// Sends `messages` and returns for each whether the kernel took it. A message that fails does not hold up the
+    /// others. Messages to one peer leave in their order, as a GSO batch where they are alike; others may overtake
+    /// them.
     ///
-    /// Waits a millisecond at most, and only for room in the socket's send buffer; not at all while that has not drained
-    /// since a wait in vain. A sender is for one socket alone.
+    /// Waits a millisecond at most, and only for room in the socket's send buffer; not at all if the buffer has not
+    /// drained since a wait that timed out. A sender is for one socket alone.
     ///
     /// # Panics
     /// With more than [`SEND_BATCH_MAX`] messages.
@@ -77,11 +78,11 @@ impl Sender {
         }
     }
 
-    /// Finds out whether anything can be sent at all, without sending it: after a batch of which nothing was taken, which
-    /// may be for reasons of its peers.
+    /// Probes whether anything can be sent at all, without sending it: after a batch of which nothing was taken,
+    /// possibly because of its peers.
     ///
     /// # Errors
-    /// Why nothing can.
+    /// The reason why nothing can be sent.
     pub fn probe(&mut self, socket: &Socket) -> Result<(), Unsent> {
         self.probe_call(socket).map_err(reason)
     }
@@ -94,12 +95,12 @@ impl Sender {
     }
 }
 
-/// Goes through a batch to its end, whatever the kernel says of its parts.
+/// Sends a batch to its end, whatever the kernel's results for its parts.
 struct Dispatch<P> {
     backend: P,
-    /// The kernel cuts GSO batches, as far as is known.
+    /// True unless the kernel is known not to cut GSO batches.
     gso: bool,
-    /// The last wait for room was in vain, and the socket's send buffer has not drained since, as far as is known.
+    /// True if the last wait for room timed out, and the socket's send buffer is not known to have drained since.
     stuck: bool,
     plan: GsoPlan,
 }
@@ -121,11 +122,12 @@ impl<P: Backend> Dispatch<P> {
             self.stuck = !self.backend.wait(socket, Nanos::ZERO);
         }
         let (mut at, mut patient, mut excused) = (0, !self.stuck, None);
-        // Each round gets on, splits a GSO batch, or spends the one excuse of a batch or the patience of the batch.
+        // Each round makes progress, splits a GSO batch, uses the one retry of a batch, or the one wait of the whole
+        // call.
         while at < plan.batches().len() {
             let call = plan.call(at);
-            // The kernel stops at the first batch that it does not take, and names the error only when that is the
-            // first of a call.
+            // The kernel stops at the first batch that it does not take, and reports the error only if that batch is
+            // the first of a call.
             match self.backend.send(socket, messages, plan, at, call) {
                 Ok(taken) => {
                     assert!(taken > 0, "a backend takes a batch or says why not");
@@ -154,8 +156,8 @@ impl<P: Backend> Dispatch<P> {
     }
 }
 
-/// Whether this is perhaps no answer to this call, but what the network said of an earlier message: the kernel keeps
-/// that with the socket and tells it once, in place of sending.
+/// True if the error may be the network's answer to an earlier message instead of this call: the kernel keeps that
+/// error with the socket and reports it once, in place of sending.
 fn may_be_stale(errno: Errno) -> bool {
     use Errno::{ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH, EMSGSIZE, ENETUNREACH, ENOPROTOOPT, EPROTO};
     matches!(errno, ECONNREFUSED | EHOSTDOWN | EHOSTUNREACH | EMSGSIZE | ENETUNREACH | ENOPROTOOPT | EPROTO)
@@ -181,15 +183,15 @@ mod tests {
     use std::collections::VecDeque;
     use std::net::Ipv4Addr;
 
-    /// A kernel that answers as it is told, and takes everything in the end.
+    /// A kernel with scripted answers, which takes everything in the end.
     #[derive(Default)]
     struct Scripted {
         answers: VecDeque<Result<usize, Errno>>,
-        /// The messages that were taken, in this order, and in how many batches each time.
+        /// The messages taken, in order; `calls` has the number of batches of each call.
         taken: Vec<usize>,
         calls: Vec<usize>,
         waits: Vec<Nanos>,
-        /// Whether the buffer has drained when a wait is over, each time; later, it has.
+        /// For each wait, whether the buffer has drained at its end; true after the last entry.
         drained: VecDeque<bool>,
     }
 
@@ -275,7 +277,7 @@ mod tests {
         assert_eq!((sender.backend.waits, sender.backend.taken), (vec![PATIENCE], vec![0]));
     }
 
-    // Is a buffer that a wait left full waited for again only once it has drained?
+    // After a wait that timed out, is the buffer waited for again only once it has drained?
     #[test]
     fn a_buffer_that_does_not_drain_is_not_waited_for_again() {
         let group = Group::open((Ipv4Addr::LOCALHOST, 0).into(), 1, Io::Batches).expect("a free backend");
@@ -300,16 +302,16 @@ mod tests {
     }
 
     #[test]
-    fn a_train_that_is_not_taken_goes_message_by_message() {
+    fn a_gso_batch_that_is_not_taken_goes_message_by_message() {
         let too_long = Err(Errno::EMSGSIZE);
-        // Not taken, also not when asked again; then the second of its three messages fails.
+        // Refused, also at the retry; then the second of its three messages fails.
         let (sender, outcomes) = send(&[1, 1, 2, 1], &[too_long, too_long, Ok(1), Err(Errno::EPERM)]);
         assert_eq!(outcomes, [SENT, Err(Unsent::Denied), SENT, SENT]);
         assert_eq!((sender.backend.taken, sender.gso), (vec![0, 3, 2], true));
     }
 
     #[test]
-    fn where_trains_cannot_be_cut_none_is_made_again() {
+    fn where_gso_batches_cannot_be_cut_none_is_made_again() {
         let (sender, outcomes) = send(&[1, 1, 1], &[Err(Errno::EIO)]);
         assert_eq!((outcomes, sender.backend.taken, sender.gso), (vec![SENT; 3], vec![0, 1, 2], false));
     }

@@ -21,14 +21,14 @@ impl Backend for OneByOne {
         for number in plan.messages(&plan.batches()[at]) {
             let Message { bytes, peer, .. } = messages[*number];
             let sent = socket.plain().send_to(bytes, peer);
-            // An error without a number is one of the library's own, about an address that no socket takes.
+            // An error without a number is from the library itself, about an address that no socket takes.
             sent.map_err(|error| error.raw_os_error().map_or(Errno::EINVAL, Errno::from_raw))?;
         }
         Ok(1)
     }
 
     fn probe(&mut self, socket: &Socket) -> Result<(), Errno> {
-        // Nothing is sent to port 0: where the call is permitted, it says so and looks no further.
+        // Nothing can be sent to port 0: a permitted call reports that and does nothing else.
         let nowhere: IpAddr = if socket.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
         let sent = socket.plain().send_to(&[], SocketAddr::new(nowhere, 0));
         match sent.map_err(|error| error.raw_os_error().map(Errno::from_raw)) {

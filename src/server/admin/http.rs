@@ -15,15 +15,15 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-/// Bounds of what clients may take. A connection carries one request.
+/// Bounds on clients. A connection carries one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Open connections; one more cuts the oldest off. A healthy one takes milliseconds, so the oldest is one that
-    /// stalls.
+    /// Open connections; one more cuts the oldest off. A healthy connection takes milliseconds, so the oldest is a
+    /// stalled one.
     pub(super) connections: usize,
-    /// From accepting to the end of the request's header.
+    /// The longest time from accepting to the end of the request's header.
     pub(super) header: Nanos,
-    /// From accepting to the last byte of the reply.
+    /// The longest time from accepting to the last byte of the reply.
     pub(super) connection: Nanos,
 }
 
@@ -33,13 +33,13 @@ impl Default for Limits {
     }
 }
 
-/// Bytes that a request may fill, the least that hyper allows; a scraper's has some hundred.
+/// The largest request in bytes, the smallest bound that hyper allows; a scraper's request has some hundred.
 const REQUEST_MAX_BYTES: usize = 8_192;
 
-/// The pause after a failed `accept`: what it lacks (descriptors, memory) does not come back at once.
+/// The pause after a failed `accept`: the missing resource (descriptors, memory) does not return at once.
 const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
 
-/// Accepts and serves connections until it is dropped.
+/// Accepts and serves connections until dropped.
 pub(super) async fn serve(listener: TcpListener, asker: mpsc::Sender<Question>, limits: Limits) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
@@ -60,7 +60,7 @@ pub(super) async fn serve(listener: TcpListener, asker: mpsc::Sender<Question>, 
         let asker = asker.clone();
         let service = service_fn(move |request| respond(request, asker.clone()));
         let connection = http.serve_connection(TokioIo::new(stream), service);
-        // How a connection ends is its client's business.
+        // The end of a connection concerns only its client.
         let task = tokio::spawn(tokio::time::timeout(limits.connection.into(), connection));
         open.push_back(task.abort_handle());
     }
@@ -86,7 +86,7 @@ async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> R
     })
 }
 
-/// The question that `path` stands for.
+/// The question that `path` asks; `None` for an unknown path.
 fn asked(path: &str, headers: &HeaderMap) -> Option<About> {
     match path {
         "/metrics" => {
@@ -102,7 +102,7 @@ fn asked(path: &str, headers: &HeaderMap) -> Option<About> {
 
 async fn ask(asker: &mpsc::Sender<Question>, about: About) -> Response<String> {
     let (answer, answered) = oneshot::channel();
-    // Neither fails while the control loop runs; after it has stopped there is nobody to answer.
+    // Neither call fails while the control loop runs; after it has stopped there is no client to answer.
     let asked = asker.send(Question { about, answer }).await;
     match (asked, answered.await) {
         (Ok(()), Ok(Answer::Ready(Ok(())))) => text(StatusCode::OK, "ready\n".to_owned()),

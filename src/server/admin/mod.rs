@@ -1,8 +1,9 @@
 //! The admin endpoint: `GET /metrics /latency /healthz /readyz` over HTTP, and the control thread that it runs on.
 //!
-//! One thread does all of it, on a single-threaded tokio runtime that no packet ever sees. The collector and the probe
-//! are borrowed from the server's scope, while HTTP handlers may borrow nothing; so connections ask over a channel, and
-//! the loop in [`run`], which owns the borrows, collects once for all who asked meanwhile and answers them.
+//! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The collector and the
+//! probe are borrowed from the server's scope, while HTTP handlers may borrow nothing; so connections ask over a
+//! channel, and the loop in [`run`], which owns the borrows, collects once for all questions that have arrived and
+//! answers them.
 
 mod http;
 
@@ -13,49 +14,48 @@ use std::io;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
-/// The name that the thread which calls [`run`] should have.
+/// The name for the thread that calls [`run`].
 pub const THREAD_NAME: &str = "forebay-admin";
 
-/// How often ledgers are collected when nobody scrapes: the width of the finest window's slots.
+/// The interval of collecting histograms without scrapes: the width of the finest window's slots.
 const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
 
-/// What the endpoint asks of its server. Called on the admin thread; nothing here may block.
+/// The endpoint's view of its server. Called on the admin thread; no method may block.
 pub trait Probe {
-    /// Whether requests should come here, or why not: from the moment the server is to stop, and while something keeps it
-    /// from serving.
+    /// Readiness: an error from the start of a stop on, and while the server cannot serve.
     ///
     /// # Errors
-    /// The reason, for people, in one line.
+    /// The reason in words, in one line.
     fn ready(&self) -> Result<(), String>;
-    /// Whether the server can get well by itself, or why not.
+    /// Health: an error while the server cannot recover by itself.
     ///
     /// # Errors
-    /// The reason, for people, in one line.
+    /// The reason in words, in one line.
     fn healthy(&self) -> Result<(), String>;
     /// Description, kernel drops and queue depths, as of now.
     fn gauges(&self) -> Gauges;
     /// Called every second with what was measured lately, so that policies can adapt.
     fn adapt(&self, recent: &Recent);
-    /// Makes a worker run through its loop once if it sleeps, so that it hands its ledger over.
+    /// Makes a worker run through its loop once if it sleeps, so that it hands its histograms over.
     fn wake(&self, worker: usize);
 }
 
-/// Ends [`run`], when asked or when dropped.
+/// Ends [`run`], by [`Stopper::stop`] or when dropped.
 #[derive(Debug)]
 pub struct Stopper {
     _dropped_to_stop: oneshot::Sender<()>,
 }
 
 impl Stopper {
-    /// Ends the endpoint; [`run`] returns soon after. Connections in progress are cut off.
+    /// Ends the endpoint; [`run`] returns soon after. Open connections are cut off.
     pub fn stop(self) {}
 }
 
-/// [`run`]'s end of a [`Stopper`].
+/// The receiving end of a [`Stopper`], for [`run`].
 #[derive(Debug)]
 pub struct Stop(oneshot::Receiver<()>);
 
-/// A stopper and the end to give to [`run`].
+/// Makes a stopper and its receiving end for [`run`].
 pub fn stop_pair() -> (Stopper, Stop) {
     let (sender, receiver) = oneshot::channel();
     (Stopper { _dropped_to_stop: sender }, Stop(receiver))
@@ -63,10 +63,10 @@ pub fn stop_pair() -> (Stopper, Stop) {
 
 /// Serves the endpoint on `listener` and collects every second, until `stop`. Runs on the calling thread.
 ///
-/// Answers within 100 ms while every worker is busy: collecting waits 20 ms at most, once for all who ask. A client
-/// that stalls is cut off and holds nobody else up.
+/// Answers within 100 ms while every worker is busy: collecting waits 20 ms at most, once for all pending questions. A
+/// client that stalls is cut off and delays no other.
 ///
-/// When it returns, the collector is the caller's again: once the workers have stopped, one more
+/// After the return the caller may use the collector again: once the workers have stopped, one more
 /// [`Collector::collect`] makes the totals exact.
 ///
 /// # Errors
@@ -95,13 +95,13 @@ fn run_limited(
         let accepting = tokio::spawn(http::serve(listener, asker, limits));
         tokio::select! {
             () = control(collector, probe, questions, stop) => Ok(()),
-            // It has no end but a panic.
+            // The accept loop ends only by a panic.
             ended = accepting => Err(io::Error::other(format!("connections are no longer accepted: {ended:?}"))),
         }
     })
 }
 
-/// A question of a connection, and where the answer goes.
+/// A connection's question, and the channel for the answer.
 #[derive(Debug)]
 struct Question {
     about: About,
@@ -165,7 +165,7 @@ fn answer(collector: &mut Collector<'_>, probe: &impl Probe, asked: Vec<Question
                 Answer::Text { content_type: format.content_type(), body: snapshot.to_prometheus(format) }
             }
         };
-        // A client that has gone needs no answer.
+        // A closed connection needs no answer.
         let _ = answer.send(text);
     }
 }

@@ -1,16 +1,16 @@
 //! The endpoint over real connections to 127.0.0.1.
 
 use super::*;
-use crate::metrics::{Board, Description, Sample};
+use crate::metrics::{Description, Sample, WorkerMetrics};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Far longer than anything here takes: a test that reaches it fails instead of hanging.
+/// A bound far above the duration of any test here: a test that reaches it fails instead of hanging.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
-/// What an unknown path is answered with.
+/// The body of the answer to an unknown path.
 const HINT: &str = "try /metrics, /latency, /healthz or /readyz\n";
 
 #[derive(Default)]
@@ -42,13 +42,13 @@ impl Probe for Server {
     }
 }
 
-/// Runs `client` against the endpoint of a board with one worker, and stops the endpoint.
-fn with_endpoint(limits: Limits, board: &Board, client: impl FnOnce(SocketAddr, &Server)) {
+/// Runs `client` against the endpoint of `metrics`, and stops the endpoint.
+fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(SocketAddr, &Server)) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
     let (server, (stopper, stop)) = (Server::default(), stop_pair());
     std::thread::scope(|scope| {
-        let endpoint = scope.spawn(|| run_limited(listener, &mut Collector::new(board), &server, stop, limits));
+        let endpoint = scope.spawn(|| run_limited(listener, &mut Collector::new(metrics), &server, stop, limits));
         // Moved in, so that a client that panics stops the endpoint too.
         let stopper = stopper;
         client(address, &server);
@@ -63,7 +63,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Sends `request` and returns everything that comes until the server closes.
+/// Sends `request` and returns everything received until the server closes.
 fn exchange(address: SocketAddr, request: &str) -> String {
     let mut stream = connect(address);
     stream.write_all(request.as_bytes()).expect("the endpoint reads");
@@ -81,7 +81,7 @@ fn request(address: SocketAddr, line: &str) -> (u16, String) {
 /// Does each route answer as CONTRACTS.md says, and everything else 404 or 405?
 #[test]
 fn routes_answer() {
-    with_endpoint(Limits::default(), &Board::new(1), |address, server| {
+    with_endpoint(Limits::default(), &WorkerMetrics::new(1), |address, server| {
         assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
         assert_eq!(request(address, "GET /readyz"), (200, "ready\n".into()));
         server.draining.store(true, Ordering::SeqCst);
@@ -98,10 +98,10 @@ fn routes_answer() {
     });
 }
 
-/// Are the headers right, and is a method or path that nobody serves answered as HTTP wants it?
+/// Are the headers right, and is an unknown method or path answered as HTTP requires?
 #[test]
 fn replies_keep_to_http() {
-    with_endpoint(Limits::default(), &Board::new(1), |address, _| {
+    with_endpoint(Limits::default(), &WorkerMetrics::new(1), |address, _| {
         for (line, status, header, body) in [
             ("GET /healthz", "200 OK", "content-type: text/plain; charset=utf-8", "ok\n"),
             ("GET /readyz?verbose", "200 OK", "content-length: 6", "ready\n"),
@@ -121,10 +121,10 @@ fn replies_keep_to_http() {
     });
 }
 
-/// Does `/metrics` choose its format by what the client accepts?
+/// Does `/metrics` choose its format by the client's `Accept` header?
 #[test]
 fn metrics_come_in_the_accepted_format() {
-    with_endpoint(Limits::default(), &Board::new(1), |address, _| {
+    with_endpoint(Limits::default(), &WorkerMetrics::new(1), |address, _| {
         let classic = exchange(address, "GET /metrics HTTP/1.1\r\nhost: forebay\r\n\r\n");
         assert!(classic.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{classic}");
         assert!(classic.contains("# TYPE forebay_datagrams_total counter\n"), "{classic}");
@@ -141,43 +141,43 @@ fn metrics_come_in_the_accepted_format() {
 /// Is a scrape answered while the only worker never hands over, and is the worker woken for it?
 #[test]
 fn a_busy_worker_does_not_hold_the_endpoint_up() {
-    let board = Board::new(1);
-    let mut recorder = board.recorder(0);
+    let metrics = WorkerMetrics::new(1);
+    let mut recorder = metrics.recorder(0);
     recorder.received(2);
     recorder.answered(&Sample::default());
-    with_endpoint(Limits::default(), &board, |address, server| {
+    with_endpoint(Limits::default(), &metrics, |address, server| {
         let (status, body) = request(address, "GET /latency");
         let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
         assert_eq!((status, &body["fates"]["in_flight"]), (200, &serde_json::json!(1)));
-        assert_eq!(body["since_start"]["total"]["all"]["count"], 0, "its ledger is still with the worker");
+        assert_eq!(body["since_start"]["total"]["all"]["count"], 0, "its histograms are still with the worker");
         assert_eq!(server.wakes.load(Ordering::SeqCst), 1);
     });
 }
 
-/// Do clients that say nothing leave room for one that does? Method: more of them than connections, all kept open.
+/// Do silent clients leave room for one that sends? Method: more silent clients than connections, all kept open.
 #[test]
 fn silent_clients_do_not_block_others() {
     let limits = Limits { connections: 4, ..Limits::default() };
-    with_endpoint(limits, &Board::new(1), |address, _| {
+    with_endpoint(limits, &WorkerMetrics::new(1), |address, _| {
         let silent: Vec<TcpStream> = (0..10).map(|_| connect(address)).collect();
         assert_eq!(request(address, "GET /healthz").0, 200);
         assert!(is_cut_off(&silent[0]), "the oldest had to make room");
     });
 }
 
-/// Is a client cut off that never finishes its header, one that takes too long in all, and one that sends too much?
-/// Method: the bound in question is short, the others are long; a read returns when the endpoint closes.
+/// Is a client cut off if it never finishes its header, takes too long in all, or sends too much? Method: the bound in
+/// question is short, the others are long; a read returns when the endpoint closes.
 #[test]
 fn a_stalling_client_is_cut_off() {
     let short = Nanos::from_millis(50);
-    with_endpoint(Limits { header: short, ..Limits::default() }, &Board::new(1), |address, _| {
+    with_endpoint(Limits { header: short, ..Limits::default() }, &WorkerMetrics::new(1), |address, _| {
         assert_eq!(exchange(address, "GET /healthz HTTP/1.1\r\nhost:"), "", "no answer to half a header");
     });
     let no_other = Limits { header: GIVE_UP_AFTER.into(), connection: GIVE_UP_AFTER.into(), ..Limits::default() };
-    with_endpoint(Limits { connection: short, ..no_other }, &Board::new(1), |address, _| {
+    with_endpoint(Limits { connection: short, ..no_other }, &WorkerMetrics::new(1), |address, _| {
         assert!(is_cut_off(&connect(address)));
     });
-    with_endpoint(no_other, &Board::new(1), |address, _| {
+    with_endpoint(no_other, &WorkerMetrics::new(1), |address, _| {
         let mut endless = connect(address);
         let mut sent = 0;
         while endless.write_all(&[b'a'; 4_096]).is_ok() {
@@ -187,7 +187,7 @@ fn a_stalling_client_is_cut_off() {
     });
 }
 
-/// Waits until the endpoint closes the connection; false if it says something or stays silent for [`GIVE_UP_AFTER`].
+/// Waits until the endpoint closes the connection; false if it sends something or stays silent for [`GIVE_UP_AFTER`].
 fn is_cut_off(mut stream: &TcpStream) -> bool {
     match stream.read(&mut [0]) {
         Ok(bytes) => bytes == 0,

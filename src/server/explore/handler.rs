@@ -1,21 +1,20 @@
-//! The handler of an explored server: each request says what it does, and spends virtual time on it.
+//! The handler of an explored server: each request contains its acts, and spends virtual time on them.
 
 use crate::fate::{Malformed, Refused, Status};
 use crate::handler::{Handler, Rejected, Reply, Request, Ticket, checkpoint, fork, hop};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
 
-/// What a request does, byte by byte: its cost in microseconds, its class, its deadline in microseconds (0 = none), and then
-/// what happens after each microsecond of the cost.
+/// One act of a request, performed after a microsecond of its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Checkpoint,
-    /// No checkpoint: the worker is stuck for that long.
+    /// No checkpoint: the worker is stuck for that microsecond.
     Nothing,
     Hop,
     Fork,
     Panic,
-    /// Stops for a reason that the runtime does not know.
+    /// Stops for a reason unknown to the runtime.
     Stall,
 }
 
@@ -23,9 +22,10 @@ impl Act {
     pub(super) const ALL: [Act; 6] = [Act::Checkpoint, Act::Nothing, Act::Hop, Act::Fork, Act::Panic, Act::Stall];
 }
 
-/// A request's first bytes: magic, class, deadline in units of 4 us (0 = none); then an act for each microsecond.
+/// The first of a request's header bytes: magic, class, deadline in units of 4 us (0 = none); then an act for each
+/// microsecond.
 pub(super) const MAGIC: u8 = 0xf0;
-/// A well-formed request that the handler does not serve.
+/// The magic byte of a well-formed request that the handler does not serve.
 pub(super) const REFUSED: u8 = 0xf1;
 pub(super) const HEADER: usize = 3;
 
@@ -62,7 +62,7 @@ async fn perform(acts: &[Act]) {
             Act::Nothing => {}
             Act::Hop => hop(1).await,
             Act::Fork => {
-                // The child does the second half of what is left; it forks no more.
+                // The child does the second half of the rest; it forks no more.
                 let rest = &acts[done + 1..];
                 let (own, childs) = rest.split_at(rest.len() / 2);
                 let childs: Vec<Act> = childs.iter().map(plain).collect();
@@ -77,7 +77,7 @@ async fn perform(acts: &[Act]) {
     }
 }
 
-/// The same without a fork.
+/// `act` without a fork: a fork becomes a checkpoint.
 fn plain(act: &Act) -> Act {
     if *act == Act::Fork { Act::Checkpoint } else { *act }
 }

@@ -15,10 +15,10 @@ use std::rc::Rc;
 pub(super) struct Network {
     sockets: Vec<VecDeque<Vec<u8>>>,
     capacity: usize,
-    /// With N, each Nth message is refused; 0 = none.
+    /// With N, every Nth message is refused; 0 = none.
     unsent_every: u32,
     messages: u32,
-    /// Datagrams that were dropped at full sockets or behind the gate.
+    /// Datagrams dropped at full sockets or behind the gate.
     pub(super) dropped: u64,
     pub(super) gate_shut: bool,
 }
@@ -37,7 +37,7 @@ impl Network {
         Rc::new(RefCell::new(network))
     }
 
-    /// A datagram comes; false if it was dropped.
+    /// Delivers a datagram; false if it was dropped.
     pub(super) fn arrive(&mut self, owner: WorkerId, datagram: Vec<u8>) -> bool {
         let socket = &mut self.sockets[owner];
         let fits = !self.gate_shut && socket.len() < self.capacity;

@@ -1,4 +1,4 @@
-//! What is drawn from a seed: a server, a policy, what comes to it, and what happens to it meanwhile.
+//! What is drawn from a seed: a server, a policy, its requests, and the events during the run.
 
 use super::handler::{HEADER, MAGIC, REFUSED};
 use crate::sched::estimate::Groups;
@@ -8,32 +8,32 @@ use crate::time::Nanos;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Everything that a run is made of.
+/// Everything that determines a run.
 pub(super) struct Scenario {
     pub(super) workers: usize,
     pub(super) policy: Policy,
     pub(super) classified: bool,
     pub(super) rest: Rest,
-    /// What it takes to wake a worker.
+    /// The time to wake a worker.
     pub(super) wake: Nanos,
-    /// What each step of a worker takes, beside the work.
+    /// The time of each step of a worker, beside the work.
     pub(super) step: Nanos,
     pub(super) packets: usize,
     pub(super) queued: usize,
     pub(super) socket_capacity: usize,
-    /// With N, each Nth message cannot be sent; 0 = none.
+    /// With N, every Nth message cannot be sent; 0 = none.
     pub(super) unsent_every: u32,
-    /// In the order of their times.
+    /// Events in the order of their times.
     pub(super) events: Vec<(Nanos, Event)>,
-    /// How long the server may drain, from the last event on.
+    /// The time for a drain, from the last event on.
     pub(super) drain: Nanos,
 }
 
-/// Something that happens to the server.
+/// An event during a run.
 pub(super) enum Event {
-    /// A datagram comes to the socket of this worker.
+    /// A datagram arrives at the socket of this worker.
     Datagram(WorkerId, Vec<u8>),
-    /// Another policy is put to work.
+    /// The server switches to another policy.
     Switch(Policy),
     /// The gate shuts, and the server drains.
     Stop,
@@ -67,7 +67,7 @@ impl Scenario {
         };
         let mut at = us(1);
         for _ in 0..requests {
-            // Bursts, and now and then a silence in which all fall asleep.
+            // Bursts, and now and then a silence in which all workers fall asleep.
             at = at.plus(us([0, 0, 0, 1, 3, 20, 200][random.random_range(0..7)]));
             if random.random_bool(0.03) {
                 scenario.events.push((at, Event::Switch(policy(&mut random, workers))));
@@ -76,7 +76,7 @@ impl Scenario {
             scenario.events.push((at, Event::Datagram(socket, datagram(&mut random))));
         }
         if random.random_bool(0.5) {
-            // In the middle of it all.
+            // At a random place among the requests.
             let place = random.random_range(0..=scenario.events.len());
             let at = place.checked_sub(1).map_or(us(1), |before| scenario.events[before].0);
             scenario.events.insert(place, (at, Event::Stop));
@@ -112,7 +112,7 @@ fn policy(random: &mut impl RngExt, workers: usize) -> Policy {
     Policy::new(kind, &Topology::new(&sizes))
 }
 
-/// Workers in pools, at least one in each.
+/// Splits `workers` into pools, each with at least one.
 fn split(random: &mut impl RngExt, workers: usize) -> Vec<usize> {
     let pools = random.random_range(1..=workers.min(3));
     let mut sizes = vec![1; pools];
@@ -126,7 +126,7 @@ fn groups(random: &mut impl RngExt, workers: usize) -> Groups {
     Groups { group_of, sizes }
 }
 
-/// Mostly light requests, some long ones that come to checkpoints, and few that do what a handler should not.
+/// Mostly light requests, some long ones with checkpoints, and a few that misbehave.
 fn datagram(random: &mut impl RngExt) -> Vec<u8> {
     match random.random_range(0..40) {
         0 => return vec![0; random.random_range(0..8)],
@@ -137,7 +137,7 @@ fn datagram(random: &mut impl RngExt) -> Vec<u8> {
     let cost = [1, 1, 2, 5, 30, 120][random.random_range(0..6)];
     let mut bytes = vec![MAGIC, random.random_range(0..3), deadline];
     bytes.resize(HEADER + cost, 0);
-    // The first act is a checkpoint, and the number of an act its place in `Act::ALL`.
+    // The first act is a checkpoint; an act's number is its place in `Act::ALL`.
     for act in &mut bytes[HEADER..] {
         *act = match random.random_range(0..100) {
             0..60 => 0,

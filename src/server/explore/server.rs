@@ -1,11 +1,11 @@
-//! A server in virtual time: all engines of its workers, driven by the simulator's driver, and its books.
+//! A server in virtual time: all engines of its workers, driven by the simulator's driver, and its accounts.
 
 use super::handler::Scripted;
 use super::memory::{MemoryLink, Network};
 use super::scenario::{Event, Scenario};
 use crate::fate::Fate;
 use crate::handler::Handler;
-use crate::metrics::Board;
+use crate::metrics::WorkerMetrics;
 use crate::net::{AddressFilter, HostAddresses};
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::{WaitSlot, new_runtime_id};
@@ -25,10 +25,10 @@ use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
-/// How many requests met each fate, by its number.
+/// The number of requests by fate, indexed by the fate's number.
 pub(super) type Ends = [u64; Fate::ALL.len()];
 
-/// What an explored server does wrong beside its world.
+/// A defect planted in an explored server's own code, as opposed to a [`Fault`] of its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     /// A job for which there is no room, or no time, is dropped without a fate.
@@ -37,7 +37,7 @@ pub(super) enum Flaw {
     KeepsPackets,
 }
 
-/// Runs `scenario` to its end. Returns how many requests met each fate, by its number; or what is wrong.
+/// Runs `scenario` to its end. Returns the number of requests by fate, or the violated rule.
 pub(super) fn explore(scenario: &Scenario, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<Ends, String> {
     in_virtual_time::set(Some(Nanos::ZERO));
     let packets = ObjectPool::new(scenario.packets, PacketBody::new);
@@ -62,7 +62,7 @@ where
     let (runtime_id, mut numbers) = (new_runtime_id(), 0..);
     let count = scenario.packets + workers + 1;
     let slots = ObjectPool::new(count, || Slot::<F>::new(WaitSlot::new(runtime_id, numbers.next().expect("a number"))));
-    let board = Board::new(workers);
+    let metrics = WorkerMetrics::new(workers);
     let sockets: Vec<WorkerId> = (0..workers).collect();
     let network = Network::new(workers, scenario.socket_capacity, scenario.unsent_every);
     let filter = AddressFilter::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 9)), &[], HostAddresses::default());
@@ -80,7 +80,7 @@ where
         emulated: false,
         transport: &transport,
     };
-    let engine = |worker| Engine::new(&common, worker, board.recorder(worker), MemoryLink::new(&network));
+    let engine = |worker| Engine::new(&common, worker, metrics.recorder(worker), MemoryLink::new(&network));
     let engines = Engines {
         engines: (0..=workers).map(engine).collect(),
         ready: (0..=workers).map(|_| VecDeque::new()).collect(),
@@ -92,7 +92,7 @@ where
     let mut driver = Driver::new(scenario.policy.clone(), engines, scenario.rest, scenario.wake, scenario.queued)
         .heartbeat(HEARTBEAT);
     driver.world.fault = fault;
-    let books = Books { board: &board, packets };
+    let books = Books { metrics: &metrics, packets };
     let mut offered = 0;
     for (at, event) in &scenario.events {
         while driver.next_at() < *at {
@@ -114,7 +114,7 @@ where
         driver.act();
         books.check(&driver)?;
     }
-    // The drain is over: what waits is shed, what runs ends at its next checkpoint.
+    // After the drain: waiting requests are shed, running requests end at their next checkpoint.
     driver.abandon(deadline);
     driver.engine.shed_waiting(workers);
     (0..workers).for_each(|owner| driver.world.emptied(owner));
@@ -123,7 +123,7 @@ where
         books.check(&driver)?;
     }
     books.check(&driver)?;
-    let (received, ends) = board.ends();
+    let (received, ends) = metrics.ends();
     let (ended, dropped) = (ends.iter().sum::<u64>(), network.borrow().dropped);
     if received != ended || received + dropped != offered {
         return Err(format!("{offered} came: {received} received, {ended} ended, {dropped} dropped"));
@@ -131,20 +131,20 @@ where
     Ok(ends)
 }
 
-/// A running job comes back to its worker at least this often.
+/// The longest time for which a running job keeps its worker.
 const HEARTBEAT: Nanos = Nanos::from_micros(40);
 
-/// Whose figures must agree after every event.
+/// The accounts that must balance after every event.
 struct Books<'b> {
-    board: &'b Board,
+    metrics: &'b WorkerMetrics,
     packets: &'b ObjectPool<PacketBody>,
 }
 
 impl Books<'_> {
-    /// Every packet that is away is held by a request in flight, until its reply has left, or by a worker that is about to
-    /// receive; and where every worker waits for others, nothing waits for a worker.
+    /// Every packet in use is held by a request in flight, until its reply is sent, or by a worker that is about to
+    /// receive; and while every worker is parked, nothing waits for a worker.
     fn check<E: Held>(&self, driver: &Driver<E>) -> Result<(), String> {
-        let in_flight = self.board.in_flight();
+        let in_flight = self.metrics.in_flight();
         let (away, held) = (self.packets.in_use() as u64, driver.engine.packets_held() as u64);
         if away != in_flight + held {
             return Err(format!("{away} packets are away: {in_flight} requests in flight, {held} held by workers"));
@@ -157,16 +157,17 @@ impl Books<'_> {
     }
 }
 
-/// What engines hold that is no request.
+/// Packets held by engines outside of requests.
 trait Held: VirtualEngine {
-    /// Packets at hand to receive into.
+    /// Packets held ready to receive into.
     fn packets_held(&self) -> usize;
 }
 
 /// The engines of all workers, and of the thread that stops them.
 struct Engines<'s, 'e, 'c, H, M, F> {
     engines: Vec<Engine<'s, 'e, 'c, H, M, F, MemoryLink>>,
-    /// What each worker's last job made ready. All workers are on one thread here, and so is what a thread keeps of it.
+    /// Jobs made ready by each worker's last job. All workers share one thread here, and with it the thread's ready
+    /// list.
     ready: Vec<VecDeque<Ready<Job<'s, 'e, F>>>>,
     network: Rc<RefCell<Network>>,
     current: WorkerId,
@@ -190,7 +191,7 @@ where
         }
     }
 
-    /// What the thread that stops the server does with what waits in the sockets.
+    /// Sheds the datagrams in the sockets, as the stopping thread does.
     fn shed_waiting(&mut self, workers: usize) {
         self.current = workers;
         let mut batch = Vec::new();

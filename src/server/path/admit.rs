@@ -1,4 +1,4 @@
-//! Which datagrams become requests, and what the others are told.
+//! Which datagrams become requests, and how all others are answered.
 
 use super::execute::Engine;
 use crate::fate::{Failed, Fate, Malformed, Status};
@@ -17,7 +17,7 @@ where
     F: Future<Output = Packet<'s>> + Send,
     L: Link,
 {
-    /// Looks at a received datagram; a request to serve comes back.
+    /// Checks a received datagram; returns the request if it is to be served.
     pub(crate) fn admit(
         &mut self,
         mut packet: Packet<'s>,
@@ -76,7 +76,7 @@ where
         None
     }
 
-    /// Ends a request that was not served, or not to its end.
+    /// Ends a request that was not served, or not completely.
     pub(crate) fn end(&mut self, envelope: &Envelope, fate: Fate) {
         self.recorder.ended(fate);
         if let Some(status) = fate.status() {
@@ -90,7 +90,7 @@ where
         self.refuse(envelope, Status::Failed);
     }
 
-    /// Answers a request that was not served, if its handler has words for that.
+    /// Answers a request that was not served, if its handler has a reply for that.
     fn refuse(&mut self, envelope: &Envelope, status: Status) {
         let mut bytes = [0; REFUSAL_MAX_BYTES];
         let mut reply = Reply::new(&mut bytes[..envelope.request_len.min(REFUSAL_MAX_BYTES)]);

@@ -19,7 +19,7 @@ use arrayvec::ArrayVec;
 use std::future::Future;
 use std::sync::Arc;
 
-/// What all engines of a server share.
+/// State shared by all engines of a server.
 pub(crate) struct Common<'s, 'e, H, M, F, S = Socket> {
     pub(crate) handler: &'e H,
     /// Makes the future that runs the handler on a packet: the one place where its type is named.
@@ -28,15 +28,15 @@ pub(crate) struct Common<'s, 'e, H, M, F, S = Socket> {
     pub(crate) filter: &'e AddressFilter,
     pub(crate) packets: &'s ObjectPool<PacketBody>,
     pub(crate) slots: &'e ObjectPool<Slot<F>>,
-    /// Where requests wait for their children.
+    /// Requests that wait for their children.
     pub(crate) wait_slots: WaitSlots<Job<'s, 'e, F>>,
-    /// The server's number among those of the process.
+    /// Identity of this server among the servers of the process.
     pub(crate) runtime_id: u64,
-    /// Whether the policy may know a request's class.
+    /// True if the policy may know a request's class.
     pub(crate) classified: bool,
-    /// Whether cost is slept on emulated cores.
+    /// True if cost is slept on emulated cores.
     pub(crate) emulated: bool,
-    /// Where threads say that they cannot receive, or send.
+    /// Record of calls that could not receive, or send.
     pub(crate) transport: &'e Transport,
 }
 
@@ -48,11 +48,11 @@ pub(crate) struct Engine<'s, 'e, 'c, H, M, F, L: Link> {
     pub(crate) link: L,
     pub(crate) outbox: Outbox<'s>,
     pub(crate) recorder: Recorder<'e>,
-    /// Packets at hand for the next batch; while the worker sleeps they are home.
+    /// Packets held ready for the next batch; returned to their pool while the worker sleeps.
     pub(crate) spare: ArrayVec<Packet<'s>, BATCH>,
-    /// How many of the last batches were full, one after the other.
+    /// The number of full batches since the last batch that was not full.
     pub(crate) full_batches: usize,
-    /// The slot that requests run in which end at their first poll.
+    /// The slot for requests that end at their first poll.
     slot: Option<Pooled<'e, Slot<F>>>,
     local_queue: LocalQueue,
     pub(crate) now: Nanos,
@@ -65,7 +65,7 @@ where
     F: Future<Output = Packet<'s>> + Send,
     L: Link,
 {
-    /// The engine of `worker`. To be made on the worker's own thread.
+    /// The engine of `worker`. To be called on the worker's own thread.
     pub(crate) fn new(
         common: &'c Common<'s, 'e, H, M, F, L::Socket>,
         worker: WorkerId,
@@ -87,7 +87,7 @@ where
         }
     }
 
-    /// A handler has come to its end: its reply goes out.
+    /// Sends the reply of a handler that has finished.
     fn finish(&mut self, mut packet: Packet<'s>, envelope: &Envelope) {
         if packet.overflowed {
             self.recycle(packet);
@@ -131,7 +131,7 @@ where
         }
     }
 
-    /// Sends what waits to be sent; returns when that was, if there was anything.
+    /// Sends the replies that wait; returns the time of sending, or `None` if there were none.
     pub(crate) fn send(&mut self) -> Option<Nanos> {
         if self.outbox.is_empty() {
             return None;
@@ -145,16 +145,16 @@ where
         Some(sent_at)
     }
 
-    /// Keeps the packet for the next batch, or sends it home.
+    /// Keeps the packet for the next batch, or returns it to its pool.
     pub(crate) fn recycle(&mut self, packet: Packet<'s>) {
-        // A packet that does not fit goes home as it is dropped.
+        // A packet that does not fit returns to its pool when it is dropped.
         let _ = self.spare.try_push(packet);
     }
 
-    /// A slot with the request of `packet` in it.
+    /// A slot that holds the request of `packet`.
     fn filled(&mut self, packet: Packet<'s>) -> Pooled<'e, Slot<F>> {
-        let lend = || self.common.slots.acquire().expect("there is a slot for each packet and each worker");
-        let mut slot = self.slot.take().unwrap_or_else(lend);
+        let acquire = || self.common.slots.acquire().expect("there is a slot for each packet and each worker");
+        let mut slot = self.slot.take().unwrap_or_else(acquire);
         slot.fill(packet.envelope, (self.common.make)(packet));
         slot
     }
@@ -167,13 +167,13 @@ where
                 slot.clear();
                 slot.envelope
             }
-            // Its request learns of it, and has the fate.
+            // Its request is informed, and has the fate.
             Job::Child(child) => return child.abort(cause),
         };
         self.end_aborted(&envelope, cause);
     }
 
-    /// Ends a request that has come to nothing.
+    /// Ends a request that was aborted for `cause`.
     fn end_aborted(&mut self, envelope: &Envelope, cause: AbortCause) {
         match cause {
             AbortCause::Failed => self.fail(envelope, Failed::Panic),
@@ -186,12 +186,12 @@ where
         }
     }
 
-    /// When a job starts that has been ready since `ready_at`.
+    /// The start of a job that has been ready since `ready_at`.
     fn start(&self, ready_at: Nanos, now: Option<Nanos>) -> Nanos {
         if self.common.emulated { emulated::start(ready_at) } else { now.unwrap_or_else(clock::now) }
     }
 
-    /// The present time of this worker's core: an emulated one does not know what its thread overslept.
+    /// The current time of this worker's core: an emulated core is unaware of what its thread overslept.
     fn core_now(&self) -> Nanos {
         if self.common.emulated { emulated::busy_until() } else { self.now }
     }
@@ -225,8 +225,8 @@ where
     }
 
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {
-        // A continuation or a child is heavy; how long a fresh request takes is not known. A finished reply waits for neither.
-        // Only where all requests are brief, replies gather.
+        // A continuation or a child is heavy; how long a fresh request takes is unknown. A finished reply waits for
+        // neither. Only where all requests are brief are replies batched.
         let sent_at = if H::BRIEF && matches!(job, Job::Fresh(_)) { None } else { self.send() };
         let mut slot = match job {
             Job::Fresh(packet) => self.filled(packet),
@@ -327,7 +327,7 @@ where
         match boundary {
             Boundary::Turn => self.recorder.hand_over(),
             Boundary::Tried { step, outcome, .. } => self.on_steal(step, outcome),
-            // A server has at most 8.
+            // A server has at most 8 pools.
             Boundary::Pool(pool) => self.pool = u8::try_from(pool).unwrap_or(u8::MAX),
             Boundary::Rest => self.rest(),
         }

@@ -19,9 +19,9 @@
 //! 17. `handler/mod.rs`: the handler's interface
 //! 18. `server/path/reply.rs`: gathers replies and sends them
 //! 19. `net/send/mod.rs`: hands them to the kernel
-//! 20. `metrics/board.rs`: counts and times it
+//! 20. `metrics/worker_metrics.rs`: counts and times it
 //!
-//! Beside the way: `wait_slots.rs` holds requests that wait for their children.
+//! Beside this path: `wait_slots.rs` holds requests that wait for their children.
 
 pub(crate) mod admit;
 pub(crate) mod execute;

@@ -1,8 +1,8 @@
 //! Packets: the memory a request lives in, made at start and pooled.
 //!
 //! Request and reply bytes are separate areas, so a handler reads one while it writes the other. The [`Envelope`] is
-//! `Copy` and is kept beside a running handler too: after a panic, when the packet is gone, the server still knows whom
-//! to answer.
+//! `Copy` and is also kept beside a running handler: after a panic, when the packet is gone, the server still has the
+//! address to answer.
 
 use crate::fate::DATAGRAM_MAX_BYTES;
 use crate::handler::{Handler, Reply, Request, Ticket};
@@ -13,9 +13,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 /// A packet in use.
 pub(crate) type Packet<'d> = Pooled<'d, PacketBody>;
 
-/// What a packet holds.
+/// The contents of a packet.
 pub(crate) struct PacketBody {
-    /// Whose request this is and what it has been through.
+    /// Sender, times and state of the request.
     pub envelope: Envelope,
     /// The datagram as received; the first [`Envelope::request_len`] bytes count.
     pub request: [u8; DATAGRAM_MAX_BYTES],
@@ -23,7 +23,7 @@ pub(crate) struct PacketBody {
     pub reply: [u8; DATAGRAM_MAX_BYTES],
     /// Length of the answer; never more than that of the request.
     pub reply_len: usize,
-    /// The handler wrote more than there was room for, so that there is no answer to send.
+    /// True if the handler wrote more than there was room for, so that there is no answer to send.
     pub overflowed: bool,
 }
 
@@ -51,28 +51,29 @@ impl Default for PacketBody {
     }
 }
 
-/// What the server knows of a request: whom to answer, how, and where its time went.
+/// The server's record of a request: where the answer goes, how, and where its time went.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Envelope {
     /// The sender.
     pub peer: SocketAddr,
-    /// The address the request came to, where the socket cannot tell by itself (wildcard binds): the reply leaves from it.
+    /// The address the request came to, where the socket cannot tell by itself (wildcard binds): the reply leaves from
+    /// it.
     pub local: Option<IpAddr>,
-    /// What the handler said of the request at admission.
+    /// The handler's information about the request at admission.
     pub ticket: Ticket,
     /// Length of the request.
     pub request_len: usize,
     /// Monotonic time of the batch that received it.
     pub received_at: Nanos,
-    /// Time it waited in the socket before that.
+    /// Time the request waited in the socket before that batch.
     pub kernel_wait: Nanos,
-    /// Monotonic time after which its answer is worthless; [`Nanos::MAX`] = never.
+    /// Monotonic time after which the answer is worthless; [`Nanos::MAX`] = never.
     pub expires_at: Nanos,
-    /// Since when it has been ready to run: its arrival, or the moment it was last put into a queue.
+    /// Monotonic time since which the request has been ready to run: its arrival, or when it was last put into a queue.
     pub ready_at: Nanos,
     /// Time in the handler so far.
     pub service: Nanos,
-    /// Times it has changed pool, saturating.
+    /// The number of times the request has changed pool, saturating.
     pub hops: u8,
 }
 
@@ -93,8 +94,8 @@ impl Default for Envelope {
     }
 }
 
-/// Runs `handler` on `packet`. The future owns the packet, so the packet travels with it and goes home with it when it
-/// is dropped half-way.
+/// Runs `handler` on `packet`. The future owns the packet, so that the packet moves with it and returns to its pool if
+/// the future is dropped half-way.
 pub(crate) async fn drive<'d, H: Handler>(handler: &H, mut packet: Packet<'d>) -> Packet<'d> {
     let body = &mut *packet;
     let length = body.envelope.request_len;

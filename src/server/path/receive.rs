@@ -1,4 +1,4 @@
-//! What a worker receives, until each datagram is a job in a queue or has come to nothing.
+//! Receiving: from a worker's socket until each datagram is a job in a queue or has ended.
 
 use super::execute::Engine;
 use super::slot::Job;
@@ -22,16 +22,16 @@ where
 {
     /// See [`turn::Engine::receive`](crate::sched::turn::Engine::receive).
     pub(crate) fn receive_from(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Job<'s, 'e, F>>>) -> Received {
-        // What is left of a GRO batch belongs to the same receive.
+        // The rest of a GRO batch belongs to the same receive.
         let begins = self.link.left() == 0;
-        // Behind a batch that was full stand more. Where all requests are brief, replies gather over a few of those: the
-        // more of them go to one peer, the fewer times they take the way through the kernel.
+        // After a full batch more datagrams wait. Where all requests are brief, replies are batched over a few
+        // receives: the more of them go to one peer, the fewer pass through the kernel one by one.
         if begins && (!H::BRIEF || self.full_batches.is_multiple_of(SEND_BATCH_MAX / BATCH)) {
             self.send();
         }
         self.stock_up();
         if self.spare.is_empty() {
-            // With every packet away, requests wait in the socket, where the kernel bounds them.
+            // With every packet in use, requests wait in the socket, where the kernel bounds them.
             return Received { datagrams: self.shed_rest(), more: false };
         }
         let count = self.receive_batch(&self.common.sockets[owner]);
@@ -46,11 +46,11 @@ where
             let class = self.common.classified.then_some(packet.envelope.ticket.class);
             batch.push(Arrived { job: Job::Fresh(packet), class });
         }
-        // The rest of a GRO batch is no longer in the socket, where others would find it.
+        // The rest of a GRO batch is no longer in the socket, where other workers would find it.
         Received { datagrams: count, more: self.link.left() > 0 }
     }
 
-    /// Takes packets to receive into, as far as there are any.
+    /// Acquires packets to receive into, as far as there are any.
     pub(crate) fn stock_up(&mut self) {
         while !self.spare.is_full() {
             let Some(packet) = self.common.packets.acquire() else { break };
@@ -62,7 +62,7 @@ where
     fn receive_batch(&mut self, socket: &L::Socket) -> usize {
         let receiving = &self.common.transport.of(self.worker).receiving;
         // An error that an earlier send left on the socket is reported once, in place of datagrams; the second call
-        // sees those. One that stays is no datagram either.
+        // receives them. An error that stays is no datagram either.
         let mut reason = ReceiveError::Other;
         for _ in 0..2 {
             let buffers = self.spare.iter_mut().map(|packet| &mut packet.request[..]);
@@ -81,7 +81,7 @@ where
         0
     }
 
-    /// Ends what is left of a GRO batch and has no packet. Nobody is told: who asked is in there, unread.
+    /// Ends the rest of a GRO batch that has no packets. No client is answered: the requests are still unread.
     fn shed_rest(&mut self) -> usize {
         let rest = self.link.left();
         self.recorder.received(rest as u64);

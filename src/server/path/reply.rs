@@ -1,4 +1,4 @@
-//! Replies on their way out: kept until a batch is full or somebody would wait for them.
+//! Outgoing replies: kept until a batch is full or a reply would have to wait for other work.
 
 use crate::fate::Fate;
 use crate::handler::REFUSAL_MAX_BYTES;
@@ -13,18 +13,18 @@ use std::net::{IpAddr, SocketAddr};
 /// The replies of one worker.
 pub(crate) struct Outbox<'s> {
     answers: ArrayVec<Answer<'s>, SEND_BATCH_MAX>,
-    /// Apart, because answers are moved for every request, and refusals are four times as long.
+    /// A queue of its own, because answers are moved for every request, and refusals are four times as long.
     refusals: ArrayVec<Refusal, SEND_BATCH_MAX>,
 }
 
-/// A request served: its packet holds the reply. Counted once the kernel has taken the reply.
+/// The reply to a request that was served, in its packet. Counted once the kernel has taken it.
 struct Answer<'s> {
     packet: Packet<'s>,
     sample: Sample,
     finished_at: Nanos,
 }
 
-/// A request not served, counted already.
+/// The reply to a request that was not served; its fate is counted already.
 struct Refusal {
     bytes: [u8; REFUSAL_MAX_BYTES],
     length: usize,
@@ -57,8 +57,9 @@ impl<'s> Outbox<'s> {
         self.refusals.push(Refusal { bytes, length, peer, local });
     }
 
-    /// Sends everything through `socket` of `link`, records what was served, and gives the packets to `recycle`. Where nothing is taken,
-    /// finds out whether anything would be, and tells `sending`. Returns when the kernel had it.
+    /// Sends everything through `socket` of `link`, records the requests served, and gives the packets to `recycle`. If
+    /// the kernel takes nothing, probes whether it would take anything, and tells `sending`. Returns the time after the
+    /// send.
     pub(crate) fn flush<S>(
         &mut self,
         link: &mut impl Link<Socket = S>,
@@ -68,7 +69,7 @@ impl<'s> Outbox<'s> {
         mut recycle: impl FnMut(Packet<'s>),
     ) -> Nanos {
         let outcomes = {
-            // Filled where it stands: what is collected is moved, all of its room.
+            // Filled in place: moving an `ArrayVec` copies its whole capacity.
             let mut messages = ArrayVec::<Message<'_>, SEND_BATCH_MAX>::new();
             messages.extend(self.answers.iter().map(Answer::message));
             messages.extend(self.refusals.iter().map(Refusal::message));
@@ -81,7 +82,7 @@ impl<'s> Outbox<'s> {
             sending.failed(now, reason as usize);
         }
         outcomes.iter().filter_map(|outcome| outcome.err()).for_each(|reason| recorder.count(Counter::Unsent(reason)));
-        // A refusal keeps the fate that it tells of, whether it is heard or not.
+        // A refusal keeps its fate, whether it was sent or not.
         self.refusals.clear();
         for (answer, outcome) in self.answers.drain(..).zip(outcomes) {
             match outcome {

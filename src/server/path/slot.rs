@@ -1,4 +1,4 @@
-//! Slots: where a handler's future lives, and what waits in queues.
+//! Slots: the home of a handler's future, and the jobs in queues.
 
 use crate::queue::Pooled;
 use crate::runtime::continuation::{self, AnyChild, Limits, Polled, Terms, WaitSlot, Waiter, guarded};
@@ -9,34 +9,34 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// What waits in queues.
+/// A job in a queue.
 pub(crate) enum Job<'s, 'e, F> {
     /// A request that has not run.
     Fresh(Packet<'s>),
-    /// A request that has.
+    /// A request that has run and is not finished.
     Continuation(Pooled<'e, Slot<F>>),
     /// A child that a request has forked.
     Child(Arc<dyn AnyChild>),
 }
 
-/// The place of one future: pinned once, filled again and again, so that running a request allocates nothing.
+/// The storage of one future: pinned once, filled again and again, so that running a request allocates nothing.
 ///
 /// The envelope stands beside the future and not only in the packet, which the future owns: when the future is dropped
-/// half-way, the server still knows whom to answer.
+/// half-way, the server still has the address to answer.
 pub(crate) struct Slot<F> {
     pub(crate) envelope: Envelope,
-    /// Where it waits for its children.
+    /// The wait slot in which the request waits for its children.
     wait_slot: Arc<WaitSlot>,
-    /// The same, for polls.
+    /// The wait slot as a [`Waiter`], for polls.
     waiter: Option<Arc<dyn Waiter>>,
     waker: Waker,
-    /// It waits there, or has been woken and not run since.
+    /// True while the request waits in the wait slot, or has been woken and not run since.
     parked: bool,
     future: Pin<Box<Option<F>>>,
 }
 
 impl<F> Slot<F> {
-    /// The slot that waits in `wait_slot`.
+    /// An empty slot whose requests wait in `wait_slot`.
     pub(crate) fn new(wait_slot: WaitSlot) -> Slot<F> {
         let wait_slot = Arc::new(wait_slot);
         let waker = Waker::from(Arc::clone(&wait_slot));
@@ -50,12 +50,12 @@ impl<F> Slot<F> {
         self.future.set(Some(future));
     }
 
-    /// Where it waits for its children.
+    /// The wait slot in which the request waits for its children.
     pub(crate) fn wait_slot(&self) -> Arc<WaitSlot> {
         Arc::clone(&self.wait_slot)
     }
 
-    /// Drops the future. A panic on the way is the handler's, and the request has its fate already.
+    /// Drops the future. A panic on the way is the handler's fault; the request has its fate already.
     pub(crate) fn clear(&mut self) {
         let _ = guarded(|| self.future.set(None));
         if std::mem::take(&mut self.parked) {
@@ -65,8 +65,8 @@ impl<F> Slot<F> {
 }
 
 impl<F: Future> Slot<F> {
-    /// Polls the future from `start` on; its checkpoints pause from `ask_at` on. The second value is the CPU time of the
-    /// children that it joined.
+    /// Polls the future from `start` on; its checkpoints pause from `ask_at` on. The second value is the CPU time of
+    /// the children that it joined.
     pub(crate) fn poll(&mut self, start: Nanos, ask_at: Nanos) -> (Polled<F::Output>, Nanos) {
         if std::mem::take(&mut self.parked) {
             self.wait_slot.resume();

@@ -1,4 +1,4 @@
-//! All that a plan says, before it is written down as text or JSON.
+//! The contents of a plan, before it is rendered as text or JSON.
 
 use super::workers::{Answer, Held, Question};
 use crate::sched::Sizes;
@@ -7,24 +7,24 @@ use crate::sim::study::policy_spec::PolicySpec;
 use crate::sim::study::scenario::Simulation;
 use crate::workload::NoMoreLong;
 
-/// What is planned for, how each policy does, and what follows.
+/// The question of a plan, the answer of each policy, and the conclusion.
 pub(crate) struct Report<'a> {
     pub(crate) question: Question<'a>,
-    /// Who says what is offered.
+    /// The source of workload and rate.
     pub(crate) source: String,
-    /// Of every policy that was considered.
+    /// The answers of all policies that were considered.
     pub(crate) answers: Vec<Answer>,
     pub(crate) findings: Findings,
 }
 
 pub(crate) enum Findings {
-    /// The goal can be held.
+    /// Some policy holds the goal.
     Holds(Box<Advice>),
-    /// It cannot, by any policy: what each of them does hold.
+    /// No policy holds the goal: the load that each of them does hold.
     Impossible(Vec<Held>),
 }
 
-/// What to do.
+/// The recommendation of a plan.
 pub(crate) struct Advice {
     pub(crate) answer: Answer,
     /// Keys of a configuration and their values.
@@ -32,19 +32,19 @@ pub(crate) struct Advice {
     pub(crate) reasons: Vec<String>,
     /// The highest load at which the settings hold the goal.
     pub(crate) sustained: Sustained,
-    /// What becomes of it when things change.
+    /// The effects of changes.
     pub(crate) changes: Vec<Change>,
-    /// Why the share of long requests is not among the changes.
+    /// The reason why a larger share of long requests is not among the changes.
     pub(crate) no_more_long: Option<NoMoreLong>,
 }
 
-/// Something that may change, and what the settings do then.
+/// A possible change, and how the settings do then.
 pub(crate) struct Change {
     pub(crate) what: String,
     pub(crate) simulation: Simulation,
 }
 
-/// What to write into the configuration to get what was simulated.
+/// The settings that configure a server as it was simulated.
 pub(crate) fn settings(question: &Question<'_>, answer: &Answer) -> Vec<(&'static str, String)> {
     let PolicySpec::Server(policy) = answer.simulation.spec else { return Vec::new() };
     let entry = policy.entry();
@@ -73,7 +73,7 @@ fn quoted(value: impl std::fmt::Display) -> String {
     format!("\"{value}\"")
 }
 
-/// Why these settings, a sentence each.
+/// The reasons for these settings, a sentence each.
 pub(crate) fn reasons(question: &Question<'_>, answer: &Answer, others: &[Answer]) -> Vec<String> {
     let goal = &question.goal;
     let chosen = answer.simulation.spec;
@@ -102,7 +102,7 @@ pub(crate) fn reasons(question: &Question<'_>, answer: &Answer, others: &[Answer
     reasons
 }
 
-/// Why the slice is what it is, if there is one.
+/// The reason for the slice; `None` for a policy without one.
 fn budget(question: &Question<'_>, answer: &Answer) -> Option<String> {
     let has_budget = answer.simulation.spec.entry().is_some_and(|entry| entry.has_budget);
     let decision = question.scenario.decision();

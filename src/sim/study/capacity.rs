@@ -10,15 +10,15 @@ use crate::sim::study::goal::Goal;
 #[derive(Clone, Debug)]
 pub(crate) struct Sustained {
     pub(crate) spec: PolicySpec,
-    /// In hundredths of the capacity; 0 = not even at 0.01.
+    /// The load in hundredths of the capacity; 0 = not even 0.01 is sustained.
     pub(crate) max_load: f64,
-    /// The simulation at that load, if there is one.
+    /// The simulation at that load; `None` if no load is sustained.
     pub(crate) at: Option<Simulation>,
 }
 
-/// Loads are searched in hundredths up to this, which nobody sustains.
+/// The upper end of the search in hundredths of the capacity, a load that no policy sustains.
 const HUNDREDTHS: u32 = 100;
-/// Simulations that one search takes.
+/// The number of simulations in one search.
 pub(crate) const SIMULATIONS: u64 = HUNDREDTHS.ilog2() as u64 + 1;
 
 /// The highest load at which `spec` reaches `goal`, by bisection.
@@ -32,7 +32,7 @@ pub(crate) fn max_load(
     above(scenario, spec, goal, sizes, 0, progress)
 }
 
-/// The same if it is above `floor` hundredths; else none, after one simulation.
+/// The highest load of `spec` if it is above `floor` hundredths; otherwise none, after one simulation.
 fn above(
     scenario: &Scenario<'_>,
     spec: PolicySpec,
@@ -42,7 +42,7 @@ fn above(
     progress: &dyn Progress,
 ) -> Sustained {
     let (mut holds, mut fails, mut at) = (floor, HUNDREDTHS, None);
-    // The first question is whether it is worth while.
+    // The first simulation decides whether the search is worthwhile.
     let mut hundredths = if floor > 0 { floor + 1 } else { HUNDREDTHS / 2 };
     while fails - holds > 1 && hundredths < fails {
         let simulation = scenario.run(spec, f64::from(hundredths) / f64::from(HUNDREDTHS), sizes, progress);
@@ -57,7 +57,7 @@ fn above(
     Sustained { spec, max_load, at }
 }
 
-/// The same with the sizes that sustain most.
+/// The highest load of `spec` with the sizes that sustain most.
 pub(crate) fn max_load_of_best(
     scenario: &Scenario<'_>,
     spec: PolicySpec,
@@ -81,7 +81,7 @@ pub(crate) fn max_load_of_best(
     best
 }
 
-/// `spec` at `load` with the sizes for which the figure of `goal` is lowest.
+/// The simulation of `spec` at `load` with the sizes for which the figure of `goal` is lowest.
 pub(crate) fn best_sizes(
     scenario: &Scenario<'_>,
     spec: PolicySpec,
@@ -105,15 +105,15 @@ pub(crate) fn best_sizes(
     best
 }
 
-/// Sizes that do not improve before a direction is given up.
+/// The number of sizes without improvement after which a direction is abandoned.
 const PATIENCE: usize = 2;
 
-/// Workers that the first group may have: all of them where the others are no group of their own.
+/// The most workers of the first group: all of them where the other workers are not a group of their own.
 fn first_most(scenario: &Scenario<'_>, spec: PolicySpec) -> usize {
     if spec.sizes() == Sizes::Reserved { scenario.workers } else { scenario.workers - 1 }
 }
 
-/// Tries two groups of other sizes, away from `begin` in both directions, as long as that `improves`.
+/// Tries other sizes of two groups, away from `begin` in both directions, while they improve according to `improves`.
 fn climb(workers: usize, most: usize, begin: usize, mut improves: impl FnMut(&[usize]) -> bool) {
     let up = begin + 1..=most;
     let down = (1..begin).rev();

@@ -1,4 +1,4 @@
-//! What `forebay simulate` and `forebay plan` ask of virtual time: many simulations, compared.
+//! The studies behind `forebay simulate` and `forebay plan`: many simulations in virtual time, compared.
 
 pub(crate) mod advice;
 pub(crate) mod capacity;

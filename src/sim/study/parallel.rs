@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// `work` on each of `items`, as many at once as there are CPUs; the results in the order of the items.
+/// Applies `work` to each of `items`, in parallel on all CPUs; returns the results in the order of the items.
 pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(items.len());
     let next = AtomicUsize::new(0);
@@ -14,7 +14,7 @@ pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) 
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
-                    // Ordering: relaxed, a counter that guards nothing: items stood there before the threads began.
+                    // Ordering: relaxed, a counter that guards nothing: the items existed before the threads began.
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(item) = items.get(number) else { break };
                     let result = work(item);

@@ -1,4 +1,4 @@
-//! What `--policy` names: a policy of the server, or one that exists in simulation only.
+//! Policy specs, the values of `--policy`: a policy of the server, or one that exists in simulation only.
 
 use crate::sched::{Entry, PolicyName, Sizes};
 use crate::sim::Reference;
@@ -6,17 +6,17 @@ use crate::time::Nanos;
 use std::fmt;
 use std::str::FromStr;
 
-/// A policy to simulate.
+/// The spec of a policy to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PolicySpec {
-    /// One that a server can follow.
+    /// A policy that a server can follow.
     Server(PolicyName),
-    /// A bound.
+    /// A reference policy, simulated as a bound.
     Reference(Reference),
 }
 
 impl PolicySpec {
-    /// For how long it runs a request before it looks at the next one, where that is a parameter of its own.
+    /// The time for which the policy runs a request before the next one, if it is a parameter of the spec.
     pub(crate) fn quantum(self) -> Option<Nanos> {
         match self {
             PolicySpec::Reference(Reference::RoundRobin { quantum, .. }) => Some(quantum),
@@ -24,17 +24,17 @@ impl PolicySpec {
         }
     }
 
-    /// Whether its workers stand in groups whose sizes somebody chooses.
+    /// True if the workers form groups of configurable sizes.
     pub(crate) fn has_sizes(self) -> bool {
         self.sizes() != Sizes::None
     }
 
-    /// What those sizes are.
+    /// The meaning of the policy's sizes.
     pub(crate) fn sizes(self) -> Sizes {
         self.entry().map_or(Sizes::None, |entry| entry.sizes)
     }
 
-    /// What is known of a policy that a server can follow.
+    /// The table entry of a policy that a server can follow; `None` for a reference policy.
     pub(crate) fn entry(self) -> Option<&'static Entry> {
         match self {
             PolicySpec::Server(policy) => Some(policy.entry()),
@@ -43,7 +43,7 @@ impl PolicySpec {
     }
 }
 
-/// Why a text names no policy.
+/// The error for a text that names no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no policy is called `{text}`; there are {ours}, and in simulation only srpt, ps, central, rr:QUANTUM:SWITCH (like \

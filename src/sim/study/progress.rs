@@ -1,10 +1,10 @@
-//! How far a study is, for whom it may concern: the command line shows a bar.
+//! Progress of a study, for callers that display it.
 
-/// Hears of a study's progress, from every thread that simulates.
+/// Receives a study's progress, from every thread that simulates.
 pub(crate) trait Progress: Sync {
     /// `requests` more have been simulated.
     fn simulated(&self, requests: u64);
-    /// What is being simulated: `pools on 14 workers`. Of several at once the last.
+    /// The current simulation: `pools on 14 workers`. Of several at once, the last to start.
     fn looks_at(&self, what: String);
 }
 

@@ -1,16 +1,16 @@
-//! A run whose requests are simulated once more.
+//! A replayed run: requests of a trace, simulated again.
 
 use crate::workload::{Trace, Workload};
 use std::path::{Path, PathBuf};
 
-/// What it offered.
+/// A trace to replay.
 #[derive(Clone, Debug)]
 pub(crate) struct Replayed {
-    /// Where it was read.
+    /// The path of the trace.
     pub(crate) path: PathBuf,
-    /// Its requests.
+    /// The requests of the trace.
     pub(crate) offered: Trace,
-    /// Their costs.
+    /// The costs of the trace as a workload.
     pub(crate) workload: Workload,
 }
 

@@ -9,7 +9,7 @@ use crate::sim::{ArrivingRequest, Fit, OpenLoop, Overheads, Replay, Setup, Tally
 use crate::time::Nanos;
 use crate::workload::Workload;
 
-/// What all simulations of a report share.
+/// The common conditions of all simulations of a report.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario<'a> {
     pub(crate) workload: &'a Workload,
@@ -18,36 +18,36 @@ pub(crate) struct Scenario<'a> {
     pub(crate) requests: u64,
     pub(crate) flows: u16,
     pub(crate) overheads: Overheads,
-    /// As fitted where it is not given.
+    /// The slice; `None` = fitted to the workload.
     pub(crate) slice: Option<Nanos>,
-    /// As in the server where it is not given.
+    /// The thief threshold; `None` = the server's.
     pub(crate) thief_threshold: Option<Nanos>,
-    /// As in the server where it is not given.
+    /// The sharing options; `None` = the server's.
     pub(crate) sharing: Option<Sharing>,
     pub(crate) checkpoint_step: Nanos,
     pub(crate) deadline: Option<Nanos>,
-    /// Whether policies that can use a request's class know it; `reserve` always does.
+    /// Whether policies that can use a request's class may read it; `reserve` always may.
     pub(crate) classified: bool,
-    /// The run whose requests are offered, in place of any that would be drawn.
+    /// The trace to replay, in place of drawn requests.
     pub(crate) replayed: Option<&'a Replayed>,
 }
 
-/// What came of one.
+/// The result of one simulation.
 #[derive(Clone, Debug)]
 pub(crate) struct Simulation {
     pub(crate) spec: PolicySpec,
     pub(crate) load: f64,
-    /// Sizes and budgets, in words.
+    /// The sizes and budgets, in words.
     pub(crate) chosen: String,
-    /// Of its groups, where it has any.
+    /// The sizes of the policy's groups; `None` if it has none.
     pub(crate) sizes: Option<Vec<usize>>,
     pub(crate) tally: Tally,
 }
 
-/// Steps between checkpoints that one simulation takes at most, of all requests together: a day of computing.
+/// The most steps between checkpoints in one simulation, over all requests: a day of computing.
 const STEPS_MAX: f64 = 1e11;
-/// Simulated seconds that one simulation takes at most. Simulated time ends at 1.8e10 seconds, and a server with ten times
-/// the load that it can bear needs ten times as long.
+/// The most simulated seconds in one simulation. Simulated time ends at 1.8e10 seconds, and a server at ten times the
+/// load that it can bear needs ten times as long.
 const SECONDS_MAX: f64 = 1e9;
 
 impl<'a> Scenario<'a> {
@@ -77,7 +77,7 @@ impl<'a> Scenario<'a> {
         Ok(())
     }
 
-    /// A scenario with nothing chosen.
+    /// A scenario with defaults for all options.
     pub(crate) fn new(
         workload: &'a Workload,
         workers: usize,
@@ -102,22 +102,22 @@ impl<'a> Scenario<'a> {
         }
     }
 
-    /// As many source ports as `loadgen` would take.
+    /// The number of source ports that `loadgen` would use.
     pub(crate) fn flows_for(workers: usize) -> u16 {
         (32 * workers).clamp(256, 32_768) as u16
     }
 
-    /// The slice, whoever chose it.
+    /// The slice, given or fitted.
     pub(crate) fn slice_or_fitted(&self) -> Nanos {
         self.fit(1.0).slice
     }
 
-    /// Requests before those that are measured.
+    /// The number of warm-up requests, before the measured ones.
     pub(crate) fn warmup(&self) -> u64 {
         self.replayed.map_or(self.requests / 10, |run| run.offered.requests.len() as u64 - self.requests)
     }
 
-    /// The sizes with which `spec` begins if nobody has chosen any.
+    /// The sizes with which `spec` starts if none are given.
     pub(crate) fn default_sizes(&self, spec: PolicySpec, load: f64) -> Option<Vec<usize>> {
         match spec {
             PolicySpec::Server(policy) if spec.has_sizes() => Some(self.fit(load).policy(policy).sizes()),
@@ -145,7 +145,7 @@ impl<'a> Scenario<'a> {
         Simulation { spec, load, chosen, sizes, tally }
     }
 
-    /// Requests at `load`.
+    /// Draws the requests at `load`.
     fn drawn(&self, load: f64) -> impl Iterator<Item = ArrivingRequest> + use<'a> {
         let offer = OpenLoop {
             workload: self.workload,
@@ -169,7 +169,7 @@ impl<'a> Scenario<'a> {
         (fitted, setup)
     }
 
-    /// The run that is simulated once more, if there is one.
+    /// The replay of the trace; `None` without a trace.
     fn replay(&self, sizes: Option<&[usize]>) -> Option<Replay<'a>> {
         let mut replay = Replay::new(&self.replayed?.offered);
         self.choose(&mut replay.fit);
@@ -185,7 +185,7 @@ impl<'a> Scenario<'a> {
         self.fit(1.0).budget()
     }
 
-    /// What `auto` would decide, and why.
+    /// The decision of `auto`, with its reason.
     pub(crate) fn decision(&self) -> Decision {
         self.fit(1.0).decision()
     }
@@ -199,7 +199,7 @@ impl<'a> Scenario<'a> {
         fit
     }
 
-    /// Puts into `fit` what somebody has chosen.
+    /// Puts the given options into `fit`.
     fn choose(&self, fit: &mut Fit) {
         fit.slice = self.slice.unwrap_or(fit.slice);
         fit.thief_threshold = self.thief_threshold;
@@ -207,7 +207,7 @@ impl<'a> Scenario<'a> {
     }
 }
 
-/// What `spec` makes of `incoming`: what was chosen, the sizes of its groups, and what came of it.
+/// Simulates `spec` with `incoming`: returns the options in words, the sizes of its groups, and the tally.
 fn served(
     workers: usize,
     spec: PolicySpec,

@@ -7,19 +7,19 @@ use crate::sim::study::policy_spec::PolicySpec;
 use crate::sim::study::scenario::{Scenario, Simulation};
 use crate::workload::Workload;
 
-/// What is asked for.
+/// The question of a plan: the fewest workers for a workload, a rate and a goal.
 #[derive(Clone, Debug)]
 pub(crate) struct Question<'a> {
-    /// Everything but the number of workers.
+    /// The scenario of every simulation, except for the number of workers.
     pub(crate) scenario: Scenario<'a>,
-    /// Requests per second.
+    /// The offered rate in requests per second.
     pub(crate) rate: f64,
     pub(crate) goal: Goal,
-    /// The numbers of workers that come into question.
+    /// The numbers of workers to consider.
     pub(crate) workers: std::ops::RangeInclusive<usize>,
 }
 
-/// How a policy does best.
+/// The best result of a policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) workers: usize,
@@ -28,19 +28,20 @@ pub(crate) struct Answer {
     pub(crate) holds: bool,
 }
 
-/// What a policy does hold where it does not hold what is asked.
+/// The load that a policy holds if it does not hold the one in question.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) sustained: Sustained,
-    /// If it holds the goal at no load: how it does next to idle.
+    /// The simulation next to idle; `None` if it holds the goal at some load.
     pub(crate) idle: Option<Simulation>,
 }
 
-/// The load of a server that is next to idle.
+/// The load of a server next to idle.
 const IDLE: f64 = 0.01;
 
 impl<'a> Question<'a> {
-    /// The smallest number with which `spec` reaches the goal, or how it does with the largest.
+    /// The answer for the smallest number of workers with which `spec` reaches the goal, or for the largest number if
+    /// none does.
     pub(crate) fn answer(&self, spec: PolicySpec, progress: &dyn Progress) -> Answer {
         let (mut low, mut high) = (*self.workers.start(), *self.workers.end());
         let mut best = self.with(high, spec, progress);
@@ -59,26 +60,26 @@ impl<'a> Question<'a> {
         best
     }
 
-    /// How `spec` does with so many workers, in its best sizes.
+    /// The answer for `spec` with `workers` workers, in its best sizes.
     fn with(&self, workers: usize, spec: PolicySpec, progress: &dyn Progress) -> Answer {
         progress.looks_at(format!("{spec} on {workers} workers"));
-        let scenario = self.scene_of(workers);
+        let scenario = self.scenario_of(workers);
         let load = self.load_of(workers);
         let simulation = best_sizes(&scenario, spec, load, &self.goal, progress);
         let holds = self.goal.holds(&simulation.tally);
         Answer { workers, sizes: simulation.sizes.clone(), simulation, holds }
     }
 
-    /// The share of capacity of so many workers that is offered.
+    /// The offered share of the capacity of `workers` workers.
     pub(crate) fn load_of(&self, workers: usize) -> f64 {
         self.scenario.workload.load_at(self.rate, workers, 1)
     }
 
-    pub(crate) fn scene_of(&self, workers: usize) -> Scenario<'a> {
+    pub(crate) fn scenario_of(&self, workers: usize) -> Scenario<'a> {
         Scenario { workers, flows: Scenario::flows_for(workers), ..self.scenario.clone() }
     }
 
-    /// The settings of `answer` under another rate or with another workload: they do not follow.
+    /// Simulates the settings of `answer`, unchanged, at another rate or with another workload.
     pub(crate) fn otherwise(
         &self,
         answer: &Answer,
@@ -91,7 +92,7 @@ impl<'a> Question<'a> {
         scenario.run(answer.simulation.spec, load, answer.sizes.as_deref(), progress)
     }
 
-    /// With one worker more or less in the first group: its size, and what comes of it.
+    /// The simulations with one worker more or less in the first group, with its size.
     pub(crate) fn neighbours(&self, answer: &Answer, progress: &dyn Progress) -> Vec<(usize, Simulation)> {
         let Some([front, _]) = answer.sizes.as_deref() else { return Vec::new() };
         let (scenario, load) = (self.settled(answer.workers), self.load_of(answer.workers));
@@ -101,21 +102,21 @@ impl<'a> Question<'a> {
         sizes.map(|front| (front, run(front))).collect()
     }
 
-    /// The highest load that `answer` sustains as it is.
+    /// The highest load that the unchanged settings of `answer` sustain.
     pub(crate) fn headroom(&self, answer: &Answer, progress: &dyn Progress) -> Sustained {
         max_load(&self.settled(answer.workers), answer.simulation.spec, &self.goal, answer.sizes.as_deref(), progress)
     }
 
-    /// So many workers, and the slice as it was chosen for this workload, whatever comes.
+    /// The scenario for `workers` workers, with the slice fixed as chosen for this workload.
     fn settled(&self, workers: usize) -> Scenario<'a> {
-        let scenario = self.scene_of(workers);
+        let scenario = self.scenario_of(workers);
         Scenario { slice: Some(scenario.slice_or_fitted()), ..scenario }
     }
 
     /// The load that `spec` sustains on the largest number of workers.
     pub(crate) fn sustained(&self, spec: PolicySpec, progress: &dyn Progress) -> Held {
         progress.looks_at(format!("the load that {spec} holds"));
-        let scenario = self.scene_of(*self.workers.end());
+        let scenario = self.scenario_of(*self.workers.end());
         let sustained = max_load_of_best(&scenario, spec, &self.goal, progress);
         let idle = sustained.at.is_none().then(|| scenario.run(spec, IDLE, None, progress));
         Held { sustained, idle }

@@ -1,4 +1,4 @@
-//! The first line of what a run offered.
+//! The first line of a trace.
 
 use super::Trace;
 use crate::time::{Nanos, parse_duration};
@@ -20,7 +20,7 @@ pub(super) fn write(offered: &Trace, f: &mut fmt::Formatter<'_>) -> fmt::Result 
     writeln!(f, "workload={workload}")
 }
 
-/// The header, without requests.
+/// The trace of a header, still without requests.
 pub(super) fn parse(line: &str) -> Result<Trace, String> {
     let form = |what: &str| format!("{what}: the first line is {FORM}");
     // The workload's name may hold blanks, so it comes last.

@@ -1,5 +1,5 @@
-//! What a run offered to a server, as a text: a header with what is needed to read it, then one line for each request.
-//! The load generator writes it, the simulator offers the same once more.
+//! A trace: the requests of one run as text, with a header line and one line for each request. The load generator
+//! writes it, the simulator replays it.
 //!
 //! ```text
 //! # comments and blank lines mean nothing
@@ -24,31 +24,33 @@ use std::str::FromStr;
 pub const TRACE_LINES_MAX: usize = 51_000_000;
 /// The longest line: a header whose workload is a file with the longest path that Linux takes.
 const LINE_BYTES_MAX: u64 = 8 << 10;
-/// The largest file that is read: [`TRACE_LINES_MAX`] lines of about 80 bytes, as long as a run of 1,000 hours writes them.
+/// The largest file that is read: [`TRACE_LINES_MAX`] lines of about 80 bytes, which is the length after 1,000 hours of
+/// a run.
 const BYTES_MAX: u64 = 4 << 30;
 
-/// What one run offered. All but costs is on the clock of the run, where a cost lasts `time_scale` times as long.
+/// The requests of one run. All times but costs are on the clock of the run, where a cost lasts `time_scale` times as
+/// long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// Factor on every cost; above zero.
     pub time_scale: u64,
     /// Whether the server's cores were emulated (`--burn sleep`).
     pub emulated: bool,
-    /// The server's, each with a socket; above zero.
+    /// The number of the server's workers, each with a socket; above zero.
     pub workers: u16,
-    /// Of the schedule.
+    /// The seed of the schedule.
     pub seed: u64,
-    /// Requests whose intended time is earlier were not measured.
+    /// The warm-up: requests with an earlier intended time were not measured.
     pub warmup: Nanos,
-    /// So long after they came requests expired; `None` = never.
+    /// The time from arrival to expiry of each request; `None` = never.
     pub deadline: Option<Nanos>,
-    /// What the requests were drawn from, on one line.
+    /// The workload that the requests were drawn from, on one line.
     pub workload: String,
-    /// In the order in which they were sent; at least one.
+    /// The requests in the order of sending; at least one.
     pub requests: Vec<TraceRequest>,
 }
 
-/// One request that was sent.
+/// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRequest {
     /// When it should have been sent, after the start of the run: latency counts from here.
@@ -57,32 +59,32 @@ pub struct TraceRequest {
     pub sent: Nanos,
     /// The CPU time that it asked for, before the time scale; above zero.
     pub cost: Nanos,
-    /// Its source port's number.
+    /// The number of its source port.
     pub flow: u16,
-    /// The worker at whose socket it came, by the kernel's hash of its flow.
+    /// The worker that owns the socket of its arrival, by the kernel's hash of its flow.
     pub socket: u16,
-    /// Its class's number.
+    /// The number of its class.
     pub class: u8,
 }
 
-/// Why a text or a file does not say what a run offered.
+/// Why a text or a file is not a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// It cannot be read; the system's reason.
+    /// The file cannot be read, for the system's reason.
     #[error("it cannot be read: {0}")]
     Unreadable(String),
-    /// A line cannot be understood, or contradicts others.
+    /// A line is not a valid request or header, or contradicts others.
     #[error("line {line}: {problem}")]
     Line {
-        /// Counted from 1.
+        /// The number of the line, counted from 1.
         line: usize,
-        /// What is wrong, and what would be right.
+        /// The problem, and what would be right.
         problem: String,
     },
-    /// It has more than [`TRACE_LINES_MAX`] lines, or is larger than they may be together.
+    /// The trace has more than [`TRACE_LINES_MAX`] lines, or is larger than they may be together.
     #[error("it has more than {TRACE_LINES_MAX} lines or 4 GiB")]
     TooLong,
-    /// It ends before the first request.
+    /// The trace ends before the first request.
     #[error("it offers no request: write the header and {LINE}, as `loadgen run --dump FILE` does")]
     Empty,
 }
@@ -93,13 +95,13 @@ impl Trace {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// If it cannot be read, or is no such text.
+    /// If it cannot be read, or is not a trace.
     pub fn read(path: &Path) -> Result<Trace, TraceError> {
         let file = File::open(path).map_err(|error| TraceError::Unreadable(error.to_string()))?;
         parse(BufReader::new(file), BYTES_MAX)
     }
 
-    /// Requests that were measured.
+    /// The number of measured requests.
     pub fn measured(&self) -> u64 {
         self.requests.iter().filter(|request| request.intended >= self.warmup).count() as u64
     }
@@ -112,8 +114,8 @@ impl Trace {
         work / seconds / f64::from(self.workers)
     }
 
-    /// The same costs as a workload to draw from. Classes without a request are left out, so others may have another
-    /// number there.
+    /// The costs of the trace as a workload to draw from. Classes without a request are left out, so others may have
+    /// another number there.
     pub fn to_workload(&self) -> Workload {
         let mut classes = vec![(0, Vec::new()); CLASSES];
         for request in &self.requests {
@@ -146,7 +148,7 @@ impl fmt::Display for Trace {
 }
 
 fn parse(text: impl BufRead, bytes_max: u64) -> Result<Trace, TraceError> {
-    // Bounded here and not by the file's size, which a pipe or a device does not tell.
+    // Bounded here and not by the file's size, which a pipe or a device does not have.
     let mut text = text.take(bytes_max + 1);
     let (mut offered, mut bytes) = (None, Vec::new());
     for line in 1..=TRACE_LINES_MAX {

@@ -1,4 +1,4 @@
-//! Is what a run offered read as it was written, and is what is wrong with a file located?
+//! Does a trace read back as it was written, and is an error located in its file?
 
 use super::*;
 use proptest::prelude::*;

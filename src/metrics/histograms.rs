@@ -1,5 +1,5 @@
-//! What one worker measured since it was last asked, and what all did since the start: plain histograms that only their
-//! owner touches.
+//! Histograms of one worker since it was last asked, and of all workers since the start: plain data, touched only by
+//! its owner.
 
 use super::Stage;
 use super::distribution::Distribution;
@@ -11,25 +11,25 @@ use hdrhistogram::{Counter, Histogram};
 /// Where the time of one answered request went. The total is the sum of the four stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// The class of the request; those from [`CLASSES`] on count as the last one.
+    /// The class of the request; numbers from [`CLASSES`] on count as the last class.
     pub class: u8,
-    /// From the kernel's receive stamp to the batch that received it.
+    /// Time from the kernel's receive stamp to the batch that received the request.
     pub kernel: Nanos,
-    /// From there to the finish, less the service time.
+    /// Time from the receiving batch to the finish, less the service time.
     pub queue: Nanos,
-    /// In the handler.
+    /// Time in the handler.
     pub service: Nanos,
-    /// From the finish to the reply in the kernel's hands.
+    /// Time from the finish until the kernel has the reply.
     pub send: Nanos,
 }
 
 impl Sample {
-    /// From the kernel's receive stamp to the reply in the kernel's hands.
+    /// Time from the kernel's receive stamp until the kernel has the reply.
     pub const fn total(&self) -> Nanos {
         self.kernel.plus(self.queue).plus(self.service).plus(self.send)
     }
 
-    /// The time of one stage.
+    /// The time in `stage`.
     pub const fn stage(&self, stage: Stage) -> Nanos {
         match stage {
             Stage::Total => self.total(),
@@ -40,46 +40,48 @@ impl Sample {
         }
     }
 
-    /// Total time over service time, in thousandths; a service time too short for the clock counts as one nanosecond.
+    /// Slowdown (total time over service time) in thousandths; a service time too short for the clock counts as one
+    /// nanosecond.
     fn slowdown_thousandths(&self) -> u64 {
         self.total().times(SLOWDOWN_ONE).get() / self.service.get().max(1)
     }
 }
 
-/// A slowdown of 1 as histograms store it: in thousandths, so that three digits survive at the low end.
+/// A slowdown of 1 as stored in histograms: thousandths, so that three digits survive at the low end.
 pub(crate) const SLOWDOWN_ONE: u64 = 1_000;
 
-/// Three significant digits: a percentile is at most 0.1 % above the exact one.
+/// Significant digits of a histogram: a percentile is at most 0.1 % above the exact one.
 const DIGITS: u8 = 3;
 
-/// Times are told apart from 16 ns on (one clock read takes 20) to 1,000 s, far beyond any cost cap; more counts as
-/// 1,000 s.
+/// Range of times in a histogram: from 16 ns (one clock read takes 20) to 1,000 s, far beyond any cost cap. A longer
+/// time counts as 1,000 s.
 pub(super) const TIME_NS: (u64, u64) = (16, 1_000_000_000_000);
 
-/// Slowdowns from a thousandth to a million; more counts as a million.
+/// Range of slowdowns in a histogram: a thousandth to a million. A larger slowdown counts as a million.
 const SLOWDOWN_THOUSANDTHS: (u64, u64) = (1, 1_000_000 * SLOWDOWN_ONE);
 
-/// The histograms that a worker fills. It is handed over by swap, so that no worker ever locks, shares or merges one.
+/// The set of histograms that a worker fills. It is handed over by swap, so that no worker ever locks, shares or merges
+/// histograms.
 ///
-/// The histograms of a class exist from its first sample on: all of them together are 8 classes x (5 stages x 110 KB +
-/// 90 KB), that is 5 MB, and a server holds two ledgers per worker, while most workloads have two classes. From then on
-/// its size does not change.
+/// The histograms of a class exist from its first sample on: all classes together are 8 classes x (5 stages x 110 KB +
+/// 90 KB), that is 5 MB, and a server holds two sets per worker, while most workloads have two classes. After the first
+/// sample of every class the size is constant.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger<C: Counter = u32> {
-    classes: [Option<Box<ClassLedger<C>>>; CLASSES],
+pub(crate) struct Histograms<C: Counter = u32> {
+    classes: [Option<Box<ClassHistograms<C>>>; CLASSES],
     overshoot: Option<Box<Series<C>>>,
     records: u64,
 }
 
-/// What was measured since the start. 64 bits per bin, 1.3 MB for a class with samples.
-pub(crate) type Totals = Ledger<u64>;
+/// Histograms since the start, with 64 bits per bin: 1.3 MB for a class with samples.
+pub(crate) type Totals = Histograms<u64>;
 
 impl Totals {
-    /// Adds everything in `measured`.
+    /// Adds all samples of `measured`.
     pub(crate) fn absorb(&mut self, measured: &Measured) {
         for (mine, theirs) in self.classes.iter_mut().zip(&measured.classes) {
             if theirs.slowdown.count() > 0 {
-                let mine = mine.get_or_insert_with(ClassLedger::boxed);
+                let mine = mine.get_or_insert_with(ClassHistograms::boxed);
                 mine.stages.iter_mut().zip(&theirs.stages).for_each(|(mine, theirs)| mine.absorb(theirs));
                 mine.slowdown.absorb(&theirs.slowdown);
                 self.records += theirs.slowdown.count();
@@ -92,30 +94,30 @@ impl Totals {
     }
 }
 
-impl Ledger {
+impl Histograms {
     /// Records an answered request.
     pub(crate) fn record(&mut self, sample: &Sample) {
         let class = usize::from(sample.class).min(CLASSES - 1);
-        self.classes[class].get_or_insert_with(ClassLedger::boxed).record(sample);
+        self.classes[class].get_or_insert_with(ClassHistograms::boxed).record(sample);
         self.records += 1;
     }
 
-    /// Records by how much a sleep of an emulated core was too long.
+    /// Records by how much an emulated core overslept.
     pub(crate) fn record_overshoot(&mut self, late: Nanos) {
         self.overshoot.get_or_insert_with(|| Box::new(Series::of(TIME_NS))).record(late.get());
         self.records += 1;
     }
 
-    /// True while nothing was recorded since the start or the last [`Ledger::reset`].
+    /// True if nothing has been recorded since the start or the last [`Histograms::reset`].
     pub(crate) fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// Adds everything in `other`.
-    pub(crate) fn add(&mut self, other: &Ledger) {
+    /// Adds all samples of `other`.
+    pub(crate) fn add(&mut self, other: &Histograms) {
         for (mine, theirs) in self.classes.iter_mut().zip(&other.classes) {
             if let Some(theirs) = theirs.as_ref().filter(|theirs| !theirs.is_empty()) {
-                mine.get_or_insert_with(ClassLedger::boxed).add(theirs);
+                mine.get_or_insert_with(ClassHistograms::boxed).add(theirs);
             }
         }
         if let Some(theirs) = other.overshoot.as_ref() {
@@ -124,7 +126,7 @@ impl Ledger {
         self.records += other.records;
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Removes all samples and keeps the memory.
     pub(crate) fn reset(&mut self) {
         for class in self.classes.iter_mut().flatten() {
             class.reset();
@@ -136,13 +138,13 @@ impl Ledger {
     }
 }
 
-impl<C: Counter> Ledger<C> {
-    /// The class's histograms, `None` where it has no sample.
-    pub(crate) fn class(&self, class: usize) -> Option<&ClassLedger<C>> {
+impl<C: Counter> Histograms<C> {
+    /// The histograms of `class`; `None` if it has no sample.
+    pub(crate) fn class(&self, class: usize) -> Option<&ClassHistograms<C>> {
         self.classes[class].as_deref().filter(|class| !class.is_empty())
     }
 
-    /// Overshoot of sleeps, in nanoseconds.
+    /// Overshoot of emulated cores' sleeps, in nanoseconds; `None` if there was no sleep.
     pub(crate) fn overshoot(&self) -> Option<&Series<C>> {
         self.overshoot.as_deref()
     }
@@ -150,16 +152,16 @@ impl<C: Counter> Ledger<C> {
 
 /// The histograms of one class.
 #[derive(Debug)]
-pub(crate) struct ClassLedger<C: Counter = u32> {
-    /// Nanoseconds, indexed by `Stage as usize`.
+pub(crate) struct ClassHistograms<C: Counter = u32> {
+    /// Times in nanoseconds, indexed by `Stage as usize`.
     pub(crate) stages: [Series<C>; Stage::ALL.len()],
-    /// Thousandths.
+    /// Slowdowns in thousandths.
     pub(crate) slowdown: Series<C>,
 }
 
-impl<C: Counter> ClassLedger<C> {
-    fn boxed() -> Box<ClassLedger<C>> {
-        Box::new(ClassLedger {
+impl<C: Counter> ClassHistograms<C> {
+    fn boxed() -> Box<ClassHistograms<C>> {
+        Box::new(ClassHistograms {
             stages: Stage::ALL.map(|_| Series::of(TIME_NS)),
             slowdown: Series::of(SLOWDOWN_THOUSANDTHS),
         })
@@ -170,13 +172,13 @@ impl<C: Counter> ClassLedger<C> {
     }
 }
 
-/// Bytes of the histograms of one class in one ledger.
+/// Bytes of one class in one set of histograms.
 pub(crate) fn class_bytes() -> usize {
     let bins = |bounds| Series::<u32>::of(bounds).histogram.distinct_values();
     (Stage::ALL.len() * bins(TIME_NS) + bins(SLOWDOWN_THOUSANDTHS)) * size_of::<u32>()
 }
 
-impl ClassLedger {
+impl ClassHistograms {
     fn record(&mut self, sample: &Sample) {
         for (series, stage) in self.stages.iter_mut().zip(Stage::ALL) {
             series.record(sample.stage(stage).get());
@@ -184,7 +186,7 @@ impl ClassLedger {
         self.slowdown.record(sample.slowdown_thousandths());
     }
 
-    fn add(&mut self, other: &ClassLedger) {
+    fn add(&mut self, other: &ClassHistograms) {
         for (mine, theirs) in self.stages.iter_mut().zip(&other.stages) {
             mine.add(theirs);
         }
@@ -197,12 +199,12 @@ impl ClassLedger {
     }
 }
 
-/// A histogram and the exact sum of what it saw. 32-bit counts do for a ledger that lives about a second.
+/// A histogram and the exact sum of its values. 32-bit counts suffice for histograms that live about a second.
 #[derive(Debug)]
 pub(crate) struct Series<C: Counter = u32> {
-    /// The counts.
+    /// Counts by bin.
     pub(crate) histogram: Histogram<C>,
-    /// The sum, saturating.
+    /// The sum of all recorded values, saturating.
     pub(crate) sum: u64,
 }
 
@@ -244,23 +246,23 @@ mod tests {
     /// Does recording keep every sample, in its class and stage, even out of range?
     #[test]
     fn every_sample_is_kept() {
-        let mut ledger = Ledger::default();
-        assert!(ledger.is_empty());
-        ledger.record(&Sample { class: 1, service: Nanos::from_micros(10), ..Sample::default() });
-        ledger.record(&Sample { class: 200, queue: Nanos::MAX, service: Nanos::new(1), ..Sample::default() });
-        assert!(ledger.class(0).is_none());
-        assert_eq!(ledger.class(1).expect("one sample").stages[Stage::Service as usize].sum, 10_000);
-        let last = ledger.class(CLASSES - 1).expect("an unknown class counts as the last");
+        let mut histograms = Histograms::default();
+        assert!(histograms.is_empty());
+        histograms.record(&Sample { class: 1, service: Nanos::from_micros(10), ..Sample::default() });
+        histograms.record(&Sample { class: 200, queue: Nanos::MAX, service: Nanos::new(1), ..Sample::default() });
+        assert!(histograms.class(0).is_none());
+        assert_eq!(histograms.class(1).expect("one sample").stages[Stage::Service as usize].sum, 10_000);
+        let last = histograms.class(CLASSES - 1).expect("an unknown class counts as the last");
         assert_eq!(last.stages[Stage::Total as usize].histogram.len(), 1);
         assert!(last.stages[Stage::Total as usize].histogram.max() >= TIME_NS.1);
     }
 
-    /// Does a ledger that was reset add nothing, and one that was not add everything?
+    /// Do histograms that were reset add nothing, and histograms that were not add everything?
     #[test]
     fn add_and_reset_are_exact() {
         let sample =
             Sample { class: 0, queue: Nanos::from_micros(3), service: Nanos::from_micros(1), ..Sample::default() };
-        let (mut sum, mut part) = (Ledger::default(), Ledger::default());
+        let (mut sum, mut part) = (Histograms::default(), Histograms::default());
         part.record(&sample);
         part.record_overshoot(Nanos::from_micros(60));
         sum.add(&part);
