@@ -28,7 +28,7 @@ pub enum BuildError {
     /// A pool of no workers would never run what is put there.
     #[error("pool {0:?} has no workers: at least 1")]
     NoWorkers(String),
-    /// Two pools of one name could not be told apart.
+    /// Two pools have the same name.
     #[error("there are two pools {0:?}")]
     SameName(String),
     /// A queue without room would accept nothing.

@@ -7,12 +7,12 @@ use crate::sim::study::policy_spec::PolicySpec;
 use crate::sim::study::scenario::Simulation;
 use crate::workload::NoMoreLong;
 
-/// What is planned for, how each policy does, and what follows.
+/// The question, how each policy does, and what follows.
 pub(crate) struct Report<'a> {
     pub(crate) question: Question<'a>,
-    /// Who says what is offered.
+    /// Where the offered requests are described: the workload or the file.
     pub(crate) source: String,
-    /// Of every policy that was considered.
+    /// The answer of every policy that was considered.
     pub(crate) answers: Vec<Answer>,
     pub(crate) findings: Findings,
 }
@@ -20,11 +20,11 @@ pub(crate) struct Report<'a> {
 pub(crate) enum Findings {
     /// The goal can be held.
     Holds(Box<Advice>),
-    /// It cannot, by any policy: what each of them does hold.
+    /// No policy holds the goal: what each of them does hold.
     Impossible(Vec<Held>),
 }
 
-/// What to do.
+/// The settings to choose, and why.
 pub(crate) struct Advice {
     pub(crate) answer: Answer,
     /// Keys of a configuration and their values.
@@ -32,13 +32,13 @@ pub(crate) struct Advice {
     pub(crate) reasons: Vec<String>,
     /// The highest load at which the settings hold the goal.
     pub(crate) sustained: Sustained,
-    /// What becomes of it when things change.
+    /// How the settings do when things change.
     pub(crate) changes: Vec<Change>,
     /// Why the share of long requests is not among the changes.
     pub(crate) no_more_long: Option<NoMoreLong>,
 }
 
-/// Something that may change, and what the settings do then.
+/// A change of the offered load, and how the settings do then.
 pub(crate) struct Change {
     pub(crate) what: String,
     pub(crate) simulation: Simulation,

@@ -10,13 +10,13 @@ use crate::sim::study::goal::Goal;
 #[derive(Clone, Debug)]
 pub(crate) struct Sustained {
     pub(crate) spec: PolicySpec,
-    /// In hundredths of the capacity; 0 = not even at 0.01.
+    /// The load as a share of the capacity, in steps of a hundredth; 0 = not even 0.01.
     pub(crate) max_load: f64,
-    /// The simulation at that load, if there is one.
+    /// The simulation at `max_load`, if that is not 0.
     pub(crate) at: Option<Simulation>,
 }
 
-/// Loads are searched in hundredths up to this, which nobody sustains.
+/// Loads are searched in hundredths up to this one, which no policy sustains.
 const HUNDREDTHS: u32 = 100;
 /// Simulations that one search takes.
 pub(crate) const SIMULATIONS: u64 = HUNDREDTHS.ilog2() as u64 + 1;
@@ -32,7 +32,7 @@ pub(crate) fn max_load(
     above(scenario, spec, goal, sizes, 0, progress)
 }
 
-/// The same if it is above `floor` hundredths; else none, after one simulation.
+/// The highest load at which `spec` reaches `goal` if it is above `floor` hundredths; else 0, after one simulation.
 fn above(
     scenario: &Scenario<'_>,
     spec: PolicySpec,
@@ -42,7 +42,7 @@ fn above(
     progress: &dyn Progress,
 ) -> Sustained {
     let (mut holds, mut fails, mut at) = (floor, HUNDREDTHS, None);
-    // The first question is whether it is worth while.
+    // The first simulation shows whether the load is above the floor.
     let mut hundredths = if floor > 0 { floor + 1 } else { HUNDREDTHS / 2 };
     while fails - holds > 1 && hundredths < fails {
         let simulation = scenario.run(spec, f64::from(hundredths) / f64::from(HUNDREDTHS), sizes, progress);
@@ -57,7 +57,7 @@ fn above(
     Sustained { spec, max_load, at }
 }
 
-/// The same with the sizes that sustain most.
+/// The highest load at which `spec` reaches `goal`, with the sizes that sustain most.
 pub(crate) fn max_load_of_best(
     scenario: &Scenario<'_>,
     spec: PolicySpec,
@@ -108,12 +108,12 @@ pub(crate) fn best_sizes(
 /// Sizes that do not improve before a direction is given up.
 const PATIENCE: usize = 2;
 
-/// Workers that the first group may have: all of them where the others are no group of their own.
+/// The most workers of the first group: all of them where the others are no group of their own.
 fn first_most(scenario: &Scenario<'_>, spec: PolicySpec) -> usize {
     if spec.sizes() == Sizes::Reserved { scenario.workers } else { scenario.workers - 1 }
 }
 
-/// Tries two groups of other sizes, away from `begin` in both directions, as long as that `improves`.
+/// Tries other sizes of two groups, away from `begin` in both directions, as long as that `improves`.
 fn climb(workers: usize, most: usize, begin: usize, mut improves: impl FnMut(&[usize]) -> bool) {
     let up = begin + 1..=most;
     let down = (1..begin).rev();

@@ -7,7 +7,7 @@ use crate::time::{Nanos, parse_duration};
 use std::fmt;
 use std::str::FromStr;
 
-/// A percentile of latency or slowdown, of all requests or of one class, and what it shall not exceed.
+/// A percentile of latency or slowdown, of all requests or of one class, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Goal {
     pub(crate) percentile: Percentile,
@@ -23,7 +23,7 @@ enum Limit {
 }
 
 impl Goal {
-    /// The figure in question; infinite if so many requests were not answered.
+    /// The percentile in `tally`; infinite if it falls among the requests that were not answered.
     pub(crate) fn figure(&self, tally: &Tally) -> f64 {
         let blocks = match self.limit {
             Limit::Slowdown(_) => tally.slowdown(),
@@ -33,7 +33,7 @@ impl Goal {
         block.map_or(0.0, |block: Block| block.percentile(self.percentile).unwrap_or(f64::INFINITY))
     }
 
-    /// What the figure is of: `p99.9-slowdown`, `p99-latency-short`.
+    /// The name of the percentile: `p99.9-slowdown`, `p99-latency-short`.
     pub(crate) fn name(&self) -> String {
         let class = if self.class == ALL_CLASSES { String::new() } else { format!("-{}", self.class) };
         let kind = match self.limit {
@@ -43,7 +43,7 @@ impl Goal {
         format!("{}-{kind}{class}", self.percentile)
     }
 
-    /// A figure of it for people, with its unit.
+    /// A value of the percentile as text, with its unit.
     pub(crate) fn shown(&self, figure: f64) -> String {
         match self.limit {
             Limit::Slowdown(_) => shown_slowdown(figure),
@@ -51,7 +51,7 @@ impl Goal {
         }
     }
 
-    /// Whether it is reached.
+    /// Whether the goal is reached in `tally`.
     pub(crate) fn holds(&self, tally: &Tally) -> bool {
         let limit = match self.limit {
             Limit::Slowdown(limit) => limit,
@@ -70,7 +70,7 @@ impl fmt::Display for Goal {
     }
 }
 
-/// A slowdown for people: three digits or so.
+/// A slowdown as text: three digits or so.
 pub(crate) fn shown_slowdown(slowdown: f64) -> String {
     match slowdown {
         slowdown if slowdown.is_infinite() => "inf".to_owned(),
@@ -80,7 +80,7 @@ pub(crate) fn shown_slowdown(slowdown: f64) -> String {
     }
 }
 
-/// A latency in microseconds for people: three digits or so, and a unit.
+/// A latency in microseconds as text: three digits or so, and a unit.
 pub(crate) fn shown_latency(us: f64) -> String {
     match us {
         us if us.is_infinite() => "inf".to_owned(),

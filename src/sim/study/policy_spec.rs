@@ -9,14 +9,14 @@ use std::str::FromStr;
 /// A policy to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PolicySpec {
-    /// One that a server can follow.
+    /// A policy that a server can follow.
     Server(PolicyName),
-    /// A bound.
+    /// A policy that exists in simulation only, as a bound.
     Reference(Reference),
 }
 
 impl PolicySpec {
-    /// For how long it runs a request before it looks at the next one, where that is a parameter of its own.
+    /// How long the policy runs a request before it looks at the next one, where that is a parameter of its own.
     pub(crate) fn quantum(self) -> Option<Nanos> {
         match self {
             PolicySpec::Reference(Reference::RoundRobin { quantum, .. }) => Some(quantum),
@@ -24,17 +24,17 @@ impl PolicySpec {
         }
     }
 
-    /// Whether its workers stand in groups whose sizes somebody chooses.
+    /// Whether the policy has groups of workers whose sizes can be chosen.
     pub(crate) fn has_sizes(self) -> bool {
         self.sizes() != Sizes::None
     }
 
-    /// What those sizes are.
+    /// What the sizes of the policy are.
     pub(crate) fn sizes(self) -> Sizes {
         self.entry().map_or(Sizes::None, |entry| entry.sizes)
     }
 
-    /// What is known of a policy that a server can follow.
+    /// The properties of the policy, if a server can follow it.
     pub(crate) fn entry(self) -> Option<&'static Entry> {
         match self {
             PolicySpec::Server(policy) => Some(policy.entry()),

@@ -1,10 +1,10 @@
-//! How far a study is, for whom it may concern: the command line shows a bar.
+//! The progress of a study, which the command line shows as a bar.
 
-/// Hears of a study's progress, from every thread that simulates.
+/// Takes reports of a study's progress, from every thread that simulates.
 pub(crate) trait Progress: Sync {
-    /// `requests` more have been simulated.
+    /// Reports that `requests` more have been simulated.
     fn simulated(&self, requests: u64);
-    /// What is being simulated: `pools on 14 workers`. Of several at once the last.
+    /// Reports what is being simulated: `pools on 14 workers`. Of several at once the last one counts.
     fn looks_at(&self, what: String);
 }
 

@@ -3,14 +3,14 @@
 use crate::workload::{Trace, Workload};
 use std::path::{Path, PathBuf};
 
-/// What it offered.
+/// The requests of a run, and where they were read.
 #[derive(Clone, Debug)]
 pub(crate) struct Replayed {
-    /// Where it was read.
+    /// The file of the trace.
     pub(crate) path: PathBuf,
-    /// Its requests.
+    /// The requests of the run.
     pub(crate) offered: Trace,
-    /// Their costs.
+    /// The workload of the run: the costs of its requests.
     pub(crate) workload: Workload,
 }
 

@@ -9,7 +9,7 @@ use crate::sim::{ArrivingRequest, Fit, OpenLoop, Overheads, Replay, Setup, Tally
 use crate::time::Nanos;
 use crate::workload::Workload;
 
-/// What all simulations of a report share.
+/// The parameters that all simulations of a report share.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario<'a> {
     pub(crate) workload: &'a Workload,
@@ -18,11 +18,11 @@ pub(crate) struct Scenario<'a> {
     pub(crate) requests: u64,
     pub(crate) flows: u16,
     pub(crate) overheads: Overheads,
-    /// As fitted where it is not given.
+    /// `None` = as fitted.
     pub(crate) slice: Option<Nanos>,
-    /// As in the server where it is not given.
+    /// `None` = as in the server.
     pub(crate) thief_threshold: Option<Nanos>,
-    /// As in the server where it is not given.
+    /// `None` = as in the server.
     pub(crate) sharing: Option<Sharing>,
     pub(crate) checkpoint_step: Nanos,
     pub(crate) deadline: Option<Nanos>,
@@ -32,22 +32,22 @@ pub(crate) struct Scenario<'a> {
     pub(crate) replayed: Option<&'a Replayed>,
 }
 
-/// What came of one.
+/// One simulation: its policy, load and sizes, and its result.
 #[derive(Clone, Debug)]
 pub(crate) struct Simulation {
     pub(crate) spec: PolicySpec,
     pub(crate) load: f64,
     /// Sizes and budgets, in words.
     pub(crate) chosen: String,
-    /// Of its groups, where it has any.
+    /// Sizes of the policy's groups, where it has any.
     pub(crate) sizes: Option<Vec<usize>>,
     pub(crate) tally: Tally,
 }
 
 /// Steps between checkpoints that one simulation takes at most, of all requests together: a day of computing.
 const STEPS_MAX: f64 = 1e11;
-/// Simulated seconds that one simulation takes at most. Simulated time ends at 1.8e10 seconds, and a server with ten times
-/// the load that it can bear needs ten times as long.
+/// Simulated seconds that one simulation takes at most. Simulated time ends at 1.8e10 seconds, and a server with ten
+/// times the load that it can bear needs ten times as long.
 const SECONDS_MAX: f64 = 1e9;
 
 impl<'a> Scenario<'a> {
@@ -107,7 +107,7 @@ impl<'a> Scenario<'a> {
         (32 * workers).clamp(256, 32_768) as u16
     }
 
-    /// The slice, whoever chose it.
+    /// The slice, as chosen or else as fitted.
     pub(crate) fn slice_or_fitted(&self) -> Nanos {
         self.fit(1.0).slice
     }
@@ -117,7 +117,7 @@ impl<'a> Scenario<'a> {
         self.replayed.map_or(self.requests / 10, |run| run.offered.requests.len() as u64 - self.requests)
     }
 
-    /// The sizes with which `spec` begins if nobody has chosen any.
+    /// The sizes with which `spec` begins where none are given.
     pub(crate) fn default_sizes(&self, spec: PolicySpec, load: f64) -> Option<Vec<usize>> {
         match spec {
             PolicySpec::Server(policy) if spec.has_sizes() => Some(self.fit(load).policy(policy).sizes()),
@@ -169,7 +169,7 @@ impl<'a> Scenario<'a> {
         (fitted, setup)
     }
 
-    /// The run that is simulated once more, if there is one.
+    /// The run that is replayed, if there is one.
     fn replay(&self, sizes: Option<&[usize]>) -> Option<Replay<'a>> {
         let mut replay = Replay::new(&self.replayed?.offered);
         self.choose(&mut replay.fit);
@@ -199,7 +199,7 @@ impl<'a> Scenario<'a> {
         fit
     }
 
-    /// Puts into `fit` what somebody has chosen.
+    /// Puts the chosen settings into `fit`.
     fn choose(&self, fit: &mut Fit) {
         fit.slice = self.slice.unwrap_or(fit.slice);
         fit.thief_threshold = self.thief_threshold;
@@ -207,7 +207,7 @@ impl<'a> Scenario<'a> {
     }
 }
 
-/// What `spec` makes of `incoming`: what was chosen, the sizes of its groups, and what came of it.
+/// The result of `spec` for `incoming`: what was chosen, the sizes of its groups, and the tally.
 fn served(
     workers: usize,
     spec: PolicySpec,

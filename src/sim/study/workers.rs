@@ -7,7 +7,7 @@ use crate::sim::study::policy_spec::PolicySpec;
 use crate::sim::study::scenario::{Scenario, Simulation};
 use crate::workload::Workload;
 
-/// What is asked for.
+/// The question of a plan: the load, the goal, and the workers to choose from.
 #[derive(Clone, Debug)]
 pub(crate) struct Question<'a> {
     /// Everything but the number of workers.
@@ -19,7 +19,7 @@ pub(crate) struct Question<'a> {
     pub(crate) workers: std::ops::RangeInclusive<usize>,
 }
 
-/// How a policy does best.
+/// The best result of a policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) workers: usize,
@@ -28,11 +28,11 @@ pub(crate) struct Answer {
     pub(crate) holds: bool,
 }
 
-/// What a policy does hold where it does not hold what is asked.
+/// The load that a policy holds where it does not hold what is asked.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) sustained: Sustained,
-    /// If it holds the goal at no load: how it does next to idle.
+    /// A simulation next to idle, if the policy holds the goal at no load.
     pub(crate) idle: Option<Simulation>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Held {
 const IDLE: f64 = 0.01;
 
 impl<'a> Question<'a> {
-    /// The smallest number with which `spec` reaches the goal, or how it does with the largest.
+    /// The answer of the smallest number of workers with which `spec` reaches the goal, or of the largest number.
     pub(crate) fn answer(&self, spec: PolicySpec, progress: &dyn Progress) -> Answer {
         let (mut low, mut high) = (*self.workers.start(), *self.workers.end());
         let mut best = self.with(high, spec, progress);
@@ -59,7 +59,7 @@ impl<'a> Question<'a> {
         best
     }
 
-    /// How `spec` does with so many workers, in its best sizes.
+    /// The answer of `spec` with this many workers, in its best sizes.
     fn with(&self, workers: usize, spec: PolicySpec, progress: &dyn Progress) -> Answer {
         progress.looks_at(format!("{spec} on {workers} workers"));
         let scenario = self.scene_of(workers);
@@ -69,7 +69,7 @@ impl<'a> Question<'a> {
         Answer { workers, sizes: simulation.sizes.clone(), simulation, holds }
     }
 
-    /// The share of capacity of so many workers that is offered.
+    /// The offered load as a share of the capacity of this many workers.
     pub(crate) fn load_of(&self, workers: usize) -> f64 {
         self.scenario.workload.load_at(self.rate, workers, 1)
     }
@@ -91,7 +91,7 @@ impl<'a> Question<'a> {
         scenario.run(answer.simulation.spec, load, answer.sizes.as_deref(), progress)
     }
 
-    /// With one worker more or less in the first group: its size, and what comes of it.
+    /// The results with one worker more or less in the first group, each with the size of that group.
     pub(crate) fn neighbours(&self, answer: &Answer, progress: &dyn Progress) -> Vec<(usize, Simulation)> {
         let Some([front, _]) = answer.sizes.as_deref() else { return Vec::new() };
         let (scenario, load) = (self.settled(answer.workers), self.load_of(answer.workers));
@@ -106,7 +106,7 @@ impl<'a> Question<'a> {
         max_load(&self.settled(answer.workers), answer.simulation.spec, &self.goal, answer.sizes.as_deref(), progress)
     }
 
-    /// So many workers, and the slice as it was chosen for this workload, whatever comes.
+    /// The scenario with this many workers and a fixed slice, the one chosen for this workload.
     fn settled(&self, workers: usize) -> Scenario<'a> {
         let scenario = self.scene_of(workers);
         Scenario { slice: Some(scenario.slice_or_fitted()), ..scenario }
