@@ -1,7 +1,9 @@
-//! How workers share waiting jobs: which victim a thief takes from and how much, and where a job enters a sharded
-//! queue. The options are the same for every policy; each policy says whether it steals, and which jobs go through a
-//! queue, at all. An option changes an order and never a set: every place that a search covers is looked at, once at
-//! least, before a worker rests.
+//! How workers share waiting jobs: which victim a thief takes from and how much, and where a job enters a sharded queue.
+//! The options are the same for every policy; each policy says whether it steals, and which jobs go through a queue, at
+//! all.
+//!
+//! An option changes an order and never a set: every place that a search covers is looked at, once at least, before a
+//! worker rests.
 
 use super::WorkerId;
 use super::bounds::{DEQUE_PLACES, STEAL_MAX};
