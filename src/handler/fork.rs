@@ -6,17 +6,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Makes `work` a child of the running request, which another worker may run; `.await` on what this returns joins it and
-/// gives its result.
+/// Makes `work` a child of the running request, which another worker may run; `.await` on what this returns joins it
+/// and gives its result.
 ///
-/// Other workers hear of new children when the handler next comes to an `.await` of this module. Where nobody has begun a
-/// child by the time it is awaited, the handler runs it there and then; so children for which no worker is free, or for which
-/// the queues have no room, cost little more than a call. While a handler waits for a child that another worker runs, its
-/// own worker does something else.
+/// Other workers hear of new children when the handler next comes to an `.await` of this module. A child that has not
+/// begun by the time it is awaited is run by the handler there and then; so children for which no worker is free, or
+/// for which the queues have no room, cost little more than a call. While a handler waits for a child that another
+/// worker runs, its own worker does something else.
 ///
-/// A child is like a handler, and queued like a heavy request: a handler that steps aside may wait behind its own children. It
-/// passes checkpoints, hops, forks, and shares the deadline of its request. When one panics,
-/// the request ends as `failed` and its other children are cancelled. A child whose [`Fork`] is dropped is cancelled: it never
+/// A child is like a handler, and queued like a heavy request: a handler that steps aside may wait behind its own
+/// children. It passes checkpoints, hops, forks, and shares the deadline of its request. When one panics, the request
+/// ends as `failed` and its other children are cancelled. A child whose [`Fork`] is dropped is cancelled: it never
 /// begins, or ends at its next checkpoint. Because it may then outlast its request for a moment, it owns its data, or
 /// shares it in an `Arc`.
 ///
@@ -43,7 +43,7 @@ use std::task::{Context, Poll};
 ///         let Some(number) = request.bytes().strip_suffix(b"?") else { return };
 ///         let limit: u64 = str::from_utf8(number).unwrap_or_default().parse().unwrap_or(2);
 ///         let (upper, lower) = (fork(primes(limit / 2..limit)), primes(2..limit / 2));
-///         checkpoint().await; // somebody may begin with the upper half now
+///         checkpoint().await; // another worker may begin with the upper half now
 ///         let count = lower.await + upper.await;
 ///         write!(reply, "{count}").expect("there are fewer primes than numbers");
 ///     }
@@ -99,7 +99,7 @@ impl<T: Send + 'static> Future for Fork<T> {
                     return Poll::Pending;
                 }
             }
-            // Its siblings first, or nobody would run them meanwhile.
+            // The siblings are queued first, or no worker would run them meanwhile.
             if continuation::fork_pauses() {
                 return Poll::Pending;
             }
@@ -115,8 +115,8 @@ impl<T: Send + 'static> Future for Fork<T> {
 }
 
 impl<T: Send + 'static> Fork<T> {
-    /// The child is under way elsewhere. On a worker of another server no reason is left, for nobody there could be woken
-    /// by its end, and the request ends as `stalled`.
+    /// Leaves the reason that the child is under way elsewhere. On a worker of another server no reason is left, for
+    /// the child's end could wake nothing there, and the request ends as `stalled`.
     fn wait(&self) {
         if continuation::runtime_id() == self.child.runtime_id() {
             continuation::join_pauses();

@@ -48,7 +48,7 @@ impl Future for Hop {
     }
 }
 
-/// Pending at most once: whoever polls again has seen the reason.
+/// Pending at most once: a second poll comes after the worker has seen the reason.
 fn pause_once(paused: &mut bool, pauses: impl FnOnce() -> bool) -> Poll<()> {
     if !*paused && pauses() {
         *paused = true;
@@ -65,7 +65,7 @@ mod tests {
     use std::pin::pin;
     use std::task::Waker;
 
-    /// What comes of two polls.
+    /// The results of two polls.
     fn polled(ask_at: Nanos, expires_at: Nanos, future: impl Future<Output = ()>) -> [Polled<()>; 2] {
         let mut future = pin!(future);
         [(); 2].map(|()| {

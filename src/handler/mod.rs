@@ -2,8 +2,8 @@
 //!
 //! A [`Handler`] is straight-line code in an `async fn` that never waits for I/O. Its future is the continuation: at a
 //! [`checkpoint`] the policy may take the worker back, at a [`hop`] the handler itself asks to go on in another pool,
-//! and the compiler has proved that it may move between threads. It may [`fork`] children that others run, and end what a
-//! [`CancellationToken`] cancels. A plain closure is a handler too.
+//! and the compiler has proved that it may move between threads. It may [`fork`] children that others run, and end what
+//! a [`CancellationToken`] cancels. A plain closure is a handler too.
 
 pub mod builtin;
 mod closure;
@@ -28,14 +28,14 @@ use std::net::SocketAddr;
 /// **A reply must never be a valid request of the same protocol**, and neither may what [`Handler::refuse`] writes.
 /// Source addresses can be forged: one datagram that seems to come from another server makes two servers answer each
 /// other's answers for ever, as fast as they can. The server itself keeps away what seems to come from its own address,
-/// from several hosts, or from a port of `--reject-source-ports`; it cannot know a second server. So give replies a mark
-/// that requests lack (a bit in the header, as in DNS; a kind, as in [`builtin::wire`]; a question mark that only requests
-/// have), and let `admit` or `handle` ignore whatever lacks the mark of a request.
+/// from several hosts, or from a port of `--reject-source-ports`; it cannot know a second server. So give replies a
+/// mark that requests lack (a bit in the header, as in DNS; a kind, as in [`builtin::wire`]; a question mark that only
+/// requests have), and let `admit` or `handle` ignore whatever lacks the mark of a request.
 pub trait Handler: Sync {
-    /// Every request takes a few microseconds at most, whatever it asks for. Replies then leave in batches: with those of
-    /// the requests that were received together, and while a backlog waits in the socket after up to 127 others. Without
-    /// this promise each leaves before the next request begins, since that may be a long one. Where the promise is broken,
-    /// finished replies wait for the long request.
+    /// A promise that every request takes a few microseconds at most, whatever it asks for. Replies then leave in
+    /// batches: with the replies to the requests that were received together, and while a backlog waits in the socket
+    /// after up to 127 others. Without this promise each leaves before the next request begins, since that may be a
+    /// long one. Where the promise is broken, finished replies wait for the long request.
     const BRIEF: bool = false;
 
     /// Looks at a datagram once, before anything is spent on it.
@@ -48,20 +48,20 @@ pub trait Handler: Sync {
         Ok(Ticket::default())
     }
 
-    /// Serves a request. A reply left empty is not sent. A reply that [overflowed](Reply) is not sent either: the request
-    /// ends as `failed`, and [`Handler::refuse`] may answer with [`Status::Failed`].
+    /// Serves a request. A reply left empty is not sent. A reply that [overflowed](Reply) is not sent either: the
+    /// request ends as `failed`, and [`Handler::refuse`] may answer with [`Status::Failed`].
     ///
-    /// The future may be dropped at any [`checkpoint`], and while it waits for a [`Fork`] (deadline passed, server stopped,
-    /// a child failed). It must not wait for anything but the futures of this module: the worker cannot resume it, and the
-    /// request ends as `stalled`.
+    /// The future may be dropped at any [`checkpoint`], and while it waits for a [`Fork`] (deadline passed, server
+    /// stopped, a child failed). It must not wait for anything but the futures of this module: the worker cannot resume
+    /// it, and the request ends as `stalled`.
     ///
     /// # Panics
     /// A panic is caught; the request ends as `failed` and the worker goes on.
     fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
 
     /// Writes the answer to a request that was not served; an empty one is not sent. The request's bytes are gone by
-    /// then, so all it may use is the ticket. There is room for [`REFUSAL_MAX_BYTES`], and never for more than the request
-    /// had; after a panic or an overflow here nothing is sent.
+    /// then, so all it may use is the ticket. There is room for [`REFUSAL_MAX_BYTES`], and never for more than the
+    /// request had; after a panic or an overflow here nothing is sent.
     fn refuse(&self, ticket: &Ticket, status: Status, reply: &mut Reply<'_>) {
         let _ = (ticket, status, reply);
     }
@@ -75,12 +75,12 @@ pub trait Handler: Sync {
 /// Room for the answer to a request that was not served: twice a header of the bench protocol.
 pub const REFUSAL_MAX_BYTES: usize = 128;
 
-/// What a handler says of a request at admission; it stays with the request to its end.
+/// What [`Handler::admit`] notes of a request; it stays with the request to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticket {
     /// The class, below [`crate::fate::CLASSES`]. It labels metrics; a policy sees it only under `--classify header`.
     pub class: u8,
-    /// How long after its arrival the answer is still worth something.
+    /// How long after the arrival of the request the answer is still worth something.
     pub deadline: Option<Nanos>,
     /// Three words of the handler's own, such as a request number to echo in a refusal.
     pub words: [u64; 3],
@@ -89,15 +89,15 @@ pub struct Ticket {
 /// What a reply adds: where the request was served and where its time went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// The worker that finished it.
+    /// The worker that finished the request.
     pub worker: u16,
     /// The pool of that worker.
     pub pool: u8,
-    /// Times it changed pool, saturating.
+    /// Times the request changed pool, saturating.
     pub hops: u8,
-    /// Waited in the socket.
+    /// Time in the socket.
     pub kernel_wait: Nanos,
-    /// Waited in our queues.
+    /// Time in the server's queues.
     pub queue_wait: Nanos,
     /// Time in the handler.
     pub service: Nanos,
@@ -131,19 +131,19 @@ impl<'a> Request<'a> {
         self.bytes
     }
 
-    /// Who sent it.
+    /// The source address of the datagram.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// What [`Handler::admit`] said of it.
+    /// The ticket that [`Handler::admit`] gave the request.
     pub fn ticket(&self) -> &Ticket {
         &self.ticket
     }
 }
 
-/// The reply area: a writer with as much room as the request is long, so that nobody can be flooded with answers to
-/// questions that were asked in a forged name.
+/// The reply area: a writer with as much room as the request is long, so that requests with a forged source address
+/// cannot amplify traffic to its owner.
 ///
 /// A write that does not fit writes nothing and marks the reply as overflowed, also where its error is ignored. An
 /// overflowed reply is never sent, not even in part: the request ends as `failed` with the reason `overflow`.
@@ -159,9 +159,9 @@ pub struct Reply<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{bytes} bytes do not fit into the {room} that are left of the reply")]
 pub struct Overflow {
-    /// How many bytes were to be written.
+    /// Number of bytes that were to be written.
     pub bytes: usize,
-    /// For how many there was room.
+    /// Number of bytes for which there was room.
     pub room: usize,
 }
 
@@ -212,8 +212,8 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// `write!(reply, ..)` works; what does not fit is an error of kind [`io::ErrorKind::WriteZero`], and marks the reply as
-/// [`Reply::put`] does.
+/// `write!(reply, ..)` works; what does not fit is an error of kind [`io::ErrorKind::WriteZero`], and marks the reply
+/// as [`Reply::put`] does.
 impl io::Write for Reply<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.put(bytes) {

@@ -1,5 +1,5 @@
-//! The deques of one worker: for each level one, or several among which its jobs take turns, so that several thieves find
-//! a deque each.
+//! The deques of one worker: one for each priority level, or several that are filled in turn, so that concurrent
+//! thieves find a deque each.
 
 use super::priority::UrgentCount;
 use crate::sched::Amount;
@@ -8,9 +8,9 @@ use std::cell::Cell;
 
 /// The deques of one worker: the side that only its own thread uses.
 ///
-/// An engine whose jobs make jobs puts those here ([`super::Worker::on_thread`]).
+/// An engine whose jobs make jobs puts the new ones here ([`super::Worker::on_thread`]).
 pub struct Deques<J> {
-    /// Those of the first level, those of the second, and so on.
+    /// All deques by level: `split` of them for level 0, as many for level 1, and so on.
     deques: Box<[Worker<J>]>,
     turns: Box<[Turn]>,
     split: usize,
@@ -23,7 +23,7 @@ pub(super) struct Stealers<J> {
     split: usize,
 }
 
-/// Which deque of a level is next.
+/// The next deque of one level to push to, and the next to pop from.
 #[derive(Default)]
 struct Turn {
     push: Cell<usize>,
@@ -72,7 +72,7 @@ impl<J> Deques<J> {
         self.deques.iter().all(Worker::is_empty)
     }
 
-    /// Takes the job whose turn it is, which is the oldest unless thieves have taken others of its deque.
+    /// Takes the next job of `level`, which is the oldest unless thieves have taken others of its deque.
     fn pop_in_turn(&self, level: usize, deques: &[Worker<J>]) -> Option<J> {
         let turn = &self.turns[level].pop;
         (0..self.split).find_map(|offset| {
@@ -103,8 +103,8 @@ impl<J> Stealers<J> {
         self.deques.iter().map(Stealer::len).sum()
     }
 
-    /// Takes a job from one deque of a level, the `first` of them or the next that has any. As many more go behind what is in
-    /// the level of `thief` as [`Amount::limit`] says.
+    /// Takes jobs from one deque of a level, number `first` or the next that has any: at most [`Amount::limit`] of
+    /// them. One is returned, the others go behind what is in that level of `thief`.
     pub(super) fn steal(&self, level: usize, first: usize, amount: Amount, thief: &Deques<J>) -> Steal<J> {
         let mut contended = false;
         for offset in 0..self.split {
@@ -138,7 +138,7 @@ mod tests {
         Deques::new(levels, split, UrgentCount::new(levels))
     }
 
-    /// What a theft brings: crossbeam's deques report a competitor now and then where there is none.
+    /// What a steal brings: crossbeam's deques report a competitor now and then where there is none.
     fn stolen(
         victim: &Deques<usize>,
         level: usize,
@@ -200,7 +200,8 @@ mod tests {
         }
     }
 
-    /// However often somebody steals while its own deques hold jobs, they never hold more than fit without reallocating.
+    /// However often a worker steals while its own deques hold jobs, they never hold more than fit without
+    /// reallocating.
     #[test]
     fn theft_stops_where_a_deque_would_grow() {
         for split in [1, 4] {

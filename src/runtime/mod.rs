@@ -1,7 +1,7 @@
 //! Threads: workers that carry out what a policy decides, and sleep when there is nothing to do.
 //!
-//! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the [`Engine`](crate::sched::turn::Engine)'s business.
-//! `sleep/README.md` states the sleep and shutdown protocols and why they hold.
+//! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the business of the
+//! [`Engine`](crate::sched::turn::Engine). `sleep/README.md` states the sleep and shutdown protocols and why they hold.
 
 pub(crate) mod continuation;
 mod deques;
@@ -31,22 +31,22 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// What all workers share.
+/// The state that all workers of one server, or of one task runtime, share.
 pub struct Shared<J> {
     policy: ArcSwap<Policy>,
-    /// Moves on with every policy, so that a worker knows by one load whether it follows the present one.
+    /// The number of the policy at work, which grows with every switch: one load tells a worker whether it follows it.
     epoch: CachePadded<AtomicUsize>,
     wait: Wait,
     queues: Queues<J>,
     urgent: UrgentCount,
     stealers: Box<[Stealers<J>]>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
-    /// Raised to ask a worker to step aside; lowered when it takes its next job.
+    /// For each worker, whether it is asked to step aside; lowered when the worker takes its next job.
     flags: Box<[CachePadded<AtomicBool>]>,
-    /// When somebody last looked whether requests wait while all are busy.
+    /// When a worker last looked, from within a job, into the sockets of busy workers.
     looked_at: CachePadded<AtomicU64>,
     idle: Idle<Descriptors>,
-    /// Workers that spin; bounded by [`Shared::spinners_max`].
+    /// Number of workers that spin; bounded by [`Shared::spinners_max`].
     spinning: CachePadded<AtomicUsize>,
     accepting: AtomicBool,
     stopping: AtomicBool,
@@ -57,8 +57,8 @@ pub struct Shared<J> {
 const NOT_BUSY: u64 = u64::MAX;
 
 impl<J: Send> Shared<J> {
-    /// What `policy`'s workers share, and the workers. `ingress` are the descriptors whose readiness wakes worker 0, 1,
-    /// and so on; `queue_capacity` bounds the jobs in the queues of all pools together.
+    /// The shared state of `policy`'s workers, and the workers. `ingress` are the descriptors whose readiness wakes
+    /// worker 0, 1, and so on; `queue_capacity` bounds the jobs in the queues of all pools together.
     ///
     /// # Errors
     /// When the kernel has no more descriptors for readiness queues.
@@ -75,8 +75,8 @@ impl<J: Send> Shared<J> {
         Shared::with_levels(policy, wait, 1, ingress, queue_capacity)
     }
 
-    /// As [`Shared::new`], with `levels` priority levels; `queue_capacity` bounds the jobs in the queues of all pools and levels together. Under
-    /// a policy that receives nothing `ingress` may be empty.
+    /// As [`Shared::new`], with `levels` priority levels; `queue_capacity` bounds the jobs in the queues of all pools
+    /// and levels together. Under a policy that receives nothing `ingress` may be empty.
     ///
     /// # Errors
     /// When the kernel has no more descriptors for readiness queues.
@@ -133,7 +133,7 @@ impl<J: Send> Shared<J> {
         assert_eq!(policy.sharing().deques, self.policy().sharing().deques, "the deques stay the same");
         self.idle.switch(policy.topology().pools(), || {
             self.policy.store(Arc::new(policy));
-            // Ordering: release, pairs with the acquire in `epoch`: who sees the number finds the policy.
+            // Ordering: release, pairs with the acquire in `epoch`: a worker that sees the number finds the policy.
             self.epoch.fetch_add(1, Ordering::Release);
         });
     }
@@ -152,8 +152,8 @@ impl<J: Send> Shared<J> {
         self.stealers.iter().map(Stealers::len)
     }
 
-    /// Puts `job` of `producer`, a worker or none of them, into a level of the queue of `pool`; wakes nobody. Gives it back
-    /// when there is no room.
+    /// Puts `job` into a level of the queue of `pool` and wakes no worker. `producer` is the worker that does so,
+    /// `None` on any other thread. Gives the job back when there is no room.
     pub(crate) fn queue(&self, pool: PoolId, level: usize, producer: Option<WorkerId>, job: J) -> Result<(), J> {
         self.queues.push(pool, level, producer.unwrap_or(queues::OUTSIDE), job)
     }
@@ -181,15 +181,15 @@ impl<J: Send> Shared<J> {
         self.abandoning.store(true, Ordering::Relaxed);
     }
 
-    /// Every worker ends once it finds nothing more to do.
+    /// From now on every worker ends once a search finds nothing.
     pub fn stop(&self) {
         // Ordering: release, pairs with the acquire in `is_stopping`; the wake below makes sleepers look again.
         self.stopping.store(true, Ordering::Release);
         self.idle.wake_all();
     }
 
-    /// A job in a queue that no worker will take any more. To be called when all workers have ended: one of them may have
-    /// passed a continuation on to a pool whose workers had ended before.
+    /// A job in a queue that no worker will take any more. To be called when all workers have ended: one of them may
+    /// have passed a continuation on to a pool whose workers had ended before.
     pub fn leftover(&self) -> Option<J> {
         self.queues.pop_any()
     }
@@ -206,8 +206,8 @@ impl<J: Send> Shared<J> {
         self.abandoning.load(Ordering::Relaxed)
     }
 
-    /// At most half of the workers spin, and always one may: more would take from each other what little comes, and
-    /// the processors from everybody else.
+    /// The most workers that spin at once: half of them, at least one. More would take from each other what little
+    /// comes, and the processors from all other threads.
     fn spinners_max(&self) -> usize {
         (self.stealers.len() / 2).max(1)
     }
@@ -217,10 +217,10 @@ impl<J: Send> Shared<J> {
         self.busy_since[worker].store(since.map_or(NOT_BUSY, Nanos::get), Ordering::Relaxed);
     }
 
-    /// In how many ingresses of busy owners fresh requests wait. At most one worker looks per `interval`; for the others it
-    /// is `None`.
+    /// Number of ingresses of busy owners in which fresh requests wait. At most one worker looks per `interval`; for
+    /// the others it is `None`.
     fn look(&self, interval: Nanos, now: Nanos) -> Option<usize> {
-        // Ordering: relaxed, the exchange decides who looks and guards nothing.
+        // Ordering: relaxed, the exchange decides which worker looks and guards nothing.
         let last = self.looked_at.load(Ordering::Relaxed);
         let looks = now.minus(Nanos::new(last)) >= interval
             && self.looked_at.compare_exchange(last, now.get(), Ordering::Relaxed, Ordering::Relaxed).is_ok();
@@ -229,7 +229,7 @@ impl<J: Send> Shared<J> {
 }
 
 impl<J> Shared<J> {
-    /// Since when this worker has been in one job; may be stale.
+    /// Since when `worker` has been in its present job; `None` if it is in none. May be stale.
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos> {
         // Ordering: relaxed, see `set_busy`.
         let since = self.busy_since[worker].load(Ordering::Relaxed);

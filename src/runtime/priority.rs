@@ -1,14 +1,14 @@
-//! How many jobs of the most urgent priority level wait anywhere. A server has one level.
+//! The number of jobs of the most urgent priority level that wait anywhere. A server has one level.
 
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many jobs of level 0 wait anywhere, so that a search for less urgent ones need not look for them everywhere first.
-/// It is counted before a job is put somewhere and after it is taken, and so never too low.
+/// The number of jobs of level 0 that wait anywhere: while it is 0, a search need not look for them everywhere first.
+/// A job is counted before it is put somewhere and until after it is taken, so the number is never too low.
 #[derive(Clone)]
 pub(super) struct UrgentCount {
-    /// None where there is one level, which is always searched.
+    /// `None` where there is a single level, which is always searched.
     waiting: Option<Arc<CachePadded<AtomicUsize>>>,
 }
 
@@ -19,8 +19,8 @@ impl UrgentCount {
 
     /// Whether level 0 is worth a search.
     pub(super) fn any(&self) -> bool {
-        // Ordering: relaxed. For a worker that is about to sleep the fences of README.md, 1, order this load behind the
-        // count of any job whose putter did not see it asleep.
+        // Ordering: relaxed. For a worker that is about to sleep the fences of sleep/README.md, 1, order this load
+        // behind the count of any job whose putter did not see it asleep.
         self.waiting.as_ref().is_none_or(|waiting| waiting.load(Ordering::Relaxed) > 0)
     }
 

@@ -7,25 +7,26 @@ use crate::sched::{Insertion, PoolId, WorkerId};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A sharded queue for each level of each pool that there can be. What is in all of them together is bounded, so that
-/// however long they get, something is left to receive fresh requests into.
+/// A sharded queue for each priority level of each pool that there can be. The jobs in all of them together are
+/// bounded, so that however long the queues get, packets are left to receive fresh requests into.
 pub(super) struct Queues<J> {
-    /// The levels of the first pool, those of the second, and so on.
+    /// All queues by pool: the levels of pool 0, the levels of pool 1, and so on.
     queues: Box<[Sharded<J>]>,
     levels: usize,
     urgent: UrgentCount,
     count: CachePadded<AtomicUsize>,
     capacity: usize,
     insertion: Insertion,
-    /// How many jobs each worker has put here, and last how many all others together.
+    /// The number of jobs that each worker has put here; the last entry counts all other threads together.
     turns: Box<[CachePadded<AtomicUsize>]>,
 }
 
-/// Who puts a job into a queue and is no worker.
+/// The producer of a job that is put by a thread that is no worker.
 pub(super) const OUTSIDE: WorkerId = WorkerId::MAX;
 
 impl<J> Queues<J> {
-    /// A queue for each of `levels` priority levels of each of `pools` pools; `capacity` bounds the jobs in all of them.
+    /// A queue for each of `levels` priority levels of each of `pools` pools; `capacity` bounds the jobs in all of
+    /// them.
     pub(super) fn new(
         pools: usize,
         urgent: UrgentCount,
@@ -40,8 +41,8 @@ impl<J> Queues<J> {
         Queues { queues, levels, urgent, count: CachePadded::default(), capacity, insertion, turns }
     }
 
-    /// Puts `job` of `producer`, a worker or [`OUTSIDE`], into a level of the queue of `pool`. Gives it back when there is
-    /// no room.
+    /// Puts `job` of `producer`, a worker or [`OUTSIDE`], into a level of the queue of `pool`. Gives it back when there
+    /// is no room.
     pub(super) fn push(&self, pool: PoolId, level: usize, producer: WorkerId, job: J) -> Result<(), J> {
         self.urgent.put(level);
         // Ordering: relaxed, a bound; the queue itself orders the job. Between the two steps the count is too high,

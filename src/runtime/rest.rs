@@ -1,5 +1,5 @@
-//! What a worker does when it finds nothing: it looks again for a while, then sleeps. README.md argues why nothing is
-//! forgotten meanwhile.
+//! What a worker does when it finds nothing: it searches again for a while, then sleeps. sleep/README.md argues why no
+//! job and no datagram is forgotten meanwhile.
 
 use super::sleep::readiness::WATCH;
 use super::sleep::sleeper::{Rests, Sleeper, sleep};
@@ -9,12 +9,13 @@ use crate::sched::turn::{Boundary, Did, Engine};
 use crate::time::{Nanos, clock};
 use std::thread;
 
-/// Looks of a worker that spins, between two offers of its processor to others. An offer costs the kernel twice the time of
-/// a look, and a datagram that comes meanwhile waits for its end; so few looks hold nobody up for long.
+/// Searches of a worker that spins, between two yields of its processor. A yield costs the kernel twice the time of a
+/// search, and a datagram that comes meanwhile waits for its end; a thread that needs the processor waits for few
+/// searches.
 const LOOKS_PER_YIELD: u32 = 8;
 
 impl<J: Send> Loop<'_, J> {
-    /// Nothing to do: looks again for a while, then sleeps.
+    /// After a search that found nothing: returns for another one for a while, then sleeps.
     pub(super) fn wait<E: Engine<Job = J>>(&mut self, engine: &mut E) {
         let now = clock::now();
         self.world.idle_at = now;
@@ -71,8 +72,9 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
     }
 }
 
-/// How long a watcher that was woken in vain sleeps without watching: until a victim from which it could not take yet may be
-/// stolen from. At least a millisecond, which bounds what such wakes cost to a few percent of a core.
+/// The back-off: how long the watcher sleeps without the watch set after a spurious wake. It lasts until a victim from
+/// which the watcher could not take yet may be stolen from, and at least a millisecond, which bounds the cost of
+/// spurious wakes to a few percent of a core.
 fn back_off(policy: &Policy) -> Nanos {
     policy.thief_threshold().max(Nanos::from_millis(1))
 }

@@ -1,4 +1,5 @@
-//! Do running workers serve everything, whoever sleeps or is stuck? Jobs are bytes in pipes, engines are these few lines.
+//! Do running workers serve everything, whichever of them sleep or are stuck? Jobs are bytes in pipes, engines are
+//! these few lines.
 
 mod sharing;
 
@@ -22,7 +23,7 @@ const STUCK: u8 = 1;
 /// A job that asks for the last pool.
 const HOPS: u8 = 2;
 
-/// One end of every ingress, and who did which job.
+/// One end of every ingress, and which worker did which job.
 struct Playground {
     inputs: Vec<mio::unix::pipe::Sender>,
     done: Receiver<(WorkerId, u8)>,
@@ -82,12 +83,12 @@ fn with_workers(kind: Kind, wait: Wait, sizes: &[usize], test: impl FnOnce(&mut 
     with_switch(kind, wait, sizes, |play, _| test(play));
 }
 
-/// The same for a test that switches policies.
+/// As [`with_workers`], for a test that switches policies.
 fn with_switch(kind: Kind, wait: Wait, sizes: &[usize], test: impl FnOnce(&mut Playground, &Shared<(u8, bool)>)) {
     with_policy(Policy::new(kind, &Topology::new(sizes)), wait, test);
 }
 
-/// The same under a policy with options of its own.
+/// As [`with_workers`], under a policy with options of its own.
 fn with_policy(policy: Policy, wait: Wait, test: impl FnOnce(&mut Playground, &Shared<(u8, bool)>)) {
     let workers = policy.topology().workers();
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
@@ -129,7 +130,7 @@ impl Playground {
         assert_eq!(self.inputs[ingress].write(&[job]).expect("room in the pipe"), 1);
     }
 
-    /// Who did the next job.
+    /// The worker that did the next job.
     fn next(&self) -> (WorkerId, u8) {
         self.done.recv_timeout(DEADLINE).expect("a job that was sent is done")
     }
@@ -171,7 +172,7 @@ fn no_wake_up_is_lost() {
             with_workers(kind, wait, sizes, |play| {
                 for round in 0..3_000_u32 {
                     play.send(round as usize % 3, 10);
-                    // Every so often give them time to fall asleep for good; else meet them on the way.
+                    // Every so often the workers get time to fall asleep for good; else the job meets them on the way.
                     if round % 64 == 0 {
                         thread::yield_now();
                     }
@@ -227,7 +228,7 @@ fn a_stuck_worker_holds_up_nothing_where_others_may_help() {
         with_workers(kind, Wait::Park, &[3], |play| {
             play.send(0, STUCK);
             let (first, _) = play.next();
-            // Into another's ingress, or it would wait for the nap of a thief.
+            // Into another worker's ingress, or it would wait for the back-off of a thief.
             play.send((first + 1) % 3, STUCK);
             let (second, _) = play.next();
             assert_ne!(first, second);
@@ -242,7 +243,7 @@ fn a_stuck_worker_holds_up_nothing_where_others_may_help() {
     }
 }
 
-/// The same under `isolated`: the job waits for its owner. Without this the test above could not fail.
+/// Under `isolated` a job behind a stuck worker waits for its owner. Without this the test above could not fail.
 #[test]
 fn isolated_waits_for_the_stuck() {
     with_workers(Kind::Isolated(Isolated), Wait::Park, &[2], |play| {

@@ -29,8 +29,8 @@ pub struct Started<J> {
     poll: Poll,
 }
 
-/// Ends the process if its thread panics: a panic of the runtime itself is the end, because other workers would wait for
-/// ever for what this one held. Panics of handlers and tasks are caught before they come here.
+/// Ends the process if its thread panics: a panic of the runtime itself is the end, because other workers would wait
+/// for ever for what this one held. Panics of handlers and tasks are caught before they come here.
 #[derive(Debug)]
 pub struct AbortOnPanic;
 
@@ -44,7 +44,7 @@ impl<J: Send> Worker<J> {
         self.deques.stealers()
     }
 
-    /// Which worker it is.
+    /// The worker's number.
     pub fn id(&self) -> WorkerId {
         self.id
     }
@@ -70,7 +70,7 @@ impl<J: Send> Started<J> {
         &self.deques
     }
 
-    /// See [`Worker::run`].
+    /// Works on this thread until [`Shared::stop`], as [`Worker::run`] does.
     ///
     /// # Panics
     /// As [`Worker::run`].

@@ -15,17 +15,17 @@ pub(super) struct Loop<'s, J> {
     pub(super) turn: Turn<J>,
     pub(super) world: ThreadWorld<'s, J>,
     pub(super) policy: Arc<Policy>,
-    /// The number of the policy that it follows; none at the start.
+    /// The number of the policy that the worker follows; `None` at the start.
     epoch: Option<usize>,
     pub(super) poll: Poll,
     pub(super) events: Events,
-    /// Vain searches while it spun.
+    /// Searches that found nothing while the worker spun.
     pub(super) vain_looks: u32,
-    /// The first search of the present run of vain ones.
+    /// When the first search of the present run of searches without a find ended.
     pub(super) idle_since: Option<Nanos>,
 }
 
-/// Jobs that one receive brings, at most, without the worker's allocating.
+/// Jobs of one receive for which there is room from the start; more make the worker allocate.
 const RECEIVED_MAX: usize = 64;
 
 impl<'s, J: Send> Loop<'s, J> {
@@ -53,7 +53,8 @@ impl<'s, J: Send> Loop<'s, J> {
     pub(super) fn run<E: Engine<Job = J>>(mut self, engine: &mut E) {
         loop {
             self.follow(engine);
-            // Asked before the search: what was put before the stop is then found, also if both come in the middle of it.
+            // Asked before the search: what was put before the stop is then found, also if both come in the middle of
+            // it.
             let stopping = self.world.shared.is_stopping();
             match self.step(engine) {
                 Did::Nothing { contended: true, .. } => std::hint::spin_loop(),
@@ -74,7 +75,7 @@ impl<'s, J: Send> Loop<'s, J> {
         self.turn.step(&self.policy, &mut self.world, engine)
     }
 
-    /// Follows the present policy, if it does not yet.
+    /// Makes the worker follow the present policy, if it does not yet.
     fn follow<E: Engine<Job = J>>(&mut self, engine: &mut E) {
         let epoch = self.world.shared.epoch();
         if self.epoch != Some(epoch) {
@@ -99,7 +100,7 @@ mod tests {
     use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Ran, Received, Requeued};
     use crate::sched::{Kind, Step, Tasks, Topology};
 
-    /// Puts a job and stops at the last step of its first search, which has found nothing.
+    /// An engine that puts a job and stops the workers at the last step of its first search, which has found nothing.
     struct Late<'s> {
         shared: &'s Shared<u8>,
         done: Vec<u8>,

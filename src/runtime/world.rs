@@ -19,9 +19,9 @@ pub(super) struct ThreadWorld<'s, J> {
     pub(super) shared: &'s Shared<J>,
     pub(super) deques: Rc<Deques<J>>,
     pub(super) sleeper: Sleeper,
-    /// The worker counts in `Shared::spinning`.
+    /// Whether the worker counts in `Shared::spinning`.
     spins: bool,
-    /// When the worker last had nothing to do.
+    /// The clock reading of the last moment at which the worker had nothing to do.
     pub(super) idle_at: Nanos,
 }
 
@@ -30,7 +30,7 @@ impl<'s, J: Send> ThreadWorld<'s, J> {
         ThreadWorld { id, shared, deques, sleeper: Sleeper::new(id), spins: false, idle_at: Nanos::ZERO }
     }
 
-    /// Whether the worker may look for work again and again instead of sleeping.
+    /// Whether the worker may spin: search again and again instead of sleeping.
     pub(super) fn may_spin(&mut self) -> bool {
         if !self.spins {
             let shared = self.shared;
@@ -109,7 +109,7 @@ impl<J: Send> World for ThreadWorld<'_, J> {
 
     fn steal(&mut self, victim: WorkerId, level: usize, amount: Amount) -> Stolen<J> {
         let before = self.deques.level_len(level);
-        // Thieves that come together begin at different deques of their victim.
+        // Concurrent thieves begin at different deques of their victim.
         match self.shared.stealers[victim].steal(level, self.id, amount, &self.deques) {
             Steal::Success(job) => {
                 self.sleeper.has_unannounced();
@@ -164,8 +164,8 @@ impl<J: Send> World for ThreadWorld<'_, J> {
     }
 
     fn flag(&self, worker: WorkerId) {
-        // Ordering: relaxed, a request that may be seen late or, if the worker takes its next job, never: the worker has then
-        // served what waited.
+        // Ordering: relaxed, a request that may be seen late or, if the worker takes its next job, never: the worker
+        // has then served what waited.
         self.shared.flags[worker].store(true, Ordering::Relaxed);
     }
 

@@ -1,5 +1,5 @@
-//! `auto`: chooses among `steal`, `global`, `hybrid` and `ondemand`, and their budget, from measured service times and the
-//! measured cost of a yield; with hysteresis, and with a reason to publish.
+//! `auto`: chooses among `steal`, `global`, `hybrid` and `ondemand`, and their budget, from measured service times and
+//! the measured cost of a yield; with hysteresis, and with a reason to publish.
 
 use super::estimate::{Gap, ServiceTimes};
 use super::{Entry, Made, Sizes, Tuning, global, hybrid, ondemand, steal};
@@ -9,17 +9,17 @@ use std::fmt;
 /// A policy that `auto` may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Nothing is known yet, or requests cost so little that one queue for all would: each worker serves its own and
+    /// Nothing is known yet, or requests cost too little for one queue for all: each worker serves its own socket and
     /// helps the stuck.
     Steal,
-    /// All requests are much alike, and long enough for one queue: first come, first served.
+    /// All requests are much alike, and long enough for one queue for all: first come, first served.
     Global,
     /// Heavy requests give way after slices, sooner on reserved workers.
     Hybrid {
         /// CPU time after which a request counts as heavy.
         budget: Nanos,
     },
-    /// Heavy requests give way when somebody waits.
+    /// Heavy requests give way when a fresh one waits that finds no free worker.
     OnDemand {
         /// CPU time after which a request counts as heavy.
         budget: Nanos,
@@ -31,7 +31,7 @@ pub enum Choice {
 pub enum Reason {
     /// Too few requests were measured.
     TooFew {
-        /// How many there were in the last seconds.
+        /// Number of requests in the last seconds.
         requests: u64,
     },
     /// No gap divides the service times.
@@ -69,12 +69,12 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What was decided, and why.
+/// A choice of `auto`, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// The policy to follow.
     pub choice: Choice,
-    /// Why.
+    /// The reason for the choice.
     pub reason: Reason,
 }
 
@@ -86,22 +86,22 @@ pub struct Auto {
     candidate: Option<(Choice, u32)>,
 }
 
-/// Requests in the last seconds that are enough to judge by. A gap needs more than this where one side of it is thin
+/// Requests in the last seconds that are enough to judge by. A gap with one thin side needs more than this
 /// (`estimate`); this is for the judgement that there is none.
 const REQUESTS_MIN: u64 = 500;
 
 /// A budget is at least this many times the cost of a yield: with less, time sharing is worse than none.
 const YIELDS_PER_BUDGET: u64 = 20;
 
-/// A budget need be no more than this many times what light requests take: a light one that outruns it by accident loses
-/// a yield, and for as long as it lasts each heavy one holds up whoever waits.
+/// A budget need be no more than this many times what light requests take: a light one that outruns it by accident
+/// loses a yield, and every heavy request holds up the waiting ones for the length of the budget.
 const LIGHTS_PER_BUDGET: u64 = 2;
 
-/// A choice that differs must be the outcome of so many decisions in a row before it comes into force.
+/// A different choice comes into force once it is the outcome of this many decisions in a row.
 const DECISIONS_IN_A_ROW: u32 = 3;
 
 impl Auto {
-    /// Nothing is known but the cost of a yield.
+    /// The state of `auto` when nothing is known but the cost of a yield.
     pub fn new(yield_cost: Nanos) -> Auto {
         let current = Decision { choice: Choice::Steal, reason: Reason::TooFew { requests: 0 } };
         Auto { yield_cost, current, candidate: None }
@@ -144,7 +144,7 @@ pub(super) const ENTRY: Entry = Entry {
     has_budget: false,
     sizes: Sizes::None,
     adapts: true,
-    // Asked as often as it takes to change its mind.
+    // As many decisions as it takes for a choice to come into force.
     make: |tuning| {
         let mut auto = Auto::new(tuning.yield_cost);
         if let Some(measured) = &tuning.measured {
@@ -181,7 +181,7 @@ impl Decision {
 }
 
 impl Choice {
-    /// The same policy, and a budget within a factor of two: less is noise.
+    /// Whether `other` is the same policy with a budget within a factor of two: less is noise.
     fn is_like(self, other: Choice) -> bool {
         match (self, other) {
             (Choice::Steal, Choice::Steal) | (Choice::Global, Choice::Global) => true,
@@ -193,7 +193,7 @@ impl Choice {
 }
 
 fn judge(times: &ServiceTimes, yield_cost: Nanos) -> Decision {
-    // Through one queue for all a request passes as through a yield. The better order is worth that as a budget is.
+    // One queue for all costs a request as much as a yield. The better order is worth that as a budget is.
     let alike = if times.mean() >= yield_cost.times(YIELDS_PER_BUDGET) { Choice::Global } else { Choice::Steal };
     let undivided = |reason| Decision { choice: alike, reason };
     let requests = times.count();
@@ -203,7 +203,8 @@ fn judge(times: &ServiceTimes, yield_cost: Nanos) -> Decision {
     let Some(gap) = times.widest_gap() else { return undivided(Reason::NoGap) };
     let middle = Nanos::new(((gap.below.get() as f64) * (gap.above.get() as f64)).sqrt() as u64);
     let budget = middle.min(gap.below.times(LIGHTS_PER_BUDGET)).max(yield_cost.times(YIELDS_PER_BUDGET));
-    // On demand tolerates yields of 0.6 of a light request's time, soft reservation those of a whole one (simulated).
+    // `ondemand` tolerates a yield cost of 0.6 of a light request's time, soft reservation one of all of it
+    // (simulated).
     let choice = if budget.times(2) > gap.above || yield_cost > gap.below {
         return undivided(Reason::YieldTooDear { yield_cost, gap });
     } else if yield_cost.times(10) <= gap.below.times(6) {

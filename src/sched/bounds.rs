@@ -1,26 +1,26 @@
-//! How much of everything a worker and the queues between workers hold, at most. Threads and virtual time have the same
+//! The most of everything that a worker and the queues between workers hold. Threads and virtual time have the same
 //! bounds; `server/sizes.rs` shows that the packets suffice for all their holders.
 
-/// Datagrams that one receive takes, at most. Batches of 8 to 128 differ by 1.5 % in cost; a short one keeps the memory at
-/// hand small.
+/// Datagrams that one receive takes, at most. Batches of 8 to 128 differ by 1.5 % in cost; a short one keeps the memory
+/// at hand small.
 pub const BATCH: usize = 32;
 
 /// Places of a deque's smallest buffer. As long as no priority level of a worker holds more, no deque ever reallocates.
 pub const DEQUE_PLACES: usize = 64;
 
-/// Jobs taken from a victim at once, at most. With the batch of a receive, which comes into empty deques, they stay below
-/// [`DEQUE_PLACES`].
+/// Jobs taken from a victim at once, at most. With the batch of a receive, which comes into empty deques, they stay
+/// below [`DEQUE_PLACES`].
 pub(super) const STEAL_MAX: usize = BATCH - 1;
 
-/// Jobs of one level that woken children and parents bring a worker's own deque to, at most: with what one steal brings it
-/// stays below [`DEQUE_PLACES`].
+/// Jobs of one level that woken children and parents bring a worker's own deque to, at most: with what one steal brings
+/// it stays below [`DEQUE_PLACES`].
 pub(super) const WOKEN_MAX: usize = 32;
 
 /// Jobs in the queues between workers, of all pools together, for each worker.
 pub const QUEUED_PER_WORKER: usize = 256;
 
-/// Workers for each shard of a queue: with fewer shards order is closer to first come first served, with more there is less
-/// meeting on one cache line.
+/// Workers for each shard of a queue: with fewer shards the order is closer to first come, first served, with more
+/// there is less contention for one cache line.
 pub const WORKERS_PER_SHARD: usize = 16;
 
 /// Packets for each worker: what it and the queues may hold, so that however long the queues are, fresh requests can be

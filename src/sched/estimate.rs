@@ -24,21 +24,22 @@ pub struct Gap {
 /// Buckets of half an octave: fine enough to place a budget, coarse enough that a few thousand requests fill them.
 const BUCKETS_PER_OCTAVE: f64 = 2.0;
 
-/// A gap spans at least a factor of four: with less, a request that outruns the light ones is likely to end soon anyway.
+/// A gap spans at least a factor of four: with less, a request that outruns the light ones is likely to end soon
+/// anyway.
 const GAP_BUCKETS_MIN: usize = 4;
 
-/// On each side of a gap there are at least so many requests: fewer are outliers.
+/// Requests on each side of a gap, at least: fewer are outliers.
 const SIDE_MIN: u64 = 20;
 
-/// The requests inside a gap are at most this share of those on its thinner side. Interrupted light requests fall into
-/// it; a distribution with one hump never has as few, however heavy its tail.
+/// The requests inside a gap, at most, as a share of the requests on its thinner side. Interrupted light requests fall
+/// into it; a distribution with one hump never has as few, however heavy its tail.
 const INSIDE_SHARE_MAX: f64 = 0.2;
 
 /// Heavy requests matter once they take this share of the CPU time.
 const HEAVY_SHARE_MIN: f64 = 0.05;
 
 impl ServiceTimes {
-    /// From service times and how many requests took each, in any order.
+    /// Service times from pairs of a time and the number of requests that took it, in any order.
     pub fn new(times: impl IntoIterator<Item = (Nanos, u64)>) -> ServiceTimes {
         let mut bins: Vec<(Nanos, u64)> = times.into_iter().filter(|(_, count)| *count > 0).collect();
         bins.sort_unstable();
@@ -126,15 +127,15 @@ pub fn reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64, worke
     needed.clamp(1, workers.saturating_sub(1).max(1))
 }
 
-/// The same for a reservation that costs next to nothing when it is too large, because heavy requests go on there too:
-/// beside the workers that fresh requests keep busy, the square root of those for the moments at which more come at once
-/// (square-root staffing: Halfin and Whitt, 1981).
+/// As [`reserved_workers`] for a reservation that costs next to nothing when it is too large, because heavy requests go
+/// on there too: beside the workers that fresh requests keep busy, the square root of that number for the moments at
+/// which more come at once (square-root staffing: Halfin and Whitt, 1981).
 pub fn softly_reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64, workers: usize) -> usize {
     let busy = offered * times.share_within(budget);
     ((busy + busy.sqrt()).ceil() as usize).clamp(1, workers)
 }
 
-/// Classes of like cost as groups, and how many workers each group has.
+/// Groups of classes of like cost, and the number of workers of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Groups {
     /// The group of each class.
@@ -154,10 +155,11 @@ impl Groups {
         self.group_of.get(usize::from(class)).copied().unwrap_or(0)
     }
 
-    /// From what was measured of each class: how many requests, and the CPU time of them all. Classes whose means lie
-    /// within 20 % of the lightest in a group belong to it. The group that is busiest is as little busy as it can be, with
-    /// one worker in each group at least; the lightest has `lightest` workers if somebody has said so, as far as the others
-    /// are left one each. Classes without a request belong to the heaviest group. `None` when nothing was measured.
+    /// Groups from what was measured of each class: the number of requests, and the CPU time of them all. Classes whose
+    /// means lie within 20 % of the lightest in a group belong to it. The group that is busiest is as little busy as it
+    /// can be, with one worker in each group at least; the lightest has `lightest` workers where that is given, as far
+    /// as the others are left one each. Classes without a request belong to the heaviest group. `None` when nothing was
+    /// measured.
     pub fn by_demand(measured: &[(u64, Nanos); CLASSES], workers: usize, lightest: Option<usize>) -> Option<Groups> {
         let mut classes: Vec<(f64, usize, f64)> = measured
             .iter()
@@ -191,9 +193,9 @@ impl Groups {
     }
 }
 
-/// How many of `workers`, no fewer than there are groups, each group gets so that the busiest is as little busy as it can
-/// be. (Each group's share rounded to the nearest, as in Persephone, leaves the light requests of extreme-bimodal, which
-/// keep 2.3 of 14 workers busy, two: from a load of 0.86 on they are too few.)
+/// The number of `workers`, no fewer than there are groups, that each group gets so that the busiest is as little busy
+/// as it can be. (Each group's share rounded to the nearest, as in Persephone, leaves two workers to the light requests
+/// of extreme-bimodal, which keep 2.3 of 14 busy: from a load of 0.86 on they are too few.)
 fn evenly_busy(demands: &[f64], workers: usize) -> Vec<usize> {
     let mut sizes = vec![1; demands.len()];
     for _ in demands.len()..workers {

@@ -20,7 +20,7 @@ pub struct Global;
 
 impl Rules for Global {
     fn order(&self, _: PoolId) -> &'static [SearchPlace] {
-        // Its deque holds only what another policy left there.
+        // A deque holds only what another policy left there.
         &[SearchPlace::Queue, SearchPlace::Own, SearchPlace::ReceiveAll]
     }
 

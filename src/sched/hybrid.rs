@@ -1,6 +1,6 @@
 //! `hybrid` (soft reservation): every worker receives, fresh requests go first everywhere, and heavy ones go on where
-//! nobody fresh waits. On the reserved workers they look for fresh requests after each short slice, elsewhere after each
-//! long one: a reserved worker is never far from free, and never idle while there is heavy work.
+//! no fresh one waits. On the reserved workers they look for fresh requests after each short slice, elsewhere after
+//! each long one: a reserved worker is never far from free, and never idle while there is heavy work.
 
 use super::estimate::softly_reserved_workers;
 use super::fresh_first::{self, is_heavy};
@@ -20,17 +20,18 @@ pub(super) const ENTRY: Entry = Entry {
     make,
 };
 
-/// How often a heavy request looks for fresh ones on a reserved worker, unscaled: a light request's time, and some times
-/// what a look costs.
+/// Time between two looks of a heavy request for fresh ones on a reserved worker, unscaled: a light request's time, and
+/// some times what a look costs.
 const SHORT_SLICE: Nanos = Nanos::from_micros(1);
 
-/// How often it does on the other workers, unscaled: so seldom that looking costs next to nothing.
+/// Time between two looks of a heavy request on the other workers, unscaled: long enough that looking costs next to
+/// nothing.
 const LONG_SLICE: Nanos = Nanos::from_micros(20);
 
 fn make(tuning: &Tuning) -> Made {
     let (workers, budget) = (tuning.workers, tuning.budget);
     let given = tuning.reserved.or(tuning.sizes.as_ref().map(|sizes| sizes[0]));
-    // Silence says nothing about the load to come.
+    // A time without requests says nothing about the load to come.
     let measured = tuning.measured.as_ref().filter(|measured| given.is_none() && measured.times.count() > 0);
     let estimated = measured.map(|measured| {
         let reserved = softly_reserved_workers(&measured.times, budget, measured.busy_workers, workers);
@@ -55,11 +56,11 @@ fn make(tuning: &Tuning) -> Made {
 pub struct Hybrid {
     /// CPU time after which a request counts as heavy.
     pub budget: Nanos,
-    /// How many workers, from the first, are reserved. Follows the measured demand; wrong by one it costs little.
+    /// Number of reserved workers, which are the first ones. Follows the measured demand; an error of one costs little.
     pub reserved: usize,
-    /// How often a heavy request looks for fresh ones on a reserved worker.
+    /// Time between two looks of a heavy request for fresh ones on a reserved worker.
     pub short_slice: Nanos,
-    /// How often it does on the others.
+    /// Time between two looks of a heavy request for fresh ones on any other worker.
     pub long_slice: Nanos,
 }
 
@@ -87,7 +88,7 @@ impl Rules for Hybrid {
     }
 
     fn look_interval(&self) -> Option<Nanos> {
-        // Each looks at the end of its own slice.
+        // Every heavy request looks at the end of its own slice.
         Some(Nanos::ZERO)
     }
 }

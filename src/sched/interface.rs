@@ -1,4 +1,4 @@
-//! What a policy is asked, what it is told, and what it answers: plain values.
+//! The questions to a policy, the outcomes that it gets, and its answers: plain values.
 
 use super::{PoolId, WorkerId};
 use crate::time::Nanos;
@@ -6,13 +6,13 @@ use crate::time::Nanos;
 /// What a free worker shall try next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Take from its own deque.
+    /// Take a job from the worker's own deque.
     Own,
-    /// Take from the queue of this pool.
+    /// Take a job from the queue of this pool.
     Queue(PoolId),
     /// Receive a batch from the socket of this worker.
     Receive(WorkerId),
-    /// Take from the deques of this worker, from any that has something, as much as [`super::Sharing::amount`] says.
+    /// Steal from this worker, from any of its deques that has something, as much as [`super::Sharing::amount`] says.
     Steal(WorkerId),
     /// There is nothing to do.
     Idle {
@@ -21,23 +21,23 @@ pub enum Step {
     },
 }
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// Something was there.
     Found,
     /// Nothing was there.
     Empty,
-    /// A competitor was at it; whether something is left is not known.
+    /// A competitor was at the place; whether something is left there is not known.
     Contended,
 }
 
-/// Something that a place must be found for.
+/// Why a place must be found for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A request was received; its class, if the policy may know it.
+    /// A request was received.
     Arrived {
-        /// Known under `--classify header` only.
+        /// The class of the request; known under `--classify header` only.
         class: Option<u8>,
         /// Jobs that wait in the deque of the worker that received it.
         backlog: usize,
@@ -46,7 +46,7 @@ pub enum Event {
     Hopped(PoolId),
     /// A job stepped aside.
     Yielded {
-        /// It had been interrupted before.
+        /// Whether the job had been interrupted before.
         again: bool,
     },
 }
@@ -67,25 +67,25 @@ pub struct Running {
     pub worker: WorkerId,
     /// The pool of that worker.
     pub pool: PoolId,
-    /// It was interrupted before.
+    /// Whether the job was interrupted before.
     pub continuation: bool,
-    /// CPU time since it was last taken from a queue.
+    /// CPU time since the job was last taken from a queue.
     pub ran: Nanos,
-    /// Somebody asked this worker to step aside.
+    /// Whether the worker is asked to step aside.
     pub flagged: bool,
 }
 
 /// What becomes of a job at a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It runs on.
+    /// The job runs on.
     Keep,
-    /// It steps aside and waits where [`Event::Yielded`] is placed.
+    /// The job steps aside and waits where [`Event::Yielded`] is placed.
     Yield,
-    /// The same if a fresh request waits for which no worker is free; else it runs on. Only then is it worth a look whether
-    /// one waits.
+    /// The job steps aside, as for [`Verdict::Yield`], if a fresh request waits for which no worker is free; else it
+    /// runs on. Only this verdict is worth a look whether one waits.
     YieldIfWanted,
-    /// It goes on in this pool.
+    /// The job goes on in this pool.
     Hop(PoolId),
 }
 

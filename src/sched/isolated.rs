@@ -1,4 +1,4 @@
-//! `isolated` (d-FCFS): each worker serves its own socket, first come first served, and nobody helps.
+//! `isolated` (d-FCFS): each worker serves its own socket, first come first served, and no other helps.
 
 use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, SearchPlace, Sizes, Topology};
 

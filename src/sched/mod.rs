@@ -1,9 +1,10 @@
 //! Policies: pure decisions, no action.
 //!
-//! A policy is a [`Topology`] (which worker belongs to which pool) plus a search order. Somebody else - threads, or
-//! virtual time - asks it what to try [`Policy::next`], tells it what came of that ([`Policy::on_outcome`]), asks where a job
-//! goes ([`Policy::place`]) and whether a running one stays ([`Policy::at_checkpoint`]). [`turn`] is the worker that does so. Nothing here reads a clock or
-//! touches a thread, an atomic or a socket: what a policy knows of the world is its [`View`], which may be stale.
+//! A policy is a [`Topology`] (which worker belongs to which pool) plus a search order. A driver - threads, or virtual
+//! time - asks it what to try ([`Policy::next`]), reports the outcome ([`Policy::on_outcome`]), asks where a job goes
+//! ([`Policy::place`]) and whether a running one stays ([`Policy::at_checkpoint`]). [`turn`] is the worker that does
+//! so. Nothing here reads a clock or touches a thread, an atomic or a socket: what a policy knows of the world is its
+//! [`View`], which may be stale.
 
 #[macro_use]
 mod table;
@@ -64,15 +65,15 @@ pub type WorkerId = usize;
 /// A pool's number, from 0, in hop order.
 pub type PoolId = usize;
 
-/// How many queues a server has, whatever the policy: one for each pool that there can be, which is one for each class.
+/// Number of queues of a server, whatever the policy: one for each pool that there can be, which is one for each class.
 pub const QUEUES: usize = 8;
 
 /// The rules in which policies differ.
 trait Rules {
-    /// What a free worker of `pool` looks at, first things first.
+    /// The places that a free worker of `pool` looks at, in their order.
     fn order(&self, pool: PoolId) -> &'static [SearchPlace];
-    /// The order of one search in so many ([`Local::is_rare`]), so that nothing waits for ever behind what is looked at
-    /// before it; it names the same stages. `None` = as always.
+    /// The order of a rare search ([`Local::is_rare`]), so that nothing waits for ever behind what is usually looked at
+    /// first; it names the same places. `None` = the usual order.
     fn rare_order(&self, pool: PoolId) -> Option<&'static [SearchPlace]> {
         let _ = pool;
         None
@@ -93,7 +94,7 @@ trait Rules {
     fn heavy_from(&self) -> Option<Nanos> {
         None
     }
-    /// At most how often somebody looks into the sockets of busy workers from within a job; `None` = never.
+    /// Shortest time between two looks into the sockets of busy workers from within jobs; `None` = no looks.
     fn look_interval(&self) -> Option<Nanos> {
         None
     }
@@ -106,8 +107,8 @@ trait Rules {
     fn queue_is_fresh(&self) -> bool {
         false
     }
-    /// Whether it takes over from other policies, and they from it, while workers run: it then serves what they left, and
-    /// its workers show what they will ask for.
+    /// Whether other policies take over from this one and it from them while workers run: then it serves what they
+    /// left, and its workers show since when they have been in a job, which they may ask for.
     fn is_switched(&self) -> bool {
         true
     }
@@ -125,8 +126,8 @@ pub struct Policy {
 
 impl Policy {
     /// `kind` at work on `topology`: `Pools` and `Tasks` take their pools from there, `Reserve` has its own, and every
-    /// other kind sees all workers as one pool. There are [`Policy::queues`] queues all the same: what another policy left
-    /// in one is found after everything else.
+    /// other kind sees all workers as one pool. There are [`Policy::queues`] queues all the same: what another policy
+    /// left in one is found after everything else.
     ///
     /// # Panics
     /// If there are more pools than queues.
@@ -142,7 +143,7 @@ impl Policy {
         policy
     }
 
-    /// The same policy with other options than the default.
+    /// This policy with other options of sharing than the default.
     ///
     /// # Panics
     /// If one is out of its range.
@@ -153,23 +154,23 @@ impl Policy {
         Policy { sharing, ..self }
     }
 
-    /// How many queues there must be: [`QUEUES`] for all policies of servers, of which each serves what another left,
-    /// and one for each pool of `Tasks`, which is never switched.
+    /// Number of queues that there must be: [`QUEUES`] for all policies of servers, of which each serves what another
+    /// left, and one for each pool of `Tasks`, which is never switched.
     pub fn queues(&self) -> usize {
         if self.rules().is_switched() { QUEUES } else { self.topology.pools() }
     }
 
-    /// Who is in which pool.
+    /// Which worker belongs to which pool.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// How its workers share what waits.
+    /// How the workers share waiting jobs.
     pub fn sharing(&self) -> &Sharing {
         &self.sharing
     }
 
-    /// What the free worker of `local` tries next at about `now`; [`Step::Idle`] once everything was tried in vain.
+    /// What the free worker of `local` tries next at about `now`; [`Step::Idle`] once all was tried without a find.
     pub fn next(&self, local: &mut Local, now: Nanos, view: &impl View) -> Step {
         let rules = self.rules();
         let rare = if local.is_rare() { rules.rare_order(local.pool()) } else { None };
@@ -184,7 +185,7 @@ impl Policy {
         local.next_orphan(served..self.queues()).unwrap_or(step)
     }
 
-    /// What came of the step that [`Policy::next`] gave last.
+    /// Takes the outcome of the step that [`Policy::next`] gave last.
     pub fn on_outcome(&self, local: &mut Local, outcome: Outcome) {
         local.on_outcome(outcome);
     }
@@ -214,9 +215,9 @@ impl Policy {
         }
     }
 
-    /// `waiting` fresh requests have come to `worker`, which is about to serve them or not, and nobody is free: gives
-    /// those workers to `flag` that shall be asked to step aside, the next ones in turn that have been in one job for
-    /// longer than a light one takes.
+    /// For `waiting` fresh requests that have come to `worker` while no worker is free: gives to `flag` the workers
+    /// that are to step aside, one for each request that `worker` does not serve itself (`serving` = it serves one).
+    /// They are the next ones in turn that have been in one job for longer than a light one takes.
     pub fn on_arrivals(
         &self,
         view: &impl View,
@@ -236,7 +237,8 @@ impl Policy {
             .for_each(flag);
     }
 
-    /// At most how often somebody looks into the sockets of busy workers from within a job that would give way.
+    /// Shortest time between two looks into the sockets of busy workers from within jobs that would give way; `None` =
+    /// no looks.
     pub fn look_interval(&self) -> Option<Nanos> {
         self.rules().look_interval()
     }
@@ -263,18 +265,18 @@ impl Policy {
         (0..self.topology.pools()).any(|pool| self.rules().order(pool).iter().any(|stage| serves(pool, stage)))
     }
 
-    /// Which pools serve the queue of `pool`, those first that should.
+    /// The pools that serve the queue of `pool`, that pool itself first.
     pub fn servers_of(&self, pool: PoolId) -> std::ops::Range<PoolId> {
         let pools = self.topology.pools();
         if pool >= pools {
             return 0..1;
         }
-        // If anybody helps lighter pools, the heaviest does.
+        // If any pool helps lighter ones, the heaviest does.
         let helps = self.rules().order(pools - 1).contains(&SearchPlace::Lighter);
         if helps { pool..pools } else { pool..pool + 1 }
     }
 
-    /// Whether anybody receives from the socket of another.
+    /// Whether any worker receives from the socket of another.
     pub fn has_watchers(&self) -> bool {
         self.topology.workers() > 1 && (0..self.topology.pools()).any(|pool| self.receives_others(pool))
     }

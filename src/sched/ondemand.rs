@@ -1,6 +1,6 @@
 //! `ondemand`: every worker receives; a heavy request runs until a fresh one waits that finds no free worker. Then one
-//! worker for each that waits steps aside at its next checkpoint, serves what is fresh, and takes the heavy request that
-//! began earliest. (With one worker for every eight the light ones wait for one another: in simulation, p99.9 of
+//! worker for each that waits steps aside at its next checkpoint, serves what is fresh, and takes the heavy request
+//! that began earliest. (With one worker for every eight the light ones wait for one another: in simulation, p99.9 of
 //! extreme-bimodal at 0.97 on 64 workers doubles.)
 //!
 //! No size has to be chosen and no class known. What it needs is a cheap yield: stepping aside for a fresh request must
@@ -23,11 +23,12 @@ pub(super) const ENTRY: Entry = Entry {
     make,
 };
 
-/// How often a request comes to a point at which it can step aside, unscaled.
+/// Time between two points at which a request can step aside, unscaled.
 const ASK_INTERVAL: Nanos = Nanos::from_micros(1);
 
-/// How often a worker looks whether a request waits while all are busy, unscaled. One look frees one worker or a few; with
-/// an interval of a microsecond, fewer than 14 busy workers must free at high load.
+/// Shortest time between two looks, of all workers together, whether a request waits while all are busy, unscaled. One
+/// look frees one worker or a few; with an interval of a microsecond, fewer than 14 busy workers must free at high
+/// load.
 const LOOK_INTERVAL: Nanos = Nanos::new(250);
 
 fn make(tuning: &Tuning) -> Made {
@@ -42,9 +43,9 @@ fn make(tuning: &Tuning) -> Made {
 pub struct OnDemand {
     /// CPU time after which a request counts as heavy and may be asked to step aside.
     pub budget: Nanos,
-    /// How often a request comes to a point at which it can step aside.
+    /// Time between two points at which a request can step aside.
     pub ask_interval: Nanos,
-    /// How often somebody, of all workers together, looks whether requests wait.
+    /// Shortest time between two looks, of all workers together, whether requests wait.
     pub look_interval: Nanos,
 }
 
@@ -58,7 +59,7 @@ impl Rules for OnDemand {
     }
 
     fn ask_after(&self, _: &Topology, _: &Running) -> Option<Nanos> {
-        // A light one comes there too: requests behind it must not wait until it turns out heavy.
+        // Light requests come to such points too: requests behind one must not wait until it turns out heavy.
         Some(self.ask_interval)
     }
 

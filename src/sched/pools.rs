@@ -1,5 +1,5 @@
-//! `pools` (micropools): the first pool receives and runs every request for at most one slice; what takes longer goes on
-//! in the next pool, which does nothing else. Pools are joined by sharded queues.
+//! `pools` (micropools): the first pool receives and runs every request for at most one slice; what takes longer goes
+//! on in the next pool, which does nothing else. Pools are joined by sharded queues.
 //!
 //! A request reaches a heavier pool because its class is known and says so, because its handler hops, or because its
 //! slice ran out. The last pool runs everything to its end.
@@ -53,7 +53,7 @@ impl Rules for Pools {
         if pool == INGRESS {
             &[SearchPlace::Own, SearchPlace::Queue, SearchPlace::ReceiveAll, SearchPlace::Steal]
         } else {
-            // Its deque holds only what another policy left there.
+            // A deque holds only what another policy left there.
             &[SearchPlace::Queue, SearchPlace::Own]
         }
     }

@@ -1,6 +1,6 @@
-//! `reserve` (DARC, Persephone): classes are known; those of like cost form a group, and each group has workers of its own,
-//! as many as its measured demand keeps busy. Workers of heavier groups help lighter ones when they are free, never the
-//! other way round: a light request waits for no heavy one.
+//! `reserve` (DARC, Persephone): classes are known; classes of like cost form a group, and each group has workers of
+//! its own, as many as its measured demand keeps busy. Workers of heavier groups help lighter ones when they are free,
+//! never the other way round: a light request waits for no heavy one.
 
 use super::estimate::Groups;
 use super::tuning::{joined, unmeasured};
@@ -59,7 +59,7 @@ impl Rules for Reserve {
 
     fn place(&self, _: &Topology, pool: PoolId, event: Event) -> Place {
         match event {
-            // A class that is not known is treated as the lightest: whoever receives it serves it.
+            // A request of unknown class counts as lightest: it waits for the workers that receive.
             Event::Arrived { class, .. } => Place::Queue(class.map_or(0, |class| self.groups.of(class))),
             Event::Hopped(target) => Place::Queue(target),
             Event::Yielded { .. } => Place::Queue(pool),

@@ -1,5 +1,5 @@
-//! Which workers sleep, and which of them watches the sockets of those that do not. `runtime/sleep/README.md` states the protocol
-//! around it; threads keep a roster under a lock, virtual time has one without.
+//! Which workers sleep, and which of them watches the sockets of the others. `runtime/sleep/README.md` states the
+//! protocol around it; threads keep a roster under a lock, virtual time has one without.
 
 use super::{Policy, PoolId, WorkerId};
 
@@ -16,7 +16,7 @@ pub struct Roster {
 #[derive(Clone, Copy, Debug)]
 struct Seat {
     pool: PoolId,
-    /// It may receive from other workers' sockets, and so be the watcher.
+    /// Whether the worker may receive from other workers' sockets, and so be the watcher.
     candidate: bool,
 }
 
@@ -60,17 +60,17 @@ impl Roster {
         self.watcher == Some(worker)
     }
 
-    /// The workers that sleep, those that fell asleep first before the others.
+    /// The workers that sleep, in the order in which they fell asleep.
     pub fn asleep(&self) -> impl Iterator<Item = WorkerId> + '_ {
         self.asleep.iter().copied()
     }
 
-    /// `worker`, which is awake, follows `policy` from now on.
+    /// Gives `worker`, which is awake, its place under `policy`.
     pub fn follow(&mut self, worker: WorkerId, policy: &Policy) {
         self.seats[worker] = Seat::new(worker, policy);
     }
 
-    /// `worker` falls asleep. It becomes the watcher if there is none and it can be.
+    /// Lists `worker` as asleep. It becomes the watcher if there is none and its policy allows it.
     pub fn add(&mut self, worker: WorkerId) {
         self.asleep.push(worker);
         if self.watcher.is_none() && self.seats[worker].candidate {
@@ -78,7 +78,7 @@ impl Roster {
         }
     }
 
-    /// `worker` is awake; false if it was so already.
+    /// Takes `worker` off the list; false if it was not on it.
     pub fn remove(&mut self, worker: WorkerId) -> bool {
         let place = self.asleep.iter().position(|&sleeper| sleeper == worker);
         place.map(|place| self.asleep.remove(place)).is_some()
@@ -90,7 +90,7 @@ impl Roster {
         of_pool().find(|&sleeper| !self.is_watcher(sleeper)).or_else(|| of_pool().next())
     }
 
-    /// The watcher is going to work: the role goes to a sleeper, or is free for the next worker that falls asleep.
+    /// Before the watcher works: its role goes to a sleeper, or is free for the next candidate that falls asleep.
     pub fn hand_on(&mut self) {
         let next = self.asleep().find(|&sleeper| self.seats[sleeper].candidate);
         self.watcher = next;

@@ -4,7 +4,7 @@ use super::{Outcome, PoolId, Sharing, Step, Topology, View, WorkerId};
 use crate::time::Nanos;
 use std::ops::Range;
 
-/// One kind of place to look for work. A stage that names several places tries each once.
+/// One stage of a search order: a kind of place to look for work. A stage of several places tries each once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchPlace {
     /// The own deque.
@@ -25,7 +25,7 @@ pub enum SearchPlace {
     Steal,
 }
 
-/// A worker's place in its search; it lives from one search to the next only to change who is asked first.
+/// A worker's position in its search. What outlives a search only decides which worker the next one asks first.
 #[derive(Clone, Debug)]
 pub struct Local {
     worker: WorkerId,
@@ -33,17 +33,18 @@ pub struct Local {
     stage: usize,
     /// Places of the present stage that were tried.
     tried: usize,
-    /// Which of the workers of the present stage was asked first.
+    /// The position, among the workers of the present stage, of the one that was asked first.
     first: usize,
     contended: bool,
-    /// Where rotation among victims begins; moves on with every search, so that nobody is always asked first.
+    /// Where rotation among victims begins; moves on with every search, so that no worker is always asked first.
     rotation: usize,
-    /// The next socket of all: the one from which it has not received for longest. What waits there is likely to have come
-    /// first, and from a start that wanders with each search some sockets would be passed over again and again.
+    /// The next socket of `ReceiveAll`: the one from which this worker has not received for longest. What waits there
+    /// is likely to have come first, and from a start that wanders with each search some sockets would be passed over
+    /// again and again.
     socket: WorkerId,
 }
 
-/// What one search goes by.
+/// The rules of one search.
 pub(super) struct Walk<'w> {
     pub(super) order: &'w [SearchPlace],
     pub(super) topology: &'w Topology,
@@ -67,12 +68,12 @@ impl Local {
         }
     }
 
-    /// The same worker under another topology.
+    /// Puts the search under another topology.
     pub fn set_topology(&mut self, topology: &Topology) {
         *self = Local { rotation: self.rotation, socket: self.socket, ..Local::new(self.worker, topology) };
     }
 
-    /// Whose search it is.
+    /// The worker that searches.
     pub fn worker(&self) -> WorkerId {
         self.worker
     }
@@ -90,7 +91,8 @@ impl Local {
         self.rotation = self.rotation.wrapping_add(1);
     }
 
-    /// Whether this search is the one in 61 that may go another way. A prime, so that it falls on every priority level in turn.
+    /// Whether this search is rare, one in 61, and may go another way. A prime, so that it falls on every priority
+    /// level in turn.
     pub(super) fn is_rare(&self) -> bool {
         self.rotation.is_multiple_of(61)
     }
@@ -108,7 +110,7 @@ impl Local {
         Step::Idle { contended: self.contended }
     }
 
-    /// The next queue of those that no pool serves, `None` when all were tried.
+    /// The next of the queues that no pool serves, `None` when all were tried.
     pub(super) fn next_orphan(&mut self, queues: Range<PoolId>) -> Option<Step> {
         // Past the last stage of the order, `tried` counts the orphans.
         let queue = queues.start + self.tried;
@@ -124,7 +126,7 @@ impl Local {
         }
     }
 
-    /// The present stage: those of the order, and before them, if this search is obliged to, theft.
+    /// The present stage. A search that must steal first has a stage for that before those of the order.
     fn stage(&self, walk: &Walk<'_>) -> Option<SearchPlace> {
         let obliged = walk.sharing.obliges(self.worker, self.rotation)
             && !self.is_rare()
@@ -207,8 +209,8 @@ fn wrapped(sum: usize, count: usize) -> usize {
     if sum < count { sum } else { sum - count }
 }
 
-/// Whom a worker may steal from: all but itself, those behind it first. Were its own number among them, whoever comes behind it
-/// would be asked first twice as often as the others.
+/// The workers to steal from: all but `me`, beginning with the next number. With its own number among them, the next
+/// one would be asked first twice as often as the others.
 struct Others {
     me: WorkerId,
     among: Range<WorkerId>,

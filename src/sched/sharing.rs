@@ -1,8 +1,9 @@
-//! How workers share what waits: from whom a thief takes and how much, and where a job enters a sharded queue. The same
-//! options for every policy; each policy says whether it steals, and which jobs go through a queue, at all.
+//! How workers share waiting jobs: which victim a thief takes from and how much, and where a job enters a sharded queue.
+//! The options are the same for every policy; each policy says whether it steals, and which jobs go through a queue, at
+//! all.
 //!
-//! Whatever is chosen here changes an order and never a set: every place that a search covers is looked at, once at
-//! least, before a worker rests.
+//! An option changes an order and never a set: every place that a search covers is looked at, once at least, before a
+//! worker rests.
 
 use super::WorkerId;
 use super::bounds::{DEQUE_PLACES, STEAL_MAX};
@@ -10,17 +11,18 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::str::FromStr;
 
-/// The options. `benches/stealing.md` has the evidence for the defaults: but for `steal_every`, which costs, none makes a
-/// difference above the noise of two processors. So servers have the defaults; the library and `simulate --sharing` have all.
+/// The options. `benches/stealing.md` has the evidence for the defaults: but for `steal_every`, which costs, none makes
+/// a difference above the noise of two processors. So servers have the defaults; the library and `simulate --sharing`
+/// have all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sharing {
-    /// Whom a thief asks first.
+    /// The victim that a thief asks first.
     pub victim: Victim,
     /// How much a thief takes.
     pub amount: Amount,
-    /// One search in so many, drawn by lot, begins with the deques of others whatever waits in its own; 0 = none. Drawn
-    /// and not counted, so that it coincides with nothing else that happens now and then; with 1 a worker would leave its
-    /// own work to others for as long as they have any. Not in the searches that go another way so that nothing starves.
+    /// Steal first with probability 1/N, whatever waits in the own deque; 0 = never. Drawn at random and not counted,
+    /// so that it coincides with nothing periodic; with 1 a worker would leave its own work to others for as long as
+    /// they have any. Rare searches, which go another way so that nothing starves, do not steal first.
     pub steal_every: u32,
     /// Deques of each worker, at least 1. Its jobs go into them in turn, and thieves that come together begin at
     /// different ones.
@@ -29,14 +31,14 @@ pub struct Sharing {
     pub insertion: Insertion,
 }
 
-/// Whom a thief asks first; then all others follow in order of their numbers.
+/// The victim that a thief asks first; then all others follow in order of their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Victim {
-    /// Anybody.
+    /// Drawn at random.
     Random,
-    /// The next one after whom it asked first the last time.
+    /// The one after the victim that the last search asked first.
     RoundRobin,
-    /// That one of two drawn at random that has more: jobs in its deques, or time in its present job.
+    /// Of two drawn at random, the one that has more: jobs in its deques, or time in its present job.
     TwoChoices,
 }
 
@@ -49,20 +51,20 @@ pub enum Amount {
     Half,
 }
 
-/// Which shard of a queue a job is put into. One that is full passes it on to the next.
+/// Which shard of a queue a job is put into. A full shard passes the job on to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Insertion {
-    /// Any.
+    /// Drawn at random.
     Random,
-    /// The next one after that of the producer's last job.
+    /// The one after the shard of the producer's last job.
     RoundRobin,
     /// The shorter of two neighbours drawn at random.
     ShorterOfTwo,
 }
 
-/// The most deques that a worker has: more than thieves ever come at once.
+/// The most deques that a worker has: more than there ever are concurrent thieves.
 pub const DEQUES_MAX: usize = 16;
-/// The rarest obligatory theft: one in more searches than this is none that anybody could measure.
+/// The largest N of `steal_every`: a share below 1/N could not be measured.
 pub const STEAL_EVERY_MAX: u32 = 1_000_000;
 
 impl Default for Sharing {
@@ -80,13 +82,13 @@ impl Default for Sharing {
 /// An option that is out of its range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSharing {
-    /// No or too many deques.
+    /// The number of deques is zero or too large.
     #[error("deques is {0}; allowed: 1 to {DEQUES_MAX}")]
     Deques(usize),
-    /// A worker that always steals, or does so too rarely.
+    /// A worker would always steal first, or too rarely.
     #[error("steal_every is {0}; allowed: 0 for never, or 2 to {STEAL_EVERY_MAX}")]
     StealEvery(u32),
-    /// No option, or none of its values.
+    /// The text is no option, or has none of its values.
     #[error(
         "`{0}` is no option of sharing: victim=random|round-robin|two-choices, amount=one|half, every=0 or 2 to \
          {STEAL_EVERY_MAX}, deques=1 to {DEQUES_MAX}, insertion=random|round-robin|shorter-of-two"
@@ -98,7 +100,7 @@ impl Sharing {
     /// Whether every option is in its range.
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first option that is out of its range.
     pub fn check(&self) -> Result<(), BadSharing> {
         if !(1..=DEQUES_MAX).contains(&self.deques) {
             return Err(BadSharing::Deques(self.deques));
@@ -109,7 +111,7 @@ impl Sharing {
         Ok(())
     }
 
-    /// Whether this search of `worker` is one that begins with theft.
+    /// Whether this search of `worker` steals first.
     pub(super) fn obliges(&self, worker: WorkerId, search: usize) -> bool {
         // The upper half of the number: the lower one chooses the victim.
         self.steal_every > 0 && (draw(worker, search) >> 32).is_multiple_of(u64::from(self.steal_every))
@@ -155,7 +157,8 @@ impl Victim {
         }
     }
 
-    /// Which of `count` victims the search of `worker` asks first; `load` says how much is to be had from one.
+    /// The position, among `count` victims, of the one that the search of `worker` asks first; `load` says how much is
+    /// to be had from one.
     pub(super) fn first<L: Ord>(
         self,
         worker: WorkerId,
@@ -180,8 +183,8 @@ impl Amount {
     /// Every choice, in the order in which help and error messages list them.
     pub const ALL: [Amount; 2] = [Amount::One, Amount::Half];
 
-    /// Jobs that a thief whose deque holds `own` takes from a deque that holds `victims`, at most. With [`Amount::Half`] they
-    /// stay below [`DEQUE_PLACES`].
+    /// Jobs that a thief whose deque holds `own` takes from a deque that holds `victims`, at most. With
+    /// [`Amount::Half`] they stay below [`DEQUE_PLACES`].
     pub fn limit(self, victims: usize, own: usize) -> usize {
         match self {
             Amount::One => 1,
@@ -211,8 +214,8 @@ impl Insertion {
         }
     }
 
-    /// Two shards, to be counted around however many there are: the shorter one takes the job that is the `turn`-th of
-    /// `producer`. Where they are the same there is no choice.
+    /// Two shard numbers, to be taken modulo the number of shards: the shorter shard takes the job that is the
+    /// `turn`-th of `producer`. Where they are equal there is no choice.
     pub fn shards(self, producer: usize, turn: usize) -> [usize; 2] {
         let any = || halves(draw(producer, turn)).0;
         match self {

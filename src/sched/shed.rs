@@ -1,5 +1,5 @@
-//! `shed` (work shedding): as `steal`, with a queue that only overloaded workers fill and idle ones drain before they look
-//! for victims. Nobody is forced to take work.
+//! `shed` (work shedding): as `steal`, with a queue that only overloaded workers fill and idle ones drain before they
+//! look for victims. No worker is forced to take work.
 
 use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, SearchPlace, Sizes, Topology};
 use crate::time::Nanos;
@@ -23,14 +23,14 @@ pub struct Shed {
     pub thief_threshold: Nanos,
 }
 
-/// A worker behind which so many jobs wait gives further ones away: as many as it would have done by the time that a
-/// woken colleague needs to take the first.
+/// Jobs behind a worker from which on it gives further ones away: as many as it would have done by the time that a
+/// woken worker needs to take the first.
 const OVERLOADED_FROM: usize = 8;
 
 impl Rules for Shed {
     fn order(&self, _: PoolId) -> &'static [SearchPlace] {
-        // The queue before the socket: who gave work away takes it back before it receives more, so the queue stays
-        // short.
+        // The queue before the socket: a worker that gave work away takes it back before it receives more, so the queue
+        // stays short.
         &[SearchPlace::Own, SearchPlace::Queue, SearchPlace::ReceiveOwn, SearchPlace::Steal, SearchPlace::ReceiveBusy]
     }
 

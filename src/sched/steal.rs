@@ -1,4 +1,4 @@
-//! `steal`: each worker serves its own socket; one that has nothing to do takes half of another's deque, or receives
+//! `steal`: each worker serves its own socket; one that has nothing to do steals half of another's deque, or receives
 //! from the socket of a worker that is stuck in a long job.
 //!
 //! Stealing from deques alone does nothing for the packets behind a long job: they wait in the *socket* of the busy

@@ -1,11 +1,11 @@
-//! What is known of each policy before it is at work. `policies!` in `mod.rs` lists them: a policy is its file and its lines
-//! there.
+//! What is known of each policy before it is at work. `policies!` in `mod.rs` lists them: a policy is its file and its
+//! lines there.
 
 use super::{Made, Tuning};
 use std::fmt;
 use std::str::FromStr;
 
-/// What is known of a policy by its name.
+/// The properties of a policy, known by its name.
 #[derive(Debug)]
 pub struct Entry {
     /// The name in flags, files, metrics and JSON.
@@ -14,24 +14,24 @@ pub struct Entry {
     pub literature: Option<&'static str>,
     /// One line of help.
     pub help: &'static str,
-    /// It works only where the class of a request may be known.
+    /// Whether the policy works only where the class of a request may be known.
     pub needs_class: bool,
-    /// Workers also receive from each other's sockets.
+    /// Whether workers also receive from each other's sockets.
     pub shares_sockets: bool,
-    /// It has a budget: CPU time after which a request counts as heavy.
+    /// Whether the policy has a budget: CPU time after which a request counts as heavy.
     pub has_budget: bool,
-    /// What the sizes are that it is given or finds, if it has any.
+    /// What the sizes are that the policy is given or finds, if it has any.
     pub sizes: Sizes,
-    /// It follows what is measured.
+    /// Whether the policy follows what is measured.
     pub adapts: bool,
-    /// Makes it; two policies made from equal tunings are equal.
+    /// Makes the policy; two policies made from equal tunings are equal.
     pub make: fn(&Tuning) -> Made,
 }
 
 /// What the sizes of a policy are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// It has none.
+    /// The policy has no sizes.
     None,
     /// Workers of each pool, in hop order.
     Pools,
@@ -45,8 +45,8 @@ pub enum Sizes {
 #[derive(Clone, Copy)]
 pub struct PolicyName(&'static Entry);
 
-/// Makes [`Kind`](super::Kind) and [`PolicyName::ALL`] from a list of policies: a module with an `ENTRY`, and in it the type
-/// of the rules. Those of the library are no policies of servers, and have no name.
+/// Makes [`Kind`](super::Kind) and [`PolicyName::ALL`] from a list of policies: a module with an `ENTRY`, and in it the
+/// type of the rules. The policies of the library are no policies of servers, and have no name.
 macro_rules! policies {
     (servers { $($module:ident $rules:ident,)* } library { $($inner:ident $inner_rules:ident,)* }) => {
         $(pub use $module::$rules;)*
@@ -81,7 +81,7 @@ impl PolicyName {
         PolicyName(entry)
     }
 
-    /// What is known of it.
+    /// The properties of the policy.
     pub const fn entry(self) -> &'static Entry {
         self.0
     }
@@ -91,7 +91,7 @@ impl PolicyName {
         self.0.name
     }
 
-    /// The names of all policies for which `holds`, as in `pools, hybrid and ondemand`.
+    /// The names of all policies for which `holds` is true, as in `pools, hybrid and ondemand`.
     pub fn list(holds: impl Fn(&Entry) -> bool) -> String {
         let names: Vec<&str> =
             PolicyName::ALL.iter().filter(|policy| holds(policy.0)).map(|policy| policy.name()).collect();
@@ -135,7 +135,7 @@ impl FromStr for PolicyName {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no policy is called {text:?}; there are {}", PolicyName::list(|_| true))]
 pub struct UnknownPolicy {
-    /// What was written instead of a name.
+    /// The text that is no policy's name.
     pub text: String,
 }
 

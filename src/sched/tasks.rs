@@ -1,6 +1,7 @@
-//! `tasks`: what the runtime as a library follows. No sockets; each pool takes from its own deques and its own queue, and
-//! its workers take from one another. A task that has run for a slice gives way, at its checkpoints, to any that waits
-//! and is at least as urgent. The threads keep a deque and a queue for each priority; this is the order within one.
+//! `tasks`: the policy of the runtime as a library. No sockets; each pool takes from its own deques and its own queue,
+//! and its workers steal from one another. A task that has run for a slice gives way, at its checkpoints, to any
+//! waiting one that is at least as urgent. The threads keep a deque and a queue for each priority; this is the order
+//! within one.
 
 use super::{Event, Place, PoolId, Rules, Running, SearchPlace, Topology, Verdict};
 use crate::time::Nanos;
@@ -18,7 +19,7 @@ impl Rules for Tasks {
     }
 
     fn rare_order(&self, _: PoolId) -> Option<&'static [SearchPlace]> {
-        // Tasks that spawn tasks for ever keep their deque full, and the queue would wait as long.
+        // Tasks that spawn tasks for ever keep their deque full, and jobs in the queue would wait as long.
         Some(&[SearchPlace::Queue, SearchPlace::Own, SearchPlace::Steal])
     }
 
@@ -26,7 +27,7 @@ impl Rules for Tasks {
         match event {
             Event::Arrived { .. } => Place::Own,
             Event::Hopped(target) => Place::Queue(target),
-            // Behind everything that waits there: from its own deque it would come back at once.
+            // Behind everything that waits in the queue: from its own deque the job would come back at once.
             Event::Yielded { .. } => Place::Queue(pool),
         }
     }

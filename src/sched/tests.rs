@@ -52,7 +52,7 @@ fn hybrid() -> Hybrid {
     }
 }
 
-/// Classes 0 and 1 have one worker each, the others three.
+/// The rules of `reserve` where classes 0 and 1 have one worker each, the others three.
 fn reserve() -> Reserve {
     Reserve { groups: estimate::Groups { group_of: [0, 1, 2, 2, 2, 2, 2, 2], sizes: vec![1, 1, 3] } }
 }
@@ -68,7 +68,7 @@ fn search(policy: &Policy, worker: WorkerId, outcomes: &[Outcome]) -> Vec<Step> 
     search_of(policy, &mut Local::new(worker, policy.topology()), outcomes)
 }
 
-/// The same for a worker that may have searched before.
+/// Every step of one search, as [`search`] gives it, for a worker that may have searched before.
 fn search_of(policy: &Policy, local: &mut Local, outcomes: &[Outcome]) -> Vec<Step> {
     local.begin();
     let mut steps = Vec::new();
@@ -109,8 +109,8 @@ fn global_looks_at_the_queue_then_at_every_socket() {
     assert_eq!(steps[7..], orphans(1..QUEUES));
 }
 
-/// What is received from each socket in its turn comes in nearly the order in which it was sent, so the searches between,
-/// which find something nearer, must not matter.
+/// What is received from each socket in its turn comes in nearly the order in which it was sent, so the searches
+/// between, which find something nearer, must not matter.
 #[test]
 fn sockets_are_received_from_in_turn_however_many_searches_lie_between() {
     use Outcome::{Empty, Found};

@@ -13,7 +13,7 @@ impl Topology {
     /// Pools of these sizes, in hop order; the first is the ingress.
     ///
     /// # Panics
-    /// If there is no pool, or one of no workers.
+    /// If there is no pool, or a pool without workers.
     pub fn new(sizes: &[usize]) -> Topology {
         assert!(!sizes.is_empty() && sizes.iter().all(|&size| size > 0), "every pool has a worker");
         let mut first = 0;

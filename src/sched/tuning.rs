@@ -5,8 +5,8 @@ use super::{Entry, Kind, Policy, PolicyName, Topology};
 use crate::fate::CLASSES;
 use crate::time::Nanos;
 
-/// How long a worker must have been in one job before thieves look into its socket, unscaled: longer than a light request
-/// takes with its kernel part, shorter than anything worth waiting for.
+/// How long a worker must have been in one job before thieves look into its socket, unscaled: longer than a light
+/// request takes with its kernel part, shorter than anything worth waiting for.
 const THIEF_THRESHOLD: Nanos = Nanos::from_micros(20);
 
 /// What a policy is made from.
@@ -30,38 +30,38 @@ pub struct Tuning {
     pub measured: Option<Measured>,
 }
 
-/// Requests as they were measured.
+/// What was measured of recent requests.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Service times of all classes together.
     pub times: ServiceTimes,
-    /// Of each class: how many requests, and the CPU time of all.
+    /// For each class, the number of requests and their CPU time in all.
     pub by_class: [(u64, Nanos); CLASSES],
-    /// Mean number of workers that they keep busy.
+    /// Mean number of workers that the requests keep busy.
     pub busy_workers: f64,
 }
 
 /// A policy that was made from a tuning, and what was chosen on the way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Made {
-    /// Its name; under `auto` that of the policy that was chosen.
+    /// The name of the policy; under `auto`, of the policy that was chosen.
     pub name: PolicyName,
-    /// Its rules.
+    /// The rules of the policy.
     pub kind: Kind,
     /// Workers of each pool of the topology.
     pub pools: Vec<usize>,
     /// CPU time after which a request counts as heavy, where there is such a limit.
     pub budget: Option<Nanos>,
-    /// Workers for light requests, where there are such.
+    /// Workers for light requests, where the policy has such workers.
     pub reserved: Option<usize>,
     /// What was chosen, as settings: `pools 3+11, slice 5us`; empty where there was nothing to choose.
     pub chosen: String,
-    /// Why, where it follows what is measured.
+    /// Why it was chosen, where the policy follows what is measured.
     pub reason: String,
 }
 
 impl Tuning {
-    /// All workers alike, with that budget; nothing else is known.
+    /// A tuning of `workers` workers with that budget; nothing else is known.
     pub fn new(workers: usize, budget: Nanos) -> Tuning {
         Tuning {
             workers,
@@ -75,7 +75,7 @@ impl Tuning {
         }
     }
 
-    /// A time that no setting says, on the scale of this server.
+    /// `time`, which no setting says, on the scale of this server.
     pub fn scaled(&self, time: Nanos) -> Nanos {
         time.times(self.time_scale)
     }
@@ -97,7 +97,7 @@ impl Made {
         Policy::new(self.kind.clone(), &Topology::new(&self.pools))
     }
 
-    /// Workers of each pool or group; the reserved ones and the rest.
+    /// Number of workers of each pool or group, or of the reserved ones and the rest.
     pub fn sizes(&self) -> Vec<usize> {
         let policy = self.policy();
         let topology = policy.topology();
@@ -108,7 +108,7 @@ impl Made {
     }
 }
 
-/// Sizes as people write them: `3+11`.
+/// Sizes as text: `3+11`.
 pub(super) fn joined(sizes: &[usize]) -> String {
     sizes.iter().map(usize::to_string).collect::<Vec<_>>().join("+")
 }

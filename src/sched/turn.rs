@@ -1,9 +1,9 @@
-//! One worker, as a state machine without I/O: what it tries next, where arrivals go, what becomes of a running job, whom
-//! it wakes and flags.
+//! One worker, as a state machine without I/O: what it tries next, where arrivals go, what becomes of a running job,
+//! which workers it wakes and flags.
 //!
-//! [`Turn::step`] carries out one step on a [`World`] and an [`Engine`] and says what it [`Did`]. Threads call it again at
-//! once; virtual time lets pass what the step costs. A step that takes time ends before anything that comes of it is seen
-//! by others: a slice that was run is settled, and a job that leaves is put into a queue, by the next step.
+//! [`Turn::step`] carries out one step on a [`World`] and an [`Engine`] and says what it [`Did`]. Threads call it again
+//! at once; virtual time lets pass what the step costs. A step that takes time ends before anything that comes of it is
+//! seen by others: a slice that was run is settled, and a job that leaves is put into a queue, by the next step.
 
 mod engine;
 mod levels;
@@ -26,13 +26,13 @@ pub struct Turn<J> {
     hand: Hand<J>,
     /// The job at hand.
     running: Running,
-    /// Its priority level.
+    /// The priority level of the job at hand.
     level: usize,
-    /// How long it may run on before the policy is asked.
+    /// How long the job at hand may run on before the policy is asked.
     ask_after: Nanos,
-    /// The policy wants to know since when workers have been in their jobs.
+    /// Whether the policy needs to know since when workers have been in their jobs.
     shows_busy: bool,
-    /// From whom the job at hand was stolen, until it begins.
+    /// The victim from which the job at hand was stolen, until it begins.
     victim: Option<WorkerId>,
     /// Room for what one receive brings.
     batch: Vec<Arrived<J>>,
@@ -48,7 +48,7 @@ enum Hand<J> {
     Begins(J),
     /// A job that it is about to resume.
     Resumes(J),
-    /// What came of the last slice.
+    /// The result of the last slice.
     Ran(Ran<J>),
     /// A job that goes elsewhere.
     Leaves(J, Event),
@@ -57,25 +57,25 @@ enum Hand<J> {
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Did {
-    /// It has found a job.
+    /// The worker has found a job.
     Took {
         /// The job was stolen from another worker's deque.
         stole: bool,
-        /// Sockets in which it looked in vain.
+        /// Sockets in which the worker found nothing.
         polls: u64,
     },
-    /// It has received, and put what it received where the policy wants it.
+    /// The worker has received, and put the jobs where the policy wants them.
     Received {
-        /// How many datagrams.
+        /// Number of datagrams received.
         datagrams: u64,
-        /// Sockets in which it looked in vain.
+        /// Sockets in which the worker found nothing.
         polls: u64,
     },
-    /// It has found nothing.
+    /// The worker has found nothing.
     Nothing {
         /// A competitor was met: there may be work after all.
         contended: bool,
-        /// Sockets in which it looked in vain.
+        /// Sockets in which the worker found nothing.
         polls: u64,
     },
     /// A job has run for this long; what comes of it is for the next step.
@@ -84,14 +84,14 @@ pub enum Did {
     Ended,
     /// The job that ran is going to run on.
     Kept {
-        /// It looked whether requests wait.
+        /// Whether the worker looked into sockets for waiting requests.
         looked: bool,
     },
     /// The job that ran is going to leave the worker.
     Leaves {
-        /// For another pool.
+        /// Whether the job goes to another pool.
         hops: bool,
-        /// It looked whether requests wait.
+        /// Whether the worker looked into sockets for waiting requests.
         looked: bool,
     },
     /// A job was put into a queue, or had no room there.
@@ -99,8 +99,8 @@ pub enum Did {
 }
 
 impl<J> Turn<J> {
-    /// The turn of `worker` in `topology`, with jobs of `levels` priority levels. It receives `batch` jobs at once without
-    /// allocating.
+    /// The turn of `worker` in `topology`, with jobs of `levels` priority levels. The worker receives `batch` jobs at
+    /// once without allocating.
     pub fn new(worker: WorkerId, topology: &Topology, levels: usize, batch: usize) -> Turn<J> {
         let search = Local::new(worker, topology);
         let pool = search.pool();
@@ -117,7 +117,7 @@ impl<J> Turn<J> {
         }
     }
 
-    /// Whose turn it is.
+    /// The worker that takes this turn.
     pub fn worker(&self) -> WorkerId {
         self.search.worker()
     }
@@ -127,7 +127,7 @@ impl<J> Turn<J> {
         self.search.pool()
     }
 
-    /// Whether it has a job in hand: the next step concerns that job and is no search.
+    /// Whether the worker has a job in hand: the next step concerns that job and is no search.
     pub fn has_job(&self) -> bool {
         !matches!(self.hand, Hand::Empty)
     }
@@ -140,12 +140,12 @@ impl<J> Turn<J> {
         engine.boundary(Boundary::Pool(self.search.pool()));
     }
 
-    /// Instead of a search of which it is known that it finds nothing.
+    /// Counts as a search that found nothing, where that is known beforehand.
     pub fn skip_search(&mut self) {
         self.search.begin();
     }
 
-    /// Does the next thing that a worker under `policy` does.
+    /// Carries out the next step of the worker under `policy`.
     #[inline]
     pub fn step<W, E>(&mut self, policy: &Policy, world: &mut W, engine: &mut E) -> Did
     where

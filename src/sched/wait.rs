@@ -5,11 +5,11 @@ use crate::time::Nanos;
 /// How a worker waits when it has nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wait {
-    /// It looks again and again for a while after the last packet, then sleeps.
+    /// The worker spins for a while after the last packet, then sleeps.
     Adaptive,
-    /// It never sleeps: the lowest latency for a whole core.
+    /// The worker never sleeps: the lowest latency for a whole core.
     Spin,
-    /// It sleeps at once: the least CPU time.
+    /// The worker sleeps at once: the least CPU time.
     Park,
 }
 
@@ -26,7 +26,7 @@ impl Wait {
         }
     }
 
-    /// How long a worker looks again and again before it sleeps.
+    /// How long a worker spins before it sleeps.
     ///
     /// 50 us is the knee: a wake costs the sleeper 20 us and the waker 6, so shorter spinning saves little, and longer
     /// burns a core for packets that do not come.

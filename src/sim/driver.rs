@@ -1,4 +1,4 @@
-//! The course of events: requests come, workers take their turns, each when its time has come.
+//! The event loop: requests come and workers take their turns, in the order of their times.
 
 use super::Rest;
 use super::world::VirtualWorld;
@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 /// What workers in virtual time do with requests, all of them: one engine serves every worker.
 pub(crate) trait VirtualEngine: Engine {
-    /// What comes to a socket.
+    /// A datagram that comes to a socket.
     type Arrival;
 
-    /// The worker to whose socket it comes.
+    /// The worker to whose socket `arrival` comes.
     fn socket(arrival: &Self::Arrival) -> WorkerId;
-    /// When it comes.
+    /// The time at which `arrival` comes.
     fn time(arrival: &Self::Arrival) -> Nanos;
-    /// It comes to its socket; false if that is full.
+    /// Puts `arrival` into its socket; false if that is full.
     fn arrive(&mut self, arrival: Self::Arrival) -> bool;
-    /// The next calls are those of `worker`, at `now`.
+    /// Makes the next calls count for `worker`, at `now`.
     fn set(&mut self, worker: WorkerId, now: Nanos);
-    /// How long takes what a step of that worker did. A job that the step ended has its fate now.
+    /// The time that a step of that worker takes which `did` this. A job that the step ended has its fate now.
     fn charge(&mut self, did: Did) -> Nanos;
 }
 
@@ -32,13 +32,13 @@ pub(crate) struct Driver<E: VirtualEngine> {
     workers: Box<[Worker<E::Job>]>,
     pub(crate) world: VirtualWorld<E::Job>,
     pub(crate) engine: E,
-    /// A search that finds nothing takes no time: it need not be made where nothing can be.
+    /// Whether a search that finds nothing takes no time, and so need not be made where nothing can be.
     skips_vain: bool,
 }
 
 struct Worker<J> {
     turn: Turn<J>,
-    /// The policy that it follows, and its number.
+    /// The policy that the worker follows, and its number.
     policy: Arc<Policy>,
     epoch: usize,
 }
@@ -58,7 +58,7 @@ impl<E: VirtualEngine> Driver<E> {
         Driver { policy, epoch: 0, workers, world, engine, skips_vain: false }
     }
 
-    /// A search that finds nothing takes no time, and may be left out where nothing can be.
+    /// The same driver where a search that finds nothing takes no time, and may be left out where nothing can be.
     pub(crate) fn skips_vain_searches(self, skips_vain: bool) -> Driver<E> {
         Driver { skips_vain, ..self }
     }
@@ -85,7 +85,7 @@ impl<E: VirtualEngine> Driver<E> {
         self.world.event_list.first().0
     }
 
-    /// Something comes to a socket, no later than [`Driver::next_at`].
+    /// Lets `came` come to its socket, no later than [`Driver::next_at`].
     pub(crate) fn arrive(&mut self, came: E::Arrival) {
         self.world.now = E::time(&came);
         let socket = E::socket(&came);

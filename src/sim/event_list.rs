@@ -1,4 +1,5 @@
-//! When each worker acts next: a tournament of times, so that one changes and the earliest is found in few steps.
+//! The event list: when each worker acts next, as a tournament of times, so that changing one and finding the earliest
+//! takes few steps.
 
 use crate::sched::WorkerId;
 use crate::time::Nanos;
@@ -16,7 +17,7 @@ pub(super) struct EventList {
 const NEVER: Nanos = Nanos::MAX;
 
 impl EventList {
-    /// Nobody has anything to do.
+    /// A list in which every worker waits for others.
     pub(super) fn new(workers: usize) -> EventList {
         let leaves = workers.next_power_of_two();
         let mut nodes = vec![(NEVER, 0); 2 * leaves].into_boxed_slice();
@@ -48,7 +49,7 @@ impl EventList {
         self.nodes[self.leaves + worker].0
     }
 
-    /// Who acts first, and when; [`Nanos::MAX`] if all wait.
+    /// The worker that acts first, and when; [`Nanos::MAX`] if all wait.
     pub(super) fn first(&self) -> (Nanos, WorkerId) {
         // With one worker the root is its leaf.
         let (time, worker) = self.nodes[1];

@@ -20,29 +20,29 @@ pub struct Fit {
     /// CPU time that a request may use before what is left of it may move.
     pub slice: Nanos,
     /// Sizes of the pools of `pools`, of the groups of `reserve`, and of the reserved workers of `hybrid` and the rest,
-    /// where somebody has chosen them.
+    /// where they are given.
     pub sizes: Option<Vec<usize>>,
-    /// How long a worker must have been in one job before others receive from its socket; as in the server where nobody
-    /// has chosen it.
+    /// How long a worker must have been in one job before others receive from its socket; as in the server where it is
+    /// not given.
     pub thief_threshold: Option<Nanos>,
     /// What stepping aside costs.
     pub yield_cost: Nanos,
     /// Service times of all classes together.
     pub times: ServiceTimes,
-    /// Of each class: how many requests, and the CPU time of all.
+    /// For each class, the number of requests and their CPU time in all.
     pub by_class: [(u64, Nanos); CLASSES],
 }
 
-/// Requests that stand for a workload, where its costs vary.
+/// Requests that stand for a workload.
 const REQUESTS: f64 = 1e6;
-/// Costs that are drawn of each class for them.
+/// Costs that are drawn of each class whose costs vary.
 const DRAWS: u64 = 20_000;
-/// `auto` decides when so many measurements in a row agree; asked so often it has.
+/// Decisions that `auto` is asked for: more than have to agree before one comes into force.
 const DECISIONS: usize = 10;
 
 impl Fit {
-    /// `workload` at the share `load` of so many workers. The slice is ten of the smallest class's cost, within what a
-    /// server takes.
+    /// A fit to `workload` at the share `load` of this many workers. The slice is ten of the smallest class's cost,
+    /// within what a server takes.
     pub fn new(workload: &Workload, workers: usize, load: f64) -> Fit {
         let mut times: Vec<(Nanos, u64)> = Vec::new();
         let mut by_class = [(0, Nanos::ZERO); CLASSES];
@@ -60,7 +60,8 @@ impl Fit {
         Fit::of(slice_of(workload.smallest_cost()), workers, load, ServiceTimes::new(times), by_class)
     }
 
-    /// Requests of such classes and costs at the share `load` of so many workers, with the slice as above.
+    /// A fit to requests of these classes and costs at the share `load` of this many workers, with the slice of
+    /// [`Fit::new`].
     ///
     /// # Panics
     /// If there is no request.

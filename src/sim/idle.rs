@@ -1,5 +1,5 @@
-//! Idle workers, the watcher of busy workers' sockets, and wake-ups in virtual time: the protocol of `runtime/sleep/README.md`
-//! without its races.
+//! Idle workers, the watcher of busy workers' sockets, and wake-ups in virtual time: the protocol of
+//! `runtime/sleep/README.md` without its races.
 
 use super::Rest;
 use super::world::VirtualWorld;
@@ -11,21 +11,21 @@ pub(super) struct Idle {
     roster: Roster,
     seats: Box<[Seat]>,
     asleep_in: Box<[usize]>,
-    /// The watcher sleeps without watching.
+    /// Whether the watcher backs off: sleeps without watching.
     backs_off: bool,
 }
 
 #[derive(Clone, Copy)]
 struct Seat {
-    /// It receives from its own socket.
+    /// Whether the worker receives from its own socket.
     owns: bool,
-    /// It sleeps, and no other has woken it yet.
+    /// Whether the worker sleeps, and no other has woken it yet.
     asleep: bool,
-    /// It has nothing to do: its next step begins a search.
+    /// Whether the worker has nothing to do: its next step begins a search.
     idle: bool,
-    /// Until then it looks out for work instead of sleeping.
+    /// Until when the worker spins instead of sleeping.
     spins_until: Nanos,
-    /// When its last search was over.
+    /// When the worker's last search was over.
     free_at: Nanos,
 }
 
@@ -84,7 +84,7 @@ impl Idle {
 }
 
 impl<J> VirtualWorld<J> {
-    /// This worker has nothing to do after a search that took so long.
+    /// Lets this worker rest after a search that took this long and found nothing.
     pub(super) fn rest(&mut self, took: Nanos) {
         let id = self.me;
         let free_at = self.now.plus(took);
@@ -112,7 +112,8 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// The time of this worker has come. If it is idle it was woken, or it looks again; false if it goes on waiting.
+    /// Called when the time of this worker has come. If it is idle it was woken, or it looks again; false if it goes on
+    /// waiting.
     pub(super) fn rise(&mut self) -> bool {
         let id = self.me;
         if !self.idle.seats[id].idle {
@@ -130,7 +131,7 @@ impl<J> VirtualWorld<J> {
         true
     }
 
-    /// Something has come to the socket of `owner`.
+    /// Called when a datagram has come to the socket of `owner`: wakes it, or lets the watcher see it.
     pub(super) fn readable(&mut self, owner: WorkerId) {
         let seat = &self.idle.seats[owner];
         if seat.asleep && seat.owns {
@@ -167,7 +168,8 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// The watcher, if it is idle, sees the watched sockets; `spurious` = it has just found nothing that it may take.
+    /// Lets the watcher, if it sleeps, see the watched sockets; `spurious` = it has just found nothing that it may
+    /// take.
     fn watch(&mut self, spurious: bool) {
         let Some(watcher) = self.idle.roster.watcher().filter(|watcher| self.idle.seats[*watcher].asleep) else {
             return;
@@ -179,7 +181,8 @@ impl<J> VirtualWorld<J> {
         let spins = self.spins(watcher);
         match self.rest {
             _ if !spurious && (at <= self.now || !spins) => self.wake(watcher),
-            // Nothing that it may take although it could: there are no packets, and whoever frees one looks himself.
+            // There is something to take and nothing to take it with: no packets are free, and a worker that frees one
+            // looks itself.
             _ if at <= self.now => {}
             Rest::Sleeps { nap_min, .. } if !spins => {
                 self.idle.backs_off = true;
@@ -192,7 +195,7 @@ impl<J> VirtualWorld<J> {
         }
     }
 
-    /// When the watcher may take something from a watched socket; `None` while those whose owners are gone are empty.
+    /// When the watcher may take something from a watched socket; `None` while there is nothing to take.
     pub(super) fn takeable_at(&self) -> Option<Nanos> {
         if self.in_sockets == 0 {
             return None;

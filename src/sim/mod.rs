@@ -1,8 +1,9 @@
 //! Virtual time: what a server under a policy would do with given requests, without threads, sockets or a clock.
 //!
-//! [`simulate`] drives the very worker that the server's threads drive, [`Turn`](crate::sched::turn::Turn), under the same
-//! [`Policy`] objects. `world.rs` is what that worker acts on, `idle.rs` who sleeps and who watches, `model.rs` what a request
-//! is. What threads do beside the work has a price ([`Overheads`]). The same requests give the same result, bit for bit.
+//! [`simulate`] drives the very worker that the server's threads drive, [`Turn`](crate::sched::turn::Turn), under the
+//! same [`Policy`] objects. `world.rs` is what that worker acts on, `idle.rs` which workers sleep and which one
+//! watches, `model.rs` what a request is. What threads do beside the work has a price ([`Overheads`]). The same
+//! requests give the same result, bit for bit.
 //!
 //! Sockets, deques, queues and packets are bounded as in the server, so memory does not grow with the run.
 
@@ -42,7 +43,7 @@ use model::CostModel;
 /// A server to simulate.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What its workers follow.
+    /// The policy that the workers follow.
     pub policy: Policy,
     /// What each step costs.
     pub overheads: Overheads,
@@ -59,12 +60,12 @@ pub struct Setup {
 /// What an idle worker does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// It sees at once whatever it may take, and a wake-up costs nothing.
+    /// The worker sees at once whatever it may take, and a wake-up costs nothing.
     Looks,
-    /// It looks for so long, half of the workers at a time at most, and then sleeps. A watcher that was woken in vain
-    /// back off at least this long.
+    /// The worker spins, half of the workers at a time at most, and then sleeps. After a spurious wake the watcher
+    /// backs off.
     Sleeps {
-        /// How long it looks; zero = it sleeps at once.
+        /// How long the worker spins; zero = it sleeps at once.
         spin_for: Nanos,
         /// The shortest back-off.
         nap_min: Nanos,
@@ -85,7 +86,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those of `forebay serve`, whose sockets have 4 MiB, in which a small datagram takes 832 bytes.
+    /// The bounds of `forebay serve`, whose sockets have 4 MiB, in which a small datagram takes 832 bytes.
     pub const SERVER: Limits = Limits {
         batch: BATCH,
         packets_per_worker: PACKETS_PER_WORKER,
@@ -109,7 +110,7 @@ impl Setup {
 }
 
 impl Setup {
-    /// A server with these overheads. Where waking costs something its workers sleep as those of `forebay serve` do.
+    /// A server with these overheads. Where waking costs something its workers sleep as in `forebay serve`.
     pub fn with_overheads(policy: Policy, overheads: Overheads) -> Setup {
         let sleeps = Rest::Sleeps { spin_for: Nanos::from_micros(50), nap_min: Nanos::from_millis(1) };
         let rest = if overheads.wake > Nanos::ZERO { sleeps } else { Rest::Looks };
@@ -117,10 +118,10 @@ impl Setup {
     }
 }
 
-/// What `setup` does with `incoming`, which come in the order of their times and may not end before they should.
+/// The result of `setup` for `incoming`, which come in the order of their times and are all consumed.
 ///
 /// # Panics
-/// If a request comes to a socket that there is not, or asks for nothing.
+/// If a request comes to a socket that does not exist, or has no cost.
 pub fn simulate(setup: &Setup, incoming: impl Iterator<Item = ArrivingRequest>) -> Tally {
     let queued = setup.limits.queued_per_worker * setup.policy.topology().workers();
     let driver = Driver::new(setup.policy.clone(), CostModel::new(setup), setup.rest, setup.overheads.wake, queued);

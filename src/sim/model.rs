@@ -17,9 +17,9 @@ pub(super) struct CostModel<'a> {
     worker: WorkerId,
     sockets: Box<[VecDeque<RequestId>]>,
     requests: Requests,
-    /// Packets that are home.
+    /// Packets that are free.
     packets: usize,
-    /// What ended in the slice that each worker is running.
+    /// For each worker, the request that ends with the slice that it is running, and how.
     ending: Box<[Option<(RequestId, End)>]>,
     tally: Tally,
 }
@@ -52,14 +52,14 @@ impl<'a> CostModel<'a> {
         self.tally
     }
 
-    /// A request ends that is not answered; it has a packet.
+    /// Ends a request that is not answered and holds a packet.
     fn end(&mut self, request: RequestId, fate: Fate) {
         let request = self.requests.remove(request);
         self.packets += 1;
         self.tally.lost(request.class, Some(fate), request.counts);
     }
 
-    /// What the worker's last slice ended, if anything, has its fate; returns how long that takes.
+    /// Gives the request that the worker's last slice ended, if any, its fate; returns how long that takes.
     fn finish(&mut self) -> Nanos {
         match self.ending[self.worker].take() {
             Some((request, End::Done)) => {
@@ -181,7 +181,7 @@ impl Engine for CostModel<'_> {
 }
 
 /// How far a request that still needs `left` comes until a checkpoint finds that `ask_after` or `expires_after` has
-/// passed, or until it ends: what it has done by then, how long that takes, and how it ends.
+/// passed, or until it ends: the work done by then, the time that this takes, and how it ends.
 fn stretch(left: Nanos, step: Nanos, checkpoint: Nanos, ask_after: Nanos, expires_after: Nanos) -> (Nanos, Nanos, End) {
     if left <= step {
         return (left, left, End::Done);

@@ -9,34 +9,34 @@ use rand_xoshiro::SplitMix64;
 /// One request as it comes to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrivingRequest {
-    /// When; no earlier than the one before.
+    /// The time at which the request comes; no earlier than the one before.
     pub at: Nanos,
-    /// When it should have come: its latency counts from then. No later than `at`.
+    /// The time at which the request should have come, from which its latency counts. No later than `at`.
     pub due: Nanos,
-    /// The CPU time that it needs; above zero.
+    /// The CPU time that the request needs; above zero.
     pub cost: Nanos,
-    /// Its class's number.
+    /// The number of the request's class.
     pub class: u8,
-    /// The worker to whose socket it comes.
+    /// The worker to whose socket the request comes.
     pub socket: WorkerId,
-    /// It expires so long after it came; [`Nanos::MAX`] = never.
+    /// How long after it came the request expires; [`Nanos::MAX`] = never.
     pub deadline: Nanos,
-    /// It came after the warm-up, and is to be measured.
+    /// Whether the request came after the warm-up, and is to be measured.
     pub counts: bool,
 }
 
-/// What a simulation is offered.
+/// The requests that a simulation is offered, in an open loop.
 #[derive(Clone, Debug)]
 pub struct OpenLoop<'w> {
-    /// The requests.
+    /// The classes and costs of the requests, and how they arrive.
     pub workload: &'w Workload,
     /// The mean number of requests per second; above zero.
     pub rate: f64,
-    /// Source ports; above zero.
+    /// Number of source ports; above zero.
     pub flows: u16,
-    /// Of everything that is drawn.
+    /// The seed of everything that is drawn.
     pub seed: u64,
-    /// They expire so long after they came; [`Nanos::MAX`] = never.
+    /// How long after they came requests expire; [`Nanos::MAX`] = never.
     pub deadline: Nanos,
     /// Requests that come before any is measured.
     pub warmup: u64,
@@ -45,7 +45,7 @@ pub struct OpenLoop<'w> {
 }
 
 impl<'w> OpenLoop<'w> {
-    /// All requests in the order of their times, spread over so many sockets.
+    /// All requests in the order of their times, spread over this many sockets.
     pub fn arrivals(&self, sockets: usize) -> impl Iterator<Item = ArrivingRequest> + use<'w> {
         let socket_of = spread(self.flows, sockets, self.seed);
         let arrivals = Arrivals::new(self.workload, self.rate, self.flows, self.seed);

@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// CPU time of the steps of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overheads {
-    /// Taking jobs from another's deque.
+    /// Stealing jobs from another worker's deque.
     pub steal: Nanos,
     /// Passing a continuation on to another pool.
     pub hop: Nanos,
@@ -19,7 +19,7 @@ pub struct Overheads {
     pub receive: Nanos,
     /// Sending one reply.
     pub send: Nanos,
-    /// Looking for datagrams in vain: a receive that finds none, or a look at the sockets of busy workers.
+    /// Polling for datagrams: a receive that finds none, or a look at the sockets of busy workers.
     pub poll: Nanos,
     /// Passing a checkpoint.
     pub checkpoint: Nanos,
@@ -30,7 +30,7 @@ const fn ns(ns: u64) -> Nanos {
 }
 
 impl Overheads {
-    /// Nothing costs anything: what queueing theory speaks of.
+    /// No overheads, as in queueing theory.
     pub const NONE: Overheads = Overheads {
         steal: ns(0),
         hop: ns(0),
@@ -60,10 +60,10 @@ impl Overheads {
         checkpoint: ns(20),
     };
 
-    /// Emulated cores (`--burn sleep`), before the time scale. A core that is busy takes its next job at the very moment
-    /// at which it is through with the last, whatever its thread has to do in between; so all that is left is what it takes
-    /// to wake an idle worker's thread and let it receive: 35 to 80 us on the machine of [`Overheads::STOCK`], the longer the
-    /// busier its two processors are.
+    /// Emulated cores (`--burn sleep`), before the time scale. A core that is busy takes its next job at the very
+    /// moment at which it is through with the last, whatever its thread has to do in between; so all that is left is
+    /// what it takes to wake an idle worker's thread and let it receive: 35 to 80 us on the machine of
+    /// [`Overheads::STOCK`], the longer the busier its two processors are.
     pub const EMULATED: Overheads = Overheads { wake: ns(50_000), ..Overheads::NONE };
 
     const NAMED: [(&'static str, Overheads); 3] =
@@ -90,7 +90,7 @@ impl Overheads {
     }
 }
 
-/// The longest that one step takes: with a longer one, simulated time would end before a long simulation does.
+/// The longest time of one step: with a longer one, simulated time would end before a long simulation does.
 pub(super) const STEP_MAX: Nanos = Nanos::from_millis(10);
 
 /// Why a text does not name overheads.
@@ -104,8 +104,8 @@ pub struct OverheadsError(String);
 impl FromStr for Overheads {
     type Err = OverheadsError;
 
-    /// Reads a name, steps that differ from it, or both: `stock`, `lab,send=2.3us`, `steal=0.1us`. Steps alone differ from
-    /// none at all.
+    /// Reads a name, steps that differ from it, or both: `stock`, `lab,send=2.3us`, `steal=0.1us`. Steps alone differ
+    /// from none at all.
     fn from_str(text: &str) -> Result<Overheads, OverheadsError> {
         let mut overheads = Overheads::NONE;
         for (place, part) in text.split(',').map(str::trim).enumerate() {

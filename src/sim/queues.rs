@@ -1,4 +1,4 @@
-//! The queues between workers, bounded together: those of `runtime/queues.rs` for one priority level.
+//! The queues between workers, bounded together: like `runtime/queues.rs` for one priority level.
 
 use crate::queue::Sharded;
 use crate::sched::bounds::WORKERS_PER_SHARD;
@@ -10,7 +10,7 @@ pub(super) struct Queues<J> {
     count: usize,
     capacity: usize,
     insertion: Insertion,
-    /// How many jobs each worker has put here.
+    /// Number of jobs that each worker has put here.
     turns: Box<[usize]>,
 }
 
@@ -52,7 +52,7 @@ impl<J> Queues<J> {
         self.count >= self.capacity.div_ceil(2)
     }
 
-    /// How many wait in all of them.
+    /// Number of jobs in all queues.
     pub(super) fn count(&self) -> usize {
         self.count
     }

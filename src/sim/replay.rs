@@ -1,19 +1,19 @@
-//! A run of a real server once more: the same requests at the same times and sockets, on a server as it was.
+//! A run of a real server, simulated: the same requests at the same times and sockets, on a server as it was.
 
 use super::{ArrivingRequest, Fit, Overheads, Rest, Setup};
 use crate::sched::{Made, PolicyName};
 use crate::time::Nanos;
 use crate::workload::Trace;
 
-/// What a run offered, and how it is served in virtual time. Times are divided by the run's time scale, so that costs are
-/// what the workload says.
+/// The trace of a run, and how it is served in virtual time. Times are divided by the run's time scale, so that costs
+/// are what the workload says.
 ///
 /// Requests come when they were *sent*, for that is what the server had to do with, and their latency counts from when
-/// they should have been, as the client measured it: how late the generator was is the same in both worlds.
+/// they should have been sent, as the client measured it: how late the generator was is the same in both worlds.
 #[derive(Clone, Debug)]
 pub struct Replay<'o> {
     offered: &'o Trace,
-    /// To what policies are fitted: the costs and the load of the run, where nobody has chosen anything.
+    /// What policies are fitted to: the costs and the load of the run, unless something else is set.
     pub fit: Fit,
     /// What each step costs.
     pub overheads: Overheads,
@@ -42,7 +42,7 @@ impl<'o> Replay<'o> {
     /// The policy called `name`, and a server that follows it.
     ///
     /// # Panics
-    /// Those of [`Fit::policy`].
+    /// As [`Fit::policy`].
     pub fn server(&self, name: PolicyName) -> (Made, Setup) {
         let fitted = self.fit.policy(name);
         let setup = Setup {
@@ -69,7 +69,8 @@ impl<'o> Replay<'o> {
         })
     }
 
-    /// What an idle worker does: on emulated cores it sleeps at once, and backs off as long as the server's does.
+    /// What an idle worker does: on emulated cores it sleeps at once, and backs off as long as a worker of the server
+    /// does.
     fn rest(&self) -> Rest {
         let Trace { time_scale, emulated, .. } = *self.offered;
         if self.overheads.wake == Nanos::ZERO {

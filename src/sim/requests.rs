@@ -10,23 +10,23 @@ pub(super) type RequestId = u32;
 /// One request under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
-    /// When it should have come to the socket: latency counts from then.
+    /// When the request should have come to the socket: latency counts from then.
     pub(super) due: Nanos,
-    /// CPU time that it needs in all.
+    /// CPU time that the request needs in all.
     pub(super) cost: Nanos,
-    /// CPU time that it still needs.
+    /// CPU time that the request still needs.
     pub(super) left: Nanos,
-    /// From then on the answer is worthless.
+    /// The time from which on the answer is worthless.
     pub(super) expires_at: Nanos,
     pub(super) class: u8,
-    /// It was interrupted before.
+    /// Whether the request was interrupted before.
     pub(super) continuation: bool,
-    /// It came after the warm-up.
+    /// Whether the request came after the warm-up.
     pub(super) counts: bool,
 }
 
 impl Request {
-    /// One that has just come.
+    /// A request that has just come.
     pub(super) fn new(incoming: &ArrivingRequest) -> Request {
         Request {
             due: incoming.due,

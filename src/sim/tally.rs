@@ -1,4 +1,4 @@
-//! What came of the requests of a simulation: a fate for each, and distributions that do not grow with the run.
+//! The results of a simulation: a fate for each request, and distributions that do not grow with the run.
 
 use crate::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
 use crate::metrics::{ALL_CLASSES, Block, Percentile};
@@ -8,8 +8,8 @@ use hdrhistogram::Histogram;
 /// The fates that a simulated request can meet. It can also be dropped at a full socket.
 pub const FATES: [Fate; 3] = [Fate::Answered, Fate::ShedQueueFull, Fate::ShedExpired];
 
-/// The result of a simulation. Distributions hold the requests after the warm-up; those that were not answered count as
-/// infinitely slow.
+/// The result of a simulation. Distributions hold the requests after the warm-up; unanswered ones count as infinitely
+/// slow.
 #[derive(Clone, Debug)]
 pub struct Tally {
     ended: [u64; Fate::ALL.len()],
@@ -21,7 +21,7 @@ pub struct Tally {
 
 #[derive(Clone, Debug)]
 struct Class {
-    /// Made when the first request of the class ends.
+    /// Distributions of the answered requests; made when the first of the class is answered.
     values: Option<Box<Values>>,
     unanswered: u64,
 }
@@ -30,7 +30,7 @@ struct Class {
 struct Values {
     latency_ns: Histogram<u64>,
     slowdown: Histogram<u64>,
-    /// Exact, for means.
+    /// The exact sum, for the mean.
     latency_sum_ns: u128,
     slowdown_sum: f64,
 }
@@ -38,7 +38,7 @@ struct Values {
 /// Slowdowns are recorded in thousandths.
 const SLOWDOWN_UNIT: f64 = 1_000.0;
 
-/// Nine hours in nanoseconds, or a slowdown of 32 billion; what is above is recorded as that.
+/// The largest recorded value: 9.7 hours in nanoseconds, or a slowdown of 35 billion; larger ones are recorded as that.
 const VALUE_MAX: u64 = 1 << 45;
 
 impl Values {
@@ -54,7 +54,7 @@ impl Tally {
         Tally { ended: [0; Fate::ALL.len()], kernel_dropped: 0, classes, ended_at: Nanos::ZERO }
     }
 
-    /// A request of `class` that cost `cost` was answered after `latency`, at `now`.
+    /// Counts a request of `class` that cost `cost` and was answered after `latency`, at `now`.
     pub(super) fn answered(&mut self, class: u8, cost: Nanos, latency: Nanos, now: Nanos, counts: bool) {
         self.ended[Fate::Answered as usize] += 1;
         self.ended_at = self.ended_at.max(now);
@@ -69,7 +69,8 @@ impl Tally {
         values.slowdown_sum += slowdown;
     }
 
-    /// A request of `class` was not answered: it met `fate`, or was dropped at a full socket where that is `None`.
+    /// Counts a request of `class` that was not answered: it met `fate`, or was dropped at a full socket where that is
+    /// `None`.
     pub(super) fn lost(&mut self, class: u8, fate: Option<Fate>, counts: bool) {
         match fate {
             Some(fate) => {
@@ -101,7 +102,7 @@ impl Tally {
         self.blocks(|values| &values.slowdown, SLOWDOWN_UNIT)
     }
 
-    /// One percentile of the slowdown of all requests; infinite if so many were not answered.
+    /// One percentile of the slowdown of all requests; infinite if it falls among the unanswered ones.
     pub fn slowdown_at(&self, percentile: Percentile) -> f64 {
         block(&self.histograms(|values| &values.slowdown), self.unanswered(), SLOWDOWN_UNIT)
             .percentile(percentile)
@@ -165,7 +166,7 @@ impl Tally {
     }
 }
 
-/// The block of all values in `histograms` and so many infinite ones.
+/// The block of all values in `histograms` and of `infinite` further ones that are infinitely large.
 fn block(histograms: &[&Histogram<u64>], infinite: u64, unit: f64) -> Block {
     let mut bins: Vec<(u64, u64)> = histograms
         .iter()

@@ -89,7 +89,7 @@ fn a_free_worker_takes_from_the_socket_of_a_stuck_one_after_the_threshold() {
         overheads: Overheads { wake: us(20), ..Overheads::NONE },
         ..Setup::ideal(policy("global"))
     };
-    // The first wakes the owner of the socket, who wakes the other when he has received both.
+    // The first request wakes the owner of the socket, which wakes the other worker when it has received both.
     assert_eq!(latency(&woken), us(40));
 }
 

@@ -1,4 +1,5 @@
-//! The world of workers in virtual time: what a turn decides takes effect at once, at the moment that the driver has set.
+//! The world of workers in virtual time: what a turn decides takes effect at once, at the moment that the driver has
+//! set.
 
 use super::Rest;
 use super::event_list::EventList;
@@ -22,8 +23,8 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) thief_threshold: Nanos,
     pub(super) heartbeat: Nanos,
     pub(super) busy_since: Box<[Option<Nanos>]>,
-    /// Each worker's. One for each, however many the policy asks for: where nobody meets anybody, more would change nothing
-    /// but which jobs are stolen together.
+    /// The deque of each worker. One for each, however many the policy asks for: without contention more would change
+    /// nothing but which jobs are stolen together.
     pub(super) deques: Box<[VecDeque<J>]>,
     /// Jobs in all deques.
     pub(super) in_deques: usize,
@@ -31,14 +32,15 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) sockets: Box<[Socket]>,
     /// Datagrams in all sockets.
     pub(super) in_sockets: usize,
-    /// Raised to ask a worker to step aside.
+    /// For each worker, whether it is asked to step aside.
     flags: Box<[Cell<bool>]>,
-    /// When a worker last looked whether requests wait while all are busy; none yet.
+    /// When a worker last looked, from within a job, whether requests wait while all are busy; `None` before the first
+    /// look.
     looked_at: Option<Nanos>,
     abandoned: bool,
     pub(super) idle: Idle,
     pub(super) event_list: EventList,
-    /// What goes wrong.
+    /// What goes wrong, if anything.
     #[cfg(test)]
     pub(crate) fault: Option<Fault>,
 }
@@ -47,7 +49,7 @@ pub(crate) struct VirtualWorld<J> {
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// No sleeper is told of a job that is put into a queue.
+    /// No sleeper is woken for a job that is put into a queue.
     LosesWakes,
     /// The queues of pools that are no more are looked into by no worker.
     OrphansQueues,
@@ -57,7 +59,7 @@ pub(crate) enum Fault {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Socket {
     pub(super) datagrams: usize,
-    /// It stands in the watch set: its owner may be busy, or never receives.
+    /// Whether the socket stands in the watch set: its owner may be busy, or never receives.
     pub(super) watched: bool,
 }
 
@@ -102,20 +104,20 @@ impl<J> VirtualWorld<J> {
         self.wake_all();
     }
 
-    /// The socket of `owner` was emptied by no worker.
+    /// Empties the socket of `owner`, which no worker has done.
     #[cfg(test)]
     pub(crate) fn emptied(&mut self, owner: WorkerId) {
         self.in_sockets -= std::mem::take(&mut self.sockets[owner].datagrams);
     }
 
-    /// Another policy is put to work: sleepers look where the old one let them.
+    /// Puts another policy to work: sleepers look where the old one let them.
     #[cfg(test)]
     pub(super) fn switch(&mut self, policy: &Policy) {
         self.thief_threshold = policy.thief_threshold();
         self.wake_all();
     }
 
-    /// This worker, which is awake, follows `policy` from now on.
+    /// Makes this worker, which is awake, follow `policy` from now on.
     pub(super) fn follow(&mut self, policy: &Policy) {
         if !self.seat(policy) {
             // No worker sleeps on its socket any more: the watcher must see it.
@@ -125,14 +127,14 @@ impl<J> VirtualWorld<J> {
         self.wake_all();
     }
 
-    /// A datagram has come to the socket of `owner`.
+    /// Notes a datagram that has come to the socket of `owner`.
     pub(super) fn arrived(&mut self, owner: WorkerId) {
         self.sockets[owner].datagrams += 1;
         self.in_sockets += 1;
         self.readable(owner);
     }
 
-    /// Whether it is plain without a search that nothing is anywhere that this worker may take.
+    /// Whether it is known without a search that there is nothing that this worker may take.
     pub(super) fn is_vain(&self) -> bool {
         self.in_deques == 0
             && self.queues.count() == 0

@@ -28,7 +28,7 @@ pub enum BuildError {
     /// A pool of no workers would never run what is put there.
     #[error("pool {0:?} has no workers: at least 1")]
     NoWorkers(String),
-    /// Two pools of one name could not be told apart.
+    /// Two pools have the same name.
     #[error("there are two pools {0:?}")]
     SameName(String),
     /// A queue without room would accept nothing.
@@ -42,11 +42,12 @@ pub enum BuildError {
     Kernel(#[from] io::Error),
 }
 
-/// A task runs for so long before its checkpoints give way: long against the cost of giving way, short against what
-/// people notice. A guess.
+/// How long a task runs before its checkpoints give way: long against the cost of giving way, short against what people
+/// notice. A guess.
 const SLICE: Nanos = Nanos::from_micros(50);
 
-/// Tasks in all queues. Any one queue may hold them all: it has so many places, of 32 bytes each, for each priority.
+/// Tasks in all queues together. Any one queue may hold them all: it has this many places, of 32 bytes each, for each
+/// priority.
 const QUEUE_CAPACITY: usize = 4_096;
 
 impl Default for Builder {
@@ -63,22 +64,22 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Adds a pool with so many workers, at least one. Pools count from 0 in the order of these calls; tasks go into the
-    /// first unless they say otherwise. Without any there is one pool, `main`, with a worker for each processor that the
-    /// process may use.
+    /// Adds a pool of `workers` workers, at least one. Pools count from 0 in the order of these calls; tasks go into
+    /// the first unless they say otherwise. Without any call there is one pool, `main`, with a worker for each
+    /// processor that the process may use.
     pub fn pool(mut self, name: &str, workers: usize) -> Builder {
         self.pools.push((name.to_owned(), workers));
         self
     }
 
-    /// What threads are called; each adds its number. The default is `forebay-task`.
+    /// The name of the threads, to which each adds its number. The default is `forebay-task`.
     pub fn thread_name(mut self, name: &str) -> Builder {
         name.clone_into(&mut self.thread_name);
         self
     }
 
-    /// How many tasks wait in queues, those of all pools and priorities together, at least 1; the default is 4,096. Each
-    /// worker holds 32 more of each priority in its deque.
+    /// Number of tasks that may wait in the queues of all pools and priorities together, at least 1; the default is
+    /// 4,096. Each worker holds 32 more of each priority in its deque.
     pub fn queue_capacity(mut self, tasks: usize) -> Builder {
         self.queue_capacity = tasks;
         self
@@ -90,13 +91,13 @@ impl Builder {
         self
     }
 
-    /// How a worker waits for work. The default looks for a while before it sleeps.
+    /// How a worker waits for work. By default it spins for a while before it sleeps.
     pub fn wait(mut self, wait: Wait) -> Builder {
         self.wait = wait;
         self
     }
 
-    /// How workers share what waits: from whom a thief takes and how much, and where a task enters a queue.
+    /// How workers share waiting tasks: which victim a thief takes from and how much, and where a task enters a queue.
     pub fn sharing(mut self, sharing: Sharing) -> Builder {
         self.sharing = sharing;
         self
@@ -116,7 +117,7 @@ impl Builder {
         let policy = Policy::new(Kind::Tasks(Tasks { slice: self.slice }), &topology).with_sharing(self.sharing);
         let (shared, workers) = Shared::with_levels(policy, self.wait, PRIORITIES, &[], self.queue_capacity)?;
         let scheduler = Arc::new(Scheduler::new(shared, names.into()));
-        // Dropped on the way out, it ends the threads that have begun.
+        // Dropped on an error, the runtime ends the threads that have begun.
         let runtime = Runtime::new(Arc::clone(&scheduler));
         for worker in workers {
             let scheduler = Arc::clone(&scheduler);

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 /// A closure and its result, in one allocation.
 pub(super) struct ClosureTask<F, T> {
     header: Header,
-    /// Whoever takes it runs it: the worker that finds the task in a queue, or one that joins it before that.
+    /// Taken by the worker that runs it, which finds the task in a queue or joins it before that.
     work: Mutex<Option<Work<F>>>,
     outcome: Outcome<T>,
 }
@@ -71,7 +71,7 @@ where
         if let Some(work) = self.take() {
             self.run_taken(context, work);
         }
-        // With the last reference a result goes that nobody wanted.
+        // With the last reference goes a result whose handle was dropped.
         discard(self);
         Progress::Over
     }

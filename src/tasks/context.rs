@@ -25,20 +25,20 @@ pub(super) struct Context {
     current: RefCell<Membership>,
 }
 
-/// What a task is a part of: what its children inherit.
+/// The token and the group of a task, which its children inherit.
 #[derive(Clone, Default)]
 pub(super) struct Membership {
     pub(super) token: Option<CancellationToken>,
-    /// The group whose head it is, or else that of which it is a member.
+    /// The group whose head the task is, or else the group of which it is a member.
     pub(super) group: Option<Arc<TaskGroup>>,
 }
 
-/// The worker that this thread is, if it is one; none too while the thread ends.
+/// The worker that the calling thread is, if it is one; `None` also while the thread ends.
 pub(super) fn current() -> Option<Rc<Context>> {
     CONTEXT.try_with(|context| context.get().cloned()).ok().flatten()
 }
 
-/// The worker that this thread is, if it is one of `scheduler`.
+/// The worker that the calling thread is, if it is one of `scheduler`.
 pub(super) fn of(scheduler: &Arc<Scheduler>) -> Option<Rc<Context>> {
     current().filter(|context| Arc::ptr_eq(&context.scheduler, scheduler))
 }

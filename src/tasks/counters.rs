@@ -1,4 +1,4 @@
-//! What happened to tasks, counted where it happens and added up by whoever asks.
+//! What happened to tasks, counted where it happens and added up when it is asked for.
 
 use super::handle::JoinError;
 use crate::sched::PoolId;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// allow. When nothing is under way, `submitted = completed + panicked + cancelled + stalled` over all pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// By pool, in the order in which the builder named them.
+    /// The counters of each pool, in the order in which the builder named the pools.
     pub pools: Vec<PoolCounters>,
 }
 
@@ -25,9 +25,9 @@ pub struct PoolCounters {
     pub panicked: u64,
     /// Tasks that their token kept from beginning or from going on.
     pub cancelled: u64,
-    /// Futures that waited for a wake which nobody was left to give.
+    /// Futures that waited for a wake when no waker was left.
     pub stalled: u64,
-    /// Tasks that a worker of this pool took from the deque of another; one that is taken twice counts twice.
+    /// Tasks that a worker of this pool stole from the deque of another; one that is stolen twice counts twice.
     pub stolen: u64,
     /// Tasks that wait in the pool's queue and its workers' deques at present.
     pub waiting: u64,
@@ -75,7 +75,7 @@ impl End {
     }
 }
 
-/// The counters of one worker, which it alone writes, or those of everybody who is no worker of the pool.
+/// The counters of one worker, which it alone writes, or the counters of all threads that are no workers of a pool.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     submitted: AtomicU64,
@@ -86,44 +86,44 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// A task was submitted by the worker whose tally it is.
+    /// Counts a task that the worker of this tally submits.
     pub(super) fn submitted_here(&self) {
         add_alone(&self.submitted, 1);
     }
 
-    /// A task is going to be submitted by anybody.
+    /// Counts a task that any thread is going to submit.
     pub(super) fn submitted(&self) {
         // Ordering: see `Scheduler::submit`: the count comes before the look at whether the runtime is closed.
         self.submitted.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// It was not, after all; said by the worker whose tally it is.
+    /// Takes back a submission of the worker of this tally.
     pub(super) fn refused_here(&self) {
         add_alone(&self.refused, 1);
     }
 
-    /// It was not, after all; said by anybody.
+    /// Takes back a submission of any thread.
     pub(super) fn refused(&self) {
         self.refused.fetch_add(1, Ordering::Release);
     }
 
-    /// A task ended on the worker whose tally it is.
+    /// Counts a task that ended on the worker of this tally.
     pub(super) fn ended_here(&self, end: End) {
         add_alone(&self.ended[end as usize], 1);
     }
 
-    /// A task ended on no worker.
+    /// Counts a task that ended on any thread.
     pub(super) fn ended(&self, end: End) {
         self.ended[end as usize].fetch_add(1, Ordering::Release);
     }
 
-    /// The worker whose tally it is took tasks from another.
+    /// Counts tasks that the worker of this tally stole from another.
     pub(super) fn stole(&self, tasks: u64) {
         add_alone(&self.stolen, tasks);
     }
 
-    /// Submissions that are over, one way or another. Ordering: acquire, so that whatever a task that counts here
-    /// submitted is in `opened` if that is read after.
+    /// Number of submissions that are over, one way or another. Ordering: acquire, so that whatever a task that counts
+    /// here submitted is in `opened` if that is read after.
     pub(super) fn closed(&self) -> u64 {
         self.ended.iter().chain([&self.refused]).map(|count| count.load(Ordering::Acquire)).sum()
     }
@@ -145,7 +145,7 @@ impl Tally {
     }
 }
 
-/// Adds to a counter that nobody else writes: cheaper than an atomic addition.
+/// Adds to a counter that no other thread writes: cheaper than an atomic addition.
 fn add_alone(counter: &AtomicU64, count: u64) {
     // Ordering: release, pairs with the acquire of `closed`.
     counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Release);

@@ -1,4 +1,4 @@
-//! What a worker does with tasks. There is nothing to receive: tasks are put into deques and queues by whoever spawns.
+//! What a worker does with tasks. There is nothing to receive: the spawning thread puts tasks into deques and queues.
 
 use super::context::Context;
 use super::job::{Job, Progress, Stage};
@@ -54,7 +54,7 @@ impl Engine for TaskEngine {
 
     fn discard(&mut self, job: Job, why: Discarded) {
         assert_eq!(why, Discarded::QueueFull, "this runtime runs every task to its end and never abandons any");
-        // The queue of the pool that it hops to is full: it goes on here. A task is never lost.
+        // The queue of the pool that the task hops to is full: it goes on here. A task is never lost.
         job.task.set_pool(self.pool);
         self.context.deques.push(job.level(), job);
     }

@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
-/// A future, and how it gets back to a worker. Queues and wakers hold it; when none of them does, nobody can wake it any
-/// more, and it ends as [`JoinError::Stalled`]. Its handle holds only the [`Promise`].
+/// A future, and how it gets back to a worker. Queues and wakers hold it; when none of them does, nothing can wake it
+/// any more, and it ends as [`JoinError::Stalled`]. Its handle holds only the [`Promise`].
 pub(super) struct FutureTask<F>
 where
     F: Future + Send + 'static,
@@ -38,7 +38,7 @@ struct Work<F> {
     membership: Membership,
 }
 
-/// What of a future its handle needs.
+/// The part of a future that its handle needs.
 pub(super) struct Promise<T> {
     header: Header,
     outcome: Outcome<T>,
@@ -110,7 +110,7 @@ where
     }
 
     fn pool(&self) -> PoolId {
-        // Ordering: relaxed, it only changes between two runs, and queues order those.
+        // Ordering: relaxed, the pool only changes between two runs, and queues order those.
         self.pool.load(Ordering::Relaxed)
     }
 }

@@ -44,10 +44,10 @@ pub struct Node<T> {
 /// Why a node has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
-    /// It has not run: the graph was not spawned, is not over yet, or was cancelled.
+    /// The node has not run: the graph was not spawned, is not over yet, or was cancelled.
     #[error("the node has not run")]
     NotRun,
-    /// It panicked; this is what the panic said.
+    /// The node panicked; this is the message of the panic.
     #[error("the node panicked: {0}")]
     Panicked(String),
     /// A prerequisite has no result.
@@ -55,7 +55,7 @@ pub enum NodeError {
     Skipped,
 }
 
-/// What a node does; a payload is its panic, to be raised again when the others know of its end.
+/// The work of a node; a payload is its panic, to be raised again when the dependents are released.
 type NodeWork = Box<dyn FnOnce() -> std::thread::Result<()> + Send>;
 
 struct Vertex {
@@ -143,13 +143,14 @@ impl TaskGraph {
         self.nodes.is_empty()
     }
 
-    /// Runs the graph; each node is a task. The handle is ready when all of them are over, and each [`Node`] then has its
-    /// result. A node that panics lets those be skipped that depend on it, and no others.
+    /// Runs the graph; each node is a task. The handle is ready when all of them are over, and each [`Node`] then has
+    /// its result. When a node panics, the nodes that depend on it are skipped, and no others.
     pub fn spawn_on(self, spawner: &Spawner) -> JoinHandle<()> {
         self.spawn_with(Options::default(), spawner)
     }
 
-    /// The same with options for every node. Once their token is cancelled no further node begins.
+    /// Runs the graph as [`TaskGraph::spawn_on`] does, with options for every node. Once their token is cancelled no
+    /// further node begins.
     pub fn spawn_with(self, options: Options, spawner: &Spawner) -> JoinHandle<()> {
         let run = Arc::new(Run { nodes: self.nodes, spawner: spawner.clone(), options: options.clone() });
         spawner.spawn_with(options.with_children(), move || {
@@ -204,19 +205,19 @@ impl Run {
         let Some(work) = lock(&vertex.work).take() else { return };
         let panic = work();
         for &dependent in &vertex.dependents {
-            // Ordering: release and acquire: the dependent sees the results of all that it waited for.
+            // Ordering: release and acquire: the dependent sees the results of all prerequisites.
             if self.nodes[dependent].prerequisites.fetch_sub(1, Ordering::AcqRel) == 1 {
                 self.spawn(dependent);
             }
         }
         if let Err(payload) = panic {
-            // So that it counts as what it is.
+            // So that the task of the node counts as panicked.
             resume_unwind(payload);
         }
     }
 }
 
-/// Which node it is, whatever its type.
+/// The identity of a node, whatever its type.
 #[derive(Clone, Copy)]
 struct Place {
     graph: u64,

@@ -11,7 +11,7 @@ pub(super) struct TaskGroup {
     members: AtomicU64,
     /// The group that the head is a member of.
     outer: Option<Arc<TaskGroup>>,
-    /// Whose result is held back until the group is closed.
+    /// The head, whose result is held back until the group is closed; set when the head is over.
     head: OnceLock<Arc<dyn Release>>,
 }
 
@@ -20,7 +20,7 @@ const OPEN: u64 = 1;
 /// One member that was brought in.
 const SPAWNED: u64 = 1 << 32;
 
-/// How many members of such a word are open.
+/// Number of open members in the word `members`.
 fn open(members: u64) -> u64 {
     members % SPAWNED
 }
@@ -30,13 +30,13 @@ pub(super) trait Release: Send + Sync {
     fn release(&self);
 }
 
-/// How many tasks descend from one that was spawned with [`super::Options::with_children`].
+/// Number of tasks that descend from one that was spawned with [`super::Options::with_children`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descendants {
-    /// Spawned so far: its children, their children, and so on; modulo 2^32.
+    /// Descendants spawned so far: children, their children, and so on; modulo 2^32.
     pub spawned: usize,
-    /// Of those, not over yet. May be stale by the time it is read, never less than what is still open then, unless
-    /// more were spawned.
+    /// Spawned descendants that are not over yet. May be stale by the time it is read, never less than what is still
+    /// open then, unless more were spawned.
     pub open: usize,
 }
 
@@ -46,13 +46,13 @@ impl TaskGroup {
         Arc::new(TaskGroup { members: AtomicU64::new(OPEN), outer, head: OnceLock::new() })
     }
 
-    /// Somebody who is a member brings in another.
+    /// Counts a new member, which a member brings in.
     pub(super) fn enter(&self) {
         // Ordering: relaxed, the member that calls this keeps the count above zero.
         self.members.fetch_add(OPEN + SPAWNED, Ordering::Relaxed);
     }
 
-    /// The member that was brought in last by the caller never was.
+    /// Takes back the member that the caller brought in last.
     pub(super) fn retract(&self) {
         let before = self.members.fetch_sub(OPEN + SPAWNED, Ordering::Relaxed);
         debug_assert!(open(before) > 1, "the caller is a member too");
@@ -68,8 +68,8 @@ impl TaskGroup {
     /// A member is over.
     pub(super) fn leave(&self) {
         let mut group = self;
-        // Ordering: release, so that the last one to leave acquires what the others did before they left, and whoever
-        // sees the result sees it too.
+        // Ordering: release, so that the last one to leave acquires what the others did before they left, and a thread
+        // that sees the result sees it too.
         while open(group.members.fetch_sub(OPEN, Ordering::AcqRel)) == 1 {
             if let Some(head) = group.head.get() {
                 head.release();

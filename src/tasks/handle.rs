@@ -1,4 +1,4 @@
-//! The result of a task, to be waited for by a thread or by another task.
+//! The handle of a task, by which a thread or another task waits for its result.
 
 use super::context::{self, Context};
 use super::group::Descendants;
@@ -11,7 +11,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll};
 
-/// The result of a task that was spawned. Dropped, it lets the task run on; nobody learns how it ends but the counters.
+/// The handle of a task that was spawned, which gives its result. Dropped, it lets the task run on; only the counters
+/// then show how it ends.
 ///
 /// It is a future: a task that awaits it is parked and keeps no worker.
 #[must_use = "a task runs without its handle, but its result and its panic are seen only here"]
@@ -22,19 +23,19 @@ pub struct JoinHandle<T> {
 /// Why a task has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
-    /// It panicked; this is what the panic said.
+    /// The task panicked; this is the message of the panic.
     #[error("the task panicked: {0}")]
     Panicked(String),
-    /// Its token was cancelled before it began, or before it passed a checkpoint.
+    /// The token of the task was cancelled before it began, or before it passed a checkpoint.
     #[error("the task was cancelled")]
     Cancelled,
-    /// It waited, and nobody was left who could have woken it.
+    /// The task waited, and no waker was left that could have woken it.
     #[error("the task waits for something that cannot come")]
     Stalled,
-    /// It was spawned from outside after the shutdown had begun, and did not run.
+    /// The task was spawned from outside after the shutdown had begun, and did not run.
     #[error("the runtime is shut down")]
     ShutDown,
-    /// It was spawned for a pool that the runtime lacks, and did not run.
+    /// The task was spawned for a pool that the runtime lacks, and did not run.
     #[error("there is no pool {0}")]
     NoSuchPool(PoolId),
     /// A worker must not block for this task: see [`JoinHandle::join`]. The task runs on.
@@ -46,8 +47,8 @@ pub enum JoinError {
 pub(super) trait Joinable<T>: Send + Sync {
     fn outcome(&self) -> &Outcome<T>;
     fn header(&self) -> &Header;
-    /// The worker of `context` wants to block until the task is over: runs it if it has not begun. False: it must not,
-    /// since the task may wait for something that only this worker could do.
+    /// Called before the worker of `context` blocks until the task is over: runs it if it has not begun. False: the
+    /// worker must not block, since the task may wait for something that only this worker could do.
     fn run_for_joiner(self: Arc<Self>, context: &Context) -> bool;
 }
 
@@ -62,11 +63,11 @@ impl<T> JoinHandle<T> {
 
     /// Waits for the result. Outside a worker the calling thread blocks.
     ///
-    /// On a worker of the same runtime it never deadlocks among tasks that wait only for one another: a closure that has
-    /// not begun is run here and now, whatever its pool and priority; for one that runs on another worker, this worker
-    /// blocks. That one needs nothing of this worker, because below a closure that is run in this way there stand only
-    /// tasks that wait for it. A future, or a task [with children](super::Options::with_children), could need this
-    /// worker; unless it is over, the answer is [`JoinError::WouldBlock`]. Await the handle instead.
+    /// On a worker of the same runtime it never deadlocks among tasks that wait only for one another: a closure that
+    /// has not begun is run here and now, whatever its pool and priority; for one that runs on another worker, this
+    /// worker blocks. That one needs nothing of this worker, because below a closure that is run in this way there
+    /// stand only tasks that wait for it. A future, or a task [with children](super::Options::with_children), could
+    /// need this worker; unless it is over, the answer is [`JoinError::WouldBlock`]. Await the handle instead.
     ///
     /// # Errors
     /// Why there is no result.
@@ -98,14 +99,14 @@ impl<T> JoinHandle<T> {
         self.task.as_ref().map_or(true, |task| task.outcome().is_ready())
     }
 
-    /// How many tasks descend from this one; `None` unless it was spawned
+    /// Number of tasks that descend from this one; `None` unless it was spawned
     /// [with children](super::Options::with_children).
     pub fn descendants(&self) -> Option<Descendants> {
         self.task.as_ref().ok()?.header().own.as_ref().map(|group| group.descendants())
     }
 }
 
-/// The result, as [`JoinHandle::join`] gives it, without blocking anybody.
+/// The result, as [`JoinHandle::join`] gives it, without blocking a thread.
 impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 

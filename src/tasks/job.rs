@@ -1,4 +1,4 @@
-//! What stands in queues, and what every task knows of itself.
+//! Jobs, which stand in queues, and the header of every task.
 
 use super::context::{Context, Membership};
 use super::counters::End;
@@ -12,7 +12,7 @@ use crate::sched::PoolId;
 use crate::time::Nanos;
 use std::sync::Arc;
 
-/// What stands in a deque or a queue.
+/// A task on its way through deques and queues.
 pub(super) struct Job {
     pub(super) task: Arc<dyn Runnable>,
     pub(super) priority: Priority,
@@ -28,14 +28,14 @@ impl Job {
     }
 }
 
-/// How far a job is.
+/// How far the task of a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It has not run.
+    /// The task has not run.
     Fresh,
-    /// It has, and waits in a queue again.
+    /// The task has run, and waits in a queue again.
     Continued,
-    /// A worker has it, between two slices.
+    /// A worker has the task, between two slices.
     Running,
 }
 
@@ -43,27 +43,27 @@ pub(super) enum Stage {
 pub(super) trait Runnable: Send + Sync {
     fn priority(&self) -> Priority;
 
-    /// Runs it until it ends, parks or pauses; its checkpoints pause once it has run for `ask_after`.
+    /// Runs the task until it ends, parks or pauses; its checkpoints pause once it has run for `ask_after`.
     fn run(self: Arc<Self>, context: &Context, stage: Stage, ask_after: Nanos) -> Progress;
 
-    /// It is going to be put into a queue of `pool`.
+    /// Notes that the task is going to be put into a queue of `pool`.
     fn set_pool(&self, pool: PoolId);
 }
 
-/// What came of running a task.
+/// The result of running a task.
 pub(super) enum Progress {
-    /// The worker has nothing more to do with it.
+    /// The worker has nothing more to do with the task: it has ended or is parked.
     Over,
-    /// It can go on, in the pool `hop` if it asks for one.
+    /// The task can go on, in the pool `hop` if it asks for one.
     Paused { task: Arc<dyn Runnable>, hop: Option<PoolId>, ran: Nanos },
 }
 
-/// What every task knows of itself.
+/// What all kinds of tasks know of themselves.
 pub(super) struct Header {
-    /// The number of its runtime.
+    /// The number of the task's runtime.
     pub(super) scheduler: u64,
     pub(super) priority: Priority,
-    /// The group that it is the head of.
+    /// The group whose head the task is.
     pub(super) own: Option<Arc<TaskGroup>>,
 }
 
@@ -87,7 +87,7 @@ impl Header {
         }
     }
 
-    /// The task was refused: its group has one member less.
+    /// After a refusal of the task: its group has one member less.
     pub(super) fn retract(&self, membership: &Membership) {
         let group = match &self.own {
             Some(own) => own.outer(),
@@ -99,7 +99,7 @@ impl Header {
     }
 }
 
-/// Calls what the user wrote; a panic becomes an error.
+/// Calls user code; a panic becomes an error.
 pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, JoinError> {
     continuation::guarded(call).map_err(JoinError::from)
 }

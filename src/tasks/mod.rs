@@ -58,8 +58,9 @@
 //!
 //! # Priorities and cancellation
 //!
-//! The more urgent task is first, at every stage of the search; [`Priority`] says what keeps the others from starving. A
-//! [`CancellationToken`] ends what has not begun, and futures at their next [`checkpoint`](crate::handler::checkpoint).
+//! The more urgent task is first, at every stage of the search; [`Priority`] says what keeps the others from starving.
+//! A [`CancellationToken`] ends what has not begun, and futures at their next
+//! [`checkpoint`](crate::handler::checkpoint).
 //!
 //! ```
 //! use forebay::handler::checkpoint;
@@ -99,12 +100,13 @@
 //!
 //! # Graphs, loops, scopes
 //!
-//! [`TaskGraph`] runs tasks after their prerequisites and hands them the results; [`Spawner::parallel_for`] spreads a loop;
-//! [`scope`] runs tasks that borrow.
+//! [`TaskGraph`] runs tasks after their prerequisites and hands them the results; [`Spawner::parallel_for`] spreads a
+//! loop; [`scope`] runs tasks that borrow.
 //!
 //! # How it stops
 //!
-//! `src/runtime/sleep/README.md`, sections 5 and 6, argues why a join on a worker does not deadlock and why a shutdown ends.
+//! `src/runtime/sleep/README.md`, sections 5 and 6, argues why a join on a worker does not deadlock and why a shutdown
+//! ends.
 
 mod builder;
 mod closure;
@@ -138,7 +140,7 @@ pub use token::CancellationToken;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks, whoever panicked: nothing that a user wrote runs under a lock of this folder.
+/// Locks, whichever thread has panicked: no user code runs under a lock of this folder.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

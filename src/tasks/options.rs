@@ -3,23 +3,24 @@
 use super::token::CancellationToken;
 use crate::sched::PoolId;
 
-/// How urgent a task is. At every stage of a worker's search - its own deque, its pool's queue, the deques of the others
-/// - the more urgent is strictly first: all stages are searched for high tasks before any is searched for normal ones.
+/// How urgent a task is. At every stage of a worker's search (its own deque, its pool's queue, the deques of other
+/// workers) the more urgent is strictly first: all stages are searched for high tasks before any is searched for normal
+/// ones.
 ///
 /// So that nothing starves, every 61st search begins elsewhere, with background and normal tasks in turn: each of them
 /// is served by at least one search in 122, however many more urgent tasks there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// Before everything else.
+    /// Served before everything else.
     High,
-    /// What tasks are unless something else is said.
+    /// The priority of tasks unless something else is said.
     #[default]
     Normal,
-    /// When nothing else is to be done.
+    /// Served when nothing else is to be done.
     Background,
 }
 
-/// How many priorities there are.
+/// Number of priorities.
 pub(super) const PRIORITIES: usize = 3;
 
 impl Priority {
@@ -44,7 +45,7 @@ impl Options {
         Options::default()
     }
 
-    /// How urgent it is. Children do not inherit it.
+    /// How urgent the task is. Children do not inherit it.
     pub fn priority(mut self, priority: Priority) -> Options {
         self.priority = priority;
         self
@@ -57,14 +58,14 @@ impl Options {
         self
     }
 
-    /// The token that may cancel it. Without one a task has the token of the task that spawns it.
+    /// The token that may cancel the task. Without one a task has the token of the task that spawns it.
     pub fn token(mut self, token: &CancellationToken) -> Options {
         self.token = Some(token.clone());
         self
     }
 
-    /// Its handle is ready only when everything that descends from it - the tasks that it spawns, and those that they
-    /// spawn - is over too. [`super::JoinHandle::descendants`] says how far that is.
+    /// Makes the handle ready only when everything that descends from the task - the tasks that it spawns, and the
+    /// tasks that they spawn - is over too. [`super::JoinHandle::descendants`] says how far that is.
     pub fn with_children(mut self) -> Options {
         self.with_children = true;
         self

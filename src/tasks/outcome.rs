@@ -1,4 +1,4 @@
-//! Where the result of a task waits for whoever wants it.
+//! The place where the result of a task waits to be taken.
 
 use super::group::Release;
 use super::handle::JoinError;
@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// The result of one task, and who waits for it: at most one, because handles are not shared.
+/// The result of one task, and the thread or task that waits for it: at most one, because handles are not shared.
 pub(super) struct Outcome<T> {
-    /// The result may be taken. Written under the lock.
+    /// Whether the result may be taken. Written under the lock.
     ready: AtomicBool,
     slot: Mutex<Slot<T>>,
     ended: Condvar,
@@ -19,7 +19,7 @@ pub(super) struct Outcome<T> {
 struct Slot<T> {
     result: Option<Result<T, JoinError>>,
     waker: Option<Waker>,
-    /// A thread waits for `ended`: waking nobody costs a system call too.
+    /// Whether a thread waits for `ended`: a notification without a waiter costs a system call too.
     blocked: bool,
 }
 
@@ -43,8 +43,8 @@ impl<T> Outcome<T> {
     }
 
     pub(super) fn is_ready(&self) -> bool {
-        // Ordering: acquire, pairs with the release in `publish`: what the task did is seen by whoever learns that it
-        // is over.
+        // Ordering: acquire, pairs with the release in `publish`: a thread that learns that the task is over sees what
+        // it did.
         self.ready.load(Ordering::Acquire)
     }
 

@@ -1,4 +1,4 @@
-//! Loops whose turns run in parallel.
+//! Loops whose chunks run in parallel.
 
 use super::handle::JoinError;
 use super::job::guarded;
@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 impl Spawner {
-    /// Calls `body` for every part of `range`, each `chunk` long but perhaps the last, on the workers of one pool - that
-    /// of the calling task, or the first - and returns when all of it is done. A calling task takes part itself, so it
-    /// never waits for anything but chunks that others are in the middle of. After a panic no further chunk begins.
+    /// Calls `body` for every part of `range`, each `chunk` long but perhaps the last, on the workers of one pool -
+    /// that of the calling task, or the first - and returns when all of it is done. A calling task takes part itself,
+    /// so it never waits for anything but chunks that others are in the middle of. After a panic no further chunk
+    /// begins.
     ///
     /// The body lives as long as its tasks, so it cannot borrow; [`super::scope`] is for bodies that do.
     ///
@@ -41,7 +42,7 @@ impl Spawner {
         let mut accepted = takes_part;
         for _ in 0..helpers {
             let turns = Arc::clone(&turns);
-            // One that is over has been refused, or has found nothing left to do.
+            // A helper that is over has been refused, or has found nothing left to do.
             let helper = self.spawn(move || turns.take_part());
             accepted |= !matches!(helper.try_join(), Ok(Err(JoinError::ShutDown)));
         }
@@ -62,7 +63,7 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    /// The part of that number, `None` behind the last.
+    /// Part `number` of the range, counted from 0; `None` behind the last.
     pub(super) fn part(&self, number: usize) -> Option<Range<usize>> {
         let start = number.checked_mul(self.chunk.get())?.checked_add(self.range.start)?;
         let end = start.saturating_add(self.chunk.get()).min(self.range.end);
@@ -82,15 +83,15 @@ struct Turns<F> {
 struct State {
     /// Chunks that are not done.
     open: usize,
-    /// What the first panic said.
+    /// The first panic.
     panic: Option<JoinError>,
 }
 
 impl<F: Fn(Range<usize>)> Turns<F> {
     /// Takes chunk after chunk until none is left.
     fn take_part(&self) {
-        // Ordering: relaxed, it only deals out numbers; results travel by the lock. It cannot wrap: everybody stops at
-        // the first number behind the end.
+        // Ordering: relaxed, it only deals out numbers; results travel by the lock. It cannot wrap: each worker stops
+        // at the first number behind the end.
         while let Some(part) = self.chunks.part(self.next.fetch_add(1, Ordering::Relaxed)) {
             let failed = lock(&self.state).panic.is_some();
             let result = if failed { Ok(()) } else { guarded(|| (self.body)(part)) };

@@ -55,7 +55,7 @@ impl Runtime {
         if context::of(scheduler).is_some() {
             return;
         }
-        // Whoever calls meanwhile waits for the lock, and so for the threads.
+        // A concurrent caller waits for the lock, and so for the threads.
         for thread in lock(&self.threads).drain(..) {
             // A worker that panicked has ended the process.
             let _ = thread.join();

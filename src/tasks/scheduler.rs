@@ -1,4 +1,4 @@
-//! What all workers of a runtime and all who submit to it share: the ways in, the counters, and the way out.
+//! The state that all workers of a runtime and all submitters share: the ways in, the counters, and the way out.
 
 use super::context::{self, Context};
 use super::counters::{Counters, End, PoolCounters, Tally};
@@ -11,23 +11,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// A worker puts a task into its own deque as long as so few of its priority wait there; the surplus goes to the pool's
-/// queue, where everybody finds it. With what one theft brings it stays within the deque's smallest buffer.
+/// Tasks of one priority in its own deque up to which a worker puts further ones there; the surplus goes to the pool's
+/// queue, where every worker finds it. With what one steal brings a deque stays within its smallest buffer.
 const DEQUE_MAX: usize = 32;
 
-/// How long somebody who waits for room in a queue waits for word of it before he looks himself.
+/// How long a submitter that waits for room in a queue waits for a notification before it looks again.
 const ROOM_LOOK: Duration = Duration::from_millis(1);
 
 /// A runtime without its threads.
 pub(super) struct Scheduler {
-    /// Different from that of every other runtime in the process.
+    /// The number of the runtime, different from that of every other one in the process.
     pub(super) number: u64,
     pub(super) shared: Shared<Job>,
     pub(super) pools: Box<[String]>,
     workers: Box<[CachePadded<Tally>]>,
-    /// For each pool, what was submitted and ended by others than its workers.
+    /// For each pool, what was submitted and ended by other threads than its workers.
     elsewhere: Box<[CachePadded<Tally>]>,
-    /// Nobody but tasks may submit any more.
+    /// Whether only tasks may submit.
     closed: AtomicBool,
     room: Room,
 }
@@ -62,8 +62,8 @@ impl Scheduler {
         }
     }
 
-    /// Puts a new job into a queue of `pool`, or into the deque of the calling worker, if it is one. Who is none may
-    /// `wait` for room; a worker that may finds room in its own deque, however long it gets.
+    /// Puts a new job into a queue of `pool`, or into the deque of the calling worker, if it is one. A thread that is
+    /// no worker may `wait` for room; a worker that may `wait` finds room in its own deque, however long it gets.
     pub(super) fn submit(
         &self,
         context: Option<&Context>,
@@ -74,8 +74,9 @@ impl Scheduler {
         let own = context.filter(|context| context.pool == pool).map(Context::tally);
         match own {
             Some(tally) => tally.submitted_here(),
-            // Ordering: sequentially consistent, as is the load below, and as are the store and the reads of a shutdown:
-            // either this sees that the runtime is closed, or the shutdown sees the submission and waits for its end.
+            // Ordering: sequentially consistent, as is the load below, and as are the store and the reads of a
+            // shutdown: either this sees that the runtime is closed, or the shutdown sees the submission and waits for
+            // its end.
             None => self.elsewhere[pool].submitted(),
         }
         let refusal = if context.is_none() && self.closed.load(Ordering::SeqCst) {
@@ -107,7 +108,7 @@ impl Scheduler {
         self.shared.wake_one(pool);
     }
 
-    /// A bounded place for `job`, if there is one.
+    /// Puts `job` into a bounded place, or gives it back if there is no room.
     fn offer(&self, context: Option<&Context>, job: Job, pool: PoolId) -> Result<(), Job> {
         let level = job.level();
         match context {
@@ -119,7 +120,7 @@ impl Scheduler {
         }
     }
 
-    /// A place for a job for which there is no room: a worker takes it upon itself, others wait.
+    /// Puts a job for which there is no room: a worker into its own deque, any other thread after waiting for room.
     #[cold]
     fn insist(&self, context: Option<&Context>, mut job: Job, pool: PoolId) {
         if let Some(context) = context {
@@ -132,7 +133,7 @@ impl Scheduler {
         }
     }
 
-    /// A worker has taken a job from a queue.
+    /// Called after a worker has taken a job from a queue.
     pub(super) fn took_from_queue(&self) {
         self.room.freed();
     }
@@ -141,11 +142,11 @@ impl Scheduler {
         &self.workers[worker]
     }
 
-    /// A task of `pool` ended, perhaps on no worker.
+    /// Counts a task of `pool` that ended, perhaps on no worker.
     pub(super) fn ended_elsewhere(&self, pool: PoolId, end: End) {
         self.elsewhere[pool].ended(end);
         if self.closed.load(Ordering::SeqCst) {
-            // It may have been the last, and nobody else looks.
+            // The task may have been the last one, and no worker would look otherwise.
             self.shared.wake(0);
         }
     }
@@ -156,9 +157,9 @@ impl Scheduler {
         (0..self.workers.len()).for_each(|worker| self.shared.wake(worker));
     }
 
-    /// To be called by every worker once per turn of its loop: the last one to find work ends all.
+    /// Called by every worker once per turn of its loop: stops all workers when the last task has ended after a close.
     pub(super) fn end_if_done(&self) {
-        // Ordering: relaxed, `close` wakes everybody after the store, and whoever wakes looks again.
+        // Ordering: relaxed, `close` wakes every worker after the store, and a worker that wakes looks again.
         if self.closed.load(Ordering::Relaxed) && !self.shared.is_stopping() && self.is_quiet() {
             self.shared.stop();
         }
@@ -193,7 +194,7 @@ impl Scheduler {
 }
 
 impl Room {
-    /// Until somebody has taken a job, or a moment has passed: who is told and who looks may just miss each other.
+    /// Waits until a worker has taken a job, or [`ROOM_LOOK`] has passed: a notification may come just before the wait.
     fn wait(&self) {
         let guard = lock(&self.lock);
         // Ordering: relaxed, a taker that does not see it costs one look.

@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// Runs `body`, which may spawn tasks that borrow whatever lives longer than the scope, on `workers` threads of the
-/// scope's own. All of them are over when this returns. Starting and ending a thread costs tens of microseconds; whoever
-/// has many loops puts them into one scope.
+/// scope's own. All of them are over when this returns. Starting and ending a thread costs tens of microseconds, so
+/// many loops belong in one scope.
 ///
 /// ```
 /// let mut squares = vec![0; 1_000];
@@ -43,8 +43,8 @@ pub fn scope<'env, R>(workers: usize, body: impl FnOnce(&Scope<'env>) -> R) -> R
         Shared::with_levels(policy, Wait::Adaptive, PRIORITIES, &[], QUEUE_CAPACITY).map_err(BuildError::Kernel)?;
     let scope = Scope { shared, panic: Mutex::new(None) };
     let result = thread::scope(|threads| {
-        // Whatever way out is taken: without a stop the threads would be waited for in vain. They stop when they find
-        // nothing more to do, and nobody but `body` spawns.
+        // Whatever way out is taken: without a stop the threads would be waited for without end. They stop when they
+        // find nothing more to do, and only `body` spawns.
         let _stop = Stop(&scope);
         for worker in workers {
             let scope = &scope;
@@ -62,10 +62,10 @@ pub fn scope<'env, R>(workers: usize, body: impl FnOnce(&Scope<'env>) -> R) -> R
     }
 }
 
-/// Where tasks are spawned that borrow for `'env`.
+/// The workers and queues of a scope: spawns tasks that borrow for `'env`.
 pub struct Scope<'env> {
     shared: Shared<Task<'env>>,
-    /// The first.
+    /// The first panic of a task.
     panic: Mutex<Option<JoinError>>,
 }
 

@@ -16,19 +16,19 @@ use std::sync::Arc;
 
 /// Spawns tasks on a [`super::Runtime`]. Cheap to clone; it does not keep the runtime from shutting down.
 ///
-/// Whoever is no task of this runtime submits through the bounded queue of a pool, and waits while that is full; after a
-/// shutdown has begun his tasks end as [`JoinError::ShutDown`]. A task puts what it spawns into its worker's own deque,
-/// what is too much for that into the queue, and never waits: what neither holds makes the deque grow. That is the one
-/// place that only memory bounds; [`Spawner::try_spawn_with`] stops before it.
+/// A thread that runs no task of this runtime submits through the bounded queue of a pool, and waits while that is
+/// full; after a shutdown has begun its tasks end as [`JoinError::ShutDown`]. A task puts what it spawns into its
+/// worker's own deque, what is too much for that into the queue, and never waits: what neither holds makes the deque
+/// grow. That is the one place that only memory bounds; [`Spawner::try_spawn_with`] stops before it.
 #[derive(Clone)]
 pub struct Spawner {
     pub(super) scheduler: Arc<Scheduler>,
 }
 
-/// A task that was not accepted, as it was.
+/// A task that was not accepted, given back unchanged.
 #[derive(Clone, Copy, thiserror::Error)]
 pub enum Rejected<F> {
-    /// The queue of its pool is full.
+    /// The queue of the task's pool is full.
     #[error("the queue is full")]
     Full(F),
     /// The shutdown has begun.
@@ -40,7 +40,7 @@ pub enum Rejected<F> {
 }
 
 impl Spawner {
-    /// That of the runtime whose task runs on this thread, if one does.
+    /// The spawner of the runtime whose task runs on this thread, if one does.
     pub fn current() -> Option<Spawner> {
         context::current().map(|context| Spawner { scheduler: Arc::clone(&context.scheduler) })
     }
@@ -143,7 +143,7 @@ impl Spawner {
         self.scheduler.counters()
     }
 
-    /// Makes a task a member of its groups; the error is a pool that does not exist.
+    /// Makes a new task a member of its groups; the error is a pool that does not exist.
     #[inline]
     fn prepare(&self, context: Option<&Context>, options: Options) -> Result<(Header, Membership, PoolId), PoolId> {
         let pool = options.pool.or(context.map(|context| context.pool)).unwrap_or(0);
@@ -177,7 +177,7 @@ impl fmt::Debug for Spawner {
     }
 }
 
-/// Whatever the task is: closures cannot be shown.
+/// Shows the error without the task: closures cannot be shown.
 impl<F> fmt::Debug for Rejected<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")

@@ -11,17 +11,17 @@ use std::future::Future;
 pub struct Order<'a> {
     /// CPU time to burn, at most the server's cost cap.
     pub cost: Nanos,
-    /// What follows the header.
+    /// The bytes that follow the header.
     pub payload: &'a [u8],
 }
 
 /// The work behind one `--handler` name.
 pub trait Work: Sync {
-    /// See [`Handler::BRIEF`].
+    /// Whether every request takes a few microseconds at most: see [`Handler::BRIEF`].
     const BRIEF: bool = false;
 
-    /// Does the work of `order` and writes the reply's payload, for which there is as much room as the request's payload
-    /// took.
+    /// Does the work of `order` and writes the reply's payload, for which there is as much room as the request's
+    /// payload took.
     fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
 }
 

@@ -6,8 +6,8 @@ use std::hint::black_box;
 /// Burns CPU time on request.
 #[derive(Clone, Copy, Debug)]
 pub enum Burner {
-    /// By computing: so many rounds of a multiplication chain to the microsecond. It counts work, not time, so a
-    /// thread that the kernel interrupts still does all of it.
+    /// By computing: rounds of a multiplication chain. It counts work, not time, so a thread that the kernel interrupts
+    /// still does all of it.
     Cpu {
         /// Rounds that take 1,024 ns on an undisturbed core.
         rounds_per_1024_ns: u64,
@@ -50,7 +50,7 @@ impl Burner {
     }
 }
 
-/// What a sleeping thread takes to wake up, at most, mostly: the last stretch of a request is spun through.
+/// Typical worst-case wake-up latency of a sleeping thread: the last stretch of a request is spun through.
 const WAKE_LATENCY: Nanos = Nanos::from_micros(50);
 
 /// A chain of dependent multiplications: no core can do two rounds at once.
@@ -85,8 +85,9 @@ pub mod emulated {
         BUSY_UNTIL.get()
     }
 
-    /// This thread's core has nothing that it may do: whatever it starts next starts when it gets it, also if that has been
-    /// ready for long, as a request has that waited in the socket of a busy worker until others were allowed to take it.
+    /// Notes that this thread's core has nothing that it may do: whatever it starts next starts when the thread gets
+    /// it, also if that has been ready for long, as a request has that waited in the socket of a busy worker until
+    /// others were allowed to take it.
     pub fn rest() {
         BUSY_UNTIL.set(Nanos::ZERO);
     }
@@ -152,9 +153,9 @@ mod tests {
         assert!(emulated::start(free) >= now, "it was ready when the core came free, and was not there to be had");
     }
 
-    // Is all of the work done, at once and in steps? Method: CPU time of this thread, to which other threads add nothing, of
-    // burns and of plain rounds in turn. Medians: a neighbour on the core makes single figures too large, and a hypervisor
-    // that takes the core away, and counts that time otherwise, makes some too small.
+    // Is all of the work done, at once and in steps? Method: CPU time of this thread, to which other threads add
+    // nothing, of burns and of plain rounds in turn. Medians: a neighbour on the core makes single figures too large,
+    // and a hypervisor that takes the core away, and counts that time otherwise, makes some too small.
     #[test]
     fn all_that_is_asked_for_is_burnt() {
         let rounds_of = |burner| match burner {

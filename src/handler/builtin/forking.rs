@@ -14,7 +14,7 @@ pub struct Forking {
     parts: usize,
 }
 
-/// Parts of a request, at most: others hear of no more at once.
+/// Parts of a request, at most: a worker-local queue takes no more new children at once.
 const PARTS_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -24,13 +24,13 @@ struct Burn {
 }
 
 impl Forking {
-    /// Burns with `burner` on up to so many `workers`; times are multiplied by `time_scale`, but for the `grain`.
+    /// Burns with `burner` on up to `workers` workers; times are multiplied by `time_scale`, but for the `grain`.
     pub fn new(burner: Burner, time_scale: u64, grain: Nanos, workers: usize) -> Forking {
         let step = Nanos::from_micros(1).times(time_scale);
         Forking { burn: Burn { burner, step }, grain, parts: workers.clamp(1, PARTS_MAX) }
     }
 
-    /// Into how many parts a request is divided.
+    /// Number of parts into which a request of this cost is divided.
     fn parts(&self, cost: Nanos) -> u64 {
         (cost.get() / self.grain.get().max(1)).clamp(1, self.parts as u64)
     }
@@ -41,7 +41,7 @@ impl Work for Forking {
         let (parts, burn) = (self.parts(order.cost), self.burn);
         let each = Nanos::new(order.cost.get() / parts);
         let forks: ArrayVec<Fork<()>, PARTS_MAX> = (1..parts).map(|_| fork(burn.run(each))).collect();
-        // Nobody need wait for the others to hear of them before the first step is done.
+        // Other workers hear of the parts at this checkpoint, before the first step.
         if parts > 1 {
             checkpoint().await;
         }

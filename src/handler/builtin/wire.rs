@@ -22,8 +22,8 @@
 //! | 64 | .. | payload | any | chosen by the handler |
 //!
 //! A reply is never longer than its request, and a reply is never answered. A request whose status, worker, pool, hops
-//! or times are not zero is accepted: they mean nothing there. A datagram that breaks a rule is not answered; the server
-//! counts it under the [`Malformed`] reason.
+//! or times are not zero is accepted: they mean nothing there. A datagram that breaks a rule is not answered; the
+//! server counts it under the [`Malformed`] reason.
 //!
 //! [`Header::parse`] and [`Header::emit`] are inverses on well-formed headers.
 

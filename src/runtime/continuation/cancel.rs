@@ -1,4 +1,4 @@
-//! Cancellation by agreement: whoever holds a token may ask, and what runs looks when it suits.
+//! Cooperative cancellation: the holder of a token asks, and what runs looks when it suits.
 
 use super::context;
 use std::future::{Future, poll_fn};
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-/// Asks work to end. Clones are one and the same token; a [child](CancellationToken::child) is cancelled with its parent
-/// but not the other way round.
+/// A request to work to end. Clones are one and the same token; a [child](CancellationToken::child) is cancelled with
+/// its parent but not the other way round.
 ///
-/// In a handler, [`CancellationToken::run_until_cancelled`] is what looks. A task of the runtime as a library that has not
-/// begun when its token is cancelled never begins; one that runs goes on until it looks: at
-/// [`CancellationToken::is_cancelled`], or, if it is a future, at its next
-/// [`checkpoint`](crate::handler::checkpoint), which then never returns. A future that waits ends when it is woken.
+/// In a handler, [`CancellationToken::run_until_cancelled`] is what looks. A task of the runtime as a library that has
+/// not begun when its token is cancelled never begins; one that runs goes on until it looks: at
+/// [`CancellationToken::is_cancelled`], or, if it is a future, at its next [`checkpoint`](crate::handler::checkpoint),
+/// which then never returns. A future that waits ends when it is woken.
 #[derive(Clone, Debug, Default)]
 pub struct CancellationToken {
     node: Arc<Node>,
@@ -26,7 +26,7 @@ struct Node {
 }
 
 impl CancellationToken {
-    /// A token that nobody has cancelled.
+    /// A new token, which is not cancelled.
     pub fn new() -> CancellationToken {
         CancellationToken::default()
     }
@@ -39,7 +39,8 @@ impl CancellationToken {
 
     /// Asks everything with this token or a descendant of it to end. Asking again changes nothing.
     pub fn cancel(&self) {
-        // Ordering: release, pairs with the acquire below: who sees the flag sees what was done before it was raised.
+        // Ordering: release, pairs with the acquire below: a thread that sees the flag sees what was done before it was
+        // raised.
         self.node.cancelled.store(true, Ordering::Release);
     }
 
@@ -56,14 +57,14 @@ impl CancellationToken {
     }
 
     /// The result of `work`, or `None` if this token is cancelled first: then `work` has not begun, or was dropped at a
-    /// [`checkpoint`](crate::handler::checkpoint). The children that it has [forked](crate::handler::fork) look too, and end
-    /// with it. What the handler answers then is its own affair.
+    /// [`checkpoint`](crate::handler::checkpoint). The children that it has [forked](crate::handler::fork) look too,
+    /// and end with it. What to answer then is up to the handler.
     ///
     /// ```
     /// use forebay::handler::{CancellationToken, Handler, Reply, Request, checkpoint};
     /// use std::sync::Mutex;
     ///
-    /// /// Searches for what the latest request asks for; whoever asked before is told that he is too late.
+    /// /// Searches for what the latest request asks for; an earlier request is answered with `too late`.
     /// #[derive(Default)]
     /// struct Search {
     ///     latest: Mutex<CancellationToken>,
@@ -115,7 +116,7 @@ mod tests {
         future.poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// As the handler's.
+    /// A checkpoint like that of a handler.
     async fn checkpoint() {
         let mut paused = false;
         poll_fn(|_| {

@@ -1,4 +1,4 @@
-//! A child of a request, forked by it: what stands in queues, and where the result waits.
+//! Children, which a request or another child has forked: the entry in queues, and the place of the result.
 
 use super::cancel::CancellationToken;
 use super::context::{self, Limits};
@@ -20,8 +20,8 @@ pub(crate) type ChildFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A child with any result, as a worker sees it.
 pub(crate) trait AnyChild: Send + Sync {
-    /// Runs it, from `start` on, until it ends, waits or pauses; its checkpoints pause from `ask_at` on. `now` is the clock
-    /// of its worker. What it returns can go on, in the pool if there is one.
+    /// Runs the child, from `start` on, until it ends, waits or pauses; its checkpoints pause from `ask_at` on. `now`
+    /// is the clock of its worker. A child that is returned can go on, in the pool if there is one.
     fn run(
         self: Arc<Self>,
         start: Nanos,
@@ -29,61 +29,61 @@ pub(crate) trait AnyChild: Send + Sync {
         now: fn() -> Nanos,
     ) -> Option<(Arc<dyn AnyChild>, Option<PoolId>)>;
 
-    /// Ends it, if it is not over, without running it any further.
+    /// Ends the child, if it is not over, without running it any further.
     fn abort(self: Arc<Self>, cause: AbortCause);
 
-    /// Whether its result is still awaited, or may be.
+    /// Whether the result is still awaited, or may be.
     fn is_wanted(&self) -> bool;
 
-    /// Since when it has been ready to run.
+    /// Since when the child has been ready to run.
     fn ready_at(&self) -> Nanos;
 
-    /// It is put into a queue.
+    /// Notes that the child is put into a queue, ready to run, at `now`.
     fn queued(&self, now: Nanos);
 }
 
-/// One child. Queues, wakers and its handle hold it.
+/// One child. Queues, wakers and its handle hold a reference.
 pub(crate) struct Child<T> {
-    /// The server that runs it; 0 where it was forked outside any.
+    /// The runtime id of the server that runs the child; 0 for a child that was forked outside any.
     runtime_id: u64,
     expires_at: Nanos,
-    /// Who forked it.
+    /// The request or child that forked it, and the generation of that at the time.
     owner: Option<(Arc<dyn Waiter>, u64)>,
-    /// Those under which it was forked, from the outside in.
+    /// The tokens under which the child was forked, the outermost first.
     tokens: Vec<CancellationToken>,
     state: JoinState,
     abort: AbortFlag,
     ready_at: AtomicU64,
-    /// CPU time so far, with that of its own children.
+    /// CPU time so far, with that of the child's own children.
     cost: AtomicU64,
     inner: Mutex<Inner<T>>,
 }
 
 struct Inner<T> {
     stage: Stage<T>,
-    /// Whoever waits for the end.
+    /// The waker of the parent that waits for the end.
     joiner: Option<Waker>,
-    /// Its handle is gone.
+    /// Whether the handle is gone.
     unwanted: bool,
 }
 
 enum Stage<T> {
     Fresh(ChildFuture<T>),
-    /// It paused, and waits in a queue.
+    /// Paused, and waiting in a queue.
     Paused(ChildFuture<T>),
-    /// It waits for a child of its own.
+    /// Waiting for a child of its own.
     Parked(ChildFuture<T>),
-    /// Whoever polls it has it.
+    /// Held by the worker that polls the child, or by the handle that runs it.
     Away,
-    /// Its result, until it is taken.
+    /// The result, until it is taken.
     Over(Option<Result<T, AbortCause>>),
 }
 
-/// What the handle of a child finds.
+/// The state of a child, as its handle finds it.
 pub(crate) enum Found<T> {
-    /// Nobody has begun it: the handle runs it.
+    /// Not begun, and taken: the handle runs it.
     Fresh(ChildFuture<T>),
-    /// It is under way; its end wakes.
+    /// Under way, or left to other workers; its end wakes the waker.
     UnderWay,
     Over(Result<T, AbortCause>),
 }
@@ -115,11 +115,11 @@ impl<T: Send + 'static> Child<T> {
         child
     }
 
-    /// What has become of it; if it is under way, `waker` is told of its end. One that nobody has begun is left alone
+    /// The state of the child, whose end wakes `waker` if it is under way. A child that has not begun is left alone
     /// unless the caller `takes` it.
     ///
     /// # Panics
-    /// If its result was taken before.
+    /// If the result was taken before.
     pub(crate) fn find(self: &Arc<Self>, waker: &Waker, takes: bool) -> Found<T> {
         let mut inner = self.lock();
         match &mut inner.stage {
@@ -138,13 +138,13 @@ impl<T: Send + 'static> Child<T> {
         Found::UnderWay
     }
 
-    /// Its handle has run it to its end.
+    /// Notes that the handle has run the child to its end.
     pub(crate) fn ended_here(&self) {
         self.lock().stage = Stage::Over(None);
     }
 
-    /// Its handle is gone: what has not begun never begins, what waits is dropped, and what runs ends at its next
-    /// checkpoint.
+    /// Cancels the child, whose handle is gone: one that has not begun never begins, one that waits is dropped, and one
+    /// that runs ends at its next checkpoint.
     pub(crate) fn forsake(&self) {
         let mut inner = self.lock();
         inner.unwanted = true;
@@ -158,17 +158,17 @@ impl<T: Send + 'static> Child<T> {
         discard((stage, joiner));
     }
 
-    /// The server that runs it.
+    /// The runtime id of the server that runs the child.
     pub(crate) fn runtime_id(&self) -> u64 {
         self.runtime_id
     }
 
-    /// CPU time, with that of its own children.
+    /// CPU time so far, with that of the child's own children.
     pub(crate) fn cost(&self) -> Nanos {
         Nanos::new(self.cost.load(Ordering::Relaxed))
     }
 
-    /// The work of one that waits in a queue, whoever put it there.
+    /// Takes the future of a child that waits; `None` if its parent runs it or it is over.
     fn take(&self) -> Option<ChildFuture<T>> {
         let mut inner = self.lock();
         match std::mem::replace(&mut inner.stage, Stage::Away) {
@@ -177,7 +177,7 @@ impl<T: Send + 'static> Child<T> {
                 Some(work)
             }
             Stage::Paused(work) => Some(work),
-            // Its owner runs it itself, or it is over.
+            // Its parent runs it itself, or it is over.
             other => {
                 inner.stage = other;
                 None
@@ -185,7 +185,7 @@ impl<T: Send + 'static> Child<T> {
         }
     }
 
-    /// The worker puts its work back; false if nobody wants it any more.
+    /// Puts the future back after a poll; false if the result is no longer wanted.
     fn put_back(&self, stage: Stage<T>) -> bool {
         let mut inner = self.lock();
         let unwanted = inner.unwanted;
@@ -219,7 +219,7 @@ impl<T: Send + 'static> Child<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<T>> {
-        // Nothing that a user wrote runs under this lock.
+        // No user code runs under this lock.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -247,7 +247,7 @@ impl<T: Send + 'static> AnyChild for Child<T> {
             };
             let (polled, joined) = poll(work.as_mut(), terms);
             let end = now();
-            // Ordering: relaxed, whoever polls it adds, and the lock hands the sum on.
+            // Ordering: relaxed, only the worker that polls the child adds, and the lock hands the sum on.
             self.cost.fetch_add(end.minus(since).plus(joined).get(), Ordering::Relaxed);
             since = end;
             match polled {

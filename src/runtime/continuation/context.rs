@@ -1,4 +1,4 @@
-//! What a worker and the leaf futures tell each other around one poll of a handler.
+//! What passes between a worker and the leaf futures during one poll of a handler.
 //!
 //! It is a thread-local and not a `Waker`'s data because that needs no `unsafe`. Outside a worker no poll is entered,
 //! and every leaf future is ready at once: a handler can be tested with any executor.
@@ -12,40 +12,40 @@ use std::sync::Arc;
 /// Why a leaf future returned `Pending`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// A checkpoint found the time to ask the policy come.
+    /// The worker is wanted back, to ask the policy or to queue new and woken children.
     Checkpoint,
     /// The handler asks to go on in this pool, counted from 0 in the order of `--pools`.
     Hop(usize),
-    /// It waits for a child that is under way elsewhere, whose end wakes it.
+    /// The handler waits for a child that is under way elsewhere, whose end wakes it.
     Join,
-    /// It must not run on: a checkpoint found the deadline passed or a token cancelled, or a child that it cannot do without
-    /// has no result.
+    /// The handler must not run on: a checkpoint found the deadline passed or a token cancelled, or a child that it
+    /// cannot do without has no result.
     Abort(AbortCause),
 }
 
-/// When checkpoints shall return to the worker during one poll.
+/// When checkpoints return to the worker during one poll.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// From this moment on, so that the policy is asked.
+    /// The moment from which on checkpoints return so that the policy is asked.
     pub(crate) ask_at: Nanos,
-    /// From this moment on, because the answer is worthless.
+    /// The moment from which on checkpoints return because the answer is worthless.
     pub(crate) expires_at: Nanos,
 }
 
 thread_local! {
     static LIMITS: Cell<Option<Limits>> = const { Cell::new(None) };
     static PAUSE: Cell<Option<Pause>> = const { Cell::new(None) };
-    /// What is polled, where it may fork.
+    /// The request or child that is polled, where it may fork.
     static WAITER: RefCell<Option<Arc<dyn Waiter>>> = const { RefCell::new(None) };
-    /// What may be cancelled alone, from the outside in.
+    /// The tokens that checkpoints look at, the outermost first.
     static TOKENS: RefCell<Vec<CancellationToken>> = const { RefCell::new(Vec::new()) };
-    /// What children that were joined during the poll have cost.
+    /// CPU time of the children that were joined during the poll.
     static JOINED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
 }
 
-/// Runs `poll` within `limits` as one poll of `waiter`, which is given back, or of what cannot have children on other
-/// workers. The result is that of `poll`, the reason that a leaf future has left, if any, and the CPU time of the children
-/// that were joined meanwhile.
+/// Runs `poll` within `limits` as one poll of `waiter`, which is given back; without a waiter, of what cannot have
+/// children on other workers. Returns the result of `poll`, the reason that a leaf future has left, if any, and the CPU
+/// time of the children that were joined meanwhile.
 pub(super) fn enter<R>(
     waiter: &mut Option<Arc<dyn Waiter>>,
     limits: Limits,
@@ -61,9 +61,9 @@ pub(super) fn enter<R>(
     (result, PAUSE.take(), JOINED.take())
 }
 
-/// Runs `poll` where checkpoints look at `tokens` too, from the outside in.
+/// Runs `poll` where checkpoints look at `tokens` too, the outermost first.
 pub(super) fn under<R>(tokens: &[CancellationToken], poll: impl FnOnce() -> R) -> R {
-    /// Takes them away again, also after a panic.
+    /// Takes the added tokens away again, also after a panic.
     struct Scope(usize);
 
     impl Drop for Scope {
@@ -88,7 +88,7 @@ pub(crate) fn tokens() -> Vec<CancellationToken> {
     TOKENS.with_borrow(Vec::clone)
 }
 
-/// Whether this poll found something cancelled, and it was `token`: then the reason is taken away.
+/// Whether this poll pauses for a cancellation and `token` is cancelled: then the reason is taken away.
 pub(crate) fn takes_cancellation(token: &CancellationToken) -> bool {
     let takes = PAUSE.get() == Some(Pause::Abort(AbortCause::Cancelled)) && token.is_cancelled();
     if takes {
@@ -97,7 +97,7 @@ pub(crate) fn takes_cancellation(token: &CancellationToken) -> bool {
     takes
 }
 
-/// A checkpoint was passed: leaves a reason and returns true when the handler shall return to the worker.
+/// At a checkpoint: leaves a reason and returns true when the handler must return to the worker.
 pub(crate) fn checkpoint_pauses() -> bool {
     if TOKENS.with_borrow(|tokens| tokens.iter().any(CancellationToken::is_cancelled)) {
         PAUSE.set(Some(Pause::Abort(AbortCause::Cancelled)));
@@ -118,7 +118,7 @@ pub(crate) fn checkpoint_pauses() -> bool {
     true
 }
 
-/// The handler asks for `pool`: leaves the reason and returns true inside a worker.
+/// At a hop to `pool`: leaves the reason and returns true inside a worker.
 pub(crate) fn hop_pauses(pool: usize) -> bool {
     if LIMITS.get().is_none() {
         return false;
@@ -127,19 +127,19 @@ pub(crate) fn hop_pauses(pool: usize) -> bool {
     true
 }
 
-/// The handler has to wait for a child. Any other reason makes it come back sooner, and stays.
+/// Where the handler waits for a child: leaves that reason, unless another one, which brings it back sooner, is there.
 pub(crate) fn join_pauses() {
     if PAUSE.get().is_none() {
         PAUSE.set(Some(Pause::Join));
     }
 }
 
-/// What the handler waits for will never come.
+/// Where what the handler waits for will never come: leaves `cause` as the reason.
 pub(crate) fn abort_pauses(cause: AbortCause) {
     PAUSE.set(Some(Pause::Abort(cause)));
 }
 
-/// Parts have been forked that nobody knows of yet: leaves a reason and returns true when the worker shall see to that.
+/// Leaves a reason and returns true when the worker must first queue children that no other worker knows of yet.
 pub(crate) fn fork_pauses() -> bool {
     let pauses = LIMITS.get().is_some() && super::local_queue::has_ready();
     if pauses && PAUSE.get().is_none() {
@@ -153,12 +153,12 @@ pub(crate) fn is_pausing() -> bool {
     PAUSE.get().is_some()
 }
 
-/// A child was joined that has cost so much.
+/// Adds the CPU time of a child that was joined.
 pub(crate) fn joined(cost: Nanos) {
     JOINED.set(JOINED.get().plus(cost));
 }
 
-/// What is polled now and may fork, and the deadline of its request.
+/// The request or child that is polled now, if it may fork, and its deadline.
 pub(crate) fn forker() -> Option<(Arc<dyn Waiter>, Nanos)> {
     let limits = LIMITS.get()?;
     WAITER.with_borrow(|waiter| waiter.clone()).map(|waiter| (waiter, limits.expires_at))

@@ -1,5 +1,5 @@
-//! Who may poll what can be woken from elsewhere - a task, a child, a request that waits for its children: a small state
-//! machine.
+//! The right to poll what can be woken from elsewhere - a task, a child, a request that waits for its children: a small
+//! state machine.
 //!
 //! Only the worker that runs a task parks it. A wake while it runs is remembered, and parking then fails: the task is
 //! queued again. So a task stands in a queue at most once, is polled by one worker at a time, and no wake is lost.
@@ -7,13 +7,13 @@
 
 use super::atomics::{AtomicU8, Ordering};
 
-/// In a queue, or about to be put there by whoever made it so.
+/// In a queue, or about to be put there by the thread that set this state.
 const QUEUED: u8 = 0;
-/// A worker polls it.
+/// Polled by a worker.
 const RUNNING: u8 = 1;
-/// A worker polls it, and it was woken meanwhile.
+/// Polled by a worker, and woken meanwhile.
 const NOTIFIED: u8 = 2;
-/// It waits for a wake.
+/// Waiting for a wake.
 const PARKED: u8 = 3;
 
 /// The state of one task.
@@ -22,12 +22,12 @@ pub(crate) struct JoinState {
 }
 
 impl JoinState {
-    /// That of a task which its maker is about to put into a queue.
+    /// The state of a task that its maker is about to put into a queue.
     pub(crate) fn queued() -> JoinState {
         JoinState { state: AtomicU8::new(QUEUED) }
     }
 
-    /// A worker took it from a queue and is going to poll it.
+    /// Before a poll: a worker has taken the task from a queue.
     pub(crate) fn begin(&self) {
         // Ordering: acquire, pairs with the release of every `wake` that found it queued already and did nothing: what
         // the waker did before must be seen by this poll, because there will be no other.
@@ -35,8 +35,8 @@ impl JoinState {
         debug_assert_eq!(before, QUEUED, "only what is queued can be taken");
     }
 
-    /// The worker that polls it has nothing more to do for it, and has put everything where the next one finds it.
-    /// False: it was woken meanwhile, is queued now, and the caller puts it into a queue.
+    /// After a poll, when the worker has put everything of the task where the next one finds it: parks the task. False:
+    /// the task was woken meanwhile, is queued now, and the caller puts it into a queue.
     #[must_use]
     pub(crate) fn park(&self) -> bool {
         // Ordering: release on success, pairs with the acquire of `wake`: the next poll sees what this one left. The
@@ -48,13 +48,13 @@ impl JoinState {
         parked.is_ok()
     }
 
-    /// The worker that polls it is going to put it into a queue, whether it was woken or not.
+    /// After a poll: the worker is going to put the task into a queue, whether it was woken or not.
     pub(crate) fn requeue(&self) {
         // Ordering: as in `park`.
         self.state.swap(QUEUED, Ordering::AcqRel);
     }
 
-    /// Somebody has news for it. True: it was parked, is queued now, and the caller puts it into a queue.
+    /// Wakes the task. True: it was parked, is queued now, and the caller puts it into a queue.
     #[must_use]
     pub(crate) fn wake(&self) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);

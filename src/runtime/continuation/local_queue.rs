@@ -1,5 +1,5 @@
-//! The worker-local queue: children that were forked and waiters that were woken while the worker polled, which its loop
-//! then puts into queues that others see.
+//! The worker-local queue: children that were forked and waiters that were woken while the worker polled, which its
+//! loop then puts into queues that others see.
 
 use super::child::AnyChild;
 use arrayvec::ArrayVec;
@@ -10,28 +10,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Something for the worker's loop to put into a queue.
 pub(crate) enum Ready {
-    /// A new child. One for which there is no room is run by its parent.
+    /// A new child; its parent runs it where the queues have no room for it.
     Forked(Arc<dyn AnyChild>),
-    /// A child that waited.
+    /// A child that was parked and woken.
     Child(Arc<dyn AnyChild>),
-    /// The request in the wait slot of this number.
+    /// The woken request in the wait slot of this number.
     Request(usize),
 }
 
-/// The queue of the calling thread, which is a worker of one server as long as this lives.
+/// The worker-local queue of the calling thread, which is a worker of one server as long as this lives.
 pub(crate) struct LocalQueue {
     /// The queue is a thread-local, so its owner must not leave the thread.
     here: PhantomData<*const ()>,
 }
 
-/// Parts that wait to be seen to, at most: further ones are run by whoever forked them. More than this no request forks
-/// at once that is meant for the workers of one machine, and it bounds what is kept.
+/// New children in the queue, at most: a further one is run by its parent. No request that is meant for the workers of
+/// one machine forks more at once, and the limit bounds what is kept.
 const FORKED_MAX: usize = 64;
 
 struct Local {
     runtime_id: u64,
     forked: ArrayVec<Arc<dyn AnyChild>, FORKED_MAX>,
-    /// Bounded by what waits: nothing is woken twice.
+    /// Woken children and requests; bounded by the number that waits, for none is woken twice.
     woken: Vec<Ready>,
 }
 
@@ -40,7 +40,7 @@ thread_local! {
     static READY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A number that no other server of this process has; none is 0.
+/// A runtime id that no other server of this process has; never 0.
 pub(crate) fn new_runtime_id() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     LAST.fetch_add(1, Ordering::Relaxed) + 1
@@ -54,7 +54,7 @@ impl LocalQueue {
         LocalQueue { here: PhantomData }
     }
 
-    /// The next thing to see to.
+    /// Takes the next entry, if there is one.
     #[inline]
     pub(crate) fn next(&self) -> Option<Ready> {
         if has_ready() { self.next_cold() } else { None }
@@ -71,19 +71,19 @@ impl LocalQueue {
 
 impl Drop for LocalQueue {
     fn drop(&mut self) {
-        // What is dropped with it may ask where it is.
+        // Taken out first: what is dropped with it may ask for the runtime id.
         drop(LOCAL.take());
         READY.set(false);
     }
 }
 
-/// Whether there is something for the worker's loop to see to.
+/// Whether the queue has an entry for the worker's loop.
 #[inline]
 pub(crate) fn has_ready() -> bool {
     READY.get()
 }
 
-/// The server that this thread works for, 0 if it does for none.
+/// The runtime id of the server that this thread works for, 0 if there is none.
 pub(crate) fn runtime_id() -> u64 {
     with_local(|local| local.runtime_id).unwrap_or(0)
 }
@@ -92,14 +92,14 @@ pub(crate) fn works_for(runtime_id: u64) -> bool {
     with_local(|local| local.runtime_id == runtime_id).unwrap_or(false)
 }
 
-/// A child was forked by what this worker polls.
+/// Queues a child that was forked by the request or child that this worker polls.
 pub(crate) fn forked(child: Arc<dyn AnyChild>) {
-    // One for which there is no room stays with whoever forked it.
+    // A child for which there is no room stays with its parent.
     let kept = with_local(|local| local.forked.try_push(child).is_ok());
     READY.set(has_ready() || kept == Some(true));
 }
 
-/// Whoever forked a child runs it itself: if nobody knows of it yet, nobody needs to.
+/// Takes out a child that its parent runs itself, if no other worker knows of it yet.
 pub(crate) fn unfork(child: *const ()) {
     let removed = with_local(|local| {
         let place = local.forked.iter().position(|forked| std::ptr::addr_eq(Arc::as_ptr(forked), child))?;

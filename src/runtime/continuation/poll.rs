@@ -13,15 +13,17 @@ use std::task::{Context, Poll, Waker};
 
 /// The terms of one poll.
 pub(crate) struct Terms<'a> {
-    /// When it begins.
+    /// When the poll begins.
     pub(crate) start: Nanos,
     pub(crate) limits: Limits,
     pub(crate) waker: &'a Waker,
-    /// Who may fork meanwhile, and be aborted by a child. Without one, what is polled runs its children itself.
+    /// The waiter of the future, which may fork and be aborted by a child. Without one the future runs its children
+    /// itself.
     pub(crate) waiter: &'a mut Option<Arc<dyn Waiter>>,
-    /// Tokens at which its checkpoints look, from the outside in.
+    /// Tokens at which the future's checkpoints look, the outermost first.
     pub(crate) tokens: &'a [CancellationToken],
-    /// Whether `waker` works on every thread, so that it may wait for anything. Otherwise only the end of a child wakes it.
+    /// Whether `waker` works on every thread, so that the future may wait for anything. Otherwise only the end of a
+    /// child wakes it.
     pub(crate) wakes_anywhere: bool,
 }
 
@@ -40,7 +42,7 @@ pub(crate) enum Polled<T> {
     Aborted(AbortCause),
 }
 
-/// Polls `future` once, unless it shall not go on. The second value is the CPU time of the children that it joined.
+/// Polls `future` once, unless it must not go on. The second value is the CPU time of the children that it joined.
 #[inline]
 pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, terms: Terms<'_>) -> (Polled<F::Output>, Nanos) {
     if let Some(cause) = terms.abort_cause() {
@@ -63,10 +65,10 @@ pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, terms: Terms<'_>) ->
 }
 
 impl Terms<'_> {
-    /// Why there shall be no poll, if there shall be none.
+    /// The cause for which the future must not be polled, if there is one.
     #[inline]
     fn abort_cause(&self) -> Option<AbortCause> {
-        // What expired while it waited is not worth the way to its first checkpoint, if it has one at all.
+        // A request that expired while it waited is not worth the way to its first checkpoint, if it has one at all.
         if self.start >= self.limits.expires_at {
             return Some(AbortCause::Expired);
         }
@@ -139,7 +141,8 @@ mod tests {
         }
     }
 
-    // Does what shall not go on not run, not even to its first checkpoint, and what is cancelled meanwhile not past its next?
+    // Is what must not go on kept from running even to its first checkpoint, and does what is cancelled meanwhile end
+    // at its next?
     #[test]
     fn what_shall_not_go_on_is_not_polled() {
         let runs = || async { panic!("it ran") };

@@ -1,4 +1,4 @@
-//! Panics of what users wrote: caught, and the panic of a dropped payload with them.
+//! Panics of user code: caught, and the panic of a dropped payload with them.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -28,7 +28,7 @@ pub(crate) struct Panic {
 }
 
 impl Panic {
-    /// What the panic said.
+    /// The message of the panic.
     pub(crate) fn message(&self) -> String {
         self.payload.as_deref().map_or_else(String::new, panic_message)
     }
@@ -46,19 +46,19 @@ impl Drop for Panic {
     }
 }
 
-/// Calls what a user wrote; a panic becomes a value.
+/// Calls user code; a panic becomes a value.
 pub(crate) fn guarded<R>(call: impl FnOnce() -> R) -> Result<R, Panic> {
     contained(call).map_err(|payload| Panic { payload: Some(payload) })
 }
 
-/// What a panic with this payload said.
+/// The message of a panic with this payload.
 pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a value that is no text".to_owned())
 }
 
-/// Drops what a user wrote. A panic on the way concerns nobody any more, and what that panic carries, which may panic in
-/// its turn when it is dropped, is forgotten: one leak for each such panic, and an end.
+/// Drops a value of user code. A panic on the way is ignored, and its payload, which may panic in its turn when it is
+/// dropped, is leaked: one leak for each such panic, and an end.
 pub(crate) fn discard<X>(value: X) {
     if let Err(payload) = contained(|| drop(value)) {
         std::mem::forget(payload);
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use std::panic::panic_any;
 
-    /// Panics when it is dropped, with another of its kind, so many times.
+    /// Panics when it is dropped, with a chain that is one shorter as the payload, until none is left.
     struct Chain(u32);
 
     impl Drop for Chain {

@@ -1,4 +1,4 @@
-//! Waiters, which are requests and children that wait for children of their own: a child's end wakes its waiter, a child's
+//! Waiters: requests and children that wait for children of their own. A child's end wakes its waiter, a child's
 //! failure aborts it.
 
 use super::join_state::JoinState;
@@ -11,33 +11,33 @@ use std::task::Wake;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum AbortCause {
-    /// It panicked.
+    /// A panic, of its own or of a child.
     Failed = 1,
-    /// It waits for something that the worker cannot resume.
+    /// A wait for something that the worker cannot resume.
     Stalled = 2,
-    /// Its deadline passed.
+    /// The deadline passed.
     Expired = 3,
-    /// A queue on its way was full.
+    /// A queue on the way was full.
     Full = 4,
     /// The server was stopping.
     Draining = 5,
-    /// Nobody wants it any more.
+    /// A token was cancelled, or the handle of the child was dropped.
     Cancelled = 6,
 }
 
-/// A request or a child: what may fork, and wait for what it has forked.
+/// A request or a child, which may fork, and wait for what it has forked.
 pub(crate) trait Waiter: Send + Sync {
-    /// Why it shall not go on, if it shall not.
+    /// The cause for which the waiter must not go on, if there is one.
     fn abort_cause(&self) -> Option<AbortCause>;
 
-    /// Counts the requests that have run in this slot; 0 for a child.
+    /// The number of requests that have begun in this wait slot; 0 for a child.
     fn generation(&self) -> u64;
 
-    /// Aborts it for `cause` if it is still in that generation: at its next checkpoint, or now if it waits.
+    /// Aborts the waiter for `cause` if it is still in that generation: at its next checkpoint, or now if it waits.
     fn ask_to_abort(self: Arc<Self>, generation: u64, cause: AbortCause);
 }
 
-/// Where a request waits for its children. There is one for each slot, made at start.
+/// The place where a request waits for its children: one for each slot of the server, made at start.
 pub(crate) struct WaitSlot {
     runtime_id: u64,
     number: usize,
@@ -53,28 +53,28 @@ impl WaitSlot {
         WaitSlot { runtime_id, number, state, abort: AbortFlag::new() }
     }
 
-    /// Its number among the wait slots of its server, counted from 0.
+    /// The number among the wait slots of the server, counted from 0.
     pub(crate) fn number(&self) -> usize {
         self.number
     }
 
-    /// Another request begins here; children of the last one cannot abort it.
+    /// Begins the generation of another request, which children of the last one cannot abort.
     pub(crate) fn renew(&self) {
         self.abort.renew();
     }
 
-    /// Its request stands where a waker finds it. False: it was woken meanwhile, and the caller runs it.
+    /// Parks the request, which stands where a waker finds it. False: it was woken meanwhile, and the caller runs it.
     #[must_use]
     pub(crate) fn park(&self) -> bool {
         self.state.park()
     }
 
-    /// Its request, which was parked and woken, is going to be polled.
+    /// Before the next poll of the request, which was parked and woken.
     pub(crate) fn resume(&self) {
         self.state.begin();
     }
 
-    /// Its request, which was parked and perhaps not woken, is over.
+    /// After the end of the request, which was parked and perhaps not woken.
     pub(crate) fn leave(&self) {
         self.state.requeue();
         self.state.begin();
@@ -99,14 +99,14 @@ impl Waiter for WaitSlot {
 
 impl Wake for WaitSlot {
     fn wake(self: Arc<Self>) {
-        // Only a worker of its server can queue it. Its children, whose ends wake it, end on those.
+        // Only a worker of its server can queue the request. Its children, whose ends wake it, end on such workers.
         if local_queue::works_for(self.runtime_id) && self.state.wake() {
             local_queue::woken_request(self.number);
         }
     }
 }
 
-/// Why a waiter shall not go on: a generation, and below it, in three bits, the cause or zero.
+/// Why a waiter must not go on: a generation, and below it, in three bits, the cause or zero.
 pub(crate) struct AbortFlag(AtomicU64);
 
 const REASON_BITS: u32 = 3;
@@ -117,8 +117,8 @@ impl AbortFlag {
     }
 
     fn renew(&self) {
-        // Ordering: relaxed; only the owner of the wait slot renews, so a store does. A reason of the last generation comes
-        // before it and is overwritten, or after it and is refused.
+        // Ordering: relaxed; only the owner of the wait slot renews, so a store does. A reason of the last generation
+        // comes before it and is overwritten, or after it and is refused.
         self.0.store((self.generation() + 1) << REASON_BITS, Ordering::Relaxed);
     }
 
@@ -126,7 +126,7 @@ impl AbortFlag {
         self.0.load(Ordering::Relaxed) >> REASON_BITS
     }
 
-    /// False if the generation is over, or has a reason already.
+    /// Sets the cause; false if the generation is over, or has one already.
     pub(crate) fn set(&self, generation: u64, cause: AbortCause) -> bool {
         let fine = generation << REASON_BITS;
         // Ordering: relaxed, the reason is all there is to know, and a wake after it orders itself.

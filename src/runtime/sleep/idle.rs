@@ -1,5 +1,5 @@
-//! Who sleeps, who watches the ingresses of those who do not, and who is woken. README.md states the protocol, and
-//! `tests/loom/sleep_loom.rs` compiles this file against loom's atomics and a model of the kernel.
+//! Which workers sleep, which of them watches the ingresses of busy workers, and which is woken. README.md states the
+//! protocol, and `tests/loom/sleep_loom.rs` compiles this file against loom's atomics and a model of the kernel.
 
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError, fence};
 use crate::sched::{Policy, PoolId, Roster, WorkerId};
@@ -7,28 +7,28 @@ use crossbeam_utils::CachePadded;
 
 /// What a worker waits for, and how it is woken: the kernel, or a model of it.
 ///
-/// A wait ends by an event. One that comes while nobody waits ends the next wait; readiness is an event when it begins
-/// and when something ready is added, and none is due for what somebody else has received meanwhile.
+/// A wait ends by an event. An event that comes while no wait is under way ends the next one. Readiness is an event
+/// when it begins and when something ready is added; no event is due for what another worker has received meanwhile.
 pub(crate) trait Readiness {
     /// Ends the wait of `worker`, or its next one.
     fn wake(&self, worker: WorkerId);
 
-    /// From now on the watch set ends the waits of `worker`, or no more.
+    /// Lets the watch set end the waits of `worker` from now on, or no more.
     fn arm(&self, worker: WorkerId, armed: bool);
 
-    /// From now on the ingress of `worker` stands in the watch set, or no more. Nothing to do if it has none.
+    /// Puts the ingress of `worker` into the watch set, or takes it out. Does nothing for a worker without an ingress.
     fn watch(&self, worker: WorkerId, watched: bool);
 
-    /// From now on the ingress of `worker` ends its waits, or no more.
+    /// Lets the ingress of `worker` end its waits from now on, or no more.
     fn own(&self, worker: WorkerId, own: bool);
 }
 
 /// The sleepers of one server.
 pub(crate) struct Idle<R> {
-    /// How many of each pool are in `State::asleep`, to be read without the lock.
+    /// Number of workers of each pool that the roster lists as asleep, to be read without the lock.
     asleep: Box<[CachePadded<AtomicUsize>]>,
     state: Mutex<State>,
-    /// How many pools the policy has; queues of further ones are served by the first.
+    /// Number of pools of the policy; the first pool serves the queues of further ones.
     pools: AtomicUsize,
     workers: usize,
     pub(crate) readiness: R,
@@ -36,12 +36,12 @@ pub(crate) struct Idle<R> {
 
 struct State {
     roster: Roster,
-    /// The watch set stands in the watcher's `Poll`.
+    /// Whether the watch set stands in the watcher's `Poll`.
     armed: bool,
 }
 
 impl<R: Readiness> Idle<R> {
-    /// The sleepers of a server under `policy` with so many queues, all awake.
+    /// The sleepers of a server under `policy` with this many queues: none, all workers are awake.
     pub(crate) fn new(policy: &Policy, queues: usize, readiness: R) -> Idle<R> {
         let roster = Roster::new(policy);
         Idle {
@@ -53,7 +53,7 @@ impl<R: Readiness> Idle<R> {
         }
     }
 
-    /// Everybody follows a policy of so many pools from now on, which `publish` shows to them.
+    /// Puts a policy of this many pools to work, which `publish` shows to the workers.
     pub(crate) fn switch(&self, pools: usize, publish: impl FnOnce()) {
         // Ordering: sequentially consistent by the fences around it: a worker follows the policy, and announces itself
         // in its new pool, after this; a putter that misses that announcement has its fence before it, and its job is
@@ -78,8 +78,8 @@ impl<R: Readiness> Idle<R> {
         self.lock().roster.is_watcher(worker)
     }
 
-    /// `worker` is going to sleep; it must look at everything it may serve once more before it does. If there is no
-    /// watcher and it can be, it is. Returns whether it is the watcher.
+    /// Lists `worker` as asleep; it must look at everything it may serve once more before it waits. It becomes the
+    /// watcher if there is none and its policy allows it. Returns whether it is the watcher.
     ///
     /// A watcher that `backs_off` sleeps without the watch set, for a bounded time.
     pub(crate) fn announce(&self, worker: WorkerId, backs_off: bool) -> bool {
@@ -98,14 +98,14 @@ impl<R: Readiness> Idle<R> {
         watches
     }
 
-    /// `worker` is awake. Returns whether it is the watcher, which it may have become while it slept.
+    /// Lists `worker` as awake. Returns whether it is the watcher, which it may have become while it slept.
     pub(crate) fn withdraw(&self, worker: WorkerId) -> bool {
         let mut state = self.lock();
         self.remove(&mut state, worker);
         state.roster.is_watcher(worker)
     }
 
-    /// The watcher `worker` is going to work: somebody who sleeps becomes the watcher, or else whoever sleeps next.
+    /// Before the watcher `worker` works: a sleeper becomes the watcher, or else the next worker that falls asleep.
     pub(crate) fn hand_on(&self, worker: WorkerId) {
         let mut state = self.lock();
         if !state.roster.is_watcher(worker) {
@@ -132,17 +132,17 @@ impl<R: Readiness> Idle<R> {
         true
     }
 
-    /// Wakes somebody who serves the queue of `pool` under `policy`. To be called after a job was put there.
+    /// Wakes one sleeper that serves the queue of `pool` under `policy`. To be called after a job was put there.
     pub(crate) fn wake_for(&self, policy: &Policy, pool: PoolId) {
-        // One is enough; whoever should serve it is asked first.
+        // One is enough; the pools that should serve the queue come first.
         let _ = policy.servers_of(pool).any(|server| self.wake_one(server));
     }
 
-    /// The same when everything that waits there was announced by [`Idle::wake_for`] after it was put: one more sleeper
-    /// is woken if the caller knows of any.
+    /// As [`Idle::wake_for`] when everything in the queue was announced by it after it was put: wakes one more sleeper
+    /// if the caller knows of any.
     pub(crate) fn wake_more(&self, policy: &Policy, pool: PoolId) {
-        // No fence: who was announced as asleep before the job was put is known to whoever learnt of the job, and who
-        // was later looks himself (README.md, 1).
+        // No fence: a sleeper that was announced before the job was put is known to every thread that learnt of the
+        // job, and one that was announced later has its own last look (README.md, 1).
         let _ = policy.servers_of(pool).any(|server| self.any_asleep(server) && self.wake_one(server));
     }
 
@@ -151,12 +151,12 @@ impl<R: Readiness> Idle<R> {
         self.readiness.wake(worker);
     }
 
-    /// The same for every worker.
+    /// Wakes every worker that sleeps, and keeps every other one from its next sleep.
     pub(crate) fn wake_all(&self) {
         (0..self.workers).for_each(|worker| self.wake(worker));
     }
 
-    /// Whether anybody of `pool` is asleep; may be stale.
+    /// Whether any worker of `pool` is asleep; may be stale.
     pub(crate) fn any_asleep(&self, pool: PoolId) -> bool {
         self.asleep[pool].load(Ordering::Relaxed) > 0
     }

@@ -14,7 +14,8 @@ mod sync {
     pub(super) use std::sync::{Mutex, MutexGuard, PoisonError};
 }
 
-/// A worker that has begun so many jobs without a sleep is busy. Its ingress then leaves the readiness queue that it would
-/// sleep on, which the kernel would tell of each datagram that comes and of each reply that has left; where others watch, it
-/// stays in the watch set. So many jobs that the two system calls, out and in again, count for nothing.
+/// Jobs begun without a sleep after which a worker counts as busy. Its ingress then leaves the readiness queue that it
+/// would sleep on, in which the kernel reports each datagram that comes and each reply that has left; where others
+/// watch, the ingress stays in the watch set. With this many jobs the two system calls, out and in again, count for
+/// nothing.
 const BUSY_JOBS: u32 = 1_024;

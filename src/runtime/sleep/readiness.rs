@@ -1,4 +1,4 @@
-//! What ends a worker's wait, by the kernel: a `Poll` and a waker for each worker, and the watch set that all share.
+//! The kernel's part of a sleep: a `Poll` and a waker for each worker, and the watch set that all share.
 
 use super::idle::Readiness;
 use crate::sched::WorkerId;
@@ -10,18 +10,18 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// The event of a waker: somebody has work, or a question.
+/// The event of a worker's waker: another thread has work for it, or a question.
 const WAKE: Token = Token(0);
 /// The event of a worker's own ingress.
 const INGRESS: Token = Token(1);
 /// The event of the watch set, which only the watcher sees.
 pub(crate) const WATCH: Token = Token(2);
 
-/// The descriptors of all workers.
+/// The wakers, readiness queues and ingresses of all workers.
 pub(crate) struct Descriptors {
     wakers: Box<[Waker]>,
     registries: Box<[Registry]>,
-    /// A readiness queue of the ingresses that nobody sleeps on.
+    /// The readiness queue of the ingresses on which no owner sleeps, and room for its events.
     watch_set: Mutex<(Poll, Events)>,
     watch_registry: Registry,
     watch_fd: RawFd,
@@ -29,7 +29,7 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// Those of so many workers, and a `Poll` for each worker, which holds nothing but its waker.
+    /// The descriptors of this many workers, and a `Poll` for each worker, which holds nothing but its waker.
     pub(crate) fn new(workers: usize, ingress: &[RawFd]) -> io::Result<(Descriptors, Vec<Poll>)> {
         let watch_set = Poll::new()?;
         let mut polls = Vec::new();
@@ -52,9 +52,9 @@ impl Descriptors {
         Ok((descriptors, polls))
     }
 
-    /// In how many watched ingresses something waits: one system call, and one more for each of them. 0 too while another
-    /// worker is asking. An ingress counts in each look until it has been received from: one worker alone would serve all
-    /// that a look has found, one after the other, while the others know of none.
+    /// Number of watched ingresses in which something waits: one system call, and one more for each of them. Also 0
+    /// while another worker is asking. An ingress counts in each look until it has been received from: else the worker
+    /// that looked would serve all that it found alone, one after the other, while the others know of none.
     pub(crate) fn arrivals_watched(&self) -> usize {
         let Ok(mut watch_set) = self.watch_set.try_lock() else { return 0 };
         let (poll, events) = &mut *watch_set;
@@ -62,8 +62,8 @@ impl Descriptors {
         if poll.poll(events, Some(Duration::ZERO)).is_err() {
             return 0;
         }
-        // An event is reported once. Registering anew makes the kernel report it again if something still waits; it fails
-        // where the owner has taken its ingress out of the set meanwhile.
+        // An event is reported once. Registering anew makes the kernel report it again if something still waits; it
+        // fails where the owner has taken its ingress out of the set meanwhile.
         let heard = events.iter().map(mio::event::Event::token);
         heard.filter(|worker| set_again(&self.watch_registry, self.ingress[worker.0], *worker)).count()
     }
@@ -114,8 +114,8 @@ mod tests {
     use mio::unix::pipe;
     use std::io::{Read, Write};
 
-    // Does each look count every watched ingress in which something waits, however many looked before, until it has been
-    // received from?
+    // Does each look count every watched ingress in which something waits, however many looked before, until it has
+    // been received from?
     #[test]
     fn what_waits_is_counted_until_it_has_been_received() {
         let [mut first, mut second, mut third] = [(); 3].map(|()| pipe::new().expect("a pipe"));

@@ -1,5 +1,5 @@
 //! One worker's side of the sleep protocol: what it does before it works, before it sleeps and after. README.md argues
-//! why nothing is forgotten meanwhile, and `tests/loom/sleep_loom.rs` compiles this file against a model of the kernel.
+//! why no work is forgotten meanwhile, and `tests/loom/sleep_loom.rs` compiles this file against a model of the kernel.
 
 use super::BUSY_JOBS;
 use super::idle::{Idle, Readiness};
@@ -9,44 +9,45 @@ use crate::time::Nanos;
 /// Where the ingress of one worker stands, and whether it is the watcher.
 pub(crate) struct Sleeper {
     worker: WorkerId,
-    /// It has followed a policy.
+    /// Whether the worker has followed a policy before.
     has_policy: bool,
-    /// Somebody may watch its ingress while it works.
+    /// Whether the worker exposes its ingress while it works: a watcher, or a look from within a job, may find it.
     exposes: bool,
-    /// Its ingress stands in the watch set.
+    /// Whether the ingress stands in the watch set.
     watched: bool,
-    /// Its ingress shall end its waits.
+    /// Whether the policy wants the ingress to end the worker's waits.
     sleeps_on_own: bool,
-    /// Its ingress stands where it ends its waits.
+    /// Whether the ingress stands in the worker's own `Poll`, where it ends its waits.
     on_own: bool,
-    /// Jobs that it has begun since it slept, at most [`BUSY_JOBS`].
+    /// Jobs begun since the last sleep, at most [`BUSY_JOBS`].
     jobs: u32,
-    /// It is the watcher.
+    /// Whether the worker is the watcher.
     watches: bool,
-    /// It may have put jobs into its own deque of which no sleeper has been told.
+    /// Whether the worker's own deque may hold unannounced work: jobs for which no sleeper was woken.
     unannounced: bool,
-    /// The watch set may report what the watcher may not take yet.
+    /// Whether the watch set may report what the watcher may not take yet, so that it must back off.
     backs_off: bool,
-    /// The watch set woke it, and it has found nothing since.
+    /// Whether the watch set ended the last wait and the worker has begun no job since.
     spurious_wake: bool,
 }
 
 /// A worker that has found nothing.
 pub(crate) trait Rests {
-    /// What a search finds.
+    /// What a search found.
     type Found;
 
-    /// Its side of the protocol.
+    /// The worker's side of the protocol.
     fn sleeper(&mut self) -> &mut Sleeper;
 
-    /// Looks once more at everything that it may serve. `None`: there was nothing, for certain, and it may sleep.
+    /// Looks once more at everything that the worker may serve. `None`: there was nothing, for certain, and it may
+    /// sleep.
     fn last_look(&mut self) -> Option<Self::Found>;
 
-    /// Waits for an event; one who `backs_off` waits for a bounded time. Returns whether the watch set was among the events.
+    /// Waits for an event; for a bounded time if it `backs_off`. Returns whether the watch set was among the events.
     fn park(&mut self, backs_off: bool) -> bool;
 }
 
-/// Lets `worker` sleep until an event. What it found at the last moment, instead, is returned.
+/// Lets `worker` sleep until an event, unless its last look finds something, which is returned.
 pub(crate) fn sleep<R: Readiness, W: Rests>(idle: &Idle<R>, worker: &mut W) -> Option<W::Found> {
     let backs_off = worker.sleeper().announce(idle);
     // The last look: whatever came before the announcement is found here, whatever comes after it wakes.
@@ -60,7 +61,7 @@ pub(crate) fn sleep<R: Readiness, W: Rests>(idle: &Idle<R>, worker: &mut W) -> O
 }
 
 impl Sleeper {
-    /// That of `worker`, which follows no policy yet.
+    /// The side of `worker`, which follows no policy yet.
     pub(crate) fn new(worker: WorkerId) -> Sleeper {
         Sleeper {
             worker,
@@ -79,18 +80,18 @@ impl Sleeper {
 
     /// The worker, which is awake, follows `policy` from now on.
     pub(crate) fn follow<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy) {
-        // A single worker looks at its own from within its jobs.
+        // A single worker has no watcher, but looks into its own ingress from within its jobs.
         self.exposes = policy.has_watchers() || policy.look_interval().is_some();
         self.backs_off = policy.thief_threshold() > Nanos::ZERO;
         self.watches = idle.follow(self.worker, policy);
         self.sleeps_on_own = policy.receives_own(policy.topology().pool_of(self.worker));
         if !self.sleeps_on_own {
             self.leave_own(idle);
-            // Nobody sleeps on this one any more: the watcher must.
+            // The owner no longer sleeps on this ingress: the watcher must.
             self.watch_own(idle);
         }
         if self.has_policy {
-            // Somebody may have woken this worker for what it no longer serves.
+            // Another worker may have woken this one for what it no longer serves.
             idle.wake_all();
         }
         self.has_policy = true;
@@ -101,8 +102,8 @@ impl Sleeper {
         self.unannounced = true;
     }
 
-    /// The worker may be gone for long: others must see what comes to it meanwhile, and if there is `more` to do for its
-    /// pool than the job that it has, somebody else must begin.
+    /// Before a job that may be long: exposes the ingress, hands on the role of the watcher and, if there is `more` to
+    /// do for the worker's pool than that job, wakes another worker.
     pub(crate) fn begin_work<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy, more: bool) {
         self.spurious_wake = false;
         if self.exposes {
@@ -124,8 +125,8 @@ impl Sleeper {
         self.unannounced = false;
     }
 
-    /// The worker is going to sleep, and looks once more at everything it may serve before it does. Returns whether it
-    /// must not sleep for long.
+    /// Before the last look of a worker that is going to sleep: makes its ingress end its wait, and announces the
+    /// worker as asleep. Returns whether it must not sleep for long.
     fn announce<R: Readiness>(&mut self, idle: &Idle<R>) -> bool {
         if self.watched && self.sleeps_on_own {
             // Before the announcement: one arrival shall wake the owner or the watcher.
@@ -143,9 +144,9 @@ impl Sleeper {
         backs_off && self.watches
     }
 
-    /// The worker is awake again.
+    /// After the wait: the worker is awake again.
     fn withdraw<R: Readiness>(&mut self, idle: &Idle<R>) {
-        // It may have become the watcher while it slept.
+        // The worker may have become the watcher while it slept.
         self.watches = idle.withdraw(self.worker);
     }
 

@@ -34,7 +34,7 @@ fn nothing_is_forgotten_under_any_option() {
             let policy = Policy::new(kind, &Topology::new(sizes)).with_sharing(sharing);
             with_policy(policy, Wait::Park, |play, _| {
                 for round in 0..200_usize {
-                    // Now one, which finds all asleep or about to be, now enough for several batches.
+                    // Now one job, which finds all workers asleep or about to be, now enough for several batches.
                     let jobs = if round % 2 == 0 { 1 } else { 60 };
                     (0..jobs).for_each(|job| play.send((round + job) % 3, 10));
                     (0..jobs).for_each(|_| assert_eq!(play.next().1, 10));
@@ -44,7 +44,7 @@ fn nothing_is_forgotten_under_any_option() {
     }
 }
 
-/// Two of three are stuck with jobs behind them, in their deques and in their ingresses.
+/// Two of three workers are stuck with jobs behind them, in their deques and in their ingresses.
 #[test]
 fn a_stuck_worker_is_robbed_under_any_option() {
     for sharing in sharings() {
@@ -86,7 +86,7 @@ fn an_overloaded_worker_sheds_what_is_too_much() {
     }
 }
 
-/// Nobody is forced to take what was shed: it waits until somebody is idle, and who is takes it before he robs a deque.
+/// No worker is forced to take what was shed: it waits until a worker is idle, which takes it before it steals.
 #[test]
 fn idle_workers_drain_what_was_shed_before_they_look_for_victims() {
     with_switch(shed(), Wait::Park, &[2], |play, shared| {
@@ -100,7 +100,8 @@ fn idle_workers_drain_what_was_shed_before_they_look_for_victims() {
         let lengths: Vec<usize> = shared.deque_lengths().collect();
         assert_eq!((lengths[first], lengths[second]), (0, 7), "nobody was given any into his own deque");
         play.release.send(()).expect("two are stuck");
-        // Whichever is let go finds the queue of eight before, or behind, the deque of seven that is its own or not.
+        // The worker that is let go finds the queue of eight before, or behind, the deque of seven that is its own or
+        // not.
         let free = play.next();
         let order: Vec<u8> = std::iter::once(free.1).chain((1..15).map(|_| play.next().1)).collect();
         let (own, queued): (Vec<u8>, Vec<u8>) = ((10..17).collect(), (17..25).collect());

@@ -1,5 +1,5 @@
-//! Do the options of sharing change an order and never a set: is every place looked at, is nobody always left to the
-//! end, and does an obligatory theft keep nothing else from being served?
+//! Do the options of sharing change an order and never a set: is every place looked at, is no place always left to the
+//! end, and does stealing first keep nothing else from being served?
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn under_every_option_a_resting_worker_has_looked_everywhere() {
     }
 }
 
-/// Whom 5,000 searches of worker 2 of five rob first.
+/// How often each victim is the first of 5,000 searches of worker 2 of five.
 fn first_victims(victim: Victim) -> [usize; 5] {
     let steal = Steal { thief_threshold: Nanos::from_micros(20) };
     let policy =
@@ -63,11 +63,12 @@ fn no_victim_is_always_first_or_never() {
     };
     assert_eq!(first_victims(Victim::RoundRobin), [1_250, 1_250, 0, 1_250, 1_250]);
     nearly(first_victims(Victim::Random), [0.25, 0.25, 0.0, 0.25, 0.25]);
-    // The backlog grows with the number: who has most is first in three of six pairs, who has least in none.
+    // The backlog grows with the number: the victim with most is first in three of six pairs, the one with least in
+    // none.
     nearly(first_victims(Victim::TwoChoices), [0.0, 1.0 / 6.0, 0.0, 2.0 / 6.0, 3.0 / 6.0]);
 }
 
-/// The thief of a socket goes by how long its victim has been stuck.
+/// A thief chooses a socket by how long its owner has been stuck.
 #[test]
 fn of_two_busy_workers_the_one_that_is_stuck_for_longer_is_robbed_first() {
     struct Stuck;
@@ -113,7 +114,7 @@ fn the_same_worker_always_draws_the_same_and_another_one_something_else() {
     assert_ne!(walks(1), walks(2));
 }
 
-/// What the searches of worker 0 find where something is everywhere, always.
+/// The finds of the searches of worker 0 where something is everywhere, always.
 fn finds(policy: &Policy, searches: usize) -> Vec<Step> {
     let mut local = Local::new(0, policy.topology());
     let mut find = || {
@@ -222,14 +223,14 @@ fn what_is_shed_stays_little_because_it_is_taken_back_before_more_is_received() 
     }
 }
 
-/// Takes one, if there is one.
+/// Takes one job, if there is one.
 fn take(count: &mut usize) -> bool {
     let found = *count > 0;
     *count -= usize::from(found);
     found
 }
 
-// Is what is read what was written, and a slip named?
+// Is what is read what was written, and an error named?
 #[test]
 fn options_are_read_from_their_text() {
     let read: Sharing = "victim=two-choices, amount=one,every=61,deques=2,insertion=random".parse().expect("options");

@@ -20,7 +20,7 @@ pub trait Engine {
     /// Ends `job` without running it any further.
     fn discard(&mut self, job: Self::Job, why: Discarded);
 
-    /// `job` is about to be put into a queue.
+    /// Called when `job` is about to be put into a queue.
     fn requeued(&mut self, job: &mut Self::Job, why: Requeued);
 
     /// The next job that the last call of [`Engine::run`] or [`Engine::discard`] made ready to run; to be asked until
@@ -32,7 +32,7 @@ pub trait Engine {
     /// Sends the replies that wait to be sent.
     fn flush(&mut self) {}
 
-    /// The worker has come to `boundary`.
+    /// Called when the worker has come to `boundary`.
     fn boundary(&mut self, boundary: Boundary);
 
     /// The last reading of the clock: no earlier than the end of the last [`Engine::run`] or [`Engine::receive`].
@@ -44,43 +44,43 @@ pub trait Engine {
 pub struct Arrived<J> {
     /// The job.
     pub job: J,
-    /// Its class, if the policy may know it.
+    /// The class of the job, if the policy may know it.
     pub class: Option<u8>,
 }
 
-/// What a receive brought.
+/// The result of a receive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Datagrams, those that were no requests included.
+    /// Number of datagrams, including the ones that were no requests.
     pub datagrams: usize,
-    /// More of them are out of the socket already, where no other worker would find them: receive again.
+    /// Whether more datagrams are out of the socket already, where no other worker would find them: receive again.
     pub more: bool,
 }
 
 /// What the turn knows of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// Its priority level, 0 the most urgent. What was received has level 0.
+    /// The priority level of the job, 0 the most urgent. A received job has level 0.
     pub level: usize,
-    /// It has run before.
+    /// Whether the job has run before.
     pub continuation: bool,
 }
 
-/// What came of running a job.
+/// The result of running a job.
 #[derive(Debug)]
 pub enum Ran<J> {
-    /// It is over, or waits outside of all queues for what [`Engine::ready`] will announce.
+    /// The job is over, or waits outside of all queues until [`Engine::ready`] returns it.
     Ended {
-        /// How long it ran this time.
+        /// How long the job ran this time.
         ran: Nanos,
     },
-    /// It paused, and can go on.
+    /// The job paused, and can go on.
     Paused {
         /// The continuation.
         job: J,
-        /// The pool in which it asks to go on, if it does.
+        /// The pool in which the job asks to go on, if it does.
         hop: Option<PoolId>,
-        /// How long it ran this time.
+        /// How long the job ran this time.
         ran: Nanos,
     },
 }
@@ -99,9 +99,9 @@ pub enum Discarded {
 pub enum Requeued {
     /// The policy wanted the worker back.
     Yielded,
-    /// It goes on in this pool.
+    /// The job goes on in this pool.
     Hopped(PoolId),
-    /// What it waited for has come.
+    /// What the job waited for has come.
     Woken,
 }
 
@@ -117,7 +117,7 @@ pub enum Ready<J> {
 /// Where a worker stands between two actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boundary {
-    /// A search begins, or a slice of a job is over that runs on.
+    /// A search begins, or a slice is over whose job runs on.
     Turn,
     /// This step of a search had this outcome; `jobs` were stolen.
     Tried {
@@ -130,6 +130,6 @@ pub enum Boundary {
     },
     /// The worker belongs to this pool from now on.
     Pool(PoolId),
-    /// The worker is about to sleep: it must hold nothing that others may miss meanwhile.
+    /// The worker is about to sleep: it must hold nothing that other threads may miss meanwhile.
     Rest,
 }

@@ -7,8 +7,8 @@ pub(super) struct LevelOrder {
     searches: usize,
 }
 
-/// One search in 61 begins with a less urgent level, each in turn, so that none starves: with three levels each of the two
-/// lower ones is served by at least one search in 122. A prime, so that no regular pattern of jobs is always hit.
+/// One search in 61 begins with a less urgent level, each in turn, so that none starves: with three levels each of the
+/// two lower ones is served by at least one search in 122. A prime, so that no regular pattern of jobs is always hit.
 const FAIR_EVERY: usize = 61;
 
 impl LevelOrder {

@@ -85,8 +85,8 @@ where
         Did::Kept { looked }
     }
 
-    /// Whether jobs wait, none less urgent, that this worker would serve if the running job stepped aside, and whether it
-    /// has looked into sockets for them. Where there are more than it can serve, others are asked too.
+    /// Whether jobs wait, none less urgent, that this worker would serve if the running job stepped aside, and whether
+    /// it has looked into sockets for them. Where there are more than it can serve, other workers are flagged too.
     fn is_wanted(&mut self, gives_way: bool) -> (bool, bool) {
         let Actor { turn, policy, world, engine } = self;
         let (pool, level) = (turn.running.pool, turn.level);
@@ -137,13 +137,13 @@ where
     #[cold]
     fn spread_one(&mut self, ready: Ready<J>) {
         match ready {
-            // Half of the room is kept for what has no other place. A child for which there is none stays with its parent.
+            // Half of the room is kept for jobs that have no other place. A child without room stays with its parent.
             Ready::Forked(_) if self.world.queues_are_half_full() => {}
             Ready::Forked(job) => drop(self.offer(job)),
             Ready::Woken(mut job) => {
                 self.engine.requeued(&mut job, Requeued::Woken);
                 if let Err(job) = self.offer(job) {
-                    // It was promised to come back and may not be shed: this worker takes it upon itself.
+                    // A woken job may not be shed: this worker keeps it in its own deque.
                     self.world.push(self.turn.level, job);
                 }
             }
@@ -154,7 +154,7 @@ where
     fn offer(&mut self, job: J) -> Result<(), J> {
         let Actor { turn, policy, world, .. } = self;
         let (pool, level) = (turn.running.pool, turn.level);
-        // It belongs to what began before, and goes on with it.
+        // The job belongs to a request that began before, and is placed as a continuation of it.
         let target = match policy.place(pool, Event::Yielded { again: true }) {
             Place::Own if world.len(level) < WOKEN_MAX => {
                 world.push(level, job);

@@ -3,7 +3,7 @@
 use super::{Actor, Arrived, Boundary, Did, Discarded, Engine, Hand, Received, Stolen, World};
 use crate::sched::{Event, Outcome, Place, Step, WorkerId};
 
-/// What trying one place brought.
+/// The result of trying one place.
 enum Tried<J> {
     Job(J),
     Stolen { job: J, victim: WorkerId, more: usize },
@@ -29,8 +29,8 @@ where
             self.turn.search.begin();
             loop {
                 let step = self.policy.next(&mut self.turn.search, now, self.world);
-                // What was finished leaves before anything that may take long or find nothing. Before each job, and before
-                // each batch that is received, it is the engine that decides.
+                // Finished replies leave before anything that may take long or find nothing. Before each job, and
+                // before each batch that is received, it is the engine that decides.
                 if !matches!(step, Step::Own | Step::Queue(_) | Step::Receive(_)) {
                     self.engine.flush();
                 }
@@ -89,7 +89,8 @@ where
         self.engine.boundary(Boundary::Tried { step, outcome, jobs });
     }
 
-    /// Receives from the socket of `owner`, and puts each job where the policy wants it; returns the number of datagrams.
+    /// Receives from the socket of `owner`, and puts each job where the policy wants it; returns the number of
+    /// datagrams.
     fn receive(&mut self, owner: WorkerId) -> u64 {
         let Actor { turn, policy, world, engine } = self;
         if !world.accepts() {
@@ -103,7 +104,7 @@ where
                 match policy.place(pool, Event::Arrived { class, backlog: world.len(0) }) {
                     Place::Own => world.push(0, job),
                     Place::Queue(target) => match world.push_queue(target, 0, job) {
-                        // Its own pool hears of it when a job begins.
+                        // The worker's own pool is woken when a job begins.
                         Ok(()) if target == pool => {}
                         Ok(()) => world.wake_for(policy, target),
                         Err(job) => engine.discard(job, Discarded::QueueFull),

@@ -10,12 +10,12 @@ pub trait World: View {
 
     /// The last reading of the clock outside of jobs.
     fn recent(&self) -> Nanos;
-    /// A running job pauses at a checkpoint at least this often, so that replies leave, measurements are handed over and an
+    /// Longest time between two pauses of a running job, so that replies leave, measurements are handed over and an
     /// abandoned job ends while a long one runs.
     fn heartbeat(&self) -> Nanos;
-    /// Jobs are discarded instead of run.
+    /// Whether jobs are discarded instead of run.
     fn is_abandoned(&self) -> bool;
-    /// Datagrams may be received.
+    /// Whether datagrams may be received.
     fn accepts(&self) -> bool;
 
     /// Takes the next job of `level` from the own deque.
@@ -48,14 +48,14 @@ pub trait World: View {
     /// Whether all queues together are half full.
     fn queues_are_half_full(&self) -> bool;
 
-    /// The worker has received this many datagrams from the socket of `owner`.
+    /// Notes that the worker has received this many datagrams from the socket of `owner`.
     fn received(&mut self, owner: WorkerId, datagrams: usize);
-    /// The worker is in a job since then, or in none.
+    /// Publishes since when the worker has been in a job; `None` = it is in none.
     fn set_busy(&mut self, since: Option<Nanos>);
-    /// The worker may be gone for long: others must see what comes to its socket meanwhile, and if there is `more` to do for
-    /// its pool than the job at hand, another worker is woken.
+    /// Before a job that may be long: exposes the socket and, if there is `more` to do for the worker's pool than the
+    /// job at hand, wakes another worker.
     fn begin_work(&mut self, policy: &Policy, more: bool);
-    /// A job was put into the queue of `pool`: wakes a worker that serves it, if one sleeps.
+    /// After a job was put into the queue of `pool`: wakes a worker that serves it, if one sleeps.
     fn wake_for(&mut self, policy: &Policy, pool: PoolId);
     /// Whether any worker of `pool` sleeps; may be stale.
     fn any_asleep(&self, pool: PoolId) -> bool;
@@ -64,14 +64,14 @@ pub trait World: View {
     fn flag(&self, worker: WorkerId);
     /// Whether this worker was asked to step aside since [`World::lower_flag`].
     fn is_flagged(&self) -> bool;
-    /// The worker takes another job: requests to step aside were meant for the last one.
+    /// Before the worker takes another job: forgets requests to step aside, which were meant for the last one.
     fn lower_flag(&mut self);
-    /// In how many watched sockets something waits that this look must count. At most one worker looks per `interval`;
-    /// for the others it is `None`.
+    /// Number of watched sockets in which something waits that this look must count. At most one worker looks per
+    /// `interval`; for the others it is `None`.
     fn look(&mut self, interval: Nanos, now: Nanos) -> Option<usize>;
 }
 
-/// What came of a steal.
+/// The outcome of a steal.
 #[derive(Debug)]
 pub enum Stolen<J> {
     /// A job, and how many more are now in the own deque.

@@ -7,9 +7,9 @@ use crate::time::Nanos;
 use std::collections::VecDeque;
 
 pub(super) struct JoinShortestQueue {
-    /// Of each worker, the one in service first.
+    /// The queue of each worker, the request in service first.
     queues: Vec<VecDeque<RequestId>>,
-    /// Where the search for the shortest begins: of several each has its turn.
+    /// Where the search for the shortest queue begins, so that of several equal ones each has its turn.
     rotation: usize,
 }
 

@@ -1,5 +1,5 @@
 //! Policies that no server can follow, as bounds: they know each request's cost beforehand, interrupt wherever they
-//! like, or see all queues at once. Nothing but what their parameters say costs anything.
+//! like, or see all queues at once. Nothing costs anything but what their parameters say.
 
 mod jsq;
 mod priority;
@@ -23,14 +23,14 @@ pub enum Reference {
     Srpt,
     /// All requests progress at once, each at an equal share of the workers and at most at the rate of one.
     ProcessorSharing,
-    /// One queue; a request that has run for a quantum goes to its end if another waits.
+    /// One queue; a request that has run for a quantum goes to the end of the queue if another waits.
     RoundRobin {
         /// CPU time of a turn; above zero.
         quantum: Nanos,
         /// What it costs to put one request away for another.
         switch: Nanos,
     },
-    /// One queue for each class, the lightest first; nobody is interrupted.
+    /// One queue for each class, the lightest first; no request is interrupted.
     Priority,
     /// Each request goes to the worker with the fewest, and stays there.
     JoinShortestQueue,
@@ -42,8 +42,8 @@ const CENTRAL: Reference = Reference::RoundRobin { quantum: Nanos::from_micros(5
 impl FromStr for Reference {
     type Err = ();
 
-    /// Reads `srpt`, `ps`, `priority`, `jsq`, `central` (round robin of 5us, 1us to switch) and `rr:QUANTUM:SWITCH`, where a
-    /// quantum is above zero and a switch at most 10ms.
+    /// Reads `srpt`, `ps`, `priority`, `jsq`, `central` (round robin of 5us, 1us to switch) and `rr:QUANTUM:SWITCH`,
+    /// where a quantum is above zero and a switch at most 10ms.
     fn from_str(text: &str) -> Result<Reference, ()> {
         match text.split(':').collect::<Vec<_>>()[..] {
             ["srpt"] => Ok(Reference::Srpt),
@@ -75,7 +75,7 @@ impl fmt::Display for Reference {
 }
 
 impl Reference {
-    /// What it does with `incoming` on so many workers.
+    /// The result of this policy for `incoming` on this many workers.
     ///
     /// # Panics
     /// If there is no worker.
@@ -96,9 +96,9 @@ impl Reference {
 
 /// What a reference policy decides.
 trait Discipline {
-    /// A request has come.
+    /// Called when a request has come.
     fn arrive(&mut self, stage: &mut Stage, now: Nanos, request: RequestId);
-    /// The time has come at which the event list wakes `worker`.
+    /// Called when the time of `worker` in the event list has come.
     fn due(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId);
 }
 
@@ -162,7 +162,7 @@ mod tests {
         requests.iter().enumerate().map(one).collect()
     }
 
-    /// Latencies in microseconds, one for each of at most eight requests (at, cost), which are told apart by class.
+    /// Latencies in microseconds, one for each of at most eight requests (at, cost), which differ by class.
     fn latencies(reference: &str, workers: usize, requests: &[(u64, u64)]) -> Vec<u64> {
         let reference: Reference = reference.parse().expect("a reference");
         let tally = reference.simulate(workers, arrivals(requests).into_iter());

@@ -7,21 +7,21 @@ use crate::time::Nanos;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// All present requests have been given the same time since the later of two came: only the clock of that time differs
-/// from the real one.
+/// Of two present requests, both have been given the same CPU time since the later one came: only the clock of that
+/// time differs from the real one.
 pub(super) struct ProcessorSharing {
     workers: usize,
-    /// CPU time that a request would have been given which is there from the start, in the finest units that there are.
+    /// CPU time that a request present from the start would have been given, in [`UNITS`].
     given: u128,
-    /// What `given` must reach for each to end.
+    /// For each present request, the value of `given` at which it ends.
     present: BinaryHeap<Reverse<(u128, RequestId)>>,
     /// Until when `given` has been counted.
     counted: Nanos,
 }
 
-/// Units of a nanosecond: so fine that rounding does not add up to one over a run.
+/// Units in a nanosecond: so fine that rounding does not add up to a nanosecond over a run.
 const UNITS: u128 = 1 << 32;
-/// Whoever keeps the time of the next end.
+/// The entry of the event list that keeps the time of the next end.
 const CLOCK: WorkerId = 0;
 
 impl ProcessorSharing {

@@ -1,4 +1,4 @@
-//! Round robin from one queue, and central preemption, which is the same with a price.
+//! Round robin from one queue, and central preemption, which is round robin with a cost for each switch.
 
 use super::{Discipline, Stage};
 use crate::sched::WorkerId;
@@ -31,7 +31,7 @@ impl RoundRobin {
         }
     }
 
-    /// Gives `request` a turn on `worker`, after so long.
+    /// Gives `request` a turn on `worker` that begins `after` this time.
     fn serve(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId, request: RequestId, after: Nanos) {
         let runs = stage.requests.of(request).left.min(self.quantum);
         self.serving[worker] = Some(Turn { request, runs });

@@ -9,7 +9,8 @@ use std::collections::BinaryHeap;
 
 pub(super) struct Srpt {
     serving: Vec<Option<RequestId>>,
-    /// What each still needs, when it was due, and who it is; the least first, and of equals the one that was due first.
+    /// For each waiting request, the CPU time that it still needs, when it was due, and its number; the least first,
+    /// and of equals the one that was due first.
     waiting: BinaryHeap<Reverse<(Nanos, Nanos, RequestId)>>,
 }
 
@@ -33,7 +34,7 @@ impl Srpt {
 impl Discipline for Srpt {
     fn arrive(&mut self, stage: &mut Stage, now: Nanos, request: RequestId) {
         let cost = stage.requests.of(request).left;
-        // A free worker is through at no time, which is later than any.
+        // A free worker has the time `Nanos::MAX` in the event list, which is later than any other.
         let worker = (0..self.serving.len()).max_by_key(|worker| stage.event_list.of(*worker)).expect("somebody works");
         match self.serving[worker] {
             Some(interrupted) if stage.event_list.of(worker).minus(now) > cost => {

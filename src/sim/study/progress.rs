@@ -2,7 +2,7 @@
 
 /// Receives a study's progress, from every thread that simulates.
 pub(crate) trait Progress: Sync {
-    /// `requests` more have been simulated.
+    /// Reports that `requests` more have been simulated.
     fn simulated(&self, requests: u64);
     /// The current simulation: `pools on 14 workers`. Of several at once, the last to start.
     fn looks_at(&self, what: String);
