@@ -125,7 +125,7 @@ fn finds(policy: &Policy, searches: usize) -> Vec<Step> {
 }
 
 /// Own work goes first in the rest of the searches, the queue of tasks keeps its share of one in 61, whatever the share
-/// of theft is; a share that runs in step with that one is the hard case.
+/// of searches that steal first is; a share that runs in step with that one is the hard case.
 #[test]
 fn obligatory_theft_starves_nothing() {
     const SEARCHES: usize = 61 * 200;
