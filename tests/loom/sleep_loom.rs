@@ -1,5 +1,5 @@
 //! Can a job or a datagram be forgotten by workers that sleep, in any interleaving? The files of the protocol itself
-//! (`src/runtime/README.md`), compiled against loom's atomics and a model of the kernel, searching as real policies say.
+//! (`src/runtime/sleep/README.md`), compiled against loom's atomics and a model of the kernel, searching as real policies say.
 //! Each scenario has twins, broken in one thing each, that loom must catch, or this test could not fail.
 //!
 //! Something forgotten shows when every thread waits: the jobs of a scenario end together, when all of them have begun.
