@@ -17,6 +17,7 @@
 #[macro_use]
 mod setting;
 
+mod effective;
 mod layers;
 mod problem;
 mod rules;
@@ -26,7 +27,7 @@ mod value;
 
 pub use crate::net::Io;
 pub use crate::sched::Wait;
-pub use layers::{Effective, Row, load};
+pub use effective::{Effective, Row, load};
 pub use problem::{Claim, Origin, Problem, Problems};
 pub use setting::{DefaultValue, Setting, Shape, Words, markdown_table};
 pub use sources::{flags, meta_flags, wants_check};
@@ -59,7 +60,7 @@ impl Config {
     /// # Errors
     /// Everything that is wrong with `pairs`.
     pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Config, Problems> {
-        layers::from_pairs(pairs).map(|effective| effective.config)
+        effective::from_pairs(pairs).map(|effective| effective.config)
     }
 
     /// Every setting in the order of [`SETTINGS`] and its value as text. [`Config::from_pairs`] makes an equal

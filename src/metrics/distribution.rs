@@ -3,8 +3,6 @@
 //! long-lived measurements are [`Histograms`](super::histograms::Histograms) or a [`Ring`](super::ring::Ring).
 
 use super::block::Block;
-use super::histograms::Series;
-use hdrhistogram::Counter;
 use std::cmp::Ordering;
 use std::iter;
 use std::ops::Add;
@@ -76,13 +74,6 @@ impl Distribution {
             buckets[bounds.partition_point(|bound| *bound < highest)] += count;
         }
         buckets
-    }
-}
-
-impl<C: Counter> From<&Series<C>> for Distribution {
-    fn from(series: &Series<C>) -> Distribution {
-        let bins = series.histogram.iter_recorded().map(|bin| (bin.value_iterated_to(), bin.count_at_value().as_u64()));
-        Distribution::new(bins, series.sum)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::Stage;
 use super::distribution::Distribution;
-use super::measured::Measured;
+use super::measured::{ClassMeasured, Measured};
 use crate::fate::CLASSES;
 use crate::time::Nanos;
 use hdrhistogram::{Counter, Histogram};
@@ -236,6 +236,25 @@ impl Series {
     fn reset(&mut self) {
         self.histogram.reset();
         self.sum = 0;
+    }
+}
+
+impl<C: Counter> From<&Series<C>> for Distribution {
+    fn from(series: &Series<C>) -> Distribution {
+        let bins = series.histogram.iter_recorded().map(|bin| (bin.value_iterated_to(), bin.count_at_value().as_u64()));
+        Distribution::new(bins, series.sum)
+    }
+}
+
+impl<C: Counter> From<&Histograms<C>> for Measured {
+    fn from(histograms: &Histograms<C>) -> Measured {
+        let classes = std::array::from_fn(|class| {
+            histograms.class(class).map_or_else(ClassMeasured::default, |class| ClassMeasured {
+                stages: std::array::from_fn(|stage| Distribution::from(&class.stages[stage])),
+                slowdown: Distribution::from(&class.slowdown),
+            })
+        });
+        Measured { classes, overshoot: histograms.overshoot().map_or_else(Distribution::default, Distribution::from) }
     }
 }
 

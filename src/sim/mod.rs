@@ -20,6 +20,7 @@ mod replay;
 mod requests;
 pub(crate) mod study;
 mod tally;
+mod wakes;
 mod world;
 
 #[cfg(test)]

@@ -50,6 +50,21 @@ const SLICE: Nanos = Nanos::from_micros(50);
 /// priority.
 const QUEUE_CAPACITY: usize = 4_096;
 
+impl Runtime {
+    /// The description of a runtime, to be completed and built.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A runtime of one pool with `workers` workers.
+    ///
+    /// # Errors
+    /// When there are no workers, or the kernel refuses something.
+    pub fn with_workers(workers: usize) -> Result<Runtime, BuildError> {
+        Runtime::builder().pool("main", workers).build()
+    }
+}
+
 impl Default for Builder {
     fn default() -> Builder {
         Builder {

@@ -1,8 +1,9 @@
 //! A task that is a closure: it runs once, from beginning to end, on the stack of a worker.
 
 use super::context::{Context, Membership};
+use super::error::JoinError;
 use super::group::Release;
-use super::handle::{JoinError, Joinable};
+use super::handle::Joinable;
 use super::job::{Header, Progress, Runnable, Stage, count, discard, guarded};
 use super::lock;
 use super::options::Priority;

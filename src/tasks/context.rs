@@ -4,8 +4,8 @@ use super::counters::Tally;
 use super::group::TaskGroup;
 use super::job::Job;
 use super::scheduler::Scheduler;
-use super::token::CancellationToken;
 use crate::runtime::Deques;
+use crate::runtime::continuation::CancellationToken;
 use crate::sched::{PoolId, WorkerId};
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -79,5 +79,13 @@ impl Context {
 impl Membership {
     pub(super) fn is_cancelled(&self) -> bool {
         self.token.as_ref().is_some_and(CancellationToken::is_cancelled)
+    }
+}
+
+impl CancellationToken {
+    /// The token of the task that runs on this thread, if it has one: the token that the task was spawned with, or else
+    /// the token of the task that spawned it.
+    pub fn current() -> Option<CancellationToken> {
+        current().and_then(|context| context.token())
     }
 }

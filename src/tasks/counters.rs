@@ -1,6 +1,6 @@
 //! What happened to tasks, counted where it happens and added up when it is asked for.
 
-use super::handle::JoinError;
+use super::error::JoinError;
 use crate::sched::PoolId;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -2,8 +2,9 @@
 
 use super::context::{Context, Membership};
 use super::counters::End;
+use super::error::JoinError;
 use super::group::Release;
-use super::handle::{JoinError, Joinable};
+use super::handle::Joinable;
 use super::job::{Header, Job, Progress, Runnable, Stage, count, discard};
 use super::lock;
 use super::options::Priority;

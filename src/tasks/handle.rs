@@ -1,10 +1,10 @@
 //! The handle of a task, by which a thread or another task waits for its result.
 
 use super::context::{self, Context};
+use super::error::JoinError;
 use super::group::Descendants;
 use super::job::Header;
 use super::outcome::Outcome;
-use crate::sched::PoolId;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -18,29 +18,6 @@ use std::task::{self, Poll};
 #[must_use = "a task runs without its handle, but its result and its panic are seen only here"]
 pub struct JoinHandle<T> {
     task: Result<Arc<dyn Joinable<T>>, JoinError>,
-}
-
-/// Why a task has no result.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum JoinError {
-    /// The task panicked; this is the message of the panic.
-    #[error("the task panicked: {0}")]
-    Panicked(String),
-    /// The token of the task was cancelled before it began, or before it passed a checkpoint.
-    #[error("the task was cancelled")]
-    Cancelled,
-    /// The task waited, and no waker was left that could have woken it.
-    #[error("the task waits for something that cannot come")]
-    Stalled,
-    /// The task was spawned from outside after the shutdown had begun, and did not run.
-    #[error("the runtime is shut down")]
-    ShutDown,
-    /// The task was spawned for a pool that the runtime lacks, and did not run.
-    #[error("there is no pool {0}")]
-    NoSuchPool(PoolId),
-    /// A worker must not block for this task: see [`JoinHandle::join`]. The task runs on.
-    #[error("a worker cannot block for a future or a task with children: await its handle")]
-    WouldBlock,
 }
 
 /// A task, as its handle sees it.

@@ -2,8 +2,8 @@
 
 use super::context::{Context, Membership};
 use super::counters::End;
+use super::error::JoinError;
 use super::group::{Release, TaskGroup};
-use super::handle::JoinError;
 use super::options::Priority;
 use super::outcome::Outcome;
 pub(super) use crate::runtime::continuation::discard;

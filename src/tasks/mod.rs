@@ -113,6 +113,7 @@ mod closure;
 mod context;
 mod counters;
 mod engine;
+mod error;
 mod future;
 mod graph;
 mod group;
@@ -125,18 +126,18 @@ mod runtime;
 mod scheduler;
 mod scope;
 mod spawner;
-mod token;
 
+pub use crate::runtime::continuation::CancellationToken;
 pub use builder::{BuildError, Builder};
 pub use counters::{Counters, PoolCounters};
+pub use error::JoinError;
 pub use graph::{Node, NodeError, TaskGraph};
 pub use group::Descendants;
-pub use handle::{JoinError, JoinHandle};
+pub use handle::JoinHandle;
 pub use options::{Options, Priority};
 pub use runtime::Runtime;
 pub use scope::{Scope, ScopeError, scope};
 pub use spawner::{Rejected, Spawner};
-pub use token::CancellationToken;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

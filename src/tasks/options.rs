@@ -1,6 +1,6 @@
 //! How a task shall run.
 
-use super::token::CancellationToken;
+use crate::runtime::continuation::CancellationToken;
 use crate::sched::PoolId;
 
 /// How urgent a task is. At every stage of a worker's search (its own deque, its pool's queue, the deques of other

@@ -1,7 +1,7 @@
 //! The place where the result of a task waits to be taken.
 
+use super::error::JoinError;
 use super::group::Release;
-use super::handle::JoinError;
 use super::lock;
 use crossbeam_utils::Backoff;
 use std::sync::atomic::{AtomicBool, Ordering};

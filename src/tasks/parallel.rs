@@ -1,6 +1,6 @@
 //! Loops whose chunks run in parallel.
 
-use super::handle::JoinError;
+use super::error::JoinError;
 use super::job::guarded;
 use super::spawner::Spawner;
 use super::{context, lock};

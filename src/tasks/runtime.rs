@@ -1,6 +1,5 @@
 //! The owner of the threads.
 
-use super::builder::{BuildError, Builder};
 use super::scheduler::Scheduler;
 use super::spawner::Spawner;
 use super::{context, lock};
@@ -18,19 +17,6 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// The description of a runtime, to be completed and built.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
-    /// A runtime of one pool with `workers` workers.
-    ///
-    /// # Errors
-    /// When there are no workers, or the kernel refuses something.
-    pub fn with_workers(workers: usize) -> Result<Runtime, BuildError> {
-        Runtime::builder().pool("main", workers).build()
-    }
-
     pub(super) fn new(scheduler: Arc<Scheduler>) -> Runtime {
         Runtime { spawner: Spawner { scheduler }, threads: Mutex::default() }
     }

@@ -3,9 +3,10 @@
 use super::closure::ClosureTask;
 use super::context::{self, Context, Membership};
 use super::counters::Counters;
+use super::error::JoinError;
 use super::future::FutureTask;
 use super::group::TaskGroup;
-use super::handle::{JoinError, JoinHandle};
+use super::handle::JoinHandle;
 use super::job::{Header, Job, Runnable, Stage, discard};
 use super::options::Options;
 use super::scheduler::{Scheduler, SubmitError};

@@ -6,7 +6,7 @@ use super::join_state::JoinState;
 use super::local_queue;
 use super::poll::{Polled, Terms, poll};
 use super::unwind::discard;
-use super::wait_slot::{AbortCause, AbortFlag, Waiter};
+use super::waiter::{AbortCause, AbortFlag, AnyChild, Waiter};
 use crate::sched::PoolId;
 use crate::time::Nanos;
 use std::future::Future;
@@ -17,30 +17,6 @@ use std::task::{Wake, Waker};
 
 /// The future of a child.
 pub(crate) type ChildFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
-/// A child with any result, as a worker sees it.
-pub(crate) trait AnyChild: Send + Sync {
-    /// Runs the child, from `start` on, until it ends, waits or pauses; its checkpoints pause from `ask_at` on. `now`
-    /// is the clock of its worker. A child that is returned can go on, in the pool if there is one.
-    fn run(
-        self: Arc<Self>,
-        start: Nanos,
-        ask_at: Nanos,
-        now: fn() -> Nanos,
-    ) -> Option<(Arc<dyn AnyChild>, Option<PoolId>)>;
-
-    /// Ends the child, if it is not over, without running it any further.
-    fn abort(self: Arc<Self>, cause: AbortCause);
-
-    /// Whether the result is still awaited, or may be.
-    fn is_wanted(&self) -> bool;
-
-    /// Since when the child has been ready to run.
-    fn ready_at(&self) -> Nanos;
-
-    /// Notes that the child is put into a queue, ready to run, at `now`.
-    fn queued(&self, now: Nanos);
-}
 
 /// One child. Queues, wakers and its handle hold a reference.
 pub(crate) struct Child<T> {

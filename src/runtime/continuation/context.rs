@@ -4,7 +4,7 @@
 //! and every leaf future is ready at once: a handler can be tested with any executor.
 
 use super::cancel::CancellationToken;
-use super::wait_slot::{AbortCause, Waiter};
+use super::waiter::{AbortCause, Waiter};
 use crate::time::{Nanos, clock};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The worker-local queue: children that were forked and waiters that were woken while the worker polled, which its
 //! loop then puts into queues that others see.
 
-use super::child::AnyChild;
+use super::waiter::AnyChild;
 use arrayvec::ArrayVec;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;

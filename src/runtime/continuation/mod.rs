@@ -11,12 +11,14 @@ mod context;
 mod join_state;
 mod local_queue;
 mod poll;
+mod run_until_cancelled;
 mod unwind;
 mod wait_slot;
+mod waiter;
 
 pub use cancel::CancellationToken;
 
-pub(crate) use child::{AnyChild, Child, ChildFuture, Found};
+pub(crate) use child::{Child, ChildFuture, Found};
 pub(crate) use context::{
     Limits, abort_pauses, checkpoint_pauses, fork_pauses, hop_pauses, is_pausing, join_pauses, joined,
 };
@@ -24,7 +26,8 @@ pub(crate) use join_state::JoinState;
 pub(crate) use local_queue::{LocalQueue, Ready, new_runtime_id, runtime_id};
 pub(crate) use poll::{Polled, Terms, poll};
 pub(crate) use unwind::{Panic, discard, guarded, is_contained, panic_message};
-pub(crate) use wait_slot::{AbortCause, WaitSlot, Waiter};
+pub(crate) use wait_slot::WaitSlot;
+pub(crate) use waiter::{AbortCause, AnyChild, Waiter};
 
 /// Where `join_state` finds its atomics; a loom test gives it others.
 mod atomics {

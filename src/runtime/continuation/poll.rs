@@ -3,7 +3,7 @@
 use super::cancel::CancellationToken;
 use super::context::{self, Limits, Pause};
 use super::unwind::{Panic, guarded};
-use super::wait_slot::{AbortCause, Waiter};
+use super::waiter::{AbortCause, Waiter};
 use crate::sched::PoolId;
 use crate::time::Nanos;
 use std::future::Future;

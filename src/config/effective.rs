@@ -1,0 +1,115 @@
+//! The configuration in effect: all layers together, parsed, with the rules between settings applied.
+
+use super::layers::{Given, Layers};
+use super::problem::{Claim, Origin, Problem, Problems};
+use super::setting::{DefaultValue, Shape, environment_name, find};
+use super::{Config, rules, sources, table};
+use clap::ArgMatches;
+use std::ffi::OsString;
+use std::fmt;
+
+/// A configuration, and the origin of each of its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effective {
+    /// The configuration.
+    pub config: Config,
+    /// Its settings, in the order of [`super::SETTINGS`].
+    pub rows: Vec<Row>,
+}
+
+/// A setting in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The key of the setting.
+    pub key: &'static str,
+    /// The value, written as on the command line.
+    pub value: String,
+    /// The origin of the value.
+    pub origin: Origin,
+}
+
+/// The configuration that flags, environment, file and defaults make, in this order. `matches` are of a command with
+/// [`super::flags`] and [`super::meta_flags`]; `environment` is all of it, other programs' variables included. The file
+/// is the one that `--config` or `FOREBAY_CONFIG` names; without either there is none.
+///
+/// # Errors
+/// Everything that is wrong in all layers together: first unknown names and wrong types, then wrong values in the order
+/// of [`super::SETTINGS`], then values that exclude each other. A value that a higher layer replaces is not parsed, but
+/// its type is a problem all the same.
+///
+/// # Panics
+/// If the command behind `matches` lacks one of those flags.
+pub fn load(
+    matches: &ArgMatches,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Effective, Problems> {
+    let mut layers = Layers::default();
+    sources::read_flags(matches, &mut layers);
+    sources::read_environment(environment, &mut layers);
+    if let Some((path, named_by)) = layers.config_file.take() {
+        sources::read_file(&path, &named_by, &mut layers);
+    }
+    resolve(layers)
+}
+
+/// The configuration that `pairs` and the defaults make; of a key that comes twice, the last value.
+pub(super) fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Effective, Problems> {
+    let mut layers = Layers::default();
+    for (key, value) in pairs {
+        match find(key) {
+            Some(setting) => {
+                layers.given.insert(setting.key, Given { text: value.to_owned(), origin: Origin::Code });
+            }
+            None => layers.problems.push(Problem {
+                claims: vec![Claim { key: key.to_owned(), value: value.to_owned(), origin: Origin::Code }],
+                message: sources::no_such_setting(key),
+            }),
+        }
+    }
+    resolve(layers)
+}
+
+/// Parses each value, then applies the rules between settings.
+fn resolve(mut layers: Layers) -> Result<Effective, Problems> {
+    let mut config = table::parse(&mut layers);
+    rules::apply(&mut config, &mut layers);
+    match Problems::from_vec(std::mem::take(&mut layers.problems)) {
+        Some(problems) => Err(problems),
+        None => {
+            let row = |(key, value)| Row { key, value, origin: layers.origin(key) };
+            Ok(Effective { rows: config.to_pairs().into_iter().map(row).collect(), config })
+        }
+    }
+}
+
+impl fmt::Display for Effective {
+    /// A TOML file that makes this configuration, with the origins as comments.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.rows.iter().map(Row::toml).collect();
+        let width = lines.iter().map(String::len).max().unwrap_or(0);
+        for (index, (row, line)) in self.rows.iter().zip(&lines).enumerate() {
+            let end = if index == 0 { "" } else { "\n" };
+            write!(f, "{end}{line:width$}  # {}", row.origin_text())?;
+        }
+        Ok(())
+    }
+}
+
+impl Row {
+    fn toml(&self) -> String {
+        let quote = match find(self.key).map(|setting| setting.shape) {
+            Some(Shape::Count | Shape::Switch) => "",
+            Some(Shape::Text) | None => "\"",
+        };
+        format!("{} = {quote}{}{quote}", self.key, self.value)
+    }
+
+    fn origin_text(&self) -> String {
+        match (&self.origin, find(self.key).map(|setting| setting.default)) {
+            (Origin::Flag, _) => format!("flag --{}", self.key),
+            (Origin::Environment, _) => format!("environment {}", environment_name(self.key)),
+            (Origin::Default, Some(DefaultValue::Computed(how))) => format!("default: {how}"),
+            (origin, _) => origin.to_string(),
+        }
+    }
+}

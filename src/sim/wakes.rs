@@ -1,0 +1,144 @@
+//! Rest, the watcher of busy workers' sockets, and wake-ups in virtual time: the protocol of `runtime/sleep/README.md` without
+//! its races.
+
+use super::Rest;
+use super::world::VirtualWorld;
+use crate::sched::{Policy, WorkerId};
+use crate::time::Nanos;
+
+impl<J> VirtualWorld<J> {
+    /// Lets this worker rest after a search that took this long and found nothing.
+    pub(super) fn rest(&mut self, took: Nanos) {
+        let id = self.me;
+        let free_at = self.now.plus(took);
+        let spins_until = match self.rest {
+            Rest::Looks => Nanos::MAX,
+            Rest::Sleeps { spin_for: Nanos::ZERO, .. } => Nanos::ZERO,
+            Rest::Sleeps { spin_for, .. } => {
+                let spinners =
+                    self.idle.roster.asleep().filter(|id| self.idle.seats[*id].spins_until > free_at).count();
+                if spinners < (self.sockets.len() / 2).max(1) { free_at.plus(spin_for) } else { Nanos::ZERO }
+            }
+        };
+        let idle = &mut self.idle;
+        idle.add(id);
+        let seat = &mut idle.seats[id];
+        (seat.idle, seat.free_at, seat.spins_until) = (true, free_at, spins_until);
+        let socket = &mut self.sockets[id];
+        if seat.owns && socket.datagrams == 0 {
+            socket.watched = false;
+        }
+        self.event_list.clear(id);
+        if idle.roster.is_watcher(id) {
+            idle.backs_off = false;
+            self.watch(true);
+        }
+    }
+
+    /// Called when the time of this worker has come. If it is idle it was woken, or it looks again; false if it goes on
+    /// waiting.
+    pub(super) fn rise(&mut self) -> bool {
+        let id = self.me;
+        if !self.idle.seats[id].idle {
+            return true;
+        }
+        if self.idle.seats[id].asleep {
+            let again = self.takeable_at().filter(|at| *at > self.now);
+            if let Some(at) = again.filter(|_| self.spins(id)) {
+                self.event_list.set(id, at);
+                return false;
+            }
+            self.idle.remove(id);
+        }
+        self.idle.seats[id].idle = false;
+        true
+    }
+
+    /// Called when a datagram has come to the socket of `owner`: wakes it, or lets the watcher see it.
+    pub(super) fn readable(&mut self, owner: WorkerId) {
+        let seat = &self.idle.seats[owner];
+        if seat.asleep && seat.owns {
+            self.wake(owner);
+        } else if self.sockets[owner].watched {
+            self.watch(false);
+        }
+    }
+
+    /// This worker takes the place that `policy` gives it; returns whether it receives from its own socket.
+    pub(super) fn seat(&mut self, policy: &Policy) -> bool {
+        let id = self.me;
+        self.idle.roster.follow(id, policy);
+        if !self.idle.is_candidate(id) {
+            self.hand_on();
+        }
+        let owns = policy.receives_own(policy.topology().pool_of(id));
+        self.idle.seats[id].owns = owns;
+        owns
+    }
+
+    /// Wakes every sleeper.
+    pub(super) fn wake_all(&mut self) {
+        let asleep: Vec<WorkerId> = self.idle.roster.asleep().collect();
+        asleep.into_iter().for_each(|id| self.wake(id));
+    }
+
+    /// If this worker is the watcher, a sleeper becomes it.
+    pub(super) fn hand_on(&mut self) {
+        if self.idle.roster.is_watcher(self.me) {
+            self.idle.roster.hand_on();
+            self.idle.backs_off = false;
+            self.watch(false);
+        }
+    }
+
+    /// Lets the watcher, if it sleeps, see the watched sockets; `spurious` = it has just found nothing that it may
+    /// take.
+    fn watch(&mut self, spurious: bool) {
+        let Some(watcher) = self.idle.roster.watcher().filter(|watcher| self.idle.seats[*watcher].asleep) else {
+            return;
+        };
+        if self.idle.backs_off {
+            return;
+        }
+        let Some(at) = self.takeable_at() else { return };
+        let spins = self.spins(watcher);
+        match self.rest {
+            _ if !spurious && (at <= self.now || !spins) => self.wake(watcher),
+            // There is something to take and nothing to take it with: no packets are free, and a worker that frees one
+            // looks itself.
+            _ if at <= self.now => {}
+            Rest::Sleeps { nap_min, .. } if !spins => {
+                self.idle.backs_off = true;
+                self.event_list.set(watcher, self.now.plus(self.thief_threshold.max(nap_min)));
+            }
+            _ if self.event_list.of(watcher) > at => {
+                self.event_list.set(watcher, at.max(self.idle.seats[watcher].free_at));
+            }
+            _ => {}
+        }
+    }
+
+    /// When the watcher may take something from a watched socket; `None` while there is nothing to take.
+    pub(super) fn takeable_at(&self) -> Option<Nanos> {
+        if self.in_sockets == 0 {
+            return None;
+        }
+        let watched =
+            self.sockets.iter().zip(&self.busy_since).filter(|(socket, _)| socket.watched && socket.datagrams > 0);
+        if self.thief_threshold == Nanos::ZERO {
+            return watched.map(|_| self.now).next();
+        }
+        watched.filter_map(|(_, busy_since)| busy_since.map(|since| since.plus(self.thief_threshold))).min()
+    }
+
+    fn spins(&self, id: WorkerId) -> bool {
+        self.idle.seats[id].spins_until > self.now
+    }
+
+    pub(super) fn wake(&mut self, id: WorkerId) {
+        let cost = if self.spins(id) { Nanos::ZERO } else { self.wake_cost };
+        self.idle.remove(id);
+        let ready_at = self.now.max(self.idle.seats[id].free_at);
+        self.event_list.set(id, ready_at.plus(cost));
+    }
+}
