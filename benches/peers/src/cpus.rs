@@ -1,13 +1,12 @@
 //! Who runs where: the server on one CPU, the generator on another.
 
 use anyhow::{Context, Result};
+use forebay::time::{Nanos, clock};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fmt, thread};
-
-use forebay::time::clock;
 
 /// The division of CPUs between a server of one worker and its generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,28 +58,38 @@ impl Division {
     }
 
     /// The median time for a cache line to travel from one CPU to the other and back: the two may share a core today
-    /// and lie on different sockets tomorrow. `None` where there is but one.
+    /// and lie on different sockets tomorrow. `None` where there is but one, or where the two threads do not run at the same
+    /// time, so that each trip takes a time slice.
     ///
     /// # Errors
     /// If the system refuses to pin.
     pub(crate) fn round_trip_ns(self) -> Result<Option<f64>> {
         const TRIPS: u64 = 2_000;
         const SAMPLES: usize = 15;
+        const PATIENCE: Nanos = Nanos::from_secs(2);
         let Division::Apart { server, generator } = self else { return Ok(None) };
         let ball = AtomicU64::new(0);
-        // Ordering: relaxed; the ball carries nothing but itself.
-        let play = |serves: u64| {
-            for trip in 0..TRIPS * SAMPLES as u64 {
-                while ball.load(Ordering::Relaxed) != 2 * trip + serves {
-                    spin_loop();
+        let deadline = clock::now().plus(PATIENCE);
+        // Passes the ball on once it is `mine`; false if it does not come in time. Ordering: relaxed, the ball carries nothing
+        // but itself.
+        let pass = |mine: u64| {
+            for spin in 1_u64.. {
+                if ball.load(Ordering::Relaxed) == mine {
+                    ball.store(mine + 1, Ordering::Relaxed);
+                    return true;
                 }
-                ball.store(2 * trip + serves + 1, Ordering::Relaxed);
+                // A trip is over long before the clock is read.
+                if spin.is_multiple_of(4_096) && clock::now() > deadline {
+                    return false;
+                }
+                spin_loop();
             }
+            false
         };
         thread::scope(|scope| {
             let other = scope.spawn(|| {
                 on_cpu(server, || {
-                    play(1);
+                    let _ = (0..TRIPS * SAMPLES as u64).all(|trip| pass(2 * trip + 1));
                     anyhow::Ok(())
                 })
             });
@@ -88,11 +97,8 @@ impl Division {
                 let mut samples = Vec::new();
                 for sample in 0..SAMPLES as u64 {
                     let began = clock::now();
-                    for trip in sample * TRIPS..(sample + 1) * TRIPS {
-                        while ball.load(Ordering::Relaxed) != 2 * trip {
-                            spin_loop();
-                        }
-                        ball.store(2 * trip + 1, Ordering::Relaxed);
+                    if !(sample * TRIPS..(sample + 1) * TRIPS).all(|trip| pass(2 * trip)) {
+                        break;
                     }
                     samples.push(clock::now().minus(began).get() as f64 / TRIPS as f64);
                 }
@@ -100,7 +106,7 @@ impl Division {
             })?;
             other.join().expect("playing does not panic")?;
             samples.sort_unstable_by(f64::total_cmp);
-            Ok(Some(samples[SAMPLES / 2]))
+            Ok(samples.get(SAMPLES / 2).copied())
         })
     }
 }
