@@ -83,7 +83,7 @@ async fn work() {
     }
 }
 
-/// Sends so many requests, a few at a time from each port, as one GSO batch or one by one, and waits for every reply.
+/// Sends `requests` requests, a few at a time from each port, as one GSO batch or one by one, and waits for every reply.
 fn offer(server: &Running, requests: u64, in_trains: bool) {
     const REQUEST: &[u8] = b"forebay";
     let per_send = if in_trains { WINDOW } else { 1 };

@@ -335,7 +335,7 @@ fn build(facts: &[Fact]) -> PathBuf {
     cargo.current_dir(&copy).args(["build", "--workspace", "--locked", "--offline"]);
     cargo.args(["--bin", "forebay", "--bin", "loadgen", "--test", "empty"]);
     // Neither speed nor a debugger is asked for. cargo tells the copy's packages from this build's by their profile alone,
-    // not by their place, so they have a number of codegen units that nobody else asks for.
+    // not by their place, so they have a number of codegen units that no other profile has.
     for package in ["forebay", "loadgen"] {
         for setting in ["opt-level=0", "debug=false", "codegen-units=15"] {
             cargo.args(["--config", &format!("profile.dev.package.{package}.{setting}")]);

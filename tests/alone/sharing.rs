@@ -71,7 +71,7 @@ fn a_builder_refuses_what_no_option_may_be() {
 fn a_thief_of_requests_takes_half() {
     let _alone = alone();
     let (handler, script) = scripted();
-    // On this scale nobody is stuck for long enough to have its socket robbed.
+    // On this scale no worker is stuck for long enough that others receive from its socket.
     let settings = [("policy", "steal"), ("workers", "2"), ("time-scale", "1000000")];
     let server = Running::start(&settings, handler);
     let client = Client::new(server.udp);

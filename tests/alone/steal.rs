@@ -159,7 +159,7 @@ fn assert_prompt(policy: &str, workers: usize, stuck: &[usize]) {
     assert!(median <= PROMPT, "{policy}, {workers} workers: longest wait and who was held: {waits:?}");
 }
 
-// Could it fail? Without theft whoever reaches the socket of the stuck worker waits for it.
+// Could it fail? Without stealing a request that reaches the socket of the stuck worker waits for it.
 #[test]
 fn isolated_workers_do_hold_others_up() {
     let _alone = alone();
@@ -202,11 +202,16 @@ fn an_emulated_thief_starts_nothing_before_it_may_take_it() {
         behind.request(2, cost, b"");
         let answer = behind.receive();
         let took = clock::now().minus(sent);
+        let (other, holder) = (other.receive().header, holder.receive().header);
+        assert_eq!((other.id, holder.id), (1, 0));
+        // Now and then the thief is awake and takes the first request out of the owner's deque: then it is the one that is held.
+        if holder.served.worker != 0 {
+            return false;
+        }
         assert!(
             took >= threshold.plus(cost),
             "taken after {threshold} at the earliest, {cost} of work, and done in {took}"
         );
-        assert_eq!((other.receive().header.id, holder.receive().header.id), (1, 0));
         answer.header.served.worker == 1
     });
     assert!(stolen.count() > 0, "nobody stole");

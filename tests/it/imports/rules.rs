@@ -1,4 +1,4 @@
-//! The table of who may import whom, and the check of one file against it.
+//! The table of imports that each module may have, and the check of one file against it.
 
 use super::paths::{Named, paths};
 
