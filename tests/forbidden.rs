@@ -5,12 +5,13 @@
 mod support;
 
 use forebay::config::Config;
-use forebay::handler::builtin::{Bench, Echo};
+use forebay::handler::builtin::{Bench, Burner, Echo, Spin};
 use forebay::server::Server;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
 use nix::libc::{
-    AF_NETLINK, EPERM, SYS_openat, SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg, SYS_sendmmsg, SYS_socket, c_long,
+    AF_NETLINK, EPERM, SYS_io_uring_setup, SYS_openat, SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg, SYS_sendmmsg,
+    SYS_socket, c_long,
 };
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -20,7 +21,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, Once, PoisonError};
 use std::{io, thread};
 use support::client::Client;
-use support::http::{Reply, http, latency, metric};
+use support::http::{Reply, fates, http, latency, metric};
 use support::process::{Process, wait_for_exit};
 use support::scripted::{Act, Scripted, scripted};
 use support::{Running, await_until};
@@ -100,6 +101,29 @@ fn what_is_forbidden_gives_way_to_what_is_not() {
         let ways = [format!("receive=\"{receive}\""), format!("send=\"{send}\"")];
         assert!(said.iter().any(|line| ways.iter().all(|way| line.contains(way))), "{calls:?}: {said:?}");
     }
+}
+
+// Does a light request pass a heavy one where the kernel gives no notice of it, does the endpoint say why there is none,
+// and is a start refused that wants nothing else?
+#[test]
+fn without_a_ring_heavy_requests_look() {
+    let settings = [("policy", "ondemand"), ("workers", "1")];
+    for (calls, notices) in [(&[][..], "ring"), (&[SYS_io_uring_setup][..], "looks (no io_uring of Linux 6.1: ")] {
+        let server = where_forbidden(calls, move || {
+            Running::start(&settings, Bench::new(Spin::new(Burner::calibrated(), 1), CAP))
+        });
+        assert!(latency(server.admin)["notices"].as_str().expect("a text").starts_with(notices));
+        let client = Client::new(server.udp);
+        client.request(1, Nanos::from_millis(500), b"");
+        await_until(|| fates(&latency(server.admin)).in_flight == 1, "the heavy request is not at work");
+        client.request(2, Nanos::from_micros(1), b"");
+        assert_eq!([client.receive().header.id, client.receive().header.id], [2, 1], "{notices}");
+    }
+    let refused = where_forbidden(&[SYS_io_uring_setup], || {
+        let pairs = [("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0"), ("notices", "ring")];
+        Server::bind(&Config::from_pairs(pairs).expect("a configuration")).map(drop).expect_err("refused").to_string()
+    });
+    assert!(refused.starts_with("--notices ring: ") && refused.contains("allowed: auto, looks"), "{refused}");
 }
 
 // Is a start refused that would make a server deaf or mute, or one that answers from the wrong address?

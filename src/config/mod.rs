@@ -26,7 +26,7 @@ mod table;
 mod value;
 
 pub use crate::net::Io;
-pub use crate::sched::Wait;
+pub use crate::sched::{Notices, Wait};
 pub use effective::{Effective, Row, load};
 pub use problem::{Claim, Origin, Problem, Problems};
 pub use setting::{DefaultValue, Setting, Shape, Words, markdown_table};

@@ -3,7 +3,7 @@
 use super::layers::Layers;
 use super::setting::{DefaultValue, Setting, Shape, Words};
 use super::value::{self, Refusal, names};
-use super::{Burn, Classify, HandlerName, Io, LogFormat, Pool, Wait, cpus, rules};
+use super::{Burn, Classify, HandlerName, Io, LogFormat, Notices, Pool, Wait, cpus, rules};
 use crate::sched::PolicyName;
 use crate::time::Nanos;
 use std::net::SocketAddr;
@@ -147,6 +147,19 @@ settings! {
             "What a worker without work does. adaptive: look again for a while, then sleep. spin: never sleep. park: \
              sleep at once. With burn sleep it is park."
         ),
+        parse: value::choice, show: value::name,
+    }
+    /// How heavy requests learn that a fresh one waits.
+    notices: Notices {
+        key: "notices", value_name: "HOW", shape: Text,
+        default: Text("auto"),
+        allowed: Made(names::<Notices>),
+        help: Detailed("How heavy requests learn that a fresh one waits.", || sentences(&[
+            "ring: the kernel raises a bit (io_uring, Linux 6.1): nothing to pay while nothing comes.",
+            "looks: they look now and then, for at most 3 % of the CPU time.",
+            "auto: ring where the kernel permits it.",
+            "Policies that let requests step aside use it: ondemand, hybrid and auto.",
+        ])),
         parse: value::choice, show: value::name,
     }
     /// The I/O backend. Never [`Io::Portable`] where `listen` is all addresses.

@@ -4,7 +4,7 @@
 use super::problem::suggestion;
 use super::{POOLS_MAX, Pool, REJECTED_PORTS_MAX, WORKERS_MAX};
 use crate::net::Io;
-use crate::sched::{PolicyName, Wait};
+use crate::sched::{Notices, PolicyName, Wait};
 use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -89,7 +89,7 @@ macro_rules! impl_choice {
     )+ };
 }
 
-impl_choice! { PolicyName Classify HandlerName Burn Wait Io LogFormat }
+impl_choice! { PolicyName Classify HandlerName Burn Wait Notices Io LogFormat }
 
 /// The reason why a text is not a value of its setting.
 pub(super) type Refusal = String;

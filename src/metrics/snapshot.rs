@@ -67,6 +67,8 @@ pub struct Description {
     pub burn: String,
     /// The factor by which times are scaled up under emulation; 1 otherwise.
     pub time_scale: u64,
+    /// How heavy requests learn of fresh ones: `ring` or `looks`, and the reason where the kernel does not permit `ring`.
+    pub notices: String,
 }
 
 impl Description {

@@ -5,6 +5,7 @@
 
 pub(crate) mod continuation;
 mod deques;
+pub(crate) mod notice;
 mod priority;
 mod queues;
 mod rest;
@@ -22,6 +23,7 @@ use crate::time::Nanos;
 use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
 use deques::Stealers;
+use notice::Flag;
 use priority::UrgentCount;
 use queues::Queues;
 use sleep::idle::Idle;
@@ -42,9 +44,9 @@ pub struct Shared<J> {
     stealers: Box<[Stealers<J>]>,
     busy_since: Box<[CachePadded<AtomicU64>]>,
     /// For each worker, whether it is asked to step aside; lowered when the worker takes its next job.
-    flags: Box<[CachePadded<AtomicBool>]>,
-    /// When a worker last looked, from within a job, into the sockets of busy workers.
-    looked_at: CachePadded<AtomicU64>,
+    flags: Box<[Flag]>,
+    /// Whether jobs notice arrivals by the kernel's notices too.
+    kernel_notices: bool,
     idle: Idle<Descriptors>,
     /// Number of workers that spin; bounded by [`Shared::spinners_max`].
     spinning: CachePadded<AtomicUsize>,
@@ -104,8 +106,8 @@ impl<J: Send> Shared<J> {
             urgent,
             stealers: workers.iter().map(Worker::stealers).collect(),
             busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
-            flags: (0..workers.len()).map(|_| CachePadded::default()).collect(),
-            looked_at: CachePadded::default(),
+            flags: (0..workers.len()).map(|_| Flag::default()).collect(),
+            kernel_notices: false,
             idle,
             spinning: CachePadded::default(),
             accepting: AtomicBool::new(true),
@@ -115,6 +117,11 @@ impl<J: Send> Shared<J> {
             epoch: CachePadded::default(),
         };
         Ok((shared, workers))
+    }
+
+    /// Lets jobs notice arrivals by the kernel's notices too, where it gives any ([`notice::probe`]).
+    pub fn with_kernel_notices(self, kernel_notices: bool) -> Shared<J> {
+        Shared { kernel_notices, ..self }
     }
 
     /// The policy at work.
@@ -217,14 +224,10 @@ impl<J: Send> Shared<J> {
         self.busy_since[worker].store(since.map_or(NOT_BUSY, Nanos::get), Ordering::Relaxed);
     }
 
-    /// Number of ingresses of busy owners in which fresh requests wait. At most one worker looks per `interval`; for
-    /// the others it is `None`.
-    fn look(&self, interval: Nanos, now: Nanos) -> Option<usize> {
-        // Ordering: relaxed, the exchange decides which worker looks and guards nothing.
-        let last = self.looked_at.load(Ordering::Relaxed);
-        let looks = now.minus(Nanos::new(last)) >= interval
-            && self.looked_at.compare_exchange(last, now.get(), Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        looks.then(|| self.idle.readiness.arrivals_watched())
+    /// Makes the calling thread notice arrivals for `worker` as long as the result lives.
+    fn notice(&self, worker: WorkerId) -> notice::Open {
+        let watch_set = Arc::clone(self.idle.readiness.watch_set());
+        notice::open(Arc::clone(&self.flags[worker]), watch_set, self.kernel_notices)
     }
 }
 

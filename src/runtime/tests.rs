@@ -144,14 +144,7 @@ fn kinds() -> [(Kind, &'static [usize]); 8] {
         (Kind::Pools(Pools { slice: Nanos::from_micros(50) }), &[2, 1]),
         (Kind::Shed(Shed { thief_threshold: Nanos::from_micros(20) }), &[3]),
         (Kind::Reserve(Reserve { groups: Groups { group_of: [0, 1, 1, 1, 1, 1, 1, 1], sizes: vec![1, 2] } }), &[3]),
-        (
-            Kind::OnDemand(OnDemand {
-                budget: Nanos::from_micros(5),
-                ask_interval: Nanos::from_micros(1),
-                look_interval: Nanos::new(250),
-            }),
-            &[3],
-        ),
+        (Kind::OnDemand(OnDemand { budget: Nanos::from_micros(5), look_after: Nanos::from_micros(10) }), &[3]),
         (
             Kind::Hybrid(Hybrid {
                 budget: Nanos::from_micros(5),

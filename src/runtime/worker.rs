@@ -51,6 +51,7 @@ impl<'s, J: Send> Loop<'s, J> {
 
     /// Works until [`Shared::stop`].
     pub(super) fn run<E: Engine<Job = J>>(mut self, engine: &mut E) {
+        let _notices = self.world.shared.notice(self.turn.worker());
         loop {
             self.follow(engine);
             // Asked before the search: what was put before the stop is then found, also if both come in the middle of

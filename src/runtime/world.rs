@@ -2,10 +2,11 @@
 
 use super::Shared;
 use super::deques::Deques;
+use super::notice;
 use super::sleep::sleeper::Sleeper;
 use crate::sched::turn::{Stolen, World};
-use crate::sched::{Amount, Policy, PoolId, View, WorkerId};
-use crate::time::Nanos;
+use crate::sched::{Amount, Policy, PoolId, View, Watch, WorkerId};
+use crate::time::{Nanos, clock};
 use crossbeam_deque::Steal;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -179,7 +180,13 @@ impl<J: Send> World for ThreadWorld<'_, J> {
         }
     }
 
-    fn look(&mut self, interval: Nanos, now: Nanos) -> Option<usize> {
-        self.shared.look(interval, now)
+    fn watch(&mut self, watch: Watch) -> Nanos {
+        notice::begin(watch);
+        // The checkpoints of the job notice themselves.
+        Nanos::MAX
+    }
+
+    fn noticed(&mut self, _: Watch) -> Option<usize> {
+        notice::take(clock::now())
     }
 }

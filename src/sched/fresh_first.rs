@@ -32,6 +32,11 @@ pub(super) fn is_heavy(running: &Running, budget: Nanos) -> bool {
     running.continuation || running.ran >= budget
 }
 
+/// How long `running` may run on before the policy is asked: until it turns out heavy.
+pub(super) fn ask_after(running: &Running, budget: Nanos) -> Option<Nanos> {
+    (!is_heavy(running, budget)).then(|| budget.minus(running.ran))
+}
+
 /// What becomes of `running`. A request that has just turned out heavy steps aside this once whether or not another
 /// waits: heavy requests that began before it go first, and so do fresh ones that came while it ran and that no worker
 /// has received yet.

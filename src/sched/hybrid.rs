@@ -1,11 +1,13 @@
 //! `hybrid` (soft reservation): every worker receives, fresh requests go first everywhere, and heavy ones go on where
-//! no fresh one waits. On the reserved workers they look for fresh requests after each short slice, elsewhere after
-//! each long one: a reserved worker is never far from free, and never idle while there is heavy work.
+//! no fresh one waits. On the reserved workers they watch closely for fresh requests, elsewhere they look once in a long
+//! slice: a reserved worker is never far from free, and never idle while there is heavy work.
 
 use super::estimate::softly_reserved_workers;
 use super::fresh_first::{self, is_heavy};
 use super::tuning::unmeasured;
-use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Running, SearchPlace, Sizes, Topology, Tuning, Verdict};
+use super::{
+    Entry, Event, Kind, Made, Place, PoolId, Rules, Running, SearchPlace, Sizes, Topology, Tuning, Verdict, Watch,
+};
 use crate::time::Nanos;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -20,9 +22,8 @@ pub(super) const ENTRY: Entry = Entry {
     make,
 };
 
-/// Time between two looks of a heavy request for fresh ones on a reserved worker, unscaled: a light request's time, and
-/// some times what a look costs.
-const SHORT_SLICE: Nanos = Nanos::from_micros(1);
+/// Longest time between two looks of a heavy request for fresh ones on a reserved worker, unscaled.
+const SHORT_SLICE: Nanos = super::ondemand::LOOK_AFTER;
 
 /// Time between two looks of a heavy request on the other workers, unscaled: long enough that looking costs next to
 /// nothing.
@@ -58,16 +59,10 @@ pub struct Hybrid {
     pub budget: Nanos,
     /// Number of reserved workers, which are the first ones. Follows the measured demand; an error of one costs little.
     pub reserved: usize,
-    /// Time between two looks of a heavy request for fresh ones on a reserved worker.
+    /// Longest time between two looks of a heavy request for fresh ones on a reserved worker.
     pub short_slice: Nanos,
     /// Time between two looks of a heavy request for fresh ones on any other worker.
     pub long_slice: Nanos,
-}
-
-impl Hybrid {
-    fn slice(&self, running: &Running) -> Nanos {
-        if running.worker < self.reserved { self.short_slice } else { self.long_slice }
-    }
 }
 
 impl Rules for Hybrid {
@@ -80,15 +75,22 @@ impl Rules for Hybrid {
     }
 
     fn ask_after(&self, _: &Topology, running: &Running) -> Option<Nanos> {
-        Some(if is_heavy(running, self.budget) { self.slice(running) } else { self.budget.minus(running.ran) })
+        fresh_first::ask_after(running, self.budget)
+    }
+
+    fn watch(&self, running: &Running) -> Watch {
+        match is_heavy(running, self.budget) {
+            false => Watch::Never,
+            true if running.worker < self.reserved => Watch::Closely(self.short_slice),
+            true => Watch::Every(self.long_slice),
+        }
     }
 
     fn at_checkpoint(&self, _: &Topology, running: &Running) -> Verdict {
         fresh_first::at_checkpoint(running, self.budget)
     }
 
-    fn look_interval(&self) -> Option<Nanos> {
-        // Every heavy request looks at the end of its own slice.
-        Some(Nanos::ZERO)
+    fn watches(&self) -> bool {
+        true
     }
 }

@@ -75,6 +75,18 @@ pub struct Running {
     pub flagged: bool,
 }
 
+/// How closely a running job watches for fresh requests, for which it would step aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// It does not: it would not step aside.
+    Never,
+    /// As closely as can be had for a small share of the CPU time: a look for waiting requests at the latest after this
+    /// time where only looks tell of them.
+    Closely(Nanos),
+    /// One look for waiting requests in this time.
+    Every(Nanos),
+}
+
 /// What becomes of a job at a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -83,7 +95,7 @@ pub enum Verdict {
     /// The job steps aside and waits where [`Event::Yielded`] is placed.
     Yield,
     /// The job steps aside, as for [`Verdict::Yield`], if a fresh request waits for which no worker is free; else it
-    /// runs on. Only this verdict is worth a look whether one waits.
+    /// runs on.
     YieldIfWanted,
     /// The job goes on in this pool.
     Hop(PoolId),

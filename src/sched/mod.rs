@@ -40,6 +40,8 @@ pub mod bounds;
 pub mod estimate;
 mod fresh_first;
 mod interface;
+mod notices;
+mod pace;
 mod roster;
 mod search;
 mod sharing;
@@ -48,7 +50,9 @@ mod tuning;
 pub mod turn;
 mod wait;
 
-pub use interface::{Event, Outcome, Place, Running, Step, Verdict, View};
+pub use interface::{Event, Outcome, Place, Running, Step, Verdict, View, Watch};
+pub use notices::Notices;
+pub use pace::Pace;
 pub use roster::Roster;
 pub use search::{Local, SearchPlace};
 pub use sharing::{Amount, BadSharing, DEQUES_MAX, Insertion, STEAL_EVERY_MAX, Sharing, Victim};
@@ -94,9 +98,14 @@ trait Rules {
     fn heavy_from(&self) -> Option<Nanos> {
         None
     }
-    /// Shortest time between two looks into the sockets of busy workers from within jobs; `None` = no looks.
-    fn look_interval(&self) -> Option<Nanos> {
-        None
+    /// How closely `running` watches for fresh requests.
+    fn watch(&self, running: &Running) -> Watch {
+        let _ = running;
+        Watch::Never
+    }
+    /// Whether any job watches for fresh requests.
+    fn watches(&self) -> bool {
+        false
     }
     /// How long a worker must have been in one job before others receive from its socket.
     fn thief_threshold(&self) -> Nanos {
@@ -237,10 +246,14 @@ impl Policy {
             .for_each(flag);
     }
 
-    /// Shortest time between two looks into the sockets of busy workers from within jobs that would give way; `None` =
-    /// no looks.
-    pub fn look_interval(&self) -> Option<Nanos> {
-        self.rules().look_interval()
+    /// How closely `running` watches for fresh requests in the sockets of busy workers.
+    pub fn watch(&self, running: &Running) -> Watch {
+        self.rules().watch(running)
+    }
+
+    /// Whether any job watches for fresh requests.
+    pub fn watches(&self) -> bool {
+        self.rules().watches()
     }
 
     /// Whether workers of `pool` receive from their own sockets.

@@ -6,8 +6,9 @@
 //! No size has to be chosen and no class known. What it needs is a cheap yield: stepping aside for a fresh request must
 //! cost less than the request.
 
+use super::fresh_first::{self, is_heavy};
 use super::{
-    Entry, Event, Kind, Made, Place, PoolId, Rules, Running, SearchPlace, Sizes, Topology, Tuning, Verdict, fresh_first,
+    Entry, Event, Kind, Made, Place, PoolId, Rules, Running, SearchPlace, Sizes, Topology, Tuning, Verdict, Watch,
 };
 use crate::time::Nanos;
 
@@ -23,18 +24,13 @@ pub(super) const ENTRY: Entry = Entry {
     make,
 };
 
-/// Time between two points at which a request can step aside, unscaled.
-const ASK_INTERVAL: Nanos = Nanos::from_micros(1);
-
-/// Shortest time between two looks, of all workers together, whether a request waits while all are busy, unscaled. One
-/// look frees one worker or a few; with an interval of a microsecond, fewer than 14 busy workers must free at high
-/// load.
-const LOOK_INTERVAL: Nanos = Nanos::new(250);
+/// Longest time between two looks for waiting requests, of all workers together, unscaled: what a request may wait for
+/// a heavy one to notice it, where the kernel gives no notice of it.
+pub(super) const LOOK_AFTER: Nanos = Nanos::from_micros(10);
 
 fn make(tuning: &Tuning) -> Made {
     let budget = tuning.budget;
-    let (ask_interval, look_interval) = (tuning.scaled(ASK_INTERVAL), tuning.scaled(LOOK_INTERVAL));
-    let kind = Kind::OnDemand(OnDemand { budget, ask_interval, look_interval });
+    let kind = Kind::OnDemand(OnDemand { budget, look_after: tuning.scaled(LOOK_AFTER) });
     Made { budget: Some(budget), chosen: format!("budget {budget}"), ..Made::plain(&ENTRY, kind, tuning) }
 }
 
@@ -43,10 +39,8 @@ fn make(tuning: &Tuning) -> Made {
 pub struct OnDemand {
     /// CPU time after which a request counts as heavy and may be asked to step aside.
     pub budget: Nanos,
-    /// Time between two points at which a request can step aside.
-    pub ask_interval: Nanos,
-    /// Shortest time between two looks, of all workers together, whether requests wait.
-    pub look_interval: Nanos,
+    /// Longest time between two looks for waiting requests, of all workers together.
+    pub look_after: Nanos,
 }
 
 impl Rules for OnDemand {
@@ -58,9 +52,12 @@ impl Rules for OnDemand {
         fresh_first::place(pool, event)
     }
 
-    fn ask_after(&self, _: &Topology, _: &Running) -> Option<Nanos> {
-        // Light requests come to such points too: requests behind one must not wait until it turns out heavy.
-        Some(self.ask_interval)
+    fn ask_after(&self, _: &Topology, running: &Running) -> Option<Nanos> {
+        fresh_first::ask_after(running, self.budget)
+    }
+
+    fn watch(&self, running: &Running) -> Watch {
+        if is_heavy(running, self.budget) { Watch::Closely(self.look_after) } else { Watch::Never }
     }
 
     fn at_checkpoint(&self, _: &Topology, running: &Running) -> Verdict {
@@ -71,7 +68,7 @@ impl Rules for OnDemand {
         Some(self.budget)
     }
 
-    fn look_interval(&self) -> Option<Nanos> {
-        Some(self.look_interval)
+    fn watches(&self) -> bool {
+        true
     }
 }

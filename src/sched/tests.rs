@@ -40,7 +40,7 @@ fn policies() -> [Policy; 9] {
 }
 
 fn ondemand() -> OnDemand {
-    OnDemand { budget: Nanos::from_micros(5), ask_interval: Nanos::from_micros(1), look_interval: Nanos::new(250) }
+    OnDemand { budget: Nanos::from_micros(5), look_after: Nanos::from_micros(10) }
 }
 
 fn hybrid() -> Hybrid {
@@ -327,9 +327,12 @@ fn ondemand_asks_more_workers_the_more_requests_wait() {
 #[test]
 fn hybrid_looks_more_often_on_reserved_workers() {
     let policy = Policy::new(Kind::Hybrid(hybrid()), &Topology::new(&[5]));
-    let ask = |worker| policy.ask_after(&Running { continuation: true, ..running(worker, 0, 0) });
-    assert_eq!([0, 1, 2, 4].map(ask), [3, 3, 30, 30].map(|us| Some(Nanos::from_micros(us))));
+    let heavy = |worker| Running { continuation: true, ..running(worker, 0, 0) };
+    let (short, long) = (Watch::Closely(Nanos::from_micros(3)), Watch::Every(Nanos::from_micros(30)));
+    assert_eq!([0, 1, 2, 4].map(|worker| policy.watch(&heavy(worker))), [short, short, long, long]);
+    assert_eq!(policy.ask_after(&heavy(4)), None, "what it notices is all that interrupts it");
     assert_eq!(policy.ask_after(&running(4, 0, 2)), Some(Nanos::from_micros(3)), "the rest of the budget");
+    assert_eq!(policy.watch(&running(4, 0, 2)), Watch::Never, "a light request does not step aside");
 }
 
 #[test]

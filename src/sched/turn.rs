@@ -14,7 +14,7 @@ mod world;
 pub use engine::{Arrived, Boundary, Description, Discarded, Engine, Ran, Ready, Received, Requeued};
 pub use world::{Stolen, World};
 
-use super::{Event, Local, Policy, PoolId, Running, Topology, WorkerId};
+use super::{Event, Local, Policy, PoolId, Running, Topology, Watch, WorkerId};
 use crate::time::Nanos;
 use levels::LevelOrder;
 
@@ -30,6 +30,8 @@ pub struct Turn<J> {
     level: usize,
     /// How long the job at hand may run on before the policy is asked.
     ask_after: Nanos,
+    /// How closely the job at hand watches for fresh requests.
+    watch: Watch,
     /// Whether the policy needs to know since when workers have been in their jobs.
     shows_busy: bool,
     /// The victim from which the job at hand was stolen, until it begins.
@@ -84,15 +86,15 @@ pub enum Did {
     Ended,
     /// The job that ran is going to run on.
     Kept {
-        /// Whether the worker looked into sockets for waiting requests.
-        looked: bool,
+        /// How the job was watching, if the worker has looked into sockets for waiting requests, or had notice of one.
+        looked: Watch,
     },
     /// The job that ran is going to leave the worker.
     Leaves {
         /// Whether the job goes to another pool.
         hops: bool,
-        /// Whether the worker looked into sockets for waiting requests.
-        looked: bool,
+        /// How the job was watching, if the worker has looked into sockets for waiting requests, or had notice of one.
+        looked: Watch,
     },
     /// A job was put into a queue, or had no room there.
     Put,
@@ -111,6 +113,7 @@ impl<J> Turn<J> {
             running: Running { worker, pool, continuation: false, ran: Nanos::ZERO, flagged: false },
             level: 0,
             ask_after: Nanos::MAX,
+            watch: Watch::Never,
             shows_busy: true,
             victim: None,
             batch: Vec::with_capacity(batch),

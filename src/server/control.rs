@@ -4,6 +4,7 @@
 use super::adapt::Adaptation;
 use super::admin::Probe;
 use super::drain::Drain;
+use super::notices::Found;
 use super::path::wait_slots::WaitSlots;
 use super::stop::Demand;
 use super::stuck::{self, Stuck, Watch};
@@ -50,6 +51,7 @@ pub(super) struct Control<'a, J> {
     pub(super) said: Mutex<Said>,
     /// True if the kernel does not report how long datagrams wait in the sockets.
     pub(super) unstamped: bool,
+    pub(super) notices: &'a Found,
     /// Logs once that drops cannot be read.
     pub(super) drops_unread: Once,
     /// The policy in force. Used by the admin thread once a second, and by the thread that waits for demands.
@@ -275,6 +277,7 @@ impl<J: Send> Probe for Control<'_, J> {
                 workers: config.workers,
                 burn: config.burn.name().to_owned(),
                 time_scale: config.time_scale,
+                notices: self.notices.text(),
             },
             kernel_dropped: self.kernel_dropped(),
             unstamped: self.unstamped,

@@ -4,8 +4,9 @@ use super::ServeError;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::fs;
 
-/// Descriptors per worker: its socket, its readiness queue, that queue's second handle, and its wake-up.
-const PER_WORKER: u64 = 4;
+/// Descriptors per worker: its socket, its readiness queue, that queue's second handle, its wake-up, and the ring in
+/// which the kernel gives notices.
+const PER_WORKER: u64 = 5;
 
 /// Descriptors for all workers together: the watch set, the admin endpoint with its 32 connections, signals, and files
 /// read in between.

@@ -8,6 +8,7 @@ mod descriptors;
 mod drain;
 #[cfg(test)]
 mod explore;
+mod notices;
 mod panics;
 mod path;
 mod pin;
@@ -67,10 +68,13 @@ pub enum ServeError {
     /// The system permits no backend to receive datagrams, or none to send them.
     #[error("{0}; allow one of these calls, or choose another --io or --listen")]
     NoWay(#[from] NoWay),
+    /// The kernel gives no notices of arrivals, and `--notices ring` wants them.
+    #[error("--notices ring: this system has no io_uring of Linux 6.1: {0}; allowed: auto, looks")]
+    NoNotices(io::Error),
     /// Too few file descriptors are allowed.
     #[error(
         "--workers {workers}: needs {needed} file descriptors, and this process may open {allowed} (the hard limit of \
-         RLIMIT_NOFILE); allowed: fewer workers, four descriptors each, or a higher limit: LimitNOFILE={needed} in a \
+         RLIMIT_NOFILE); allowed: fewer workers, five descriptors each, or a higher limit: LimitNOFILE={needed} in a \
          systemd unit, --ulimit nofile={needed} for a container, `ulimit -Hn {needed}` as root in a shell"
     )]
     Descriptors {
@@ -196,6 +200,7 @@ pub struct Server {
     group: Group,
     filter: AddressFilter,
     ways: Ways,
+    notices: notices::Found,
     admin: TcpListener,
     stop: StopHandle,
     demands: Receiver<Demand>,
@@ -210,7 +215,8 @@ impl Server {
     ///
     /// # Errors
     /// [`ServeError::Bind`] names the setting; [`ServeError::Descriptors`] the number of open files needed,
-    /// [`ServeError::NoWay`] the system calls that would be needed.
+    /// [`ServeError::NoWay`] the system calls that would be needed; [`ServeError::NoNotices`] that this kernel lacks what
+    /// `--notices ring` needs.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
         descriptors::provide(config.workers)?;
         let bind_error = |setting, address| move |source| ServeError::Bind { setting, address, source };
@@ -231,6 +237,7 @@ impl Server {
                 refused.join("; ")
             );
         }
+        let notices = notices::find(config.notices)?;
         let bound = Group::open(config.listen, config.workers, ways.receive);
         let group = bound.map_err(bind_error("listen", config.listen))?;
         let admin = TcpListener::bind(config.admin).map_err(bind_error("admin", config.admin))?;
@@ -242,6 +249,7 @@ impl Server {
             group,
             filter,
             ways,
+            notices,
             admin,
             stop,
             demands,

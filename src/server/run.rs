@@ -85,6 +85,7 @@ where
     let policy = following.policy();
     let ingress: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
     let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, config.wait, &ingress, sizes.queued)?;
+    let shared = shared.with_kernel_notices(server.notices.by_kernel);
     let mut collector = Collector::new(&metrics);
     let control = Control {
         config,
@@ -103,6 +104,7 @@ where
         transport: &transport,
         said: Mutex::default(),
         unstamped: server.ways.receive == Io::Portable,
+        notices: &server.notices,
     };
     let totals = thread::scope(|scope| {
         // On every way out the threads must end, or the scope would wait for them for ever.

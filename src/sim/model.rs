@@ -5,8 +5,8 @@ use super::requests::{Request, RequestId, Requests};
 use super::tally::Tally;
 use super::{ArrivingRequest, Setup};
 use crate::fate::Fate;
-use crate::sched::WorkerId;
 use crate::sched::turn::{Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued};
+use crate::sched::{Watch, WorkerId};
 use crate::time::Nanos;
 use std::collections::VecDeque;
 
@@ -109,7 +109,11 @@ impl VirtualEngine for CostModel<'_> {
     #[inline]
     fn charge(&mut self, did: Did) -> Nanos {
         let overheads = &self.setup.overheads;
-        let look = |looked| if looked { overheads.poll } else { Nanos::ZERO };
+        let look = |looked| match looked {
+            Watch::Never => Nanos::ZERO,
+            Watch::Closely(_) => overheads.notice,
+            Watch::Every(_) => overheads.look,
+        };
         match did {
             Did::Took { stole, polls } => {
                 let steal = if stole { overheads.steal } else { Nanos::ZERO };

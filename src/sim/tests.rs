@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::metrics::Percentile;
-use crate::sched::PolicyName;
+use crate::sched::{Hybrid, Kind, Policy, PolicyName, Topology};
 use crate::workload::Workload;
 
 fn offer(workload: &Workload, load: f64, workers: usize) -> OpenLoop<'_> {
@@ -124,11 +124,15 @@ fn looks_in_vain_take_their_time() {
         assert_eq!(latency(name, Nanos::ZERO, &requests), us(1), "{name}");
         assert_eq!(latency(name, us(5), &requests), us(4 + 1), "{name}");
     }
-    // Alone, a request of 500 us looks for others while it runs, every microsecond or every 20.
-    for (name, looks) in [("ondemand", 400), ("hybrid", 20)] {
-        assert_eq!(latency(name, Nanos::ZERO, &[arriving(1, 500, 0)]), us(500), "{name}");
-        let took = latency(name, us(1), &[arriving(1, 500, 0)]);
-        assert!(took >= us(500 + looks), "{name}: {took}");
+    // Alone, a request of 500 us on a worker that is not reserved looks for others every 20 us; one that has the
+    // kernel's notice looks for none.
+    let hybrid = |reserved| Hybrid { budget: us(5), reserved, short_slice: us(10), long_slice: us(20) };
+    for (reserved, looks) in [(0, 24), (1, 0)] {
+        let policy = Policy::new(Kind::Hybrid(hybrid(reserved)), &Topology::new(&[1]));
+        let overheads = Overheads { look: us(1), notice: us(1), ..Overheads::NONE };
+        let setup = Setup { overheads, ..Setup::ideal(policy) };
+        let took = simulate(&setup, [arriving(1, 500, 0)].into_iter()).latency_mean(Some(0));
+        assert_eq!(took, us(500 + looks), "{reserved} reserved");
     }
 }
 

@@ -7,7 +7,7 @@ use super::idle::Idle;
 use super::queues::Queues;
 use crate::sched::bounds::LOOK_MAX;
 use crate::sched::turn::{Stolen, World};
-use crate::sched::{Amount, Policy, PoolId, View, WorkerId};
+use crate::sched::{Amount, Policy, PoolId, View, Watch, WorkerId};
 use crate::time::Nanos;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -34,9 +34,10 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) in_sockets: usize,
     /// For each worker, whether it is asked to step aside.
     flags: Box<[Cell<bool>]>,
-    /// When a worker last looked, from within a job, whether requests wait while all are busy; `None` before the first
-    /// look.
-    looked_at: Option<Nanos>,
+    /// How the jobs of each worker notice arrivals.
+    pub(super) notices: Box<[Notice]>,
+    /// Workers whose jobs the kernel will give notice of an arrival, the one that is next in turn first.
+    pub(super) armed: VecDeque<WorkerId>,
     abandoned: bool,
     pub(super) idle: Idle,
     pub(super) event_list: EventList,
@@ -53,6 +54,19 @@ pub(crate) enum Fault {
     LosesWakes,
     /// The queues of pools that are no more are looked into by no worker.
     OrphansQueues,
+}
+
+/// How a worker's job notices arrivals: the kernel raises a mark that its next checkpoint sees, once, and for one
+/// worker at each arrival (`runtime/notice`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// The kernel does not know that the worker wants to know.
+    #[default]
+    Off,
+    /// The kernel is going to raise the mark.
+    Armed,
+    /// Something has come since.
+    Raised,
 }
 
 /// What is known of a worker's socket; its datagrams are the engine's.
@@ -83,7 +97,8 @@ impl<J> VirtualWorld<J> {
             sockets: (0..workers).map(socket).collect(),
             in_sockets: 0,
             flags: vec![Cell::new(false); workers].into(),
-            looked_at: None,
+            notices: vec![Notice::Off; workers].into(),
+            armed: VecDeque::with_capacity(workers),
             abandoned: false,
             idle: Idle::new(policy),
             event_list: EventList::new(workers),
@@ -131,6 +146,9 @@ impl<J> VirtualWorld<J> {
     pub(super) fn arrived(&mut self, owner: WorkerId) {
         self.sockets[owner].datagrams += 1;
         self.in_sockets += 1;
+        if self.sockets[owner].watched {
+            self.notify();
+        }
         self.readable(owner);
     }
 
@@ -143,6 +161,34 @@ impl<J> VirtualWorld<J> {
                 || !self.idle.is_candidate(self.me)
                 // Without a threshold it may take from any socket, watched or not.
                 || self.thief_threshold > Nanos::ZERO && self.takeable_at().is_none_or(|at| at > self.now))
+    }
+
+    /// Number of watched sockets in which something waits.
+    fn sockets_with_arrivals(&self) -> usize {
+        if self.in_sockets == 0 {
+            return 0;
+        }
+        let waits = self.sockets.iter().filter(|socket| socket.watched && socket.datagrams > 0);
+        waits.take(LOOK_MAX).count()
+    }
+
+    /// Makes the kernel give this worker notice of the next arrival, or of one that waits already.
+    fn arm(&mut self) {
+        if self.notices[self.me] == Notice::Off {
+            if self.sockets_with_arrivals() > 0 {
+                self.notices[self.me] = Notice::Raised;
+            } else {
+                self.notices[self.me] = Notice::Armed;
+                self.armed.push_back(self.me);
+            }
+        }
+    }
+
+    /// Gives one of the workers that want to know notice of an arrival.
+    fn notify(&mut self) {
+        if let Some(worker) = self.armed.pop_front() {
+            self.notices[worker] = Notice::Raised;
+        }
     }
 
     fn own(&self) -> &VecDeque<J> {
@@ -249,7 +295,10 @@ impl<J> World for VirtualWorld<J> {
     }
 
     fn begin_work(&mut self, policy: &Policy, more: bool) {
-        self.sockets[self.me].watched = true;
+        let socket = &mut self.sockets[self.me];
+        if !std::mem::replace(&mut socket.watched, true) && socket.datagrams > 0 {
+            self.notify();
+        }
         self.hand_on();
         if more {
             self.wake_for(policy, self.idle.pool_of(self.me));
@@ -283,15 +332,26 @@ impl<J> World for VirtualWorld<J> {
         self.flags[self.me].set(false);
     }
 
-    fn look(&mut self, interval: Nanos, now: Nanos) -> Option<usize> {
-        if self.looked_at.is_some_and(|last| now.minus(last) < interval) {
-            return None;
+    fn watch(&mut self, watch: Watch) -> Nanos {
+        match watch {
+            Watch::Never => Nanos::MAX,
+            Watch::Every(slice) => slice,
+            Watch::Closely(_) => {
+                self.arm();
+                // The next checkpoint.
+                Nanos::new(1)
+            }
         }
-        self.looked_at = Some(now);
-        if self.in_sockets == 0 {
-            return Some(0);
+    }
+
+    fn noticed(&mut self, watch: Watch) -> Option<usize> {
+        let notice = &mut self.notices[self.me];
+        if matches!(watch, Watch::Closely(_)) {
+            if *notice != Notice::Raised {
+                return None;
+            }
+            *notice = Notice::Off;
         }
-        let waits = self.sockets.iter().filter(|socket| socket.watched && socket.datagrams > 0);
-        Some(waits.take(LOOK_MAX).count())
+        Some(self.sockets_with_arrivals())
     }
 }

@@ -65,6 +65,7 @@ fn latency_has_the_promised_shape() {
         "fates",
         "listen",
         "malformed_by_reason",
+        "notices",
         "policy",
         "schema",
         "since_start",

@@ -5,6 +5,7 @@
 
 use super::cancel::CancellationToken;
 use super::waiter::{AbortCause, Waiter};
+use crate::runtime::notice;
 use crate::time::{Nanos, clock};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -23,13 +24,20 @@ pub(crate) enum Pause {
     Abort(AbortCause),
 }
 
-/// When checkpoints return to the worker during one poll.
+/// When checkpoints return to the worker during one poll. They read the clock now and then only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// The moment from which on checkpoints return so that the policy is asked.
     pub(crate) ask_at: Nanos,
     /// The moment from which on checkpoints return because the answer is worthless.
     pub(crate) expires_at: Nanos,
+}
+
+impl Limits {
+    /// The first of both moments.
+    fn next(self) -> Nanos {
+        self.ask_at.min(self.expires_at)
+    }
 }
 
 thread_local! {
@@ -41,13 +49,23 @@ thread_local! {
     static TOKENS: RefCell<Vec<CancellationToken>> = const { RefCell::new(Vec::new()) };
     /// CPU time of the children that were joined during the poll.
     static JOINED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
+    /// Checkpoints until one reads the clock, that one included.
+    static LEFT: Cell<u32> = const { Cell::new(0) };
+    /// The last reading of the clock at a checkpoint of this poll, or its start, and the checkpoints from there to the
+    /// next one.
+    static STRETCH: Cell<(Nanos, u32)> = const { Cell::new((Nanos::ZERO, 1)) };
 }
 
-/// Runs `poll` within `limits` as one poll of `waiter`, which is given back; without a waiter, of what cannot have
+/// The most checkpoints of which one reads the clock. A handler whose checkpoints come further apart all of a sudden is
+/// asked so many of them late.
+const STRETCH_MAX: u32 = 16;
+
+/// Runs `poll` from `start` on within `limits` as one poll of `waiter`, which is given back; without a waiter, of what cannot have
 /// children on other workers. Returns the result of `poll`, the reason that a leaf future has left, if any, and the CPU
 /// time of the children that were joined meanwhile.
 pub(super) fn enter<R>(
     waiter: &mut Option<Arc<dyn Waiter>>,
+    start: Nanos,
     limits: Limits,
     poll: impl FnOnce() -> R,
 ) -> (R, Option<Pause>, Nanos) {
@@ -55,8 +73,11 @@ pub(super) fn enter<R>(
     WAITER.with_borrow_mut(|place| std::mem::swap(place, waiter));
     LIMITS.set(Some(limits));
     PAUSE.set(None);
+    LEFT.set(1);
+    STRETCH.set((start, 1));
     let result = poll();
     LIMITS.set(None);
+    LEFT.set(0);
     WAITER.with_borrow_mut(|place| std::mem::swap(place, waiter));
     (result, PAUSE.take(), JOINED.take())
 }
@@ -80,6 +101,8 @@ pub(super) fn under<R>(tokens: &[CancellationToken], poll: impl FnOnce() -> R) -
         all.extend_from_slice(tokens);
         scope
     });
+    // The next checkpoint looks at them.
+    LEFT.set(LEFT.get().min(1));
     poll()
 }
 
@@ -98,8 +121,22 @@ pub(crate) fn takes_cancellation(token: &CancellationToken) -> bool {
 }
 
 /// At a checkpoint: leaves a reason and returns true when the handler must return to the worker.
+#[inline]
 pub(crate) fn checkpoint_pauses() -> bool {
-    if TOKENS.with_borrow(|tokens| tokens.iter().any(CancellationToken::is_cancelled)) {
+    let left = LEFT.get();
+    if left > 1 && !super::local_queue::has_ready() && !notice::is_raised() {
+        LEFT.set(left - 1);
+        return false;
+    }
+    asks_all()
+}
+
+/// As [`checkpoint_pauses`], at a checkpoint that reads the clock.
+#[inline(never)]
+fn asks_all() -> bool {
+    let (tokens, cancelled) =
+        TOKENS.with_borrow(|tokens| (tokens.len(), tokens.iter().any(CancellationToken::is_cancelled)));
+    if cancelled {
         PAUSE.set(Some(Pause::Abort(AbortCause::Cancelled)));
         return true;
     }
@@ -112,10 +149,29 @@ pub(crate) fn checkpoint_pauses() -> bool {
     } else if now >= limits.ask_at || super::local_queue::has_ready() {
         Pause::Checkpoint
     } else {
-        return false;
+        match notice::looks(now) {
+            Ok(()) => Pause::Checkpoint,
+            Err(look_in) => {
+                // Each checkpoint looks at the tokens that are there: a cancellation is no matter of time.
+                let until = if tokens > 0 { Nanos::ZERO } else { limits.next().minus(now).min(look_in) };
+                stretch(now, until);
+                return false;
+            }
+        }
     };
     PAUSE.set(Some(pause));
     true
+}
+
+/// Lets checkpoints pass without a reading of the clock, as many as come within `until` if they go on to come as they
+/// did, at most twice as many as the last time.
+fn stretch(now: Nanos, until: Nanos) {
+    let (last, passed) = STRETCH.get();
+    let spacing = (now.minus(last).get() / u64::from(passed)).max(1);
+    let within = u32::try_from(until.get() / spacing).unwrap_or(u32::MAX);
+    let next = within.clamp(1, STRETCH_MAX.min(2 * passed));
+    STRETCH.set((now, next));
+    LEFT.set(next);
 }
 
 /// At a hop to `pool`: leaves the reason and returns true inside a worker.
@@ -162,4 +218,68 @@ pub(crate) fn joined(cost: Nanos) {
 pub(crate) fn forker() -> Option<(Arc<dyn Waiter>, Nanos)> {
     let limits = LIMITS.get()?;
     WAITER.with_borrow(|waiter| waiter.clone()).map(|waiter| (waiter, limits.expires_at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::clock::in_virtual_time;
+
+    fn us(us: u64) -> Nanos {
+        Nanos::from_micros(us)
+    }
+
+    /// The time at which checkpoints pause that come after each of `spacings`, within these limits, from 1 ms on.
+    fn paused_at(ask_at: Nanos, expires_at: Nanos, spacings: impl IntoIterator<Item = Nanos>) -> Option<Nanos> {
+        let (start, mut spacings) = (Nanos::from_millis(1), spacings.into_iter());
+        in_virtual_time::set(Some(start));
+        let limits = Limits { ask_at: start.plus(ask_at), expires_at: start.plus(expires_at) };
+        let pauses = |spacing| {
+            in_virtual_time::pass(spacing);
+            checkpoint_pauses()
+        };
+        let (paused, ..) = enter(&mut None, start, limits, || spacings.any(pauses));
+        let now = clock::now();
+        in_virtual_time::set(None);
+        paused.then(|| now.minus(start))
+    }
+
+    // Do checkpoints that come evenly pause at the first one after the time, however few of them read the clock?
+    #[test]
+    fn even_checkpoints_pause_in_time() {
+        let far = Nanos::from_secs(1);
+        for spacing in [1, 3, 7, 100] {
+            let evenly = || std::iter::repeat_n(us(spacing), 2_000);
+            for after in [0_u64, 1, 5, 50, 500, 1_999] {
+                let due = us(after.max(1).div_ceil(spacing) * spacing);
+                assert_eq!(paused_at(us(after), far, evenly()), Some(due), "{after} us, each {spacing} us");
+                assert_eq!(paused_at(far, us(after), evenly()), Some(due), "{after} us, each {spacing} us");
+            }
+        }
+        assert_eq!(paused_at(far, far, std::iter::repeat_n(us(1), 2_000)), None);
+    }
+
+    // How late does a handler pause whose checkpoints come further apart all of a sudden?
+    #[test]
+    fn a_change_of_spacing_makes_it_late_by_a_few_checkpoints() {
+        let slower = || std::iter::repeat_n(us(1), 100).chain(std::iter::repeat_n(us(100), 100));
+        let paused = paused_at(us(150), Nanos::from_secs(1), slower()).expect("it pauses");
+        assert!(paused <= us(100 + u64::from(STRETCH_MAX) * 100), "{paused}");
+    }
+
+    // Does a checkpoint see a cancelled token at once, however far apart readings of the clock are by then?
+    #[test]
+    fn a_cancelled_token_is_seen_at_the_next_checkpoint() {
+        let token = CancellationToken::new();
+        let limits = Limits { ask_at: Nanos::MAX, expires_at: Nanos::MAX };
+        let ((), pause, _) = enter(&mut None, clock::now(), limits, || {
+            assert!((0..100).all(|_| !checkpoint_pauses()));
+            under(std::slice::from_ref(&token), || {
+                assert!((0..100).all(|_| !checkpoint_pauses()));
+                token.cancel();
+                assert!(checkpoint_pauses());
+            });
+        });
+        assert_eq!(pause, Some(Pause::Abort(AbortCause::Cancelled)));
+    }
 }

@@ -48,9 +48,9 @@ pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, terms: Terms<'_>) ->
     if let Some(cause) = terms.abort_cause() {
         return (Polled::Aborted(cause), Nanos::ZERO);
     }
-    let Terms { limits, waker, waiter, tokens, wakes_anywhere, .. } = terms;
+    let Terms { start, limits, waker, waiter, tokens, wakes_anywhere } = terms;
     let poll = || future.poll(&mut Context::from_waker(waker));
-    let (polled, pause, joined) = context::enter(waiter, limits, || guarded(|| context::under(tokens, poll)));
+    let (polled, pause, joined) = context::enter(waiter, start, limits, || guarded(|| context::under(tokens, poll)));
     let polled = match (polled, pause) {
         (Ok(Poll::Ready(value)), _) => Polled::Ended(value),
         (Err(panic), _) => Polled::Panicked(panic),

@@ -3,11 +3,14 @@
 use super::idle::Readiness;
 use crate::sched::WorkerId;
 use crate::sched::bounds::LOOK_MAX;
+use crate::time::{Nanos, clock};
+use crossbeam_utils::CachePadded;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The event of a worker's waker: another thread has work for it, or a question.
@@ -21,17 +24,27 @@ pub(crate) const WATCH: Token = Token(2);
 pub(crate) struct Descriptors {
     wakers: Box<[Waker]>,
     registries: Box<[Registry]>,
-    /// The readiness queue of the ingresses on which no owner sleeps, and room for its events.
-    watch_set: Mutex<(Poll, Events)>,
-    watch_registry: Registry,
-    watch_fd: RawFd,
-    ingress: Box<[RawFd]>,
+    watch_set: Arc<WatchSet>,
+    ingress: Arc<[RawFd]>,
+}
+
+/// The readiness queue of the ingresses on which no owner sleeps.
+pub(crate) struct WatchSet {
+    /// The queue, and room for its events.
+    queue: Mutex<(Poll, Events)>,
+    registry: Registry,
+    descriptor: RawFd,
+    ingress: Arc<[RawFd]>,
+    /// When a worker last looked on behalf of all, from within a job.
+    looked_at: CachePadded<AtomicU64>,
+    look_cost: Nanos,
 }
 
 impl Descriptors {
     /// The descriptors of this many workers, and a `Poll` for each worker, which holds nothing but its waker.
     pub(crate) fn new(workers: usize, ingress: &[RawFd]) -> io::Result<(Descriptors, Vec<Poll>)> {
-        let watch_set = Poll::new()?;
+        let ingress: Arc<[RawFd]> = ingress.into();
+        let watch_set = Arc::new(WatchSet::new(Arc::clone(&ingress))?);
         let mut polls = Vec::new();
         let mut wakers = Vec::new();
         let mut registries = Vec::new();
@@ -41,23 +54,56 @@ impl Descriptors {
             registries.push(poll.registry().try_clone()?);
             polls.push(poll);
         }
-        let descriptors = Descriptors {
-            wakers: wakers.into(),
-            registries: registries.into(),
-            watch_registry: watch_set.registry().try_clone()?,
-            watch_fd: watch_set.as_raw_fd(),
-            watch_set: Mutex::new((watch_set, Events::with_capacity(LOOK_MAX))),
-            ingress: ingress.into(),
-        };
+        let descriptors = Descriptors { wakers: wakers.into(), registries: registries.into(), watch_set, ingress };
         Ok((descriptors, polls))
+    }
+
+    /// The readiness queue of the ingresses on which no owner sleeps.
+    pub(crate) fn watch_set(&self) -> &Arc<WatchSet> {
+        &self.watch_set
+    }
+}
+
+impl WatchSet {
+    fn new(ingress: Arc<[RawFd]>) -> io::Result<WatchSet> {
+        let mut poll = Poll::new()?;
+        let mut events = Events::with_capacity(LOOK_MAX);
+        let look_cost = look_cost(&mut poll, &mut events);
+        Ok(WatchSet {
+            registry: poll.registry().try_clone()?,
+            descriptor: poll.as_raw_fd(),
+            queue: Mutex::new((poll, events)),
+            ingress,
+            looked_at: CachePadded::default(),
+            look_cost,
+        })
+    }
+
+    /// The descriptor of the queue, which is readable while something waits in a watched ingress.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.descriptor
+    }
+
+    /// CPU time of a look that sees nothing.
+    pub(crate) fn look_cost(&self) -> Nanos {
+        self.look_cost
+    }
+
+    /// As [`WatchSet::arrivals`], for at most one worker per `interval`; for the others it is `None`.
+    pub(crate) fn look(&self, interval: Nanos, now: Nanos) -> Option<usize> {
+        // Ordering: relaxed, the exchange decides which worker looks and guards nothing.
+        let last = self.looked_at.load(Ordering::Relaxed);
+        let looks = now.minus(Nanos::new(last)) >= interval
+            && self.looked_at.compare_exchange(last, now.get(), Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        looks.then(|| self.arrivals())
     }
 
     /// Number of watched ingresses in which something waits: one system call, and one more for each of them. Also 0
     /// while another worker is asking. An ingress counts in each look until it has been received from: else the worker
     /// that looked would serve all that it found alone, one after the other, while the others know of none.
-    pub(crate) fn arrivals_watched(&self) -> usize {
-        let Ok(mut watch_set) = self.watch_set.try_lock() else { return 0 };
-        let (poll, events) = &mut *watch_set;
+    pub(crate) fn arrivals(&self) -> usize {
+        let Ok(mut queue) = self.queue.try_lock() else { return 0 };
+        let (poll, events) = &mut *queue;
         // An interrupted look is one that saw nothing.
         if poll.poll(events, Some(Duration::ZERO)).is_err() {
             return 0;
@@ -65,7 +111,7 @@ impl Descriptors {
         // An event is reported once. Registering anew makes the kernel report it again if something still waits; it
         // fails where the owner has taken its ingress out of the set meanwhile.
         let heard = events.iter().map(mio::event::Event::token);
-        heard.filter(|worker| set_again(&self.watch_registry, self.ingress[worker.0], *worker)).count()
+        heard.filter(|worker| set_again(&self.registry, self.ingress[worker.0], *worker)).count()
     }
 }
 
@@ -77,12 +123,12 @@ impl Readiness for Descriptors {
     }
 
     fn arm(&self, worker: WorkerId, armed: bool) {
-        set(&self.registries[worker], self.watch_fd, WATCH, armed);
+        set(&self.registries[worker], self.watch_set.descriptor, WATCH, armed);
     }
 
     fn watch(&self, worker: WorkerId, watched: bool) {
         if let Some(ingress) = self.ingress.get(worker) {
-            set(&self.watch_registry, *ingress, Token(worker), watched);
+            set(&self.watch_set.registry, *ingress, Token(worker), watched);
         }
     }
 
@@ -90,6 +136,24 @@ impl Readiness for Descriptors {
         set(&self.registries[worker], self.ingress[worker], INGRESS, own);
     }
 }
+
+/// CPU time of a look that sees nothing, measured: the least of many, which nothing disturbed, and two fifths more for
+/// the caches that it takes from the job (benches/notice.md).
+fn look_cost(poll: &mut Poll, events: &mut Events) -> Nanos {
+    let mut look = |_| {
+        let start = clock::now();
+        for _ in 0..LOOKS_MEASURED {
+            // Its result does not matter: nothing is in the queue.
+            let _ = poll.poll(events, Some(Duration::ZERO));
+        }
+        clock::now().minus(start)
+    };
+    let least = (0..LOOKS_MEASURED).map(&mut look).min().unwrap_or(Nanos::ZERO);
+    Nanos::new(least.get() * 7 / 5 / LOOKS_MEASURED).max(Nanos::new(1))
+}
+
+/// Looks in one measurement, and measurements: 32 x 32 looks take 150 us.
+const LOOKS_MEASURED: u64 = 32;
 
 /// Puts `descriptor` into a readiness queue, or takes it out. The kernel looks at what is put in: what was ready before
 /// is reported too.
@@ -123,14 +187,14 @@ mod tests {
         let (descriptors, _polls) = Descriptors::new(3, &fds).expect("readiness queues");
         [0, 1].into_iter().for_each(|worker| descriptors.watch(worker, true));
         let send = |sender: &mut pipe::Sender| assert_eq!(sender.write(b"x").expect("room in the pipe"), 1);
-        assert_eq!(descriptors.arrivals_watched(), 0);
+        assert_eq!(descriptors.watch_set.arrivals(), 0);
         [&mut first, &mut second, &mut third].into_iter().for_each(|(sender, _)| send(sender));
-        assert_eq!([(); 3].map(|()| descriptors.arrivals_watched()), [2; 3], "the third is not watched");
+        assert_eq!([(); 3].map(|()| descriptors.watch_set.arrivals()), [2; 3], "the third is not watched");
         assert_eq!(first.1.read(&mut [0; 8]).expect("a byte"), 1);
-        assert_eq!([(); 2].map(|()| descriptors.arrivals_watched()), [1; 2]);
+        assert_eq!([(); 2].map(|()| descriptors.watch_set.arrivals()), [1; 2]);
         descriptors.watch(1, false);
-        assert_eq!(descriptors.arrivals_watched(), 0);
+        assert_eq!(descriptors.watch_set.arrivals(), 0);
         send(&mut first.0);
-        assert_eq!(descriptors.arrivals_watched(), 1, "a new one");
+        assert_eq!(descriptors.watch_set.arrivals(), 1, "a new one");
     }
 }

@@ -81,7 +81,7 @@ impl Sleeper {
     /// The worker, which is awake, follows `policy` from now on.
     pub(crate) fn follow<R: Readiness>(&mut self, idle: &Idle<R>, policy: &Policy) {
         // A single worker has no watcher, but looks into its own ingress from within its jobs.
-        self.exposes = policy.has_watchers() || policy.look_interval().is_some();
+        self.exposes = policy.has_watchers() || policy.watches();
         self.backs_off = policy.thief_threshold() > Nanos::ZERO;
         self.watches = idle.follow(self.worker, policy);
         self.sleeps_on_own = policy.receives_own(policy.topology().pool_of(self.worker));

@@ -2,7 +2,7 @@
 
 use super::{Actor, Boundary, Description, Did, Discarded, Engine, Hand, Ran, Ready, Requeued, World};
 use crate::sched::bounds::WOKEN_MAX;
-use crate::sched::{Event, Place, Running, Verdict};
+use crate::sched::{Event, Place, Running, Verdict, Watch};
 use crate::time::Nanos;
 
 impl<J, W, E> Actor<'_, J, W, E>
@@ -27,6 +27,7 @@ where
         turn.level = level;
         turn.running = Running { continuation, ran: Nanos::ZERO, flagged: false, ..turn.running };
         turn.ask_after = policy.ask_after(&turn.running).unwrap_or(Nanos::MAX);
+        turn.watch = policy.watch(&turn.running);
     }
 
     /// Runs the job at hand for one slice.
@@ -36,7 +37,8 @@ where
             self.engine.discard(job, Discarded::Draining);
             Ran::Ended { ran: Nanos::ZERO }
         } else {
-            self.engine.run(job, self.turn.ask_after.min(self.world.heartbeat()))
+            let until_noticed = self.world.watch(self.turn.watch);
+            self.engine.run(job, self.turn.ask_after.min(self.world.heartbeat()).min(until_noticed))
         };
         let (Ran::Ended { ran: time } | Ran::Paused { ran: time, .. }) = ran;
         self.turn.hand = Hand::Ran(ran);
@@ -57,21 +59,27 @@ where
         let turn = &mut *self.turn;
         turn.running.ran = turn.running.ran.plus(ran);
         turn.ask_after = turn.ask_after.minus(ran);
-        if hop.is_none() && turn.ask_after > Nanos::ZERO {
-            return self.keep(job, false);
-        }
+        let watches = turn.watch != Watch::Never;
+        let noticed = if watches { self.world.noticed(turn.watch) } else { None };
+        let looked = if noticed.is_some() { turn.watch } else { Watch::Never };
         turn.running.flagged = self.world.is_flagged();
+        let called = noticed.is_some_and(|waiting| waiting > 0) || watches && turn.running.flagged;
+        if hop.is_none() && turn.ask_after > Nanos::ZERO && !called {
+            return self.keep(job, looked);
+        }
         let verdict = match hop {
             Some(target) => self.policy.at_hop(&turn.running, target),
             None => self.policy.at_checkpoint(&turn.running),
         };
-        let (wanted, looked) = self.is_wanted(verdict == Verdict::YieldIfWanted);
+        let gives_way = matches!(verdict, Verdict::Yield | Verdict::YieldIfWanted);
+        let wanted = self.is_wanted(noticed.unwrap_or(0), gives_way);
         let event = match verdict {
             Verdict::Hop(target) => Event::Hopped(target),
             Verdict::Yield => Event::Yielded { again: self.turn.running.continuation },
             Verdict::YieldIfWanted if wanted => Event::Yielded { again: self.turn.running.continuation },
             Verdict::YieldIfWanted | Verdict::Keep => {
                 self.turn.ask_after = self.policy.ask_after(&self.turn.running).unwrap_or(Nanos::MAX);
+                self.turn.watch = self.policy.watch(&self.turn.running);
                 return self.keep(job, looked);
             }
         };
@@ -79,26 +87,23 @@ where
         Did::Leaves { hops: matches!(event, Event::Hopped(_)), looked }
     }
 
-    fn keep(&mut self, job: J, looked: bool) -> Did {
+    fn keep(&mut self, job: J, looked: Watch) -> Did {
         self.engine.boundary(Boundary::Turn);
         self.turn.hand = Hand::Resumes(job);
         Did::Kept { looked }
     }
 
-    /// Whether jobs wait, none less urgent, that this worker would serve if the running job stepped aside, and whether
-    /// it has looked into sockets for them. Where there are more than it can serve, other workers are flagged too.
-    fn is_wanted(&mut self, gives_way: bool) -> (bool, bool) {
+    /// Whether jobs wait, none less urgent, that this worker would serve if the running job stepped aside; `noticed` is
+    /// the number of sockets in which some do. Where there are more than it can serve, other workers are flagged too.
+    fn is_wanted(&mut self, noticed: usize, gives_way: bool) -> bool {
         let Actor { turn, policy, world, engine } = self;
         let (pool, level) = (turn.running.pool, turn.level);
         let queued = if policy.queue_is_fresh() { world.queue_len_up_to(pool, level) } else { 0 };
-        let behind = world.len_up_to(level) + queued;
-        let interval = policy.look_interval().filter(|_| gives_way);
-        let looked = interval.and_then(|interval| world.look(interval, engine.now()));
-        let waiting = behind + looked.unwrap_or(0);
+        let waiting = world.len_up_to(level) + queued + noticed;
         if waiting > 0 && !world.any_asleep(pool) {
             policy.on_arrivals(&**world, engine.now(), turn.worker(), waiting, gives_way, |other| world.flag(other));
         }
-        (waiting > 0, looked.is_some())
+        waiting > 0
     }
 
     /// Puts a job where the policy wants it; no room there ends it.

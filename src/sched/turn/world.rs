@@ -1,6 +1,6 @@
 //! What a worker acts on: queues, other workers, sleep. Threads have one world, virtual time another.
 
-use crate::sched::{Amount, Policy, PoolId, View, WorkerId};
+use crate::sched::{Amount, Policy, PoolId, View, Watch, WorkerId};
 use crate::time::Nanos;
 
 /// What one worker acts on: queues, wakes, flags, looks. No method blocks.
@@ -66,9 +66,12 @@ pub trait World: View {
     fn is_flagged(&self) -> bool;
     /// Before the worker takes another job: forgets requests to step aside, which were meant for the last one.
     fn lower_flag(&mut self);
-    /// Number of watched sockets in which something waits that this look must count. At most one worker looks per
-    /// `interval`; for the others it is `None`.
-    fn look(&mut self, interval: Nanos, now: Nanos) -> Option<usize>;
+    /// Before a slice of a job that watches as closely as `watch` says. Returns how long it may run at most before
+    /// [`World::noticed`] is asked, where its checkpoints do not themselves pause it for waiting requests.
+    fn watch(&mut self, watch: Watch) -> Nanos;
+    /// After a slice of a job that watches: the number of watched sockets in which something waits; `None` where the
+    /// worker has not looked.
+    fn noticed(&mut self, watch: Watch) -> Option<usize>;
 }
 
 /// The outcome of a steal.

@@ -103,7 +103,7 @@ fn policy(random: &mut impl RngExt, workers: usize) -> Policy {
             short_slice: us(1),
             long_slice: us(random.random_range(1..20)),
         }),
-        _ => Kind::OnDemand(OnDemand { budget, ask_interval: us(1), look_interval: Nanos::new(250) }),
+        _ => Kind::OnDemand(OnDemand { budget, look_after: us(10) }),
     };
     let sizes = match &kind {
         Kind::Pools(_) => split(random, workers),

@@ -87,7 +87,7 @@ const TABLE: &[Layer] = &[
     Layer { module: "handler::builtin", imports: &["handler", "fate", "time"], banned: &[] },
     Layer { module: "handler", imports: &["runtime::continuation", "fate", "time"], banned: &["handler::builtin"] },
     Layer { module: "runtime", imports: &["sched", "queue", "time"], banned: SOCKETS },
-    Layer { module: "runtime::continuation", imports: &["sched", "time"], banned: SOCKETS },
+    Layer { module: "runtime::continuation", imports: &["runtime::notice", "sched", "time"], banned: SOCKETS },
     Layer { module: "sched", imports: &["fate", "time"], banned: ACTING },
     Layer { module: "metrics", imports: &["fate", "time"], banned: &[] },
     Layer { module: "workload", imports: &["fate", "time"], banned: &[] },

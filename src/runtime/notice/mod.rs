@@ -1,0 +1,280 @@
+//! How a running job learns that a fresh request waits: README.md beside this file has the ways, their prices and the
+//! argument why no arrival is missed.
+//!
+//! The worker says before each slice how closely its job watches ([`begin`]). The job's checkpoints ask [`is_raised`],
+//! which costs next to nothing, and now and then [`looks`], which may look; both know of it without leaving the job. The
+//! worker takes what was noticed after the slice ([`take`]).
+
+mod ring;
+
+use super::sleep::readiness::WatchSet;
+use crate::sched::{Pace, Watch};
+use crate::time::Nanos;
+use crossbeam_utils::CachePadded;
+use mio::Poll;
+use ring::Ring;
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{io, thread};
+
+/// A worker's mark that it is asked to step aside.
+pub(super) type Flag = Arc<CachePadded<AtomicBool>>;
+
+/// A worker that hears of arrivals from the kernel looks nevertheless once in this time.
+const BACKSTOP: Nanos = Nanos::from_micros(50);
+
+/// What one worker's thread uses to notice arrivals.
+struct Notice {
+    flag: Flag,
+    watch_set: Arc<WatchSet>,
+    /// The kernel's notices, where it gives any.
+    ring: Option<Ring>,
+    pace: Pace,
+    watch: Watch,
+    /// When this worker looked last.
+    looked_at: Nanos,
+    /// Number of sockets in which the last look saw something, until the worker takes it.
+    seen: Option<usize>,
+}
+
+thread_local! {
+    static NOTICE: RefCell<Option<Notice>> = const { RefCell::new(None) };
+    /// Whether the job that runs watches for arrivals.
+    static WATCHES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread notices arrivals for one worker as long as this lives.
+pub(super) struct Open {
+    /// What it opens is a thread-local.
+    here: PhantomData<*const ()>,
+}
+
+/// Whether this kernel gives notices of arrivals.
+///
+/// # Errors
+/// Why it does not.
+pub(crate) fn probe() -> io::Result<()> {
+    let tried = || -> io::Result<()> {
+        let watch_set = Poll::new()?;
+        Ring::new(watch_set.as_raw_fd())?.arm().map(drop)
+    };
+    // On a thread of its own: the end of a ring interrupts the next call of its thread that waits.
+    thread::spawn(tried).join().unwrap_or_else(|_| Err(io::Error::other("the probe panicked")))
+}
+
+/// Makes the calling thread notice arrivals in `watch_set`, by the kernel's notices too if `by_kernel`, and `flag`.
+pub(super) fn open(flag: Flag, watch_set: Arc<WatchSet>, by_kernel: bool) -> Open {
+    // Where the kernel refuses one worker what it granted the probe, looks serve that worker.
+    let ring = if by_kernel { Ring::new(watch_set.descriptor()).ok() } else { None };
+    let pace = Pace::new(watch_set.look_cost());
+    let notice = Notice { flag, watch_set, ring, pace, watch: Watch::Never, looked_at: Nanos::ZERO, seen: None };
+    NOTICE.set(Some(notice));
+    WATCHES.set(false);
+    Open { here: PhantomData }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        NOTICE.set(None);
+        WATCHES.set(false);
+    }
+}
+
+/// The next slice of this thread's worker watches as closely as `watch` says.
+#[inline]
+pub(super) fn begin(watch: Watch) {
+    let watches = watch != Watch::Never;
+    if watches || WATCHES.get() {
+        WATCHES.set(watches);
+        with(|notice| notice.begin(watch));
+    }
+}
+
+/// What was noticed since the slice began: the number of sockets in which something waits; `None` where the worker has
+/// not looked.
+pub(super) fn take(now: Nanos) -> Option<usize> {
+    with(|notice| notice.take(now)).flatten()
+}
+
+/// At a checkpoint: whether the running job must return to its worker for what has come. Costs a load or two.
+#[inline]
+pub(super) fn is_raised() -> bool {
+    WATCHES.get() && with(Notice::is_raised).unwrap_or(false)
+}
+
+/// At a checkpoint that has read the clock: looks, if it is time to. `Ok`: the job must return to its worker for what
+/// has come; `Err`: the time until the next look.
+pub(super) fn looks(now: Nanos) -> Result<(), Nanos> {
+    if !WATCHES.get() {
+        return Err(Nanos::MAX);
+    }
+    with(|notice| notice.looks(now)).unwrap_or(Err(Nanos::MAX))
+}
+
+#[inline]
+fn with<R>(action: impl FnOnce(&mut Notice) -> R) -> Option<R> {
+    NOTICE.with_borrow_mut(|notice| notice.as_mut().map(action))
+}
+
+impl Notice {
+    fn begin(&mut self, watch: Watch) {
+        self.watch = watch;
+        if let (Watch::Closely(_), Some(ring)) = (watch, &mut self.ring)
+            && !self.pace.prefers_looks()
+        {
+            match ring.arm() {
+                Ok(false) => {}
+                // Something came before: where it still waits the first checkpoint returns.
+                Ok(true) => self.seen = Some(self.watch_set.arrivals()),
+                Err(_) => self.ring = None,
+            }
+        }
+    }
+
+    #[inline]
+    fn is_raised(&mut self) -> bool {
+        // Ordering: relaxed, see `World::flag`.
+        self.flag.load(Ordering::Relaxed)
+            || matches!(self.watch, Watch::Closely(_)) && self.ring.as_mut().is_some_and(Ring::is_raised)
+            || self.seen.is_some_and(|seen| seen > 0)
+    }
+
+    fn looks(&mut self, now: Nanos) -> Result<(), Nanos> {
+        if self.is_raised() {
+            return Ok(());
+        }
+        let (every, together) = match self.watch {
+            Watch::Never => return Err(Nanos::MAX),
+            Watch::Every(slice) => (slice, false),
+            Watch::Closely(longest) if self.ring.is_some() && !self.pace.prefers_looks() => {
+                (BACKSTOP.max(longest), false)
+            }
+            Watch::Closely(longest) => (self.pace.interval(longest), true),
+        };
+        let passed = now.minus(self.looked_at);
+        if passed < every {
+            return Err(every.minus(passed));
+        }
+        self.looked_at = now;
+        // One worker's look serves all that watch closely.
+        let looked = if together { self.watch_set.look(every, now) } else { Some(self.watch_set.arrivals()) };
+        let Some(seen) = looked else { return Err(every) };
+        self.seen = Some(seen);
+        self.pace.looked(seen > 0, now);
+        if seen > 0 { Ok(()) } else { Err(every) }
+    }
+
+    fn take(&mut self, now: Nanos) -> Option<usize> {
+        if matches!(self.watch, Watch::Closely(_)) && self.ring.as_mut().is_some_and(Ring::is_raised) {
+            if self.ring.as_mut().is_some_and(|ring| ring.take().is_err()) {
+                self.ring = None;
+            }
+            self.seen = Some(self.watch_set.arrivals());
+            self.pace.looked(true, now);
+        }
+        self.seen.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sleep::idle::Readiness;
+    use super::super::sleep::readiness::Descriptors;
+    use super::*;
+    use mio::unix::pipe;
+    use std::io::{Read, Write};
+
+    const CLOSELY: Watch = Watch::Closely(Nanos::from_micros(10));
+    const LATER: Nanos = Nanos::from_secs(1);
+
+    /// A watched ingress, and this thread as the worker that notices what comes to it.
+    struct Watched {
+        sender: pipe::Sender,
+        receiver: pipe::Receiver,
+        flag: Flag,
+        _open: Open,
+        _descriptors: Descriptors,
+    }
+
+    fn watched(by_kernel: bool) -> Watched {
+        let (sender, receiver) = pipe::new().expect("a pipe");
+        let (descriptors, _polls) = Descriptors::new(1, &[receiver.as_raw_fd()]).expect("readiness queues");
+        descriptors.watch(0, true);
+        let flag = Flag::default();
+        let open = open(Arc::clone(&flag), Arc::clone(descriptors.watch_set()), by_kernel);
+        Watched { sender, receiver, flag, _open: open, _descriptors: descriptors }
+    }
+
+    impl Watched {
+        fn send(&mut self) {
+            assert_eq!(self.sender.write(b"x").expect("room"), 1);
+        }
+
+        fn receive(&mut self) {
+            assert_eq!(self.receiver.read(&mut [0; 8]).expect("a byte"), 1);
+        }
+    }
+
+    // Does a job that watches closely learn of each arrival at its next checkpoint, without a look?
+    #[test]
+    fn the_kernel_gives_notice_of_each_arrival() {
+        let mut ingress = watched(true);
+        for round in 0..3 {
+            begin(CLOSELY);
+            assert!(!is_raised() && take(LATER).is_none(), "{round}: nothing has come, and there was no look");
+            ingress.send();
+            assert!(is_raised(), "{round}");
+            assert_eq!((take(LATER), is_raised()), (Some(1), false), "{round}");
+            begin(CLOSELY);
+            assert!(is_raised(), "{round}: it still waits");
+            assert_eq!(take(LATER), Some(1), "{round}");
+            ingress.receive();
+        }
+    }
+
+    // Where only looks tell: are they as far apart as they should be, and is what they see kept for the worker?
+    #[test]
+    fn looks_see_what_waits_when_it_is_time_to() {
+        let mut ingress = watched(false);
+        begin(CLOSELY);
+        let Err(interval) = looks(LATER) else { panic!("nothing has come") };
+        assert!(interval >= Nanos::from_micros(10), "{interval}");
+        ingress.send();
+        assert!(!is_raised());
+        let half = interval.get() / 2;
+        assert_eq!(looks(LATER.plus(Nanos::new(half))), Err(Nanos::new(interval.get() - half)));
+        assert_eq!(looks(LATER.plus(interval)), Ok(()));
+        assert!(is_raised(), "until the worker has taken it");
+        assert_eq!((take(LATER), take(LATER)), (Some(1), None));
+    }
+
+    // Does a worker with notices look all the same now and then, and one that looks once in a slice not listen to them?
+    #[test]
+    fn the_backstop_looks_and_a_slice_is_a_slice() {
+        let mut ingress = watched(true);
+        begin(CLOSELY);
+        assert_eq!(looks(LATER), Err(BACKSTOP));
+        let slice = Nanos::from_micros(20);
+        begin(Watch::Every(slice));
+        ingress.send();
+        assert!(!is_raised(), "the bit is up, and the job does not listen");
+        assert_eq!(looks(LATER.plus(Nanos::from_micros(19))), Err(Nanos::from_micros(1)));
+        assert_eq!(looks(LATER.plus(slice)), Ok(()));
+        assert_eq!(take(LATER), Some(1));
+    }
+
+    // Does a worker that is asked to step aside know it at once, and one whose job would not step aside not at all?
+    #[test]
+    fn a_flag_is_seen_by_a_job_that_watches() {
+        let ingress = watched(false);
+        ingress.flag.store(true, Ordering::Relaxed);
+        begin(Watch::Never);
+        assert!(!is_raised() && looks(LATER) == Err(Nanos::MAX));
+        begin(CLOSELY);
+        assert!(is_raised() && looks(LATER) == Ok(()));
+        assert_eq!(take(LATER), None, "there was no look");
+    }
+}

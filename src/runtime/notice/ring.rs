@@ -1,0 +1,148 @@
+//! The kernel's notice of an arrival: a bit in memory that it shares with one thread.
+//!
+//! A one-shot poll of the watch set stands in an `io_uring` of the worker. When a datagram comes, the kernel queues the
+//! completion and raises `IORING_SQ_TASKRUN` in the mapped ring (`io_uring_setup(2)`, `IORING_SETUP_TASKRUN_FLAG`, Linux
+//! 5.19), without interrupting the thread (`IORING_SETUP_DEFER_TASKRUN`, 6.1): a checkpoint sees it by one load. The
+//! poll is exclusive, so that each datagram raises one bit, of the worker whose poll has stood longest; being one-shot
+//! it then leaves the queue, and the next datagram raises the bit of the next worker. README.md beside this file argues
+//! why no arrival is missed.
+
+use io_uring::{IoUring, opcode, types};
+use nix::libc::{EPOLLEXCLUSIVE, EPOLLIN};
+use std::io;
+use std::os::fd::RawFd;
+
+/// Places of the ring: one poll stands in it.
+const ENTRIES: u32 = 2;
+
+/// The ring of one worker's thread.
+pub(super) struct Ring {
+    ring: IoUring,
+    watch_set: RawFd,
+    /// Whether the poll stands in the ring.
+    armed: bool,
+}
+
+impl Ring {
+    /// A ring for the calling thread, which tells of arrivals in the `watch_set`.
+    ///
+    /// # Errors
+    /// When the kernel has no `io_uring` of this kind, or forbids it.
+    pub(super) fn new(watch_set: RawFd) -> io::Result<Ring> {
+        let mut builder = IoUring::builder();
+        let ring = builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().build(ENTRIES)?;
+        Ok(Ring { ring, watch_set, armed: false })
+    }
+
+    /// Whether something has come since the poll was put into the ring.
+    #[inline]
+    pub(super) fn is_raised(&mut self) -> bool {
+        self.armed && self.ring.submission().taskrun()
+    }
+
+    /// Puts the poll into the ring, unless it stands there. Returns whether something has come already: then it stands
+    /// there no more.
+    ///
+    /// # Errors
+    /// When the kernel refuses: the ring is of no use any more.
+    pub(super) fn arm(&mut self) -> io::Result<bool> {
+        if !self.armed {
+            self.push()?;
+            self.armed = true;
+        } else if !self.ring.submission().taskrun() {
+            return Ok(false);
+        }
+        self.take()
+    }
+
+    /// Takes what has come. Returns whether something has: then the poll stands in the ring no more.
+    ///
+    /// # Errors
+    /// As [`Ring::arm`].
+    pub(super) fn take(&mut self) -> io::Result<bool> {
+        // Submits what was pushed, and runs the work that the kernel has put off: it is asked for where the bit is up.
+        self.ring.submit()?;
+        let mut come = false;
+        for completion in self.ring.completion() {
+            come = true;
+            self.armed = false;
+            if completion.result() < 0 {
+                return Err(io::Error::from_raw_os_error(-completion.result()));
+            }
+        }
+        Ok(come)
+    }
+
+    fn push(&mut self) -> io::Result<()> {
+        // The masks of `poll` and `epoll` are positive and the same.
+        let mask = (EPOLLIN | EPOLLEXCLUSIVE).cast_unsigned();
+        let poll = opcode::PollAdd::new(types::Fd(self.watch_set), mask).build();
+        // SAFETY: the entry refers to no memory of this process. It names a descriptor by its number, which the kernel
+        // looks up when the entry is submitted, and it holds on to the file as long as the poll stands.
+        #[expect(unsafe_code, reason = "a checkpoint that sees an arrival by one load: benches/notice.md")]
+        let pushed = unsafe { self.ring.submission().push(&poll) };
+        pushed.map_err(|_| io::Error::other("the ring is full"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::unix::{SourceFd, pipe};
+    use mio::{Events, Interest, Poll, Token};
+    use std::io::{Read, Write};
+    use std::os::fd::AsRawFd;
+    use std::time::Duration;
+
+    /// A watch set with one pipe, and its two ends.
+    fn watched() -> (Poll, pipe::Sender, pipe::Receiver) {
+        let (watch_set, (sender, receiver)) = (Poll::new().expect("a queue"), pipe::new().expect("a pipe"));
+        let fd = receiver.as_raw_fd();
+        watch_set.registry().register(&mut SourceFd(&fd), Token(0), Interest::READABLE).expect("registered");
+        (watch_set, sender, receiver)
+    }
+
+    fn send(sender: &mut pipe::Sender) {
+        assert_eq!(sender.write(b"x").expect("room"), 1);
+    }
+
+    /// Takes what is in the pipe, and the event of it.
+    fn drain(watch_set: &mut Poll, receiver: &mut pipe::Receiver) {
+        watch_set.poll(&mut Events::with_capacity(4), Some(Duration::ZERO)).expect("a look");
+        while receiver.read(&mut [0; 8]).is_ok() {}
+    }
+
+    // Is an arrival told once for each arming, also one that came before?
+    #[test]
+    fn an_arrival_raises_the_bit() {
+        let (mut watch_set, mut sender, mut receiver) = watched();
+        let mut ring = Ring::new(watch_set.as_raw_fd()).expect("a ring");
+        for round in 0..3 {
+            assert!(!ring.arm().expect("armed"), "{round}: nothing has come");
+            assert!(!ring.is_raised() && !ring.arm().expect("armed"), "{round}");
+            send(&mut sender);
+            assert!(ring.is_raised(), "{round}");
+            assert!(ring.take().expect("taken") && !ring.is_raised(), "{round}");
+            drain(&mut watch_set, &mut receiver);
+        }
+        send(&mut sender);
+        assert!(!ring.is_raised(), "it was not armed");
+        assert!(ring.arm().expect("armed") && !ring.is_raised(), "what came before is told at once");
+    }
+
+    // Does each arrival raise one bit, the one of the ring that was armed first?
+    #[test]
+    fn each_arrival_raises_one_bit() {
+        let (mut watch_set, mut sender, mut receiver) = watched();
+        let mut rings = [(); 3].map(|()| Ring::new(watch_set.as_raw_fd()).expect("a ring"));
+        for round in 0..4 {
+            rings.iter_mut().for_each(|ring| assert!(!ring.arm().expect("armed"), "{round}"));
+            for expected in [[true, false, false], [true, true, false], [true, true, true]] {
+                send(&mut sender);
+                assert_eq!(rings.each_mut().map(Ring::is_raised), expected, "{round}");
+                drain(&mut watch_set, &mut receiver);
+            }
+            rings.iter_mut().for_each(|ring| assert!(ring.take().expect("taken"), "{round}"));
+        }
+    }
+}
