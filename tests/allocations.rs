@@ -37,15 +37,13 @@ enum Way {
     Fork,
 }
 
-/// A handler; whether its replies may gather is part of its type.
-struct Served<const BRIEF: bool> {
+/// A handler.
+struct Served {
     way: Way,
     watched: Arc<AtomicUsize>,
 }
 
-impl<const BRIEF: bool> Handler for Served<BRIEF> {
-    const BRIEF: bool = BRIEF;
-
+impl Handler for Served {
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         self.watch();
         match self.way {
@@ -68,7 +66,7 @@ impl<const BRIEF: bool> Handler for Served<BRIEF> {
     }
 }
 
-impl<const BRIEF: bool> Served<BRIEF> {
+impl Served {
     fn watch(&self) {
         if watch_this_thread() {
             self.watched.fetch_add(1, Ordering::SeqCst);
@@ -116,12 +114,12 @@ fn offer(server: &Running, requests: u64, in_trains: bool) {
 /// Serves 200,000 requests under `settings`; returns what they allocated, and how many continuations of that `reason`
 /// there were.
 fn allocated(settings: &[(&str, &str)], way: Way, reason: &str) -> (u64, f64) {
-    allocated_by::<false>(settings, way, reason, false)
+    allocated_by(settings, way, reason, false)
 }
 
-fn allocated_by<const BRIEF: bool>(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool) -> (u64, f64) {
+fn allocated_by(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool) -> (u64, f64) {
     let watched = Arc::new(AtomicUsize::new(0));
-    let server = Running::start(settings, Served::<BRIEF> { way, watched: Arc::clone(&watched) });
+    let server = Running::start(settings, Served { way, watched: Arc::clone(&watched) });
     // Each worker has two sets of histograms, of which one is read while it fills the other: whoever scrapes swaps them.
     let begun = || watched.load(Ordering::SeqCst);
     await_until(
@@ -166,7 +164,7 @@ fn no_way_of_datagrams_allocates() {
     for io in ["batches", "gro", "portable"] {
         for in_trains in [false, true] {
             let settings = [("io", io), ("workers", "4")];
-            let (allocated, _) = allocated_by::<true>(&settings, Way::AtOnce, "yield", in_trains);
+            let (allocated, _) = allocated_by(&settings, Way::AtOnce, "yield", in_trains);
             assert_eq!(allocated, 0, "{io}, sent in GSO batches: {in_trains}");
         }
     }

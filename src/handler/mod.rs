@@ -32,12 +32,6 @@ use std::net::SocketAddr;
 /// mark that requests lack (a bit in the header, as in DNS; a kind, as in [`builtin::wire`]; a question mark that only
 /// requests have), and let `admit` or `handle` ignore whatever lacks the mark of a request.
 pub trait Handler: Sync {
-    /// A promise that every request takes a few microseconds at most, whatever it asks for. Replies then leave in
-    /// batches: with the replies to the requests that were received together, and while a backlog waits in the socket
-    /// after up to 127 others. Without this promise each leaves before the next request begins, since that may be a
-    /// long one. Where the promise is broken, finished replies wait for the long request.
-    const BRIEF: bool = false;
-
     /// Looks at a datagram once, before anything is spent on it.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Does a finished reply ever wait for a long request that came after it, or for one that never comes?
 //! Method: after many light requests in a row, a burst of light ones and a long one behind them reach the only worker
-//! together. All light replies must be here while the long one is still at work. And a backlog of brief requests, whose
+//! together. All light replies must be here while the long one is still at work: they leave at its first checkpoint. And a backlog of brief requests, whose
 //! replies gather, is answered to the last one, however long it is, and whatever else comes.
 
 use crate::support::client::Client;
@@ -27,7 +27,7 @@ fn a_finished_reply_waits_for_nobody() {
             client.ask(&Header::request(0, 0, Nanos::ZERO), b"-");
         }
         (1..=20).for_each(|id| client.request(id, Nanos::ZERO, b"-"));
-        client.request(21, Nanos::ZERO, &[Act::Hold as u8]);
+        client.request(21, Nanos::ZERO, &[Act::Long as u8]);
         (1..=20).for_each(|id| assert_eq!(client.receive().header.id, id));
         let long = client.receive_within(Nanos::ZERO);
         assert_eq!(long, None, "trial {trial}: light replies came with that of the long request");
@@ -45,8 +45,6 @@ const GATE: &[u8] = b"gate";
 const SILENT: &[u8] = b"silent";
 
 impl Handler for Gated {
-    const BRIEF: bool = true;
-
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         if request.bytes() == GATE {
             self.0.wait();

@@ -16,6 +16,8 @@ pub(crate) enum Act {
     Block = b'b',
     /// Blocks the worker until [`Scripted::release`], without a checkpoint.
     Hold = b'g',
+    /// The same after a checkpoint.
+    Long = b'l',
     /// Spends the cost with a checkpoint every 100 us.
     Step = b's',
     /// Panics.
@@ -44,12 +46,12 @@ impl Scripted {
         self.begun.load(Ordering::SeqCst)
     }
 
-    /// The workers that began an [`Act::Block`] or an [`Act::Hold`], in this order.
+    /// The workers that began an [`Act::Block`], an [`Act::Hold`] or an [`Act::Long`], in this order.
     pub(crate) fn blockers(&self) -> Vec<usize> {
         self.blockers.lock().expect("nobody panics with it").clone()
     }
 
-    /// Lets all go that are in an [`Act::Hold`].
+    /// Lets all go that are in an [`Act::Hold`] or an [`Act::Long`].
     pub(crate) fn release(&self) {
         *self.released.lock().expect("nobody panics with it") = self.blockers().len();
         self.let_go.notify_all();
@@ -91,6 +93,10 @@ impl Work for Script {
                 thread::sleep(order.cost.into());
             }
             Some(b'g') => self.shared.hold(),
+            Some(b'l') => {
+                checkpoint().await;
+                self.shared.hold();
+            }
             Some(b's') => {
                 let end = clock::now().plus(order.cost);
                 while clock::now() < end {

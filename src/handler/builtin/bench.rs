@@ -17,9 +17,6 @@ pub struct Order<'a> {
 
 /// The work behind one `--handler` name.
 pub trait Work: Sync {
-    /// Whether every request takes a few microseconds at most: see [`Handler::BRIEF`].
-    const BRIEF: bool = false;
-
     /// Does the work of `order` and writes the reply's payload, for which there is as much room as the request's
     /// payload took.
     fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) -> impl Future<Output = ()> + Send;
@@ -48,8 +45,6 @@ const STAMP: usize = 1;
 const COST: usize = 2;
 
 impl<W: Work> Handler for Bench<W> {
-    const BRIEF: bool = W::BRIEF;
-
     fn admit(&self, datagram: &[u8]) -> Result<Ticket, Rejected> {
         let header = Header::parse(datagram).map_err(Rejected::Malformed)?;
         if header.kind == Kind::Reply {

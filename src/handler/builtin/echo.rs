@@ -8,8 +8,6 @@ use crate::handler::Reply;
 pub struct Echo;
 
 impl Work for Echo {
-    const BRIEF: bool = true;
-
     async fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) {
         // As much room as the payload took; were there less, the reply would be marked and not be sent.
         let _ = reply.put(order.payload);

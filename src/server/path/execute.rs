@@ -1,5 +1,6 @@
 //! A packet's way through one worker: received, admitted, run, answered, recorded, home.
 
+use super::gathering::Gathering;
 use super::reply::Outbox;
 use super::slot::{Job, Slot};
 use super::wait_slots::WaitSlots;
@@ -55,6 +56,8 @@ pub(crate) struct Engine<'s, 'e, 'c, H, M, F, L: Link> {
     /// The slot for requests that end at their first poll.
     slot: Option<Pooled<'e, Slot<F>>>,
     local_queue: LocalQueue,
+    /// Whether replies may wait for the requests behind them.
+    pub(crate) gathering: Gathering,
     pub(crate) now: Nanos,
 }
 
@@ -83,6 +86,7 @@ where
             full_batches: 0,
             slot: None,
             local_queue: LocalQueue::open(common.runtime_id),
+            gathering: Gathering::default(),
             now: clock::now(),
         }
     }
@@ -225,9 +229,12 @@ where
     }
 
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {
-        // A continuation or a child is heavy; how long a fresh request takes is unknown. A finished reply waits for
-        // neither. Only where all requests are brief are replies batched.
-        let sent_at = if H::BRIEF && matches!(job, Job::Fresh(_)) { None } else { self.send() };
+        // A continuation or a child is heavy: no finished reply waits for it. For a fresh request it waits to the first
+        // checkpoint at most, if at all.
+        let fresh = matches!(job, Job::Fresh(_));
+        let waits = fresh && self.outbox.oldest().is_some_and(|oldest| self.gathering.may_wait(self.now.minus(oldest)));
+        let sent_at = if waits { None } else { self.send() };
+        let ask_after = if waits { Nanos::ZERO } else { ask_after };
         let mut slot = match job {
             Job::Fresh(packet) => self.filled(packet),
             Job::Continuation(slot) => slot,
@@ -241,6 +248,9 @@ where
         let ran = end.minus(start);
         self.recorder.end_slice(ran);
         slot.envelope.service = slot.envelope.service.plus(ran).plus(joined);
+        if fresh {
+            self.gathering.on_first_run(ran, waits, !matches!(polled, Polled::Ended(_)));
+        }
         let cause = match polled {
             Polled::Paused { hop } => {
                 slot.envelope.ready_at = end;

@@ -21,10 +21,12 @@
 //! 19. `net/send/mod.rs`: hands them to the kernel
 //! 20. `metrics/worker_metrics.rs`: counts and times it
 //!
-//! Beside this path: `wait_slots.rs` holds requests that wait for their children.
+//! Beside this path: `wait_slots.rs` holds requests that wait for their children, `gathering.rs` says whether replies
+//! may wait for others.
 
 pub(crate) mod admit;
 pub(crate) mod execute;
+mod gathering;
 pub(crate) mod packet;
 pub(crate) mod receive;
 pub(crate) mod reply;

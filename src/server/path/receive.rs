@@ -24,9 +24,9 @@ where
     pub(crate) fn receive_from(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Job<'s, 'e, F>>>) -> Received {
         // The rest of a GRO batch belongs to the same receive.
         let begins = self.link.left() == 0;
-        // After a full batch more datagrams wait. Where all requests are brief, replies are batched over a few
-        // receives: the more of them go to one peer, the fewer pass through the kernel one by one.
-        if begins && (!H::BRIEF || self.full_batches.is_multiple_of(SEND_BATCH_MAX / BATCH)) {
+        // After a full batch more datagrams wait. Where requests are brief, replies are batched over a few receives: the
+        // more of them go to one peer, the fewer pass through the kernel one by one.
+        if begins && (!self.gathering.is_on() || self.full_batches.is_multiple_of(SEND_BATCH_MAX / BATCH)) {
             self.send();
         }
         self.stock_up();
