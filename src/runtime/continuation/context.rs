@@ -270,16 +270,18 @@ mod tests {
     // Does a checkpoint see a cancelled token at once, however far apart readings of the clock are by then?
     #[test]
     fn a_cancelled_token_is_seen_at_the_next_checkpoint() {
-        let token = CancellationToken::new();
-        let limits = Limits { ask_at: Nanos::MAX, expires_at: Nanos::MAX };
-        let ((), pause, _) = enter(&mut None, clock::now(), limits, || {
-            assert!((0..100).all(|_| !checkpoint_pauses()));
-            under(std::slice::from_ref(&token), || {
+        for before in [0, 100] {
+            let token = CancellationToken::new();
+            let limits = Limits { ask_at: Nanos::MAX, expires_at: Nanos::MAX };
+            let ((), pause, _) = enter(&mut None, clock::now(), limits, || {
                 assert!((0..100).all(|_| !checkpoint_pauses()));
-                token.cancel();
-                assert!(checkpoint_pauses());
+                under(std::slice::from_ref(&token), || {
+                    assert!((0..before).all(|_| !checkpoint_pauses()));
+                    token.cancel();
+                    assert!(checkpoint_pauses(), "after {before}");
+                });
             });
-        });
-        assert_eq!(pause, Some(Pause::Abort(AbortCause::Cancelled)));
+            assert_eq!(pause, Some(Pause::Abort(AbortCause::Cancelled)));
+        }
     }
 }
