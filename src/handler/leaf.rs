@@ -17,6 +17,32 @@ pub fn hop(pool: usize) -> Hop {
     Hop { pool, paused: false }
 }
 
+/// Runs `work`, which has no checkpoint and may take long: a signature, a compression call. Says so beforehand, so that
+/// finished replies leave first, and so that some workers stay out of such stretches: all but one, or but the reserved
+/// ones, may be in one at a time. With all permits taken the request waits. Pools and `isolated` need no permits.
+///
+/// Inside a worker it returns to it before and after `work`. Outside it runs `work` at once.
+pub async fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
+    Pause(Some(continuation::uninterrupted_pauses)).await;
+    let result = work();
+    Pause(Some(continuation::interrupted_pauses)).await;
+    result
+}
+
+/// Pauses for the reason that the function leaves, once.
+struct Pause(Option<fn() -> bool>);
+
+impl Future for Pause {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        match self.0.take() {
+            Some(pauses) if pauses() => Poll::Pending,
+            _ => Poll::Ready(()),
+        }
+    }
+}
+
 /// The future of [`checkpoint`].
 #[derive(Debug)]
 #[must_use = "a checkpoint does nothing unless awaited"]
@@ -61,7 +87,7 @@ fn pause_once(paused: &mut bool, pauses: impl FnOnce() -> bool) -> Poll<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::continuation::{AbortCause, Limits, Polled, Terms, poll};
+    use crate::runtime::continuation::{AbortCause, Limits, Polled, Resume, Terms, poll};
     use crate::time::Nanos;
     use std::pin::pin;
     use std::task::Waker;
@@ -81,7 +107,7 @@ mod tests {
         let [passed, _] = polled(Nanos::MAX, Nanos::MAX, checkpoint());
         assert!(matches!(passed, Polled::Ended(())));
         let asked = polled(Nanos::ZERO, Nanos::MAX, checkpoint());
-        assert!(matches!(asked, [Polled::Paused { hop: None }, Polled::Ended(())]), "{asked:?}");
+        assert!(matches!(asked, [Polled::Paused { resume: Resume::Here }, Polled::Ended(())]), "{asked:?}");
         let [expired, _] = polled(Nanos::MAX, Nanos::new(1), checkpoint());
         assert!(matches!(expired, Polled::Aborted(AbortCause::Expired)), "{expired:?}");
     }
@@ -89,7 +115,7 @@ mod tests {
     #[test]
     fn a_hop_always_pauses_once() {
         let hopped = polled(Nanos::MAX, Nanos::MAX, hop(1));
-        assert!(matches!(hopped, [Polled::Paused { hop: Some(1) }, Polled::Ended(())]), "{hopped:?}");
+        assert!(matches!(hopped, [Polled::Paused { resume: Resume::In(1) }, Polled::Ended(())]), "{hopped:?}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod leaf;
 
 pub use crate::runtime::continuation::CancellationToken;
 pub use fork::{Fork, fork};
-pub use leaf::{checkpoint, hop};
+pub use leaf::{checkpoint, hop, uninterrupted};
 
 use crate::fate::{Malformed, Refused, Status};
 use crate::time::Nanos;

@@ -50,6 +50,8 @@ pub struct Shared<J> {
     idle: Idle<Descriptors>,
     /// Number of workers that spin; bounded by [`Shared::spinners_max`].
     spinning: CachePadded<AtomicUsize>,
+    /// Number of workers that work uninterrupted.
+    uninterrupted: CachePadded<AtomicUsize>,
     accepting: AtomicBool,
     stopping: AtomicBool,
     abandoning: AtomicBool,
@@ -110,6 +112,7 @@ impl<J: Send> Shared<J> {
             kernel_notices: false,
             idle,
             spinning: CachePadded::default(),
+            uninterrupted: CachePadded::default(),
             accepting: AtomicBool::new(true),
             stopping: AtomicBool::new(false),
             abandoning: AtomicBool::new(false),

@@ -6,7 +6,7 @@ mod sharing;
 use super::*;
 use crate::sched::estimate::Groups;
 use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
-use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, Pools, Reserve, Shed, Steal, Topology};
+use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, Pools, Reserve, Resume, Shed, Steal, Topology};
 use crate::time::clock;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -52,7 +52,7 @@ impl Engine for Toy<'_> {
     fn run(&mut self, (job, moved): (u8, bool), _: Nanos) -> Ran<(u8, bool)> {
         let ran = Nanos::ZERO;
         if job == HOPS && !moved {
-            return Ran::Paused { job: (job, true), hop: Some(1), ran };
+            return Ran::Paused { job: (job, true), resume: Resume::In(1), ran };
         }
         self.done.send((self.worker, job)).expect("the test listens");
         if job == STUCK {

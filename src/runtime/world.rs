@@ -180,6 +180,20 @@ impl<J: Send> World for ThreadWorld<'_, J> {
         }
     }
 
+    fn begin_uninterrupted(&mut self, max: usize) -> bool {
+        // What was put before this worker sees the permit, or the lack of one, is ordered by the queues.
+        let taken = |held: usize| (held < max).then_some(held + 1);
+        let begins = self.shared.uninterrupted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, taken).is_ok();
+        if begins {
+            notice::pause();
+        }
+        begins
+    }
+
+    fn end_uninterrupted(&mut self) {
+        self.shared.uninterrupted.fetch_sub(1, Ordering::SeqCst);
+    }
+
     fn watch(&mut self, watch: Watch) -> Nanos {
         notice::begin(watch);
         // The checkpoints of the job notice themselves.

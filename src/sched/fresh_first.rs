@@ -1,7 +1,7 @@
 //! What `hybrid` and `ondemand` have in common: every worker receives, fresh requests go first everywhere, and heavy
 //! ones go on where no fresh one waits, the one that began earliest before the others.
 
-use super::{Event, Place, PoolId, Running, SearchPlace, Verdict};
+use super::{Event, Place, PoolId, Running, SearchPlace, UNINTERRUPTED, Verdict};
 use crate::time::Nanos;
 
 /// The queue of heavy requests that were interrupted, apart from the queue of requests that have only turned out to be
@@ -14,6 +14,7 @@ pub(super) const ORDER: &[SearchPlace] = &[
     SearchPlace::Own,
     SearchPlace::ReceiveAll,
     SearchPlace::Steal,
+    SearchPlace::QueueOf(UNINTERRUPTED),
     SearchPlace::QueueOf(INTERRUPTED),
     SearchPlace::Queue,
 ];

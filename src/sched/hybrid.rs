@@ -78,6 +78,10 @@ impl Rules for Hybrid {
         fresh_first::ask_after(running, self.budget)
     }
 
+    fn uninterrupted_max(&self, workers: usize) -> Option<usize> {
+        Some(workers.saturating_sub(self.reserved.max(1)).max(1))
+    }
+
     fn watch(&self, running: &Running) -> Watch {
         match is_heavy(running, self.budget) {
             false => Watch::Never,

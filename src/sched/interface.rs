@@ -75,6 +75,18 @@ pub struct Running {
     pub flagged: bool,
 }
 
+/// How a paused job is to go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resume {
+    /// At any time, where it is or where the policy puts it.
+    #[default]
+    Here,
+    /// In this pool.
+    In(PoolId),
+    /// With a stretch of work that has no checkpoint and may be long.
+    Uninterrupted,
+}
+
 /// How closely a running job watches for fresh requests, for which it would step aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {

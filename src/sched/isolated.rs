@@ -19,6 +19,11 @@ pub(super) const ENTRY: Entry = Entry {
 pub struct Isolated;
 
 impl Rules for Isolated {
+    fn uninterrupted_max(&self, _: usize) -> Option<usize> {
+        // Workers serve their own requests only: none can stand in for another.
+        None
+    }
+
     fn order(&self, _: PoolId) -> &'static [SearchPlace] {
         &[SearchPlace::Own, SearchPlace::ReceiveOwn]
     }

@@ -50,7 +50,7 @@ mod tuning;
 pub mod turn;
 mod wait;
 
-pub use interface::{Event, Outcome, Place, Running, Step, Verdict, View, Watch};
+pub use interface::{Event, Outcome, Place, Resume, Running, Step, Verdict, View, Watch};
 pub use notices::Notices;
 pub use pace::Pace;
 pub use roster::Roster;
@@ -69,8 +69,12 @@ pub type WorkerId = usize;
 /// A pool's number, from 0, in hop order.
 pub type PoolId = usize;
 
-/// Number of queues of a server, whatever the policy: one for each pool that there can be, which is one for each class.
-pub const QUEUES: usize = 8;
+/// Number of queues of a server, whatever the policy: one for each pool that there can be, which is one for each class,
+/// and [`UNINTERRUPTED`].
+pub const QUEUES: usize = 9;
+
+/// The queue of jobs that are going to work uninterrupted, while as many do as the policy allows.
+pub const UNINTERRUPTED: PoolId = QUEUES - 1;
 
 /// The rules in which policies differ.
 trait Rules {
@@ -106,6 +110,10 @@ trait Rules {
     /// Whether any job watches for fresh requests.
     fn watches(&self) -> bool {
         false
+    }
+    /// Number of workers that may work uninterrupted at once; `None` = all. The others stay within a checkpoint's reach.
+    fn uninterrupted_max(&self, workers: usize) -> Option<usize> {
+        Some(workers.saturating_sub(1).max(1))
     }
     /// How long a worker must have been in one job before others receive from its socket.
     fn thief_threshold(&self) -> Nanos {
@@ -251,6 +259,11 @@ impl Policy {
         self.rules().watch(running)
     }
 
+    /// Number of workers that may work uninterrupted at once; `None` = all.
+    pub fn uninterrupted_max(&self) -> Option<usize> {
+        self.rules().uninterrupted_max(self.topology.workers())
+    }
+
     /// Whether any job watches for fresh requests.
     pub fn watches(&self) -> bool {
         self.rules().watches()
@@ -275,6 +288,9 @@ impl Policy {
             SearchPlace::QueueOf(other) => *other == queue,
             _ => false,
         };
+        if queue == UNINTERRUPTED && self.uninterrupted_max().is_some() {
+            return true;
+        }
         (0..self.topology.pools()).any(|pool| self.rules().order(pool).iter().any(|stage| serves(pool, stage)))
     }
 

@@ -49,6 +49,11 @@ pub struct Pools {
 const INGRESS: PoolId = 0;
 
 impl Rules for Pools {
+    fn uninterrupted_max(&self, _: usize) -> Option<usize> {
+        // What turns out long leaves the front pool for the next one.
+        None
+    }
+
     fn order(&self, pool: PoolId) -> &'static [SearchPlace] {
         if pool == INGRESS {
             &[SearchPlace::Own, SearchPlace::Queue, SearchPlace::ReceiveAll, SearchPlace::Steal]

@@ -49,6 +49,11 @@ impl Reserve {
 }
 
 impl Rules for Reserve {
+    fn uninterrupted_max(&self, _: usize) -> Option<usize> {
+        // Light classes have workers of their own.
+        None
+    }
+
     fn order(&self, pool: PoolId) -> &'static [SearchPlace] {
         if pool == 0 {
             &[SearchPlace::Queue, SearchPlace::Own, SearchPlace::ReceiveAll]

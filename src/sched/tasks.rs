@@ -14,6 +14,11 @@ pub struct Tasks {
 }
 
 impl Rules for Tasks {
+    fn uninterrupted_max(&self, _: usize) -> Option<usize> {
+        // No requests come to these workers from outside.
+        None
+    }
+
     fn order(&self, _: PoolId) -> &'static [SearchPlace] {
         &[SearchPlace::Own, SearchPlace::Queue, SearchPlace::Steal]
     }

@@ -275,7 +275,7 @@ fn heavy_work_goes_on_in_the_order_in_which_it_began() {
         else {
             panic!("heavy work waits in queues");
         };
-        assert_eq!(queues[..2], [Step::Queue(interrupted), Step::Queue(new)]);
+        assert_eq!(queues[..3], [Step::Queue(UNINTERRUPTED), Step::Queue(interrupted), Step::Queue(new)]);
         assert_eq!(policy.at_checkpoint(&running(0, 0, 4)), Verdict::Keep, "light so far");
         assert_eq!(
             policy.at_checkpoint(&running(0, 0, 5)),
@@ -290,7 +290,7 @@ fn heavy_work_goes_on_in_the_order_in_which_it_began() {
 #[test]
 fn a_policy_has_the_queues_that_it_fills() {
     for policy in policies() {
-        let mut filled = HashSet::new();
+        let mut filled: HashSet<PoolId> = policy.uninterrupted_max().map(|_| UNINTERRUPTED).into_iter().collect();
         for pool in 0..policy.topology().pools() {
             let arrivals = [None, Some(0), Some(1), Some(7)].map(|class| Event::Arrived { class, backlog: 99 });
             let yields = [false, true].map(|again| Event::Yielded { again });

@@ -34,6 +34,8 @@ pub struct Turn<J> {
     watch: Watch,
     /// Whether the policy needs to know since when workers have been in their jobs.
     shows_busy: bool,
+    /// Whether the worker holds a permit to work uninterrupted.
+    uninterrupted: bool,
     /// The victim from which the job at hand was stolen, until it begins.
     victim: Option<WorkerId>,
     /// Room for what one receive brings.
@@ -54,6 +56,8 @@ enum Hand<J> {
     Ran(Ran<J>),
     /// A job that goes elsewhere.
     Leaves(J, Event),
+    /// A job that has to wait until it may work uninterrupted.
+    Waits(J),
 }
 
 /// What a step did.
@@ -115,6 +119,7 @@ impl<J> Turn<J> {
             ask_after: Nanos::MAX,
             watch: Watch::Never,
             shows_busy: true,
+            uninterrupted: false,
             victim: None,
             batch: Vec::with_capacity(batch),
         }
@@ -165,6 +170,7 @@ impl<J> Turn<J> {
             Hand::Resumes(job) => actor.run(job),
             Hand::Ran(ran) => actor.settle(ran),
             Hand::Leaves(job, event) => actor.put(job, event),
+            Hand::Waits(job) => actor.put_aside(job),
         }
     }
 }

@@ -64,6 +64,11 @@ fn a_queue_that_nobody_serves_is_caught() {
 }
 
 #[test]
+fn a_permit_that_is_kept_is_caught() {
+    assert_caught(Some(Fault::KeepsPermits), None, "stuck");
+}
+
+#[test]
 fn a_forgotten_fate_is_caught() {
     assert_caught(None, Some(Flaw::ForgetsFates), "packets");
 }

@@ -6,7 +6,7 @@ use super::tally::Tally;
 use super::{ArrivingRequest, Setup};
 use crate::fate::Fate;
 use crate::sched::turn::{Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued};
-use crate::sched::{Watch, WorkerId};
+use crate::sched::{Resume, Watch, WorkerId};
 use crate::time::Nanos;
 use std::collections::VecDeque;
 
@@ -159,7 +159,7 @@ impl Engine for CostModel<'_> {
         let (work, ran, end) = stretch(known.left, step, checkpoint, at_most, known.expires_at.minus(self.now));
         if end == End::Paused {
             known.left = known.left.minus(work);
-            return Ran::Paused { job, hop: None, ran };
+            return Ran::Paused { job, resume: Resume::Here, ran };
         }
         self.ending[self.worker] = Some((job, end));
         Ran::Ended { ran }

@@ -38,6 +38,8 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) notices: Box<[Notice]>,
     /// Workers whose jobs the kernel will give notice of an arrival, the one that is next in turn first.
     pub(super) armed: VecDeque<WorkerId>,
+    /// Number of workers that work uninterrupted.
+    uninterrupted: usize,
     abandoned: bool,
     pub(super) idle: Idle,
     pub(super) event_list: EventList,
@@ -54,6 +56,8 @@ pub(crate) enum Fault {
     LosesWakes,
     /// The queues of pools that are no more are looked into by no worker.
     OrphansQueues,
+    /// No permit to work uninterrupted is given back.
+    KeepsPermits,
 }
 
 /// How a worker's job notices arrivals: the kernel raises a mark that its next checkpoint sees, once, and for one
@@ -99,6 +103,7 @@ impl<J> VirtualWorld<J> {
             flags: vec![Cell::new(false); workers].into(),
             notices: vec![Notice::Off; workers].into(),
             armed: VecDeque::with_capacity(workers),
+            uninterrupted: 0,
             abandoned: false,
             idle: Idle::new(policy),
             event_list: EventList::new(workers),
@@ -184,6 +189,14 @@ impl<J> VirtualWorld<J> {
         }
     }
 
+    /// Lets the kernel give notice to other workers only.
+    fn disarm(&mut self) {
+        if self.notices[self.me] == Notice::Armed {
+            self.notices[self.me] = Notice::Off;
+            self.armed.retain(|worker| *worker != self.me);
+        }
+    }
+
     /// Gives one of the workers that want to know notice of an arrival.
     fn notify(&mut self) {
         if let Some(worker) = self.armed.pop_front() {
@@ -263,7 +276,10 @@ impl<J> World for VirtualWorld<J> {
 
     fn pop_queue(&mut self, pool: PoolId, _: usize) -> Option<J> {
         #[cfg(test)]
-        if self.fault == Some(Fault::OrphansQueues) && pool > 1 && !self.idle.has_pool(pool) {
+        if self.fault == Some(Fault::OrphansQueues)
+            && (2..crate::sched::UNINTERRUPTED).contains(&pool)
+            && !self.idle.has_pool(pool)
+        {
             return None;
         }
         self.queues.pop(pool, self.me)
@@ -330,6 +346,23 @@ impl<J> World for VirtualWorld<J> {
 
     fn lower_flag(&mut self) {
         self.flags[self.me].set(false);
+    }
+
+    fn begin_uninterrupted(&mut self, max: usize) -> bool {
+        let begins = self.uninterrupted < max;
+        if begins {
+            self.uninterrupted += 1;
+            self.disarm();
+        }
+        begins
+    }
+
+    fn end_uninterrupted(&mut self) {
+        #[cfg(test)]
+        if self.fault == Some(Fault::KeepsPermits) {
+            return;
+        }
+        self.uninterrupted -= 1;
     }
 
     fn watch(&mut self, watch: Watch) -> Nanos {

@@ -42,8 +42,8 @@ impl Engine for TaskEngine {
         let Job { task, priority, stage } = job;
         match task.run(&self.context, stage, at_most) {
             Progress::Over => Ran::Ended { ran: Nanos::ZERO },
-            Progress::Paused { task, hop, ran } => {
-                Ran::Paused { job: Job { task, priority, stage: Stage::Running }, hop, ran }
+            Progress::Paused { task, resume, ran } => {
+                Ran::Paused { job: Job { task, priority, stage: Stage::Running }, resume, ran }
             }
         }
     }

@@ -136,9 +136,9 @@ where
             Polled::Panicked(panic) => self.end(context, work, Err(panic.into())),
             // Nothing else aborts a task: it has no deadline, and runs its children itself.
             Polled::Aborted(_) => self.end(context, work, Err(JoinError::Cancelled)),
-            Polled::Paused { hop } => {
+            Polled::Paused { resume } => {
                 *lock(&self.work) = Some(work);
-                return Progress::Paused { task: self, hop, ran: clock::now().minus(start) };
+                return Progress::Paused { task: self, resume, ran: clock::now().minus(start) };
             }
             Polled::Waits => {
                 *lock(&self.work) = Some(work);

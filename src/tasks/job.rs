@@ -8,7 +8,7 @@ use super::options::Priority;
 use super::outcome::Outcome;
 pub(super) use crate::runtime::continuation::discard;
 use crate::runtime::continuation::{self, Panic};
-use crate::sched::PoolId;
+use crate::sched::{PoolId, Resume};
 use crate::time::Nanos;
 use std::sync::Arc;
 
@@ -54,8 +54,8 @@ pub(super) trait Runnable: Send + Sync {
 pub(super) enum Progress {
     /// The worker has nothing more to do with the task: it has ended or is parked.
     Over,
-    /// The task can go on, in the pool `hop` if it asks for one.
-    Paused { task: Arc<dyn Runnable>, hop: Option<PoolId>, ran: Nanos },
+    /// The task can go on, as it asks for.
+    Paused { task: Arc<dyn Runnable>, resume: Resume, ran: Nanos },
 }
 
 /// What all kinds of tasks know of themselves.

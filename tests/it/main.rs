@@ -20,5 +20,6 @@ mod tasks_shutdown;
 mod tasks_spawn;
 mod theory;
 mod trains;
+mod uninterrupted;
 mod unsent;
 mod wire;

@@ -7,7 +7,7 @@ use super::local_queue;
 use super::poll::{Polled, Terms, poll};
 use super::unwind::discard;
 use super::waiter::{AbortCause, AbortFlag, AnyChild, Waiter};
-use crate::sched::PoolId;
+use crate::sched::Resume;
 use crate::time::Nanos;
 use std::future::Future;
 use std::pin::Pin;
@@ -201,12 +201,7 @@ impl<T: Send + 'static> Child<T> {
 }
 
 impl<T: Send + 'static> AnyChild for Child<T> {
-    fn run(
-        self: Arc<Self>,
-        start: Nanos,
-        ask_at: Nanos,
-        now: fn() -> Nanos,
-    ) -> Option<(Arc<dyn AnyChild>, Option<PoolId>)> {
+    fn run(self: Arc<Self>, start: Nanos, ask_at: Nanos, now: fn() -> Nanos) -> Option<(Arc<dyn AnyChild>, Resume)> {
         let mut work = self.take()?;
         let waker = Waker::from(Arc::clone(&self));
         let mut waiter = Some(Arc::clone(&self) as Arc<dyn Waiter>);
@@ -232,8 +227,8 @@ impl<T: Send + 'static> AnyChild for Child<T> {
                     self.end(Ok(value));
                     return None;
                 }
-                Polled::Paused { hop } => {
-                    return self.put_back(Stage::Paused(work)).then_some((self, hop));
+                Polled::Paused { resume } => {
+                    return self.put_back(Stage::Paused(work)).then_some((self, resume));
                 }
                 Polled::Waits => {
                     if !self.put_back(Stage::Parked(work)) || self.state.park() {

@@ -17,6 +17,8 @@ pub(crate) enum Pause {
     Checkpoint,
     /// The handler asks to go on in this pool, counted from 0 in the order of `--pools`.
     Hop(usize),
+    /// The handler asks to work without checkpoints for a time that may be long.
+    Uninterrupted,
     /// The handler waits for a child that is under way elsewhere, whose end wakes it.
     Join,
     /// The handler must not run on: a checkpoint found the deadline passed or a token cancelled, or a child that it
@@ -176,11 +178,25 @@ fn stretch(now: Nanos, until: Nanos) {
 
 /// At a hop to `pool`: leaves the reason and returns true inside a worker.
 pub(crate) fn hop_pauses(pool: usize) -> bool {
-    if LIMITS.get().is_none() {
-        return false;
+    leaves(Pause::Hop(pool))
+}
+
+/// Before a stretch of work without checkpoints: leaves the reason and returns true inside a worker.
+pub(crate) fn uninterrupted_pauses() -> bool {
+    leaves(Pause::Uninterrupted)
+}
+
+/// After such a stretch: the same for a checkpoint that returns to the worker in any case.
+pub(crate) fn interrupted_pauses() -> bool {
+    leaves(Pause::Checkpoint)
+}
+
+fn leaves(reason: Pause) -> bool {
+    let inside = LIMITS.get().is_some();
+    if inside {
+        PAUSE.set(Some(reason));
     }
-    PAUSE.set(Some(Pause::Hop(pool)));
-    true
+    inside
 }
 
 /// Where the handler waits for a child: leaves that reason, unless another one, which brings it back sooner, is there.

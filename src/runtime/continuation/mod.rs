@@ -18,9 +18,12 @@ mod waiter;
 
 pub use cancel::CancellationToken;
 
+#[cfg(test)]
+pub(crate) use crate::sched::Resume;
 pub(crate) use child::{Child, ChildFuture, Found};
 pub(crate) use context::{
-    Limits, abort_pauses, checkpoint_pauses, fork_pauses, hop_pauses, is_pausing, join_pauses, joined,
+    Limits, abort_pauses, checkpoint_pauses, fork_pauses, hop_pauses, interrupted_pauses, is_pausing, join_pauses,
+    joined, uninterrupted_pauses,
 };
 pub(crate) use join_state::JoinState;
 pub(crate) use local_queue::{LocalQueue, Ready, new_runtime_id, runtime_id};

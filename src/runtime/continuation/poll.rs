@@ -4,7 +4,7 @@ use super::cancel::CancellationToken;
 use super::context::{self, Limits, Pause};
 use super::unwind::{Panic, guarded};
 use super::waiter::{AbortCause, Waiter};
-use crate::sched::PoolId;
+use crate::sched::Resume;
 use crate::time::Nanos;
 use std::future::Future;
 use std::pin::Pin;
@@ -34,8 +34,8 @@ pub(crate) enum Polled<T> {
     Ended(T),
     /// The future panicked, and must not be polled again.
     Panicked(Panic),
-    /// The worker gets its thread back; the future can go on at once, in the pool `hop` if it asks for one.
-    Paused { hop: Option<PoolId> },
+    /// The worker gets its thread back; the future can go on at once, as it asks for.
+    Paused { resume: Resume },
     /// The future waits: it goes where its waker finds it, and into no queue.
     Waits,
     /// The future must not be polled again, for this cause. It may not have been polled now.
@@ -54,8 +54,9 @@ pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, terms: Terms<'_>) ->
     let polled = match (polled, pause) {
         (Ok(Poll::Ready(value)), _) => Polled::Ended(value),
         (Err(panic), _) => Polled::Panicked(panic),
-        (Ok(Poll::Pending), Some(Pause::Checkpoint)) => Polled::Paused { hop: None },
-        (Ok(Poll::Pending), Some(Pause::Hop(pool))) => Polled::Paused { hop: Some(pool) },
+        (Ok(Poll::Pending), Some(Pause::Checkpoint)) => Polled::Paused { resume: Resume::Here },
+        (Ok(Poll::Pending), Some(Pause::Hop(pool))) => Polled::Paused { resume: Resume::In(pool) },
+        (Ok(Poll::Pending), Some(Pause::Uninterrupted)) => Polled::Paused { resume: Resume::Uninterrupted },
         (Ok(Poll::Pending), Some(Pause::Join)) => Polled::Waits,
         (Ok(Poll::Pending), Some(Pause::Abort(cause))) => Polled::Aborted(cause),
         (Ok(Poll::Pending), None) if wakes_anywhere => Polled::Waits,
@@ -112,8 +113,14 @@ mod tests {
         let expiring = Limits { expires_at: Nanos::new(2), ..NEVER };
         assert!(matches!(polled(async { 7 }, NEVER, &[]), Polled::Ended(7)));
         assert!(matches!(polled(pausing(context::checkpoint_pauses), NEVER, &[]), Polled::Ended(())));
-        assert!(matches!(polled(pausing(context::checkpoint_pauses), at_once, &[]), Polled::Paused { hop: None }));
-        assert!(matches!(polled(pausing(|| context::hop_pauses(3)), NEVER, &[]), Polled::Paused { hop: Some(3) }));
+        assert!(matches!(
+            polled(pausing(context::checkpoint_pauses), at_once, &[]),
+            Polled::Paused { resume: Resume::Here }
+        ));
+        assert!(matches!(
+            polled(pausing(|| context::hop_pauses(3)), NEVER, &[]),
+            Polled::Paused { resume: Resume::In(3) }
+        ));
         let joins = pausing(|| {
             context::join_pauses();
             true

@@ -1,7 +1,7 @@
 //! Waiters: requests and children that wait for children of their own. A child's end wakes its waiter, a child's
 //! failure aborts it.
 
-use crate::sched::PoolId;
+use crate::sched::Resume;
 use crate::time::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,13 +39,8 @@ pub(crate) trait Waiter: Send + Sync {
 /// A child with any result, as a worker sees it.
 pub(crate) trait AnyChild: Send + Sync {
     /// Runs the child, from `start` on, until it ends, waits or pauses; its checkpoints pause from `ask_at` on. `now`
-    /// is the clock of its worker. A child that is returned can go on, in the pool if there is one.
-    fn run(
-        self: Arc<Self>,
-        start: Nanos,
-        ask_at: Nanos,
-        now: fn() -> Nanos,
-    ) -> Option<(Arc<dyn AnyChild>, Option<PoolId>)>;
+    /// is the clock of its worker. A child that is returned can go on, as it asks for.
+    fn run(self: Arc<Self>, start: Nanos, ask_at: Nanos, now: fn() -> Nanos) -> Option<(Arc<dyn AnyChild>, Resume)>;
 
     /// Ends the child, if it is not over, without running it any further.
     fn abort(self: Arc<Self>, cause: AbortCause);

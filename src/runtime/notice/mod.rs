@@ -93,6 +93,15 @@ pub(super) fn begin(watch: Watch) {
     }
 }
 
+/// This thread's worker is out of reach for some time: the kernel's next notice is for another one.
+pub(super) fn pause() {
+    with(|notice| {
+        if notice.ring.as_mut().is_some_and(|ring| ring.disarm().is_err()) {
+            notice.ring = None;
+        }
+    });
+}
+
 /// What was noticed since the slice began: the number of sockets in which something waits; `None` where the worker has
 /// not looked.
 pub(super) fn take(now: Nanos) -> Option<usize> {
@@ -233,6 +242,18 @@ mod tests {
             assert_eq!(take(LATER), Some(1), "{round}");
             ingress.receive();
         }
+    }
+
+    // Does a worker that is out of reach leave the notice to others, and get the next one when it is back?
+    #[test]
+    fn a_worker_out_of_reach_gets_no_notice() {
+        let mut ingress = watched(true);
+        begin(CLOSELY);
+        pause();
+        ingress.send();
+        assert!(!is_raised());
+        begin(CLOSELY);
+        assert!(is_raised() && take(LATER) == Some(1), "what waits is told at once");
     }
 
     // Where only looks tell: are they as far apart as they should be, and is what they see kept for the worker?

@@ -7,13 +7,16 @@
 //! it then leaves the queue, and the next datagram raises the bit of the next worker. README.md beside this file argues
 //! why no arrival is missed.
 
-use io_uring::{IoUring, opcode, types};
+use io_uring::{IoUring, opcode, squeue, types};
 use nix::libc::{EPOLLEXCLUSIVE, EPOLLIN};
 use std::io;
 use std::os::fd::RawFd;
 
-/// Places of the ring: one poll stands in it.
-const ENTRIES: u32 = 2;
+/// Places of the ring: one poll stands in it, and its removal may.
+const ENTRIES: u32 = 4;
+
+/// The number of a removal, which no poll has.
+const REMOVAL: u64 = 0;
 
 /// The ring of one worker's thread.
 pub(super) struct Ring {
@@ -21,6 +24,8 @@ pub(super) struct Ring {
     watch_set: RawFd,
     /// Whether the poll stands in the ring.
     armed: bool,
+    /// The number of the last poll, by which its completion is known.
+    number: u64,
 }
 
 impl Ring {
@@ -31,7 +36,7 @@ impl Ring {
     pub(super) fn new(watch_set: RawFd) -> io::Result<Ring> {
         let mut builder = IoUring::builder();
         let ring = builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().build(ENTRIES)?;
-        Ok(Ring { ring, watch_set, armed: false })
+        Ok(Ring { ring, watch_set, armed: false, number: 0 })
     }
 
     /// Whether something has come since the poll was put into the ring.
@@ -47,7 +52,11 @@ impl Ring {
     /// When the kernel refuses: the ring is of no use any more.
     pub(super) fn arm(&mut self) -> io::Result<bool> {
         if !self.armed {
-            self.push()?;
+            self.number += 1;
+            // The masks of `poll` and `epoll` are positive and the same.
+            let mask = (EPOLLIN | EPOLLEXCLUSIVE).cast_unsigned();
+            let poll = opcode::PollAdd::new(types::Fd(self.watch_set), mask).build();
+            self.push(&poll.user_data(self.number))?;
             self.armed = true;
         } else if !self.ring.submission().taskrun() {
             return Ok(false);
@@ -64,23 +73,35 @@ impl Ring {
         self.ring.submit()?;
         let mut come = false;
         for completion in self.ring.completion() {
-            come = true;
-            self.armed = false;
-            if completion.result() < 0 {
-                return Err(io::Error::from_raw_os_error(-completion.result()));
+            // The others are of polls that were taken out, and of taking them out.
+            if completion.user_data() == self.number && self.armed {
+                come = true;
+                self.armed = false;
+                if completion.result() < 0 {
+                    return Err(io::Error::from_raw_os_error(-completion.result()));
+                }
             }
         }
         Ok(come)
     }
 
-    fn push(&mut self) -> io::Result<()> {
-        // The masks of `poll` and `epoll` are positive and the same.
-        let mask = (EPOLLIN | EPOLLEXCLUSIVE).cast_unsigned();
-        let poll = opcode::PollAdd::new(types::Fd(self.watch_set), mask).build();
-        // SAFETY: the entry refers to no memory of this process. It names a descriptor by its number, which the kernel
-        // looks up when the entry is submitted, and it holds on to the file as long as the poll stands.
+    /// Takes the poll out of the ring, if it stands there, so that arrivals raise the bits of other workers.
+    ///
+    /// # Errors
+    /// As [`Ring::arm`].
+    pub(super) fn disarm(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.armed) {
+            self.push(&opcode::PollRemove::new(self.number).build().user_data(REMOVAL))?;
+            self.take()?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+        // SAFETY: the entries of this file refer to no memory of this process. A poll names a descriptor by its number,
+        // which the kernel looks up when the entry is submitted, and it holds on to the file as long as the poll stands.
         #[expect(unsafe_code, reason = "a checkpoint that sees an arrival by one load: benches/notice.md")]
-        let pushed = unsafe { self.ring.submission().push(&poll) };
+        let pushed = unsafe { self.ring.submission().push(entry) };
         pushed.map_err(|_| io::Error::other("the ring is full"))
     }
 }
@@ -128,6 +149,21 @@ mod tests {
         send(&mut sender);
         assert!(!ring.is_raised(), "it was not armed");
         assert!(ring.arm().expect("armed") && !ring.is_raised(), "what came before is told at once");
+    }
+
+    // Does an arrival raise the bit of another worker once the poll was taken out, and of this one again later?
+    #[test]
+    fn what_was_taken_out_hears_of_nothing() {
+        let (mut watch_set, mut sender, mut receiver) = watched();
+        let mut rings = [(); 2].map(|()| Ring::new(watch_set.as_raw_fd()).expect("a ring"));
+        for round in 0..20 {
+            rings.iter_mut().for_each(|ring| assert!(!ring.arm().expect("armed"), "{round}"));
+            rings[0].disarm().expect("taken out");
+            send(&mut sender);
+            assert_eq!(rings.each_mut().map(Ring::is_raised), [false, true], "{round}");
+            drain(&mut watch_set, &mut receiver);
+            assert!(rings[1].take().expect("taken") && !rings[0].take().expect("taken"), "{round}");
+        }
     }
 
     // Does each arrival raise one bit, the one of the ring that was armed first?

@@ -1,6 +1,6 @@
 //! What a job is, how one is received and how it runs: the part of a worker that its turn does not know.
 
-use crate::sched::{Outcome, PoolId, Step, WorkerId};
+use crate::sched::{Outcome, PoolId, Resume, Step, WorkerId};
 use crate::time::Nanos;
 
 /// What one worker does with jobs; every worker has its own.
@@ -78,8 +78,8 @@ pub enum Ran<J> {
     Paused {
         /// The continuation.
         job: J,
-        /// The pool in which the job asks to go on, if it does.
-        hop: Option<PoolId>,
+        /// How the job asks to go on.
+        resume: Resume,
         /// How long the job ran this time.
         ran: Nanos,
     },

@@ -2,7 +2,7 @@
 
 use super::{Actor, Boundary, Description, Did, Discarded, Engine, Hand, Ran, Ready, Requeued, World};
 use crate::sched::bounds::WOKEN_MAX;
-use crate::sched::{Event, Place, Running, Verdict, Watch};
+use crate::sched::{Event, Place, PoolId, Resume, Running, UNINTERRUPTED, Verdict, Watch};
 use crate::time::Nanos;
 
 impl<J, W, E> Actor<'_, J, W, E>
@@ -49,8 +49,9 @@ where
     #[inline]
     pub(super) fn settle(&mut self, ran: Ran<J>) -> Did {
         self.spread();
-        let (job, hop, ran) = match ran {
-            Ran::Paused { job, hop, ran } => (job, hop, ran),
+        self.end_uninterrupted();
+        let (job, resume, ran) = match ran {
+            Ran::Paused { job, resume, ran } => (job, resume, ran),
             Ran::Ended { .. } => {
                 self.over();
                 return Did::Ended;
@@ -64,12 +65,11 @@ where
         let looked = if noticed.is_some() { turn.watch } else { Watch::Never };
         turn.running.flagged = self.world.is_flagged();
         let called = noticed.is_some_and(|waiting| waiting > 0) || watches && turn.running.flagged;
-        if hop.is_none() && turn.ask_after > Nanos::ZERO && !called {
-            return self.keep(job, looked);
-        }
-        let verdict = match hop {
-            Some(target) => self.policy.at_hop(&turn.running, target),
-            None => self.policy.at_checkpoint(&turn.running),
+        let verdict = match resume {
+            Resume::Uninterrupted => return self.begin_or_wait(job, looked),
+            Resume::Here if turn.ask_after > Nanos::ZERO && !called => return self.keep(job, looked),
+            Resume::Here => self.policy.at_checkpoint(&turn.running),
+            Resume::In(target) => self.policy.at_hop(&turn.running, target),
         };
         let gives_way = matches!(verdict, Verdict::Yield | Verdict::YieldIfWanted);
         let wanted = self.is_wanted(noticed.unwrap_or(0), gives_way);
@@ -113,14 +113,57 @@ where
         engine.requeued(&mut job, why);
         match policy.place(turn.running.pool, event) {
             Place::Own => world.push(turn.level, job),
-            Place::Queue(target) => match world.push_queue(target, turn.level, job) {
-                Ok(()) => world.wake_for(policy, target),
-                Err(job) => engine.discard(job, Discarded::QueueFull),
-            },
+            Place::Queue(target) => self.put_into(target, job),
         }
+        self.left()
+    }
+
+    /// Puts a job aside until it may work uninterrupted.
+    pub(super) fn put_aside(&mut self, mut job: J) -> Did {
+        self.engine.requeued(&mut job, Requeued::Yielded);
+        // Whoever gives a permit back after this wakes a worker for it; one that did so before may have been missed.
+        self.put_into(UNINTERRUPTED, job);
+        self.left()
+    }
+
+    fn put_into(&mut self, queue: PoolId, job: J) {
+        match self.world.push_queue(queue, self.turn.level, job) {
+            Ok(()) => self.world.wake_for(self.policy, queue),
+            Err(job) => self.engine.discard(job, Discarded::QueueFull),
+        }
+    }
+
+    /// The job at hand has left the worker.
+    fn left(&mut self) -> Did {
         self.spread();
         self.over();
         Did::Put
+    }
+
+    /// A job that asks to work uninterrupted does so, or waits until it may.
+    fn begin_or_wait(&mut self, job: J, looked: Watch) -> Did {
+        if self.begin_uninterrupted() {
+            return self.keep(job, looked);
+        }
+        self.turn.hand = Hand::Waits(job);
+        Did::Leaves { hops: false, looked }
+    }
+
+    /// Takes a permit to work uninterrupted, if the policy wants one taken.
+    pub(super) fn begin_uninterrupted(&mut self) -> bool {
+        let Some(max) = self.policy.uninterrupted_max() else { return true };
+        self.turn.uninterrupted = self.world.begin_uninterrupted(max);
+        self.turn.uninterrupted
+    }
+
+    /// Gives the permit back, if the worker holds one, and wakes a worker for a job that waits for it.
+    pub(super) fn end_uninterrupted(&mut self) {
+        if std::mem::take(&mut self.turn.uninterrupted) {
+            self.world.end_uninterrupted();
+            if !self.world.queue_is_empty(UNINTERRUPTED) {
+                self.world.wake_for(self.policy, UNINTERRUPTED);
+            }
+        }
     }
 
     /// The worker is in no job any more.

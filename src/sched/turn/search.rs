@@ -1,7 +1,7 @@
 //! How a worker looks for work, and where it puts what it receives.
 
 use super::{Actor, Arrived, Boundary, Did, Discarded, Engine, Hand, Received, Stolen, World};
-use crate::sched::{Event, Outcome, Place, Step, WorkerId};
+use crate::sched::{Event, Outcome, Place, Step, UNINTERRUPTED, WorkerId};
 
 /// The result of trying one place.
 enum Tried<J> {
@@ -70,6 +70,7 @@ where
     fn attempt(&mut self, step: Step, level: usize) -> Tried<J> {
         let job = match step {
             Step::Own => self.world.pop(level),
+            Step::Queue(UNINTERRUPTED) => self.pop_uninterrupted(level),
             Step::Queue(pool) => self.world.pop_queue(pool, level),
             Step::Steal(victim) => match self.world.steal(victim, level, self.policy.sharing().amount) {
                 Stolen::Some(job, more) => return Tried::Stolen { job, victim, more },
@@ -83,6 +84,18 @@ where
             Step::Idle { .. } => None,
         };
         job.map_or(Tried::Nothing(Outcome::Empty), Tried::Job)
+    }
+
+    /// Takes a job that waits to work uninterrupted, with a permit for it.
+    fn pop_uninterrupted(&mut self, level: usize) -> Option<J> {
+        if self.world.queue_is_empty(UNINTERRUPTED) || !self.begin_uninterrupted() {
+            return None;
+        }
+        let job = self.world.pop_queue(UNINTERRUPTED, level);
+        if job.is_none() {
+            self.end_uninterrupted();
+        }
+        job
     }
 
     fn on_outcome(&mut self, step: Step, outcome: Outcome, jobs: usize) {

@@ -66,6 +66,10 @@ pub trait World: View {
     fn is_flagged(&self) -> bool;
     /// Before the worker takes another job: forgets requests to step aside, which were meant for the last one.
     fn lower_flag(&mut self);
+    /// Takes one of `max` permits to work uninterrupted; false if none is left.
+    fn begin_uninterrupted(&mut self, max: usize) -> bool;
+    /// Gives a permit back.
+    fn end_uninterrupted(&mut self);
     /// Before a slice of a job that watches as closely as `watch` says. Returns how long it may run at most before
     /// [`World::noticed`] is asked, where its checkpoints do not themselves pause it for waiting requests.
     fn watch(&mut self, watch: Watch) -> Nanos;

@@ -1,7 +1,7 @@
 //! The handler of an explored server: each request contains its acts, and spends virtual time on them.
 
 use crate::fate::{Malformed, Refused, Status};
-use crate::handler::{Handler, Rejected, Reply, Request, Ticket, checkpoint, fork, hop};
+use crate::handler::{Handler, Rejected, Reply, Request, Ticket, checkpoint, fork, hop, uninterrupted};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
 
@@ -13,13 +13,16 @@ pub(super) enum Act {
     Nothing,
     Hop,
     Fork,
+    /// Works for three microseconds uninterrupted.
+    Uninterrupted,
     Panic,
     /// Stops for a reason unknown to the runtime.
     Stall,
 }
 
 impl Act {
-    pub(super) const ALL: [Act; 6] = [Act::Checkpoint, Act::Nothing, Act::Hop, Act::Fork, Act::Panic, Act::Stall];
+    pub(super) const ALL: [Act; 7] =
+        [Act::Checkpoint, Act::Nothing, Act::Hop, Act::Fork, Act::Uninterrupted, Act::Panic, Act::Stall];
 }
 
 /// The first of a request's header bytes: magic, class, deadline in units of 4 us (0 = none); then an act for each
@@ -44,7 +47,8 @@ impl Handler for Scripted {
     }
 
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
-        let acts: Vec<Act> = request.bytes()[HEADER..].iter().map(|act| Act::ALL[usize::from(*act) % 6]).collect();
+        let acts: Vec<Act> =
+            request.bytes()[HEADER..].iter().map(|act| Act::ALL[usize::from(*act) % Act::ALL.len()]).collect();
         perform(&acts).await;
         let _ = reply.put(&request.bytes()[..HEADER]);
     }
@@ -61,6 +65,7 @@ async fn perform(acts: &[Act]) {
             Act::Checkpoint => checkpoint().await,
             Act::Nothing => {}
             Act::Hop => hop(1).await,
+            Act::Uninterrupted => uninterrupted(|| in_virtual_time::pass(Nanos::from_micros(3))).await,
             Act::Fork => {
                 // The child does the second half of the rest; it forks no more.
                 let rest = &acts[done + 1..];
@@ -89,6 +94,7 @@ async fn plainly(acts: &[Act]) {
             Act::Checkpoint | Act::Fork => checkpoint().await,
             Act::Nothing => {}
             Act::Hop => hop(1).await,
+            Act::Uninterrupted => uninterrupted(|| in_virtual_time::pass(Nanos::from_micros(3))).await,
             Act::Panic => std::panic::resume_unwind(Box::new("a panic that was asked for")),
             Act::Stall => std::future::pending().await,
         }

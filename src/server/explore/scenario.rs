@@ -143,9 +143,10 @@ fn datagram(random: &mut impl RngExt) -> Vec<u8> {
             0..60 => 0,
             60..94 => 1,
             94..96 => 2,
-            96..98 => 3,
-            98 if random.random_bool(0.3) => 4,
-            99 if random.random_bool(0.3) => 5,
+            96..97 => 3,
+            97..98 => 4,
+            98 if random.random_bool(0.3) => 5,
+            99 if random.random_bool(0.3) => 6,
             _ => 0,
         };
     }

@@ -12,7 +12,7 @@ use crate::net::{AddressFilter, BATCH, Link, Socket};
 use crate::queue::{ObjectPool, Pooled};
 use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled, guarded};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
-use crate::sched::{Outcome, Step, WorkerId};
+use crate::sched::{Outcome, Resume, Step, WorkerId};
 use crate::server::path::packet::{Envelope, Packet, PacketBody};
 use crate::server::transport::Transport;
 use crate::time::{Nanos, clock};
@@ -209,7 +209,7 @@ where
         let ran = self.core_now().minus(start);
         self.recorder.end_slice(ran);
         match paused {
-            Some((child, hop)) => Ran::Paused { job: Job::Child(child), hop, ran },
+            Some((child, resume)) => Ran::Paused { job: Job::Child(child), resume, ran },
             None => Ran::Ended { ran },
         }
     }
@@ -252,15 +252,15 @@ where
             self.gathering.on_first_run(ran, waits, !matches!(polled, Polled::Ended(_)));
         }
         let cause = match polled {
-            Polled::Paused { hop } => {
+            Polled::Paused { resume } => {
                 slot.envelope.ready_at = end;
-                return Ran::Paused { job: Job::Continuation(slot), hop, ran };
+                return Ran::Paused { job: Job::Continuation(slot), resume, ran };
             }
             Polled::Waits => {
                 let wait_slot = slot.wait_slot();
                 return match self.common.wait_slots.park(Job::Continuation(slot), &wait_slot) {
                     None => Ran::Ended { ran },
-                    Some(job) => Ran::Paused { job, hop: None, ran },
+                    Some(job) => Ran::Paused { job, resume: Resume::Here, ran },
                 };
             }
             Polled::Ended(packet) => {
