@@ -98,6 +98,7 @@ pub(crate) fn execute_on(
         heard: replies.heard(),
         foreign: replies.foreign,
         overshoot_share: probe.overshoot_share(),
+        run_queue_share: probe.run_queue_share(),
         reconciled: probe.reconciled(accepted),
         endpoint_error: probe.error,
         restarted: probe.restarted,

@@ -16,6 +16,10 @@ impl Snapshot {
             start_time_seconds: self.start_time.as_secs_f64(),
             fates: &self.fates,
             malformed_by_reason: Reasons(&self.counted.malformed),
+            run_queue_wait_us: self
+                .run_queue_waits
+                .iter()
+                .try_fold(0.0, |sum, wait| Some(sum + (*wait)?.as_micros_f64())),
             decision: self.decision.as_ref(),
             emulation: self.emulation.as_ref(),
             since_start: &self.since_start,
@@ -34,6 +38,8 @@ struct Body<'a> {
     start_time_seconds: f64,
     fates: &'a Fates,
     malformed_by_reason: Reasons<'a>,
+    /// Time that the workers' threads waited for a CPU, all together; `None` (`null`) where that cannot be read.
+    run_queue_wait_us: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decision: Option<&'a Decision>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -133,6 +139,7 @@ mod tests {
                 "malformed_by_reason",
                 "notices",
                 "policy",
+                "run_queue_wait_us",
                 "schema",
                 "since_start",
                 "start_time_seconds",

@@ -18,6 +18,8 @@ pub struct Gauges {
     pub kernel_dropped: Vec<Option<u64>>,
     /// True if the kernel does not report how long datagrams waited in the sockets: the stage `kernel` is unknown.
     pub unstamped: bool,
+    /// For each worker, how long its thread has waited for a CPU since the start; `None` where that cannot be read.
+    pub run_queue_waits: Vec<Option<Nanos>>,
     /// The current length of each queue, by name.
     pub queue_depths: Vec<(String, usize)>,
     /// The decision of an adaptive policy; `None` for any other policy.
@@ -94,6 +96,8 @@ pub struct Snapshot {
     pub busy: Vec<Nanos>,
     /// Datagrams that the kernel dropped, by socket; `None` where that cannot be read.
     pub kernel_dropped: Vec<Option<u64>>,
+    /// Time that each worker's thread waited for a CPU; `None` where that cannot be read.
+    pub run_queue_waits: Vec<Option<Nanos>>,
     /// The length of each queue, by name.
     pub queue_depths: Vec<(String, usize)>,
     /// The decision of an adaptive policy; `None` for any other policy.
@@ -119,7 +123,7 @@ impl Snapshot {
         since_start: Measured,
         [last_10s, last_60s]: [&Measured; 2],
     ) -> Snapshot {
-        let Gauges { description, kernel_dropped, unstamped, queue_depths, decision } = gauges;
+        let Gauges { description, kernel_dropped, unstamped, run_queue_waits, queue_depths, decision } = gauges;
         let emulation = description.is_emulated().then(|| Emulation::new(&counts, &since_start.overshoot));
         Snapshot {
             description,
@@ -128,6 +132,7 @@ impl Snapshot {
             counted: counts.counted,
             busy: counts.busy,
             kernel_dropped,
+            run_queue_waits,
             queue_depths,
             decision,
             emulation,

@@ -6,6 +6,7 @@ use super::admin::Probe;
 use super::drain::Drain;
 use super::notices::Found;
 use super::path::wait_slots::WaitSlots;
+use super::run_queue::RunQueue;
 use super::stop::Demand;
 use super::stuck::{self, Stuck, Watch};
 use super::transport::{Said, Transport};
@@ -14,7 +15,7 @@ use crate::metrics::{Description, Gauges, Recent, WorkerMetrics};
 use crate::net::{AddressFilter, BATCH, Drops, Group};
 use crate::runtime::Shared;
 use crate::sched::turn::{Discarded, Engine, Ready};
-use crate::sched::{Policy, PolicyName, Sizes};
+use crate::sched::{Policy, PolicyName, Sizes, UNINTERRUPTED};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -52,6 +53,7 @@ pub(super) struct Control<'a, J> {
     /// True if the kernel does not report how long datagrams wait in the sockets.
     pub(super) unstamped: bool,
     pub(super) notices: &'a Found,
+    pub(super) run_queue: &'a RunQueue,
     /// Logs once that drops cannot be read.
     pub(super) drops_unread: Once,
     /// The policy in force. Used by the admin thread once a second, and by the thread that waits for demands.
@@ -263,6 +265,7 @@ impl<J: Send> Probe for Control<'_, J> {
         let policy = following.policy();
         let names = |pool: usize| match following.pools.get(pool) {
             Some(configured) if following.name.entry().sizes == Sizes::Pools => configured.name.clone(),
+            _ if pool == UNINTERRUPTED => "uninterrupted".to_owned(),
             _ => format!("queue{pool}"),
         };
         // A queue of this policy, or one that still holds requests of an earlier policy.
@@ -281,6 +284,7 @@ impl<J: Send> Probe for Control<'_, J> {
             },
             kernel_dropped: self.kernel_dropped(),
             unstamped: self.unstamped,
+            run_queue_waits: self.run_queue.waits(),
             queue_depths,
             decision: following.adaptation.decision(),
         }

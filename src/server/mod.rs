@@ -13,6 +13,7 @@ mod panics;
 mod path;
 mod pin;
 mod run;
+mod run_queue;
 mod signals;
 mod sizes;
 mod stop;

@@ -5,6 +5,7 @@ use super::control::{Control, Following};
 use super::path::execute::{Common, Engine};
 use super::path::slot::{Job, Slot};
 use super::path::wait_slots::WaitSlots;
+use super::run_queue::RunQueue;
 use super::sizes::Sizes;
 use super::stop::Demand;
 use super::stuck::Watch;
@@ -68,6 +69,7 @@ where
     let metrics = WorkerMetrics::new(config.workers);
     let ways = &server.ways;
     let transport = Transport::new(config.workers);
+    let run_queue = RunQueue::new(config.workers);
     let common = Common {
         handler,
         make: &make,
@@ -105,6 +107,7 @@ where
         said: Mutex::default(),
         unstamped: server.ways.receive == Io::Portable,
         notices: &server.notices,
+        run_queue: &run_queue,
     };
     let totals = thread::scope(|scope| {
         // On every way out the threads must end, or the scope would wait for them for ever.
@@ -115,10 +118,12 @@ where
             .into_iter()
             .map(|worker| {
                 let (common, shared, recorder) = (&common, &shared, metrics.recorder(worker.id()));
+                let run_queue = &run_queue;
                 let (name, ran) = (format!("forebay-{}", worker.id()), ran.clone());
                 spawn(scope, &name, move || {
                     let _guard = runtime::AbortOnPanic;
                     prepare_thread(config, worker.id());
+                    run_queue.enter(worker.id());
                     let mut engine =
                         Engine::new(common, worker.id(), recorder, KernelLink::new(ways.receive, ways.send));
                     let _ = ran.send(());

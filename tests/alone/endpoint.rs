@@ -67,6 +67,7 @@ fn latency_has_the_promised_shape() {
         "malformed_by_reason",
         "notices",
         "policy",
+        "run_queue_wait_us",
         "schema",
         "since_start",
         "start_time_seconds",
@@ -124,6 +125,7 @@ fn metrics_have_the_promised_series() {
         ("forebay_kernel_dropped_total", "counter"),
         ("forebay_queue_depth", "gauge"),
         ("forebay_worker_busy_seconds_total", "counter"),
+        ("forebay_worker_run_queue_wait_seconds_total", "counter"),
         ("forebay_steals_total", "counter"),
         ("process_cpu_seconds_total", "counter"),
         ("process_resident_memory_bytes", "gauge"),
@@ -185,12 +187,12 @@ fn queues_are_those_of_the_policy() {
     let _alone = alone();
     for (policy, expected) in [
         ("isolated", &["deques"][..]),
-        ("global", &["queue0", "deques"]),
-        ("steal", &["deques"]),
-        ("shed", &["queue0", "deques"]),
+        ("global", &["queue0", "uninterrupted", "deques"]),
+        ("steal", &["uninterrupted", "deques"]),
+        ("shed", &["queue0", "uninterrupted", "deques"]),
         ("pools", &["front", "heavy", "deques"]),
-        ("hybrid", &["queue0", "queue1", "deques"]),
-        ("ondemand", &["queue0", "queue1", "deques"]),
+        ("hybrid", &["queue0", "queue1", "uninterrupted", "deques"]),
+        ("ondemand", &["queue0", "queue1", "uninterrupted", "deques"]),
     ] {
         let (handler, _) = scripted();
         let server = Running::start(&[("policy", policy), ("workers", "2")], handler);

@@ -25,6 +25,9 @@ pub(crate) struct Probe<'a> {
     first: Option<ServerView>,
     /// The answer from which the figures of the run count.
     baseline: Option<ServerView>,
+    /// When that answer and the last one came.
+    baseline_at: Nanos,
+    last_at: Nanos,
     /// The last answer.
     pub(crate) last: Option<ServerView>,
     /// The error of the endpoint: no answer, or an invalid one.
@@ -36,7 +39,16 @@ pub(crate) struct Probe<'a> {
 impl<'a> Probe<'a> {
     /// A probe that has read nothing yet.
     pub(crate) fn new(endpoint: Option<&'a Endpoint>) -> Probe<'a> {
-        Probe { endpoint, first: None, baseline: None, last: None, error: None, restarted: None }
+        Probe {
+            endpoint,
+            first: None,
+            baseline: None,
+            baseline_at: Nanos::ZERO,
+            last_at: Nanos::ZERO,
+            last: None,
+            error: None,
+            restarted: None,
+        }
     }
 
     /// Reads the endpoint; the first answer is the origin of all counts.
@@ -52,6 +64,7 @@ impl<'a> Probe<'a> {
     pub(crate) fn start_counting(&mut self) {
         self.look();
         self.baseline.clone_from(&self.last);
+        self.baseline_at = self.last_at;
     }
 
     /// Reads until the server has received all of our `sent` datagrams and holds none of them, or makes no progress.
@@ -109,7 +122,24 @@ impl<'a> Probe<'a> {
         Some(Ok(if slept_us > 0.0 { overshoot_us / slept_us } else { 0.0 }))
     }
 
+    /// The time that the server's workers waited for a CPU in the run, as a share of the run and of each of them. `None`
+    /// without an endpoint that says so, and with emulated cores, which share few CPUs and wait for none.
+    pub(crate) fn run_queue_share(&self) -> Option<f64> {
+        let (before, last) = self.baseline.as_ref().zip(self.last.as_ref())?;
+        let waited_us = last.run_queue_wait_us()? - before.run_queue_wait_us()?;
+        let run_us = self.last_at.minus(self.baseline_at).as_micros_f64() * f64::from(last.workers()?);
+        (last.burn().as_deref() == Some("cpu") && run_us > 0.0).then_some(waited_us / run_us)
+    }
+
     fn note(&mut self, view: ServerView) {
+        self.note_at(view, clock::now());
+    }
+
+    fn note_at(&mut self, view: ServerView, now: Nanos) {
+        if self.baseline.is_none() {
+            self.baseline_at = now;
+        }
+        self.last_at = now;
         self.first.get_or_insert_with(|| view.clone());
         self.baseline.get_or_insert_with(|| view.clone());
         if let Some(restarted) = self.last.as_ref().and_then(|last| restarted(last, &view)) {
@@ -160,6 +190,23 @@ mod tests {
             assert!(probe.restarted.as_ref().is_some_and(|restarted| restarted.contains(said)), "{probe:?}");
             assert_eq!(probe.reconciled(40), None, "counts of two servers say nothing");
         }
+    }
+
+    // Is the wait that of the run alone, shared out over workers, and unknown where cores are emulated?
+    #[test]
+    fn the_wait_for_a_cpu_is_that_of_the_run() {
+        let share = |burn: &str, waits: [Option<f64>; 2]| {
+            let mut probe = Probe::new(None);
+            for (wait, at) in waits.into_iter().zip([5, 7]) {
+                let body = json!({"burn": burn, "workers": 4, "run_queue_wait_us": wait});
+                probe.note_at(ServerView { body }, Nanos::from_secs(at));
+            }
+            probe.run_queue_share()
+        };
+        // 80 ms of 2 s on 4 workers, after an hour of waiting.
+        assert_eq!(share("cpu", [Some(3_600e6), Some(3_600e6 + 80e3)]), Some(0.01));
+        assert_eq!(share("cpu", [Some(5.0), Some(5.0)]), Some(0.0));
+        assert_eq!((share("sleep", [Some(0.0), Some(8e6)]), share("cpu", [None, None])), (None, None));
     }
 
     #[test]

@@ -145,6 +145,11 @@ impl ServerView {
         Some((slept_us, slept_us * self.overshoot_share()?))
     }
 
+    /// Microseconds that the server's workers have waited for a CPU since its start, all together.
+    pub(crate) fn run_queue_wait_us(&self) -> Option<f64> {
+        self.body.pointer("/run_queue_wait_us")?.as_f64()
+    }
+
     /// A percentile of the server's own sojourn time since its start, in microseconds; `class` may be `all`.
     pub(crate) fn total_us(&self, class: &str, percentile: Percentile) -> Option<f64> {
         let total = self.body.get("since_start")?.get("total")?;

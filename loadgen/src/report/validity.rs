@@ -38,6 +38,9 @@ pub(crate) struct ValidityInput {
     pub(crate) foreign: u64,
     /// With emulated cores, the server's excess sleep as a share of its sleep, or the reason why that is unknown.
     pub(crate) overshoot_share: Option<Result<f64, String>>,
+    /// With workers that burn CPU time, how long they waited for a CPU as a share of the run; `None` where that is
+    /// unknown.
+    pub(crate) run_queue_share: Option<f64>,
     /// The error of the server's admin endpoint, if one was named: no answer, or an invalid one.
     pub(crate) endpoint_error: Option<String>,
     /// The reason why the server at the end cannot be the one of the beginning.
@@ -50,6 +53,8 @@ pub(crate) struct ValidityInput {
 
 /// The largest slip, as a share of the latency at the same percentile.
 const SLIP_SHARE_MAX: f64 = 0.05;
+/// The largest share of a run for which a worker may wait for a CPU.
+const RUN_QUEUE_SHARE_MAX: f64 = 0.02;
 /// The largest share of sends with a slip above [`SLIP_LIMIT`](super::run_result::SLIP_LIMIT).
 const SLIPS_OVER_LIMIT_SHARE: f64 = 0.001;
 /// The largest share of sends that our own kernel refused.
@@ -71,6 +76,7 @@ pub(crate) fn judge(result: &RunResult, input: &ValidityInput) -> (Validity, Vec
         send_buffer_errors(&input.send_buffer_errors),
         foreign(input),
         overshoot(input.overshoot_share.as_ref()),
+        run_queue(input.run_queue_share),
         input.endpoint_error.as_ref().map(|error| format!("the server's admin endpoint did not answer: {error}")),
         input.restarted.as_ref().map(|how| format!("the server was restarted in the course of the run: {how}")),
         input.reconciled.as_ref().and_then(Reconciled::objection),
@@ -173,6 +179,16 @@ fn foreign(input: &ValidityInput) -> Option<String> {
     })
 }
 
+fn run_queue(share: Option<f64>) -> Option<String> {
+    share.filter(|share| *share > RUN_QUEUE_SHARE_MAX).map(|share| {
+        format!(
+            "the server's workers waited for a CPU for {:.1} % of the run, above 2 %: something else ran there; leave the \
+             machine more to itself, or pin server and generator to CPUs of their own",
+            share * 100.0
+        )
+    })
+}
+
 fn overshoot(share: Option<&Result<f64, String>>) -> Option<String> {
     match share? {
         Ok(share) if *share <= OVERSHOOT_SHARE_MAX => None,
@@ -214,6 +230,7 @@ mod tests {
             heard: 4_000,
             foreign: 40,
             overshoot_share: Some(Ok(0.02)),
+            run_queue_share: Some(0.02),
             endpoint_error: None,
             restarted: None,
             reconciled: Some(reconciled(4_000)),
@@ -235,7 +252,7 @@ mod tests {
     fn a_sound_run_is_valid_up_to_each_limit() {
         assert_eq!(judge(&result(100.0, 5.0, 3), &sound()), (Validity::Valid, vec![]));
         assert_eq!(judge(&result(60_000.0, 3_000.0, 0), &sound()).0, Validity::Valid);
-        let alone = ValidityInput { reconciled: None, overshoot_share: None, ..sound() };
+        let alone = ValidityInput { reconciled: None, overshoot_share: None, run_queue_share: None, ..sound() };
         assert_eq!(judge(&result(100.0, 5.0, 3), &alone), (Validity::Valid, vec![]), "nobody was asked");
     }
 
@@ -265,6 +282,11 @@ mod tests {
             (fine(), ValidityInput { send_buffer_errors: Ok(1), ..sound() }, "those of another process"),
             (fine(), ValidityInput { send_buffer_errors: unknown(), ..sound() }, "what it took is not known: no /proc"),
             (fine(), ValidityInput { foreign: 41, ..sound() }, "41 of 4000 datagrams that came are no reply"),
+            (
+                fine(),
+                ValidityInput { run_queue_share: Some(0.021), ..sound() },
+                "waited for a CPU for 2.1 % of the run",
+            ),
             (fine(), ValidityInput { overshoot_share: Some(Ok(0.021)), ..sound() }, "overslept by 2.1 %"),
             (
                 fine(),

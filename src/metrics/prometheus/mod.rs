@@ -206,6 +206,13 @@ fn queues_and_workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::
         counter(&mut family, &[("worker", &worker.to_string())], &busy.as_secs_f64())?;
     }
 
+    let help = "Time that a worker was ready to run and its CPU did something else";
+    let waits = snapshot.run_queue_waits.iter().enumerate().filter_map(|(worker, wait)| Some((worker, (*wait)?)));
+    let mut family = families.start("forebay_worker_run_queue_wait_seconds", help, MetricType::Counter)?;
+    for (worker, wait) in waits {
+        counter(&mut family, &[("worker", &worker.to_string())], &wait.as_secs_f64())?;
+    }
+
     if let Some(decision) = &snapshot.decision {
         let help = "The policy that workers follow under one that adapts";
         gauge(
