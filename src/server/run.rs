@@ -134,18 +134,24 @@ where
         let (admin_stopper, admin_stop) = admin::stop_pair();
         let (control, listener) = (&control, server.admin);
         let unasked = Unasked { stop: server.stop.clone(), reason: Some(PANICKED.to_owned()) };
+        let admin_ran = ran.clone();
         let admin = spawn(scope, admin::THREAD_NAME, move || {
-            let _ = ran.send(());
+            let _ = admin_ran.send(());
             unasked.ended(admin::run(listener, &mut collector, control, admin_stop));
             collector
         })?;
         let stop_signals = server.signals.map(|mut caught| {
-            let (handle, stop) = (caught.handle(), server.stop.clone());
-            spawn(scope, "forebay-signals", move || signals::serve(&mut caught, &stop)).map(|_| handle)
+            let (handle, stop, ran) = (caught.handle(), server.stop.clone(), ran.clone());
+            let serve = move || {
+                let _ = ran.send(());
+                signals::serve(&mut caught, &stop);
+            };
+            spawn(scope, "forebay-signals", serve).map(|_| handle)
         });
         let stop_signals = stop_signals.transpose()?;
         // One message from each thread; a thread that panics before its message ends the process.
-        running.iter().take(threads.len() + 1).for_each(drop);
+        let others = 1 + usize::from(stop_signals.is_some());
+        running.iter().take(threads.len() + others).for_each(drop);
         // The stopping thread must always find packets to receive into, so these are set aside.
         let mut engine = Engine::new(
             &common,
