@@ -6,8 +6,11 @@ use super::histograms::{Histograms, Totals};
 use super::measured::Measured;
 use super::ring::Ring;
 use super::snapshot::{Gauges, Recent, Snapshot};
+use super::unanswered::UnansweredCounts;
 use super::worker_metrics::WorkerMetrics;
+use crate::fate::CLASSES;
 use crate::time::{Nanos, clock};
+use std::collections::VecDeque;
 use std::thread;
 
 /// The longest wait of one [`Collector::collect`] for workers to hand over. A worker between two turns of its loop
@@ -27,12 +30,25 @@ pub struct Collector<'b> {
     /// not.
     gathered: Histograms,
     since_start: Totals,
-    began: Nanos,
     /// Start of the server on the real-time clock, distinct for each server on one address.
     start_time: Nanos,
     seconds: Ring,
     tens: Ring,
+    /// Readings of the counters, one for each second of the last ten or so.
+    readings: VecDeque<Reading>,
 }
+
+/// The counters that say how much work there was, at one time.
+#[derive(Debug)]
+struct Reading {
+    at: Nanos,
+    /// Time that all workers have spent on requests.
+    busy: Nanos,
+    unanswered: UnansweredCounts,
+}
+
+/// Readings kept: enough to cover the time of [`Collector::recent`].
+const READINGS: usize = 10;
 
 /// The collector's state for one worker.
 #[derive(Debug, Default)]
@@ -47,16 +63,23 @@ struct Asked {
 impl<'b> Collector<'b> {
     /// The collector of `metrics`.
     pub fn new(metrics: &'b WorkerMetrics) -> Collector<'b> {
-        Collector {
+        let mut collector = Collector {
             metrics,
             asked: (0..metrics.recorders()).map(|_| Asked { spare: Some(Box::default()), recorded: 0 }).collect(),
             gathered: Histograms::default(),
             since_start: Totals::default(),
-            began: clock::now(),
             start_time: clock::realtime(),
             seconds: Ring::new(10, Nanos::from_secs(1)),
             tens: Ring::new(6, Nanos::from_secs(10)),
-        }
+            readings: VecDeque::with_capacity(READINGS + 1),
+        };
+        collector.readings.push_back(collector.reading());
+        collector
+    }
+
+    fn reading(&self) -> Reading {
+        let busy = self.metrics.counts().busy.into_iter().fold(Nanos::ZERO, Nanos::plus);
+        Reading { at: clock::now(), busy, unanswered: self.metrics.unanswered() }
     }
 
     /// Asks every worker with new measurements for its histograms, calls `wake` with the number of each (a sleeping
@@ -87,24 +110,29 @@ impl<'b> Collector<'b> {
         Snapshot::new(gauges, self.start_time, counts, since_start, windows.each_ref())
     }
 
-    /// Service times of the last seconds, as of the last [`Collector::collect`].
-    pub fn recent(&self) -> Recent {
-        let now = clock::now();
-        let measured = self.seconds.last_of(now, &[Stage::Service]);
+    /// The work of the last seconds, answered or not, as of the last [`Collector::collect`]. To be called once per
+    /// second.
+    pub fn recent(&mut self) -> Recent {
+        let (before, now) = (self.readings.front().expect("there is one from the start"), self.reading());
+        let measured = self.seconds.last_of(now.at, &[Stage::Service]);
         let services = measured.classes.iter().map(|class| &class.stages[Stage::Service as usize]);
-        let spent = Nanos::new(services.clone().map(Distribution::sum).sum());
-        let span = self.seconds.covered(now).min(now.minus(self.began));
-        Recent {
-            service_times: services
-                .flat_map(Distribution::values)
-                .map(|(time, count)| (Nanos::new(time), count))
-                .collect(),
-            by_class: std::array::from_fn(|class| {
-                let service = &measured.classes[class].stages[Stage::Service as usize];
-                (service.count(), Nanos::new(service.sum()))
-            }),
-            busy_workers: spent.as_secs_f64() / span.as_secs_f64().max(f64::MIN_POSITIVE),
+        let answered = services.clone().flat_map(Distribution::values).map(|(time, count)| (Nanos::new(time), count));
+        let mut by_class: [_; CLASSES] = std::array::from_fn(|class| {
+            let service = &measured.classes[class].stages[Stage::Service as usize];
+            (service.count(), Nanos::new(service.sum()))
+        });
+        let mut service_times: Vec<(Nanos, u64)> = answered.collect();
+        for (class, spent, count) in now.unanswered.since(&before.unanswered) {
+            service_times.push((spent, count));
+            by_class[class] = (by_class[class].0 + count, by_class[class].1.plus(spent.times(count)));
         }
+        let span = now.at.minus(before.at).as_secs_f64().max(f64::MIN_POSITIVE);
+        let busy_workers = now.busy.minus(before.busy).as_secs_f64() / span;
+        self.readings.push_back(now);
+        if self.readings.len() > READINGS {
+            self.readings.pop_front();
+        }
+        Recent { service_times, by_class, busy_workers }
     }
 
     /// Offers the worker empty histograms if it has new entries, can still answer and owes nothing.
@@ -207,6 +235,28 @@ mod tests {
         assert_eq!([in_total(&collector, 0), in_total(&collector, 1)], [SAMPLES; 2]);
         let exact: u64 = (0..SAMPLES).map(|number| (number % 100 + 1) * 1_000).sum();
         assert_eq!(collector.since_start.class(0).expect("samples").stages[0].sum, exact);
+    }
+
+    /// Do policies hear of all work: what was answered, what ended otherwise, and what still runs?
+    #[test]
+    fn recent_work_is_all_work() {
+        let start = clock::now();
+        let metrics = WorkerMetrics::new(2);
+        let mut collector = Collector::new(&metrics);
+        let (mut first, mut second) = (metrics.recorder(0), metrics.recorder(1));
+        first.answered(&sample(0, 100));
+        first.unanswered(1, Nanos::from_millis(60));
+        first.unanswered(1, Nanos::ZERO);
+        first.end_slice(Nanos::from_millis(60));
+        second.begin_slice(start);
+        drop(first);
+        collector.collect(|_| ());
+        let recent = collector.recent();
+        let count = |of: fn(&Nanos) -> bool| recent.service_times.iter().filter(|(time, _)| of(time)).count();
+        assert_eq!((recent.service_times.len(), count(|time| *time > Nanos::from_millis(45))), (2, 1));
+        assert_eq!((recent.by_class[0].0, recent.by_class[1].0), (1, 1));
+        assert!(recent.by_class[1].1 > Nanos::from_millis(45), "{:?}", recent.by_class[1]);
+        assert!(recent.busy_workers > 1.0, "one worker is busy from the start, another was: {}", recent.busy_workers);
     }
 
     /// Does the wake reach a sleeping worker with new entries, and no other worker?

@@ -19,6 +19,7 @@ mod ring;
 mod snapshot;
 mod stage;
 mod summary;
+mod unanswered;
 mod worker_metrics;
 
 pub use crate::fate::Fates;

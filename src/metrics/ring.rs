@@ -83,12 +83,6 @@ impl Ring {
         sum
     }
 
-    /// The time that [`Ring::last`] covers.
-    pub(crate) fn covered(&self, now: Nanos) -> Nanos {
-        let begun = Nanos::new(now.get() % self.width.get());
-        self.width.times(self.slots.len() as u64 - 1).plus(begun)
-    }
-
     fn number(&self, now: Nanos) -> u64 {
         now.get() / self.width.get()
     }

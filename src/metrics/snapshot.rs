@@ -48,11 +48,12 @@ fn budget_us<S: serde::Serializer>(budget: &Option<Nanos>, serializer: S) -> Res
 /// Recent measurements, as input for adaptive policies.
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
-    /// Service times of the last 9 to 10 seconds, of all classes together, each with its number of requests.
+    /// Service times of the last 9 to 10 seconds, of all classes together, each with its number of requests. Requests that
+    /// were not answered are among them with the time that they took.
     pub service_times: Vec<(Nanos, u64)>,
-    /// The mean number of workers busy during that time.
+    /// The mean number of workers busy during that time, also with requests that still run.
     pub busy_workers: f64,
-    /// The number of requests of each class, and their total service time.
+    /// The number of requests of each class, and their total service time, answered or not.
     pub by_class: [(u64, Nanos); CLASSES],
 }
 

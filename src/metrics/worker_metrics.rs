@@ -11,6 +11,7 @@
 
 use super::counters::{Counter, Counts, WorkerCounters};
 use super::histograms::{Histograms, Sample};
+use super::unanswered::{Unanswered, UnansweredCounts};
 use crate::fate::{Fate, ReceiveError, Unsent};
 use crate::time::Nanos;
 use crossbeam_queue::ArrayQueue;
@@ -70,7 +71,8 @@ impl WorkerMetrics {
         // shared.
         let taken = worker.swap_slot.taken.swap(true, Ordering::Relaxed);
         assert!(!taken, "a worker has one recorder");
-        Recorder { counters: &worker.counters, swap_slot: &worker.swap_slot, histograms: Box::default() }
+        let Worker { counters, swap_slot, unanswered } = worker;
+        Recorder { counters, swap_slot, unanswered, histograms: Box::default() }
     }
 
     /// Sums of all counters as of now.
@@ -79,6 +81,11 @@ impl WorkerMetrics {
         // The stopping thread is not a worker.
         counts.busy.truncate(self.workers());
         counts
+    }
+
+    /// The CPU time that unanswered requests took, as of now.
+    pub(super) fn unanswered(&self) -> UnansweredCounts {
+        UnansweredCounts::read(self.workers.iter().map(|worker| &worker.unanswered))
     }
 
     /// Start of the current slice of `worker`; `None` between slices.
@@ -117,6 +124,7 @@ pub struct Failures {
 struct Worker {
     counters: CachePadded<WorkerCounters>,
     swap_slot: CachePadded<SwapSlot>,
+    unanswered: Unanswered,
 }
 
 impl Worker {
@@ -128,7 +136,11 @@ impl Worker {
             empty: ArrayQueue::new(1),
             full: ArrayQueue::new(2),
         };
-        Worker { counters: CachePadded::default(), swap_slot: CachePadded::new(swap_slot) }
+        Worker {
+            counters: CachePadded::default(),
+            swap_slot: CachePadded::new(swap_slot),
+            unanswered: Unanswered::new(),
+        }
     }
 }
 
@@ -175,6 +187,7 @@ impl SwapSlot {
 pub struct Recorder<'b> {
     counters: &'b WorkerCounters,
     swap_slot: &'b SwapSlot,
+    unanswered: &'b Unanswered,
     histograms: Box<Histograms>,
 }
 
@@ -206,6 +219,13 @@ impl Recorder<'_> {
         self.histograms.record(sample);
         self.counters.recorded.add(1);
         self.counters.ended[Fate::Answered as usize].add(1);
+    }
+
+    /// Notes the CPU time of a request of `class` that ends without an answer, if it took any.
+    pub fn unanswered(&mut self, class: u8, spent: Nanos) {
+        if spent > Nanos::ZERO {
+            self.unanswered.count(class, spent);
+        }
     }
 
     /// Starts a slice of a job at `now`: until [`Recorder::end_slice`] the time counts as busy.

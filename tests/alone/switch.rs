@@ -3,8 +3,8 @@
 //! Method: clients that wait for each reply go on while the policy changes, from every one to every other; for `auto`,
 //! emulated cores under a load of two costs and then of one.
 
-use crate::support::client::Client;
-use crate::support::http::{http, latency, metric};
+use crate::support::client::{Client, message};
+use crate::support::http::{fates, http, latency, metric};
 use crate::support::{Running, alone, await_until, policies};
 use forebay::config::Config;
 use forebay::handler::builtin::{Bench, Burner, Order, Spin, Work};
@@ -134,13 +134,18 @@ fn what_a_running_server_can_follow() {
     await_until(|| way() == (1, 1), "the workers do not follow");
 }
 
-/// Sends a request every 2 ms until told otherwise; every 50th costs so much more.
-fn offer(server: &Running, heavy: Nanos, over: impl Fn(&Value) -> bool) -> Value {
+/// Sends a request every 2 ms until `over` the decision; every 50th costs `heavy`, with a deadline after so many
+/// microseconds (0 = none).
+fn offer(server: &Running, heavy: Nanos, deadline_us: u32, over: impl Fn(&Value) -> bool) -> Value {
     let client = Client::new(server.udp);
     let light = Nanos::from_millis(1);
     let begin = clock::now();
     for number in 0.. {
-        client.request(number, if number % 50 == 0 { heavy } else { light }, b"");
+        let header = match number % 50 {
+            0 => Header { deadline_us, ..Header::request(number, 1, heavy) },
+            _ => Header::request(number, 0, light),
+        };
+        client.send(&message(&header, b""));
         while client.receive_within(Nanos::ZERO).is_some() {}
         if number % 100 == 0 {
             let decision = latency(server.admin)["decision"].clone();
@@ -168,12 +173,25 @@ fn auto_follows_the_load() {
     assert_eq!(latency(server.admin)["decision"]["policy"], "steal");
     assert_eq!(active("steal"), 1.0);
     let gives_way = |decision: &Value| matches!(decision["policy"].as_str(), Some("ondemand" | "hybrid"));
-    let decision = offer(&server, Nanos::from_millis(100), gives_way);
+    let decision = offer(&server, Nanos::from_millis(100), 0, gives_way);
     assert!(decision["reason"].as_str().is_some_and(|reason| reason.contains("divide")), "{decision}");
     assert!(decision["budget_us"].as_f64().is_some_and(|budget| (1_000.0..100_000.0).contains(&budget)), "{decision}");
     assert_eq!(active(decision["policy"].as_str().unwrap_or_default()), 1.0);
-    let decision = offer(&server, Nanos::from_millis(1), |decision| !gives_way(decision));
+    let decision = offer(&server, Nanos::from_millis(1), 0, |decision| !gives_way(decision));
     assert!(matches!(decision["policy"].as_str(), Some("steal" | "global")), "{decision}");
     assert_eq!(active(decision["policy"].as_str().unwrap_or_default()), 1.0);
     assert_eq!(latency(server.admin)["policy"], "auto");
+}
+
+// Does `auto` see heavy requests of which none is answered, because all of them expire half-way?
+#[test]
+fn auto_sees_work_that_comes_to_nothing() {
+    let _alone = alone();
+    let emulated = [("policy", "auto"), ("workers", "4"), ("burn", "sleep"), ("time-scale", "1000")];
+    let server = Running::start(&emulated, Bench::new(Spin::new(Burner::Sleep, 1_000), Nanos::MAX));
+    let gives_way = |decision: &Value| matches!(decision["policy"].as_str(), Some("ondemand" | "hybrid"));
+    let decision = offer(&server, Nanos::from_millis(100), 60_000, gives_way);
+    assert!(decision["reason"].as_str().is_some_and(|reason| reason.contains("divide")), "{decision}");
+    let fates = fates(&latency(server.admin));
+    assert!(fates.shed_expired > 0, "{fates:?}");
 }

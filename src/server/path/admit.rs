@@ -78,6 +78,7 @@ where
 
     /// Ends a request that was not served, or not completely.
     pub(crate) fn end(&mut self, envelope: &Envelope, fate: Fate) {
+        self.recorder.unanswered(envelope.ticket.class, envelope.service);
         self.recorder.ended(fate);
         if let Some(status) = fate.status() {
             self.refuse(envelope, status);
@@ -86,6 +87,7 @@ where
 
     /// Ends a request as [`Fate::Failed`].
     pub(crate) fn fail(&mut self, envelope: &Envelope, reason: Failed) {
+        self.recorder.unanswered(envelope.ticket.class, envelope.service);
         self.recorder.count(Counter::Failed(reason));
         self.refuse(envelope, Status::Failed);
     }

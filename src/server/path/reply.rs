@@ -94,7 +94,10 @@ impl<'s> Outbox<'s> {
         for (answer, outcome) in self.answers.drain(..).zip(outcomes) {
             match outcome {
                 Ok(()) => recorder.answered(&Sample { send: now.minus(answer.finished_at), ..answer.sample }),
-                Err(_) => recorder.ended(Fate::Unsent),
+                Err(_) => {
+                    recorder.unanswered(answer.sample.class, answer.sample.service);
+                    recorder.ended(Fate::Unsent);
+                }
             }
             recycle(answer.packet);
         }
