@@ -42,6 +42,8 @@ pub struct Plan {
     pub deadline_us: u32,
     /// The number of the server's workers, where known.
     pub workers: Option<u16>,
+    /// Whether the server's CPUs are none of those that this process may use.
+    pub server_apart: bool,
 }
 
 /// Defaults of the two commands where they differ.
@@ -123,6 +125,7 @@ impl Plan {
             payload_bytes: 0,
             deadline_us: 0,
             workers,
+            server_apart: false,
         })
     }
 
@@ -145,7 +148,8 @@ impl Plan {
     /// Whether the pacer may spin: only where two CPUs are left over beside the server's workers, one for the pacer and
     /// one for the receiver. Sharing one, each holds the other up for milliseconds.
     pub fn may_spin(&self) -> bool {
-        self.workers.is_some_and(|workers| usize::from(workers) + 1 < cpus())
+        let among_ours = |workers: u16| if self.server_apart { 0 } else { usize::from(workers) };
+        self.workers.is_some_and(|workers| among_ours(workers) + 1 < cpus())
     }
 }
 
@@ -200,6 +204,7 @@ pub(crate) fn test_plan() -> Plan {
         payload_bytes: 0,
         deadline_us: 0,
         workers: Some(2),
+        server_apart: false,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::drive::probe::Probe;
 use crate::drive::receiver::Replies;
 use crate::drive::schedule::Request;
 use crate::drive::sender::Sent;
-use crate::drive::{Attempts, flows, own_kernel, receiver, schedule, sender};
+use crate::drive::{Attempts, Completed, flows, own_kernel, receiver, schedule, sender};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -37,6 +37,8 @@ pub struct Outcome {
     pub(crate) server: Option<ServerView>,
     /// All requests attempted, warm-up included.
     pub(crate) attempts: Attempts,
+    /// The work that was served in all.
+    pub completed: Completed,
 }
 
 /// Carries out `plan`, reading the server's counters from `endpoint` if there is one.
@@ -109,7 +111,8 @@ pub(crate) fn execute_on(
     cut_off.into_iter().for_each(|reason| report.invalidate(reason));
     schedule.truncate(sent.slips.len());
     let attempts = Attempts { schedule, slips: sent.slips, taken: sent.taken, replies: replies.first };
-    Ok(Outcome { report, server: probe.last, attempts })
+    let completed = attempts.completed(start);
+    Ok(Outcome { report, server: probe.last, attempts, completed })
 }
 
 /// The measured time of `plan`, if sending took `sending`, to its end or `ended_early`. A sender that is late takes

@@ -1,11 +1,11 @@
 // The service of benches/peers in Go: one goroutine per packet.
 //
-// With -cores N each request burns its cost on one of N emulated cores, as src/cores.rs does: the thread sleeps to an
-// absolute deadline, and a job that waited starts when its core came free.
+// With -work sleep each request takes its cost on one of -cores emulated cores, as src/cores.rs does: the thread sleeps
+// to an absolute deadline, and a job that waited starts when its core came free. With -work cpu it burns it. With
+// -quantum requests yield after so much of their cost.
 package main
 
 import (
-	"encoding/binary"
 	"flag"
 	"fmt"
 	"net"
@@ -19,29 +19,19 @@ import (
 )
 
 const (
-	headerBytes  = 64
 	datagramMax  = 2048
 	receiveBytes = 4 << 20
-	// Of the last stretch of a burn, spun through, as src/handler/builtin/burn.rs does.
-	wakeLatency = 50 * time.Microsecond
 )
 
-var (
-	buffers = sync.Pool{New: func() any { return new([datagramMax]byte) }}
-	// The moments at which the free cores came free; nil echoes.
-	cores chan time.Time
-)
+var buffers = sync.Pool{New: func() any { return new([datagramMax]byte) }}
 
 func main() {
-	count := flag.Int("cores", 0, "emulated cores; 0 echoes")
+	work := flag.String("work", "echo", "what becomes of a request's cost: echo, sleep, cpu")
+	cores := flag.Int("cores", 1, "emulated cores, where cost is slept")
+	quantum := flag.Duration("quantum", 0, "yield after so much of a request's cost; 0 never")
 	flag.Parse()
 	endWithParent()
-	if *count > 0 {
-		cores = make(chan time.Time, *count)
-		for range *count {
-			cores <- time.Time{}
-		}
-	}
+	burn := burner(*work, *cores)
 	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err == nil {
 		err = socket.SetReadBuffer(receiveBytes)
@@ -50,54 +40,44 @@ func main() {
 		fail(err)
 	}
 	fmt.Printf("listening on udp %s, admin none\n", socket.LocalAddr())
+	if *quantum > 0 {
+		// A goroutine that sleeps on an emulated core leaves the scheduler idle, which then hears of datagrams at once.
+		serveYielding(socket, burn, *quantum, *work == "sleep")
+	}
 	for {
 		buffer := buffers.Get().(*[datagramMax]byte)
 		length, peer, err := socket.ReadFromUDPAddrPort(buffer[:])
 		if err != nil {
 			fail(err)
 		}
-		go handle(socket, buffer, length, peer, time.Now())
+		go handle(socket, burn, buffer, length, peer, time.Now())
 	}
 }
 
-func handle(socket *net.UDPConn, buffer *[datagramMax]byte, length int, peer netip.AddrPort, readyAt time.Time) {
-	if serve(buffer[:length], readyAt) {
+func handle(socket *net.UDPConn, burn burn, buffer *[datagramMax]byte, length int, peer netip.AddrPort, readyAt time.Time) {
+	if cost, ok := costOf(buffer[:length]); ok {
+		burn(cost, readyAt, true)
+		reply(buffer[:length])
 		// A client that has gone is no concern of the server's.
 		_, _ = socket.WriteToUDPAddrPort(buffer[:length], peer)
 	}
 	buffers.Put(buffer)
 }
 
-// serve turns a request into its reply; false for what is no request.
-func serve(datagram []byte, readyAt time.Time) bool {
-	const version, request, reply = 1, 1, 2
-	if len(datagram) < headerBytes || string(datagram[:4]) != "FBAY" || datagram[4] != version || datagram[5] != request {
-		return false
+// handleYielding is handle, and lets others run after each quantum.
+func handleYielding(socket *net.UDPConn, burn burn, quantum time.Duration, buffer *[datagramMax]byte, length int, peer netip.AddrPort) {
+	if left, ok := costOf(buffer[:length]); ok {
+		readyAt := time.Now()
+		for ; left > quantum; left -= quantum {
+			readyAt = burn(quantum, readyAt, false)
+			runtime.Gosched()
+		}
+		burn(left, readyAt, true)
+		reply(buffer[:length])
+		_, _ = socket.WriteToUDPAddrPort(buffer[:length], peer)
 	}
-	if cores != nil {
-		burn(time.Duration(binary.LittleEndian.Uint64(datagram[24:32])), readyAt)
-	}
-	datagram[5] = reply
-	datagram[7] = 0
-	clear(datagram[36:headerBytes])
-	return true
-}
-
-func burn(cost time.Duration, readyAt time.Time) {
-	start := <-cores
-	if readyAt.After(start) {
-		start = time.Now()
-	}
-	until := start.Add(cost)
-	if left := time.Until(until) - wakeLatency; left > 0 {
-		// A sleeping thread, not a sleeping goroutine: a core that burns serves nobody else.
-		wait := syscall.NsecToTimespec(left.Nanoseconds())
-		_ = syscall.Nanosleep(&wait, nil)
-	}
-	for time.Now().Before(until) {
-		runtime.Gosched()
-	}
-	cores <- until
+	buffers.Put(buffer)
+	active.Add(-1)
 }
 
 // endWithParent ends this process with 0 on SIGTERM, which also comes when the parent ends.

@@ -72,6 +72,7 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, figures: &mut Figures) -> 
             payload_bytes: 0,
             deadline_us: 0,
             workers: Some(setting.cores),
+            server_apart: false,
         };
         let outcome = run::execute(&plan, None, &interrupt, Progress::new(peer.name, &plan, true));
         let report = outcome.map_err(|failure| anyhow!("{failure}")).with_context(|| peer.name)?.report;

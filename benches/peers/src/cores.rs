@@ -17,14 +17,17 @@ impl Cores {
         Cores { free: Mutex::new(vec![Nanos::ZERO; count]), freed: Condvar::new() }
     }
 
-    /// Burns `cost` for a job that has been ready since `ready_at`. Blocks this thread while no core is free and while
-    /// the job runs.
-    pub(crate) fn burn(&self, ready_at: Nanos, cost: Nanos) {
+    /// Burns `amount` for a job that has been ready since `ready_at`; with `is_last` it ends with that. Blocks this thread
+    /// while no core is free and while the job runs. Returns the moment at which the core came free: a job that goes on
+    /// has been ready again since then.
+    pub(crate) fn burn(&self, ready_at: Nanos, amount: Nanos, is_last: bool) -> Nanos {
         emulated::take_over(self.take());
         emulated::start(ready_at);
-        Burner::Sleep.burn_last(cost);
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(emulated::busy_until());
+        if is_last { Burner::Sleep.burn_last(amount) } else { Burner::Sleep.burn(amount) }
+        let until = emulated::busy_until();
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(until);
         self.freed.notify_one();
+        until
     }
 
     /// Takes the core that has been free for longest; returns since when.
@@ -49,7 +52,7 @@ mod tests {
         let start = clock::now();
         std::thread::scope(|scope| {
             for _ in 0..8 {
-                scope.spawn(|| cores.burn(start, cost));
+                scope.spawn(|| cores.burn(start, cost, true));
             }
         });
         let took = clock::now().minus(start);

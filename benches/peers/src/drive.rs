@@ -149,6 +149,7 @@ pub(crate) fn open_loop(target: Target, rate: f64, seed: u64, span: Span) -> Res
         payload_bytes: 0,
         deadline_us: 0,
         workers: Some(1),
+        server_apart: true,
     };
     let schedule = schedule::draw(&plan).map_err(|failure| anyhow::anyhow!("{failure}"))?;
     let mut line = Line::open(target.address, 1, true)?;

@@ -46,7 +46,7 @@ impl Peer {
             Peer { name, program: Program::Forebay(arguments) }
         };
         let ours =
-            |name, shape| Peer { name, program: Program::Ours(format!("--shape {shape} --threads 1 --cores 0")) };
+            |name, shape| Peer { name, program: Program::Ours(format!("--shape {shape} --threads 1 --work echo")) };
         vec![
             ours(BARE, "bare"),
             forebay("forebay", "--wait adaptive"),
@@ -73,7 +73,7 @@ impl Peer {
             );
             Peer { name, program: Program::Forebay(arguments) }
         };
-        let ours = |name, sizes: String| Peer { name, program: Program::Ours(format!("{sizes} --cores {cores}")) };
+        let ours = |name, sizes: String| Peer { name, program: Program::Ours(format!("{sizes} --work sleep --cores {cores}")) };
         let heavy_ns = HEAVY_NS * time_scale;
         vec![
             ours(BARE, format!("--shape bare --threads {cores}")),

@@ -1,16 +1,18 @@
 //! The peers' sockets: as large as Forebay's, and stamped only where somebody asks.
 
 use anyhow::{Context, Result};
-use forebay::net::RECV_BUFFER_BYTES;
+use arrayvec::ArrayVec;
+use forebay::net::{BATCH, RECV_BUFFER_BYTES};
 use forebay::time::Nanos;
+use forebay::wire::DATAGRAM_MAX_BYTES;
 use loadgen::drive::receiver::received_at;
 use nix::cmsg_space;
 use nix::sys::socket::sockopt::ReceiveTimestampns;
-use nix::sys::socket::{MsgFlags, SockaddrIn, recvmsg, setsockopt};
+use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, IoSliceMut};
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 
 /// Opens `count` sockets on one free port of this host, between which the kernel spreads flows.
@@ -43,7 +45,7 @@ pub(crate) struct Received {
     /// Its bytes.
     pub(crate) length: usize,
     /// Where the reply goes.
-    pub(crate) peer: SocketAddr,
+    pub(crate) peer: SocketAddrV4,
     /// When the kernel received it, if the socket is stamped; otherwise now.
     pub(crate) ready_at: Nanos,
 }
@@ -58,5 +60,44 @@ pub(crate) fn receive(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<Re
     let message = recvmsg::<SockaddrIn>(socket.as_raw_fd(), &mut slices, Some(&mut control), MsgFlags::empty())?;
     let peer = message.address.ok_or_else(|| io::Error::other("a datagram without a sender"))?;
     let ready_at = received_at(message.cmsgs()?);
-    Ok(Received { length: message.bytes, peer: SocketAddr::V4(peer.into()), ready_at })
+    Ok(Received { length: message.bytes, peer: peer.into(), ready_at })
+}
+
+/// Room for the datagrams that one call receives.
+pub(crate) struct Batch {
+    headers: MultiHeaders<SockaddrIn>,
+    /// The datagrams, in the order of what [`Batch::receive`] returns.
+    pub(crate) buffers: Vec<[u8; DATAGRAM_MAX_BYTES]>,
+    stamped: bool,
+}
+
+impl Batch {
+    /// Room for [`BATCH`] datagrams of sockets that are stamped or not.
+    pub(crate) fn new(stamped: bool) -> Batch {
+        let control = stamped.then(|| cmsg_space!(TimeSpec));
+        let headers = MultiHeaders::preallocate(BATCH, control);
+        Batch { headers, buffers: vec![[0; DATAGRAM_MAX_BYTES]; BATCH], stamped }
+    }
+
+    /// Receives what has come, as far as there is room; what stood in the buffers before is gone.
+    ///
+    /// # Errors
+    /// What the kernel said; [`io::ErrorKind::WouldBlock`] when nothing has come and `flags` say not to wait.
+    pub(crate) fn receive(
+        &mut self,
+        socket: &impl AsRawFd,
+        flags: MsgFlags,
+    ) -> io::Result<ArrayVec<Received, BATCH>> {
+        let mut buffers = self.buffers.iter_mut();
+        let mut slices: [[IoSliceMut<'_>; 1]; BATCH] =
+            std::array::from_fn(|_| [IoSliceMut::new(buffers.next().map_or(&mut [][..], |buffer| &mut buffer[..]))]);
+        let stamped = self.stamped;
+        let messages = recvmmsg(socket.as_raw_fd(), &mut self.headers, slices.iter_mut(), flags, None)?;
+        let received = messages.map(|message| {
+            let peer = message.address.ok_or_else(|| io::Error::other("a datagram without a sender"))?;
+            let ready_at = if stamped { received_at(message.cmsgs()?) } else { Nanos::ZERO };
+            Ok(Received { length: message.bytes, peer: peer.into(), ready_at })
+        });
+        received.collect()
+    }
 }

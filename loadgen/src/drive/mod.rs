@@ -13,6 +13,7 @@ pub(crate) mod sender;
 pub(crate) mod trace;
 
 use forebay::time::Nanos;
+use forebay::wire::Status;
 use receiver::Reply;
 use schedule::Request;
 
@@ -27,4 +28,47 @@ pub(crate) struct Attempts {
     pub(crate) taken: Vec<bool>,
     /// The first reply to each request, if any.
     pub(crate) replies: Vec<Option<Reply>>,
+}
+
+/// Requests answered in a run, warm-up included, and the time that they took together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Completed {
+    /// Sum of the costs of the requests served.
+    pub work: Nanos,
+    /// Time from the first intended send to the last reply.
+    pub took: Nanos,
+}
+
+impl Attempts {
+    /// What a run that began at `start` completed.
+    pub(crate) fn completed(&self, start: Nanos) -> Completed {
+        let served = self.schedule.iter().zip(&self.replies);
+        let served = served.filter_map(|(request, reply)| Some((request, reply.filter(|it| it.status == Status::Ok)?)));
+        let completed = served.fold(Completed::default(), |sum, (request, reply)| Completed {
+            work: sum.work.plus(request.cost),
+            took: sum.took.max(reply.at),
+        });
+        let first = self.schedule.first().map_or(Nanos::ZERO, |request| request.at);
+        Completed { took: completed.took.minus(start.plus(first)), ..completed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Does work count only if it was served, and time from the first request that should have been sent?
+    #[test]
+    fn what_was_served_counts_from_the_first_send_to_the_last_reply() {
+        let ms = Nanos::from_millis;
+        let request = |at, cost| Request { at: ms(at), cost: ms(cost), flow: 0, class: 0 };
+        let reply = |at, status| Some(Reply { at: ms(at), status, worker: 0 });
+        let attempts = Attempts {
+            schedule: vec![request(2, 5), request(3, 7), request(4, 11), request(5, 13)],
+            slips: vec![Nanos::ZERO; 4],
+            taken: vec![true; 4],
+            replies: vec![reply(1_030, Status::Ok), None, reply(1_020, Status::Ok), reply(1_040, Status::Failed)],
+        };
+        assert_eq!(attempts.completed(ms(1_000)), Completed { work: ms(16), took: ms(28) });
+    }
 }

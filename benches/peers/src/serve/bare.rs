@@ -2,15 +2,13 @@
 
 use super::{Never, ServeArguments, Shape, announce};
 use crate::service::Service;
-use crate::sockets::{self, Received};
+use crate::sockets::{self, Batch, Received};
 use anyhow::{Context, Result, anyhow};
 use arrayvec::ArrayVec;
 use forebay::net::BATCH;
-use forebay::time::Nanos;
 use forebay::wire::DATAGRAM_MAX_BYTES;
-use nix::errno::Errno;
-use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, sendmmsg};
-use std::io::{IoSlice, IoSliceMut};
+use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, SockaddrIn, sendmmsg};
+use std::io::{ErrorKind, IoSlice};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::thread;
@@ -24,7 +22,7 @@ pub(super) fn serve(arguments: &ServeArguments, service: &Service) -> Result<Nev
             .iter()
             .map(|socket| {
                 scope.spawn(move || {
-                    if service.is_emulated() { one_by_one(socket, service) } else { batches(socket, service, spins) }
+                    if service.is_echo() { batches(socket, service, spins) } else { one_by_one(socket, service) }
                 })
             })
             .collect();
@@ -38,18 +36,21 @@ pub(super) fn serve(arguments: &ServeArguments, service: &Service) -> Result<Nev
 fn batches(socket: &UdpSocket, service: &Service, spins: bool) -> Result<Never> {
     // The wait is for the first datagram; those behind it are taken as they are there.
     let receive_flags = if spins { MsgFlags::MSG_DONTWAIT } else { MsgFlags::MSG_WAITFORONE };
-    let mut buffers = vec![[0; DATAGRAM_MAX_BYTES]; BATCH];
-    let mut receive_headers = MultiHeaders::<SockaddrIn>::preallocate(BATCH, None);
+    let mut batch = Batch::new(false);
     let mut send_headers = MultiHeaders::<SockaddrIn>::preallocate(BATCH, None);
     loop {
-        let received = receive_batch(socket, &mut receive_headers, &mut buffers, receive_flags)?;
+        let received = match batch.receive(socket, receive_flags) {
+            Ok(received) => received,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => continue,
+            Err(error) => return Err(error).context("receiving"),
+        };
         let mut peers = ArrayVec::<Option<SockaddrIn>, BATCH>::new();
         let mut replies = ArrayVec::<[IoSlice<'_>; 1], BATCH>::new();
-        for (buffer, (length, peer)) in buffers.iter_mut().zip(received) {
+        for (buffer, Received { length, peer, ready_at }) in batch.buffers.iter_mut().zip(received) {
             let reply = &mut buffer[..length];
-            if service.serve(reply, Nanos::ZERO) {
+            if service.serve(reply, ready_at) {
                 replies.push([IoSlice::new(reply)]);
-                peers.push(peer);
+                peers.push(Some(peer.into()));
             }
         }
         let mut sent = 0;
@@ -66,23 +67,7 @@ fn batches(socket: &UdpSocket, service: &Service, spins: bool) -> Result<Never> 
     }
 }
 
-fn receive_batch(
-    socket: &UdpSocket,
-    headers: &mut MultiHeaders<SockaddrIn>,
-    buffers: &mut [[u8; DATAGRAM_MAX_BYTES]],
-    flags: MsgFlags,
-) -> Result<ArrayVec<(usize, Option<SockaddrIn>), BATCH>> {
-    let mut buffers = buffers.iter_mut();
-    let mut slices: [[IoSliceMut<'_>; 1]; BATCH] =
-        std::array::from_fn(|_| [IoSliceMut::new(buffers.next().map_or(&mut [][..], |buffer| &mut buffer[..]))]);
-    match recvmmsg(socket.as_raw_fd(), headers, slices.iter_mut(), flags, None) {
-        Ok(messages) => Ok(messages.map(|message| (message.bytes, message.address)).collect()),
-        Err(Errno::EAGAIN | Errno::EINTR) => Ok(ArrayVec::new()),
-        Err(errno) => Err(errno).context("receiving"),
-    }
-}
-
-/// On emulated cores a batch would make its replies wait for its last request.
+/// Where requests take time, a batch would make its replies wait for its last request.
 fn one_by_one(socket: &UdpSocket, service: &Service) -> Result<Never> {
     let mut buffer = [0; DATAGRAM_MAX_BYTES];
     loop {

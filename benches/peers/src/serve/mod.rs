@@ -2,11 +2,14 @@
 
 mod bare;
 mod rayon_pool;
+mod rayon_split;
 mod tokio_runtime;
+mod tokio_yield;
 
-use crate::service::Service;
+use crate::service::{Service, Work};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use forebay::time::Nanos;
 use nix::sys::prctl::{set_pdeathsig, set_timerslack};
 use nix::sys::signal::Signal;
 use signal_hook::consts::SIGTERM;
@@ -30,8 +33,12 @@ pub(crate) enum Shape {
     TokioLoop,
     /// tokio: as [`Shape::TokioTask`], heavy requests through `spawn_blocking`.
     TokioBlocking,
+    /// tokio: one socket, one task per packet, which yields after each quantum.
+    TokioYield,
     /// rayon behind one socket and one receiving thread.
     Rayon,
+    /// rayon: receiving and each quantum of each request are small tasks of one pool.
+    RayonSplit,
 }
 
 /// A peer and its size.
@@ -48,9 +55,15 @@ pub(crate) struct ServeArguments {
     /// A request that costs more, in nanoseconds, is heavy.
     #[arg(long, default_value_t = u64::MAX)]
     pub(crate) heavy_ns: u64,
-    /// Emulated cores; 0 echoes.
+    /// What becomes of a request's cost.
     #[arg(long)]
+    pub(crate) work: Work,
+    /// Emulated cores, where cost is slept.
+    #[arg(long, default_value_t = 1)]
     pub(crate) cores: usize,
+    /// A request gives way after this much of its cost, in nanoseconds, where its shape can.
+    #[arg(long, default_value_t = u64::MAX)]
+    pub(crate) quantum_ns: u64,
 }
 
 /// Serves until SIGTERM comes or the parent is gone.
@@ -68,13 +81,18 @@ fn try_serve(arguments: &ServeArguments) -> Result<Never> {
     register_conditional_shutdown(SIGTERM, 0, Arc::new(AtomicBool::new(true))).context("listening for SIGTERM")?;
     // Emulated cores must wake on time; threads inherit it.
     set_timerslack(1).context("setting the timer slack")?;
-    let service = Arc::new(Service::on_cores(arguments.cores));
+    let service = Arc::new(Service::of(arguments.work, arguments.cores));
     match arguments.shape {
         Shape::Bare | Shape::BareSpin => bare::serve(arguments, &service),
         Shape::TokioTask | Shape::TokioLoop | Shape::TokioBlocking => tokio_runtime::serve(arguments, &service),
+        Shape::TokioYield => tokio_yield::serve(arguments, &service),
+        Shape::RayonSplit => rayon_split::serve(arguments, service),
         Shape::Rayon => rayon_pool::serve(arguments, &service),
     }
 }
+
+/// Looked for datagrams for this long after the last one, before the thread sleeps: as long as Forebay's `--wait adaptive`.
+const SPIN: Nanos = Nanos::from_micros(50);
 
 /// Tells the parent where to send to.
 fn announce(socket: &UdpSocket) -> Result<()> {

@@ -1,4 +1,4 @@
-//! tokio's multi-threaded runtime, in three shapes.
+//! tokio's multi-threaded runtime, in three shapes that serve a request without a pause.
 
 use super::{Never, ServeArguments, Shape, announce};
 use crate::service::{self, Service};
@@ -7,6 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use forebay::time::Nanos;
 use forebay::wire::DATAGRAM_MAX_BYTES;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -60,7 +61,7 @@ async fn serve_in_tasks(socket: Arc<UdpSocket>, service: Arc<Service>, heavy: Op
         if heavy.is_some_and(|heavy| service::cost(&datagram) > heavy) {
             tokio::task::spawn_blocking(move || {
                 if service.serve(&mut datagram, ready_at) {
-                    let _ = socket.try_send_to(&datagram, peer);
+                    let _ = socket.try_send_to(&datagram, peer.into());
                 }
             });
         } else {
@@ -77,6 +78,8 @@ async fn receive(socket: &UdpSocket, service: &Service, buffer: &mut [u8]) -> io
     if service.is_emulated() {
         return socket.async_io(Interest::READABLE, || sockets::receive(socket, buffer)).await;
     }
-    let (length, peer) = socket.recv_from(buffer).await?;
-    Ok(Received { length, peer, ready_at: Nanos::ZERO })
+    match socket.recv_from(buffer).await? {
+        (length, SocketAddr::V4(peer)) => Ok(Received { length, peer, ready_at: Nanos::ZERO }),
+        (_, SocketAddr::V6(_)) => Err(io::Error::other("a sender of another address family")),
+    }
 }

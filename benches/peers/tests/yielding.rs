@@ -1,0 +1,112 @@
+//! Do the peers that yield answer everything, and does a heavy request of theirs hold up no light one? Method: each
+//! serves on real CPUs and is sent datagrams from one socket; the order of its replies is what counts, not their time.
+
+use forebay::time::Nanos;
+use forebay::wire::{HEADER_BYTES, Header, Kind, Status};
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A server that is killed when dropped.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only if it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts `command`, and connects a socket to it.
+fn start(mut command: Command) -> (Server, UdpSocket) {
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("the peer starts");
+    let mut line = String::new();
+    let stdout = child.stdout.take().expect("a pipe");
+    let server = Server(child);
+    BufReader::new(stdout).read_line(&mut line).expect("a first line");
+    let address = line.trim().strip_prefix("listening on udp ").and_then(|rest| rest.strip_suffix(", admin none"));
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    socket.connect(address.unwrap_or_else(|| panic!("no address in {line:?}"))).expect("connected");
+    // A bound, not a wait: nothing that passes comes near it.
+    socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    (server, socket)
+}
+
+fn ours(shape: &str, threads: usize) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_peers"));
+    command.args(["__serve-peer", "--shape", shape, "--threads", &threads.to_string()]);
+    command.args(["--work", "cpu", "--quantum-ns", "10000"]);
+    command
+}
+
+/// The Go peer; `None` where there is no Go.
+fn go(folder: &Path, threads: usize) -> Option<Command> {
+    Command::new("go").arg("version").output().ok()?;
+    let program = folder.join("peers-go");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("go");
+    let built = Command::new("go").current_dir(source).args(["build", "-o"]).arg(&program).arg(".").status();
+    assert!(built.is_ok_and(|status| status.success()), "Go builds it");
+    let mut command = Command::new(program);
+    command.args(["-work", "cpu", "-quantum", "10us"]).env("GOMAXPROCS", threads.to_string());
+    Some(command)
+}
+
+/// Every peer that yields, on so many threads.
+fn yielding(folder: &Path, threads: usize) -> Vec<(&'static str, Command)> {
+    let mut peers = vec![("tokio-yield", ours("tokio-yield", threads)), ("rayon-split", ours("rayon-split", threads))];
+    peers.extend(go(folder, threads).map(|command| ("go-gosched", command)));
+    peers
+}
+
+fn send(socket: &UdpSocket, id: u64, cost: Nanos) {
+    socket.send(&Header::request(id, 0, cost).emit()).expect("sent");
+}
+
+fn reply(name: &str, socket: &UdpSocket) -> u64 {
+    let mut buffer = [0; HEADER_BYTES];
+    let length = socket.recv(&mut buffer).unwrap_or_else(|error| panic!("{name}: no reply: {error}"));
+    let header = Header::parse(&buffer[..length]).expect("a header");
+    assert_eq!((header.kind, header.status), (Kind::Reply, Status::Ok), "{name}");
+    header.id
+}
+
+#[test]
+fn every_request_of_a_mixed_batch_is_answered_once() {
+    const REQUESTS: u64 = 300;
+    let folder = tempfile::tempdir().expect("a folder");
+    for threads in [1, 2] {
+        for (name, command) in yielding(folder.path(), threads) {
+            let (_server, socket) = start(command);
+            for id in 0..REQUESTS {
+                // Less than a quantum, a whole one, more, and much more.
+                send(&socket, id, Nanos::from_micros([1, 10, 37, 1_000][id as usize % 4]));
+            }
+            let mut replies: Vec<u64> = (0..REQUESTS).map(|_| reply(name, &socket)).collect();
+            replies.sort_unstable();
+            assert_eq!(replies, Vec::from_iter(0..REQUESTS), "{name} on {threads}");
+            // After a pause, too, in which it went to sleep.
+            std::thread::sleep(Duration::from_millis(50));
+            send(&socket, REQUESTS, Nanos::from_micros(20));
+            assert_eq!(reply(name, &socket), REQUESTS, "{name} on {threads}");
+        }
+    }
+}
+
+#[test]
+fn light_requests_pass_heavy_ones() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for threads in [1, 2] {
+        for (name, command) in yielding(folder.path(), threads) {
+            let (_server, socket) = start(command);
+            // More heavy ones than threads, each of which lasts longer than all of the light ones.
+            let heavy = 3;
+            (0..heavy).for_each(|id| send(&socket, id, Nanos::from_millis(300)));
+            (heavy..heavy + 20).for_each(|id| send(&socket, id, Nanos::from_micros(20)));
+            let replies: Vec<u64> = (0..heavy + 20).map(|_| reply(name, &socket)).collect();
+            assert!(replies[..20].iter().all(|id| *id >= heavy), "{name} on {threads}: {replies:?}");
+        }
+    }
+}
