@@ -1,9 +1,9 @@
 //! The command line.
 
+use crate::section::Section;
 use crate::serve::ServeArguments;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 use std::ffi::OsString;
-use std::fmt;
 use std::path::PathBuf;
 
 /// Runs the same service as Forebay, as a bare loop, and on tokio, rayon and Go, side by side, and prints tables.
@@ -21,7 +21,10 @@ pub(crate) struct Arguments {
     /// Run this section only.
     #[arg(long)]
     only: Option<Section>,
-    /// Run these peers only, by the names in the tables; `bare` always runs, because ratios are to it.
+    /// Seconds that each run of section `real` counts.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600), conflicts_with = "quick")]
+    pub(crate) seconds: u64,
+    /// Run these peers only, by the names in the tables; the one that a section measures the others by always runs.
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
     /// Add the rounds to those that an earlier run wrote with --json.
@@ -46,15 +49,6 @@ pub(crate) enum Command {
     },
 }
 
-/// A part of the bench.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Section {
-    /// `echo` on one CPU: throughput and latency of the datagram path.
-    Echo,
-    /// `spin` on emulated cores: short requests among heavy ones.
-    Bimodal,
-}
-
 impl Arguments {
     /// Whether only to show that everything runs.
     pub(crate) fn is_quick(&self) -> bool {
@@ -69,21 +63,12 @@ impl Arguments {
     /// The sections to run.
     pub(crate) fn sections(&self) -> impl Iterator<Item = Section> {
         let only = self.only;
-        [Section::Echo, Section::Bimodal].into_iter().filter(move |section| only.is_none_or(|only| only == *section))
+        Section::ALL.into_iter().filter(move |section| only.is_none_or(|only| only == *section))
     }
 
-    /// Whether the peer of this name runs.
-    pub(crate) fn wants(&self, peer: &str) -> bool {
-        self.peers.is_empty() || peer == crate::peer::BARE || self.peers.iter().any(|wanted| wanted == peer)
-    }
-}
-
-impl fmt::Display for Section {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Section::Echo => "echo",
-            Section::Bimodal => "bimodal",
-        })
+    /// Whether the peer of this name runs where `base` always does.
+    pub(crate) fn wants(&self, peer: &str, base: &str) -> bool {
+        self.peers.is_empty() || peer == base || self.peers.iter().any(|wanted| wanted == peer)
     }
 }
 

@@ -1,17 +1,17 @@
 //! Section `bimodal`: short requests among heavy ones, on emulated cores.
 
 use crate::arguments::Arguments;
-use crate::figures::Figures;
-use crate::peer::{Peer, Started};
+use crate::figures::{Figures, Tables};
+use crate::lineup::on_emulated_cores;
+use crate::offer::{offer, plan};
+use crate::peer::{BARE, Started};
+use crate::tables::{line, ratio, row, value, with_spread};
 use anyhow::{Context, Result, anyhow};
-use forebay::metrics::{Block, Percentile};
 use forebay::time::Nanos;
-use forebay::workload::Workload;
-use loadgen::interrupt::Interrupt;
 use loadgen::plan::Plan;
-use loadgen::progress::Progress;
-use loadgen::report::validity::Validity;
-use loadgen::run;
+
+/// The name of its table.
+pub(crate) const TABLE: &str = "bimodal";
 
 /// Emulated cores, and what each of them is offered.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Setting {
 }
 
 /// What is offered.
-pub(crate) const WORKLOAD: &str = "extreme-bimodal";
+const WORKLOAD: &str = "extreme-bimodal";
 
 impl Setting {
     /// As [`Arguments`] say.
@@ -44,12 +44,11 @@ impl Setting {
 ///
 /// # Errors
 /// If one does not start.
-pub(crate) fn round(arguments: &Arguments, seed: u64, figures: &mut Figures) -> Result<()> {
+pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Result<()> {
     let setting = Setting::of(arguments);
-    let workload: Workload = WORKLOAD.parse().context("a preset")?;
-    let interrupt = Interrupt::default();
     let cores = usize::from(setting.cores);
-    for peer in Peer::burning(cores, setting.time_scale).into_iter().filter(|peer| arguments.wants(peer.name)) {
+    let peers = on_emulated_cores(cores, setting.time_scale).into_iter();
+    for peer in peers.filter(|peer| arguments.wants(peer.name, BARE)) {
         let server = match peer.start().map_err(|failure| anyhow!("{failure}"))? {
             Started::Running(server) => server,
             Started::Skipped(reason) => {
@@ -57,41 +56,31 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, figures: &mut Figures) -> 
                 continue;
             }
         };
+        let base = plan(&server, WORKLOAD)?;
         let plan = Plan {
-            target: server.udp,
-            workload: workload.clone(),
-            then: None,
-            rate: workload.rate_at(setting.load, cores, setting.time_scale),
+            rate: base.workload.rate_at(setting.load, cores, setting.time_scale),
             duration: setting.counted,
             warmup: setting.warmup,
             flows: 32 * setting.cores,
             time_scale: setting.time_scale,
             timeout: Some(TIMEOUT),
-            percentile: Percentile::P99_9,
             seed,
-            payload_bytes: 0,
-            deadline_us: 0,
             workers: Some(setting.cores),
-            server_apart: false,
+            ..base
         };
-        let outcome = run::execute(&plan, None, &interrupt, Progress::new(peer.name, &plan, true));
-        let report = outcome.map_err(|failure| anyhow!("{failure}")).with_context(|| peer.name)?.report;
-        let class = |name| -> Result<&Block> { report.latency_us.of(name).with_context(|| format!("no class {name}")) };
-        let (short, long) = (class("short")?, class("long")?);
-        let valid = report.verdict == Validity::Valid;
-        if !valid {
-            eprintln!("{}: INVALID: {}", peer.name, report.reasons.join("; "));
-        }
-        figures.add(
+        let offered = offer(peer.name, &server, &plan)?;
+        let (short, long) = (offered.latency_us("short")?, offered.latency_us("long")?);
+        tables.entry(TABLE).add(
             peer.name,
+            peer.uses,
             [
                 ("p50_us", short.p50),
                 ("p99_us", short.p99),
                 ("p99_9_us", short.p99_9),
                 ("long_p50_us", long.p50),
                 ("long_p99_us", long.p99),
-                ("unanswered", Some((report.sent - report.fates.answered) as f64)),
-                ("valid", Some(f64::from(u8::from(valid)))),
+                ("unanswered", Some((offered.report.sent - offered.report.fates.answered) as f64)),
+                ("valid", Some(f64::from(u8::from(offered.is_valid(peer.name))))),
             ],
         );
         server.stop().with_context(|| peer.name)?;
@@ -101,3 +90,38 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, figures: &mut Figures) -> 
 
 /// After so long a request counts as unanswered: longer than the queue of any peer that keeps up at this load.
 const TIMEOUT: Nanos = Nanos::from_secs(8);
+
+/// The table, if there are figures.
+pub(crate) fn render(figures: &Figures, setting: &Setting) -> String {
+    let Some(bare) = figures.of(BARE) else { return String::new() };
+    let text = &mut String::new();
+    let Setting { cores, time_scale, load, .. } = *setting;
+    line(text, "\n### bimodal spin, emulated cores\n");
+    line(
+        text,
+        &format!(
+            "{WORKLOAD} x{time_scale}, {cores} emulated cores, load {load}; nobody pinned; medians of {} rounds, \
+             smallest..largest in parentheses. Milliseconds; inf: not answered within the timeout.\n",
+            bare.rounds.len()
+        ),
+    );
+    line(text, "| peer | uses | short: p50 | p99 | p99.9 | to bare | long: p50 | p99 | unanswered | valid rounds |");
+    line(text, "|---|---|---|---|---|---|---|---|---|---|");
+    for peer in &figures.peers {
+        let ms = |us: f64| format!("{:.2}", us / 1e3);
+        let valid = peer.values("valid");
+        let cells = [
+            peer.uses.clone(),
+            value(peer, "p50_us", ms),
+            value(peer, "p99_us", ms),
+            with_spread(peer, "p99_9_us", ms),
+            ratio(peer, bare, "p99_9_us"),
+            value(peer, "long_p50_us", ms),
+            value(peer, "long_p99_us", ms),
+            value(peer, "unanswered", |count| format!("{count:.0}")),
+            format!("{:.0} of {}", valid.iter().sum::<f64>(), valid.len()),
+        ];
+        row(text, &peer.peer, &cells);
+    }
+    std::mem::take(text)
+}

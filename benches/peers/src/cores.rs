@@ -23,7 +23,11 @@ impl Cores {
     pub(crate) fn burn(&self, ready_at: Nanos, amount: Nanos, is_last: bool) -> Nanos {
         emulated::take_over(self.take());
         emulated::start(ready_at);
-        if is_last { Burner::Sleep.burn_last(amount) } else { Burner::Sleep.burn(amount) }
+        if is_last {
+            Burner::Sleep.burn_last(amount);
+        } else {
+            Burner::Sleep.burn(amount);
+        }
         let until = emulated::busy_until();
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(until);
         self.freed.notify_one();

@@ -1,4 +1,4 @@
-//! Who runs where: the server on one CPU, the generator on another.
+//! Who runs where: the server on some CPUs, the generator on others.
 
 use anyhow::{Context, Result};
 use forebay::time::{Nanos, clock};
@@ -8,53 +8,62 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fmt, thread};
 
-/// The division of CPUs between a server of one worker and its generator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The division of CPUs between a server and its generator.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Division {
-    /// A CPU each.
+    /// CPUs of its own for each.
     Apart {
         /// The server's.
-        server: usize,
+        server: Vec<usize>,
         /// The generator's.
-        generator: usize,
+        generator: Vec<usize>,
     },
-    /// There is only one, which they share: figures then say little.
+    /// There are too few, so that both use all of them: figures then say little.
     Shared,
 }
 
 impl Division {
-    /// Divides the CPUs that the calling thread may use.
+    /// Divides the CPUs that the calling thread may use: `servers` for the server, at most `generators` for the generator.
     ///
     /// # Errors
     /// If the system does not tell which these are.
-    pub(crate) fn new() -> Result<Division> {
+    pub(crate) fn new(servers: usize, generators: usize) -> Result<Division> {
         let allowed = sched_getaffinity(THIS_THREAD).context("asking for the affinity mask")?;
-        let mut cpus = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false));
-        Ok(match (cpus.next(), cpus.next()) {
-            (Some(generator), Some(server)) => Division::Apart { server, generator },
-            _ => Division::Shared,
-        })
+        let cpus = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false));
+        Ok(Division::of(&Vec::from_iter(cpus), servers, generators))
     }
 
-    /// Calls `start` on the server's CPU, so that the process which it starts stays there.
+    fn of(cpus: &[usize], servers: usize, generators: usize) -> Division {
+        let Some((first, others)) = cpus.split_first().filter(|(_, others)| others.len() >= servers) else {
+            return Division::Shared;
+        };
+        // The first CPU often serves interrupts: the generator's clock readings suffer from these less than a server.
+        let generator = std::iter::once(first).chain(&others[servers..]).take(generators);
+        Division::Apart { server: others[..servers].to_vec(), generator: generator.copied().collect() }
+    }
+
+    /// Calls `start` on the server's CPUs, so that the process which it starts stays there.
     ///
     /// # Errors
     /// If the system refuses; otherwise what `start` returns.
-    pub(crate) fn on_server_cpu<T, E: From<anyhow::Error>>(self, start: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    pub(crate) fn on_server_cpus<T, E: From<anyhow::Error>>(
+        &self,
+        start: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
         let Division::Apart { server, .. } = self else { return start() };
-        on_cpu(server, start)
+        on_cpus(server, start)
     }
 
-    /// Calls `drive` on the generator's CPU.
+    /// Calls `drive` on the generator's CPUs.
     ///
     /// # Errors
     /// If the system refuses; otherwise what `drive` returns.
-    pub(crate) fn on_generator_cpu<T, E: From<anyhow::Error>>(
-        self,
+    pub(crate) fn on_generator_cpus<T, E: From<anyhow::Error>>(
+        &self,
         drive: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
         let Division::Apart { generator, .. } = self else { return drive() };
-        on_cpu(generator, drive)
+        on_cpus(generator, drive)
     }
 
     /// The median time for a cache line to travel from one CPU to the other and back: the two may share a core today
@@ -63,7 +72,7 @@ impl Division {
     ///
     /// # Errors
     /// If the system refuses to pin.
-    pub(crate) fn round_trip_ns(self) -> Result<Option<f64>> {
+    pub(crate) fn round_trip_ns(&self) -> Result<Option<f64>> {
         const TRIPS: u64 = 2_000;
         const SAMPLES: usize = 15;
         const PATIENCE: Nanos = Nanos::from_secs(2);
@@ -88,12 +97,12 @@ impl Division {
         };
         thread::scope(|scope| {
             let other = scope.spawn(|| {
-                on_cpu(server, || {
+                on_cpus(&server[..1], || {
                     let _ = (0..TRIPS * SAMPLES as u64).all(|trip| pass(2 * trip + 1));
                     anyhow::Ok(())
                 })
             });
-            let mut samples = on_cpu(generator, || {
+            let mut samples = on_cpus(&generator[..1], || {
                 let mut samples = Vec::new();
                 for sample in 0..SAMPLES as u64 {
                     let began = clock::now();
@@ -113,8 +122,11 @@ impl Division {
 
 impl fmt::Display for Division {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = |cpus: &[usize]| cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(" and ");
         match self {
-            Division::Apart { server, generator } => write!(f, "server on CPU {server}, generator on CPU {generator}"),
+            Division::Apart { server, generator } => {
+                write!(f, "server on CPU {}, generator on CPU {}", named(server), named(generator))
+            }
             Division::Shared => f.write_str("server and generator share one CPU: figures say little"),
         }
     }
@@ -122,11 +134,31 @@ impl fmt::Display for Division {
 
 const THIS_THREAD: Pid = Pid::from_raw(0);
 
-fn on_cpu<T, E: From<anyhow::Error>>(cpu: usize, act: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+fn on_cpus<T, E: From<anyhow::Error>>(cpus: &[usize], act: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let before = sched_getaffinity(THIS_THREAD).context("asking for the affinity mask")?;
-    let mut one = CpuSet::new();
-    one.set(cpu).and_then(|()| sched_setaffinity(THIS_THREAD, &one)).context("pinning")?;
+    let mut mask = CpuSet::new();
+    cpus.iter().try_for_each(|cpu| mask.set(*cpu)).context("naming CPUs")?;
+    sched_setaffinity(THIS_THREAD, &mask).context("pinning")?;
     let result = act();
     sched_setaffinity(THIS_THREAD, &before).context("unpinning")?;
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cpu_is_the_servers_and_the_generators() {
+        let apart = |server: &[usize], generator: &[usize]| Division::Apart {
+            server: server.to_vec(),
+            generator: generator.to_vec(),
+        };
+        assert_eq!(Division::of(&[4, 5, 6, 7], 1, 1), apart(&[5], &[4]));
+        assert_eq!(Division::of(&[4, 5, 6, 7], 1, 2), apart(&[5], &[4, 6]));
+        assert_eq!(Division::of(&[4, 5, 6, 7], 2, 2), apart(&[5, 6], &[4, 7]));
+        assert_eq!(Division::of(&[0, 1], 1, 2), apart(&[1], &[0]));
+        assert_eq!(Division::of(&[0, 1], 2, 2), Division::Shared);
+        assert_eq!(Division::of(&[], 0, 1), Division::Shared);
+    }
 }

@@ -197,12 +197,20 @@ fn check(line: &Line, replies: u64) -> Result<()> {
     Ok(())
 }
 
-fn cpu_clock(process: u32) -> Result<ClockId> {
+/// The clock of the CPU time of `process`.
+///
+/// # Errors
+/// If there is no such process.
+pub(crate) fn cpu_clock(process: u32) -> Result<ClockId> {
     let process = Pid::from_raw(i32::try_from(process).context("a process number")?);
     clock_getcpuclockid(process).context("asking for the server's CPU clock")
 }
 
-fn cpu_time(clock: ClockId) -> Result<Nanos> {
+/// What `clock` shows.
+///
+/// # Errors
+/// If its process has ended.
+pub(crate) fn cpu_time(clock: ClockId) -> Result<Nanos> {
     let time = clock_gettime(clock).context("reading the server's CPU clock")?;
     Ok(Nanos::from(std::time::Duration::from(time)))
 }

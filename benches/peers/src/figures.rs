@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// What one round measured of one peer, by name; `None` is infinity.
 pub(crate) type Round = BTreeMap<String, Option<f64>>;
 
-/// Everything measured of one section.
+/// Everything measured that one table shows.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Figures {
@@ -14,22 +14,49 @@ pub(crate) struct Figures {
     pub(crate) peers: Vec<PeerFigures>,
 }
 
+/// Everything measured, by the name of its table.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Tables(BTreeMap<String, Figures>);
+
+impl Tables {
+    /// The figures of table `name`, if anything was measured.
+    pub(crate) fn of(&self, name: &str) -> Option<&Figures> {
+        self.0.get(name)
+    }
+
+    /// The figures of table `name`, to add to.
+    pub(crate) fn entry(&mut self, name: &str) -> &mut Figures {
+        self.0.entry(name.to_owned()).or_default()
+    }
+}
+
 /// Everything measured of one peer.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct PeerFigures {
     /// Its name.
     pub(crate) peer: String,
+    /// The techniques that it uses.
+    pub(crate) uses: String,
     /// One for each round.
     pub(crate) rounds: Vec<Round>,
 }
 
 impl Figures {
-    /// Adds a round of `peer`.
-    pub(crate) fn add<const N: usize>(&mut self, peer: &str, round: [(&str, Option<f64>); N]) {
-        let round = round.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    /// Adds a round of the peer of this name, which uses those techniques.
+    pub(crate) fn add<N: Into<String>>(
+        &mut self,
+        peer: &str,
+        uses: &str,
+        round: impl IntoIterator<Item = (N, Option<f64>)>,
+    ) {
+        let round = round.into_iter().map(|(name, value)| (name.into(), value)).collect();
         match self.peers.iter_mut().find(|figures| figures.peer == peer) {
             Some(figures) => figures.rounds.push(round),
-            None => self.peers.push(PeerFigures { peer: peer.to_owned(), rounds: vec![round] }),
+            None => {
+                let (peer, uses) = (peer.to_owned(), uses.to_owned());
+                self.peers.push(PeerFigures { peer, uses, rounds: vec![round] });
+            }
         }
     }
 
@@ -74,6 +101,7 @@ impl Serialize for Figures {
         #[derive(Serialize)]
         struct Row<'a> {
             peer: &'a str,
+            uses: &'a str,
             #[serde(flatten)]
             medians: BTreeMap<&'a str, Option<f64>>,
             spread: BTreeMap<&'a str, Option<(f64, f64)>>,
@@ -88,6 +116,7 @@ impl Serialize for Figures {
             };
             Row {
                 peer: &figures.peer,
+                uses: &figures.uses,
                 medians: by_name(&|name| figures.median(name)),
                 spread: names.iter().map(|name| (name.as_str(), figures.spread(name))).collect(),
                 to_bare: by_name(&|name| figures.ratio(bare?, name)),
@@ -111,8 +140,8 @@ mod tests {
     fn medians_spreads_and_ratios_are_over_rounds() {
         let mut figures = Figures::default();
         for (bare, other) in [(10.0, Some(30.0)), (20.0, Some(40.0)), (40.0, None)] {
-            figures.add("bare", [("pps", Some(bare))]);
-            figures.add("other", [("pps", other)]);
+            figures.add("bare", "batches", [("pps", Some(bare))]);
+            figures.add("other", "", [("pps", other)]);
         }
         let (bare, other) = (figures.of("bare").expect("added"), figures.of("other").expect("added"));
         assert_eq!((bare.median("pps"), bare.spread("pps")), (Some(20.0), Some((10.0, 40.0))));
@@ -123,10 +152,10 @@ mod tests {
     #[test]
     fn what_is_written_can_be_read_and_added_to() {
         let mut figures = Figures::default();
-        figures.add("bare", [("pps", Some(1.0)), ("p99_us", None)]);
+        figures.add("bare", "batches", [("pps", Some(1.0)), ("p99_us", None)]);
         let text = serde_json::to_string(&figures).expect("JSON");
         let mut read: Figures = serde_json::from_str(&text).expect("the same figures");
-        read.add("bare", [("pps", Some(3.0)), ("p99_us", Some(2.0))]);
+        read.add("bare", "batches", [("pps", Some(3.0)), ("p99_us", Some(2.0))]);
         assert_eq!(read.of("bare").expect("kept").values("pps"), [1.0, 3.0]);
         assert_eq!(read.of("bare").expect("kept").values("p99_us"), [f64::INFINITY, 2.0]);
     }

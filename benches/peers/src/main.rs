@@ -14,15 +14,21 @@ mod drive;
 mod echo;
 mod figures;
 mod line;
+mod lineup;
+mod offer;
 mod others;
 mod peer;
+mod real;
+mod real_text;
 mod report;
+mod section;
 mod serve;
 mod service;
 mod sockets;
+mod tables;
 
 use anyhow::{Context, Result};
-use arguments::{Arguments, Command, Section};
+use arguments::{Arguments, Command};
 use clap::Parser;
 use loadgen::compare::server_process;
 use others::Moment;
@@ -54,17 +60,14 @@ fn bench(arguments: &Arguments) -> Result<()> {
         // A machine that is never left alone ends the bench all the same.
         for _ in 0..2 * arguments.rounds() {
             eprintln!("{section}, round {} of {}", undisturbed + 1, arguments.rounds());
-            let before = (report.echo.clone(), report.bimodal.clone());
+            let before = report.tables.clone();
             let seed = report.attempts() + 1;
             let begin = Moment::now()?;
-            match section {
-                Section::Echo => echo::round(arguments, seed, &mut report.echo)?,
-                Section::Bimodal => bimodal::round(arguments, seed, &mut report.bimodal)?,
-            }
+            section.round(arguments, seed, &mut report.tables)?;
             let others = Moment::now()?.others_since(&begin);
-            if section == Section::Echo && others > OTHERS_MAX && !arguments.is_quick() {
+            if section.has_to_be_alone() && others > OTHERS_MAX && !arguments.is_quick() {
                 eprintln!("other processes took {others:.2} CPUs: this round does not count");
-                (report.echo, report.bimodal) = before;
+                report.tables = before;
                 report.discarded += 1;
                 continue;
             }
@@ -78,10 +81,10 @@ fn bench(arguments: &Arguments) -> Result<()> {
     if let Some(path) = &arguments.json {
         report.write(path)?;
     }
-    print!("{}", report.render());
+    print!("{}", report.render()?);
     Ok(())
 }
 
-/// A round of `echo` counts when processes that are none of this bench's took less CPU time than so many CPUs have,
-/// whatever its figures are. Emulated cores sleep: what disturbs them is in the generator's verdict.
+/// A round that has to be alone counts when processes that are none of this bench's took less CPU time than so many CPUs
+/// have, whatever its figures are.
 const OTHERS_MAX: f64 = 0.1;

@@ -25,7 +25,7 @@ impl Moment {
             Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
         };
         let ours_s = ours(UsageWho::RUSAGE_SELF)? + ours(UsageWho::RUSAGE_CHILDREN)?;
-        Ok(Moment { at: clock::now(), machine_s: machine_seconds()?, ours_s })
+        Ok(Moment { at: clock::now(), machine_s: busy_seconds(|name| name == "cpu")?, ours_s })
     }
 
     /// How many CPUs' worth of time others took, the hypervisor's other guests among them, from `earlier` to here.
@@ -38,15 +38,28 @@ impl Moment {
 /// `USER_HZ`: what /proc counts in, whatever the kernel's own tick is.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// All CPUs' time that was not idle.
-fn machine_seconds() -> Result<f64> {
+/// The time that `cpus` were not idle since the machine was started.
+///
+/// # Errors
+/// If the system does not tell.
+pub(crate) fn busy_seconds_of(cpus: &[usize]) -> Result<f64> {
+    let names: Vec<String> = cpus.iter().map(|cpu| format!("cpu{cpu}")).collect();
+    busy_seconds(|name| names.iter().any(|wanted| wanted == name))
+}
+
+/// The time that was not idle, summed over the rows of the system's table whose name is `wanted`.
+fn busy_seconds(wanted: impl Fn(&str) -> bool) -> Result<f64> {
     let stat = fs::read_to_string("/proc/stat").context("reading /proc/stat")?;
-    let columns = stat.lines().next().unwrap_or_default().split_ascii_whitespace().skip(1);
-    let ticks: Vec<f64> = columns.map(str::parse).collect::<Result<_, _>>().context("reading /proc/stat")?;
-    // user nice system idle iowait irq softirq steal; what follows is counted in these already.
-    anyhow::ensure!(ticks.len() >= 8, "/proc/stat has too few columns");
-    let busy = ticks[..8].iter().sum::<f64>() - ticks[3] - ticks[4];
-    Ok(busy / TICKS_PER_SECOND)
+    let mut sum = 0.0;
+    for row in stat.lines() {
+        let Some((_, columns)) = row.split_once(' ').filter(|(name, _)| wanted(name)) else { continue };
+        let ticks = columns.split_ascii_whitespace().map(str::parse);
+        let ticks: Vec<f64> = ticks.collect::<Result<_, _>>().context("reading /proc/stat")?;
+        // user nice system idle iowait irq softirq steal; what follows is counted in these already.
+        anyhow::ensure!(ticks.len() >= 8, "/proc/stat has too few columns");
+        sum += ticks[..8].iter().sum::<f64>() - ticks[3] - ticks[4];
+    }
+    Ok(sum / TICKS_PER_SECOND)
 }
 
 fn seconds(time: TimeVal) -> f64 {
@@ -66,5 +79,8 @@ mod tests {
         assert!(moment(20, 114.9, 20.0).others_since(&begin).abs() < 1e-9);
         let now = Moment::now().expect("a Linux system");
         assert!(now.machine_s >= now.ours_s * 0.5, "{now:?}");
+        let each: Vec<f64> = (0..2).map(|cpu| busy_seconds_of(&[cpu]).expect("a Linux system")).collect();
+        let both = busy_seconds_of(&[0, 1]).expect("a Linux system");
+        assert!(both >= each.iter().sum::<f64>() && both <= now.machine_s + 60.0, "{each:?} {both} {now:?}");
     }
 }

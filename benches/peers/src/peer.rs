@@ -1,4 +1,4 @@
-//! The peers: their names, and how each is started.
+//! A peer, and how it is started. `lineup.rs` lists them.
 
 use anyhow::{Context, Result, anyhow};
 use loadgen::compare::server_process::ServerProcess;
@@ -9,17 +9,22 @@ use std::sync::OnceLock;
 
 /// Ratios are to this one.
 pub(crate) const BARE: &str = "bare";
+/// Its capacity is what loads on real cores are shares of.
+pub(crate) const ISOLATED: &str = "forebay-isolated";
 
 /// A peer in one section of the bench.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     /// As tables and JSON show it.
     pub(crate) name: &'static str,
-    program: Program,
+    /// Techniques that make its figures better, in the words of README.md.
+    pub(crate) uses: &'static str,
+    /// What runs.
+    pub(crate) program: Program,
 }
 
 #[derive(Clone, Debug)]
-enum Program {
+pub(crate) enum Program {
     /// Forebay, with arguments of `forebay serve`.
     Forebay(String),
     /// This binary, with arguments of its hidden subcommand.
@@ -38,60 +43,6 @@ pub(crate) enum Started {
 }
 
 impl Peer {
-    /// Those that echo, on one CPU: one thread that serves each. `bare` is the first, because others are measured at half
-    /// of its throughput.
-    pub(crate) fn echoing() -> Vec<Peer> {
-        let forebay = |name, flags| {
-            let arguments = format!("--policy steal --workers 1 --pin --handler echo {flags}");
-            Peer { name, program: Program::Forebay(arguments) }
-        };
-        let ours =
-            |name, shape| Peer { name, program: Program::Ours(format!("--shape {shape} --threads 1 --work echo")) };
-        vec![
-            ours(BARE, "bare"),
-            forebay("forebay", "--wait adaptive"),
-            forebay("forebay-trains", "--wait adaptive --io gro"),
-            ours("tokio-task", "tokio-task"),
-            ours("tokio-loop", "tokio-loop"),
-            ours("rayon", "rayon"),
-            Peer { name: "go-goroutine", program: Program::Go(String::new()) },
-            ours("bare-spin", "bare-spin"),
-            forebay("forebay-spin", "--wait spin"),
-            forebay("forebay-park", "--wait park"),
-        ]
-    }
-
-    /// Those that burn, on `cores` emulated cores; one microsecond lasts `time_scale`.
-    pub(crate) fn burning(cores: usize, time_scale: u64) -> Vec<Peer> {
-        // The workers that extreme-bimodal's short class needs, rounded up, as `loadgen compare` chooses them.
-        let front = (cores * 17).div_ceil(100).clamp(1, cores - 1);
-        let back = cores - front;
-        let forebay = |name, policy| {
-            let arguments = format!(
-                "--policy {policy} --workers {cores} --pools front={front},heavy={back} --slice 5us --classify none \
-                 --handler spin --burn sleep --time-scale {time_scale}"
-            );
-            Peer { name, program: Program::Forebay(arguments) }
-        };
-        let ours = |name, sizes: String| Peer { name, program: Program::Ours(format!("{sizes} --work sleep --cores {cores}")) };
-        let heavy_ns = HEAVY_NS * time_scale;
-        vec![
-            ours(BARE, format!("--shape bare --threads {cores}")),
-            forebay("forebay-hybrid", "hybrid"),
-            ours("tokio-task", format!("--shape tokio-task --threads {cores}")),
-            forebay("forebay-ondemand", "ondemand"),
-            ours("rayon", format!("--shape rayon --threads {cores}")),
-            forebay("forebay-steal", "steal"),
-            ours("tokio-loop", format!("--shape tokio-loop --threads {cores}")),
-            ours("tokio-blocking", format!("--shape tokio-blocking --threads {cores} --heavy-ns {heavy_ns}")),
-            ours(
-                "tokio-split",
-                format!("--shape tokio-blocking --threads {front} --blocking {back} --heavy-ns {heavy_ns}"),
-            ),
-            Peer { name: "go-goroutine", program: Program::Go(format!("-cores {cores}")) },
-        ]
-    }
-
     /// Starts it.
     ///
     /// # Errors
@@ -116,9 +67,6 @@ impl Peer {
         ServerProcess::launch(command, false).map(Started::Running)
     }
 }
-
-/// Cheaper requests are light, before scaling: between the 0.5 us and the 500 us of extreme-bimodal.
-const HEAVY_NS: u64 = 10_000;
 
 fn own_program() -> Result<PathBuf> {
     std::env::current_exe().context("finding our own binary")

@@ -83,11 +83,7 @@ impl Batch {
     ///
     /// # Errors
     /// What the kernel said; [`io::ErrorKind::WouldBlock`] when nothing has come and `flags` say not to wait.
-    pub(crate) fn receive(
-        &mut self,
-        socket: &impl AsRawFd,
-        flags: MsgFlags,
-    ) -> io::Result<ArrayVec<Received, BATCH>> {
+    pub(crate) fn receive(&mut self, socket: &impl AsRawFd, flags: MsgFlags) -> io::Result<ArrayVec<Received, BATCH>> {
         let mut buffers = self.buffers.iter_mut();
         let mut slices: [[IoSliceMut<'_>; 1]; BATCH] =
             std::array::from_fn(|_| [IoSliceMut::new(buffers.next().map_or(&mut [][..], |buffer| &mut buffer[..]))]);

@@ -55,7 +55,8 @@ fn receive(server: Arc<Server>, mut heard_at: Nanos) {
                 for (buffer, Received { length, peer, ready_at }) in batch.buffers.iter().zip(received) {
                     let Some(job) = server.service.begin(&buffer[..length], ready_at) else { continue };
                     server.active.fetch_add(1, Ordering::Relaxed);
-                    let part = Box::new(Part { server: Arc::clone(&server), job, datagram: buffer[..length].to_vec(), peer });
+                    let part =
+                        Box::new(Part { server: Arc::clone(&server), job, datagram: buffer[..length].to_vec(), peer });
                     rayon::spawn_fifo(move || go_on(part));
                 }
             }

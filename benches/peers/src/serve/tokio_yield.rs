@@ -20,8 +20,7 @@ use tokio::task::yield_now;
 
 pub(super) fn serve(arguments: &ServeArguments, service: &Arc<Service>) -> Result<Never> {
     // One thread needs no queues that others can steal from.
-    let mut builder =
-        if arguments.threads == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    let mut builder = if arguments.threads == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
     let runtime = builder.worker_threads(arguments.threads).enable_io().build().context("starting a runtime")?;
     let socket = sockets::open(1, service.is_emulated())?.remove(0);
     announce(&socket)?;

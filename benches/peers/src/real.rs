@@ -1,0 +1,169 @@
+//! Section `real`: light requests among heavy ones, on real cores.
+
+use crate::arguments::Arguments;
+use crate::cpus::Division;
+use crate::figures::Tables;
+use crate::lineup::on_real_cores;
+use crate::offer::{Offered, offer, plan};
+use crate::others::busy_seconds_of;
+use crate::peer::{ISOLATED, Started};
+use anyhow::{Context, Result, anyhow};
+use forebay::time::{Nanos, clock};
+use loadgen::compare::server_process::ServerProcess;
+use loadgen::plan::Plan;
+
+/// Two kinds of requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mix {
+    /// As headings show it.
+    pub(crate) name: &'static str,
+    /// As `loadgen` draws it.
+    pub(crate) workload: &'static str,
+    /// Cost of a light request.
+    pub(crate) light_us: f64,
+    /// Cost of a heavy one.
+    pub(crate) heavy_us: f64,
+}
+
+/// What is offered.
+pub(crate) const MIXES: [Mix; 2] = [
+    Mix { name: "99/1 % of 10 us/1 ms", workload: "bimodal:0.99:10us:1ms", light_us: 10.0, heavy_us: 1_000.0 },
+    Mix { name: "99.5/0.5 % of 20 us/10 ms", workload: "bimodal:0.995:20us:10ms", light_us: 20.0, heavy_us: 10_000.0 },
+];
+/// Shares of the isolated Forebay's capacity that are offered.
+pub(crate) const LOADS: [f64; 2] = [0.5, 0.7];
+/// Numbers of cores, a table for each.
+pub(crate) const CORES: [usize; 2] = [1, 2];
+
+/// A server that is to show its capacity is offered so many times what its cores could do.
+const OVERLOAD: f64 = 1.5;
+/// The generator's CPUs: one spins to send, one receives.
+const GENERATOR_CPUS: usize = 2;
+/// After so long a request counts as unanswered.
+const TIMEOUT: Nanos = Nanos::from_secs(3);
+/// A run does not count as valid when others took more than this share of the server's CPUs.
+const OTHERS_SHARE_MAX: f64 = 0.03;
+
+/// How long each run takes.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    saturated: Nanos,
+    warmup: Nanos,
+    counted: Nanos,
+}
+
+/// The name of the table of this mix on so many cores.
+pub(crate) fn table(cores: usize, mix: &Mix) -> String {
+    format!("real/{cores}/{}", mix.workload)
+}
+
+/// The name of a figure of the run at `load`.
+pub(crate) fn at(load: f64, figure: &str) -> String {
+    format!("at_{:.0}_{figure}", load * 100.0)
+}
+
+/// The division of CPUs for a server of `cores`; [`Division::Shared`] where there are too few.
+///
+/// # Errors
+/// See [`Division::new`].
+pub(crate) fn division(cores: usize) -> Result<Division> {
+    Division::new(cores, GENERATOR_CPUS)
+}
+
+/// Measures each peer once with each mix and number of cores, all with the schedule of `seed`.
+///
+/// # Errors
+/// If one does not start.
+pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Result<()> {
+    let (ms, quick) = (Nanos::from_millis, arguments.is_quick());
+    let span = match quick {
+        true => Span { saturated: ms(100), warmup: ms(20), counted: ms(200) },
+        false => Span { saturated: ms(2_000), warmup: ms(1_000), counted: Nanos::from_secs(arguments.seconds) },
+    };
+    for cores in CORES.into_iter().take(if quick { 1 } else { CORES.len() }) {
+        let division = division(cores)?;
+        if division == Division::Shared {
+            eprintln!("{cores} cores are left out: there are too few CPUs");
+            continue;
+        }
+        for mix in MIXES.iter().take(if quick { 1 } else { MIXES.len() }) {
+            let mut capacity = None;
+            for peer in on_real_cores(cores).into_iter().filter(|peer| arguments.wants(peer.name, ISOLATED)) {
+                let server = match division.on_server_cpus(|| peer.start()).map_err(|failure| anyhow!("{failure}"))? {
+                    Started::Running(server) => server,
+                    Started::Skipped(reason) => {
+                        eprintln!("{} is skipped: {reason}", peer.name);
+                        continue;
+                    }
+                };
+                let trial = Trial { name: peer.name, server: &server, division: &division, mix, cores, seed, span };
+                let measured = division.on_generator_cpus(|| trial.measure(&mut capacity));
+                tables.entry(&table(cores, mix)).add(peer.name, peer.uses, measured.with_context(|| peer.name)?);
+                server.stop().with_context(|| peer.name)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One peer with one mix.
+struct Trial<'a> {
+    name: &'a str,
+    server: &'a ServerProcess,
+    division: &'a Division,
+    mix: &'a Mix,
+    cores: usize,
+    seed: u64,
+    span: Span,
+}
+
+impl Trial<'_> {
+    /// Its capacity, and what it does at each load: shares of `capacity`, which the first trial sets.
+    fn measure(&self, capacity: &mut Option<f64>) -> Result<Vec<(String, Option<f64>)>> {
+        let saturated = self.run(OVERLOAD * self.cores as f64, Nanos::ZERO, self.span.saturated)?.0;
+        let own = saturated.completed.work.as_secs_f64() / saturated.completed.took.as_secs_f64();
+        let base = *capacity.get_or_insert(own);
+        let mut figures = vec![("capacity".to_owned(), Some(own))];
+        for load in LOADS {
+            let (offered, others) = self.run(load * base, self.span.warmup, self.span.counted)?;
+            let (light, heavy) = (offered.latency_us("short")?, offered.latency_us("long")?);
+            let is_valid = offered.is_valid(self.name) && others <= OTHERS_SHARE_MAX;
+            let cpus = offered.server_cpu.as_secs_f64() / offered.completed.took.as_secs_f64();
+            figures.extend([
+                (at(load, "rate_rps"), Some(offered.report.offered_rps)),
+                (at(load, "p50"), light.p50.map(|us| us / self.mix.light_us)),
+                (at(load, "p99"), light.p99.map(|us| us / self.mix.light_us)),
+                (at(load, "p99_9"), light.p99_9.map(|us| us / self.mix.light_us)),
+                (at(load, "lights"), Some(light.count as f64)),
+                (at(load, "heavy_p50"), heavy.p50.map(|us| us / self.mix.heavy_us)),
+                (at(load, "cpus"), Some(cpus)),
+                (at(load, "slip_p99_9_us"), offered.report.slip_us.p99_9),
+                (at(load, "others"), Some(others)),
+                (at(load, "unanswered"), Some((offered.report.sent - offered.report.fates.answered) as f64)),
+                (at(load, "valid"), Some(f64::from(u8::from(is_valid)))),
+            ]);
+        }
+        Ok(figures)
+    }
+
+    /// Offers so many CPUs' worth of work; returns with the result what share of the server's CPUs others took.
+    fn run(&self, offered_cpus: f64, warmup: Nanos, duration: Nanos) -> Result<(Offered, f64)> {
+        let Division::Apart { server, .. } = self.division else { anyhow::bail!("there are too few CPUs") };
+        let base = plan(self.server, self.mix.workload)?;
+        let plan = Plan {
+            rate: offered_cpus / base.workload.mean().as_secs_f64(),
+            duration,
+            warmup,
+            timeout: Some(TIMEOUT),
+            seed: self.seed,
+            workers: u16::try_from(self.cores).ok(),
+            server_apart: true,
+            ..base
+        };
+        let (began, busy) = (clock::now(), busy_seconds_of(server)?);
+        let offered = offer(self.name, self.server, &plan)?;
+        let took = clock::now().minus(began).as_secs_f64() * self.cores as f64;
+        let others = busy_seconds_of(server)? - busy - offered.server_cpu.as_secs_f64();
+        Ok((offered, (others / took).max(0.0)))
+    }
+}

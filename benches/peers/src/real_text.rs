@@ -1,0 +1,92 @@
+//! The tables of section `real`.
+
+use crate::cpus::Division;
+use crate::figures::{Figures, PeerFigures, Tables};
+use crate::lineup::is_yielding_rival;
+use crate::real::{CORES, LOADS, MIXES, Mix, at, division, table};
+use crate::tables::{grouped, line, ratio, row, value, with_spread};
+use anyhow::Result;
+
+/// The tables, as far as there are figures.
+///
+/// # Errors
+/// If the system does not tell which CPUs there are.
+pub(crate) fn render(tables: &Tables) -> Result<String> {
+    let mut text = String::new();
+    for cores in CORES {
+        let division = division(cores)?;
+        for mix in &MIXES {
+            if let Some(figures) = tables.of(&table(cores, mix)) {
+                LOADS.iter().for_each(|load| render_load(&mut text, figures, &division, cores, mix, *load));
+            } else if division == Division::Shared {
+                line(&mut text, &format!("\n{} on {cores} real cores: left out, there are too few CPUs.", mix.name));
+            }
+        }
+    }
+    Ok(text)
+}
+
+fn render_load(text: &mut String, figures: &Figures, division: &Division, cores: usize, mix: &Mix, load: f64) {
+    let Some(first) = figures.peers.first() else { return };
+    let is_one = cores == 1;
+    line(text, &format!("\n### real, {cores} core{}, {}, load {load}\n", if is_one { "" } else { "s" }, mix.name));
+    let sharing = sharing_needs(cores, load);
+    let lights = figures.peers.iter().filter_map(|peer| peer.spread(&at(load, "lights"))).map(|spread| spread.0);
+    line(
+        text,
+        &format!(
+            "{division}; {} requests/s, {load} of what `{}` can do; medians of {} rounds, smallest..largest in \
+             parentheses. Light: multiples of {} us, over at least {} requests. Heavy: multiples of {} ms, and of what \
+             processor sharing needs, {sharing:.2}. To best: beside the best rival that yields.\n",
+            value(first, &at(load, "rate_rps"), grouped),
+            first.peer,
+            first.rounds.len(),
+            mix.light_us,
+            grouped(lights.reduce(f64::min).unwrap_or_default()),
+            mix.heavy_us / 1e3,
+        ),
+    );
+    line(
+        text,
+        "| peer | uses | capacity, CPUs | light: p50 | p99 | to best | p99.9 | to best | heavy: p50 | of sharing | CPUs | valid |",
+    );
+    line(text, "|---|---|---|---|---|---|---|---|---|---|---|---|");
+    let bests = ["p99", "p99_9"].map(|name| best(figures, &at(load, name)));
+    for peer in &figures.peers {
+        let times = |times: f64| if times < 99.5 { format!("{times:.1}") } else { format!("{times:.0}") };
+        let to_best = |best: Option<&PeerFigures>, name| {
+            best.map_or_else(|| "-".to_owned(), |it| ratio(peer, it, &at(load, name)))
+        };
+        let valid = peer.values(&at(load, "valid"));
+        let cells = [
+            peer.uses.clone(),
+            with_spread(peer, "capacity", |cpus| format!("{cpus:.2}")),
+            value(peer, &at(load, "p50"), times),
+            with_spread(peer, &at(load, "p99"), times),
+            to_best(bests[0], "p99"),
+            with_spread(peer, &at(load, "p99_9"), times),
+            to_best(bests[1], "p99_9"),
+            with_spread(peer, &at(load, "heavy_p50"), |times| format!("{times:.2}")),
+            value(peer, &at(load, "heavy_p50"), |times| format!("{:.2}", times / sharing)),
+            value(peer, &at(load, "cpus"), |cpus| format!("{cpus:.2}")),
+            format!("{:.0} of {}", valid.iter().sum::<f64>(), valid.len()),
+        ];
+        row(text, &peer.peer, &cells);
+    }
+    if let [Some(p99), Some(p99_9)] = bests {
+        line(text, &format!("\nBest rival that yields: by p99 {}, by p99.9 {}.", p99.peer, p99_9.peer));
+    }
+}
+
+/// Mean slowdown under processor sharing by so many servers at `load` (Poisson arrivals, any costs; for two the M/M/2
+/// formula, which is near).
+fn sharing_needs(cores: usize, load: f64) -> f64 {
+    1.0 / (1.0 - load.powi(cores as i32))
+}
+
+/// The rival that yields with the least median of `name`.
+fn best<'a>(figures: &'a Figures, name: &str) -> Option<&'a PeerFigures> {
+    let rivals = figures.peers.iter().filter(|peer| is_yielding_rival(&peer.peer));
+    let median = |peer: &PeerFigures| peer.median(name).unwrap_or(f64::INFINITY);
+    rivals.min_by(|one, other| median(one).total_cmp(&median(other)))
+}
