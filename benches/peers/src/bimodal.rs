@@ -69,6 +69,9 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Re
             ..base
         };
         let offered = offer(peer.name, &server, &plan)?;
+        if !offered.is_valid() {
+            eprintln!("{}: INVALID: {}", peer.name, offered.report.reasons.join("; "));
+        }
         let (short, long) = (offered.latency_us("short")?, offered.latency_us("long")?);
         tables.entry(TABLE).add(
             peer.name,
@@ -80,7 +83,7 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Re
                 ("long_p50_us", long.p50),
                 ("long_p99_us", long.p99),
                 ("unanswered", Some((offered.report.sent - offered.report.fates.answered) as f64)),
-                ("valid", Some(f64::from(u8::from(offered.is_valid(peer.name))))),
+                ("valid", Some(f64::from(u8::from(offered.is_valid())))),
             ],
         );
         server.stop().with_context(|| peer.name)?;

@@ -49,13 +49,9 @@ impl Offered {
         self.report.latency_us.of(class).with_context(|| format!("no class {class}"))
     }
 
-    /// Whether the generator's verdict is VALID; if not, says why not on standard error.
-    pub(crate) fn is_valid(&self, name: &str) -> bool {
-        let valid = self.report.verdict == Validity::Valid;
-        if !valid {
-            eprintln!("{name}: INVALID: {}", self.report.reasons.join("; "));
-        }
-        valid
+    /// Whether the generator's verdict is VALID.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.report.verdict == Validity::Valid
     }
 }
 

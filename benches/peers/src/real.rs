@@ -44,12 +44,17 @@ const TIMEOUT: Nanos = Nanos::from_secs(3);
 /// A run does not count as valid when others took more than this share of the server's CPUs.
 const OTHERS_SHARE_MAX: f64 = 0.03;
 
+/// A run that is not valid is repeated until there were so many.
+const TRIES: usize = 3;
+
 /// How long each run takes.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     saturated: Nanos,
     warmup: Nanos,
     counted: Nanos,
+    /// Whether a disturbed run is repeated.
+    patient: bool,
 }
 
 /// The name of the table of this mix on so many cores.
@@ -77,8 +82,11 @@ pub(crate) fn division(cores: usize) -> Result<Division> {
 pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Result<()> {
     let (ms, quick) = (Nanos::from_millis, arguments.is_quick());
     let span = match quick {
-        true => Span { saturated: ms(100), warmup: ms(20), counted: ms(200) },
-        false => Span { saturated: ms(2_000), warmup: ms(1_000), counted: Nanos::from_secs(arguments.seconds) },
+        true => Span { saturated: ms(100), warmup: ms(20), counted: ms(200), patient: false },
+        false => {
+            let counted = Nanos::from_secs(arguments.seconds);
+            Span { saturated: ms(2_000), warmup: ms(1_000), counted, patient: true }
+        }
     };
     for cores in CORES.into_iter().take(if quick { 1 } else { CORES.len() }) {
         let division = division(cores)?;
@@ -120,15 +128,24 @@ struct Trial<'a> {
 impl Trial<'_> {
     /// Its capacity, and what it does at each load: shares of `capacity`, which the first trial sets.
     fn measure(&self, capacity: &mut Option<f64>) -> Result<Vec<(String, Option<f64>)>> {
-        let saturated = self.run(OVERLOAD * self.cores as f64, Nanos::ZERO, self.span.saturated)?.0;
-        let own = saturated.completed.work.as_secs_f64() / saturated.completed.took.as_secs_f64();
+        // A generator that is late does not matter to a server with more to do than it can.
+        let saturated = self.undisturbed(|| {
+            let run = self.run(OVERLOAD * self.cores as f64, Nanos::ZERO, self.span.saturated)?;
+            Ok(Run { is_valid: run.others <= OTHERS_SHARE_MAX, ..run })
+        })?;
+        let saturated = saturated.offered.completed;
+        let own = saturated.work.as_secs_f64() / saturated.took.as_secs_f64();
         let base = *capacity.get_or_insert(own);
         let mut figures = vec![("capacity".to_owned(), Some(own))];
         for load in LOADS {
-            let (offered, others) = self.run(load * base, self.span.warmup, self.span.counted)?;
+            let Run { offered, others, is_valid } =
+                self.undisturbed(|| self.run(load * base, self.span.warmup, self.span.counted))?;
             let (light, heavy) = (offered.latency_us("short")?, offered.latency_us("long")?);
-            let is_valid = offered.is_valid(self.name) && others <= OTHERS_SHARE_MAX;
             let cpus = offered.server_cpu.as_secs_f64() / offered.completed.took.as_secs_f64();
+            if !is_valid {
+                let reasons = offered.report.reasons.join("; ");
+                eprintln!("{} at {load}: not valid; others took {others:.3} of its CPUs; {reasons}", self.name);
+            }
             figures.extend([
                 (at(load, "rate_rps"), Some(offered.report.offered_rps)),
                 (at(load, "p50"), light.p50.map(|us| us / self.mix.light_us)),
@@ -146,8 +163,21 @@ impl Trial<'_> {
         Ok(figures)
     }
 
-    /// Offers so many CPUs' worth of work; returns with the result what share of the server's CPUs others took.
-    fn run(&self, offered_cpus: f64, warmup: Nanos, duration: Nanos) -> Result<(Offered, f64)> {
+    /// The first valid one of some tries, or the last; which one it is does not depend on what the server did.
+    fn undisturbed(&self, run: impl Fn() -> Result<Run>) -> Result<Run> {
+        let tries = if self.span.patient { TRIES } else { 1 };
+        let mut last = run()?;
+        for _ in 1..tries {
+            if last.is_valid {
+                break;
+            }
+            last = run()?;
+        }
+        Ok(last)
+    }
+
+    /// Offers so many CPUs' worth of work.
+    fn run(&self, offered_cpus: f64, warmup: Nanos, duration: Nanos) -> Result<Run> {
         let Division::Apart { server, .. } = self.division else { anyhow::bail!("there are too few CPUs") };
         let base = plan(self.server, self.mix.workload)?;
         let plan = Plan {
@@ -164,6 +194,16 @@ impl Trial<'_> {
         let offered = offer(self.name, self.server, &plan)?;
         let took = clock::now().minus(began).as_secs_f64() * self.cores as f64;
         let others = busy_seconds_of(server)? - busy - offered.server_cpu.as_secs_f64();
-        Ok((offered, (others / took).max(0.0)))
+        let others = (others / took).max(0.0);
+        let is_valid = offered.is_valid() && others <= OTHERS_SHARE_MAX;
+        Ok(Run { offered, others, is_valid })
     }
+}
+
+/// One run, and what others did meanwhile.
+struct Run {
+    offered: Offered,
+    /// The share of the server's CPUs that others took.
+    others: f64,
+    is_valid: bool,
 }

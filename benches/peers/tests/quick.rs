@@ -19,8 +19,11 @@ fn run(flags: &[&str], json: &Path) -> (Value, String) {
 }
 
 fn peers<'a>(report: &'a Value, section: &str) -> Vec<&'a str> {
-    let rows = report[section].as_array().unwrap_or_else(|| panic!("no {section} in {report:#}"));
-    rows.iter().map(|row| row["peer"].as_str().expect("a name")).collect()
+    rows(report, section).iter().map(|row| row["peer"].as_str().expect("a name")).collect()
+}
+
+fn rows<'a>(report: &'a Value, table: &str) -> &'a [Value] {
+    report["tables"][table].as_array().unwrap_or_else(|| panic!("no {table} in {report:#}"))
 }
 
 #[test]
@@ -28,18 +31,26 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
     let _alone = LOAD.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().expect("a folder");
     let (report, tables) = run(&["--quick"], &folder.path().join("quick.json"));
-    assert_eq!((report["schema"].as_str(), report["quick"].as_bool()), (Some("forebay-peers/1"), Some(true)));
+    assert_eq!((report["schema"].as_str(), report["quick"].as_bool()), (Some("forebay-peers/2"), Some(true)));
+    let has_go = Command::new("go").arg("version").output().is_ok();
     let mut echo = vec!["bare", "forebay", "forebay-trains", "tokio-task", "tokio-loop", "rayon"];
     echo.extend(["bare-spin", "forebay-spin", "forebay-park"]);
     let mut bimodal = vec!["bare", "forebay-hybrid", "tokio-task", "forebay-ondemand", "rayon", "forebay-steal"];
     bimodal.extend(["tokio-loop", "tokio-blocking", "tokio-split"]);
-    // Where Go is missing its peer is skipped, and only there.
-    if Command::new("go").arg("version").output().is_ok() {
+    let mut real = vec!["forebay-isolated", "forebay-hybrid", "tokio-task", "forebay-ondemand", "tokio-blocking"];
+    real.extend(["forebay-steal", "rayon", "forebay-auto"]);
+    let yielding = ["tokio-yield-1us", "tokio-yield-10us", "tokio-yield-50us", "go-gosched", "rayon-split"];
+    let yielding = yielding.into_iter().filter(|peer| has_go || *peer != "go-gosched");
+    // Where Go is missing its peers are skipped, and only there.
+    if has_go {
         echo.insert(6, "go-goroutine");
         bimodal.push("go-goroutine");
+        real.push("go-goroutine");
     }
+    bimodal.extend(yielding.clone());
+    real.extend(yielding);
     assert_eq!((peers(&report, "echo"), peers(&report, "bimodal")), (echo, bimodal));
-    for row in report["echo"].as_array().expect("rows") {
+    for row in rows(&report, "echo") {
         for name in ["pps", "cpu_us", "p50_us", "p99_us", "p99_9_us", "one_p50_us", "trains_pps", "trains_cpu_us"] {
             let value = row[name].as_f64().unwrap_or_else(|| panic!("no {name} in {row:#}"));
             let (smallest, largest) = (row["spread"][name][0].as_f64(), row["spread"][name][1].as_f64());
@@ -48,7 +59,7 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
         let quantiles = ["p50_us", "p99_us", "p99_9_us"].map(|name| row[name].as_f64());
         assert!(quantiles.is_sorted(), "{row:#}");
     }
-    for row in report["bimodal"].as_array().expect("rows") {
+    for row in rows(&report, "bimodal") {
         // A short request takes 100 us at least, a long one 100 ms.
         let at_least = [("p50_us", 100.0), ("p99_us", 100.0), ("p99_9_us", 100.0), ("long_p50_us", 1e5)];
         for (name, bound) in at_least {
@@ -58,7 +69,28 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
         }
         assert!(row["to_bare"]["p99_9_us"].is_number() && row["rounds"].is_array(), "{row:#}");
     }
-    assert!(report["echo"][0]["to_bare"]["pps"] == 1.0, "{report:#}");
+    assert!(rows(&report, "echo")[0]["to_bare"]["pps"] == 1.0, "{report:#}");
+    // A server and its generator need a CPU each.
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
+        const TABLE: &str = "real/1/bimodal:0.99:10us:1ms";
+        assert_eq!(peers(&report, TABLE), real);
+        for row in rows(&report, TABLE) {
+            assert!(row["capacity"].as_f64().is_some_and(|cpus| cpus > 0.0), "{row:#}");
+            for load in ["at_50", "at_70"] {
+                // Infinity, for what was not answered in time, is null.
+                let figure = |name| row[format!("{load}_{name}")].as_f64().unwrap_or(f64::INFINITY);
+                let light = ["p50", "p99", "p99_9"].map(figure);
+                assert!(light.is_sorted() && light[0] > 0.5 && figure("heavy_p50") > 0.5, "{row:#}");
+                assert!(row[format!("{load}_lights")].as_f64().is_some_and(|count| count > 0.0), "{row:#}");
+            }
+            let yields = row["uses"].as_str().is_some_and(|uses| uses.contains("yield"));
+            let name = row["peer"].as_str().expect("a name");
+            let should =
+                ["hybrid", "ondemand", "auto", "yield", "gosched", "split"].iter().any(|part| name.contains(part));
+            assert_eq!(yields, should, "{row:#}");
+        }
+        assert!(tables.contains("### real, 1 core, 99/1 % of 10 us/1 ms, load 0.5"), "{tables}");
+    }
     for heading in ["these figures mean nothing", "### echo, one CPU", "### bimodal spin", "| tokio-split |"] {
         assert!(tables.contains(heading), "no {heading:?} in\n{tables}");
     }
@@ -74,8 +106,8 @@ fn rounds_can_be_added_to_an_earlier_report_of_the_same_kind() {
     let (first, _) = run(&flags, &file);
     assert_eq!(peers(&first, "echo"), ["bare", "rayon"]);
     let (second, _) = run(&[&flags[..], &["--add-to", path]].concat(), &file);
-    assert_eq!(second["echo"][1]["rounds"].as_array().map(Vec::len), Some(2));
-    assert_eq!(second["echo"][1]["rounds"][0], first["echo"][1]["rounds"][0]);
+    assert_eq!(rows(&second, "echo")[1]["rounds"].as_array().map(Vec::len), Some(2));
+    assert_eq!(rows(&second, "echo")[1]["rounds"][0], rows(&first, "echo")[1]["rounds"][0]);
     assert_eq!(second["others_cpus"].as_array().map(Vec::len), Some(2));
     let refused =
         Command::new(env!("CARGO_BIN_EXE_peers")).args(["--rounds", "1", "--only", "echo", "--add-to", path]).output();
