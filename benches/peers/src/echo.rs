@@ -122,14 +122,15 @@ pub(crate) fn render(figures: &Figures, pinning: &str) -> String {
     line(
         text,
         &format!(
-            "| peer | one outstanding, us: p50 | to bare | p99 | at {}/s, us: p50 | to bare | p99 | to bare | p99.9 |",
+            "| peer | uses | one outstanding, us: p50 | to bare | p99 | at {}/s, us: p50 | to bare | p99 | to bare | p99.9 |",
             grouped(rate)
         ),
     );
-    line(text, "|---|---|---|---|---|---|---|---|---|");
+    line(text, "|---|---|---|---|---|---|---|---|---|---|");
     for peer in &figures.peers {
         let us = |us: f64| format!("{us:.1}");
         let cells = [
+            peer.uses.clone(),
             with_spread(peer, "one_p50_us", us),
             ratio(peer, bare, "one_p50_us"),
             value(peer, "one_p99_us", us),

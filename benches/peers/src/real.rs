@@ -5,12 +5,14 @@ use crate::cpus::Division;
 use crate::figures::Tables;
 use crate::lineup::on_real_cores;
 use crate::offer::{Offered, offer, plan};
-use crate::others::busy_seconds_of;
+use crate::others::{Moment, busy_seconds_of};
 use crate::peer::{ISOLATED, Started};
 use anyhow::{Context, Result, anyhow};
 use forebay::time::{Nanos, clock};
 use loadgen::compare::server_process::ServerProcess;
 use loadgen::plan::Plan;
+use std::thread;
+use std::time::Duration;
 
 /// Two kinds of requests.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +48,11 @@ const OTHERS_SHARE_MAX: f64 = 0.03;
 
 /// A run that is not valid is repeated until there were so many.
 const TRIES: usize = 3;
+
+/// Before a further try, the machine is given this long to be left alone ...
+const QUIET_MAX: Nanos = Nanos::from_secs(10);
+/// ... which it is when others use less than this many of its CPUs.
+const QUIET_CPUS: f64 = 0.2;
 
 /// How long each run takes.
 #[derive(Clone, Copy, Debug)]
@@ -171,6 +178,7 @@ impl Trial<'_> {
             if last.is_valid {
                 break;
             }
+            wait_for_quiet()?;
             last = run()?;
         }
         Ok(last)
@@ -198,6 +206,22 @@ impl Trial<'_> {
         let is_valid = offered.is_valid() && others <= OTHERS_SHARE_MAX;
         Ok(Run { offered, others, is_valid })
     }
+}
+
+/// Waits until nobody has used the machine for a moment, or for [`QUIET_MAX`].
+fn wait_for_quiet() -> Result<()> {
+    const MOMENT: Duration = Duration::from_millis(500);
+    let deadline = clock::now().plus(QUIET_MAX);
+    let mut before = Moment::now()?;
+    while clock::now() < deadline {
+        thread::sleep(MOMENT);
+        let now = Moment::now()?;
+        if now.others_since(&before) < QUIET_CPUS {
+            break;
+        }
+        before = now;
+    }
+    Ok(())
 }
 
 /// One run, and what others did meanwhile.
