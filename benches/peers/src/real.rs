@@ -47,7 +47,7 @@ const TIMEOUT: Nanos = Nanos::from_secs(3);
 const OTHERS_SHARE_MAX: f64 = 0.03;
 
 /// A run that is not valid is repeated until there were so many.
-const TRIES: usize = 3;
+const TRIES: usize = 2;
 
 /// Before a further try, the machine is given this long to be left alone ...
 const QUIET_MAX: Nanos = Nanos::from_secs(10);
