@@ -212,6 +212,16 @@ pub(crate) fn test_plan() -> Plan {
 mod tests {
     use super::*;
 
+    // Do the workers of a server with CPUs of its own leave this process's CPUs to the pacer?
+    #[test]
+    fn a_server_apart_takes_no_cpu_from_the_pacer() {
+        let plan = Plan { workers: Some(u16::MAX), ..test_plan() };
+        assert!(!plan.may_spin(), "no machine has that many CPUs to spare");
+        let apart = Plan { server_apart: true, ..plan };
+        assert_eq!(apart.may_spin(), cpus() > 1);
+        assert!(!Plan { workers: None, ..apart }.may_spin(), "nobody knows the workers");
+    }
+
     #[test]
     fn a_flag_may_repeat_what_the_server_says_but_not_contradict_it() {
         assert_eq!(agreed("--workers", Some(2), Some(2)).ok(), Some(Some(2)));
