@@ -10,15 +10,15 @@ pub(crate) fn echoing() -> Vec<Peer> {
     let ours = |name, uses| ours(name, uses, format!("--shape {name} --threads 1 --work echo"));
     vec![
         ours(BARE, "batch"),
-        forebay("forebay", "batch, spin, brief, GSO", "--wait adaptive"),
-        forebay("forebay-trains", "batch, GRO, spin, brief, GSO", "--wait adaptive --io gro"),
+        forebay("forebay", "batch, spin, gather, GSO", "--wait adaptive"),
+        forebay("forebay-trains", "batch, GRO, spin, gather, GSO", "--wait adaptive --io gro"),
         ours("tokio-task", ""),
         ours("tokio-loop", ""),
         ours("rayon", ""),
         go("go-goroutine", "", String::new()),
         ours("bare-spin", "batch, spin always"),
-        forebay("forebay-spin", "batch, spin always, brief, GSO", "--wait spin"),
-        forebay("forebay-park", "batch, brief, GSO", "--wait park"),
+        forebay("forebay-spin", "batch, spin always, gather, GSO", "--wait spin"),
+        forebay("forebay-park", "batch, gather, GSO", "--wait park"),
     ]
 }
 
