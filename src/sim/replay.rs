@@ -1,6 +1,7 @@
 //! A run of a real server, simulated: the same requests at the same times and sockets, on a server as it was.
 
-use super::{ArrivingRequest, Fit, Overheads, Rest, Setup};
+use super::{ArrivingRequest, Fit, Rest, Setup};
+use crate::overheads::Overheads;
 use crate::sched::{Made, PolicyName};
 use crate::time::Nanos;
 use crate::workload::Trace;

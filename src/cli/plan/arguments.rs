@@ -1,7 +1,7 @@
 //! The flags of `forebay plan`.
 
 use crate::cli::simulate::workloads;
-use crate::sim::Overheads;
+use crate::overheads::Overheads;
 use crate::sim::study::goal::Goal;
 use crate::sim::study::policy_spec::PolicySpec;
 use crate::workload::Workload;

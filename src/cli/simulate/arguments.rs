@@ -1,7 +1,7 @@
 //! The flags of `forebay simulate`.
 
+use crate::overheads::Overheads;
 use crate::sched::Sharing;
-use crate::sim::Overheads;
 use crate::sim::study::goal::Goal;
 use crate::sim::study::policy_spec::PolicySpec;
 use crate::time::{Nanos, parse_duration};

@@ -3,14 +3,15 @@
 use super::arguments::{Pools, SimulateArguments};
 use super::progress::Bar;
 use super::result::Results;
+use crate::overheads::Overheads;
 use crate::sched::Sizes;
+use crate::sim::Replay;
 use crate::sim::study::capacity::{SIMULATIONS, best_sizes, max_load, max_load_of_best};
 use crate::sim::study::goal::Goal;
 use crate::sim::study::parallel;
 use crate::sim::study::policy_spec::PolicySpec;
 use crate::sim::study::replayed::Replayed;
 use crate::sim::study::scenario::Scenario;
-use crate::sim::{Overheads, Replay};
 
 /// All simulations of one report.
 #[derive(Clone, Debug)]

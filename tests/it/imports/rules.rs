@@ -39,7 +39,7 @@ const ACTING: &[&str] = &[
 const TABLE: &[Layer] = &[
     Layer {
         module: "cli",
-        imports: &["server", "sim", "config", "sched", "metrics", "workload", "fate", "time", "output"],
+        imports: &["server", "sim", "config", "sched", "metrics", "workload", "overheads", "fate", "time", "output"],
         banned: &[],
     },
     Layer {
@@ -70,27 +70,33 @@ const TABLE: &[Layer] = &[
     // in sched, `Io` in net. Of sockets themselves a configuration knows nothing.
     Layer {
         module: "config",
-        imports: &["sched", "net", "time"],
+        imports: &["sched", "net", "overheads", "time"],
         banned: &["net::Group", "net::Socket", "net::Ways", "net::Link", "net::KernelLink", "socket2", "mio"],
     },
     Layer { module: "output", imports: &["time"], banned: SOCKETS },
     // The simulator asks nothing of those who ask it.
-    Layer { module: "sim::study", imports: &["sim", "sched", "metrics", "workload", "fate", "time"], banned: SOCKETS },
+    Layer {
+        module: "sim::study",
+        imports: &["sim", "sched", "metrics", "workload", "overheads", "fate", "time"],
+        banned: SOCKETS,
+    },
     Layer {
         module: "sim",
-        imports: &["sched", "queue", "metrics", "workload", "fate", "time"],
+        imports: &["sched", "queue", "metrics", "workload", "overheads", "fate", "time"],
         banned: &["sim::study", "std::net", "core::net", "socket2", "mio::net", "SocketAddr*"],
     },
     Layer { module: "net", imports: &["fate", "time"], banned: &[] },
     Layer { module: "tasks", imports: &["runtime", "sched", "time"], banned: SOCKETS },
     // The bench service is one user of the interface for handlers, which knows nothing of it.
-    Layer { module: "handler::builtin", imports: &["handler", "fate", "time"], banned: &[] },
+    Layer { module: "handler::builtin", imports: &["handler", "overheads", "fate", "time"], banned: &[] },
     Layer { module: "handler", imports: &["runtime::continuation", "fate", "time"], banned: &["handler::builtin"] },
     Layer { module: "runtime", imports: &["sched", "queue", "time"], banned: SOCKETS },
     Layer { module: "runtime::continuation", imports: &["runtime::notice", "sched", "time"], banned: SOCKETS },
     Layer { module: "sched", imports: &["fate", "time"], banned: ACTING },
     Layer { module: "metrics", imports: &["fate", "time"], banned: &[] },
     Layer { module: "workload", imports: &["fate", "time"], banned: &[] },
+    // A leaf: what steps cost is known to server, simulator and configuration alike.
+    Layer { module: "overheads", imports: &["time"], banned: SOCKETS },
     Layer { module: "queue", imports: &[], banned: &[] },
     Layer { module: "fate", imports: &[], banned: &[] },
     Layer { module: "time", imports: &[], banned: &[] },

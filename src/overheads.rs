@@ -101,7 +101,7 @@ impl Overheads {
 }
 
 /// The longest time of one step: with a longer one, simulated time would end before a long simulation does.
-pub(super) const STEP_MAX: Nanos = Nanos::from_millis(10);
+pub(crate) const STEP_MAX: Nanos = Nanos::from_millis(10);
 
 /// Why a text does not name overheads.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
