@@ -79,9 +79,37 @@ impl Overheads {
 
     /// The same steps seen by a server on which everything else lasts `factor` times as long.
     pub fn divided_by(self, factor: u64) -> Overheads {
-        let mut divided = self;
-        divided.steps_mut().into_iter().for_each(|(_, step)| *step = ns(step.get() / factor.max(1)));
-        divided
+        self.mapped(|step| ns(step.get() / factor.max(1)))
+    }
+
+    /// The same steps on cores on which everything lasts `factor` times as long.
+    pub fn times(self, factor: u64) -> Overheads {
+        self.mapped(|step| step.times(factor))
+    }
+
+    /// What the way of one request in and out costs: a receive and a send. With the work itself it is what a request
+    /// takes of a worker's capacity.
+    pub fn per_request(&self) -> Nanos {
+        self.receive.plus(self.send)
+    }
+
+    /// The text that is read as these overheads: a name, or all steps that cost something.
+    pub fn text(&self) -> String {
+        match Overheads::NAMED.into_iter().find(|(_, overheads)| overheads == self) {
+            Some((name, _)) => name.to_owned(),
+            None => self.charged().map(|(name, time)| format!("{name}={time}")).collect::<Vec<_>>().join(","),
+        }
+    }
+
+    /// The steps that cost something.
+    fn charged(&self) -> impl Iterator<Item = (&'static str, Nanos)> + use<> {
+        let mut steps = *self;
+        steps.steps_mut().map(|(name, time)| (name, *time)).into_iter().filter(|(_, time)| *time > Nanos::ZERO)
+    }
+
+    fn mapped(mut self, change: impl Fn(Nanos) -> Nanos) -> Overheads {
+        self.steps_mut().into_iter().for_each(|(_, step)| *step = change(*step));
+        self
     }
 
     fn steps_mut(&mut self) -> [(&'static str, &mut Nanos); 10] {
@@ -136,13 +164,7 @@ impl FromStr for Overheads {
 
 impl fmt::Display for Overheads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut steps = *self;
-        let charged: Vec<String> = steps
-            .steps_mut()
-            .iter()
-            .filter(|(_, time)| **time > Nanos::ZERO)
-            .map(|(name, time)| format!("{name} {time}"))
-            .collect();
+        let charged: Vec<String> = self.charged().map(|(name, time)| format!("{name} {time}")).collect();
         if charged.is_empty() { f.write_str("none") } else { f.write_str(&charged.join(", ")) }
     }
 }
@@ -167,5 +189,18 @@ mod tests {
         assert_eq!(Overheads::LAB.to_string(), "steal 100ns, hop 100ns, yield 100ns");
         assert_eq!(Overheads::NONE.to_string(), "none");
         assert_eq!(Overheads::STOCK.divided_by(1_000).wake, ns(20));
+        assert_eq!(Overheads::STOCK.times(1_000).divided_by(1_000), Overheads::STOCK);
+    }
+
+    #[test]
+    fn overheads_are_read_back_from_their_text() {
+        for (overheads, text) in [
+            (Overheads::NONE, "none"),
+            (Overheads::STOCK, "stock"),
+            (Overheads { yield_: ns(1_234), checkpoint: ns(1), ..Overheads::NONE }, "yield=1.234us,checkpoint=1ns"),
+        ] {
+            assert_eq!(overheads.text(), text);
+            assert_eq!(text.parse(), Ok(overheads));
+        }
     }
 }

@@ -110,8 +110,15 @@ mod tests {
         let mut collector = Collector::new(&metrics);
         collector.collect(|_| ());
         let (policy, listen) = ("pools".into(), "127.0.0.1:9000".into());
-        let description =
-            Description { policy, listen, workers: 1, burn: burn.into(), time_scale: 1_000, notices: "looks".into() };
+        let description = Description {
+            policy,
+            listen,
+            workers: 1,
+            burn: burn.into(),
+            time_scale: 1_000,
+            overheads: None,
+            notices: "looks".into(),
+        };
         let gauges = Gauges { description, kernel_dropped, ..Gauges::default() };
         serde_json::from_str(&collector.snapshot(gauges).to_json()).expect("valid JSON")
     }

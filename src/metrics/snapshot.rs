@@ -67,6 +67,9 @@ pub struct Description {
     pub burn: String,
     /// The factor by which times are scaled up under emulation; 1 otherwise.
     pub time_scale: u64,
+    /// What each step costs an emulated core, unscaled, as `--overheads` takes it; `None` where cores are real.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overheads: Option<String>,
     /// How heavy requests learn of fresh ones: `ring` or `looks`, and the reason where the kernel does not permit `ring`.
     pub notices: String,
 }

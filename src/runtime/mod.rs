@@ -23,7 +23,7 @@ use crate::time::Nanos;
 use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
 use deques::Stealers;
-use notice::Flag;
+use notice::{Flag, Looks};
 use priority::UrgentCount;
 use queues::Queues;
 use sleep::idle::Idle;
@@ -47,6 +47,8 @@ pub struct Shared<J> {
     flags: Box<[Flag]>,
     /// Whether jobs notice arrivals by the kernel's notices too.
     kernel_notices: bool,
+    /// How jobs look for arrivals.
+    looks: Looks,
     idle: Idle<Descriptors>,
     /// Number of workers that spin; bounded by [`Shared::spinners_max`].
     spinning: CachePadded<AtomicUsize>,
@@ -108,6 +110,7 @@ impl<J: Send> Shared<J> {
             busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
             flags: (0..workers.len()).map(|_| Flag::default()).collect(),
             kernel_notices: false,
+            looks: Looks::default(),
             idle,
             spinning: CachePadded::default(),
             accepting: AtomicBool::new(true),
@@ -122,6 +125,11 @@ impl<J: Send> Shared<J> {
     /// Lets jobs notice arrivals by the kernel's notices too, where it gives any ([`notice::probe`]).
     pub fn with_kernel_notices(self, kernel_notices: bool) -> Shared<J> {
         Shared { kernel_notices, ..self }
+    }
+
+    /// Paces looks from within jobs for emulated cores, on which each costs `look_cost` and time is `time_scale` as long.
+    pub fn with_emulated_looks(self, look_cost: Nanos, time_scale: u64) -> Shared<J> {
+        Shared { looks: Looks { cost: look_cost, time_scale }, ..self }
     }
 
     /// The policy at work.
@@ -227,7 +235,7 @@ impl<J: Send> Shared<J> {
     /// Makes the calling thread notice arrivals for `worker` as long as the result lives.
     fn notice(&self, worker: WorkerId) -> notice::Open {
         let watch_set = Arc::clone(self.idle.readiness.watch_set());
-        notice::open(Arc::clone(&self.flags[worker]), watch_set, self.kernel_notices)
+        notice::open(Arc::clone(&self.flags[worker]), watch_set, self.looks, self.kernel_notices)
     }
 }
 

@@ -9,7 +9,7 @@ use super::path::wait_slots::WaitSlots;
 use super::stop::Demand;
 use super::stuck::{self, Stuck, Watch};
 use super::transport::{Said, Transport};
-use crate::config::{Config, Pool};
+use crate::config::{Burn, Config, Pool};
 use crate::metrics::{Description, Gauges, Recent, WorkerMetrics};
 use crate::net::{AddressFilter, BATCH, Drops, Group};
 use crate::runtime::Shared;
@@ -277,6 +277,7 @@ impl<J: Send> Probe for Control<'_, J> {
                 workers: config.workers,
                 burn: config.burn.name().to_owned(),
                 time_scale: config.time_scale,
+                overheads: (config.burn == Burn::Sleep).then(|| config.overheads.text()),
                 notices: self.notices.text(),
             },
             kernel_dropped: self.kernel_dropped(),

@@ -5,6 +5,7 @@ use crate::compare::sizing::{Amount, Given, Sizing};
 use crate::failure::Failure;
 use crate::plan::{Defaults, Plan, cpus, workload_of};
 use forebay::config::{Burn, Classify};
+use forebay::overheads::Overheads;
 use forebay::time::Nanos;
 use forebay::workload::Workload;
 use std::net::SocketAddr;
@@ -35,6 +36,8 @@ pub(crate) struct ServerSettings {
     pub(crate) burn: Burn,
     /// The factor on costs, at the generator, and on slices, at the server.
     pub(crate) time_scale: u64,
+    /// Value of `--overheads`: what each step costs an emulated core.
+    pub(crate) overheads: Overheads,
     /// The reasons for these settings, in words.
     pub(crate) fits: String,
     /// Value of `--classify`: the facts about a request that policies may know.
@@ -80,6 +83,7 @@ impl ServerSettings {
             slice: arguments.slice.unwrap_or_else(|| workload.smallest_cost().times(10).clamp(SLICE_MIN, SLICE_MAX)),
             burn: sizing.burn,
             time_scale: sizing.time_scale,
+            overheads: Overheads::NONE,
             fits: sizing.said(),
             classify: arguments.classify,
         })
@@ -101,6 +105,10 @@ impl ServerSettings {
         }
         if let Some(pools) = &self.pools {
             arguments.extend(["--pools", pools]);
+        }
+        let overheads = self.overheads.text();
+        if self.burn == Burn::Sleep {
+            arguments.extend(["--overheads", &overheads]);
         }
         arguments.into_iter().map(str::to_owned).collect()
     }

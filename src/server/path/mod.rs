@@ -21,9 +21,11 @@
 //! 19. `net/send/mod.rs`: hands them to the kernel
 //! 20. `metrics/worker_metrics.rs`: counts and times it
 //!
-//! Beside this path: `wait_slots.rs` holds requests that wait for their children.
+//! Beside this path: `wait_slots.rs` holds requests that wait for their children, and
+//! `charge.rs` lets emulated cores pay for what they pass.
 
 pub(crate) mod admit;
+mod charge;
 pub(crate) mod execute;
 pub(crate) mod packet;
 pub(crate) mod receive;
