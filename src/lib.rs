@@ -4,7 +4,7 @@
 //!
 //! From the edge down; imports point down only (`tests/it/imports.rs` holds the table):
 //!
-//! - [`cli`]: the commands `serve`, `simulate` and `plan`, and what they print;
+//! - [`cli`]: the commands `serve`, `simulate`, `plan` and `calibrate`, and what they print;
 //! - [`config`]: flags, environment and file become a [`config::Config`] that cannot be wrong;
 //! - [`server`]: composition, life cycle, admin HTTP; `server/path` is a datagram's way through a worker;
 //! - [`tasks`]: the runtime as a library, for tasks instead of datagrams;

@@ -16,6 +16,7 @@ fn refusal(arguments: &[String]) -> Option<(i32, String)> {
         Some(("serve", matches)) => config::load(matches, []).map(drop).map_err(|problems| problems.to_string()),
         Some(("simulate", matches)) => checked(matches, super::simulate::check),
         Some(("plan", matches)) => checked(matches, super::plan::check),
+        Some(("calibrate", _)) => Ok(()),
         other => panic!("{other:?} is no subcommand"),
     };
     refused.err().map(|message| (i32::from(USAGE), message))
@@ -141,6 +142,8 @@ fn refusals_name_the_value_and_the_range() {
         ("simulate --workload fixed:1h --checkpoint 1h --load 0.001 --workers 1 --policy steal", "at most 1e9"),
         ("simulate --policy rr:1ns:0ns --workload fixed:1ms", "steps of 1ns"),
         ("simulate --overheads send=1h", "0ns to 10ms"),
+        ("simulate --overheads file:/nowhere", "/nowhere: it cannot be read: No such file"),
+        ("serve --burn sleep --overheads file:/nowhere", "/nowhere: it cannot be read: No such file"),
         ("simulate --deadline 99999999999999h", "at most 1000h"),
         ("simulate --replay /dev/zero", "--replay /dev/zero: line 1: it is longer than 8192 bytes"),
         ("plan --workload fixed:1h --rate 0.001", "one simulation takes at most"),

@@ -3,6 +3,7 @@
 //! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the business of the
 //! [`Engine`](crate::sched::turn::Engine). `sleep/README.md` states the sleep and shutdown protocols and why they hold.
 
+pub(crate) mod arrivals;
 pub(crate) mod continuation;
 mod deques;
 pub(crate) mod notice;

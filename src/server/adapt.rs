@@ -1,17 +1,12 @@
 //! Policies that follow the load: the initial policy of a configuration, and its update every second.
 
+use super::yields;
 use crate::config::{Burn, Config};
-use crate::handler::checkpoint;
 use crate::metrics::{self, Recent};
-use crate::queue::Sharded;
-use crate::runtime::continuation::{Limits, Terms, poll};
 use crate::sched::auto::Auto;
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::{Entry, Made, Measured, Policy, Sizes, Tuning};
-use crate::time::{Nanos, clock};
-use std::future::Future;
-use std::pin::pin;
-use std::task::Waker;
+use crate::time::Nanos;
 
 /// The policy in force, and the state for changing it.
 pub(super) struct Adaptation {
@@ -94,34 +89,9 @@ impl Adaptation {
 /// one takes.
 fn yield_cost(config: &Config) -> Nanos {
     match config.burn {
-        Burn::Cpu => measured_yield_cost(),
+        Burn::Cpu => yields::least_time(),
         Burn::Sleep => config.overheads_scaled().yield_.max(Nanos::new(1)),
     }
-}
-
-/// The time that it takes to pause a handler, queue its continuation and resume it: the fastest of several tries, because
-/// any excess is other activity of the machine.
-fn measured_yield_cost() -> Nanos {
-    const YIELDS: u32 = 1_000;
-    let queue = Sharded::new(1, 1);
-    let limits = Limits { ask_at: Nanos::ZERO, expires_at: Nanos::MAX };
-    let mut handler = pin!(async {
-        loop {
-            checkpoint().await;
-        }
-    });
-    let mut run = || {
-        let start = clock::now();
-        for _ in 0..YIELDS {
-            let (waker, waiter) = (Waker::noop(), &mut None);
-            let terms = Terms { start, limits, waker, waiter, tokens: &[], wakes_anywhere: false };
-            let queued = queue.push([0; 2], poll::<dyn Future<Output = ()>>(handler.as_mut(), terms));
-            debug_assert!(queued.is_ok(), "the queue is empty");
-            std::hint::black_box(queue.pop(0));
-        }
-        clock::now().minus(start).get() / u64::from(YIELDS)
-    };
-    Nanos::new((0..20).map(|_| run()).min().unwrap_or(0).max(1))
 }
 
 #[cfg(test)]
@@ -285,11 +255,5 @@ mod tests {
         assert_eq!(cheap.policy, "ondemand", "{}", cheap.reason);
         assert!(cheap.reason.contains("a yield costs 100us"), "{}", cheap.reason);
         assert_eq!(decided("yield=40us").policy, "steal");
-    }
-
-    #[test]
-    fn a_yield_costs_more_than_nothing_and_less_than_a_system_call_on_a_slow_machine() {
-        let cost = measured_yield_cost();
-        assert!(cost > Nanos::ZERO && cost < Nanos::from_micros(20), "{cost}");
     }
 }

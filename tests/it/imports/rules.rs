@@ -42,6 +42,25 @@ const TABLE: &[Layer] = &[
         imports: &["server", "sim", "config", "sched", "metrics", "workload", "overheads", "fate", "time", "output"],
         banned: &[],
     },
+    // It measures what a server's own parts cost.
+    Layer {
+        module: "cli::calibrate",
+        imports: &[
+            "cli",
+            "config",
+            "server::yields",
+            "handler",
+            "runtime::arrivals",
+            "runtime::notice",
+            "runtime::continuation",
+            "net",
+            "queue",
+            "overheads",
+            "fate",
+            "time",
+        ],
+        banned: &[],
+    },
     Layer {
         module: "server",
         imports: &[
