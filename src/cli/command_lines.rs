@@ -162,7 +162,7 @@ fn refusals_name_the_value_and_the_range() {
 fn what_is_right_is_taken() {
     for line in [
         "serve --workers 2 --policy pools --pools front=1,heavy=1 --pin",
-        "simulate --policy steal,pools,ondemand,srpt --load 0.7 --requests 300000",
+        "simulate --policy steal,pools,ondemand,srpt --load 0.7 --requests 300000 --overheads lab",
         "simulate --policy steal,ondemand,srpt --load 0.1..0.9:0.1 --html curves.html",
         "simulate --workload rocksdb --max-load p99.9-slowdown<=10 --policy rr:5us:1us",
         "plan --workload extreme-bimodal --rate 4200000 --workers 14 --policy steal,reserve --overheads lab",

@@ -16,6 +16,7 @@ impl Snapshot {
             start_time_seconds: self.start_time.as_secs_f64(),
             fates: &self.fates,
             malformed_by_reason: Reasons(&self.counted.malformed),
+            busy_us: self.busy.iter().map(|busy| busy.as_micros_f64()).sum(),
             decision: self.decision.as_ref(),
             emulation: self.emulation.as_ref(),
             since_start: &self.since_start,
@@ -34,6 +35,8 @@ struct Body<'a> {
     start_time_seconds: f64,
     fates: &'a Fates,
     malformed_by_reason: Reasons<'a>,
+    /// Microseconds that all workers together spent in handlers.
+    busy_us: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     decision: Option<&'a Decision>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,6 +138,7 @@ mod tests {
             keys(&body),
             [
                 "burn",
+                "busy_us",
                 "fates",
                 "listen",
                 "malformed_by_reason",
@@ -244,7 +248,7 @@ mod tests {
     fn emulation_stands_beside_the_rest() {
         assert!(scrape("cpu").get("emulation").is_none());
         let emulation = &scrape("sleep")["emulation"];
-        assert_eq!(keys(emulation), ["overshoot_share", "overshoot_us", "slept_us"]);
+        assert_eq!(keys(emulation), ["charged_us", "overshoot_share", "overshoot_us", "slept_us"]);
         assert_eq!([&emulation["slept_us"], &emulation["overshoot_share"]], [10_000.0, 0.01]);
         assert_eq!(emulation["overshoot_us"]["count"], 1);
     }

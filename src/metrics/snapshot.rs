@@ -151,13 +151,20 @@ pub struct Emulation {
     pub overshoot_us: Block,
     /// The sum of the overshoots over the time slept; `None` (`null`) while nothing was slept.
     pub overshoot_share: Option<f64>,
+    /// Time that the cores were charged for steps between jobs, in microseconds.
+    pub charged_us: f64,
 }
 
 impl Emulation {
     fn new(counts: &Counts, overshoot: &Distribution) -> Emulation {
         let slept_us = counts.slept.as_micros_f64();
         let overshoot_share = (slept_us > 0.0).then(|| counts.late.as_micros_f64() / slept_us);
-        Emulation { slept_us, overshoot_us: overshoot.block(NANOS_PER_MICRO), overshoot_share }
+        Emulation {
+            slept_us,
+            overshoot_us: overshoot.block(NANOS_PER_MICRO),
+            overshoot_share,
+            charged_us: counts.charged.as_micros_f64(),
+        }
     }
 }
 

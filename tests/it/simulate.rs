@@ -88,7 +88,7 @@ fn a_run_is_simulated_as_it_was_offered() {
 
 #[test]
 fn the_highest_load_is_found() {
-    let flags = "simulate --policy isolated,ondemand --workers 4 --requests 20000 --max-load p99.9-slowdown<=10";
+    let flags = "simulate --policy isolated,ondemand --workers 4 --requests 20000 --max-load p99.9-slowdown<=10 --overheads lab";
     let table = stdout(flags);
     let load = |policy: &str| -> String {
         let line = table.lines().find(|line| line.starts_with(policy)).unwrap_or_else(|| panic!("{table}"));

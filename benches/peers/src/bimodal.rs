@@ -5,6 +5,7 @@ use crate::figures::Figures;
 use crate::peer::{Peer, Started};
 use anyhow::{Context, Result, anyhow};
 use forebay::metrics::{Block, Percentile};
+use forebay::overheads::Overheads;
 use forebay::time::Nanos;
 use forebay::workload::Workload;
 use loadgen::interrupt::Interrupt;
@@ -72,6 +73,7 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, figures: &mut Figures) -> 
             payload_bytes: 0,
             deadline_us: 0,
             workers: Some(setting.cores),
+            overheads: Overheads::NONE,
         };
         let outcome = run::execute(&plan, None, &interrupt, Progress::new(peer.name, &plan, true));
         let report = outcome.map_err(|failure| anyhow!("{failure}")).with_context(|| peer.name)?.report;

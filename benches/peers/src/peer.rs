@@ -61,7 +61,7 @@ impl Peer {
         ]
     }
 
-    /// Those that burn, on `cores` emulated cores; one microsecond lasts `time_scale`.
+    /// Those that burn, on `cores` emulated cores; one microsecond lasts `time_scale`. None is charged for anything else.
     pub(crate) fn burning(cores: usize, time_scale: u64) -> Vec<Peer> {
         // The workers that extreme-bimodal's short class needs, rounded up, as `loadgen compare` chooses them.
         let front = (cores * 17).div_ceil(100).clamp(1, cores - 1);
@@ -69,7 +69,7 @@ impl Peer {
         let forebay = |name, policy| {
             let arguments = format!(
                 "--policy {policy} --workers {cores} --pools front={front},heavy={back} --slice 5us --classify none \
-                 --handler spin --burn sleep --time-scale {time_scale}"
+                 --handler spin --burn sleep --overheads none --time-scale {time_scale}"
             );
             Peer { name, program: Program::Forebay(arguments) }
         };

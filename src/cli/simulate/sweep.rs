@@ -3,7 +3,6 @@
 use super::arguments::{Pools, SimulateArguments};
 use super::progress::Bar;
 use super::result::Results;
-use crate::overheads::Overheads;
 use crate::sched::Sizes;
 use crate::sim::Replay;
 use crate::sim::study::capacity::{SIMULATIONS, best_sizes, max_load, max_load_of_best};
@@ -26,7 +25,7 @@ const LOAD_MIN: f64 = 0.01;
 const BEST: &str = "p99.9-slowdown<=10";
 
 impl<'a> Sweep<'a> {
-    /// The simulations for `arguments`, with the requests of `replayed` if there is a replay.
+    /// The simulations for `arguments`, which are settled, with the requests of `replayed` if there is a replay.
     ///
     /// # Errors
     /// A message about flags that contradict each other.
@@ -67,7 +66,7 @@ impl<'a> Sweep<'a> {
             None => Scenario::new(
                 &arguments.workload,
                 workers,
-                arguments.overheads.unwrap_or(Overheads::LAB),
+                arguments.overheads_or_stock(),
                 arguments.seed,
                 arguments.requests,
             ),

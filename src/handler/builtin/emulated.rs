@@ -22,6 +22,8 @@ thread_local! {
     static BUSY_UNTIL: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
     /// Charged, and not yet part of [`BUSY_UNTIL`].
     static OWED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
+    /// Paid since [`take_paid`].
+    static PAID: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
     /// Since when the core has had nothing to do; `None` while it has.
     static RESTS_SINCE: Cell<Option<Nanos>> = const { Cell::new(None) };
     static PRICES: Cell<Overheads> = const { Cell::new(Overheads::NONE) };
@@ -84,6 +86,11 @@ pub fn pay_on_time() -> Nanos {
     clock::now().minus(until)
 }
 
+/// What this thread's core has paid since the last call.
+pub fn take_paid() -> Nanos {
+    PAID.take()
+}
+
 /// Notes that this thread's core has nothing that it may do: whatever it starts next starts when the thread gets it,
 /// also if that has been ready for long, as a request has that waited in the socket of a busy worker until others were
 /// allowed to take it.
@@ -119,8 +126,10 @@ pub(super) fn burn_last(amount: Nanos) {
 }
 
 fn pay_all() -> Nanos {
-    let until = BUSY_UNTIL.get().plus(OWED.take());
+    let owed = OWED.take();
+    let until = BUSY_UNTIL.get().plus(owed);
     BUSY_UNTIL.set(until);
+    PAID.set(PAID.get().plus(owed));
     until
 }
 
@@ -189,6 +198,7 @@ mod tests {
         charge(US(500));
         pay_on_time();
         assert!(clock::now() >= begun.plus(US(3_580)), "a reply may leave");
+        assert_eq!((take_paid(), take_paid()), (US(3_580), Nanos::ZERO));
     }
 
     // Is a wake-up charged to a core that slept, and to none that would still have been spinning?

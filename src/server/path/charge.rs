@@ -64,6 +64,7 @@ where
         let waited = self.link.datagrams()[..count].iter().map(|datagram| datagram.kernel_wait).max();
         emulated::start(self.now.minus(waited.unwrap_or(Nanos::ZERO)));
         emulated::pay();
+        self.recorder.charged(emulated::take_paid());
         self.now = clock::now();
     }
 
@@ -77,6 +78,7 @@ where
             emulated::charge(paid);
             let late = emulated::pay_on_time();
             self.recorder.overshoot(std::mem::take(&mut self.slept).plus(paid), late);
+            self.recorder.charged(emulated::take_paid());
         }
     }
 

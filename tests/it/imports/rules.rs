@@ -124,7 +124,7 @@ const TABLE: &[Layer] = &[
     Layer { module: "runtime::continuation", imports: &["runtime::notice", "sched", "time"], banned: SOCKETS },
     Layer { module: "sched", imports: &["fate", "time"], banned: ACTING },
     Layer { module: "metrics", imports: &["fate", "time"], banned: &[] },
-    Layer { module: "workload", imports: &["fate", "time"], banned: &[] },
+    Layer { module: "workload", imports: &["overheads", "fate", "time"], banned: &[] },
     // A leaf: what steps cost is known to server, simulator and configuration alike.
     Layer { module: "overheads", imports: &["time"], banned: SOCKETS },
     Layer { module: "queue", imports: &[], banned: &[] },
