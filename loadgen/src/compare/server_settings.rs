@@ -195,7 +195,9 @@ mod tests {
     #[test]
     fn defaults_follow_from_the_workload() {
         let defaults = chosen("--burn sleep");
-        assert_eq!((defaults.workers, defaults.pools.as_deref()), (14, Some("front=3,heavy=11")));
+        assert_eq!((defaults.workers, defaults.pools.as_deref()), (14, Some("front=8,heavy=6")));
+        let free = chosen("--burn sleep --overheads none");
+        assert_eq!((free.workers, free.pools.as_deref()), (14, Some("front=3,heavy=11")));
         assert_eq!((defaults.slice, defaults.time_scale), (Nanos::from_micros(5), 1_000));
         let high = chosen("--burn cpu --workload high-bimodal --workers 4");
         assert_eq!((high.pools.as_deref(), high.slice), (Some("front=1,heavy=3"), Nanos::from_micros(10)));

@@ -60,11 +60,11 @@ pub fn start(ready_at: Nanos) -> Nanos {
     let (busy_until, rests_since) = (BUSY_UNTIL.get(), RESTS_SINCE.take());
     if rests_since.is_some() || ready_at > busy_until {
         let now = clock::now();
+        let slept = rests_since.is_some_and(|since| now.minus(since) > SPINS_FOR.get());
+        // A wake-up keeps the core from its work, and is no work.
+        let wake = if slept { PRICES.get().wake } else { Nanos::ZERO };
         // Another core's time may be ahead of the clock by a charge that its thread has not slept yet.
-        BUSY_UNTIL.set(now.max(ready_at).max(busy_until));
-        if rests_since.is_some_and(|since| now.minus(since) > SPINS_FOR.get()) {
-            charge(PRICES.get().wake);
-        }
+        BUSY_UNTIL.set(now.max(ready_at).max(busy_until).plus(wake));
     }
     pay_all()
 }
