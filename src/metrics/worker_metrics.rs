@@ -218,7 +218,7 @@ impl Recorder<'_> {
         self.counters.end(time);
     }
 
-    /// Records that an emulated core paid `time` for steps between jobs.
+    /// Records that an emulated core was charged `time` for work between jobs.
     pub fn charged(&mut self, time: Nanos) {
         self.counters.charged_ns.add(time.get());
     }

@@ -22,8 +22,8 @@ thread_local! {
     static BUSY_UNTIL: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
     /// Charged, and not yet part of [`BUSY_UNTIL`].
     static OWED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
-    /// Paid since [`take_paid`].
-    static PAID: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
+    /// Charged for work since [`take_charged`].
+    static CHARGED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
     /// Since when the core has had nothing to do; `None` while it has.
     static RESTS_SINCE: Cell<Option<Nanos>> = const { Cell::new(None) };
     static PRICES: Cell<Overheads> = const { Cell::new(Overheads::NONE) };
@@ -49,6 +49,12 @@ pub fn price() -> Overheads {
 /// Charges this thread's core `amount`, which it pays before it starts a job, before [`pay`] and before
 /// [`pay_on_time`].
 pub fn charge(amount: Nanos) {
+    CHARGED.set(CHARGED.get().plus(amount));
+    delay(amount);
+}
+
+/// As [`charge`], for time that is no work: that of a receive which finds nothing.
+pub fn delay(amount: Nanos) {
     OWED.set(OWED.get().plus(amount));
 }
 
@@ -86,9 +92,9 @@ pub fn pay_on_time() -> Nanos {
     clock::now().minus(until)
 }
 
-/// What this thread's core has paid since the last call.
-pub fn take_paid() -> Nanos {
-    PAID.take()
+/// What this thread's core was charged for work since the last call.
+pub fn take_charged() -> Nanos {
+    CHARGED.take()
 }
 
 /// Notes that this thread's core has nothing that it may do: whatever it starts next starts when the thread gets it,
@@ -126,10 +132,8 @@ pub(super) fn burn_last(amount: Nanos) {
 }
 
 fn pay_all() -> Nanos {
-    let owed = OWED.take();
-    let until = BUSY_UNTIL.get().plus(owed);
+    let until = BUSY_UNTIL.get().plus(OWED.take());
     BUSY_UNTIL.set(until);
-    PAID.set(PAID.get().plus(owed));
     until
 }
 
@@ -198,7 +202,9 @@ mod tests {
         charge(US(500));
         pay_on_time();
         assert!(clock::now() >= begun.plus(US(3_580)), "a reply may leave");
-        assert_eq!((take_paid(), take_paid()), (US(3_580), Nanos::ZERO));
+        delay(US(20));
+        assert_eq!(pay(), begun.plus(US(3_600)));
+        assert_eq!((take_charged(), take_charged()), (US(3_580), Nanos::ZERO), "a delay is no work");
     }
 
     // Is a wake-up charged to a core that slept, and to none that would still have been spinning?

@@ -57,14 +57,14 @@ where
         }
         let price = emulated::price();
         if count == 0 {
-            return emulated::charge(price.poll);
+            return emulated::delay(price.poll);
         }
         emulated::charge(price.receive.times(count as u64));
         // The core was idle if none of them had come when it was through with its last job.
         let waited = self.link.datagrams()[..count].iter().map(|datagram| datagram.kernel_wait).max();
         emulated::start(self.now.minus(waited.unwrap_or(Nanos::ZERO)));
         emulated::pay();
-        self.recorder.charged(emulated::take_paid());
+        self.recorder.charged(emulated::take_charged());
         self.now = clock::now();
     }
 
@@ -78,7 +78,7 @@ where
             emulated::charge(paid);
             let late = emulated::pay_on_time();
             self.recorder.overshoot(std::mem::take(&mut self.slept).plus(paid), late);
-            self.recorder.charged(emulated::take_paid());
+            self.recorder.charged(emulated::take_charged());
         }
     }
 
