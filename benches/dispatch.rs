@@ -21,6 +21,7 @@ modules! {
     "../src/handler/mod.rs" handler
     "../src/metrics/mod.rs" metrics
     "dispatch/memory.rs" net
+    "../src/overheads/mod.rs" overheads
     "../src/queue/mod.rs" queue
     "../src/runtime/mod.rs" runtime
     "../src/sched/mod.rs" sched

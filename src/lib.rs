@@ -4,7 +4,7 @@
 //!
 //! From the edge down; imports point down only (`tests/it/imports.rs` holds the table):
 //!
-//! - [`cli`]: the commands `serve`, `simulate` and `plan`, and what they print;
+//! - [`cli`]: the commands `serve`, `simulate`, `plan` and `calibrate`, and what they print;
 //! - [`config`]: flags, environment and file become a [`config::Config`] that cannot be wrong;
 //! - [`server`]: composition, life cycle, admin HTTP; `server/path` is a datagram's way through a worker;
 //! - [`tasks`]: the runtime as a library, for tasks instead of datagrams;
@@ -13,7 +13,7 @@
 //! - [`sim`]: virtual time instead of threads; `sim/study` is what `simulate` and `plan` ask of it;
 //! - [`sched`]: the policies and the worker as a state machine, pure;
 //! - [`output`]: standard output and standard error, which may be full or not read;
-//! - leaves: [`queue`], [`metrics`], [`workload`], [`fate`], [`time`].
+//! - leaves: [`overheads`], what each step of a server costs, [`queue`], [`metrics`], [`workload`], [`fate`], [`time`].
 //!
 //! # Glossary
 //!
@@ -52,6 +52,7 @@ pub mod handler;
 pub mod metrics;
 pub mod net;
 pub mod output;
+pub mod overheads;
 pub mod queue;
 pub mod runtime;
 pub mod sched;

@@ -4,6 +4,7 @@
 use clap::{Args, Parser, Subcommand};
 use forebay::config::{Burn, Classify};
 use forebay::metrics::Percentile;
+use forebay::overheads::Overheads;
 use forebay::time::{Nanos, parse_duration};
 use forebay::workload::Workload;
 use std::ffi::OsString;
@@ -86,6 +87,10 @@ pub(crate) struct CompareArguments {
     /// workers]
     #[arg(long, value_name = "HOW")]
     pub(crate) burn: Option<Burn>,
+    /// What each step costs an emulated core beside the work: none, lab, stock, measured, file:PATH, or single steps, as
+    /// for forebay serve; --load is a share of capacity with these costs [default: stock with --burn sleep]
+    #[arg(long, value_name = "SET")]
+    pub(crate) overheads: Option<Overheads>,
     /// Multiply every cost by K [default: the smallest round number at which the packets fit this machine, like 20 for
     /// 14 workers of 16 CPUs; at least 1000 with --burn sleep]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]

@@ -4,6 +4,7 @@ use crate::arguments::{OfferArguments, RunArguments};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use forebay::metrics::Percentile;
+use forebay::overheads::Overheads;
 use forebay::time::Nanos;
 use forebay::workload::Workload;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -44,6 +45,9 @@ pub struct Plan {
     pub workers: Option<u16>,
     /// Whether the server's CPUs are none of those that this process may use.
     pub server_apart: bool,
+    /// What each step costs the server's emulated cores, before the time scale; [`Overheads::NONE`] on real ones. Loads
+    /// are shares of capacity with these costs.
+    pub overheads: Overheads,
 }
 
 /// Defaults of the two commands where they differ.
@@ -79,7 +83,8 @@ impl Plan {
             }
             (None, None, _) => TARGET_DEFAULT,
         };
-        let plan = Plan::of_offer(&arguments.offer, &defaults, target, workers, time_scale.unwrap_or(1))?;
+        let overheads = server.map_or(Ok(Overheads::NONE), ServerView::overheads).map_err(Failure::usage)?;
+        let plan = Plan::of_offer(&arguments.offer, &defaults, target, workers, time_scale.unwrap_or(1), overheads)?;
         let deadline_us = arguments.deadline.map_or(0, |deadline| deadline.get().div_ceil(1_000));
         let deadline_us = u32::try_from(deadline_us)
             .map_err(|_| Failure::usage("--deadline is too long: the protocol carries at most 4294s"))?;
@@ -96,8 +101,10 @@ impl Plan {
         target: SocketAddr,
         workers: Option<u16>,
         time_scale: u64,
+        overheads: Overheads,
     ) -> Result<Plan, Failure> {
-        let workload = workload_of(offer);
+        let charged = |workload: Workload| workload.with_time_beside(overheads.per_request());
+        let workload = charged(workload_of(offer));
         let rate = match (offer.rate, offer.load.or(defaults.load), workers) {
             (Some(rate), _, _) => rate,
             (None, Some(load), Some(workers)) => workload.rate_at(load, usize::from(workers), time_scale),
@@ -113,7 +120,7 @@ impl Plan {
         Ok(Plan {
             target,
             workload,
-            then: offer.then.clone(),
+            then: offer.then.clone().map(charged),
             rate,
             duration: offer.duration.unwrap_or(defaults.duration),
             warmup: offer.warmup.unwrap_or(defaults.warmup),
@@ -126,6 +133,7 @@ impl Plan {
             deadline_us: 0,
             workers,
             server_apart: false,
+            overheads,
         })
     }
 
@@ -205,6 +213,7 @@ pub(crate) fn test_plan() -> Plan {
         deadline_us: 0,
         workers: Some(2),
         server_apart: false,
+        overheads: Overheads::NONE,
     }
 }
 
@@ -234,5 +243,8 @@ mod tests {
     fn load_is_the_share_of_capacity() {
         let plan = Plan { rate: 1_000.0, workload: "fixed:1ms".parse().expect("a form"), ..test_plan() };
         assert_eq!(plan.load(), Some(0.5));
+        let charged = plan.workload.clone().with_time_beside(Nanos::from_micros(600));
+        let load = Plan { workload: charged, ..plan }.load().expect("workers");
+        assert!((load - 0.8).abs() < 1e-9, "{load}");
     }
 }

@@ -90,6 +90,8 @@ pub(crate) fn execute_on(
         kernel_dropped: probe.kernel_dropped(),
         classes: plan.classes(),
     });
+    let counted = counted(plan, sending, sent.slips.len() < schedule.len());
+    let utilisation = plan.workers.and_then(|workers| probe.utilisation(workers, counted));
     let input = ValidityInput {
         percentile: plan.percentile,
         pacer: sent.pacer,
@@ -107,7 +109,8 @@ pub(crate) fn execute_on(
         interrupted: interrupt.is_raised(),
     };
     let mut report = RunReport::new(plan, probe.last.as_ref(), tally, &input, &replies);
-    report.count_over(counted(plan, sending, sent.slips.len() < schedule.len()));
+    report.count_over(counted);
+    report.utilisation = utilisation;
     cut_off.into_iter().for_each(|reason| report.invalidate(reason));
     schedule.truncate(sent.slips.len());
     let attempts = Attempts { schedule, slips: sent.slips, taken: sent.taken, replies: replies.first };

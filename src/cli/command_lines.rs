@@ -16,6 +16,7 @@ fn refusal(arguments: &[String]) -> Option<(i32, String)> {
         Some(("serve", matches)) => config::load(matches, []).map(drop).map_err(|problems| problems.to_string()),
         Some(("simulate", matches)) => checked(matches, super::simulate::check),
         Some(("plan", matches)) => checked(matches, super::plan::check),
+        Some(("calibrate", _)) => Ok(()),
         other => panic!("{other:?} is no subcommand"),
     };
     refused.err().map(|message| (i32::from(USAGE), message))
@@ -141,6 +142,8 @@ fn refusals_name_the_value_and_the_range() {
         ("simulate --workload fixed:1h --checkpoint 1h --load 0.001 --workers 1 --policy steal", "at most 1e9"),
         ("simulate --policy rr:1ns:0ns --workload fixed:1ms", "steps of 1ns"),
         ("simulate --overheads send=1h", "0ns to 10ms"),
+        ("simulate --overheads file:/nowhere", "/nowhere: it cannot be read: No such file"),
+        ("serve --burn sleep --overheads file:/nowhere", "/nowhere: it cannot be read: No such file"),
         ("simulate --deadline 99999999999999h", "at most 1000h"),
         ("simulate --replay /dev/zero", "--replay /dev/zero: line 1: it is longer than 8192 bytes"),
         ("plan --workload fixed:1h --rate 0.001", "one simulation takes at most"),
@@ -159,7 +162,7 @@ fn refusals_name_the_value_and_the_range() {
 fn what_is_right_is_taken() {
     for line in [
         "serve --workers 2 --policy pools --pools front=1,heavy=1 --pin",
-        "simulate --policy steal,pools,ondemand,srpt --load 0.7 --requests 300000",
+        "simulate --policy steal,pools,ondemand,srpt --load 0.7 --requests 300000 --overheads lab",
         "simulate --policy steal,ondemand,srpt --load 0.1..0.9:0.1 --html curves.html",
         "simulate --workload rocksdb --max-load p99.9-slowdown<=10 --policy rr:5us:1us",
         "plan --workload extreme-bimodal --rate 4200000 --workers 14 --policy steal,reserve --overheads lab",

@@ -1,11 +1,13 @@
 //! The command line: subcommands, their output and their exit codes.
 
+mod calibrate;
 mod plan;
 pub mod results;
 mod serve;
 mod simulate;
 
 use crate::{config, output};
+use calibrate::{CalibrateArguments, calibrate};
 use clap::{ArgMatches, Args as _, Command, FromArgMatches};
 use plan::{PlanArguments, plan};
 use results::Failure;
@@ -42,6 +44,7 @@ where
         Some(("serve", matches)) => serve(matches),
         Some(("simulate", matches)) => compute(matches, simulate),
         Some(("plan", matches)) => compute(matches, plan),
+        Some(("calibrate", matches)) => compute(matches, calibrate),
         _ => unreachable!("clap ends without a known subcommand"),
     }
 }
@@ -101,6 +104,15 @@ fn command() -> Command {
                 .about("Find the fewest workers, the policy and its sizes that hold a latency goal, in virtual time.")
                 .after_help(
                     "Example:\n  forebay plan --workload extreme-bimodal --rate 2000000 --slo 'p99.9-slowdown<=20'",
+                ),
+        )
+        .subcommand(
+            CalibrateArguments::augment_args(Command::new("calibrate"))
+                .about(
+                    "Measure what each step of a server costs on this host, for --overheads measured; takes seconds.",
+                )
+                .after_help(
+                    "Example:\n  forebay calibrate --out here.toml\n  forebay simulate --overheads file:here.toml",
                 ),
         )
 }

@@ -34,6 +34,7 @@ pub use sources::{flags, meta_flags, wants_check};
 pub use table::{Config, SETTINGS};
 pub use value::{Burn, Classify, HandlerName, LogFormat};
 
+use crate::overheads::Overheads;
 use crate::time::Nanos;
 use std::num::NonZero;
 
@@ -73,6 +74,11 @@ impl Config {
     /// checkpoint step, socket-poll interval, thief threshold, cost cap), and never for timeouts, windows or waiting.
     pub fn scaled(&self, time: Nanos) -> Nanos {
         time.times(self.time_scale)
+    }
+
+    /// `overheads`, scaled: what each step costs an emulated core.
+    pub fn overheads_scaled(&self) -> Overheads {
+        self.overheads.times(self.time_scale)
     }
 
     /// `slice`, scaled.
@@ -159,10 +165,11 @@ mod tests {
     // Is the text of a configuration the configuration?
     #[test]
     fn text_and_configuration_are_inverses() {
-        let bases: [&[(&str, &str)]; 4] = [
+        let bases: [&[(&str, &str)]; 5] = [
             &[],
             &[("policy", "pools"), ("pools", "front=1,middle=2,heavy=4"), ("pin", "true")],
             &[("burn", "sleep"), ("time-scale", "1000"), ("workers", "14"), ("log-format", "json")],
+            &[("burn", "sleep"), ("overheads", "lab,send=2.3us,wake=7us")],
             &[
                 ("slice", "1500us"),
                 ("reserved", "1"),

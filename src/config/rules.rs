@@ -2,11 +2,12 @@
 
 use super::layers::Layers;
 use super::{Burn, Classify, Config, HandlerName, Io, Pool, Wait};
+use crate::overheads::Overheads;
 use crate::sched::Sizes;
 
 /// Applies every rule to `config`, whose settings are valid by themselves.
 pub(super) fn apply(config: &mut Config, layers: &mut Layers) {
-    for rule in [pools, parking, handler, addresses, classes, reserved] {
+    for rule in [pools, parking, charges, handler, addresses, classes, reserved] {
         rule(config, layers);
     }
 }
@@ -42,6 +43,15 @@ fn parking(config: &mut Config, layers: &mut Layers) {
         layers.imply("wait", "park because of burn sleep");
     }
     config.wait = Wait::Park;
+}
+
+/// A real core pays by itself for what it does.
+fn charges(config: &mut Config, layers: &mut Layers) {
+    if config.burn == Burn::Cpu && config.overheads != Overheads::NONE {
+        let why = "a real core pays for its steps by itself, only an emulated one is charged; allowed: overheads none, or \
+                   none given, or burn sleep";
+        layers.conflict(config, ["overheads", "burn"], why);
+    }
 }
 
 /// A handler on emulated cores does no real work.
@@ -144,6 +154,17 @@ mod tests {
         }
     }
 
+    // Is an emulated core charged what a stock one pays unless something else is given, and a real one nothing?
+    #[test]
+    fn emulated_cores_are_charged() {
+        let overheads = |pairs: &[(&str, &str)]| Config::from_pairs(pairs.iter().copied()).unwrap().overheads;
+        assert_eq!(overheads(&[]), Overheads::NONE);
+        assert_eq!(overheads(&[("overheads", "none")]), Overheads::NONE);
+        assert_eq!(overheads(&[("burn", "sleep")]), Overheads::STOCK);
+        assert_eq!(overheads(&[("burn", "sleep"), ("overheads", "lab")]), Overheads::LAB);
+        assert_eq!(problems(&[("overheads", "stock")]).len(), 1);
+    }
+
     // Does each rule between two settings name both, with what is allowed?
     #[test]
     fn conflicts_name_both_settings() {
@@ -151,6 +172,7 @@ mod tests {
             (("burn", "sleep"), ("wait", "spin")),
             (("burn", "sleep"), ("wait", "adaptive")),
             (("burn", "sleep"), ("handler", "digest")),
+            (("overheads", "lab"), ("burn", "cpu")),
             (("workers", "4"), ("pools", "front=3,heavy=11")),
             (("policy", "pools"), ("workers", "1")),
             (("io", "portable"), ("listen", "0.0.0.0:9000")),

@@ -4,6 +4,7 @@ use super::layers::Layers;
 use super::setting::{DefaultValue, Setting, Shape, Words};
 use super::value::{self, Refusal, names};
 use super::{Burn, Classify, HandlerName, Io, LogFormat, Notices, Pool, Wait, cpus, rules};
+use crate::overheads::Overheads;
 use crate::sched::PolicyName;
 use crate::time::Nanos;
 use std::net::SocketAddr;
@@ -137,6 +138,23 @@ settings! {
              millisecond."
         ),
         parse: |text| value::count(text, 1..=1_000_000), show: ToString::to_string,
+    }
+    /// What each step costs an emulated core, unscaled. [`Overheads::NONE`] whenever `burn` is [`Burn::Cpu`]: a real core
+    /// pays by itself.
+    overheads: Overheads {
+        key: "overheads", value_name: "SET", shape: Text,
+        default: Computed("stock with burn sleep", if burn == Burn::Sleep { Overheads::STOCK } else { Overheads::NONE }),
+        allowed: Fixed(
+            "none, lab, stock, measured, file:PATH, or single steps, 0ns to 10ms, like stock,send=1us; with burn cpu none"
+        ),
+        help: Detailed("What each step costs an emulated core beside the work itself, as for simulate.", || sentences(&[
+            "none: nothing.",
+            "lab: 0.1 us for a steal, a hop and a yield.",
+            "stock: as measured with stock sockets, 2.7 us for a request's way in and out.",
+            "measured: what forebay calibrate wrote to forebay-overheads.toml here; file:PATH: what it wrote there.",
+            "Steps are steal, hop, yield, wake, receive, send, poll, look, notice and checkpoint.",
+        ])),
+        parse: value::overheads, show: Overheads::text,
     }
     /// What a worker without work does. [`Wait::Park`] whenever `burn` is [`Burn::Sleep`].
     wait: Wait {

@@ -4,6 +4,7 @@
 use super::problem::suggestion;
 use super::{POOLS_MAX, Pool, REJECTED_PORTS_MAX, WORKERS_MAX};
 use crate::net::Io;
+use crate::overheads::{Overheads, OverheadsError};
 use crate::sched::{Notices, PolicyName, Wait};
 use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::net::{IpAddr, SocketAddr};
@@ -191,6 +192,11 @@ pub(super) fn duration(text: &str, bounds: RangeInclusive<Nanos>) -> Result<Nano
         Ok(_) | Err(DurationError::TooLong(_)) => Err("out of range".to_owned()),
         Err(DurationError::Form(_)) => Err(format!("not a duration; write {DURATION_FORM}")),
     }
+}
+
+/// A set of overheads.
+pub(super) fn overheads(text: &str) -> Result<Overheads, Refusal> {
+    text.parse().map_err(|error: OverheadsError| error.to_string())
 }
 
 /// Pools in the form `front=3,heavy=11`.

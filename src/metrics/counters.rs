@@ -195,6 +195,7 @@ pub(super) struct WorkerCounters {
     pub(super) moves: Tally,
     pub(super) slept_ns: Tally,
     pub(super) late_ns: Tally,
+    pub(super) charged_ns: Tally,
     /// Entries made in histograms: shows the control thread whether there is anything to ask for.
     pub(super) recorded: Tally,
 }
@@ -256,6 +257,8 @@ pub(crate) struct Counts {
     pub(crate) slept: Nanos,
     /// Time that emulated cores slept longer than asked.
     pub(crate) late: Nanos,
+    /// Time that emulated cores were charged for steps between jobs.
+    pub(crate) charged: Nanos,
 }
 
 impl Counts {
@@ -277,6 +280,7 @@ impl Counts {
             counts.busy.push(worker.busy(now));
             counts.slept = counts.slept.plus(Nanos::new(worker.slept_ns.read()));
             counts.late = counts.late.plus(Nanos::new(worker.late_ns.read()));
+            counts.charged = counts.charged.plus(Nanos::new(worker.charged_ns.read()));
         }
         counts
     }

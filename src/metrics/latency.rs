@@ -20,6 +20,7 @@ impl Snapshot {
                 .run_queue_waits
                 .iter()
                 .try_fold(0.0, |sum, wait| Some(sum + (*wait)?.as_micros_f64())),
+            busy_us: self.busy.iter().map(|busy| busy.as_micros_f64()).sum(),
             decision: self.decision.as_ref(),
             emulation: self.emulation.as_ref(),
             since_start: &self.since_start,
@@ -40,6 +41,8 @@ struct Body<'a> {
     malformed_by_reason: Reasons<'a>,
     /// Time that the workers' threads waited for a CPU, all together; `None` (`null`) where that cannot be read.
     run_queue_wait_us: Option<f64>,
+    /// Microseconds that all workers together spent in handlers.
+    busy_us: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     decision: Option<&'a Decision>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,8 +119,15 @@ mod tests {
         let mut collector = Collector::new(&metrics);
         collector.collect(|_| ());
         let (policy, listen) = ("pools".into(), "127.0.0.1:9000".into());
-        let description =
-            Description { policy, listen, workers: 1, burn: burn.into(), time_scale: 1_000, notices: "looks".into() };
+        let description = Description {
+            policy,
+            listen,
+            workers: 1,
+            burn: burn.into(),
+            time_scale: 1_000,
+            overheads: None,
+            notices: "looks".into(),
+        };
         let gauges = Gauges { description, kernel_dropped, ..Gauges::default() };
         serde_json::from_str(&collector.snapshot(gauges).to_json()).expect("valid JSON")
     }
@@ -134,6 +144,7 @@ mod tests {
             keys(&body),
             [
                 "burn",
+                "busy_us",
                 "fates",
                 "listen",
                 "malformed_by_reason",
@@ -244,7 +255,7 @@ mod tests {
     fn emulation_stands_beside_the_rest() {
         assert!(scrape("cpu").get("emulation").is_none());
         let emulation = &scrape("sleep")["emulation"];
-        assert_eq!(keys(emulation), ["overshoot_share", "overshoot_us", "slept_us"]);
+        assert_eq!(keys(emulation), ["charged_us", "overshoot_share", "overshoot_us", "slept_us"]);
         assert_eq!([&emulation["slept_us"], &emulation["overshoot_share"]], [10_000.0, 0.01]);
         assert_eq!(emulation["overshoot_us"]["count"], 1);
     }

@@ -70,6 +70,9 @@ pub struct Description {
     pub burn: String,
     /// The factor by which times are scaled up under emulation; 1 otherwise.
     pub time_scale: u64,
+    /// What each step costs an emulated core, unscaled, as `--overheads` takes it; `None` where cores are real.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overheads: Option<String>,
     /// How heavy requests learn of fresh ones: `ring` or `looks`, and the reason where the kernel does not permit `ring`.
     pub notices: String,
 }
@@ -154,13 +157,20 @@ pub struct Emulation {
     pub overshoot_us: Block,
     /// The sum of the overshoots over the time slept; `None` (`null`) while nothing was slept.
     pub overshoot_share: Option<f64>,
+    /// Time that the cores were charged for steps between jobs, in microseconds.
+    pub charged_us: f64,
 }
 
 impl Emulation {
     fn new(counts: &Counts, overshoot: &Distribution) -> Emulation {
         let slept_us = counts.slept.as_micros_f64();
         let overshoot_share = (slept_us > 0.0).then(|| counts.late.as_micros_f64() / slept_us);
-        Emulation { slept_us, overshoot_us: overshoot.block(NANOS_PER_MICRO), overshoot_share }
+        Emulation {
+            slept_us,
+            overshoot_us: overshoot.block(NANOS_PER_MICRO),
+            overshoot_share,
+            charged_us: counts.charged.as_micros_f64(),
+        }
     }
 }
 

@@ -238,6 +238,11 @@ impl Recorder<'_> {
         self.counters.end(time);
     }
 
+    /// Records that an emulated core was charged `time` for work between jobs.
+    pub fn charged(&mut self, time: Nanos) {
+        self.counters.charged_ns.add(time.get());
+    }
+
     /// Records that an emulated core slept for `slept` and woke `late` after its deadline.
     pub fn overshoot(&mut self, slept: Nanos, late: Nanos) {
         self.histograms.record_overshoot(late);

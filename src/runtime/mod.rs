@@ -3,6 +3,7 @@
 //! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the business of the
 //! [`Engine`](crate::sched::turn::Engine). `sleep/README.md` states the sleep and shutdown protocols and why they hold.
 
+pub(crate) mod arrivals;
 pub(crate) mod continuation;
 mod deques;
 pub(crate) mod notice;
@@ -23,7 +24,7 @@ use crate::time::Nanos;
 use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
 use deques::Stealers;
-use notice::Flag;
+use notice::{Flag, Looks};
 use priority::UrgentCount;
 use queues::Queues;
 use sleep::idle::Idle;
@@ -47,6 +48,8 @@ pub struct Shared<J> {
     flags: Box<[Flag]>,
     /// Whether jobs notice arrivals by the kernel's notices too.
     kernel_notices: bool,
+    /// How jobs look for arrivals.
+    looks: Looks,
     idle: Idle<Descriptors>,
     /// Number of workers that spin; bounded by [`Shared::spinners_max`].
     spinning: CachePadded<AtomicUsize>,
@@ -110,6 +113,7 @@ impl<J: Send> Shared<J> {
             busy_since: (0..workers.len()).map(|_| CachePadded::new(AtomicU64::new(NOT_BUSY))).collect(),
             flags: (0..workers.len()).map(|_| Flag::default()).collect(),
             kernel_notices: false,
+            looks: Looks::default(),
             idle,
             spinning: CachePadded::default(),
             uninterrupted: CachePadded::default(),
@@ -125,6 +129,11 @@ impl<J: Send> Shared<J> {
     /// Lets jobs notice arrivals by the kernel's notices too, where it gives any ([`notice::probe`]).
     pub fn with_kernel_notices(self, kernel_notices: bool) -> Shared<J> {
         Shared { kernel_notices, ..self }
+    }
+
+    /// Paces looks from within jobs for emulated cores, on which each costs `look_cost` and time is `time_scale` as long.
+    pub fn with_emulated_looks(self, look_cost: Nanos, time_scale: u64) -> Shared<J> {
+        Shared { looks: Looks { cost: look_cost, time_scale }, ..self }
     }
 
     /// The policy at work.
@@ -230,7 +239,7 @@ impl<J: Send> Shared<J> {
     /// Makes the calling thread notice arrivals for `worker` as long as the result lives.
     fn notice(&self, worker: WorkerId) -> notice::Open {
         let watch_set = Arc::clone(self.idle.readiness.watch_set());
-        notice::open(Arc::clone(&self.flags[worker]), watch_set, self.kernel_notices)
+        notice::open(Arc::clone(&self.flags[worker]), watch_set, self.looks, self.kernel_notices)
     }
 }
 

@@ -1,17 +1,12 @@
 //! Policies that follow the load: the initial policy of a configuration, and its update every second.
 
-use crate::config::Config;
-use crate::handler::checkpoint;
+use super::yields;
+use crate::config::{Burn, Config};
 use crate::metrics::{self, Recent};
-use crate::queue::Sharded;
-use crate::runtime::continuation::{Limits, Terms, poll};
 use crate::sched::auto::Auto;
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::{Entry, Made, Measured, Policy, Sizes, Tuning};
-use crate::time::{Nanos, clock};
-use std::future::Future;
-use std::pin::pin;
-use std::task::Waker;
+use crate::time::Nanos;
 
 /// The policy in force, and the state for changing it.
 pub(super) struct Adaptation {
@@ -30,7 +25,7 @@ impl Adaptation {
     /// The initial policy of `config`.
     pub(super) fn new(config: &Config) -> Adaptation {
         let entry = config.policy.entry();
-        let auto = (config.policy.name() == "auto").then(|| Auto::new(yield_cost()));
+        let auto = (config.policy.name() == "auto").then(|| Auto::new(yield_cost(config)));
         let tuning = Tuning {
             sizes: (entry.sizes == Sizes::Pools).then(|| config.pools.iter().map(|pool| pool.workers).collect()),
             reserved: config.reserved,
@@ -90,29 +85,13 @@ impl Adaptation {
     }
 }
 
-/// The cost of pausing a handler, queueing its continuation and resuming it: the fastest of several tries, because any
-/// excess is other activity of the machine.
-fn yield_cost() -> Nanos {
-    const YIELDS: u32 = 1_000;
-    let queue = Sharded::new(1, 1);
-    let limits = Limits { ask_at: Nanos::ZERO, expires_at: Nanos::MAX };
-    let mut handler = pin!(async {
-        loop {
-            checkpoint().await;
-        }
-    });
-    let mut run = || {
-        let start = clock::now();
-        for _ in 0..YIELDS {
-            let (waker, waiter) = (Waker::noop(), &mut None);
-            let terms = Terms { start, limits, waker, waiter, tokens: &[], wakes_anywhere: false };
-            let queued = queue.push([0; 2], poll::<dyn Future<Output = ()>>(handler.as_mut(), terms));
-            debug_assert!(queued.is_ok(), "the queue is empty");
-            std::hint::black_box(queue.pop(0));
-        }
-        clock::now().minus(start).get() / u64::from(YIELDS)
-    };
-    Nanos::new((0..20).map(|_| run()).min().unwrap_or(0).max(1))
+/// The cost of a yield in the unit in which service times are measured: what an emulated core is charged, or what a real
+/// one takes.
+fn yield_cost(config: &Config) -> Nanos {
+    match config.burn {
+        Burn::Cpu => yields::least_time(),
+        Burn::Sleep => config.overheads_scaled().yield_.max(Nanos::new(1)),
+    }
 }
 
 #[cfg(test)]
@@ -259,9 +238,22 @@ mod tests {
         }
     }
 
+    // Is the yield that `auto` weighs in the unit of the service times? Method: a scaled gap between 0.5 ms and 500 ms is
+    // worth yields of 0.1 ms, and none of 40 ms.
     #[test]
-    fn a_yield_costs_more_than_nothing_and_less_than_a_system_call_on_a_slow_machine() {
-        let cost = yield_cost();
-        assert!(cost > Nanos::ZERO && cost < Nanos::from_micros(20), "{cost}");
+    fn auto_weighs_the_yields_of_emulated_cores() {
+        let decided = |overheads: &str| {
+            let settings = [("policy", "auto"), ("workers", "4"), ("burn", "sleep"), ("time-scale", "1000")];
+            let mut adaptation = Adaptation::new(&config(&[&settings[..], &[("overheads", overheads)]].concat()));
+            let divided = recent(&[(500, 9_900), (500_000, 100)], 2.0);
+            for _ in 0..3 {
+                adaptation.follow(&divided);
+            }
+            adaptation.decision().expect("auto decides")
+        };
+        let cheap = decided("stock");
+        assert_eq!(cheap.policy, "ondemand", "{}", cheap.reason);
+        assert!(cheap.reason.contains("a yield costs 100us"), "{}", cheap.reason);
+        assert_eq!(decided("yield=40us").policy, "steal");
     }
 }

@@ -10,7 +10,7 @@ use super::run_queue::RunQueue;
 use super::stop::Demand;
 use super::stuck::{self, Stuck, Watch};
 use super::transport::{Said, Transport};
-use crate::config::{Config, Pool};
+use crate::config::{Burn, Config, Pool};
 use crate::metrics::{Description, Gauges, Recent, WorkerMetrics};
 use crate::net::{AddressFilter, BATCH, Drops, Group};
 use crate::runtime::Shared;
@@ -280,6 +280,7 @@ impl<J: Send> Probe for Control<'_, J> {
                 workers: config.workers,
                 burn: config.burn.name().to_owned(),
                 time_scale: config.time_scale,
+                overheads: (config.burn == Burn::Sleep).then(|| config.overheads.text()),
                 notices: self.notices.text(),
             },
             kernel_dropped: self.kernel_dropped(),

@@ -19,6 +19,7 @@ mod sizes;
 mod stop;
 mod stuck;
 mod transport;
+pub(crate) mod yields;
 
 pub use sizes::Memory;
 pub use stop::{FollowError, PolicyHandle, StopHandle};

@@ -11,11 +11,13 @@ use super::stop::Demand;
 use super::stuck::Watch;
 use super::transport::Transport;
 use super::{Ended, Report, ServeError, Server, StopHandle, panics, pin, signals};
-use crate::config::{Burn, Classify, Config};
+use crate::config::{Burn, Classify, Config, Wait};
 use crate::handler::Handler;
+use crate::handler::builtin::emulated;
 use crate::metrics::{Collector, WorkerMetrics};
 use crate::net::{Drops, Io, KernelLink, Socket};
 use crate::output;
+use crate::overheads::Overheads;
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::{WaitSlot, new_runtime_id};
 use crate::runtime::{self, Shared};
@@ -88,6 +90,11 @@ where
     let ingress: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
     let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, config.wait, &ingress, sizes.queued)?;
     let shared = shared.with_kernel_notices(server.notices.by_kernel);
+    let shared = match config.burn {
+        Burn::Cpu => shared,
+        Burn::Sleep => shared.with_emulated_looks(config.overheads_scaled().look, config.time_scale),
+    };
+    let prices = prices(config, server.notices.by_kernel);
     let mut collector = Collector::new(&metrics);
     let control = Control {
         config,
@@ -122,7 +129,7 @@ where
                 let (name, ran) = (format!("forebay-{}", worker.id()), ran.clone());
                 spawn(scope, &name, move || {
                     let _guard = runtime::AbortOnPanic;
-                    prepare_thread(config, worker.id());
+                    prepare_thread(config, worker.id(), prices);
                     run_queue.enter(worker.id());
                     let mut engine =
                         Engine::new(common, worker.id(), recorder, KernelLink::new(ways.receive, ways.send));
@@ -214,18 +221,29 @@ where
     Ok(Report { ended: Ended::with(&totals.fates), totals, packets_away: packets.in_use() })
 }
 
-/// Applies kernel settings to a worker's thread; without them it works, only less well.
-fn prepare_thread(config: &Config, worker: usize) {
+/// Applies kernel settings to a worker's thread, without which it works, only less well, and the `prices` of what an
+/// emulated core does.
+fn prepare_thread(config: &Config, worker: usize, prices: Overheads) {
     if config.pin
         && let Err(error) = pin::pin_to_cpu_of(worker)
     {
         tracing::warn!(worker, %error, "the worker cannot be pinned");
+    }
+    if config.burn == Burn::Sleep {
+        emulated::set_prices(prices, config.scaled(Wait::Adaptive.spin_for()));
     }
     if config.burn == Burn::Sleep
         && let Err(error) = nix::sys::prctl::set_timerslack(1)
     {
         tracing::warn!(worker, %error, "emulated cores will oversleep: the timer slack cannot be set");
     }
+}
+
+/// What each step costs an emulated core. Where the kernel gives no notices, a job that would wait for one looks.
+fn prices(config: &Config, notices_by_kernel: bool) -> Overheads {
+    let prices = config.overheads_scaled();
+    let notice = if notices_by_kernel { prices.notice } else { prices.look };
+    Overheads { notice, ..prices }
 }
 
 /// Spawns a thread of the server; the error names the thread and a likely cause.

@@ -41,7 +41,7 @@ const DRAWS: u64 = 20_000;
 const DECISIONS: usize = 10;
 
 impl Fit {
-    /// A fit to `workload` at the share `load` of this many workers. The slice is ten of the smallest class's cost,
+    /// A fit to `workload` at the share `load` of this many workers, with the time that requests take beside their cost. The slice is ten of the smallest class's cost,
     /// within what a server takes.
     pub fn new(workload: &Workload, workers: usize, load: f64) -> Fit {
         let mut times: Vec<(Nanos, u64)> = Vec::new();
@@ -57,6 +57,8 @@ impl Fit {
             }
             *sums = (requests, class.cost.mean().times(requests));
         }
+        // What a server measures of its workers is the time in handlers.
+        let load = load * workload.cost_share();
         Fit::of(slice_of(workload.smallest_cost()), workers, load, ServiceTimes::new(times), by_class)
     }
 

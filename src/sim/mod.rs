@@ -13,7 +13,6 @@ mod fit;
 mod idle;
 mod model;
 mod open_loop;
-mod overheads;
 mod queues;
 mod reference;
 mod replay;
@@ -27,13 +26,13 @@ mod world;
 pub(crate) use driver::{Driver, VirtualEngine};
 pub use fit::Fit;
 pub use open_loop::{ArrivingRequest, OpenLoop};
-pub use overheads::{Overheads, OverheadsError};
 pub use reference::Reference;
 pub use replay::Replay;
 pub use tally::{FATES, Tally};
 #[cfg(test)]
 pub(crate) use world::Fault;
 
+use crate::overheads::Overheads;
 use crate::sched::Policy;
 use crate::sched::bounds::{BATCH, PACKETS_PER_WORKER, QUEUED_PER_WORKER};
 use crate::time::Nanos;

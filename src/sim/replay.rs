@@ -1,6 +1,7 @@
 //! A run of a real server, simulated: the same requests at the same times and sockets, on a server as it was.
 
-use super::{ArrivingRequest, Fit, Overheads, Rest, Setup};
+use super::{ArrivingRequest, Fit, Rest, Setup};
+use crate::overheads::Overheads;
 use crate::sched::{Made, PolicyName};
 use crate::time::Nanos;
 use crate::workload::Trace;
@@ -25,15 +26,19 @@ pub struct Replay<'o> {
 
 impl<'o> Replay<'o> {
     /// `offered` on a server with default settings, and with the overheads of the machine that [`Overheads::STOCK`] was
-    /// measured on: on emulated cores [`Overheads::EMULATED`], seen on the time scale of the costs.
+    /// measured on; on emulated cores with what these were charged, and the wake-up of their threads
+    /// ([`Overheads::EMULATED`]) seen on the time scale of the costs.
     pub fn new(offered: &'o Trace) -> Replay<'o> {
-        let overheads = if offered.emulated { Overheads::EMULATED } else { Overheads::STOCK };
+        let threads = if offered.emulated { Overheads::EMULATED } else { Overheads::STOCK };
+        let threads = threads.divided_by(offered.time_scale);
+        let wake = offered.overheads.wake.plus(threads.wake);
+        let overheads = if offered.emulated { Overheads { wake, ..offered.overheads } } else { threads };
         let workers = usize::from(offered.workers);
         let requests = offered.requests.iter().map(|request| (request.class, request.cost));
         Replay {
             offered,
-            fit: Fit::to_requests(requests, workers, offered.load()),
-            overheads: overheads.divided_by(offered.time_scale),
+            fit: Fit::to_requests(requests, workers, offered.cost_load()),
+            overheads,
             checkpoint_step: Nanos::from_micros(1),
             classified: false,
         }
@@ -69,14 +74,15 @@ impl<'o> Replay<'o> {
         })
     }
 
-    /// What an idle worker does: on emulated cores it sleeps at once, and backs off as long as a worker of the server
-    /// does.
+    /// What an idle worker does: on emulated cores it sleeps at once, unless they are charged for wake-ups, and backs off
+    /// as long as a worker of the server does.
     fn rest(&self) -> Rest {
         let Trace { time_scale, emulated, .. } = *self.offered;
         if self.overheads.wake == Nanos::ZERO {
             return Rest::Looks;
         }
-        let spin_for = if emulated { Nanos::ZERO } else { Nanos::from_micros(50) };
+        let spin_for =
+            if emulated && self.offered.overheads.wake == Nanos::ZERO { Nanos::ZERO } else { Nanos::from_micros(50) };
         Rest::Sleeps { spin_for, nap_min: Nanos::new(Nanos::from_millis(1).get() / time_scale) }
     }
 }

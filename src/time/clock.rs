@@ -1,4 +1,5 @@
-//! The two clocks: monotonic for everything measured here, real time only to read kernel receive stamps. In this
+//! The clocks: monotonic for everything measured here, the thread's own for what steps cost, real time only to read kernel
+//! receive stamps. In this
 //! crate's own tests a thread may have a monotonic clock of its own, which it moves.
 
 use super::Nanos;
@@ -24,6 +25,13 @@ pub fn now() -> Nanos {
 fn monotonic() -> Nanos {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every kernel has this clock");
     // Both are positive, and 64 bits of nanoseconds last for centuries.
+    Nanos::new(now.tv_sec().cast_unsigned() * 1_000_000_000 + now.tv_nsec().cast_unsigned())
+}
+
+/// CPU time of the calling thread (`CLOCK_THREAD_CPUTIME_ID`), the kernel's work for it included.
+pub fn of_thread() -> Nanos {
+    let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every kernel has this clock");
+    // Both are positive.
     Nanos::new(now.tv_sec().cast_unsigned() * 1_000_000_000 + now.tv_nsec().cast_unsigned())
 }
 

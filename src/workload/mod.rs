@@ -39,6 +39,7 @@ use rand::{Rng, RngExt};
 pub struct Workload {
     name: String,
     classes: Vec<Class>,
+    beside: Nanos,
 }
 
 /// One class of a [`Workload`].
@@ -66,7 +67,7 @@ impl Workload {
             share: requests as f64 / all,
             cost: Cost::Recorded(Recorded::new(costs.into_iter().map(|cost| cost.max(Nanos::new(1))).collect())),
         };
-        Some(Workload { name: name.to_owned(), classes: classes.into_iter().map(class).collect() })
+        Some(Workload { name: name.to_owned(), classes: classes.into_iter().map(class).collect(), beside: Nanos::ZERO })
     }
 
     /// The preset's name, or the form as it was written.
@@ -89,21 +90,32 @@ impl Workload {
         self.classes.iter().map(|class| class.cost.mean()).min().expect("a workload has a class")
     }
 
-    /// The share of all CPU time that class 0, `short`, takes; above 0 and at most 1.
+    /// The share of all CPU time that class 0, `short`, takes, with the time beside its cost; above 0 and at most 1.
     pub fn short_share_of_cpu(&self) -> f64 {
-        let short = &self.classes[0];
-        short.share * short.cost.mean_seconds() / self.mean_seconds()
+        let (short, beside) = (&self.classes[0], self.beside.as_secs_f64());
+        short.share * (short.cost.mean_seconds() + beside) / (self.mean_seconds() + beside)
     }
 
-    /// Requests per second that occupy the share `load` of `workers` workers, when each cost is multiplied by
-    /// `time_scale`.
+    /// The same workload, each of whose requests takes `beside` of a worker's time beside its cost: what it takes to
+    /// receive and answer it. Rates and loads count it; costs do not contain it.
+    pub fn with_time_beside(self, beside: Nanos) -> Workload {
+        Workload { beside, ..self }
+    }
+
+    /// Requests per second that occupy the share `load` of `workers` workers, when each cost, and the time beside it, is
+    /// multiplied by `time_scale`.
     pub fn rate_at(&self, load: f64, workers: usize, time_scale: u64) -> f64 {
-        load * workers as f64 / (self.mean_seconds() * time_scale as f64)
+        load * workers as f64 / ((self.mean_seconds() + self.beside.as_secs_f64()) * time_scale as f64)
     }
 
     /// The share of `workers` workers that `rate` requests per second occupy: the inverse of [`Workload::rate_at`].
     pub fn load_at(&self, rate: f64, workers: usize, time_scale: u64) -> f64 {
-        rate * self.mean_seconds() * time_scale as f64 / workers as f64
+        rate * (self.mean_seconds() + self.beside.as_secs_f64()) * time_scale as f64 / workers as f64
+    }
+
+    /// The share of the time that requests take of a worker that is their cost; below 1 if they take time beside it.
+    pub fn cost_share(&self) -> f64 {
+        self.mean_seconds() / (self.mean_seconds() + self.beside.as_secs_f64())
     }
 
     /// The next request: its class's number, and its cost, at least a nanosecond.
@@ -199,6 +211,8 @@ mod tests {
     fn the_short_class_of_extreme_bimodal_takes_a_sixth_of_the_cpu() {
         let share = parsed("extreme-bimodal").short_share_of_cpu();
         assert!((share - 0.1660).abs() < 1e-4, "share {share}");
+        let charged = parsed("extreme-bimodal").with_time_beside(Nanos::new(2_680)).short_share_of_cpu();
+        assert!((charged - 0.5573).abs() < 1e-4, "share {charged} where each takes 2.68 us more");
     }
 
     #[test]
@@ -207,5 +221,13 @@ mod tests {
         let rate = workload.rate_at(0.7, 14, 1_000);
         assert!((rate - 3_269.4).abs() < 0.1, "rate {rate}");
         assert!((workload.load_at(rate, 14, 1_000) - 0.7).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_time_beside_the_cost_takes_capacity() {
+        let workload = parsed("fixed:1us").with_time_beside(Nanos::from_micros(3));
+        assert!((workload.rate_at(0.5, 2, 10) - 25_000.0).abs() < 1e-6);
+        assert!((workload.load_at(25_000.0, 2, 10) - 0.5).abs() < 1e-12);
+        assert_eq!((workload.mean(), workload.cost_share()), (Nanos::from_micros(1), 0.25));
     }
 }

@@ -40,7 +40,7 @@ impl Workload {
         if let [Class { share, cost: Cost::Recorded(recorded) }] = self.classes.as_slice() {
             let (recorded, factor) = recorded.with_more_long(long_from.ok_or(NoMoreLong::Undivided)?)?;
             let classes = vec![Class { share: *share, cost: Cost::Recorded(recorded) }];
-            return Ok(MoreLong { workload: Workload { name, classes }, factor });
+            return Ok(MoreLong { workload: Workload { name, classes, beside: self.beside }, factor });
         }
         if self.classes.len() == 1 {
             return Err(NoMoreLong::Undivided);
@@ -53,7 +53,7 @@ impl Workload {
         for (number, class) in classes.iter_mut().enumerate() {
             class.share = if number == cheapest { 1.0 - long * factor } else { class.share * factor };
         }
-        Ok(MoreLong { workload: Workload { name, classes }, factor })
+        Ok(MoreLong { workload: Workload { name, classes, beside: self.beside }, factor })
     }
 }
 

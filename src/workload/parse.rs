@@ -74,7 +74,7 @@ impl FromStr for Workload {
             Some(classes) => classes,
             None => form(text)?,
         };
-        Ok(Workload { name: text.to_owned(), classes })
+        Ok(Workload { name: text.to_owned(), classes, beside: Nanos::ZERO })
     }
 }
 

@@ -40,7 +40,8 @@ const REQUESTS: [Request; 5] = [
 type Play = fn(PolicyName, &[Request]) -> Vec<Status>;
 
 fn on_threads(policy: PolicyName, requests: &[Request]) -> Vec<Status> {
-    let burn = [("burn", "sleep"), ("time-scale", "1000"), ("slice", "5us"), ("policy", policy.name())];
+    let burn =
+        [("burn", "sleep"), ("overheads", "none"), ("time-scale", "1000"), ("slice", "5us"), ("policy", policy.name())];
     let workers = if policy.entry().sizes == Sizes::Pools { ("pools", "front=1,heavy=1") } else { ("workers", "1") };
     let handler = Bench::new(Spin::new(Burner::Sleep, SCALE), Nanos::from_secs(10));
     let server = Running::start(&[&burn[..], &[workers]].concat(), handler);

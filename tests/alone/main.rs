@@ -1,6 +1,7 @@
 //! Tests that measure time, CPU, memory or drops, and so run one at a time: each begins with `alone()`, and cargo runs no
 //! two binaries at once. Each module asks one question, in its first line.
 
+mod charged;
 mod conformance;
 mod endpoint;
 mod exact;

@@ -22,7 +22,8 @@ const QUEUES_HOLD: f64 = 512.0;
 fn light_requests_are_served_while_heavy_ones_are_shed() {
     let _alone = alone();
     for policy in ["pools", "hybrid", "ondemand"] {
-        let emulated = [("burn", "sleep"), ("time-scale", "100"), ("slice", "1us"), ("policy", policy)];
+        let emulated =
+            [("burn", "sleep"), ("overheads", "none"), ("time-scale", "100"), ("slice", "1us"), ("policy", policy)];
         let workers = if policy == "pools" { ("pools", "front=1,heavy=1") } else { ("workers", "2") };
         let spin = Bench::new(Spin::new(Burner::Sleep, 100), Nanos::from_secs(1));
         let server = Running::start(&[&emulated[..], &[workers]].concat(), spin);

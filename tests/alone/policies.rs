@@ -21,7 +21,8 @@ const SHORT_REQUESTS: usize = 15;
 
 /// The median wait of a short request for its answer.
 fn wait_under(policy: &str) -> Nanos {
-    let emulated = [("burn", "sleep"), ("time-scale", "1000"), ("slice", "2us"), ("policy", policy)];
+    let emulated =
+        [("burn", "sleep"), ("overheads", "none"), ("time-scale", "1000"), ("slice", "2us"), ("policy", policy)];
     let workers = if policy == "pools" { ("pools", "front=1,heavy=3") } else { ("workers", "4") };
     let handler = Bench::new(Spin::new(Burner::Sleep, SCALE), Nanos::from_secs(10));
     let server = Running::start(&[&emulated[..], &[workers]].concat(), handler);

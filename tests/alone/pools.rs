@@ -80,7 +80,7 @@ fn a_spent_slice_leads_to_the_next_pool() {
 fn an_emulated_slice_leads_to_the_next_pool() {
     let _alone = alone();
     let spin = Bench::new(Spin::new(Burner::Sleep, 100), Nanos::from_secs(10));
-    let emulated = [("burn", "sleep"), ("time-scale", "100")];
+    let emulated = [("burn", "sleep"), ("overheads", "none"), ("time-scale", "100")];
     let server = Running::start(&[&POOLS[..], &emulated].concat(), spin);
     for _ in 0..ROUNDS {
         // Service is counted on the emulated core, which does not oversleep: these limits are sharp.

@@ -183,7 +183,8 @@ fn isolated_workers_do_hold_others_up() {
 #[test]
 fn an_emulated_thief_starts_nothing_before_it_may_take_it() {
     let _alone = alone();
-    let settings = [("policy", "steal"), ("workers", "2"), ("burn", "sleep"), ("time-scale", "10000")];
+    let settings =
+        [("policy", "steal"), ("workers", "2"), ("burn", "sleep"), ("overheads", "none"), ("time-scale", "10000")];
     let server = Running::start(&settings, Bench::new(Spin::new(Burner::Sleep, 10_000), Nanos::from_secs(1)));
     let of_first = |first: bool| {
         let reaches = |client: &Client| (owner(client) == 0) == first;

@@ -163,7 +163,8 @@ fn offer(server: &Running, heavy: Nanos, deadline_us: u32, over: impl Fn(&Value)
 #[test]
 fn auto_follows_the_load() {
     let _alone = alone();
-    let emulated = [("policy", "auto"), ("workers", "4"), ("burn", "sleep"), ("time-scale", "1000")];
+    let emulated =
+        [("policy", "auto"), ("workers", "4"), ("burn", "sleep"), ("overheads", "none"), ("time-scale", "1000")];
     let spin = Bench::new(Spin::new(Burner::Sleep, 1_000), Nanos::MAX);
     let server = Running::start(&emulated, spin);
     let active = |policy: &str| {

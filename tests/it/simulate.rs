@@ -86,9 +86,24 @@ fn a_run_is_simulated_as_it_was_offered() {
     assert!(error.contains("--replay: the run's number of workers is 2, but the pools of --pools have 3"), "{error}");
 }
 
+// Is a load a share of capacity with what receiving and answering cost? Method: twice the work per request. At .9 of the
+// work alone the queue would grow without bound.
+#[test]
+fn a_load_has_room_for_the_overheads() {
+    let p50 = |overheads: &str| -> f64 {
+        let flags =
+            "simulate --policy isolated --workers 1 --workload fixed:10us --load 0.9 --requests 50000 --overheads";
+        let table = stdout(&format!("{flags} {overheads}"));
+        let line = table.lines().find(|line| line.starts_with("isolated")).unwrap_or_else(|| panic!("{table}"));
+        line.split_whitespace().nth(3).and_then(|slowdown| slowdown.parse().ok()).unwrap_or_else(|| panic!("{table}"))
+    };
+    let (free, charged) = (p50("none"), p50("receive=4us,send=6us"));
+    assert!(charged > 1.8 * free && charged < 2.5 * free, "{free} and {charged}");
+}
+
 #[test]
 fn the_highest_load_is_found() {
-    let flags = "simulate --policy isolated,ondemand --workers 4 --requests 20000 --max-load p99.9-slowdown<=10";
+    let flags = "simulate --policy isolated,ondemand --workers 4 --requests 20000 --max-load p99.9-slowdown<=10 --overheads lab";
     let table = stdout(flags);
     let load = |policy: &str| -> String {
         let line = table.lines().find(|line| line.starts_with(policy)).unwrap_or_else(|| panic!("{table}"));

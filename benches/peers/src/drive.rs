@@ -8,6 +8,7 @@ use crate::line::{FLOWS, Line};
 use anyhow::{Context, Result, ensure};
 use forebay::metrics::{Block, Percentile};
 use forebay::net::RECV_BUFFER_BYTES;
+use forebay::overheads::Overheads;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{HEADER_BYTES, Header};
 use loadgen::drive::receiver::Reply;
@@ -150,6 +151,7 @@ pub(crate) fn open_loop(target: Target, rate: f64, seed: u64, span: Span) -> Res
         deadline_us: 0,
         workers: Some(1),
         server_apart: true,
+        overheads: Overheads::NONE,
     };
     let schedule = schedule::draw(&plan).map_err(|failure| anyhow::anyhow!("{failure}"))?;
     let mut line = Line::open(target.address, 1, true)?;

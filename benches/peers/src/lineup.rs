@@ -29,7 +29,7 @@ pub(crate) fn on_emulated_cores(cores: usize, time_scale: u64) -> Vec<Peer> {
     let back = cores - front;
     let forebay = |name, uses, policy| {
         let pools = format!("--pools front={front},heavy={back} --slice 5us");
-        let emulation = format!("--burn sleep --time-scale {time_scale}");
+        let emulation = format!("--burn sleep --overheads none --time-scale {time_scale}");
         forebay(name, uses, format!("--policy {policy} --workers {cores} {pools} {SPIN_BLINDLY} {emulation}"))
     };
     let work = format!("--work sleep --cores {cores}");

@@ -3,6 +3,7 @@
 use crate::drive::{cpu_clock, cpu_time};
 use anyhow::{Context, Result, anyhow};
 use forebay::metrics::{Block, Percentile};
+use forebay::overheads::Overheads;
 use forebay::time::Nanos;
 use loadgen::compare::server_process::ServerProcess;
 use loadgen::drive::Completed;
@@ -73,5 +74,6 @@ pub(crate) fn plan(server: &ServerProcess, workload: &str) -> Result<Plan> {
         deadline_us: 0,
         workers: None,
         server_apart: false,
+        overheads: Overheads::NONE,
     })
 }

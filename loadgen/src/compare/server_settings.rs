@@ -1,10 +1,11 @@
 //! The settings of the servers of a comparison, from flags, workload and machine.
 
 use crate::arguments::CompareArguments;
-use crate::compare::sizing::{Amount, Given, Sizing};
+use crate::compare::sizing::{self, Amount, Given, Sizing};
 use crate::failure::Failure;
 use crate::plan::{Defaults, Plan, cpus, workload_of};
 use forebay::config::{Burn, Classify};
+use forebay::overheads::Overheads;
 use forebay::time::Nanos;
 use forebay::workload::Workload;
 use std::net::SocketAddr;
@@ -35,6 +36,8 @@ pub(crate) struct ServerSettings {
     pub(crate) burn: Burn,
     /// The factor on costs, at the generator, and on slices, at the server.
     pub(crate) time_scale: u64,
+    /// Value of `--overheads`: what each step costs an emulated core.
+    pub(crate) overheads: Overheads,
     /// The reasons for these settings, in words.
     pub(crate) fits: String,
     /// Value of `--classify`: the facts about a request that policies may know.
@@ -60,16 +63,29 @@ impl ServerSettings {
             }
             (workers, sum) => workers.or(sum).unwrap_or(WORKERS_DEFAULT),
         };
-        let workload = workload_of(&arguments.offer);
+        let burn = arguments.burn.unwrap_or_else(|| sizing::burn_on(cpus, workers));
+        let overheads = match burn {
+            Burn::Sleep => arguments.overheads.unwrap_or(Overheads::STOCK),
+            Burn::Cpu if arguments.overheads.is_some_and(|overheads| overheads != Overheads::NONE) => {
+                return Err(Failure::usage(
+                    "--overheads are what an emulated core is charged, and these servers burn CPU: leave --overheads out, or \
+                     add --burn sleep",
+                ));
+            }
+            Burn::Cpu => Overheads::NONE,
+        };
+        let charged = |workload: Workload| workload.with_time_beside(overheads.per_request());
+        let workload = charged(workload_of(&arguments.offer));
         let offer = &arguments.offer;
+        let then = offer.then.clone().map(charged);
         let load = Amount::Load(offer.load.unwrap_or(LOAD_DEFAULT));
         let given = Given {
             workers,
             workload: &workload,
-            then: offer.then.as_ref(),
+            then: then.as_ref(),
             amount: offer.rate.map_or(load, Amount::Rate),
             lasts: offer.warmup.unwrap_or(DEFAULTS.warmup).plus(offer.duration.unwrap_or(DEFAULTS.duration)),
-            burn: arguments.burn,
+            burn,
             time_scale: arguments.time_scale,
         };
         let sizing = Sizing::of(cpus, &given)?;
@@ -80,6 +96,7 @@ impl ServerSettings {
             slice: arguments.slice.unwrap_or_else(|| workload.smallest_cost().times(10).clamp(SLICE_MIN, SLICE_MAX)),
             burn: sizing.burn,
             time_scale: sizing.time_scale,
+            overheads,
             fits: sizing.said(),
             classify: arguments.classify,
         })
@@ -102,6 +119,10 @@ impl ServerSettings {
         if let Some(pools) = &self.pools {
             arguments.extend(["--pools", pools]);
         }
+        let overheads = self.overheads.text();
+        if self.burn == Burn::Sleep {
+            arguments.extend(["--overheads", &overheads]);
+        }
         arguments.into_iter().map(str::to_owned).collect()
     }
 
@@ -120,7 +141,7 @@ impl ServerSettings {
     /// # Errors
     /// See [`Plan::of_offer`].
     pub(crate) fn plan(&self, arguments: &CompareArguments, target: SocketAddr) -> Result<Plan, Failure> {
-        Plan::of_offer(&arguments.offer, &DEFAULTS, target, Some(self.workers), self.time_scale)
+        Plan::of_offer(&arguments.offer, &DEFAULTS, target, Some(self.workers), self.time_scale, self.overheads)
     }
 }
 
@@ -174,7 +195,9 @@ mod tests {
     #[test]
     fn defaults_follow_from_the_workload() {
         let defaults = chosen("--burn sleep");
-        assert_eq!((defaults.workers, defaults.pools.as_deref()), (14, Some("front=3,heavy=11")));
+        assert_eq!((defaults.workers, defaults.pools.as_deref()), (14, Some("front=8,heavy=6")));
+        let free = chosen("--burn sleep --overheads none");
+        assert_eq!((free.workers, free.pools.as_deref()), (14, Some("front=3,heavy=11")));
         assert_eq!((defaults.slice, defaults.time_scale), (Nanos::from_micros(5), 1_000));
         let high = chosen("--burn cpu --workload high-bimodal --workers 4");
         assert_eq!((high.pools.as_deref(), high.slice), (Some("front=1,heavy=3"), Nanos::from_micros(10)));
@@ -195,6 +218,23 @@ mod tests {
         }
         let given = ServerSettings::on(16, &arguments("--burn sleep --time-scale 7 --rate 100")).expect("a choice");
         assert_eq!((given.burn, given.time_scale), (Burn::Sleep, 7));
+    }
+
+    // Is the load a share of capacity with what the servers charge, and is real time charged nothing?
+    #[test]
+    fn what_is_charged_takes_capacity() {
+        let rate = |flags: &str| {
+            let arguments = arguments(flags);
+            let settings = ServerSettings::of(&arguments).expect("a choice");
+            settings.plan(&arguments, SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan").rate
+        };
+        let cost = "--workers 2 --cost fixed:10us --load 0.5 --time-scale 100 --burn";
+        assert!((rate(&format!("{cost} sleep --overheads none")) - 1_000.0).abs() < 1e-6);
+        assert!((rate(&format!("{cost} sleep --overheads receive=3us,send=7us")) - 500.0).abs() < 1e-6);
+        assert!((rate(&format!("{cost} cpu")) - 1_000.0).abs() < 1e-6);
+        assert_eq!(chosen(&format!("{cost} sleep")).overheads, Overheads::STOCK);
+        let error = settings(&format!("{cost} cpu --overheads lab")).expect_err("real cores").to_string();
+        assert!(error.contains("--overheads") && error.contains("--burn sleep"), "{error}");
     }
 
     #[test]

@@ -33,8 +33,8 @@ pub(crate) struct Given<'a> {
     pub(crate) amount: Amount,
     /// Warm-up and measured time together.
     pub(crate) lasts: Nanos,
-    /// Real or emulated cores, if given.
-    pub(crate) burn: Option<Burn>,
+    /// Real or emulated cores.
+    pub(crate) burn: Burn,
     /// The factor on costs, if given.
     pub(crate) time_scale: Option<u64>,
 }
@@ -81,8 +81,13 @@ struct Room {
     kernel_rate: f64,
 }
 
+/// Real cores on a machine with more CPUs than workers, emulated ones on any other.
+pub(crate) fn burn_on(cpus: usize, workers: u16) -> Burn {
+    if usize::from(workers) < cpus { Burn::Cpu } else { Burn::Sleep }
+}
+
 impl Sizing {
-    /// Chooses for a machine with `cpus` CPUs: real cores where there are more than workers, and the smallest time
+    /// Chooses for a machine with `cpus` CPUs the smallest time
     /// scale of 1, 2, 5, 10, 20, .. at which packets fit; emulated cores are scaled by 1,000 at least. Given values are
     /// used unchanged, and a given rate is not made to fit.
     ///
@@ -90,7 +95,7 @@ impl Sizing {
     /// A usage failure where no time scale is large enough.
     pub(crate) fn of(cpus: usize, given: &Given<'_>) -> Result<Sizing, Failure> {
         let workers = usize::from(given.workers);
-        let burn = given.burn.unwrap_or(if workers < cpus { Burn::Cpu } else { Burn::Sleep });
+        let burn = given.burn;
         let room = Room::of(cpus, workers, burn);
         let least = if burn == Burn::Cpu { 1 } else { EMULATED_TIME_SCALE };
         let time_scale = match (given.time_scale, given.amount) {
@@ -201,11 +206,12 @@ mod tests {
 
     fn given(workload: &Workload) -> Given<'_> {
         let (amount, lasts) = (Amount::Load(0.7), Nanos::from_secs(23));
-        Given { workers: 14, workload, then: None, amount, lasts, burn: None, time_scale: None }
+        Given { workers: 14, workload, then: None, amount, lasts, burn: Burn::Sleep, time_scale: None }
     }
 
     fn sizing(cpus: usize, given: &Given<'_>) -> Sizing {
-        Sizing::of(cpus, given).unwrap_or_else(|error| panic!("{cpus} CPUs, {given:?}: {error}"))
+        let given = Given { burn: burn_on(cpus, given.workers), ..*given };
+        Sizing::of(cpus, &given).unwrap_or_else(|error| panic!("{cpus} CPUs, {given:?}: {error}"))
     }
 
     // Does every choice fit, on any machine? Method: every number of CPUs from 1 to 1,024, each with every preset, few
@@ -286,7 +292,7 @@ mod tests {
         assert!(unscaled.time_scale == 1 && unscaled.said().contains("That is too much"), "{}", unscaled.said());
         let rate = sizing(16, &Given { amount: Amount::Rate(8_000.0), ..given });
         assert!(rate.time_scale == 1 && !rate.said().contains("INVALID"), "{}", rate.said());
-        let few = sizing(2, &Given { burn: Some(Burn::Cpu), ..given });
+        let few = Sizing::of(2, &Given { burn: Burn::Cpu, ..given }).expect("a scale");
         assert!(few.said().contains("need 9.80 CPUs and one more"), "{}", few.said());
         let nanoseconds = parsed("fixed:1ns");
         let endless = Given { workers: 1_024, workload: &nanoseconds, amount: Amount::Load(10.0), ..given };

@@ -32,7 +32,12 @@ pub(crate) fn heading(settings: &ServerSettings, plan: &Plan, arguments: &Compar
     let reserved = settings
         .reserved
         .map_or_else(String::new, |reserved| format!("{reserved} reserved under hybrid and reserve, "));
-    let servers = format!("{cores}; {pools}{reserved}slice {slice}{scaled}, classify {}", settings.classify.name());
+    let charged = match settings.burn {
+        Burn::Cpu => String::new(),
+        Burn::Sleep => format!(", overheads {}", settings.overheads.text()),
+    };
+    let servers =
+        format!("{cores}; {pools}{reserved}slice {slice}{scaled}, classify {}{charged}", settings.classify.name());
     let item = |label: &str, text: &str| wrapped(&format!("  {label:<9}"), text, "           ");
     let mut text = format!("Comparing {}\n", arguments.policies.join(", "));
     text += &item("load", &offer(plan));
@@ -168,6 +173,9 @@ pub(crate) fn accounts(run: &ComparedRun) -> String {
     let slip = cell(&run.report.slip_us, Percentile::P99, time);
     let _ = write!(text, "  measured: {} of {} answered", grouped(fates.answered), grouped(run.report.sent));
     let _ = write!(text, "; slip p99 {slip}");
+    if let Some(utilisation) = run.report.utilisation {
+        let _ = write!(text, "; workers busy {:.1} %", utilisation * 100.0);
+    }
     if let Some(share) = run.server.overshoot_share() {
         let _ = write!(text, "; cores overslept {:.2} %", share * 100.0);
     }
@@ -181,10 +189,10 @@ pub(crate) fn limits(settings: &ServerSettings, runs: &str) -> String {
     if settings.burn == Burn::Sleep {
         let _ = write!(
             text,
-            "the cores are emulated, and with costs scaled {} times the kernel's cost per datagram (about 3 us), cache misses \
-             and the price of a hand-over are scaled away; divide latencies by {} to compare them with the literature, and \
-             expect less from hardware. ",
+            "the cores are emulated and scaled {} times; beside costs they are charged {}, and caches nothing; divide latencies \
+             by {} to compare them with the literature, and expect less from hardware. ",
             grouped(settings.time_scale),
+            settings.overheads,
             grouped(settings.time_scale)
         );
     } else {

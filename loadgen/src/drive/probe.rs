@@ -110,6 +110,15 @@ impl<'a> Probe<'a> {
         Some(dropped(&self.last)?.saturating_sub(dropped(&self.baseline)?))
     }
 
+    /// The share of `measured` that the server's `workers` were busy, from the baseline to the last answer; `None` where
+    /// the server does not tell. What a run leaves behind counts as its own, so it may come to more than all: then 1.
+    pub(crate) fn utilisation(&self, workers: u16, measured: Nanos) -> Option<f64> {
+        let busy_us = |view: &Option<ServerView>| view.as_ref().and_then(ServerView::busy_us);
+        let busy_us = busy_us(&self.last)? - busy_us(&self.baseline)?;
+        let all_us = measured.as_micros_f64() * f64::from(workers);
+        (all_us > 0.0 && self.restarted.is_none()).then(|| (busy_us / all_us).clamp(0.0, 1.0))
+    }
+
     /// With emulated cores, the time that the server's workers overslept in the run, as a share of the time they were
     /// to sleep, or the reason why that is unknown.
     pub(crate) fn overshoot_share(&self) -> Option<Result<f64, String>> {
@@ -207,6 +216,17 @@ mod tests {
         assert_eq!(share("cpu", [Some(3_600e6), Some(3_600e6 + 80e3)]), Some(0.01));
         assert_eq!(share("cpu", [Some(5.0), Some(5.0)]), Some(0.0));
         assert_eq!((share("sleep", [Some(0.0), Some(8e6)]), share("cpu", [None, None])), (None, None));
+    }
+
+    #[test]
+    fn utilisation_is_that_of_the_run() {
+        let view = |busy_us: Option<f64>| ServerView {
+            body: json!({"busy_us": busy_us, "fates": {"received": 0}, "emulation": {"charged_us": 1_000.0}}),
+        };
+        let of = |before, after| probe([view(before), view(after)]).utilisation(2, Nanos::from_secs(1));
+        assert_eq!(of(Some(5e6), Some(6.5e6)), Some(0.75));
+        assert_eq!(of(Some(5e6), Some(9e6)), Some(1.0));
+        assert_eq!(of(None, Some(9e6)), None);
     }
 
     #[test]

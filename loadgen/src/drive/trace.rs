@@ -86,6 +86,7 @@ pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u1
     Trace {
         time_scale: plan.time_scale,
         emulated,
+        overheads: plan.overheads,
         workers,
         seed: plan.seed,
         warmup: plan.warmup,

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::text::escaped;
 use anyhow::{Context, Result, anyhow};
 use forebay::metrics::Percentile;
+use forebay::overheads::Overheads;
 use serde_json::Value;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -108,6 +109,17 @@ impl ServerView {
         self.number("/time_scale").filter(|scale| *scale > 0)
     }
 
+    /// What each step costs the server's emulated cores; [`Overheads::NONE`] where cores are real, or charged nothing.
+    ///
+    /// # Errors
+    /// If the answer names overheads that are unknown here.
+    pub(crate) fn overheads(&self) -> Result<Overheads, String> {
+        let Some(text) = self.body.get("overheads").and_then(Value::as_str) else { return Ok(Overheads::NONE) };
+        // A name of a file would be one of this host.
+        let parsed = text.parse().ok().filter(|_| !text.starts_with("file:") && text != "measured");
+        parsed.ok_or_else(|| format!("--admin: the server's overheads are unknown here: {}", escaped(text)))
+    }
+
     /// Start of the server since the Unix epoch; `None` if it does not give it.
     pub(crate) fn start_time_seconds(&self) -> Option<f64> {
         self.body.get("start_time_seconds")?.as_f64()
@@ -148,6 +160,13 @@ impl ServerView {
     /// Microseconds that the server's workers have waited for a CPU since its start, all together.
     pub(crate) fn run_queue_wait_us(&self) -> Option<f64> {
         self.body.pointer("/run_queue_wait_us")?.as_f64()
+    }
+
+    /// Microseconds that the server's workers together were busy since its start: in handlers and, on emulated cores,
+    /// with what they were charged. `None` where the server does not tell.
+    pub(crate) fn busy_us(&self) -> Option<f64> {
+        let charged = self.body.pointer("/emulation/charged_us").and_then(Value::as_f64).unwrap_or(0.0);
+        Some(self.body.get("busy_us")?.as_f64()? + charged)
     }
 
     /// A percentile of the server's own sojourn time since its start, in microseconds; `class` may be `all`.
@@ -218,9 +237,9 @@ mod tests {
     #[test]
     fn the_body_is_read_by_the_names_of_the_contract() {
         let body = serde_json::json!({
-            "policy": "pools", "workers": 14, "burn": "sleep", "time_scale": 1000.0,
+            "policy": "pools", "workers": 14, "burn": "sleep", "time_scale": 1000.0, "overheads": "lab",
             "fates": {"received": 90, "in_flight": 3, "kernel_dropped": 2},
-            "start_time_seconds": 1e9, "emulation": {"overshoot_share": 0.001, "slept_us": 5_000},
+            "start_time_seconds": 1e9, "emulation": {"overshoot_share": 0.001, "slept_us": 5_000, "charged_us": 40.5}, "busy_us": 1_000.0,
             "since_start": {"total": {"short": {"p99_9": 12.5, "supported": "p99"}}},
         });
         let unknown = serde_json::json!({"fates": {"received": 90, "kernel_dropped": null}});
@@ -231,6 +250,12 @@ mod tests {
         assert_eq!((view.received(), view.in_flight(), view.kernel_dropped()), (90, 3, Some(2)));
         assert_eq!((view.overshoot_share(), view.overslept()), (Some(0.001), Some((5_000.0, 5.0))));
         assert_eq!(view.start_time_seconds(), Some(1e9));
+        assert_eq!((view.overheads(), view.busy_us()), (Ok(Overheads::LAB), Some(1_040.5)));
+        let of = |overheads: Value| ServerView { body: serde_json::json!({"overheads": overheads}) }.overheads();
+        assert_eq!(of(Value::Null), Ok(Overheads::NONE));
+        for unknown in ["", "free", "measured", "file:/etc/passwd", "send=1h\u{1b}[2J"] {
+            assert!(of(unknown.into()).is_err_and(|error| error.contains("--admin") && !error.contains('\u{1b}')));
+        }
         assert!(view.supports("short", Percentile::P99) && !view.supports("short", Percentile::P99_9));
         assert!(!view.supports("long", Percentile::P50));
         assert_eq!(

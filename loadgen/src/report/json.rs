@@ -42,6 +42,11 @@ pub struct RunReport {
     pub workers: Option<u16>,
     /// The offered share of the workers' capacity, where the workers are known.
     pub load: Option<f64>,
+    /// The share of the measured time that the server's workers were busy: in handlers and, on emulated cores, with what
+    /// they were charged; `None` where the server does not tell.
+    pub utilisation: Option<f64>,
+    /// What each step costs the server's emulated cores, as `--overheads` takes it; `none` on real ones.
+    pub overheads: String,
     /// The number of source ports.
     pub flows: u16,
     /// The warm-up in seconds.
@@ -101,6 +106,8 @@ impl RunReport {
             time_scale: plan.time_scale,
             workers: plan.workers,
             load: plan.load(),
+            utilisation: None,
+            overheads: plan.overheads.text(),
             flows: plan.flows,
             warmup_s: plan.warmup.as_secs_f64(),
             duration_s: plan.duration.as_secs_f64(),

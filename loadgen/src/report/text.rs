@@ -144,6 +144,9 @@ fn accounts(plan: &Plan, report: &RunReport) -> String {
     };
     let (answered, offered) = (rate(report.achieved_rps), rate(report.offered_rps));
     let _ = writeln!(text, "{answered} answered/s of {offered} offered/s{over}");
+    if let Some(utilisation) = report.utilisation {
+        let _ = writeln!(text, "workers busy for {:.1} % of the time", utilisation * 100.0);
+    }
     for (reason, count) in &report.send_errors {
         let _ = writeln!(text, "{} could not be sent, counted as lost: {reason}", grouped(*count));
     }

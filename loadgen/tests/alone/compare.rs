@@ -51,11 +51,22 @@ fn two_policies_are_compared_and_every_datagram_is_accounted_for() {
         assert_eq!(run["reconciled"]["server_received"], run["server"]["fates"]["received"]);
         // Nobody wakes at the very nanosecond, so an overshoot of nothing was not measured.
         let emulation = &run["server"]["emulation"];
+        assert_eq!([&run["overheads"], &run["server"]["overheads"]], ["stock", "stock"]);
+        // Half of the time by its load, costs and what is charged; the machine draws it out.
+        let utilisation = run["utilisation"].as_f64().expect("a share");
+        assert!(utilisation > 0.3 && utilisation <= 1.0, "{utilisation}");
+        assert!(emulation["charged_us"].as_f64() > Some(0.0), "{emulation}");
         assert!(emulation["overshoot_us"]["max"].as_f64() > Some(0.0), "{emulation}");
         assert!(emulation["overshoot_share"].as_f64() > Some(0.0), "{emulation}");
     }
     assert_eq!(runs[0]["sent"], runs[1]["sent"], "the same seed offers the same requests");
-    for said in ["nothing unaccounted", "What this does not show", "p99.9 slowdown of short: steal ", "vs steal"] {
+    for said in [
+        "workers busy",
+        "nothing unaccounted",
+        "What this does not show",
+        "p99.9 slowdown of short: steal ",
+        "vs steal",
+    ] {
         assert!(stdout.contains(said), "{said:?} is not in:\n{stdout}");
     }
     assert!(stdout.lines().all(|line| line.chars().count() <= 100), "wider than 100 columns:\n{stdout}");

@@ -13,6 +13,7 @@ const RUN_LOADGEN: &str = "cargo run --release -p loadgen -- ";
 const RUN_FOREBAY: &str = "cargo run --release -- serve ";
 const RUN_SIMULATE: &str = "cargo run --release -- simulate ";
 const RUN_PLAN: &str = "cargo run --release -- plan ";
+const RUN_CALIBRATE: &str = "cargo run --release -- calibrate ";
 const TEST: &str = "cargo test --workspace";
 /// Where the table of settings stands.
 const SETTINGS: &str = "src/config/README.md";
@@ -101,7 +102,8 @@ fn the_two_commands_come_first_and_are_all_the_set_up() {
 fn every_command_is_one_that_a_test_here_runs() {
     let _alone = alone();
     for command in commands() {
-        let known = [RUN_LOADGEN, RUN_FOREBAY, RUN_SIMULATE, RUN_PLAN, TEST, "curl -s http://127.0.0.1:9001/"];
+        let known =
+            [RUN_LOADGEN, RUN_FOREBAY, RUN_SIMULATE, RUN_PLAN, RUN_CALIBRATE, TEST, "curl -s http://127.0.0.1:9001/"];
         assert!(known.iter().any(|prefix| command.starts_with(prefix)), "nobody runs {command:?}");
     }
 }
@@ -234,6 +236,17 @@ fn simulating_and_planning_work_as_written() {
         let ended = forebay::cli::run(words);
         assert_eq!(format!("{ended:?}"), format!("{:?}", std::process::ExitCode::SUCCESS), "{command}");
     }
+}
+
+#[test]
+fn calibrating_works_as_written() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("overheads.toml").display().to_string();
+    let words = ["forebay", "calibrate"].map(str::to_owned).into_iter().chain(arguments(RUN_CALIBRATE, ""));
+    let ended = forebay::cli::run(words.map(|word| word.replace("overheads.toml", &path)));
+    assert_eq!(format!("{ended:?}"), format!("{:?}", std::process::ExitCode::SUCCESS));
+    assert!(format!("file:{path}").parse::<forebay::overheads::Overheads>().is_ok());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The flags of `forebay plan`.
 
 use crate::cli::simulate::workloads;
-use crate::sim::Overheads;
+use crate::overheads::Overheads;
 use crate::sim::study::goal::Goal;
 use crate::sim::study::policy_spec::PolicySpec;
 use crate::workload::Workload;
@@ -27,7 +27,7 @@ pub(crate) struct PlanArguments {
     /// Requests per second [default: what --from has measured]
     #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "load")]
     pub(super) rate: Option<f64>,
-    /// Instead of --rate, with --workers: the share of their capacity to offer
+    /// Instead of --rate, with --workers: the share of their capacity to offer, with what --overheads charges per request
     #[arg(long, value_name = "SHARE", value_parser = parse_load, requires = "workers")]
     pub(super) load: Option<f64>,
     /// Plan for this number of workers, instead of looking for the smallest that holds the goal
@@ -39,7 +39,7 @@ pub(crate) struct PlanArguments {
     /// Policies to consider; reserve needs requests whose header names their class (--classify header)
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "steal,global,pools,hybrid,ondemand")]
     pub(super) policy: Vec<PolicySpec>,
-    /// What each step of the server costs: none, lab, stock, or single steps, as for simulate
+    /// What each step of the server costs: none, lab, stock, measured, file:PATH, or single steps, as for simulate
     #[arg(long, value_name = "SET", default_value = "stock")]
     pub(super) overheads: Overheads,
     /// Requests that each simulation measures

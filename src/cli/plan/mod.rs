@@ -72,14 +72,16 @@ fn each<'a, R: Send>(
 
 /// The workload, its rate, and the source of both.
 fn demand(arguments: &PlanArguments) -> Result<(Workload, f64, String), String> {
+    let beside = arguments.overheads.per_request();
     if let Some(url) = &arguments.from {
         let measured = measured::ask(url)?;
         let source = format!("{url} ({}, {} workers)", measured.policy, measured.workers);
         let workers = arguments.workers.map(usize::from);
-        let at_load = arguments.load.zip(workers).map(|(load, workers)| measured.workload.rate_at(load, workers, 1));
-        return Ok((measured.workload, arguments.rate.or(at_load).unwrap_or(measured.rate), source));
+        let workload = measured.workload.with_time_beside(beside);
+        let at_load = arguments.load.zip(workers).map(|(load, workers)| workload.rate_at(load, workers, 1));
+        return Ok((workload, arguments.rate.or(at_load).unwrap_or(measured.rate), source));
     }
-    let workload = arguments.workload.clone().expect("clap requires --workload or --from");
+    let workload = arguments.workload.clone().expect("clap requires --workload or --from").with_time_beside(beside);
     let rate = match (arguments.rate, arguments.load, arguments.workers) {
         (Some(rate), _, _) => rate,
         (None, Some(load), Some(workers)) => workload.rate_at(load, usize::from(workers), 1),

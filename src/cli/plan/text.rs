@@ -1,8 +1,8 @@
 //! The plan as text: how each policy does, the recommendation, its reasons, and the effect of changes.
 
 use crate::metrics::Percentile;
+use crate::overheads::Overheads;
 use crate::sched::Sizes;
-use crate::sim::Overheads;
 use crate::sim::study::advice::{Advice, Findings, Report};
 use crate::sim::study::capacity::Sustained;
 use crate::sim::study::goal::{shown_latency, shown_slowdown};

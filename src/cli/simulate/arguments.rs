@@ -1,7 +1,7 @@
 //! The flags of `forebay simulate`.
 
+use crate::overheads::Overheads;
 use crate::sched::Sharing;
-use crate::sim::Overheads;
 use crate::sim::study::goal::Goal;
 use crate::sim::study::policy_spec::PolicySpec;
 use crate::time::{Nanos, parse_duration};
@@ -25,7 +25,7 @@ pub(crate) struct SimulateArguments {
     /// priority and jsq, which no server can follow
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "steal,pools,ondemand")]
     pub(super) policy: Vec<PolicySpec>,
-    /// Shares of the workers' capacity to offer: a list like 0.5,0.7 or a range like 0.1..0.9:0.1 (from, to, step)
+    /// Shares of the workers' capacity, with what --overheads charges per request, to offer: a list like 0.5,0.7 or a range like 0.1..0.9:0.1 (from, to, step)
     #[arg(long, value_name = "LIST|RANGE", default_value = "0.7", value_parser = parse_loads)]
     pub(super) load: Loads,
     /// Instead of --load: find the highest load at which each policy reaches this goal, like p99.9-slowdown<=10
@@ -63,7 +63,7 @@ pub(crate) struct SimulateArguments {
     /// victim=random,amount=one,every=61,insertion=random
     #[arg(long, value_name = "LIST")]
     pub(super) sharing: Option<Sharing>,
-    /// What each step of the server costs: none, lab, stock, or single steps, see --help [default: lab]
+    /// What each step of the server costs: none, lab, stock, measured, file:PATH, or single steps, see --help [default: stock]
     #[arg(long, value_name = "SET", long_help = OVERHEADS_HELP)]
     pub(super) overheads: Option<Overheads>,
     /// Also write the result as JSON; - is standard output
@@ -111,12 +111,28 @@ seed, warm-up and deadline are those of the run. The file has a header and then 
   1.204us 18.7us short 500ns 211 7";
 
 const OVERHEADS_HELP: &str = "\
-What each step of the server costs [default: lab; with --replay, stock, or on emulated cores a wake-up of 50 us, divided \
-by the time scale]
+What each step of the server costs [default: stock; with --replay of emulated cores what these were charged, and a \
+wake-up of 50 us divided by the time scale]
 
 none: nothing. lab: 0.1 us for a steal, a hop and a yield, and nothing for the network: what the literature assumes. \
 stock: as measured with stock sockets on a small virtual machine, 2.7 us for a request's way in and out. Single steps \
-differ as in lab,send=2.3us; there are steal, hop, yield, wake, receive, send, poll and checkpoint.";
+differ as in lab,send=2.3us; there are steal, hop, yield, wake, receive, send, poll, look, notice \
+and checkpoint. measured: what forebay calibrate wrote to forebay-overheads.toml here; file:PATH: what it wrote there.
+
+A load is a share of capacity with these costs: each request takes its cost, a receive and a send.";
+
+impl SimulateArguments {
+    /// What each step costs where there is no replay.
+    pub(super) fn overheads_or_stock(&self) -> Overheads {
+        self.overheads.unwrap_or(Overheads::STOCK)
+    }
+
+    /// These arguments with a workload whose requests take time beside their cost, as the overheads say.
+    pub(super) fn settled(&self) -> SimulateArguments {
+        let beside = self.overheads_or_stock().per_request();
+        SimulateArguments { workload: self.workload.clone().with_time_beside(beside), ..self.clone() }
+    }
+}
 
 fn workload_help() -> String {
     format!("What requests cost: the name of a preset or a form\n\n{}", workloads())

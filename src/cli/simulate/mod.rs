@@ -21,7 +21,7 @@ use crate::sim::study::replayed::Replayed;
 #[cfg(test)]
 pub(super) fn check(arguments: &SimulateArguments) -> Result<(), String> {
     let replayed = arguments.replay.as_deref().map(Replayed::read).transpose()?;
-    sweep::Sweep::of(arguments, replayed.as_ref()).map(drop)
+    sweep::Sweep::of(&arguments.settled(), replayed.as_ref()).map(drop)
 }
 
 /// Simulates what `arguments` ask for, writes the files that they name and returns the part of the report for standard
@@ -31,6 +31,7 @@ pub(super) fn check(arguments: &SimulateArguments) -> Result<(), String> {
 /// A message that names the flag in question and what is allowed.
 pub(super) fn simulate(arguments: &SimulateArguments) -> Result<String, Failure> {
     let replayed = arguments.replay.as_deref().map(Replayed::read).transpose()?;
+    let arguments = &arguments.settled();
     let sweep = sweep::Sweep::of(arguments, replayed.as_ref())?;
     let json = open("--json", &arguments.json)?;
     let csv = open("--csv", &arguments.csv)?;

@@ -4,13 +4,13 @@ use super::arguments::{Pools, SimulateArguments};
 use super::progress::Bar;
 use super::result::Results;
 use crate::sched::Sizes;
+use crate::sim::Replay;
 use crate::sim::study::capacity::{SIMULATIONS, best_sizes, max_load, max_load_of_best};
 use crate::sim::study::goal::Goal;
 use crate::sim::study::parallel;
 use crate::sim::study::policy_spec::PolicySpec;
 use crate::sim::study::replayed::Replayed;
 use crate::sim::study::scenario::Scenario;
-use crate::sim::{Overheads, Replay};
 
 /// All simulations of one report.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ const LOAD_MIN: f64 = 0.01;
 const BEST: &str = "p99.9-slowdown<=10";
 
 impl<'a> Sweep<'a> {
-    /// The simulations for `arguments`, with the requests of `replayed` if there is a replay.
+    /// The simulations for `arguments`, which are settled, with the requests of `replayed` if there is a replay.
     ///
     /// # Errors
     /// A message about flags that contradict each other.
@@ -66,7 +66,7 @@ impl<'a> Sweep<'a> {
             None => Scenario::new(
                 &arguments.workload,
                 workers,
-                arguments.overheads.unwrap_or(Overheads::LAB),
+                arguments.overheads_or_stock(),
                 arguments.seed,
                 arguments.requests,
             ),

@@ -1,5 +1,6 @@
 //! Burning a requested amount of CPU time: truly, or asleep on an emulated core.
 
+use super::emulated;
 use crate::time::{Nanos, clock};
 use std::hint::black_box;
 
@@ -32,26 +33,23 @@ impl Burner {
         Burner::Cpu { rounds_per_1024_ns: (ROUNDS * 1_024 / fastest).max(1) }
     }
 
-    /// Burns `amount`, with more to come.
+    /// Burns `amount`, with more to come, and a checkpoint before it.
     pub fn burn(self, amount: Nanos) {
         match self {
             Burner::Cpu { rounds_per_1024_ns } => compute(amount.get().saturating_mul(rounds_per_1024_ns) / 1_024),
-            Burner::Sleep => emulated::burn(amount, Nanos::ZERO),
+            Burner::Sleep => emulated::burn(amount),
         }
     }
 
     /// Burns the last `amount` of a request: an emulated core is then awake in time to the microsecond, as a real one
-    /// would be.
+    /// would be, unless it has a reply to pay for before anything leaves.
     pub fn burn_last(self, amount: Nanos) {
         match self {
             Burner::Cpu { .. } => self.burn(amount),
-            Burner::Sleep => emulated::burn(amount, WAKE_LATENCY),
+            Burner::Sleep => emulated::burn_last(amount),
         }
     }
 }
-
-/// Typical worst-case wake-up latency of a sleeping thread: the last stretch of a request is spun through.
-const WAKE_LATENCY: Nanos = Nanos::from_micros(50);
 
 /// A chain of dependent multiplications: no core can do two rounds at once.
 fn compute(rounds: u64) {
@@ -62,96 +60,11 @@ fn compute(rounds: u64) {
     black_box(value);
 }
 
-/// Emulated cores: each worker thread stands for a core whose time is slept, not burnt.
-///
-/// A core keeps the moment up to which it is busy. Every burn moves that moment on and sleeps until then, to an
-/// absolute time, so the kernel's oversleeping never adds up.
-pub mod emulated {
-    use super::{Nanos, clock};
-    use std::cell::Cell;
-
-    thread_local! {
-        static BUSY_UNTIL: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
-    }
-
-    /// Starts a job that has been ready since `ready_at` on this thread's core; returns when it started.
-    ///
-    /// A job that waited when the core came free starts at that moment, not now: the time that the thread needed to
-    /// notice is the host's, not the core's.
-    pub fn start(ready_at: Nanos) -> Nanos {
-        if ready_at > BUSY_UNTIL.get() {
-            BUSY_UNTIL.set(clock::now());
-        }
-        BUSY_UNTIL.get()
-    }
-
-    /// Notes that this thread's core has nothing that it may do: whatever it starts next starts when the thread gets
-    /// it, also if that has been ready for long, as a request has that waited in the socket of a busy worker until
-    /// others were allowed to take it.
-    pub fn rest() {
-        BUSY_UNTIL.set(Nanos::ZERO);
-    }
-
-    /// Makes this thread stand for another core, one that is busy until `busy_until`: for threads that outnumber the
-    /// cores and take them in turn.
-    pub fn take_over(busy_until: Nanos) {
-        BUSY_UNTIL.set(busy_until);
-    }
-
-    /// Until when this thread's core is busy.
-    pub fn busy_until() -> Nanos {
-        BUSY_UNTIL.get()
-    }
-
-    /// Keeps the core busy for `amount`; the last `spun` of it awake.
-    pub(super) fn burn(amount: Nanos, spun: Nanos) {
-        let until = BUSY_UNTIL.get().plus(amount);
-        BUSY_UNTIL.set(until);
-        let slept = until.minus(spun).minus(clock::now());
-        if slept > Nanos::ZERO {
-            std::thread::sleep(slept.into());
-        }
-        while spun > Nanos::ZERO && clock::now() < until {
-            // The other emulated cores share the few real ones with this one.
-            std::thread::yield_now();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use nix::time::{ClockId, clock_gettime};
     use std::time::Duration;
-
-    #[test]
-    fn an_emulated_core_does_not_add_up_oversleeping() {
-        let start = emulated::start(clock::now());
-        for _ in 0..20 {
-            Burner::Sleep.burn(Nanos::from_micros(200));
-        }
-        assert_eq!(emulated::busy_until(), start.plus(Nanos::from_millis(4)));
-        assert!(clock::now() >= emulated::busy_until());
-    }
-
-    #[test]
-    fn a_job_that_waited_starts_when_the_core_came_free() {
-        emulated::start(clock::now());
-        Burner::Sleep.burn(Nanos::from_micros(100));
-        let free = emulated::busy_until();
-        assert_eq!(emulated::start(free), free);
-        assert!(emulated::start(Nanos::MAX) > free);
-    }
-
-    #[test]
-    fn a_core_that_had_nothing_to_do_starts_nothing_in_the_past() {
-        emulated::start(clock::now());
-        Burner::Sleep.burn(Nanos::from_micros(100));
-        let free = emulated::busy_until();
-        emulated::rest();
-        let now = clock::now();
-        assert!(emulated::start(free) >= now, "it was ready when the core came free, and was not there to be had");
-    }
 
     // Is all of the work done, at once and in steps? Method: CPU time of this thread, to which other threads add
     // nothing, of burns and of plain rounds in turn. Medians: a neighbour on the core makes single figures too large,

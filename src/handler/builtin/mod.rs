@@ -4,12 +4,13 @@ mod bench;
 mod burn;
 mod digest;
 mod echo;
+pub mod emulated;
 mod forking;
 mod spin;
 pub mod wire;
 
 pub use bench::{Bench, Order, Work};
-pub use burn::{Burner, emulated};
+pub use burn::Burner;
 pub use digest::Digest;
 pub use echo::Echo;
 pub use forking::Forking;

@@ -26,6 +26,21 @@ pub(super) type Flag = Arc<CachePadded<AtomicBool>>;
 /// A worker that hears of arrivals from the kernel looks nevertheless once in this time.
 const BACKSTOP: Nanos = Nanos::from_micros(50);
 
+/// How jobs look for arrivals.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Looks {
+    /// CPU time of a look, if it is more than what a look takes here.
+    pub(super) cost: Nanos,
+    /// The factor by which emulated cores are slower than this one.
+    pub(super) time_scale: u64,
+}
+
+impl Default for Looks {
+    fn default() -> Looks {
+        Looks { cost: Nanos::ZERO, time_scale: 1 }
+    }
+}
+
 /// What one worker's thread uses to notice arrivals.
 struct Notice {
     flag: Flag,
@@ -33,6 +48,8 @@ struct Notice {
     /// The kernel's notices, where it gives any.
     ring: Option<Ring>,
     pace: Pace,
+    /// [`BACKSTOP`], scaled.
+    backstop: Nanos,
     watch: Watch,
     /// When this worker looked last.
     looked_at: Nanos,
@@ -66,11 +83,13 @@ pub(crate) fn probe() -> io::Result<()> {
 }
 
 /// Makes the calling thread notice arrivals in `watch_set`, by the kernel's notices too if `by_kernel`, and `flag`.
-pub(super) fn open(flag: Flag, watch_set: Arc<WatchSet>, by_kernel: bool) -> Open {
+pub(super) fn open(flag: Flag, watch_set: Arc<WatchSet>, looks: Looks, by_kernel: bool) -> Open {
     // Where the kernel refuses one worker what it granted the probe, looks serve that worker.
     let ring = if by_kernel { Ring::new(watch_set.descriptor()).ok() } else { None };
-    let pace = Pace::new(watch_set.look_cost());
-    let notice = Notice { flag, watch_set, ring, pace, watch: Watch::Never, looked_at: Nanos::ZERO, seen: None };
+    let pace = Pace::new(looks.cost.max(watch_set.look_cost()));
+    let backstop = BACKSTOP.times(looks.time_scale);
+    let notice =
+        Notice { flag, watch_set, ring, pace, backstop, watch: Watch::Never, looked_at: Nanos::ZERO, seen: None };
     NOTICE.set(Some(notice));
     WATCHES.set(false);
     Open { here: PhantomData }
@@ -159,7 +178,7 @@ impl Notice {
             Watch::Never => return Err(Nanos::MAX),
             Watch::Every(slice) => (slice, false),
             Watch::Closely(longest) if self.ring.is_some() && !self.pace.prefers_looks() => {
-                (BACKSTOP.max(longest), false)
+                (self.backstop.max(longest), false)
             }
             Watch::Closely(longest) => (self.pace.interval(longest), true),
         };
@@ -213,7 +232,7 @@ mod tests {
         let (descriptors, _polls) = Descriptors::new(1, &[receiver.as_raw_fd()]).expect("readiness queues");
         descriptors.watch(0, true);
         let flag = Flag::default();
-        let open = open(Arc::clone(&flag), Arc::clone(descriptors.watch_set()), by_kernel);
+        let open = open(Arc::clone(&flag), Arc::clone(descriptors.watch_set()), Looks::default(), by_kernel);
         Watched { sender, receiver, flag, _open: open, _descriptors: descriptors }
     }
 

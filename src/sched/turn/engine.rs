@@ -1,6 +1,6 @@
 //! What a job is, how one is received and how it runs: the part of a worker that its turn does not know.
 
-use crate::sched::{Outcome, PoolId, Resume, Step, WorkerId};
+use crate::sched::{Outcome, PoolId, Resume, Step, Watch, WorkerId};
 use crate::time::Nanos;
 
 /// What one worker does with jobs; every worker has its own.
@@ -130,6 +130,13 @@ pub enum Boundary {
     },
     /// The worker belongs to this pool from now on.
     Pool(PoolId),
+    /// A job has looked for waiting requests, or had notice of one, in the slice that is over.
+    Looked {
+        /// How closely the job watches.
+        watch: Watch,
+        /// Number of sockets in which something waits.
+        waiting: usize,
+    },
     /// The worker is about to sleep: it must hold nothing that other threads may miss meanwhile.
     Rest,
 }

@@ -63,6 +63,9 @@ where
         let watches = turn.watch != Watch::Never;
         let noticed = if watches { self.world.noticed(turn.watch) } else { None };
         let looked = if noticed.is_some() { turn.watch } else { Watch::Never };
+        if let Some(waiting) = noticed {
+            self.engine.boundary(Boundary::Looked { watch: turn.watch, waiting });
+        }
         turn.running.flagged = self.world.is_flagged();
         let called = noticed.is_some_and(|waiting| waiting > 0) || watches && turn.running.flagged;
         let verdict = match resume {

@@ -33,8 +33,15 @@ impl Probe for Server {
 
     fn gauges(&self) -> Gauges {
         let (policy, listen) = ("steal".into(), "127.0.0.1:9000".into());
-        let description =
-            Description { policy, listen, workers: 1, burn: "cpu".into(), time_scale: 1, notices: "ring".into() };
+        let description = Description {
+            policy,
+            listen,
+            workers: 1,
+            burn: "cpu".into(),
+            time_scale: 1,
+            overheads: None,
+            notices: "ring".into(),
+        };
         Gauges { description, ..Gauges::default() }
     }
 

@@ -58,6 +58,8 @@ pub(crate) struct Engine<'s, 'e, 'c, H, M, F, L: Link> {
     local_queue: LocalQueue,
     /// Whether replies may wait for the requests behind them.
     pub(crate) gathering: Gathering,
+    /// On emulated cores, what was slept for the replies that wait to be sent.
+    pub(crate) slept: Nanos,
     pub(crate) now: Nanos,
 }
 
@@ -87,6 +89,7 @@ where
             slot: None,
             local_queue: LocalQueue::open(common.runtime_id),
             gathering: Gathering::default(),
+            slept: Nanos::ZERO,
             now: clock::now(),
         }
     }
@@ -140,6 +143,7 @@ where
         if self.outbox.is_empty() {
             return None;
         }
+        self.pay_for_sending();
         let spare = &mut self.spare;
         let socket = &self.common.sockets[self.worker % self.common.sockets.len()];
         let sending = &self.common.transport.of(self.worker).sending;
@@ -275,10 +279,9 @@ where
         if let Some(cause) = cause {
             self.end_aborted(envelope, cause);
         }
-        if self.common.emulated && envelope.service > Nanos::ZERO {
-            self.recorder.overshoot(envelope.service, self.now.minus(end));
-        }
+        let service = envelope.service;
         self.slot = Some(slot);
+        self.has_slept(service, end);
         Ran::Ended { ran }
     }
 
@@ -295,13 +298,14 @@ where
     }
 
     fn requeued(&mut self, job: &mut Self::Job, why: Requeued) {
-        let now = self.core_now();
+        let now = self.pay_for_requeueing(why);
         match job {
-            Job::Continuation(slot) => match why {
-                Requeued::Hopped(_) => slot.envelope.hops = slot.envelope.hops.saturating_add(1),
-                Requeued::Woken => slot.envelope.ready_at = now,
-                Requeued::Yielded => {}
-            },
+            Job::Continuation(slot) => {
+                slot.envelope.ready_at = now;
+                if let Requeued::Hopped(_) = why {
+                    slot.envelope.hops = slot.envelope.hops.saturating_add(1);
+                }
+            }
             Job::Child(child) => child.queued(now),
             Job::Fresh(_) => return,
         }
@@ -338,6 +342,7 @@ where
             Boundary::Turn => self.recorder.hand_over(),
             Boundary::Tried { step, outcome, .. } => self.on_steal(step, outcome),
             // A server has at most 8 pools.
+            Boundary::Looked { watch, waiting } => self.charge_look(watch, waiting),
             Boundary::Pool(pool) => self.pool = u8::try_from(pool).unwrap_or(u8::MAX),
             Boundary::Rest => self.rest(),
         }
@@ -367,7 +372,10 @@ where
     #[inline]
     fn on_steal(&mut self, step: Step, outcome: Outcome) {
         let result = match (step, outcome) {
-            (Step::Steal(_), Outcome::Found) => Steal::Found,
+            (Step::Steal(_), Outcome::Found) => {
+                self.charge_steal();
+                Steal::Found
+            }
             (Step::Steal(_), Outcome::Empty) => Steal::Empty,
             (Step::Steal(_), Outcome::Contended) => Steal::Contended,
             (Step::Receive(owner), Outcome::Found) if owner != self.worker => Steal::SocketFound,

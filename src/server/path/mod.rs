@@ -22,9 +22,10 @@
 //! 20. `metrics/worker_metrics.rs`: counts and times it
 //!
 //! Beside this path: `wait_slots.rs` holds requests that wait for their children, `gathering.rs` says whether replies
-//! may wait for others.
+//! may wait for others, and `charge.rs` lets emulated cores pay for what they pass.
 
 pub(crate) mod admit;
+mod charge;
 pub(crate) mod execute;
 mod gathering;
 pub(crate) mod packet;

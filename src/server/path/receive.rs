@@ -46,6 +46,7 @@ where
             let class = self.common.classified.then_some(packet.envelope.ticket.class);
             batch.push(Arrived { job: Job::Fresh(packet), class });
         }
+        self.pay_for_receiving(count);
         // The rest of a GRO batch is no longer in the socket, where other workers would find it.
         Received { datagrams: count, more: self.link.left() > 0 }
     }

@@ -49,7 +49,12 @@ impl<'s> Outbox<'s> {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.answers.len() + self.refusals.len() == SEND_BATCH_MAX
+        self.len() == SEND_BATCH_MAX
+    }
+
+    /// Number of replies that wait to be sent.
+    pub(crate) fn len(&self) -> usize {
+        self.answers.len() + self.refusals.len()
     }
 
     /// Adds the reply in `packet`, finished at `finished_at`; `sample` lacks only the time to send it. The outbox must

@@ -8,9 +8,9 @@ mod round_robin;
 mod srpt;
 
 use super::event_list::EventList;
-use super::overheads::STEP_MAX;
 use super::requests::{Request, RequestId, Requests};
 use super::{ArrivingRequest, Tally};
+use crate::overheads::STEP_MAX;
 use crate::sched::WorkerId;
 use crate::time::{Nanos, parse_duration};
 use std::fmt;

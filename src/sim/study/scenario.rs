@@ -3,9 +3,10 @@
 use super::policy_spec::PolicySpec;
 use super::progress::{Progress, watched};
 use super::replayed::Replayed;
+use crate::overheads::Overheads;
 use crate::sched::auto::Decision;
 use crate::sched::{Made, PolicyName, Sharing};
-use crate::sim::{ArrivingRequest, Fit, OpenLoop, Overheads, Replay, Setup, Tally, simulate};
+use crate::sim::{ArrivingRequest, Fit, OpenLoop, Replay, Setup, Tally, simulate};
 use crate::time::Nanos;
 use crate::workload::Workload;
 

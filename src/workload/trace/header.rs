@@ -1,19 +1,24 @@
 //! The first line of a trace.
 
 use super::Trace;
+use crate::overheads::Overheads;
 use crate::time::{Nanos, parse_duration};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 
 const SCHEMA: &str = "forebay-trace/1";
-const FORM: &str =
-    "forebay-trace/1 time-scale=K burn=cpu|sleep workers=N seed=N warmup=TIME [deadline=TIME] workload=NAME";
+const FORM: &str = "forebay-trace/1 time-scale=K burn=cpu|sleep [overheads=SET] workers=N seed=N warmup=TIME [deadline=TIME] \
+     workload=NAME";
 
 pub(super) fn write(offered: &Trace, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let burn = if offered.emulated { "sleep" } else { "cpu" };
     let Trace { time_scale, workers, seed, warmup, workload, .. } = offered;
-    write!(f, "{SCHEMA} time-scale={time_scale} burn={burn} workers={workers} seed={seed} warmup={warmup} ")?;
+    write!(f, "{SCHEMA} time-scale={time_scale} burn={burn} ")?;
+    if offered.overheads != Overheads::NONE {
+        write!(f, "overheads={} ", offered.overheads.text())?;
+    }
+    write!(f, "workers={workers} seed={seed} warmup={warmup} ")?;
     if let Some(deadline) = offered.deadline {
         write!(f, "deadline={deadline} ")?;
     }
@@ -45,6 +50,7 @@ pub(super) fn parse(line: &str) -> Result<Trace, String> {
             "cpu" => false,
             other => return Err(format!("burn={other}: write cpu or sleep")),
         },
+        overheads: values.get("overheads").map_or(Ok(Overheads::NONE), |text| overheads(text))?,
         workers: number("workers", given("workers")?, 1..=1_024)? as u16,
         seed: number("seed", given("seed")?, 0..=u64::MAX)?,
         warmup: time("warmup", given("warmup")?)?,
@@ -54,11 +60,19 @@ pub(super) fn parse(line: &str) -> Result<Trace, String> {
     })
 }
 
-const KEYS: [&str; 6] = ["time-scale", "burn", "workers", "seed", "warmup", "deadline"];
+const KEYS: [&str; 7] = ["time-scale", "burn", "overheads", "workers", "seed", "warmup", "deadline"];
 
 fn number(key: &str, text: &str, allowed: RangeInclusive<u64>) -> Result<u64, String> {
     let number = text.parse().ok().filter(|number| allowed.contains(number));
     number.ok_or_else(|| format!("{key}={text}: write a number from {} to {}", allowed.start(), allowed.end()))
+}
+
+/// A set of overheads as a trace names it; a file on the host that reads it is not the server's.
+fn overheads(text: &str) -> Result<Overheads, String> {
+    if text.starts_with("file:") || text == "measured" {
+        return Err(format!("overheads={text}: write a name or steps, and no file"));
+    }
+    text.parse().map_err(|error| format!("overheads: {error}"))
 }
 
 fn time(key: &str, text: &str) -> Result<Nanos, String> {

@@ -13,6 +13,7 @@ mod header;
 use super::Workload;
 use super::recorded::{parse_class, parse_cost};
 use crate::fate::{CLASS_NAMES, CLASSES};
+use crate::overheads::Overheads;
 use crate::time::{Nanos, parse_duration};
 use std::fmt;
 use std::fs::File;
@@ -36,6 +37,9 @@ pub struct Trace {
     pub time_scale: u64,
     /// Whether the server's cores were emulated (`--burn sleep`).
     pub emulated: bool,
+    /// What each step cost an emulated core, before the time scale; [`Overheads::NONE`] on real ones, which were not
+    /// measured.
+    pub overheads: Overheads,
     /// The number of the server's workers, each with a socket; above zero.
     pub workers: u16,
     /// The seed of the schedule.
@@ -106,9 +110,20 @@ impl Trace {
         self.requests.iter().filter(|request| request.intended >= self.warmup).count() as u64
     }
 
-    /// The share of the workers' time that the requests ask for, from the start to the last one.
+    /// The share of the workers' time that the requests take, from the start to the last one: their cost, and what it
+    /// costs to receive and answer them.
     pub fn load(&self) -> f64 {
-        let work: f64 = self.requests.iter().map(|request| request.cost.as_secs_f64()).sum();
+        let beside = self.overheads.per_request().as_secs_f64();
+        self.load_of(|request| request.cost.as_secs_f64() + beside)
+    }
+
+    /// The share of the workers' time that the requests ask for by their cost.
+    pub fn cost_load(&self) -> f64 {
+        self.load_of(|request| request.cost.as_secs_f64())
+    }
+
+    fn load_of(&self, seconds: impl Fn(&TraceRequest) -> f64) -> f64 {
+        let work: f64 = self.requests.iter().map(seconds).sum();
         let last = self.requests.iter().map(|request| request.intended).max().unwrap_or(Nanos::ZERO);
         let seconds = last.max(Nanos::new(1)).as_secs_f64() / self.time_scale as f64;
         work / seconds / f64::from(self.workers)
@@ -124,7 +139,9 @@ impl Trace {
             costs.push(request.cost);
         }
         classes.retain(|(count, _)| *count > 0);
-        Workload::measured(&self.workload, classes).expect("there is a request, and each costs something")
+        let workload = Workload::measured(&self.workload, classes);
+        let workload = workload.expect("there is a request, and each costs something");
+        workload.with_time_beside(self.overheads.per_request())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Does a trace read back as it was written, and is an error located in its file?
 
 use super::*;
+use crate::overheads::Overheads;
 use proptest::prelude::*;
 
 const HEADER: &str = "forebay-trace/1 time-scale=1000 burn=sleep workers=4 seed=7 warmup=1s workload=extreme-bimodal";
@@ -31,7 +32,8 @@ fn offered() -> impl Strategy<Value = Trace> {
                 (request.intended, request.sent, request.socket) = (intended, sent, request.socket % workers);
             }
             let (warmup, deadline) = (Nanos::new(warmup), deadline.map(Nanos::new));
-            Trace { time_scale, emulated, workers, seed, warmup, deadline, workload, requests }
+            let overheads = if seed % 2 == 0 { Overheads::STOCK } else { Overheads::NONE };
+            Trace { time_scale, emulated, overheads, workers, seed, warmup, deadline, workload, requests }
         })
 }
 
@@ -55,6 +57,10 @@ fn comments_are_passed_over_and_figures_follow_from_the_lines() {
     assert_eq!((offered.requests.len(), offered.measured(), offered.requests[1].class), (2, 1, 1));
     // 1.5 ms of work for 4 workers in 2 s, which are 2 ms without the scale.
     assert!((offered.load() - 0.1875).abs() < 1e-12);
+    // With 0.5 ms beside each cost, 2.5 ms.
+    let beside = Overheads { send: Nanos::from_micros(500), ..Overheads::NONE };
+    let charged = Trace { overheads: beside, ..offered.clone() };
+    assert!((charged.load() - 0.3125).abs() < 1e-12 && (charged.cost_load() - 0.1875).abs() < 1e-12);
     let workload = offered.to_workload();
     assert_eq!(
         (workload.name(), workload.mean(), workload.classes().len()),

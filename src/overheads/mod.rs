@@ -1,4 +1,6 @@
-//! What each step costs beside the work itself, by name.
+//! What each step costs beside the work itself, by name or as measured on this host.
+
+pub(crate) mod file;
 
 use crate::time::{Nanos, parse_duration};
 use std::fmt;
@@ -79,52 +81,90 @@ impl Overheads {
 
     /// The same steps seen by a server on which everything else lasts `factor` times as long.
     pub fn divided_by(self, factor: u64) -> Overheads {
-        let mut divided = self;
-        divided.steps_mut().into_iter().for_each(|(_, step)| *step = ns(step.get() / factor.max(1)));
-        divided
+        self.mapped(|step| ns(step.get() / factor.max(1)))
     }
 
+    /// The same steps on cores on which everything lasts `factor` times as long.
+    pub fn times(self, factor: u64) -> Overheads {
+        self.mapped(|step| step.times(factor))
+    }
+
+    /// What the way of one request in and out costs: a receive and a send. With the work itself it is what a request
+    /// takes of a worker's capacity.
+    pub fn per_request(&self) -> Nanos {
+        self.receive.plus(self.send)
+    }
+
+    /// The text that is read as these overheads: a name, or all steps that cost something.
+    pub fn text(&self) -> String {
+        match Overheads::NAMED.into_iter().find(|(_, overheads)| overheads == self) {
+            Some((name, _)) => name.to_owned(),
+            None => self.charged().map(|(name, time)| format!("{name}={time}")).collect::<Vec<_>>().join(","),
+        }
+    }
+
+    /// What the step called `name` costs; nothing if there is no such step.
+    pub(crate) fn step(mut self, name: &str) -> Nanos {
+        self.steps_mut().into_iter().find(|(step, _)| *step == name).map_or(Nanos::ZERO, |(_, time)| *time)
+    }
+
+    /// The steps that cost something.
+    fn charged(&self) -> impl Iterator<Item = (&'static str, Nanos)> + use<> {
+        let mut steps = *self;
+        steps.steps_mut().map(|(name, time)| (name, *time)).into_iter().filter(|(_, time)| *time > Nanos::ZERO)
+    }
+
+    fn mapped(mut self, change: impl Fn(Nanos) -> Nanos) -> Overheads {
+        self.steps_mut().into_iter().for_each(|(_, step)| *step = change(*step));
+        self
+    }
+
+    /// The names of the steps, in the order in which they are shown.
+    pub(crate) const STEPS: [&'static str; 10] =
+        ["steal", "hop", "yield", "wake", "receive", "send", "poll", "look", "notice", "checkpoint"];
+
     fn steps_mut(&mut self) -> [(&'static str, &mut Nanos); 10] {
-        [
-            ("steal", &mut self.steal),
-            ("hop", &mut self.hop),
-            ("yield", &mut self.yield_),
-            ("wake", &mut self.wake),
-            ("receive", &mut self.receive),
-            ("send", &mut self.send),
-            ("poll", &mut self.poll),
-            ("look", &mut self.look),
-            ("notice", &mut self.notice),
-            ("checkpoint", &mut self.checkpoint),
-        ]
+        let Overheads { steal, hop, yield_, wake, receive, send, poll, look, notice, checkpoint } = self;
+        let times = [steal, hop, yield_, wake, receive, send, poll, look, notice, checkpoint];
+        let mut names = Overheads::STEPS.into_iter();
+        times.map(|time| (names.next().expect("a name for each step"), time))
     }
 }
 
 /// The longest time of one step: with a longer one, simulated time would end before a long simulation does.
-pub(super) const STEP_MAX: Nanos = Nanos::from_millis(10);
+pub(crate) const STEP_MAX: Nanos = Nanos::from_millis(10);
 
 /// Why a text does not name overheads.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is neither a set of overheads (none, lab, stock) nor a step and its time: steal, hop, yield, wake, receive, \
-     send, poll, look, notice or checkpoint, 0ns to 10ms, like send=2.3us"
-)]
-pub struct OverheadsError(String);
+pub enum OverheadsError {
+    /// Neither a name nor a step and its time.
+    #[error(
+        "`{0}` is neither a set of overheads (none, lab, stock, measured, file:PATH) nor a step and its time: steal, hop, \
+         yield, wake, receive, send, poll, look, notice or checkpoint, 0ns to 10ms, like send=2.3us"
+    )]
+    Form(String),
+    /// A file that holds no overheads, and why.
+    #[error("{0}: {1}")]
+    File(String, String),
+}
 
 impl FromStr for Overheads {
     type Err = OverheadsError;
 
     /// Reads a name, steps that differ from it, or both: `stock`, `lab,send=2.3us`, `steal=0.1us`. Steps alone differ
-    /// from none at all.
+    /// from none at all. `measured` and `file:PATH` are what a file says.
     fn from_str(text: &str) -> Result<Overheads, OverheadsError> {
         let mut overheads = Overheads::NONE;
         for (place, part) in text.split(',').map(str::trim).enumerate() {
-            let error = || OverheadsError(part.to_owned());
-            if let Some((name, time)) = part.split_once('=') {
+            let error = || OverheadsError::Form(part.to_owned());
+            if let Some((name, time)) = part.split_once('=').filter(|_| file_of(part).is_none()) {
                 let time = parse_duration(time.trim()).ok().filter(|time| *time <= STEP_MAX).ok_or_else(error)?;
                 let mut steps = overheads.steps_mut();
                 let step = steps.iter_mut().find(|(step, _)| *step == name.trim()).ok_or_else(error)?;
                 *step.1 = time;
+            } else if let Some(path) = file_of(part).filter(|_| place == 0) {
+                let unusable = |why| OverheadsError::File(path.to_owned(), why);
+                overheads = file::read(path).map_err(unusable)?;
             } else {
                 let named = Overheads::NAMED.into_iter().find(|(name, _)| *name == part && place == 0);
                 overheads = named.ok_or_else(error)?.1;
@@ -134,15 +174,14 @@ impl FromStr for Overheads {
     }
 }
 
+/// The path of the file that `name` stands for, if it does.
+fn file_of(name: &str) -> Option<&str> {
+    if name == "measured" { Some(file::DEFAULT_PATH) } else { name.strip_prefix("file:") }
+}
+
 impl fmt::Display for Overheads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut steps = *self;
-        let charged: Vec<String> = steps
-            .steps_mut()
-            .iter()
-            .filter(|(_, time)| **time > Nanos::ZERO)
-            .map(|(name, time)| format!("{name} {time}"))
-            .collect();
+        let charged: Vec<String> = self.charged().map(|(name, time)| format!("{name} {time}")).collect();
         if charged.is_empty() { f.write_str("none") } else { f.write_str(&charged.join(", ")) }
     }
 }
@@ -163,9 +202,29 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_cannot_be_used_is_one_clear_error() {
+        let error = "file:/nowhere/a=b".parse::<Overheads>().expect_err("no file").to_string();
+        assert!(error.starts_with("/nowhere/a=b: it cannot be read: No such file"), "{error}");
+        assert!("lab,file:/nowhere".parse::<Overheads>().is_err_and(|error| matches!(error, OverheadsError::Form(_))));
+    }
+
+    #[test]
     fn what_is_charged_is_shown() {
         assert_eq!(Overheads::LAB.to_string(), "steal 100ns, hop 100ns, yield 100ns");
         assert_eq!(Overheads::NONE.to_string(), "none");
         assert_eq!(Overheads::STOCK.divided_by(1_000).wake, ns(20));
+        assert_eq!(Overheads::STOCK.times(1_000).divided_by(1_000), Overheads::STOCK);
+    }
+
+    #[test]
+    fn overheads_are_read_back_from_their_text() {
+        for (overheads, text) in [
+            (Overheads::NONE, "none"),
+            (Overheads::STOCK, "stock"),
+            (Overheads { yield_: ns(1_234), checkpoint: ns(1), ..Overheads::NONE }, "yield=1.234us,checkpoint=1ns"),
+        ] {
+            assert_eq!(overheads.text(), text);
+            assert_eq!(text.parse(), Ok(overheads));
+        }
     }
 }

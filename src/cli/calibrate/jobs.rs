@@ -1,0 +1,102 @@
+//! What a running job pays: readings of the clock, checkpoints, yields, looks and notices.
+
+use super::Effort;
+use super::samples::Samples;
+use crate::handler::checkpoint;
+use crate::runtime::arrivals::Arrivals;
+use crate::runtime::continuation::{Limits, Polled, Terms, poll};
+use crate::server::yields;
+use crate::time::{Nanos, clock};
+use std::hint::black_box;
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::pin::pin;
+use std::task::Waker;
+use std::thread;
+
+/// Runs in one sample.
+const RUNS: u64 = 1_000;
+
+/// A distance between arrivals at which workers want the kernel's notices.
+const RARE: Nanos = Nanos::from_micros(500);
+
+/// What steps of a running job take, each on a thread that nothing disturbs.
+pub(super) struct Jobs {
+    /// Reading the clock.
+    pub(super) clock: Samples,
+    /// A checkpoint that finds nothing.
+    pub(super) checkpoint: Samples,
+    /// A pause, a queue and a resumption.
+    pub(super) yield_: Samples,
+    /// A look that sees nothing.
+    pub(super) look: Samples,
+    /// Taking the kernel's notice of an arrival and asking for the next one; `None` where the kernel gives none.
+    pub(super) notice: Option<Samples>,
+}
+
+impl Jobs {
+    /// Measures.
+    ///
+    /// # Errors
+    /// When the system has no sockets or readiness queues for it.
+    pub(super) fn measure(effort: Effort) -> io::Result<Jobs> {
+        let count = effort.samples(300);
+        let ingress = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let arrivals = Arrivals::watch(ingress.as_raw_fd())?;
+        Ok(Jobs {
+            clock: Samples::take(count, RUNS, || time_of(clock::now)),
+            checkpoint: Samples::take(count, RUNS, checkpoints),
+            yield_: Samples::take(count, 1, yields::mean_time),
+            look: Samples::take(count, RUNS, || time_of(|| arrivals.look())),
+            notice: if crate::runtime::notice::probe().is_ok() {
+                Some(notices(&arrivals, &ingress, count)?)
+            } else {
+                None
+            },
+        })
+    }
+}
+
+/// Time of [`RUNS`] runs of `step`.
+fn time_of<R>(mut step: impl FnMut() -> R) -> Nanos {
+    let start = clock::now();
+    for _ in 0..RUNS {
+        black_box(step());
+    }
+    clock::now().minus(start)
+}
+
+/// Time of a handler that passes [`RUNS`] checkpoints.
+fn checkpoints() -> Nanos {
+    let limits = Limits { ask_at: Nanos::MAX, expires_at: Nanos::MAX };
+    let handler = pin!(async {
+        for _ in 0..RUNS {
+            checkpoint().await;
+        }
+    });
+    let start = clock::now();
+    let (waker, waiter) = (Waker::noop(), &mut None);
+    let terms = Terms { start, limits, waker, waiter, tokens: &[], wakes_anywhere: false };
+    let polled = poll(handler, terms);
+    assert!(matches!(polled.0, Polled::Ended(())), "nothing makes it pause");
+    clock::now().minus(start)
+}
+
+fn notices(arrivals: &Arrivals, ingress: &UdpSocket, count: usize) -> io::Result<Samples> {
+    let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    sender.connect(ingress.local_addr()?)?;
+    // Where arrivals are close, a worker looks for them instead.
+    let arrive = || {
+        let due = clock::now().plus(RARE);
+        while clock::now() < due {
+            std::hint::spin_loop();
+        }
+        drop(sender.send(&[0]));
+    };
+    let drain = || drop(ingress.recv(&mut [0; 8]));
+    let taken = thread::scope(|scope| scope.spawn(|| arrivals.notices(count, arrive, drain)).join());
+    let taken = taken.map_err(|_| io::Error::other("taking the kernel's notices panicked"))?;
+    // Two readings of the clock beside each are not worth taking off.
+    Ok(Samples::of(taken.into_iter().map(|time| time.get() as f64)))
+}

@@ -1,0 +1,126 @@
+//! What a datagram costs: receives and sends over loopback, by the calls and sockets of a server.
+
+use super::Effort;
+use super::samples::Samples;
+use crate::fate::DATAGRAM_MAX_BYTES;
+use crate::net::{BATCH, Group, Io, KernelLink, Link, Message};
+use crate::time::clock;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+
+/// Bytes of each datagram: a header of the bench protocol is as long.
+const BYTES: usize = 48;
+
+/// What datagrams cost, each in CPU time of the calling thread: with the kernel's part of loopback, and without what
+/// other threads do meanwhile.
+pub(super) struct Network {
+    /// Receiving one of a full batch.
+    pub(super) receive: Samples,
+    /// Receiving one alone.
+    pub(super) receive_one: Samples,
+    /// A receive that finds nothing.
+    pub(super) poll: Samples,
+    /// Sending one of a full batch, each to a peer of its own.
+    pub(super) send: Samples,
+    /// Sending one alone.
+    pub(super) send_one: Samples,
+}
+
+/// A server's socket, and a batch of peers.
+struct Loopback {
+    group: Group,
+    link: KernelLink,
+    buffers: Vec<Vec<u8>>,
+    peers: Vec<(UdpSocket, SocketAddr)>,
+}
+
+impl Network {
+    /// Measures.
+    ///
+    /// # Errors
+    /// When the system has no sockets for it.
+    pub(super) fn measure(effort: Effort) -> io::Result<Network> {
+        let mut loopback = Loopback::open()?;
+        let count = effort.samples(400);
+        let receive = loopback.receive(count, BATCH)?;
+        let receive_one = loopback.receive(count, 1)?;
+        let send = loopback.send(count, BATCH)?;
+        let send_one = loopback.send(count, 1)?;
+        let poll = loopback.poll(count)?;
+        Ok(Network { receive, receive_one, poll, send, send_one })
+    }
+}
+
+impl Loopback {
+    fn open() -> io::Result<Loopback> {
+        let group = Group::open((Ipv4Addr::LOCALHOST, 0).into(), 1, Io::Batches)?;
+        let peer = |_| {
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+            socket.connect(group.address())?;
+            socket.set_nonblocking(true)?;
+            let address = socket.local_addr()?;
+            Ok((socket, address))
+        };
+        let peers = (0..BATCH).map(peer).collect::<io::Result<_>>()?;
+        let buffers = vec![vec![0; DATAGRAM_MAX_BYTES]; BATCH];
+        Ok(Loopback { group, link: KernelLink::new(Io::Batches, Io::Batches), buffers, peers })
+    }
+
+    /// Receives one datagram of each peer, `at_once` in one call.
+    fn receive(&mut self, count: usize, at_once: usize) -> io::Result<Samples> {
+        let mut samples = Vec::new();
+        for _ in 0..count {
+            for (peer, _) in &self.peers {
+                peer.send(&[0; BYTES])?;
+            }
+            let start = clock::of_thread();
+            let mut received = 0;
+            while received < BATCH {
+                let buffers = self.buffers.iter_mut().take(at_once).map(Vec::as_mut_slice);
+                let came = self.link.receive(&self.group.sockets()[0], buffers)?;
+                if came == 0 {
+                    return Err(io::Error::other("loopback has lost a datagram"));
+                }
+                received += came;
+            }
+            samples.push(clock::of_thread().minus(start).get() as f64 / BATCH as f64);
+        }
+        Ok(Samples::of(samples))
+    }
+
+    /// Sends one datagram to each peer, `at_once` in one call.
+    fn send(&mut self, count: usize, at_once: usize) -> io::Result<Samples> {
+        let mut samples = Vec::new();
+        for _ in 0..count {
+            let message =
+                |(_, peer): &(UdpSocket, SocketAddr)| Message { bytes: &[0; BYTES], peer: *peer, local: None };
+            let messages: Vec<Message<'_>> = self.peers.iter().map(message).collect();
+            let start = clock::of_thread();
+            for batch in messages.chunks(at_once) {
+                let outcomes = self.link.send(&self.group.sockets()[0], batch);
+                if outcomes.iter().any(Result::is_err) {
+                    return Err(io::Error::other("loopback does not take a datagram"));
+                }
+            }
+            samples.push(clock::of_thread().minus(start).get() as f64 / BATCH as f64);
+            for (peer, _) in &self.peers {
+                while peer.recv(&mut [0; BYTES]).is_ok() {}
+            }
+        }
+        Ok(Samples::of(samples))
+    }
+
+    fn poll(&mut self, count: usize) -> io::Result<Samples> {
+        const POLLS: usize = 32;
+        let mut samples = Vec::new();
+        for _ in 0..count {
+            let start = clock::of_thread();
+            for _ in 0..POLLS {
+                let buffers = self.buffers.iter_mut().map(Vec::as_mut_slice);
+                self.link.receive(&self.group.sockets()[0], buffers)?;
+            }
+            samples.push(clock::of_thread().minus(start).get() as f64 / POLLS as f64);
+        }
+        Ok(Samples::of(samples))
+    }
+}

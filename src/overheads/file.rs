@@ -1,0 +1,93 @@
+//! The file in which a host's overheads stand: `forebay calibrate` writes it, `--overheads file:PATH` reads it.
+
+use super::{Overheads, STEP_MAX};
+use crate::time::parse_duration;
+use std::fs::File;
+use std::io::Read as _;
+use toml::de::{DeTable, DeValue};
+
+/// The schema that the file names.
+pub(crate) const SCHEMA: &str = "forebay-overheads/1";
+/// Where `forebay calibrate` writes unless another path is given, in the working directory: what `measured` reads.
+pub(crate) const DEFAULT_PATH: &str = "forebay-overheads.toml";
+/// The largest file that is read: a thousand times what is written.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// The overheads in the file at `path`.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(super) fn read(path: &str) -> Result<Overheads, String> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text));
+    read.map_err(|error| format!("it cannot be read: {error}; forebay calibrate --out FILE writes one"))?;
+    if text.len() as u64 > BYTES_MAX {
+        return Err(format!("it is larger than {} KiB", BYTES_MAX >> 10));
+    }
+    parse(&text)
+}
+
+/// The overheads that `text` holds: all steps, each once, and the schema.
+fn parse(text: &str) -> Result<Overheads, String> {
+    let table = DeTable::parse(text).map_err(|error| {
+        let message = error.message().lines().map(str::trim).collect::<Vec<_>>().join(", ");
+        format!("it is not TOML: {message}")
+    })?;
+    let mut overheads = Overheads::NONE;
+    let mut steps = overheads.steps_mut();
+    let mut missing: Vec<&str> = steps.iter().map(|(name, _)| *name).chain(["schema"]).collect();
+    for (key, value) in table.get_ref() {
+        let key: &str = key.get_ref();
+        let text = match value.get_ref() {
+            DeValue::String(text) => text,
+            other => return Err(format!("{key} is {}, and has to be text in quotes", other.type_str())),
+        };
+        missing.retain(|name| *name != key);
+        if key == "schema" {
+            if text != SCHEMA {
+                return Err(format!("its schema is {text:?}, and has to be {SCHEMA:?}"));
+            }
+            continue;
+        }
+        let Some((_, step)) = steps.iter_mut().find(|(name, _)| *name == key) else {
+            return Err(format!("{key} is no step; steps are {}", Overheads::STEPS.join(", ")));
+        };
+        let time = parse_duration(text).ok().filter(|time| *time <= STEP_MAX);
+        **step = time.ok_or_else(|| format!("{key} is {text:?}, and has to be 0ns to {STEP_MAX}"))?;
+    }
+    if missing.is_empty() { Ok(overheads) } else { Err(format!("it lacks {}", missing.join(", "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(steps: &Overheads) -> String {
+        let mut steps = *steps;
+        let lines = steps.steps_mut().map(|(name, time)| format!("{name} = \"{time}\" # a comment\n"));
+        format!("schema = \"{SCHEMA}\"\n{}", lines.concat())
+    }
+
+    // Is what is written read back, and is all that is wrong with a file one clear error?
+    #[test]
+    fn a_file_is_whole_or_refused() {
+        let right = text(&Overheads::STOCK);
+        assert_eq!(parse(&right), Ok(Overheads::STOCK));
+        for (wrong, said) in [
+            (right.replace("/1", "/2"), "its schema is \"forebay-overheads/2\", and has to be \"forebay-overheads/1\""),
+            (right.replace("look = \"150ns\"", ""), "it lacks look"),
+            (right.replace("look = \"150ns\"", "look = \"150\""), "look is \"150\", and has to be 0ns to 10ms"),
+            (right.replace("look = \"150ns\"", "look = \"11ms\""), "look is \"11ms\", and has to be 0ns to 10ms"),
+            (right.replace("look = \"150ns\"", "look = 150"), "look is integer, and has to be text in quotes"),
+            (right.replace("look =", "glance ="), "glance is no step; steps are steal, hop, yield"),
+            (right.replace("look = ", "look "), "it is not TOML: "),
+            (String::new(), "it lacks steal, hop"),
+        ] {
+            let error = parse(&wrong).expect_err(said);
+            assert!(error.contains(said), "{said}: {error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+        assert!(read("/nowhere").is_err_and(|error| error.contains("cannot be read: No such file")));
+        assert!(read("/dev/zero").is_err());
+    }
+}

@@ -1,0 +1,53 @@
+//! One watched ingress, and what it takes to notice an arrival there: for `forebay calibrate`, which measures what the
+//! workers of a server pay.
+
+use super::notice::{self, Flag, Looks};
+use super::sleep::idle::Readiness;
+use super::sleep::readiness::Descriptors;
+use crate::sched::Watch;
+use crate::time::{Nanos, clock};
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+/// A watched ingress.
+pub(crate) struct Arrivals {
+    descriptors: Descriptors,
+}
+
+impl Arrivals {
+    /// Watches `ingress`, which must outlive this.
+    ///
+    /// # Errors
+    /// When the kernel has no more descriptors for readiness queues.
+    pub(crate) fn watch(ingress: RawFd) -> io::Result<Arrivals> {
+        let (descriptors, _) = Descriptors::new(1, &[ingress])?;
+        descriptors.watch(0, true);
+        Ok(Arrivals { descriptors })
+    }
+
+    /// Number of ingresses in which something waits, by a look.
+    pub(crate) fn look(&self) -> usize {
+        self.descriptors.watch_set().arrivals()
+    }
+
+    /// Time that it takes to take the kernel's notice of an arrival and to ask for the next one, once for each of
+    /// `count` arrivals: `arrive` makes one, `drain` takes it out of the ingress. To be called on a thread of its own: the
+    /// end of a ring interrupts the next call of its thread that waits.
+    pub(crate) fn notices(&self, count: usize, mut arrive: impl FnMut(), mut drain: impl FnMut()) -> Vec<Nanos> {
+        const CLOSELY: Watch = Watch::Closely(Nanos::from_secs(1));
+        let _open = notice::open(Flag::default(), Arc::clone(self.descriptors.watch_set()), Looks::default(), true);
+        notice::begin(CLOSELY);
+        let notice = |_| {
+            arrive();
+            let raised = clock::now();
+            let _ = notice::take(raised);
+            let taken = clock::now();
+            drain();
+            let drained = clock::now();
+            notice::begin(CLOSELY);
+            taken.minus(raised).plus(clock::now().minus(drained))
+        };
+        (0..count).map(notice).collect()
+    }
+}

@@ -1,0 +1,97 @@
+//! What emulated cores pay for the steps of this path. [`emulated`] says when a charge is paid; real
+//! cores pay by themselves, and nothing here does anything.
+
+use super::execute::Engine;
+use crate::handler::Handler;
+use crate::handler::builtin::emulated;
+use crate::net::Link;
+use crate::sched::Watch;
+use crate::sched::turn::Requeued;
+use crate::server::path::packet::Packet;
+use crate::time::{Nanos, clock};
+use std::future::Future;
+
+impl<'s, H, M, F, L> Engine<'s, '_, '_, H, M, F, L>
+where
+    H: Handler,
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+    L: Link,
+{
+    /// Charges a look from within a job for waiting requests, or the notice of one. What saw nothing was a look.
+    pub(super) fn charge_look(&self, watch: Watch, waiting: usize) {
+        if self.common.emulated {
+            let price = emulated::price();
+            emulated::charge(match watch {
+                Watch::Never => Nanos::ZERO,
+                Watch::Closely(_) if waiting > 0 => price.notice,
+                Watch::Closely(_) | Watch::Every(_) => price.look,
+            });
+        }
+    }
+
+    /// Charges a steal from another worker's deque.
+    pub(super) fn charge_steal(&self) {
+        if self.common.emulated {
+            emulated::charge(emulated::price().steal);
+        }
+    }
+
+    /// Pays for a continuation that is about to be put into a queue; returns when it is put there.
+    pub(super) fn pay_for_requeueing(&self, why: Requeued) -> Nanos {
+        if !self.common.emulated {
+            return self.now;
+        }
+        let price = emulated::price();
+        emulated::charge(match why {
+            Requeued::Hopped(_) => price.hop,
+            Requeued::Yielded | Requeued::Woken => price.yield_,
+        });
+        emulated::pay()
+    }
+
+    /// Pays for `count` datagrams that were just received, before any of them is seen by another worker.
+    pub(super) fn pay_for_receiving(&mut self, count: usize) {
+        if !self.common.emulated {
+            return;
+        }
+        let price = emulated::price();
+        if count == 0 {
+            return emulated::delay(price.poll);
+        }
+        emulated::charge(price.receive.times(count as u64));
+        // The core was idle if none of them had come when it was through with its last job.
+        let waited = self.link.datagrams()[..count].iter().map(|datagram| datagram.kernel_wait).max();
+        emulated::start(self.now.minus(waited.unwrap_or(Nanos::ZERO)));
+        emulated::pay();
+        self.recorder.charged(emulated::take_charged());
+        self.now = clock::now();
+    }
+
+    /// Pays for the replies that wait to be sent: none leaves earlier than its core's time.
+    pub(super) fn pay_for_sending(&mut self) {
+        if !self.common.emulated {
+            return;
+        }
+        let paid = emulated::price().send.times(self.outbox.len() as u64);
+        if paid > Nanos::ZERO {
+            emulated::charge(paid);
+            let late = emulated::pay_on_time();
+            self.recorder.overshoot(std::mem::take(&mut self.slept).plus(paid), late);
+            self.recorder.charged(emulated::take_charged());
+        }
+    }
+
+    /// Notes that a request ended at `end`, for which the core slept `service` in all. Where its reply is paid for, it is
+    /// that payment whose end may be late.
+    pub(super) fn has_slept(&mut self, service: Nanos, end: Nanos) {
+        if !self.common.emulated {
+            return;
+        }
+        if emulated::price().send > Nanos::ZERO {
+            self.slept = self.slept.plus(service);
+        } else if service > Nanos::ZERO {
+            self.recorder.overshoot(service, self.now.minus(end));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Does an emulated core pay for its steps what the simulator says? Method: one burst for one worker, on a server with
+//! `--overheads` and in virtual time. A reply before its time is an error each time, one behind it only if all of five
+//! trials are: a busy machine is late, and no thread is early.
+
+use crate::support::client::{Client, message};
+use crate::support::http::latency;
+use crate::support::{Running, alone};
+use forebay::handler::builtin::{Bench, Burner, Spin};
+use forebay::overheads::Overheads;
+use forebay::sched::PolicyName;
+use forebay::sim::{ArrivingRequest, Fit, Limits, Setup, simulate};
+use forebay::time::{Nanos, clock};
+use forebay::wire::{Header, Status};
+use forebay::workload::Workload;
+
+/// A microsecond of the table lasts a tenth of a millisecond.
+const SCALE: u64 = 100;
+const TRIALS: usize = 5;
+const SLICE: Nanos = Nanos::from_micros(40);
+
+/// Costs of a burst, unscaled.
+fn burst(light: usize, heavy: usize) -> Vec<Nanos> {
+    let costs = std::iter::repeat_n(Nanos::from_micros(20), light);
+    costs.chain(std::iter::repeat_n(Nanos::from_micros(200), heavy)).collect()
+}
+
+fn server(policy: &str, overheads: &str) -> Running {
+    let burn = [("burn", "sleep"), ("time-scale", "100"), ("slice", "40us"), ("workers", "1"), ("policy", policy)];
+    let handler = Bench::new(Spin::new(Burner::Sleep, SCALE), Nanos::from_secs(10));
+    Running::start(&[&burn[..], &[("overheads", overheads)]].concat(), handler)
+}
+
+/// From the first send to the last reply of `costs` on `server`, unscaled.
+fn served(server: &Running, costs: &[Nanos]) -> Nanos {
+    let client = Client::new(server.udp);
+    let start = clock::now();
+    for (id, cost) in costs.iter().enumerate() {
+        client.send(&message(&Header::request(id as u64, 0, cost.times(SCALE)), b""));
+    }
+    for _ in costs {
+        let header = client.receive().header;
+        assert_eq!(header.status, Status::Ok);
+    }
+    Nanos::new(clock::now().minus(start).get() / SCALE)
+}
+
+/// The same in virtual time, in batches of at most `batch`.
+fn simulated(policy: &str, overheads: &str, costs: &[Nanos], batch: usize) -> Nanos {
+    let (workload, overheads): (Workload, Overheads) =
+        ("fixed:1us".parse().expect("a form"), overheads.parse().expect("overheads"));
+    let name: PolicyName = policy.parse().expect("a policy");
+    let fit = Fit { slice: SLICE, ..Fit::new(&workload, 1, 0.5) };
+    let limits = Limits { batch, ..Limits::SERVER };
+    let setup = Setup { limits, ..Setup::with_overheads(fit.policy(name).policy(), overheads) };
+    let arrivals = costs.iter().map(|cost| ArrivingRequest {
+        at: Nanos::ZERO,
+        due: Nanos::ZERO,
+        cost: *cost,
+        class: 0,
+        socket: 0,
+        deadline: Nanos::MAX,
+        counts: true,
+    });
+    let latency = simulate(&setup, arrivals).latency_us();
+    Nanos::new((latency[0].1.max.expect("all are answered") * 1e3) as u64)
+}
+
+/// Compares a burst with virtual time; returns the latter.
+fn assert_as_simulated(policy: &str, overheads: &str, costs: &[Nanos]) -> Nanos {
+    let server = server(policy, overheads);
+    // The first one waits until the server runs.
+    served(&server, &costs[..1]);
+    let times: Vec<Nanos> = (0..TRIALS).map(|_| served(&server, costs)).collect();
+    let simulated = simulated(policy, overheads, costs, Limits::SERVER.batch);
+    let (least, allowed) = (times.iter().min().expect("trials"), Nanos::new(simulated.get() / 20));
+    let case = format!("{policy} with {overheads}: {times:?}, and {simulated} in virtual time");
+    assert!(least.plus(allowed) >= simulated, "too early: {case}");
+    assert!(*least <= simulated.plus(allowed), "too late: {case}");
+    simulated
+}
+
+// Is the whole way of a request paid for? 30 requests at once end cost, receive and send apart.
+#[test]
+fn a_burst_pays_for_each_datagram() {
+    let _alone = alone();
+    let costs = burst(30, 0);
+    for (overheads, each) in [("none", 20), ("receive=20us,send=30us", 70), ("send=60us", 80), ("receive=60us", 80)] {
+        let (expected, simulated) = (30 * each, assert_as_simulated("isolated", overheads, &costs).get() / 1_000);
+        assert!(simulated.abs_diff(expected) <= expected / 100, "{overheads}: {expected} us, and {simulated} in all");
+    }
+}
+
+// Are the other steps paid for as in virtual time: checkpoints, yields, looks, notices?
+#[test]
+fn steps_beside_the_work_are_paid_for() {
+    let _alone = alone();
+    let costs = burst(10, 3);
+    for policy in ["isolated", "global", "ondemand"] {
+        let free = assert_as_simulated(policy, "none", &costs);
+        let all = "yield=40us,receive=2us,send=10us,look=3us,notice=9us,checkpoint=200ns";
+        assert!(assert_as_simulated(policy, all, &costs) > free, "{policy}");
+    }
+}
+
+// Is a core that slept charged for its wake-up, and does the time in the handler stay what it was?
+#[test]
+fn a_core_that_slept_pays_for_its_wake() {
+    let _alone = alone();
+    let (cost, wake) = (Nanos::from_micros(20), Nanos::from_micros(300));
+    let server = server("steal", "wake=300us,receive=5us,send=5us");
+    // The first one waits until the server runs.
+    served(&server, &[cost]);
+    let took: Vec<Nanos> = (0..TRIALS)
+        .map(|_| {
+            // A real worker spins for 50 us, and then sleeps.
+            std::thread::sleep(Nanos::from_micros(80).times(SCALE).into());
+            served(&server, &[cost])
+        })
+        .collect();
+    let least = *took.iter().min().expect("trials");
+    let due = cost.plus(wake).plus(Nanos::from_micros(10));
+    assert!(least >= due && least <= due.plus(Nanos::from_micros(15)), "{due}: {took:?}");
+    let service = latency(server.admin)["since_start"]["service"]["all"]["max"].as_f64().expect("a maximum");
+    let scaled = cost.times(SCALE).as_micros_f64();
+    assert!((service / scaled - 1.0).abs() < 0.01, "{service} us in the handler, not {scaled}");
+}
