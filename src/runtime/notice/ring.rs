@@ -100,7 +100,7 @@ impl Ring {
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
         // SAFETY: the entries of this file refer to no memory of this process. A poll names a descriptor by its number,
         // which the kernel looks up when the entry is submitted, and it holds on to the file as long as the poll stands.
-        #[expect(unsafe_code, reason = "a checkpoint that sees an arrival by one load: benches/notice.md")]
+        #[expect(unsafe_code, reason = "a checkpoint that sees an arrival by one load: benches/README.md")]
         let pushed = unsafe { self.ring.submission().push(entry) };
         pushed.map_err(|_| io::Error::other("the ring is full"))
     }

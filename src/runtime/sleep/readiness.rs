@@ -138,7 +138,7 @@ impl Readiness for Descriptors {
 }
 
 /// CPU time of a look that sees nothing, measured: the least of many, which nothing disturbed, and two fifths more for
-/// the caches that it takes from the job (benches/notice.md).
+/// the caches that it takes from the job (benches/README.md).
 fn look_cost(poll: &mut Poll, events: &mut Events) -> Nanos {
     let mut look = |_| {
         let start = clock::now();
