@@ -62,6 +62,7 @@ fn latency_has_the_promised_shape() {
     let body = latency(server.admin);
     let top = [
         "burn",
+        "busy_us",
         "fates",
         "listen",
         "malformed_by_reason",
