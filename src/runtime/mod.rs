@@ -126,7 +126,7 @@ impl<J: Send> Shared<J> {
         Ok((shared, workers))
     }
 
-    /// Lets jobs notice arrivals by the kernel's notices too, where it gives any ([`notice::probe`]).
+    /// Lets jobs notice arrivals by the kernel's notices too, where it gives any.
     pub fn with_kernel_notices(self, kernel_notices: bool) -> Shared<J> {
         Shared { kernel_notices, ..self }
     }
