@@ -1,14 +1,13 @@
 //! Are the options of sharing in force, in the server and in the runtime as a library, and is every request and every task
 //! served whatever they are? Method: one option away from the default at a time, and a theft that is counted.
 
-use crate::support::client::{Client, message};
+use crate::support::client::Client;
 use crate::support::http::{http, metric};
 use crate::support::scripted::{Act, scripted};
 use crate::support::{Running, alone, await_until};
 use forebay::sched::{Amount, Insertion, Sharing, Victim};
 use forebay::tasks::{BuildError, Options, Runtime, Spawner};
 use forebay::time::Nanos;
-use forebay::wire::Header;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -74,15 +73,40 @@ fn a_thief_of_requests_takes_half() {
     // On this scale no worker is stuck for long enough that others receive from its socket.
     let settings = [("policy", "steal"), ("workers", "2"), ("time-scale", "1000000")];
     let server = Running::start(&settings, handler);
-    let client = Client::new(server.udp);
-    let block = |id, time| client.send(&message(&Header::request(id, 0, time), &[Act::Block as u8]));
-    block(0, Nanos::from_millis(500));
-    await_until(|| script.blockers().len() == 1, "nobody is stuck");
-    // All of this waits in the socket of the stuck one, and is received as one batch.
-    block(1, Nanos::from_secs(1));
-    (2..17).for_each(|id| client.request(id, Nanos::ZERO, b"-"));
-    let order: Vec<u64> = (0..17).map(|_| client.receive().header.id).collect();
-    assert_eq!((order[0], order[16]), (0, 1), "the other one served all but the blocks: {order:?}");
-    let metrics = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
-    assert_eq!(metric(&metrics, "forebay_steals_total{result=\"found\"}"), 4.0);
+    let mut clients = [None, None];
+    let mut add = || {
+        let client = Client::new(server.udp);
+        clients[client.owner()].get_or_insert(client);
+        clients.iter().all(Option::is_some)
+    };
+    await_until(&mut add, "some socket gets no flow");
+    let clients = clients.map(|client| client.expect("one for each socket"));
+    let hold = |worker: usize, id| clients[worker].request(id, Nanos::ZERO, &[Act::Hold as u8]);
+    // Either worker may have the first.
+    hold(0, 0);
+    await_until(|| script.blockers().len() == 1, "nobody is held");
+    let [victim, thief] = [script.blockers()[0], 1 - script.blockers()[0]];
+    hold(thief, 0);
+    await_until(|| script.blockers().len() == 2, "the other one is not held");
+    // All of this waits in one socket, and is received as one batch.
+    hold(victim, 1);
+    (2..17).for_each(|id| clients[victim].request(id, Nanos::ZERO, b"-"));
+    let steals = || {
+        let metrics = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
+        metric(&metrics, "forebay_steals_total{result=\"found\"}")
+    };
+    let before = steals();
+    script.release_worker(victim);
+    await_until(|| script.blockers().len() == 3, "the victim is not held again");
+    script.release_worker(thief);
+    let mut left = 15;
+    await_until(
+        || {
+            left -= usize::from(clients[victim].receive().header.id >= 2);
+            left == 0
+        },
+        "the thief does not serve them",
+    );
+    assert_eq!(steals() - before, 4.0);
+    script.release();
 }

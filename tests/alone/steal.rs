@@ -12,7 +12,7 @@ use crate::support::scripted::{Act, Scripted, scripted};
 use crate::support::{Running, alone, await_until};
 use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::time::{Nanos, clock};
-use forebay::wire::{Header, Status};
+use forebay::wire::Status;
 use std::sync::Arc;
 use std::thread;
 
@@ -48,7 +48,7 @@ impl Stage {
     fn add_client(&mut self, wanted: usize) -> bool {
         let client = Client::new(self.server.udp);
         let worker = if self.has_owners {
-            owner(&client)
+            client.owner()
         } else {
             self.clients.iter().map(Vec::len).sum::<usize>() % self.clients.len()
         };
@@ -98,18 +98,6 @@ impl Stage {
             assert_eq!(holder.receive().header.id, 0);
         }
     }
-}
-
-/// The worker that owns the socket which `client` reaches: the one that serves it time after time.
-fn owner(client: &Client) -> usize {
-    let ask = || usize::from(client.ask(&Header::request(9, 0, Nanos::ZERO), b"").header.served.worker);
-    let (mut worker, mut times) = (ask(), 1);
-    while times < 5 {
-        let next = ask();
-        times = if next == worker { times + 1 } else { 1 };
-        worker = next;
-    }
-    worker
 }
 
 // Two workers, either of them stuck.
@@ -187,7 +175,7 @@ fn an_emulated_thief_starts_nothing_before_it_may_take_it() {
         [("policy", "steal"), ("workers", "2"), ("burn", "sleep"), ("overheads", "none"), ("time-scale", "10000")];
     let server = Running::start(&settings, Bench::new(Spin::new(Burner::Sleep, 10_000), Nanos::from_secs(1)));
     let of_first = |first: bool| {
-        let reaches = |client: &Client| (owner(client) == 0) == first;
+        let reaches = |client: &Client| (client.owner() == 0) == first;
         std::iter::repeat_with(|| Client::new(server.udp)).find(reaches).expect("every socket has flows")
     };
     let (holder, behind, other) = (of_first(true), of_first(true), of_first(false));

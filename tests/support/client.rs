@@ -52,6 +52,18 @@ impl Client {
         answer
     }
 
+    /// The worker that owns the socket which this client reaches: the one that serves it time after time.
+    pub(crate) fn owner(&self) -> usize {
+        let ask = || usize::from(self.ask(&Header::request(9, 0, Nanos::ZERO), b"").header.served.worker);
+        let (mut worker, mut times) = (ask(), 1);
+        while times < 5 {
+            let next = ask();
+            times = if next == worker { times + 1 } else { 1 };
+            worker = next;
+        }
+        worker
+    }
+
     /// The next reply; fails when none comes.
     pub(crate) fn receive(&self) -> Answer {
         self.receive_within(GIVE_UP_AFTER).expect("an answer")

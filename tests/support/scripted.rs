@@ -4,6 +4,7 @@ use super::GIVE_UP_AFTER;
 use forebay::handler::builtin::{Bench, Order, Work};
 use forebay::handler::{Reply, checkpoint, hop};
 use forebay::time::{Nanos, clock};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -35,8 +36,8 @@ pub(crate) enum Act {
 pub(crate) struct Scripted {
     begun: AtomicUsize,
     blockers: Mutex<Vec<usize>>,
-    /// Holds that may end; the rest wait.
-    released: Mutex<usize>,
+    /// Which of the blockers are let go, by their place in the list.
+    released: Mutex<BTreeSet<usize>>,
     let_go: Condvar,
 }
 
@@ -53,7 +54,18 @@ impl Scripted {
 
     /// Lets all go that are in an [`Act::Hold`] or an [`Act::Long`].
     pub(crate) fn release(&self) {
-        *self.released.lock().expect("nobody panics with it") = self.blockers().len();
+        self.release_those(|_| true);
+    }
+
+    /// The same for those of one worker.
+    pub(crate) fn release_worker(&self, worker: usize) {
+        self.release_those(|blocker| blocker == worker);
+    }
+
+    fn release_those(&self, chosen: impl Fn(usize) -> bool) {
+        let blockers = self.blockers();
+        let numbers = (0..blockers.len()).filter(|number| chosen(blockers[*number]));
+        self.released.lock().expect("nobody panics with it").extend(numbers);
         self.let_go.notify_all();
     }
 
@@ -61,15 +73,16 @@ impl Scripted {
     fn hold(&self) {
         let number = self.block();
         let released = self.released.lock().expect("nobody panics with it");
-        let held = self.let_go.wait_timeout_while(released, GIVE_UP_AFTER.into(), |released| *released < number);
+        let held =
+            self.let_go.wait_timeout_while(released, GIVE_UP_AFTER.into(), |released| !released.contains(&number));
         drop(held.expect("nobody panics with it"));
     }
 
-    /// Notes the calling worker; returns how many there are with it.
+    /// Notes the calling worker; returns its place in the list.
     fn block(&self) -> usize {
         let mut blockers = self.blockers.lock().expect("nobody panics with it");
         blockers.push(worker());
-        blockers.len()
+        blockers.len() - 1
     }
 }
 

@@ -150,14 +150,26 @@ fn with<R>(action: impl FnOnce(&mut Notice) -> R) -> Option<R> {
 impl Notice {
     fn begin(&mut self, watch: Watch) {
         self.watch = watch;
-        if let (Watch::Closely(_), Some(ring)) = (watch, &mut self.ring)
-            && !self.pace.prefers_looks()
-        {
-            match ring.arm() {
-                Ok(false) => {}
-                // Something came before: where it still waits the first checkpoint returns.
-                Ok(true) => self.seen = Some(self.watch_set.arrivals()),
-                Err(_) => self.ring = None,
+        // What a job saw that has ended meanwhile is nothing to the next one.
+        self.seen = None;
+        if matches!(watch, Watch::Closely(_)) && !self.pace.prefers_looks() {
+            self.arm();
+        }
+    }
+
+    /// Asks the kernel for notice of the next arrival.
+    fn arm(&mut self) {
+        // Twice: the first answer may be of an arrival that has been received meanwhile, and is followed by no notice.
+        for _ in 0..2 {
+            match self.ring.as_mut().map(Ring::arm) {
+                Some(Ok(true)) => {}
+                Some(Err(_)) => return self.ring = None,
+                Some(Ok(false)) | None => return,
+            }
+            // Where it still waits the first checkpoint returns.
+            self.seen = Some(self.watch_set.arrivals());
+            if self.seen != Some(0) {
+                return;
             }
         }
     }
@@ -259,6 +271,25 @@ mod tests {
             begin(CLOSELY);
             assert!(is_raised(), "{round}: it still waits");
             assert_eq!(take(LATER), Some(1), "{round}");
+            ingress.receive();
+        }
+    }
+
+    // Is what is seen for one job nothing to the next, and is a notice of what has been received followed by another?
+    #[test]
+    fn what_has_been_received_is_noticed_no_more() {
+        let mut ingress = watched(true);
+        begin(CLOSELY);
+        ingress.send();
+        begin(CLOSELY);
+        assert!(is_raised(), "it waits");
+        ingress.receive();
+        for round in 0..3 {
+            // The job ends with the notice of an arrival that this worker then receives.
+            begin(CLOSELY);
+            assert!(!is_raised(), "{round}: it has been received");
+            ingress.send();
+            assert!(is_raised(), "{round}: this is another one");
             ingress.receive();
         }
     }

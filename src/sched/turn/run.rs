@@ -124,7 +124,8 @@ where
     /// Puts a job aside until it may work uninterrupted.
     pub(super) fn put_aside(&mut self, mut job: J) -> Did {
         self.engine.requeued(&mut job, Requeued::Yielded);
-        // Whoever gives a permit back after this wakes a worker for it; one that did so before may have been missed.
+        // A permit that is given back after this wakes a worker for the job. One that was given back before may have
+        // been missed: then the worker that is woken here takes it, or this one in its next search.
         self.put_into(UNINTERRUPTED, job);
         self.left()
     }

@@ -41,11 +41,9 @@ impl<'s> Outbox<'s> {
         self.answers.is_empty() && self.refusals.is_empty()
     }
 
-    /// When the reply was finished that has waited longest; `None` if no reply waits.
+    /// When the answer was finished that has waited longest; `None` if no answer waits.
     pub(crate) fn oldest(&self) -> Option<Nanos> {
-        let answered = self.answers.first().map(|answer| answer.finished_at);
-        // Refusals are written where they are decided, at a receive or at the end of a run.
-        answered.or_else(|| (!self.refusals.is_empty()).then_some(Nanos::ZERO))
+        self.answers.first().map(|answer| answer.finished_at)
     }
 
     pub(crate) fn is_full(&self) -> bool {
