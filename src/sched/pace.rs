@@ -6,10 +6,10 @@
 
 use crate::time::Nanos;
 
-/// Looks take at most one part in so many of the CPU time: 3 %.
+/// Looks take at most this part of the CPU time, as its inverse: 3 %.
 const PRICE: u64 = 33;
 
-/// A notice of the kernel, taken and asked for anew, costs as much as so many looks. It costs nothing while nothing
+/// A notice of the kernel, taken and asked for anew, costs as much as this many looks. It costs nothing while nothing
 /// comes; where arrivals are closer than `PRICE` of it looks are cheaper.
 const LOOKS_PER_NOTICE: u64 = 4;
 

@@ -134,7 +134,7 @@ fn what_a_running_server_can_follow() {
     await_until(|| way() == (1, 1), "the workers do not follow");
 }
 
-/// Sends a request every 2 ms until `over` the decision; every 50th costs `heavy`, with a deadline after so many
+/// Sends a request every 2 ms until `over` the decision; every 50th costs `heavy`, with a deadline after this many
 /// microseconds (0 = none).
 fn offer(server: &Running, heavy: Nanos, deadline_us: u32, over: impl Fn(&Value) -> bool) -> Value {
     let client = Client::new(server.udp);

@@ -77,7 +77,7 @@ pub(crate) fn is_yielding_rival(name: &str) -> bool {
     ["tokio-yield", "go-gosched", "rayon-split"].iter().any(|rival| name.starts_with(rival))
 }
 
-/// Forebay's handler with its checkpoints, told neither class nor cost.
+/// Forebay's handler with its checkpoints; class and cost are not declared.
 const SPIN_BLINDLY: &str = "--classify none --handler spin";
 
 /// Those that yield. Emulated cores let threads sleep, so nothing there gains from spinning.

@@ -85,6 +85,6 @@ fn bench(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// A round that has to be alone counts when processes that are none of this bench's took less CPU time than so many CPUs
+/// A round that has to be alone counts when processes that are none of this bench's took less CPU time than this many CPUs
 /// have, whatever its figures are.
 const OTHERS_MAX: f64 = 0.1;

@@ -37,7 +37,7 @@ pub(crate) const LOADS: [f64; 2] = [0.5, 0.7];
 /// Numbers of cores, a table for each.
 pub(crate) const CORES: [usize; 2] = [1, 2];
 
-/// A server that is to show its capacity is offered so many times what its cores could do.
+/// A server that is to show its capacity is offered this many times what its cores could do.
 const OVERLOAD: f64 = 1.5;
 /// The generator's CPUs: one spins to send, one receives.
 const GENERATOR_CPUS: usize = 2;
@@ -46,7 +46,7 @@ const TIMEOUT: Nanos = Nanos::from_secs(3);
 /// A run does not count as valid when others took more than this share of the server's CPUs.
 const OTHERS_SHARE_MAX: f64 = 0.03;
 
-/// A run that is not valid is repeated until there were so many.
+/// A run that is not valid is repeated, up to this many runs.
 const TRIES: usize = 2;
 
 /// Before a further try, the machine is given this long to be left alone ...
@@ -64,7 +64,7 @@ struct Span {
     patient: bool,
 }
 
-/// The name of the table of this mix on so many cores.
+/// The name of the table of this mix on this many cores.
 pub(crate) fn table(cores: usize, mix: &Mix) -> String {
     format!("real/{cores}/{}", mix.workload)
 }
@@ -184,7 +184,7 @@ impl Trial<'_> {
         Ok(last)
     }
 
-    /// Offers so many CPUs' worth of work.
+    /// Offers this many CPUs' worth of work.
     fn run(&self, offered_cpus: f64, warmup: Nanos, duration: Nanos) -> Result<Run> {
         let Division::Apart { server, .. } = self.division else { anyhow::bail!("there are too few CPUs") };
         let base = plan(self.server, self.mix.workload)?;
@@ -208,7 +208,7 @@ impl Trial<'_> {
     }
 }
 
-/// Waits until nobody has used the machine for a moment, or for [`QUIET_MAX`].
+/// Waits until no other process has used the machine for a moment, or for [`QUIET_MAX`].
 fn wait_for_quiet() -> Result<()> {
     const MOMENT: Duration = Duration::from_millis(500);
     let deadline = clock::now().plus(QUIET_MAX);

@@ -78,7 +78,7 @@ fn render_load(text: &mut String, figures: &Figures, division: &Division, cores:
     }
 }
 
-/// Mean slowdown under processor sharing by so many servers at `load` (Poisson arrivals, any costs; for two the M/M/2
+/// Mean slowdown under processor sharing by this many servers at `load` (Poisson arrivals, any costs; for two the M/M/2
 /// formula, which is near).
 fn sharing_needs(cores: usize, load: f64) -> f64 {
     1.0 / (1.0 - load.powi(cores as i32))

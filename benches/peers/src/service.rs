@@ -51,7 +51,7 @@ impl Service {
         matches!(self, Service::Emulated(_))
     }
 
-    /// Whether requests take no time, so that a reply may wait for those of its batch.
+    /// Whether requests take no time, so that a reply may wait for the others of its batch.
     pub(crate) fn is_echo(&self) -> bool {
         matches!(self, Service::Echo)
     }

@@ -54,7 +54,7 @@ fn go(folder: &Path, threads: usize) -> Option<Command> {
     Some(command)
 }
 
-/// Every peer that yields, on so many threads.
+/// Every peer that yields, on this many threads.
 fn yielding(folder: &Path, threads: usize) -> Vec<(&'static str, Command)> {
     let mut peers = vec![("tokio-yield", ours("tokio-yield", threads)), ("rayon-split", ours("rayon-split", threads))];
     peers.extend(go(folder, threads).map(|command| ("go-gosched", command)));

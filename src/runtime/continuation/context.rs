@@ -59,7 +59,7 @@ thread_local! {
 }
 
 /// The most checkpoints of which one reads the clock. A handler whose checkpoints come further apart all of a sudden is
-/// asked so many of them late.
+/// asked up to this many of them late.
 const STRETCH_MAX: u32 = 16;
 
 /// Runs `poll` from `start` on within `limits` as one poll of `waiter`, which is given back; without a waiter, of what cannot have

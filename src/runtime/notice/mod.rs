@@ -303,7 +303,7 @@ mod tests {
         ingress.send();
         assert!(!is_raised());
         begin(CLOSELY);
-        assert!(is_raised() && take(LATER) == Some(1), "what waits is told at once");
+        assert!(is_raised() && take(LATER) == Some(1), "what waits is noticed at once");
     }
 
     // Where only looks tell: are they as far apart as they should be, and is what they see kept for the worker?

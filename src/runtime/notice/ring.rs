@@ -133,7 +133,7 @@ mod tests {
         while receiver.read(&mut [0; 8]).is_ok() {}
     }
 
-    // Is an arrival told once for each arming, also one that came before?
+    // Is there one notice of an arrival for each arming, also of one that came before?
     #[test]
     fn an_arrival_raises_the_bit() {
         let (mut watch_set, mut sender, mut receiver) = watched();
@@ -148,7 +148,7 @@ mod tests {
         }
         send(&mut sender);
         assert!(!ring.is_raised(), "it was not armed");
-        assert!(ring.arm().expect("armed") && !ring.is_raised(), "what came before is told at once");
+        assert!(ring.arm().expect("armed") && !ring.is_raised(), "what came before is noticed at once");
     }
 
     // Does an arrival raise the bit of another worker once the poll was taken out, and of this one again later?
