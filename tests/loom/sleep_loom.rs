@@ -33,14 +33,14 @@ mod kernel;
 mod sleeper;
 mod world;
 
-use crate::sched::{Global, Hybrid, Isolated, Kind, Policy, Pools, Tasks, Topology};
+use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, Policy, Pools, Tasks, Topology};
 use crate::time::Nanos;
 use kernel::Fault;
 use loom::sync::Arc;
 use loom::thread;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use world::{Flaw, Worker, World};
+use world::{Flaw, HEAVY, OVER_SOON, Worker, World};
 
 /// What the model says when every thread waits.
 const FORGOTTEN: &str = "forgotten";
@@ -279,4 +279,63 @@ fn what_is_put_before_a_stop_is_done() {
 #[test]
 fn a_worker_that_asks_too_late_is_caught() {
     assert_caught("a job is left", || stopped(Flaw::AsksLate));
+}
+
+fn ondemand(workers: usize) -> Policy {
+    let ondemand = OnDemand { budget: Nanos::from_micros(5), look_after: Nanos::from_micros(2) };
+    Policy::new(Kind::OnDemand(ondemand), &Topology::new(&[workers]))
+}
+
+/// Datagrams come one after the other while the only worker is in a heavy job, is about to be, or steps aside.
+fn arrivals_in_heavy_work(flaw: Flaw) {
+    let come = |world: &World| {
+        world.put(0, HEAVY);
+        world.arrive(0, 1);
+        world.arrive(0, 1);
+    };
+    check(3, move || play(&World::new(&[ondemand(1)], 2, 2, flaw), 0..1, &[come]));
+}
+
+#[test]
+fn a_heavy_job_steps_aside_for_each_datagram() {
+    arrivals_in_heavy_work(Flaw::None);
+}
+
+#[test]
+fn two_heavy_jobs_step_aside_for_what_comes_to_one() {
+    let come = |world: &World| {
+        (0..2).for_each(|_| world.put(0, HEAVY));
+        (0..3).for_each(|_| world.arrive(1, 1));
+    };
+    check(2, move || play(&World::new(&[ondemand(2)], 3, 3, Flaw::None), 0..2, &[come]));
+}
+
+#[test]
+fn a_notice_of_later_arrivals_only_is_caught() {
+    assert_caught(FORGOTTEN, || arrivals_in_heavy_work(Flaw::Kernel(Fault::NoticesNoPresent)));
+}
+
+#[test]
+fn a_notice_that_is_not_asked_for_again_is_caught() {
+    assert_caught(FORGOTTEN, || arrivals_in_heavy_work(Flaw::AsksOnce));
+}
+
+/// One worker sleeps while its poll still stands in the ring, and takes the turn of the other one, which is at work.
+fn a_swallowed_turn(flaw: Flaw) {
+    let come = |world: &World| {
+        world.put(0, OVER_SOON);
+        world.put(0, HEAVY);
+        world.arrive(1, 1);
+    };
+    check(2, move || play(&World::new(&[ondemand(2)], 3, 1, flaw), 0..2, &[come]));
+}
+
+#[test]
+fn a_turn_that_a_sleeper_swallows_wakes_it() {
+    a_swallowed_turn(Flaw::None);
+}
+
+#[test]
+fn a_notice_in_place_of_a_wake_is_caught() {
+    assert_caught(FORGOTTEN, || a_swallowed_turn(Flaw::Kernel(Fault::NoticesInsteadOfWaking)));
 }

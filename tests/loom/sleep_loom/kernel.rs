@@ -12,6 +12,10 @@ pub(crate) enum Fault {
     KeepsWatching,
     /// What is ready when it is added is no event.
     ReportsNoAdded,
+    /// What is ready when a worker asks for notice is none.
+    NoticesNoPresent,
+    /// An arrival that raises a notice ends no wait.
+    NoticesInsteadOfWaking,
 }
 
 /// Every thread waits for another one.
@@ -36,6 +40,10 @@ struct State {
     waiting: usize,
     /// Jobs that have begun, and wait until all have.
     begun: usize,
+    /// Threads that wait in a job.
+    in_jobs: usize,
+    /// Workers that get the next notices, in this order: the exclusive one-shot polls of the watch set.
+    polls: Vec<WorkerId>,
     /// All have waited at one moment, for ever: something was forgotten.
     forgotten: bool,
 }
@@ -52,6 +60,10 @@ struct Worker {
     armed: bool,
     waits: bool,
     events: Events,
+    /// It waits in a heavy job, whose checkpoints see a notice.
+    in_heavy_job: bool,
+    /// Its notice is raised.
+    raised: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -61,12 +73,27 @@ struct Events {
     watch: bool,
 }
 
+impl State {
+    fn something_watched(&self) -> bool {
+        self.workers.iter().any(|worker| worker.watched && worker.datagrams > 0)
+    }
+}
+
 impl Kernel {
     /// A kernel for so many workers and so many threads in all.
     pub(crate) fn new(workers: usize, threads: usize, fault: Fault) -> Kernel {
         let all = (0..workers).map(|_| Worker::default()).collect();
         Kernel {
-            state: Mutex::new(State { workers: all, crowd: 0, awake: threads, waiting: 0, begun: 0, forgotten: false }),
+            state: Mutex::new(State {
+                workers: all,
+                crowd: 0,
+                awake: threads,
+                waiting: 0,
+                begun: 0,
+                in_jobs: 0,
+                polls: Vec::new(),
+                forgotten: false,
+            }),
             event: (0..workers).map(|_| Condvar::new()).collect(),
             met: Condvar::new(),
             fault,
@@ -82,11 +109,7 @@ impl Kernel {
             self.happens(&mut state, worker, |events| events.ingress = true);
         }
         if state.workers[worker].watched {
-            for watcher in 0..state.workers.len() {
-                if state.workers[watcher].armed {
-                    self.happens(&mut state, watcher, |events| events.watch = true);
-                }
-            }
+            self.watched_is_ready(&mut state);
         }
         state.crowd
     }
@@ -104,7 +127,7 @@ impl Kernel {
         let mut state = self.state.lock().unwrap();
         loop {
             // Nothing is reported for what has been received by now; the event is used up.
-            let something_watched = state.workers.iter().any(|other| other.watched && other.datagrams > 0);
+            let something_watched = state.something_watched();
             let me = &mut state.workers[worker];
             let events = std::mem::take(&mut me.events);
             let watch = events.watch && something_watched;
@@ -130,12 +153,11 @@ impl Kernel {
         let mut state = self.state.lock().unwrap();
         state.begun += 1;
         if state.begun == jobs {
-            state.awake += jobs - 1;
-            state.waiting -= jobs - 1;
-            self.met.notify_all();
+            self.all_have_begun(&mut state);
             return Ok(true);
         }
         self.falls_asleep(&mut state)?;
+        state.in_jobs += 1;
         while state.begun < jobs && !state.forgotten {
             state = self.met.wait(state).unwrap();
         }
@@ -146,7 +168,42 @@ impl Kernel {
     pub(crate) fn begin(&self, jobs: usize) -> bool {
         let mut state = self.state.lock().unwrap();
         state.begun += 1;
+        if state.begun == jobs {
+            self.all_have_begun(&mut state);
+        }
         state.begun == jobs
+    }
+
+    /// Asks for notice of the next arrival in the watch set. True if something waits there by now: then no notice comes.
+    pub(crate) fn ask(&self, worker: WorkerId) -> bool {
+        let mut state = self.state.lock().unwrap();
+        state.workers[worker].raised = false;
+        if state.something_watched() && self.fault != Fault::NoticesNoPresent {
+            state.polls.retain(|other| *other != worker);
+            return true;
+        }
+        if !state.polls.contains(&worker) {
+            state.polls.push(worker);
+        }
+        false
+    }
+
+    /// Waits in a heavy job until `jobs` others have begun; false if a notice comes first.
+    ///
+    /// # Errors
+    /// [`Forgotten`], instead of waiting for ever.
+    pub(crate) fn work(&self, worker: WorkerId, jobs: usize) -> Result<bool, Forgotten> {
+        let mut state = self.state.lock().unwrap();
+        if state.begun < jobs && !state.workers[worker].raised {
+            self.falls_asleep(&mut state)?;
+            state.in_jobs += 1;
+            state.workers[worker].in_heavy_job = true;
+        }
+        while state.begun < jobs && !state.workers[worker].raised && !state.forgotten {
+            state = self.met.wait(state).unwrap();
+        }
+        state.workers[worker].raised = false;
+        if state.forgotten { Err(Forgotten) } else { Ok(state.begun == jobs) }
     }
 
     /// Jobs that have begun.
@@ -166,6 +223,37 @@ impl Kernel {
     /// All threads have ended, and none because it waited for ever.
     pub(crate) fn assert_nothing_forgotten(&self) {
         assert!(!self.state.lock().unwrap().forgotten, "forgotten: all wait");
+    }
+
+    fn all_have_begun(&self, state: &mut State) {
+        state.awake += state.in_jobs;
+        state.waiting -= state.in_jobs;
+        state.in_jobs = 0;
+        state.workers.iter_mut().for_each(|worker| worker.in_heavy_job = false);
+        self.met.notify_all();
+    }
+
+    /// Something is ready in the watch set: an event for each watcher, and a notice for one worker.
+    fn watched_is_ready(&self, state: &mut State) {
+        let noticed = !state.polls.is_empty();
+        if noticed {
+            let worker = state.polls.remove(0);
+            state.workers[worker].raised = true;
+            if std::mem::take(&mut state.workers[worker].in_heavy_job) {
+                state.awake += 1;
+                state.waiting -= 1;
+                state.in_jobs -= 1;
+                self.met.notify_all();
+            }
+        }
+        if noticed && self.fault == Fault::NoticesInsteadOfWaking {
+            return;
+        }
+        for watcher in 0..state.workers.len() {
+            if state.workers[watcher].armed {
+                self.happens(state, watcher, |events| events.watch = true);
+            }
+        }
     }
 
     fn falls_asleep(&self, state: &mut State) -> Result<(), Forgotten> {
@@ -208,7 +296,7 @@ impl Readiness for Kernel {
         let mut state = self.state.lock().unwrap();
         assert_ne!(state.workers[worker].armed, armed, "epoll refuses to add twice and to remove what is not there");
         state.workers[worker].armed = armed;
-        let ready = state.workers.iter().any(|other| other.watched && other.datagrams > 0);
+        let ready = state.something_watched();
         if !armed {
             state.workers[worker].events.watch = false;
         } else if ready && self.fault != Fault::ReportsNoAdded {
@@ -224,11 +312,7 @@ impl Readiness for Kernel {
         let present = std::mem::replace(&mut state.workers[worker].watched, watched);
         assert!(self.fault == Fault::KeepsWatching || present != watched, "epoll refuses");
         if watched && state.workers[worker].datagrams > 0 && self.fault != Fault::ReportsNoAdded {
-            for watcher in 0..state.workers.len() {
-                if state.workers[watcher].armed {
-                    self.happens(&mut state, watcher, |events| events.watch = true);
-                }
-            }
+            self.watched_is_ready(&mut state);
         }
     }
 

@@ -34,12 +34,20 @@ pub(crate) enum Flaw {
     SleepsBesideIngress,
     /// A worker asks after its search whether it shall stop.
     AsksLate,
+    /// A worker asks for notice before its first slice of heavy work only.
+    AsksOnce,
     /// The kernel is another one.
     Kernel(Fault),
 }
 
 /// Queues that the scenarios use; all others are empty.
-const QUEUES_USED: usize = 2;
+const QUEUES_USED: usize = 4;
+
+/// The queue of heavy jobs, which work until all others have begun, and step aside for those meanwhile.
+pub(crate) const HEAVY: PoolId = 2;
+
+/// The queue of heavy jobs that are over before their first checkpoint.
+pub(crate) const OVER_SOON: PoolId = 3;
 
 pub(crate) struct World {
     pub(crate) idle: Idle<Kernel>,
@@ -163,7 +171,12 @@ impl View for World {
 }
 
 /// A job that was found.
-pub(crate) struct Job;
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Job {
+    Light,
+    Heavy,
+    OverSoon,
+}
 
 pub(crate) struct Worker {
     world: Arc<World>,
@@ -173,6 +186,8 @@ pub(crate) struct Worker {
     epoch: usize,
     /// Whom it has robbed of the job that it is about to begin.
     robbed: Option<WorkerId>,
+    /// Whether it has asked for notice.
+    has_asked: bool,
     forgotten: bool,
 }
 
@@ -187,6 +202,7 @@ impl Worker {
             local: Local::new(id, policy.topology()),
             epoch: 0,
             robbed: None,
+            has_asked: false,
             forgotten: false,
         }
     }
@@ -212,8 +228,8 @@ impl Worker {
                 }
                 found = self.sleep(world);
             }
-            if found.is_some() {
-                self.execute(world);
+            if let Some(job) = found {
+                self.execute(world, job);
             }
         }
     }
@@ -238,7 +254,8 @@ impl Worker {
         let policy = &world.policies[self.epoch];
         self.local.begin();
         loop {
-            let found = match policy.next(&mut self.local, Nanos::ZERO, &*world) {
+            let step = policy.next(&mut self.local, Nanos::ZERO, &*world);
+            let found = match step {
                 Step::Own => World::take(&world.deques[self.local.worker()]),
                 Step::Steal(victim) => self.rob(victim),
                 Step::Queue(pool) => world.pop(pool),
@@ -246,7 +263,11 @@ impl Worker {
                 Step::Idle { .. } => return None,
             };
             if found {
-                return Some(Job);
+                return Some(match step {
+                    Step::Queue(HEAVY) => Job::Heavy,
+                    Step::Queue(OVER_SOON) => Job::OverSoon,
+                    _ => Job::Light,
+                });
             }
         }
     }
@@ -292,7 +313,7 @@ impl Worker {
         found
     }
 
-    fn execute(&mut self, world: &World) {
+    fn execute(&mut self, world: &World, job: Job) {
         let (policy, id) = (&world.policies[self.epoch], self.local.worker());
         let deques = [Some(id), self.robbed.take()].into_iter().flatten().map(|worker| &world.deques[worker]);
         let more = world.queues.iter().chain(deques).any(|queue| queue.load(Ordering::Relaxed) > 0);
@@ -302,6 +323,27 @@ impl Worker {
             Flaw::HidesIngress => world.idle.hand_on(id),
             _ => self.sleeper.begin_work(&world.idle, policy, more),
         }
+        match job {
+            Job::Light => self.meet(world),
+            Job::Heavy => self.work_heavily(world),
+            // Its poll stands in the ring when it is over.
+            Job::OverSoon => drop(world.idle.readiness.ask(id)),
+        }
+    }
+
+    /// A slice of heavy work, as `notice/mod.rs` has it: asks for notice, and steps aside when something has come.
+    fn work_heavily(&mut self, world: &World) {
+        let (id, kernel) = (self.local.worker(), &world.idle.readiness);
+        let asks = world.flaw != Flaw::AsksOnce || !std::mem::replace(&mut self.has_asked, true);
+        let over = if asks && kernel.ask(id) { Ok(false) } else { kernel.work(id, world.jobs) };
+        match over {
+            Ok(true) => {}
+            Ok(false) => world.put(self.epoch, HEAVY),
+            Err(Forgotten) => self.forgotten = true,
+        }
+    }
+
+    fn meet(&mut self, world: &World) {
         let met = if world.jobs <= world.deques.len() {
             world.idle.readiness.meet(world.jobs)
         } else {
