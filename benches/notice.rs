@@ -1,6 +1,10 @@
 //! What does a heavy request pay for the possibility that it steps aside? CPU time of requests that run alone, under each
 //! policy whose requests step aside and each way to notice a waiting one, over that of `isolated`, whose do not.
 //!
+//! And how long does it take until it knows? One worker runs a heavy request, whose checkpoints are a third of a
+//! microsecond apart; light ones come one at a time from another CPU, at moments without a pattern. Counted is from before
+//! the send, and from after it, to the checkpoint at which the heavy one steps aside: the datagram arrives in between.
+//!
 //! All ways serve the same requests in turn, round after round, so that all meet the same weather; a ratio is one within
 //! a round. CPU time is that of the workers by the kernel's `schedstat`.
 
@@ -8,11 +12,13 @@
 
 use forebay::config::Config;
 use forebay::handler::builtin::{Bench, Burner, Spin};
+use forebay::handler::{Handler, Reply, Request, checkpoint};
 use forebay::server::Server;
-use forebay::time::Nanos;
+use forebay::time::{Nanos, clock};
 use forebay::wire::{HEADER_BYTES, Header, Status};
 use std::fs;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -24,35 +30,82 @@ const ROUNDS: usize = 7;
 const WAYS: [(&str, &str); 5] =
     [("isolated", "looks"), ("ondemand", "ring"), ("ondemand", "looks"), ("hybrid", "ring"), ("hybrid", "looks")];
 
+/// Light requests while a heavy one runs, in each round.
+const ARRIVALS: usize = 4_000;
+
+/// A heavy request works this long from one checkpoint to the next.
+const BETWEEN_CHECKPOINTS: Nanos = Nanos::new(300);
+
+/// The payload of the request that runs until a light one ends it.
+const HEAVY: &[u8] = b"heavyreq";
+/// The payload of the light request that ends it.
+const END: &[u8] = b"end it!!";
+
 fn main() {
     // `cargo test --benches` runs this too, and learns that it works.
     let measures = std::env::args().any(|argument| argument == "--bench");
-    let (rounds, requests) = if measures { (ROUNDS, REQUESTS) } else { (1, 1) };
+    let (rounds, requests, arrivals) = if measures { (ROUNDS, REQUESTS, ARRIVALS) } else { (1, 1, 50) };
+    println!("| policy | notices | CPU time over isolated: median (least..largest of {rounds}) |\n|---|---|---|");
     let burner = Burner::calibrated();
     let mut ratios = WAYS.map(|_| Vec::new());
     for _ in 0..rounds {
         let spent = WAYS.map(|(policy, notices)| spent(burner, policy, notices, requests).as_secs_f64());
         ratios.iter_mut().zip(spent).for_each(|(ratios, seconds)| ratios.push(seconds / spent[0]));
     }
-    println!("| policy | notices | CPU time over isolated: median (least..largest of {rounds}) |\n|---|---|---|");
-    for ((policy, notices), ratios) in WAYS.iter().zip(&mut ratios) {
-        ratios.sort_by(f64::total_cmp);
-        let (least, median, largest) = (ratios[0], ratios[rounds / 2], ratios[rounds - 1]);
-        println!("| {policy} | {notices} | {median:.3} ({least:.3}..{largest:.3}) |");
+    for ((policy, notices), ratios) in WAYS.iter().zip(ratios) {
+        println!("| {policy} | {notices} | {} |", spread(ratios, 3));
     }
+
+    println!(
+        "\n| policy | notices | us from the send to the checkpoint: p50 | p99 | from after the send: p50 | p99 | not at work |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    let mut figures = WAYS.map(|_| [(); 5].map(|()| Vec::new()));
+    for _ in 0..rounds {
+        for ((policy, notices), figures) in WAYS.iter().zip(&mut figures).skip(1) {
+            let delays = delays(burner, policy, notices, arrivals);
+            figures.iter_mut().zip(delays).for_each(|(figures, delay)| figures.push(delay));
+        }
+    }
+    for ((policy, notices), figures) in WAYS.iter().zip(figures).skip(1) {
+        let [p50, p99, after_p50, after_p99, absent] = figures.map(|figures| spread(figures, 1));
+        println!("| {policy} | {notices} | {p50} | {p99} | {after_p50} | {after_p99} | {absent} % |");
+    }
+}
+
+/// Median, least and largest.
+fn spread(mut figures: Vec<f64>, digits: usize) -> String {
+    figures.sort_by(f64::total_cmp);
+    let (least, median, largest) = (figures[0], figures[figures.len() / 2], figures[figures.len() - 1]);
+    format!("{median:.digits$} ({least:.digits$}..{largest:.digits$})")
+}
+
+/// Runs a server, and `client` with its address.
+fn with_server<R>(settings: &[(&str, &str)], handler: &impl Handler, client: impl FnOnce(SocketAddr) -> R) -> R {
+    let local = [("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0")];
+    let settings = local.iter().chain(settings).copied();
+    let server = Server::bind(&Config::from_pairs(settings).expect("a configuration")).expect("free ports");
+    let (udp, stop) = (server.udp_address(), server.stop_handle());
+    thread::scope(|scope| {
+        scope.spawn(|| server.run(handler).expect("it serves"));
+        let result = client(udp);
+        stop.stop();
+        result
+    })
+}
+
+fn client_of(server: SocketAddr) -> UdpSocket {
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    client.connect(server).expect("a local address");
+    client.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout above zero");
+    client
 }
 
 /// CPU time of two workers for `requests`, one after the other.
 fn spent(burner: Burner, policy: &str, notices: &str, requests: u64) -> Nanos {
-    let settings = [("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0"), ("workers", "2"), ("wait", "park")];
-    let settings = settings.into_iter().chain([("policy", policy), ("notices", notices)]);
-    let server = Server::bind(&Config::from_pairs(settings).expect("a configuration")).expect("free ports");
-    let (udp, stop) = (server.udp_address(), server.stop_handle());
-    thread::scope(|scope| {
-        scope.spawn(|| server.run(&Bench::new(Spin::new(burner, 1), Nanos::MAX)).expect("it serves"));
-        let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-        client.connect(udp).expect("a local address");
-        client.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout above zero");
+    let settings = [("workers", "2"), ("wait", "park"), ("policy", policy), ("notices", notices)];
+    with_server(&settings, &Bench::new(Spin::new(burner, 1), Nanos::MAX), |server| {
+        let client = client_of(server);
         let ask = |id| {
             let mut message: [u8; HEADER_BYTES] = Header::request(id, 1, COST).emit();
             client.send(&message).expect("sent");
@@ -63,10 +116,66 @@ fn spent(burner: Burner, policy: &str, notices: &str, requests: u64) -> Nanos {
         ask(0);
         let before = cpu_time_of_workers();
         (1..=requests).for_each(ask);
-        let spent = cpu_time_of_workers().minus(before);
-        stop.stop();
-        spent
+        cpu_time_of_workers().minus(before)
     })
+}
+
+/// Answers a light request with the time of the heavy one's last checkpoint.
+struct Checkpoints {
+    burner: Burner,
+    last: AtomicU64,
+    ended: AtomicBool,
+}
+
+impl Handler for Checkpoints {
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        // Ordering: relaxed, one thread runs all handlers.
+        if request.bytes() == HEAVY {
+            while !self.ended.load(Ordering::Relaxed) {
+                self.burner.burn(BETWEEN_CHECKPOINTS);
+                self.last.store(clock::now().get(), Ordering::Relaxed);
+                checkpoint().await;
+            }
+        } else if request.bytes() == END {
+            self.ended.store(true, Ordering::Relaxed);
+        }
+        reply.put(&self.last.load(Ordering::Relaxed).to_le_bytes()).expect("as long as the request");
+    }
+}
+
+/// Microseconds from an arrival to the checkpoint that knows of it: p50 and p99 from before the send, and from after it. And
+/// the share of arrivals, in per cent, that came while the heavy request was not at work, and are not in the others: another
+/// thread had the worker's CPU.
+fn delays(burner: Burner, policy: &str, notices: &str, arrivals: usize) -> [f64; 5] {
+    let handler = Checkpoints { burner, last: AtomicU64::new(0), ended: AtomicBool::new(false) };
+    let settings = [("workers", "1"), ("policy", policy), ("notices", notices)];
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    with_server(&settings, &handler, |server| {
+        let (heavy, client) = (client_of(server), client_of(server));
+        heavy.send(HEAVY).expect("sent");
+        let mut answer = [0; 8];
+        for number in 0..arrivals as u64 {
+            // 100 to 400 us, in an order without a pattern.
+            burner.burn(Nanos::new(100_000 + number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 300_000));
+            let send = clock::now();
+            client.send(b"light...").expect("sent");
+            let sent = clock::now();
+            client.recv(&mut answer).expect("an answer");
+            let knew = Nanos::new(u64::from_le_bytes(answer));
+            if knew > send {
+                before.push(knew.minus(send).get());
+                after.push(knew.minus(sent).get());
+            }
+        }
+        client.send(END).expect("sent");
+        heavy.recv(&mut answer).expect("it ends");
+    });
+    let absent = 100.0 * (1.0 - before.len() as f64 / arrivals as f64);
+    let of = |delays: &mut Vec<u64>, share: f64| {
+        delays.sort_unstable();
+        delays.get((delays.len() as f64 * share) as usize).map_or(f64::NAN, |delay| *delay as f64 / 1e3)
+    };
+    [of(&mut before, 0.5), of(&mut before, 0.99), of(&mut after, 0.5), of(&mut after, 0.99), absent]
 }
 
 /// CPU time so far of the threads `forebay-0`, `forebay-1`.
