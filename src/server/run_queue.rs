@@ -51,7 +51,7 @@ mod tests {
         assert_eq!((wait(""), wait("1"), wait("1 x 2")), (None, None, None));
     }
 
-    // Is the wait of a thread read that shares its CPU with another, and of no other?
+    // Is a thread read once it has begun, and no other one?
     #[test]
     fn a_thread_that_has_begun_is_read() {
         let queue = RunQueue::new(2);
