@@ -185,6 +185,10 @@ mod tests {
         rest();
         let now = clock::now();
         assert!(start(free) >= now, "it was ready when the core came free, and was not there to be had");
+        charge(US(40));
+        let free = busy_until();
+        rest();
+        assert!(start(Nanos::ZERO) >= free.plus(US(40)), "what is charged and not slept yet keeps the core");
     }
 
     // Is a charge paid before the next job, before what others see, and before a reply?
