@@ -75,5 +75,6 @@ pub(crate) fn plan(server: &ServerProcess, workload: &str) -> Result<Plan> {
         workers: None,
         server_apart: false,
         overheads: Overheads::NONE,
+        capacity_rps: None,
     })
 }
