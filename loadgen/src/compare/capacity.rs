@@ -85,8 +85,9 @@ impl Capacities {
         let (base, others): (Vec<_>, Vec<_>) = self.servers.iter().partition(|(policy, _)| *policy == BASE);
         let all: Vec<String> = base.into_iter().chain(others).map(one).collect();
         let mut text = format!(
-            "of {workers} workers, in seconds of cost completed per second: {}. Load {} is that share of {BASE}'s {} requests/s, \
+            "of {workers} worker{}, in seconds of cost completed per second: {}. Load {} is that share of {BASE}'s {} requests/s, \
              for all: {} requests/s",
+            if workers == 1 { "" } else { "s" },
             all.join(", "),
             factor(Some(load)),
             grouped(self.base_rps().round() as u64),
