@@ -73,6 +73,7 @@ impl Trial<'_> {
         let sending = Nanos::new((run.offered.report.duration_s * 1e9) as u64);
         let run_queue_share = run.offered.report.run_queue_share;
         let capacity = Capacity::of(&run.offered.completed, sending, self.workload.mean().as_secs_f64());
+        anyhow::ensure!(capacity.cpus > 0.0, "{} completed nothing while it was saturated", self.name);
         Ok((Capacity { run_queue_share, ..capacity }, run.others))
     }
 

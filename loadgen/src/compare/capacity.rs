@@ -53,21 +53,30 @@ pub(crate) fn measure(
         if interrupt.is_raised() {
             return Err(anyhow!("interrupted while servers were saturated: nothing was compared").into());
         }
-        if policy == BASE && !capacity.is_reached {
-            return Err(unreached(&capacity));
+        if policy == BASE {
+            check(&capacity)?;
         }
         servers.insert(policy.to_owned(), capacity);
     }
     Ok(Some(Capacities { load_of: BASE, servers }))
 }
 
-fn unreached(capacity: &Capacity) -> Failure {
-    let done = grouped(capacity.rps.round() as u64);
-    let error = anyhow!(
-        "{BASE} kept up with all that was sent, {done} requests/s, so that its capacity is not known, and no rate is a \
-         --load of it: raise --time-scale, lengthen --saturate, say --rate N, or take the cores' own time (--saturate 0s)"
-    );
-    error.into()
+/// Whether a load can be a share of `capacity`, which is that of [`BASE`].
+fn check(capacity: &Capacity) -> Result<(), Failure> {
+    if capacity.rps <= 0.0 {
+        let error =
+            anyhow!("{BASE} completed nothing while it was saturated: lengthen --saturate, or lower --time-scale");
+        return Err(error.into());
+    }
+    if !capacity.is_reached {
+        let done = grouped(capacity.rps.round() as u64);
+        let error = anyhow!(
+            "{BASE} kept up with all that was sent, {done} requests/s, so that its capacity is not known, and no rate is a \
+             --load of it: raise --time-scale, lengthen --saturate, say --rate N, or take the cores' own time (--saturate 0s)"
+        );
+        return Err(error.into());
+    }
+    Ok(())
 }
 
 impl Capacities {
@@ -139,6 +148,10 @@ mod tests {
         assert_eq!(share("isolated").as_deref(), Some("load 0.70 of its own capacity"));
         assert_eq!(share("pools").as_deref(), Some("load 1.03 of its own capacity: more than it can do"));
         assert_eq!((share("auto"), share("steal")), (None, None));
+        let refused = |cpus, is_reached| check(&capacity(cpus, is_reached)).err().map(|failure| failure.to_string());
+        assert_eq!(refused(1.0, true), None);
+        assert!(refused(1.0, false).is_some_and(|said| said.contains("kept up with all that was sent, 20,000")));
+        assert!(refused(0.0, true).is_some_and(|said| said.contains("completed nothing")));
         let mut disturbed = capacities.clone();
         disturbed.servers.values_mut().for_each(|capacity| capacity.run_queue_share = Some(0.031));
         assert!(disturbed.said(0.7, 14).contains("up to 3.1 %"), "{}", disturbed.said(0.7, 14));
