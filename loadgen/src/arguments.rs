@@ -87,12 +87,16 @@ pub(crate) struct CompareArguments {
     /// workers]
     #[arg(long, value_name = "HOW")]
     pub(crate) burn: Option<Burn>,
+    /// On real cores: saturate each server for this long first. --load is a share of what isolated completes then, the
+    /// same rate for all; 0s: of what the cores could do if requests were nothing but their cost [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = parse_saturation, conflicts_with = "rate")]
+    pub(crate) saturate: Option<Nanos>,
     /// What each step costs an emulated core beside the work: none, lab, stock, measured, file:PATH, or single steps, as
     /// for forebay serve; --load is a share of capacity with these costs [default: stock with --burn sleep]
     #[arg(long, value_name = "SET")]
     pub(crate) overheads: Option<Overheads>,
-    /// Multiply every cost by K [default: the smallest round number at which the packets fit this machine, like 20 for
-    /// 14 workers of 16 CPUs; at least 1000 with --burn sleep]
+    /// Multiply every cost by K [default: the smallest round number at which the packets fit this machine and each
+    /// server can be saturated, like 20 for 14 workers of 16 CPUs; at least 1000 with --burn sleep]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) time_scale: Option<u64>,
     /// Whether servers may read the class of a request from its header
@@ -131,7 +135,8 @@ pub(crate) struct OfferArguments {
     /// Mean number of requests per second
     #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "load")]
     pub(crate) rate: Option<f64>,
-    /// Share of the workers' capacity to offer, instead of --rate [default of compare: 0.7]
+    /// Share of capacity to offer, instead of --rate: of the workers', or of what compare measures on real cores
+    /// [default of compare: 0.7]
     #[arg(long, value_name = "SHARE", value_parser = parse_load)]
     pub(crate) load: Option<f64>,
     /// Time measured, after the warm-up [default: 10s, compare: 20s]
@@ -188,6 +193,15 @@ fn parse_positive_duration(text: &str) -> Result<Nanos, String> {
     match parse_duration(text).map_err(|error| error.to_string())? {
         Nanos::ZERO => Err("it must be longer than zero".to_owned()),
         duration => Ok(duration),
+    }
+}
+
+/// Below 50 ms a run is little more than its first requests; above a minute its schedule may not fit.
+fn parse_saturation(text: &str) -> Result<Nanos, String> {
+    let (least, most) = (Nanos::from_millis(50), Nanos::from_secs(60));
+    match parse_duration(text).map_err(|error| error.to_string())? {
+        duration if duration == Nanos::ZERO || (duration >= least && duration <= most) => Ok(duration),
+        _ => Err("it must be 50ms to 1min, or 0s to leave it out".to_owned()),
     }
 }
 

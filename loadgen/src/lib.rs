@@ -16,6 +16,7 @@ pub mod plan;
 pub mod progress;
 pub mod report;
 pub mod run;
+pub mod saturation;
 pub mod text;
 
 use arguments::{Arguments, Command, RunArguments};

@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::policies::PoliciesArguments;
 use crate::section::Section;
 use crate::serve::ServeArguments;
 use clap::{Parser, Subcommand};
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 
 /// Runs the same service as Forebay, as a bare loop, and on tokio, rayon and Go, side by side, and prints tables.
 #[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(crate) struct Arguments {
     /// One short round: shows that everything runs, and no figure that means anything.
     #[arg(long)]
@@ -34,9 +36,11 @@ pub(crate) struct Arguments {
     pub(crate) command: Option<Command>,
 }
 
-/// What this binary does when it starts itself again.
+/// What this binary does instead, by itself or when it starts itself again.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    #[command(name = "policies")]
+    Policies(Box<PoliciesArguments>),
     /// Serve as a peer.
     #[command(name = "__serve-peer", hide = true)]
     ServePeer(ServeArguments),

@@ -3,7 +3,7 @@
 use crate::arguments::Arguments;
 use crate::figures::{Figures, Tables};
 use crate::lineup::on_emulated_cores;
-use crate::offer::{offer, plan};
+use crate::offer::{offer, plan, workload};
 use crate::peer::{BARE, Started};
 use crate::tables::{line, ratio, row, value, with_spread};
 use anyhow::{Context, Result, anyhow};
@@ -56,7 +56,7 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Re
                 continue;
             }
         };
-        let base = plan(&server, WORKLOAD)?;
+        let base = plan(&server, &workload(WORKLOAD)?);
         let plan = Plan {
             rate: base.workload.rate_at(setting.load, cores, setting.time_scale),
             duration: setting.counted,

@@ -152,6 +152,7 @@ pub(crate) fn open_loop(target: Target, rate: f64, seed: u64, span: Span) -> Res
         workers: Some(1),
         server_apart: true,
         overheads: Overheads::NONE,
+        capacity_rps: None,
     };
     let schedule = schedule::draw(&plan).map_err(|failure| anyhow::anyhow!("{failure}"))?;
     let mut line = Line::open(target.address, 1, true)?;

@@ -18,6 +18,7 @@ mod lineup;
 mod offer;
 mod others;
 mod peer;
+mod policies;
 mod real;
 mod real_text;
 mod report;
@@ -26,6 +27,7 @@ mod serve;
 mod service;
 mod sockets;
 mod tables;
+mod trial;
 
 use anyhow::{Context, Result};
 use arguments::{Arguments, Command};
@@ -37,12 +39,13 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match arguments.command {
-        Some(Command::ServePeer(peer)) => return serve::serve(&peer),
-        Some(Command::ServeForebay { arguments }) => return server_process::serve(arguments),
-        None => {}
-    }
-    match bench(&arguments) {
+    let done = match &arguments.command {
+        Some(Command::ServePeer(peer)) => return serve::serve(peer),
+        Some(Command::ServeForebay { arguments }) => return server_process::serve(arguments.clone()),
+        Some(Command::Policies(arguments)) => policies::policies(arguments),
+        None => bench(&arguments),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, anyhow};
 use forebay::metrics::{Block, Percentile};
 use forebay::overheads::Overheads;
 use forebay::time::Nanos;
+use forebay::workload::Workload;
 use loadgen::compare::server_process::ServerProcess;
 use loadgen::drive::Completed;
 use loadgen::endpoint::Endpoint;
@@ -24,6 +25,8 @@ pub(crate) struct Offered {
     pub(crate) completed: Completed,
     /// CPU time of the server's process, from before the first request to after the last reply.
     pub(crate) server_cpu: Nanos,
+    /// Time that its workers spent in handlers meanwhile, in microseconds; `None` where it does not tell.
+    pub(crate) handlers_us: Option<f64>,
 }
 
 /// Offers `plan` to the `server` named `name`. The verdict sees the server's own counters where it shows them.
@@ -33,12 +36,16 @@ pub(crate) struct Offered {
 pub(crate) fn offer(name: &str, server: &ServerProcess, plan: &Plan) -> Result<Offered> {
     let endpoint = (server.admin != "none").then(|| Endpoint::new(&server.admin));
     let endpoint = endpoint.transpose().map_err(|failure| anyhow!("{failure}"))?;
+    let busy_us =
+        || -> Result<Option<f64>> { endpoint.as_ref().map_or(Ok(None), |endpoint| Ok(endpoint.latency()?.busy_us())) };
     let clock = cpu_clock(server.id())?;
+    let busy_before = busy_us()?;
     let before = cpu_time(clock)?;
     let outcome = run::execute(plan, endpoint.as_ref(), &Interrupt::default(), Progress::new(name, plan, true));
     let outcome = outcome.map_err(|failure| anyhow!("{failure}")).with_context(|| name.to_owned())?;
     let server_cpu = cpu_time(clock)?.minus(before);
-    Ok(Offered { report: outcome.report, completed: outcome.completed, server_cpu })
+    let handlers_us = busy_us()?.zip(busy_before).map(|(after, before)| after - before);
+    Ok(Offered { report: outcome.report, completed: outcome.completed, server_cpu, handlers_us })
 }
 
 impl Offered {
@@ -57,10 +64,10 @@ impl Offered {
 }
 
 /// A plan for `server` of what all sections have in common; the rest is zero.
-pub(crate) fn plan(server: &ServerProcess, workload: &str) -> Result<Plan> {
-    Ok(Plan {
+pub(crate) fn plan(server: &ServerProcess, workload: &Workload) -> Plan {
+    Plan {
         target: server.udp,
-        workload: workload.parse().map_err(|error| anyhow!("{workload}: {error}"))?,
+        workload: workload.clone(),
         then: None,
         rate: 0.0,
         duration: Nanos::ZERO,
@@ -75,5 +82,14 @@ pub(crate) fn plan(server: &ServerProcess, workload: &str) -> Result<Plan> {
         workers: None,
         server_apart: false,
         overheads: Overheads::NONE,
-    })
+        capacity_rps: None,
+    }
+}
+
+/// The workload of this name or form.
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn workload(text: &str) -> Result<Workload> {
+    text.parse().map_err(|error| anyhow!("{text}: {error}"))
 }

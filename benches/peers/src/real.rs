@@ -4,15 +4,11 @@ use crate::arguments::Arguments;
 use crate::cpus::Division;
 use crate::figures::Tables;
 use crate::lineup::on_real_cores;
-use crate::offer::{Offered, offer, plan};
-use crate::others::{Moment, busy_seconds_of};
+use crate::offer::workload;
 use crate::peer::{ISOLATED, Started};
+use crate::trial::{GENERATOR_CPUS, Run, Trial, undisturbed};
 use anyhow::{Context, Result, anyhow};
-use forebay::time::{Nanos, clock};
-use loadgen::compare::server_process::ServerProcess;
-use loadgen::plan::Plan;
-use std::thread;
-use std::time::Duration;
+use forebay::time::Nanos;
 
 /// Two kinds of requests.
 #[derive(Clone, Copy, Debug)]
@@ -36,23 +32,6 @@ pub(crate) const MIXES: [Mix; 2] = [
 pub(crate) const LOADS: [f64; 2] = [0.5, 0.7];
 /// Numbers of cores, a table for each.
 pub(crate) const CORES: [usize; 2] = [1, 2];
-
-/// A server that is to show its capacity is offered this many times what its cores could do.
-const OVERLOAD: f64 = 1.5;
-/// The generator's CPUs: one spins to send, one receives.
-const GENERATOR_CPUS: usize = 2;
-/// After so long a request counts as unanswered.
-const TIMEOUT: Nanos = Nanos::from_secs(3);
-/// A run does not count as valid when others took more than this share of the server's CPUs.
-const OTHERS_SHARE_MAX: f64 = 0.03;
-
-/// A run that is not valid is repeated, up to this many runs.
-const TRIES: usize = 2;
-
-/// Before a further try, the machine is given this long to be left alone ...
-const QUIET_MAX: Nanos = Nanos::from_secs(10);
-/// ... which it is when others use less than this many of its CPUs.
-const QUIET_CPUS: f64 = 0.2;
 
 /// How long each run takes.
 #[derive(Clone, Copy, Debug)]
@@ -111,8 +90,11 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Re
                         continue;
                     }
                 };
-                let trial = Trial { name: peer.name, server: &server, division: &division, mix, cores, seed, span };
-                let measured = division.on_generator_cpus(|| trial.measure(&mut capacity));
+                let workload = workload(mix.workload)?;
+                let (name, division) = (peer.name, &division);
+                let trial = Trial { name, server: &server, division, workload: &workload, cores, seed };
+                let measuring = Measuring { trial, mix, span };
+                let measured = division.on_generator_cpus(|| measuring.measure(&mut capacity));
                 tables.entry(&table(cores, mix)).add(peer.name, peer.uses, measured.with_context(|| peer.name)?);
                 server.stop().with_context(|| peer.name)?;
             }
@@ -122,36 +104,27 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Re
 }
 
 /// One peer with one mix.
-struct Trial<'a> {
-    name: &'a str,
-    server: &'a ServerProcess,
-    division: &'a Division,
+struct Measuring<'a> {
+    trial: Trial<'a>,
     mix: &'a Mix,
-    cores: usize,
-    seed: u64,
     span: Span,
 }
 
-impl Trial<'_> {
-    /// Its capacity, and what it does at each load: shares of `capacity`, which the first trial sets.
+impl Measuring<'_> {
+    /// Its capacity, and what it does at each load: shares of `capacity`, which the first peer sets.
     fn measure(&self, capacity: &mut Option<f64>) -> Result<Vec<(String, Option<f64>)>> {
-        // A generator that is late does not matter to a server with more to do than it can.
-        let saturated = self.undisturbed(|| {
-            let run = self.run(OVERLOAD * self.cores as f64, Nanos::ZERO, self.span.saturated)?;
-            Ok(Run { is_valid: run.others <= OTHERS_SHARE_MAX, ..run })
-        })?;
-        let saturated = saturated.offered.completed;
-        let own = saturated.work.as_secs_f64() / saturated.took.as_secs_f64();
+        let name = self.trial.name;
+        let own = self.trial.capacity(self.span.saturated, self.span.patient)?.0.cpus;
         let base = *capacity.get_or_insert(own);
         let mut figures = vec![("capacity".to_owned(), Some(own))];
         for load in LOADS {
             let Run { offered, others, is_valid } =
-                self.undisturbed(|| self.run(load * base, self.span.warmup, self.span.counted))?;
+                undisturbed(self.span.patient, || self.trial.run(load * base, self.span.warmup, self.span.counted))?;
             let (light, heavy) = (offered.latency_us("short")?, offered.latency_us("long")?);
             let cpus = offered.server_cpu.as_secs_f64() / offered.completed.took.as_secs_f64();
             if !is_valid {
                 let reasons = offered.report.reasons.join("; ");
-                eprintln!("{} at {load}: not valid; others took {others:.3} of its CPUs; {reasons}", self.name);
+                eprintln!("{name} at {load}: not valid; others took {others:.3} of its CPUs; {reasons}");
             }
             figures.extend([
                 (at(load, "rate_rps"), Some(offered.report.offered_rps)),
@@ -169,65 +142,4 @@ impl Trial<'_> {
         }
         Ok(figures)
     }
-
-    /// The first valid one of some tries, or the last; which one it is does not depend on what the server did.
-    fn undisturbed(&self, run: impl Fn() -> Result<Run>) -> Result<Run> {
-        let tries = if self.span.patient { TRIES } else { 1 };
-        let mut last = run()?;
-        for _ in 1..tries {
-            if last.is_valid {
-                break;
-            }
-            wait_for_quiet()?;
-            last = run()?;
-        }
-        Ok(last)
-    }
-
-    /// Offers this many CPUs' worth of work.
-    fn run(&self, offered_cpus: f64, warmup: Nanos, duration: Nanos) -> Result<Run> {
-        let Division::Apart { server, .. } = self.division else { anyhow::bail!("there are too few CPUs") };
-        let base = plan(self.server, self.mix.workload)?;
-        let plan = Plan {
-            rate: offered_cpus / base.workload.mean().as_secs_f64(),
-            duration,
-            warmup,
-            timeout: Some(TIMEOUT),
-            seed: self.seed,
-            workers: u16::try_from(self.cores).ok(),
-            server_apart: true,
-            ..base
-        };
-        let (began, busy) = (clock::now(), busy_seconds_of(server)?);
-        let offered = offer(self.name, self.server, &plan)?;
-        let took = clock::now().minus(began).as_secs_f64() * self.cores as f64;
-        let others = busy_seconds_of(server)? - busy - offered.server_cpu.as_secs_f64();
-        let others = (others / took).max(0.0);
-        let is_valid = offered.is_valid() && others <= OTHERS_SHARE_MAX;
-        Ok(Run { offered, others, is_valid })
-    }
-}
-
-/// Waits until no other process has used the machine for a moment, or for [`QUIET_MAX`].
-fn wait_for_quiet() -> Result<()> {
-    const MOMENT: Duration = Duration::from_millis(500);
-    let deadline = clock::now().plus(QUIET_MAX);
-    let mut before = Moment::now()?;
-    while clock::now() < deadline {
-        thread::sleep(MOMENT);
-        let now = Moment::now()?;
-        if now.others_since(&before) < QUIET_CPUS {
-            break;
-        }
-        before = now;
-    }
-    Ok(())
-}
-
-/// One run, and what others did meanwhile.
-struct Run {
-    offered: Offered,
-    /// The share of the server's CPUs that others took.
-    others: f64,
-    is_valid: bool,
 }

@@ -117,7 +117,7 @@ impl Report {
 }
 
 /// Processor, number of CPUs and kernel.
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -126,12 +126,14 @@ fn machine() -> String {
 }
 
 /// Of the sources, as far as git knows; what is not committed is said.
-fn commit() -> String {
+pub(crate) fn commit() -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let Some(commit) = git(&["rev-parse", "--short=10", "HEAD"]) else { return "unknown".to_owned() };
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_none_or(|changes| !changes.is_empty());
+    // What is written into a page is a result, not a source.
+    let sources = ["status", "--porcelain", "--untracked-files=no", "--", ":(top)", ":(top,exclude)*.md"];
+    let changed = git(&sources).is_none_or(|changes| !changes.is_empty());
     if changed { format!("{commit} and changes") } else { commit }
 }

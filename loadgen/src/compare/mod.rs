@@ -1,5 +1,6 @@
 //! `loadgen compare`: a fresh server for each policy, the same requests for each server.
 
+mod capacity;
 mod flow_map;
 mod rounds_text;
 pub mod server_process;
@@ -21,6 +22,7 @@ use crate::report::validity::Validity;
 use crate::run;
 use crate::text::Screen;
 use anyhow::{Context, Result};
+use capacity::Capacities;
 use flow_map::FlowMap;
 use forebay::config::Burn;
 use forebay::sched::PolicyName;
@@ -38,6 +40,9 @@ const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0)
 #[derive(Debug, Serialize)]
 pub(crate) struct CompareReport {
     schema: &'static str,
+    /// What each server can do, where it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) capacity: Option<Capacities>,
     /// One run for each policy, in the order of the flags, for each seed in turn.
     pub(crate) runs: Vec<ComparedRun>,
 }
@@ -71,7 +76,8 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Validity, Failure>
     if arguments.simulate {
         validation::prepare(&mut settings, &arguments.policies, &plan)?;
     }
-    for policy in &arguments.policies {
+    let base = settings.saturated_for.map(|_| capacity::BASE);
+    for policy in arguments.policies.iter().map(String::as_str).chain(base) {
         server_process::check(&settings.serve_arguments(policy, ANY_PORT))?;
     }
     let json = open_json(arguments.offer.json.as_deref())?;
@@ -79,6 +85,11 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Validity, Failure>
     let tasks = Task::all(arguments, &seeds)?;
     let screen = Screen::beside(&[json.as_ref()]);
     screen.show(&text::heading(&settings, &plan, arguments))?;
+    let capacity = capacity::measure(arguments, &settings, &interrupt)?;
+    if let Some(capacity) = &capacity {
+        screen.show(&capacity.said(plan.load().unwrap_or(1.0), settings.workers))?;
+        settings.capacity_rps = Some(capacity.base_rps());
+    }
     let mut runs = Vec::new();
     for task in &tasks {
         runs.push(run_one(arguments, &settings, task, &interrupt)?);
@@ -86,7 +97,7 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Validity, Failure>
             break;
         }
     }
-    let report = CompareReport { schema: "forebay-compare/1", runs };
+    let report = CompareReport { schema: "forebay-compare/1", capacity, runs };
     let text = if seeds.len() > 1 { rounds_text::render(&report, &settings) } else { text::render(&report, &settings) };
     // A lost text must not cost the JSON.
     let shown = screen.show(&(text + &validation_text::render(&report, &plan)));

@@ -49,7 +49,7 @@ pub(crate) fn render(report: &CompareReport, settings: &ServerSettings) -> Strin
     }
     text.push('\n');
     for run in &report.runs {
-        let _ = write!(text, "seed {}, {}", run.report.seed, accounts(run));
+        let _ = write!(text, "seed {}, {}", run.report.seed, accounts(run, report.capacity.as_ref()));
     }
     text += &pacer(&first.report);
     text.push('\n');

@@ -18,6 +18,8 @@ const SLICE_MIN: Nanos = Nanos::from_micros(1);
 const SLICE_MAX: Nanos = Nanos::from_secs(1);
 /// The default load, at which the literature compares.
 const LOAD_DEFAULT: f64 = 0.7;
+/// How long each server on real cores is saturated by default.
+const SATURATED_DEFAULT: Nanos = Nanos::from_secs(2);
 const DEFAULTS: Defaults =
     Defaults { load: Some(LOAD_DEFAULT), duration: Nanos::from_secs(20), warmup: Nanos::from_secs(3) };
 
@@ -38,6 +40,12 @@ pub(crate) struct ServerSettings {
     pub(crate) time_scale: u64,
     /// Value of `--overheads`: what each step costs an emulated core.
     pub(crate) overheads: Overheads,
+    /// How long each server is saturated first, to find its capacity; `None` where loads are not shares of a measured one.
+    pub(crate) saturated_for: Option<Nanos>,
+    /// Requests per second that saturate a server.
+    pub(crate) saturating_rps: f64,
+    /// Requests per second that are a load of 1, once measured.
+    pub(crate) capacity_rps: Option<f64>,
     /// The reasons for these settings, in words.
     pub(crate) fits: String,
     /// Value of `--classify`: the facts about a request that policies may know.
@@ -74,6 +82,7 @@ impl ServerSettings {
             }
             Burn::Cpu => Overheads::NONE,
         };
+        let saturated_for = saturated_for(burn, arguments)?;
         let charged = |workload: Workload| workload.with_time_beside(overheads.per_request());
         let workload = charged(workload_of(&arguments.offer));
         let offer = &arguments.offer;
@@ -87,6 +96,7 @@ impl ServerSettings {
             lasts: offer.warmup.unwrap_or(DEFAULTS.warmup).plus(offer.duration.unwrap_or(DEFAULTS.duration)),
             burn,
             time_scale: arguments.time_scale,
+            saturates: saturated_for.is_some(),
         };
         let sizing = Sizing::of(cpus, &given)?;
         Ok(ServerSettings {
@@ -97,6 +107,9 @@ impl ServerSettings {
             burn: sizing.burn,
             time_scale: sizing.time_scale,
             overheads,
+            saturated_for,
+            saturating_rps: sizing.saturating_rps,
+            capacity_rps: None,
             fits: sizing.said(),
             classify: arguments.classify,
         })
@@ -141,7 +154,27 @@ impl ServerSettings {
     /// # Errors
     /// See [`Plan::of_offer`].
     pub(crate) fn plan(&self, arguments: &CompareArguments, target: SocketAddr) -> Result<Plan, Failure> {
-        Plan::of_offer(&arguments.offer, &DEFAULTS, target, Some(self.workers), self.time_scale, self.overheads)
+        let (offer, workers) = (&arguments.offer, Some(self.workers));
+        let plan = Plan::of_offer(offer, &DEFAULTS, target, workers, self.time_scale, self.overheads)?;
+        Ok(match self.capacity_rps {
+            Some(capacity_rps) => {
+                let rate = offer.load.unwrap_or(LOAD_DEFAULT) * capacity_rps;
+                Plan { rate, capacity_rps: Some(capacity_rps), ..plan }
+            }
+            None => plan,
+        })
+    }
+}
+
+/// How long each server is saturated: on real cores, unless the rate is given.
+fn saturated_for(burn: Burn, arguments: &CompareArguments) -> Result<Option<Nanos>, Failure> {
+    let wanted = arguments.saturate.filter(|span| *span > Nanos::ZERO);
+    match burn {
+        Burn::Sleep if wanted.is_some() => Err(Failure::usage(
+            "--saturate finds what real cores can do, and these are emulated: leave --saturate out, or add --burn cpu",
+        )),
+        Burn::Cpu if arguments.saturate.is_none() && arguments.offer.rate.is_none() => Ok(Some(SATURATED_DEFAULT)),
+        _ => Ok(wanted),
     }
 }
 
@@ -235,6 +268,27 @@ mod tests {
         assert_eq!(chosen(&format!("{cost} sleep")).overheads, Overheads::STOCK);
         let error = settings(&format!("{cost} cpu --overheads lab")).expect_err("real cores").to_string();
         assert!(error.contains("--overheads") && error.contains("--burn sleep"), "{error}");
+    }
+
+    // Is a load on real cores a share of the capacity once that is measured, and is it measured there and nowhere else?
+    #[test]
+    fn a_load_on_real_cores_is_of_what_was_measured() {
+        let flags = "--workers 2 --cost fixed:10us --load 0.5 --burn cpu";
+        let mut settings = chosen(flags);
+        settings.capacity_rps = Some(150_000.0);
+        let plan = settings.plan(&arguments(flags), SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan");
+        assert_eq!((plan.rate, plan.load()), (75_000.0, Some(0.5)));
+        let saturated = |flags: &str| chosen(&format!("--workers 2 --cost fixed:1ms {flags}")).saturated_for;
+        assert_eq!(saturated("--burn cpu"), Some(Nanos::from_secs(2)));
+        assert_eq!(saturated("--burn cpu --saturate 500ms"), Some(Nanos::from_millis(500)));
+        let never = ["--burn sleep", "--burn sleep --saturate 0s", "--burn cpu --saturate 0s", "--burn cpu --rate 9"];
+        assert_eq!(never.map(saturated), [None; 4]);
+        let error = self::settings("--burn sleep --saturate 1s").expect_err("emulated cores").to_string();
+        assert!(error.contains("--saturate") && error.contains("--burn cpu"), "{error}");
+        let parsed =
+            |flags: &str| Arguments::try_parse_from(["loadgen", "compare"].into_iter().chain(flags.split(' ')));
+        assert!(parsed("--saturate 2min").is_err_and(|error| error.to_string().contains("50ms to 1min, or 0s")));
+        assert!(parsed("--saturate 1s --rate 9").is_err());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Real or emulated cores, and the scale of costs: a pure function of the number of CPUs and the given flags.
 //!
 //! A comparison shows nothing if the machine is busy with its packets. Scaling every cost up makes packets rarer at the
-//! same load; the scale chosen here is the smallest round one at which they fit.
+//! same load; the scale chosen here is the smallest round one at which they fit. README.md beside this file has the rule.
 
 use crate::drive::schedule::REQUESTS_MAX;
 use crate::failure::Failure;
+use crate::saturation::OVERLOAD;
 use crate::text::{factor, grouped};
 use forebay::config::Burn;
 use forebay::time::Nanos;
@@ -16,6 +17,8 @@ const SENDER_RPS_MAX: f64 = 250_000.0;
 const KERNEL_PER_PACKET: Nanos = Nanos::from_micros(3);
 /// The largest share of the server's CPU time for the kernel's part.
 const KERNEL_SHARE_MAX: f64 = 0.05;
+/// How far above the estimated capacity of a server the sender must be able to go, so that it saturates the server.
+const SATURATION_MARGIN: f64 = 1.1;
 /// At this scale an emulated microsecond lasts a millisecond, next to which a wake-up is short.
 const EMULATED_TIME_SCALE: u64 = 1_000;
 const TIME_SCALE_MAX: u64 = 1_000_000;
@@ -37,6 +40,8 @@ pub(crate) struct Given<'a> {
     pub(crate) burn: Burn,
     /// The factor on costs, if given.
     pub(crate) time_scale: Option<u64>,
+    /// Whether each server is saturated first, to find its capacity.
+    pub(crate) saturates: bool,
 }
 
 /// The offered amount.
@@ -55,6 +60,8 @@ pub(crate) struct Sizing {
     pub(crate) burn: Burn,
     /// The factor on costs.
     pub(crate) time_scale: u64,
+    /// Requests per second that saturate a server: [`OVERLOAD`] times its cores, or all that can be sent.
+    pub(crate) saturating_rps: f64,
     cpus: usize,
     workers: u16,
     /// CPU time that the workers need, in CPUs; emulated ones need none.
@@ -70,6 +77,8 @@ struct Demand {
     rate: f64,
     /// The number of requests in all, or a little more.
     requests: f64,
+    /// The rate that surely saturates a server; 0 if none is saturated.
+    saturating: f64,
 }
 
 /// The capacity of the machine.
@@ -87,9 +96,8 @@ pub(crate) fn burn_on(cpus: usize, workers: u16) -> Burn {
 }
 
 impl Sizing {
-    /// Chooses for a machine with `cpus` CPUs the smallest time
-    /// scale of 1, 2, 5, 10, 20, .. at which packets fit; emulated cores are scaled by 1,000 at least. Given values are
-    /// used unchanged, and a given rate is not made to fit.
+    /// Chooses for a machine with `cpus` CPUs the smallest time scale of 1, 2, 5, 10, 20, .. at which packets fit;
+    /// emulated cores are scaled by 1,000 at least. Given values are used unchanged, and a given rate is not made to fit.
     ///
     /// # Errors
     /// A usage failure where no time scale is large enough.
@@ -102,23 +110,26 @@ impl Sizing {
             (Some(time_scale), _) => time_scale,
             (None, Amount::Rate(_)) => least,
             (None, Amount::Load(_)) => {
-                let factor = room.overfilled_by(&Demand::of(given, 1));
-                round_scale(factor).ok_or_else(|| too_much(given, factor))?.max(least)
+                let fits = |scale: &u64| room.fits(&Demand::of(given, *scale));
+                let scale = round_scales().filter(|scale| *scale >= least).find(fits);
+                scale.ok_or_else(|| too_much(given, room.overfilled_by(&Demand::of(given, 1))))?
             }
         };
         let demand = Demand::of(given, time_scale);
         let load = given.workload.load_at(given.rate(time_scale), 1, time_scale);
         let cpus_needed = if burn == Burn::Cpu { load.min(workers as f64) } else { 0.0 };
-        Ok(Sizing { burn, time_scale, cpus, workers: given.workers, cpus_needed, demand, room })
+        let saturating_rps = given.workload.rate_at(OVERLOAD, workers, time_scale).min(room.rate);
+        Ok(Sizing { burn, time_scale, saturating_rps, cpus, workers: given.workers, cpus_needed, demand, room })
     }
 
     /// How the sizing fits, in words, with a warning for given values that do not fit.
     pub(crate) fn said(&self) -> String {
         let share = self.demand.rate / self.room.kernel_rate * 100.0;
         let whose = if self.burn == Burn::Cpu { "the workers' time" } else { "all CPU time" };
+        let at_most = if self.demand.saturating > 0.0 { "at most " } else { "" };
         let mut text = format!(
-            "{} CPUs; {} packets/s of the {} that the sender keeps up with here, {} requests of the {} that a run holds, the \
-             kernel's 3 us per packet {} % of {whose}",
+            "{} CPUs; {at_most}{} packets/s of the {} that the sender keeps up with here, {} requests of the {} that a run \
+             holds, the kernel's 3 us per packet {} % of {whose}",
             grouped(self.cpus as u64),
             grouped(self.demand.rate.round() as u64),
             grouped(self.room.rate.round() as u64),
@@ -128,6 +139,8 @@ impl Sizing {
         );
         if self.room.overfilled_by(&self.demand) > 1.0 {
             text += ". That is too much: expect INVALID, raise --time-scale or lower --rate";
+        } else if self.demand.saturating > self.room.rate {
+            text += ". It may be unable to saturate a server: then raise --time-scale";
         }
         if self.burn == Burn::Cpu && usize::from(self.workers) >= self.cpus {
             text += &format!(
@@ -155,7 +168,11 @@ impl Demand {
         let first = given.rate(time_scale);
         // At this rate the second workload asks for as much CPU time.
         let second = given.then.map_or(0.0, |then| then.rate_at(given.workload.load_at(first, 1, 1), 1, 1));
-        Demand { rate: first.max(second), requests: (first + second) * given.lasts.as_secs_f64() }
+        // A core that pays the kernel's part of each request completes about so many.
+        let kernel = KERNEL_PER_PACKET.as_secs_f64() * given.workload.rate_at(1.0, 1, time_scale);
+        let capacity = given.workload.rate_at(1.0, usize::from(given.workers), time_scale) / (1.0 + kernel);
+        let saturating = if given.saturates { SATURATION_MARGIN * capacity } else { 0.0 };
+        Demand { rate: first.max(second), requests: (first + second) * given.lasts.as_secs_f64(), saturating }
     }
 }
 
@@ -170,7 +187,12 @@ impl Room {
         }
     }
 
-    /// The factor by which `demand` has to shrink to fit; at most 1 if it fits.
+    /// Whether the run fits, and the sender can saturate the server.
+    fn fits(&self, demand: &Demand) -> bool {
+        self.overfilled_by(demand) <= 1.0 && demand.saturating <= self.rate
+    }
+
+    /// The factor by which the run of `demand` has to shrink to fit; at most 1 if it fits.
     fn overfilled_by(&self, demand: &Demand) -> f64 {
         // A schedule is drawn at random, and has room for six standard deviations more than the mean.
         let requests_max = REQUESTS_MAX as f64 - 6.0 * (REQUESTS_MAX as f64).sqrt();
@@ -179,10 +201,10 @@ impl Room {
     }
 }
 
-/// The smallest of 1, 2, 5, 10, 20, .. that is not below `factor`; `None` above [`TIME_SCALE_MAX`].
-fn round_scale(factor: f64) -> Option<u64> {
+/// 1, 2, 5, 10, 20, .. up to [`TIME_SCALE_MAX`].
+fn round_scales() -> impl Iterator<Item = u64> {
     let scales = (0..=6).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u64.pow(power)));
-    scales.take_while(|scale| *scale <= TIME_SCALE_MAX).find(|scale| *scale as f64 >= factor)
+    scales.take_while(|scale| *scale <= TIME_SCALE_MAX)
 }
 
 fn too_much(given: &Given<'_>, factor: f64) -> Failure {
@@ -206,11 +228,14 @@ mod tests {
 
     fn given(workload: &Workload) -> Given<'_> {
         let (amount, lasts) = (Amount::Load(0.7), Nanos::from_secs(23));
-        Given { workers: 14, workload, then: None, amount, lasts, burn: Burn::Sleep, time_scale: None }
+        let saturates = false;
+        Given { workers: 14, workload, then: None, amount, lasts, burn: Burn::Sleep, time_scale: None, saturates }
     }
 
     fn sizing(cpus: usize, given: &Given<'_>) -> Sizing {
-        let given = Given { burn: burn_on(cpus, given.workers), ..*given };
+        let burn = burn_on(cpus, given.workers);
+        let saturates = burn == Burn::Cpu && matches!(given.amount, Amount::Load(_));
+        let given = Given { burn, saturates, ..*given };
         Sizing::of(cpus, &given).unwrap_or_else(|error| panic!("{cpus} CPUs, {given:?}: {error}"))
     }
 
@@ -235,13 +260,21 @@ mod tests {
                     assert!(rate * seconds as f64 <= 49_900_000.0, "{case}");
                     let server = if chosen.burn == Burn::Cpu { usize::from(workers) } else { cpus };
                     assert!(rate * 3e-6 <= 0.0500001 * server as f64, "{case}");
+                    if chosen.burn == Burn::Cpu {
+                        // What one core takes for a request, the kernel's 3 us included, on all of them.
+                        let request_s = workload.mean().as_secs_f64() * chosen.time_scale as f64 + 3e-6;
+                        let sender = if cpus - usize::from(workers) < 2 { 125_000.0 } else { 250_000.0 };
+                        assert!(1.099 * f64::from(workers) / request_s <= sender, "{case}");
+                        let saturating = workload.rate_at(1.5, workers.into(), chosen.time_scale).min(sender);
+                        assert!((chosen.saturating_rps / saturating - 1.0).abs() < 1e-9, "{case}");
+                    }
                     assert!(chosen.burn == Burn::Cpu || chosen.time_scale >= 1_000, "{case}");
                     // And is no larger than it has to be: the next smaller round scale is too small.
+                    let asked = Given { saturates: chosen.burn == Burn::Cpu, ..given };
                     let smaller = chosen.time_scale * 2 / 5;
                     let least = if chosen.burn == Burn::Cpu { 1 } else { 1_000 };
                     assert!(
-                        chosen.time_scale == least
-                            || chosen.room.overfilled_by(&Demand::of(&given, smaller.max(1))) > 1.0,
+                        chosen.time_scale == least || !chosen.room.fits(&Demand::of(&asked, smaller.max(1))),
                         "{case}"
                     );
                     assert!(!chosen.said().contains("INVALID"), "{}", chosen.said());
@@ -259,6 +292,9 @@ mod tests {
         // With one CPU left over, sender and receiver share it.
         assert_eq!(of(15), (Burn::Cpu, 50));
         assert_eq!([16, 17, 64, 128, 1_024].map(of), [(Burn::Cpu, 20); 5]);
+        // A light load needs no smaller scale: each server is saturated first.
+        let light = Given { amount: Amount::Load(0.1), ..given(&workload) };
+        assert_eq!(sizing(16, &light).time_scale, 20);
         let plan = Plan {
             rate: given(&workload).rate(20),
             warmup: Nanos::from_secs(3),
@@ -268,7 +304,8 @@ mod tests {
         let drawn = crate::drive::schedule::draw(&plan).map(|schedule| schedule.len() as f64).ok();
         assert!(drawn.is_some_and(|drawn| (drawn / 3_759_800.0 - 1.0).abs() < 0.01), "{drawn:?}");
         let said = sizing(16, &given(&workload)).said();
-        for part in ["16 CPUs", "163,470 packets/s of the 250,000", "of the 50,000,000", "3.50 % of the workers' time"]
+        for part in
+            ["16 CPUs", "at most 163,470 packets/s of the 250,000", "of the 50,000,000", "3.50 % of the workers' time"]
         {
             assert!(said.contains(part), "{said}");
         }
@@ -290,6 +327,8 @@ mod tests {
         let given = given(&workload);
         let unscaled = sizing(16, &Given { time_scale: Some(1), lasts: Nanos::from_secs(1), ..given });
         assert!(unscaled.time_scale == 1 && unscaled.said().contains("That is too much"), "{}", unscaled.said());
+        let light = sizing(16, &Given { time_scale: Some(10), amount: Amount::Load(0.1), ..given });
+        assert!(light.said().contains("unable to saturate a server"), "{}", light.said());
         let rate = sizing(16, &Given { amount: Amount::Rate(8_000.0), ..given });
         assert!(rate.time_scale == 1 && !rate.said().contains("INVALID"), "{}", rate.said());
         let few = Sizing::of(2, &Given { burn: Burn::Cpu, ..given }).expect("a scale");

@@ -1,12 +1,13 @@
 //! A comparison as text: settings, one table, the accounts, what it does not show, and the result.
 
 use crate::arguments::CompareArguments;
+use crate::compare::capacity::{BASE, Capacities};
 use crate::compare::server_settings::ServerSettings;
 use crate::compare::{CompareReport, ComparedRun};
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
-use crate::report::text::{TOO_FEW, cell, conditions, offer, pacer, verdict};
+use crate::report::text::{TOO_FEW, cell, conditions, mix, offer, pacer, verdict};
 use crate::report::validity::Validity;
 use crate::text::{factor, grouped, table, time, wrapped};
 use forebay::config::Burn;
@@ -40,7 +41,11 @@ pub(crate) fn heading(settings: &ServerSettings, plan: &Plan, arguments: &Compar
         format!("{cores}; {pools}{reserved}slice {slice}{scaled}, classify {}{charged}", settings.classify.name());
     let item = |label: &str, text: &str| wrapped(&format!("  {label:<9}"), text, "           ");
     let mut text = format!("Comparing {}\n", arguments.policies.join(", "));
-    text += &item("load", &offer(plan));
+    let load = match plan.load().filter(|_| settings.saturated_for.is_some()) {
+        Some(load) => format!("{} at load {} of what {BASE} can do, measured first", mix(plan), factor(Some(load))),
+        None => offer(plan),
+    };
+    text += &item("load", &load);
     let seeds: Vec<String> = arguments.seeds.iter().map(u64::to_string).collect();
     let seeds = if seeds.is_empty() { plan.seed.to_string() } else { seeds.join(", ") };
     text += &item("for", &conditions(plan, &seeds));
@@ -56,7 +61,7 @@ pub(crate) fn render(report: &CompareReport, settings: &ServerSettings) -> Strin
     };
     let mut text = format!("\n{}\n", comparison(first, others));
     for run in &report.runs {
-        text += &accounts(run);
+        text += &accounts(run, report.capacity.as_ref());
     }
     text += &pacer(&first.report);
     text.push('\n');
@@ -154,7 +159,8 @@ fn ratio(own: Option<&Block>, first: Option<&Block>, percentile: Percentile) -> 
     (own > 0.0 && first > 0.0).then(|| own / first)
 }
 
-pub(crate) fn accounts(run: &ComparedRun) -> String {
+/// What became of the datagrams of a run, and whether its figures may be used.
+pub(crate) fn accounts(run: &ComparedRun, capacity: Option<&Capacities>) -> String {
     let fates = &run.report.fates;
     let mut text = format!("{}: {}", run.arm, verdict(&run.report));
     if let Some(counts) = run.report.reconciled {
@@ -171,16 +177,22 @@ pub(crate) fn accounts(run: &ComparedRun) -> String {
         );
     }
     let slip = cell(&run.report.slip_us, Percentile::P99, time);
-    let _ = write!(text, "  measured: {} of {} answered", grouped(fates.answered), grouped(run.report.sent));
-    let _ = write!(text, "; slip p99 {slip}");
+    let (answered, sent) = (grouped(fates.answered), grouped(run.report.sent));
+    let mut measured = format!("measured: {answered} of {sent} answered; slip p99 {slip}");
     if let Some(utilisation) = run.report.utilisation {
-        let _ = write!(text, "; workers busy {:.1} %", utilisation * 100.0);
+        let _ = write!(measured, "; workers busy {:.1} %", utilisation * 100.0);
+    }
+    let policy = run.report.policy.as_deref().unwrap_or_default();
+    if let Some(said) = capacity.and_then(|capacity| capacity.share_said(policy, run.report.offered_rps)) {
+        let _ = write!(measured, "; {said}");
+    }
+    if let Some(share) = run.report.run_queue_share {
+        let _ = write!(measured, "; workers waited for a CPU {:.2} %", share * 100.0);
     }
     if let Some(share) = run.server.overshoot_share() {
-        let _ = write!(text, "; cores overslept {:.2} %", share * 100.0);
+        let _ = write!(measured, "; cores overslept {:.2} %", share * 100.0);
     }
-    text.push('\n');
-    text
+    text + &wrapped("  ", &measured, "    ")
 }
 
 /// Limits of what a comparison shows; `runs` is the number of runs in words.

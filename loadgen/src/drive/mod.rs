@@ -30,13 +30,15 @@ pub(crate) struct Attempts {
     pub(crate) replies: Vec<Option<Reply>>,
 }
 
-/// Requests answered in a run, warm-up included, and the time that they took together.
+/// Requests answered in a run, warm-up included, the time that they took together, and what was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Completed {
     /// Sum of the costs of the requests served.
     pub work: Nanos,
     /// Time from the first intended send to the last reply.
     pub took: Nanos,
+    /// Sum of the costs of the requests sent.
+    pub offered: Nanos,
 }
 
 impl Attempts {
@@ -47,9 +49,12 @@ impl Attempts {
         let completed = served.fold(Completed::default(), |sum, (request, reply)| Completed {
             work: sum.work.plus(request.cost),
             took: sum.took.max(reply.at),
+            ..sum
         });
         let first = self.schedule.first().map_or(Nanos::ZERO, |request| request.at);
-        Completed { took: completed.took.minus(start.plus(first)), ..completed }
+        let sent = self.schedule.iter().zip(&self.taken).filter(|(_, taken)| **taken);
+        let offered = sent.fold(Nanos::ZERO, |sum, (request, _)| sum.plus(request.cost));
+        Completed { took: completed.took.minus(start.plus(first)), offered, ..completed }
     }
 }
 
@@ -66,9 +71,9 @@ mod tests {
         let attempts = Attempts {
             schedule: vec![request(2, 5), request(3, 7), request(4, 11), request(5, 13)],
             slips: vec![Nanos::ZERO; 4],
-            taken: vec![true; 4],
+            taken: vec![true, false, true, true],
             replies: vec![reply(1_030, Status::Ok), None, reply(1_020, Status::Ok), reply(1_040, Status::Failed)],
         };
-        assert_eq!(attempts.completed(ms(1_000)), Completed { work: ms(16), took: ms(28) });
+        assert_eq!(attempts.completed(ms(1_000)), Completed { work: ms(16), took: ms(28), offered: ms(29) });
     }
 }

@@ -28,7 +28,7 @@ pub struct Endpoint {
 
 /// The body of `GET /latency`, checked by [`check`].
 #[derive(Clone, Debug)]
-pub(crate) struct ServerView {
+pub struct ServerView {
     /// The body as received.
     pub(crate) body: Value,
 }
@@ -79,7 +79,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// If there is no answer, or if [`check`] refuses it.
-    pub(crate) fn latency(&self) -> Result<ServerView> {
+    pub fn latency(&self) -> Result<ServerView> {
         let asking = || format!("asking the admin endpoint, {}", self.latency_url);
         let mut response = self.agent.get(&self.latency_url).call().with_context(asking)?;
         let body = response.body_mut().read_json().with_context(asking)?;
@@ -164,7 +164,7 @@ impl ServerView {
 
     /// Microseconds that the server's workers together were busy since its start: in handlers and, on emulated cores,
     /// with what they were charged. `None` where the server does not tell.
-    pub(crate) fn busy_us(&self) -> Option<f64> {
+    pub fn busy_us(&self) -> Option<f64> {
         let charged = self.body.pointer("/emulation/charged_us").and_then(Value::as_f64).unwrap_or(0.0);
         Some(self.body.get("busy_us")?.as_f64()? + charged)
     }

@@ -45,6 +45,9 @@ pub struct RunReport {
     /// The share of the measured time that the server's workers were busy: in handlers and, on emulated cores, with what
     /// they were charged; `None` where the server does not tell.
     pub utilisation: Option<f64>,
+    /// The share of the measured time that the server's workers waited for a CPU, each; `None` where it does not tell, and
+    /// on emulated cores, which need none.
+    pub run_queue_share: Option<f64>,
     /// What each step costs the server's emulated cores, as `--overheads` takes it; `none` on real ones.
     pub overheads: String,
     /// The number of source ports.
@@ -107,6 +110,7 @@ impl RunReport {
             workers: plan.workers,
             load: plan.load(),
             utilisation: None,
+            run_queue_share: input.run_queue_share,
             overheads: plan.overheads.text(),
             flows: plan.flows,
             warmup_s: plan.warmup.as_secs_f64(),

@@ -45,18 +45,18 @@ pub(crate) fn verdict(report: &RunReport) -> String {
 
 /// The offered load as text: workload, costs, rate, load.
 pub(crate) fn offer(plan: &Plan) -> String {
-    let scale = if plan.time_scale == 1 { String::new() } else { format!(" x {}", grouped(plan.time_scale)) };
-    let mut text = format!(
-        "{} (mean {}{scale}) at {} requests/s",
-        plan.offered(),
-        time(Some(plan.workload.mean().as_micros_f64())),
-        grouped(plan.rate.round() as u64),
-    );
+    let mut text = format!("{} at {} requests/s", mix(plan), grouped(plan.rate.round() as u64));
     if let (Some(load), Some(workers)) = (plan.load(), plan.workers) {
         let workers = if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
         let _ = write!(text, ", load {} of {workers}", factor(Some(load)));
     }
     text
+}
+
+/// The offered requests as text: workload and mean cost.
+pub(crate) fn mix(plan: &Plan) -> String {
+    let scale = if plan.time_scale == 1 { String::new() } else { format!(" x {}", grouped(plan.time_scale)) };
+    format!("{} (mean {}{scale})", plan.offered(), time(Some(plan.workload.mean().as_micros_f64())))
 }
 
 /// The conditions of a run: time, flows, `seeds`.

@@ -87,17 +87,33 @@ fn a_host_with_16_cpus_runs_on_real_cores_at_a_scale_at_which_packets_fit() {
     assert!(compiled.is_ok_and(|status| status.success()), "{CPUS_C} compiles");
     command.env("LD_PRELOAD", library).env("PRETEND_CPUS", "16");
     command.args(["compare", "--quiet", "--json", "compare.json", "--load", "0.1", "--percentile", "99"]);
-    let output = command.args(["--warmup", "100ms", "--duration", "1s"]).output().expect("loadgen runs");
+    command.args(["--saturate", "100ms", "--warmup", "100ms", "--duration", "1s"]);
+    let output = command.output().expect("loadgen runs");
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    for said in ["14 workers that burn CPU", "slice 5.00 us x 5", "fits     16 CPUs; 93,411 packets/s of the 250,000"] {
-        assert!(stdout.contains(said), "{said:?} is not in:\n{stdout}{stderr}");
+    let unwrapped = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in [
+        "14 workers that burn CPU",
+        "slice 5.00 us x 20",
+        "fits 16 CPUs; at most 23,353 packets/s of the 250,000",
+        "load 0.10 of what isolated can do, measured first",
+        "capacity of 14 workers",
+        "of its own capacity",
+    ] {
+        assert!(unwrapped.contains(said), "{said:?} is not in:\n{stdout}{stderr}");
     }
     let report = read(&folder.path().join("compare.json"));
+    assert_eq!(report["capacity"]["load_of"], "isolated");
+    let capacity = |policy: &str| report["capacity"]["servers"][policy]["rps"].as_f64();
+    assert!(["isolated", "steal", "pools"].into_iter().all(|policy| capacity(policy) > Some(0.0)), "{report:#}");
     let runs = report["runs"].as_array().expect("a list");
     assert_eq!(runs.len(), 2);
     for run in runs {
         assert_eq!((&run["server"]["burn"], &run["server"]["workers"]), (&"cpu".into(), &14.into()));
-        assert_eq!((&run["time_scale"], &run["server"]["time_scale"]), (&5.into(), &5.into()));
+        assert_eq!((&run["time_scale"], &run["server"]["time_scale"]), (&20.into(), &20.into()));
+        let of_isolated = run["offered_rps"].as_f64().zip(capacity("isolated")).map(|(rate, capacity)| rate / capacity);
+        for load in [run["load"].as_f64(), of_isolated] {
+            assert!(load.is_some_and(|load| (load - 0.1).abs() < 1e-9), "{load:?}");
+        }
         assert_eq!(run["reconciled"]["unaccounted"], 0, "{stdout}");
         let reasons = run["reasons"].as_array().expect("a list");
         assert_eq!(run["verdict"] == "VALID", reasons.is_empty(), "{reasons:?}");
@@ -113,7 +129,7 @@ fn one_policy_may_have_two_arms_on_real_cores_too() {
     let _alone = alone();
     let (folder, mut command) = empty_folder();
     let flags = "compare --policies steal,steal --workers 1 --burn cpu --cost fixed:100us --load 0.1 --seeds 1,2 --quiet \
-                 --warmup 100ms --duration 500ms --timeout 20s --percentile 99.99 --json compare.json --dump runs";
+                 --saturate 0s --warmup 100ms --duration 500ms --timeout 20s --percentile 99.99 --json compare.json --dump runs";
     let output = command.args(flags.split_whitespace()).output().expect("loadgen runs");
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let report = read(&folder.path().join("compare.json"));

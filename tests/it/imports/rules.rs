@@ -140,6 +140,7 @@ const TABLE: &[Layer] = &[
         module: "loadgen::compare",
         imports: &[
             "loadgen::arguments",
+            "loadgen::saturation",
             "loadgen::run",
             "loadgen::report",
             "loadgen::drive",
@@ -148,6 +149,19 @@ const TABLE: &[Layer] = &[
             "loadgen::endpoint",
             "loadgen::interrupt",
             "loadgen::text",
+            "loadgen::failure",
+        ],
+        banned: &[],
+    },
+    Layer {
+        module: "loadgen::saturation",
+        imports: &[
+            "loadgen::run",
+            "loadgen::drive",
+            "loadgen::progress",
+            "loadgen::plan",
+            "loadgen::endpoint",
+            "loadgen::interrupt",
             "loadgen::failure",
         ],
         banned: &[],
