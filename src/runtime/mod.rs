@@ -55,6 +55,8 @@ pub struct Shared<J> {
     spinning: CachePadded<AtomicUsize>,
     /// Number of workers that work uninterrupted.
     uninterrupted: CachePadded<AtomicUsize>,
+    /// Looks into sockets that workers took in turn.
+    socket_turn: CachePadded<AtomicUsize>,
     accepting: AtomicBool,
     stopping: AtomicBool,
     abandoning: AtomicBool,
@@ -117,6 +119,7 @@ impl<J: Send> Shared<J> {
             idle,
             spinning: CachePadded::default(),
             uninterrupted: CachePadded::default(),
+            socket_turn: CachePadded::default(),
             accepting: AtomicBool::new(true),
             stopping: AtomicBool::new(false),
             abandoning: AtomicBool::new(false),

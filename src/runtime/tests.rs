@@ -139,11 +139,17 @@ impl Playground {
 fn kinds() -> [(Kind, &'static [usize]); 8] {
     [
         (Kind::Isolated(Isolated), &[3]),
-        (Kind::Global(Global), &[3]),
+        (Kind::Global(Global { look_after: Nanos::from_micros(10) }), &[3]),
         (Kind::Steal(Steal { thief_threshold: Nanos::from_micros(20) }), &[3]),
         (Kind::Pools(Pools { slice: Nanos::from_micros(50) }), &[2, 1]),
         (Kind::Shed(Shed { thief_threshold: Nanos::from_micros(20) }), &[3]),
-        (Kind::Reserve(Reserve { groups: Groups { group_of: [0, 1, 1, 1, 1, 1, 1, 1], sizes: vec![1, 2] } }), &[3]),
+        (
+            Kind::Reserve(Reserve {
+                groups: Groups { group_of: [0, 1, 1, 1, 1, 1, 1, 1], sizes: vec![1, 2] },
+                look_after: Nanos::from_micros(10),
+            }),
+            &[3],
+        ),
         (Kind::OnDemand(OnDemand { budget: Nanos::from_micros(5), look_after: Nanos::from_micros(10) }), &[3]),
         (
             Kind::Hybrid(Hybrid {
@@ -217,7 +223,9 @@ fn bursts_are_served_to_the_last_job() {
 /// All but one worker are stuck; the last one, asleep, must notice what comes into the others' ingresses.
 #[test]
 fn a_stuck_worker_holds_up_nothing_where_others_may_help() {
-    for kind in [Kind::Global(Global), Kind::Steal(Steal { thief_threshold: Nanos::from_micros(20) })] {
+    let (global, steal) =
+        (Global { look_after: Nanos::from_micros(10) }, Steal { thief_threshold: Nanos::from_micros(20) });
+    for kind in [Kind::Global(global), Kind::Steal(steal)] {
         with_workers(kind, Wait::Park, &[3], |play| {
             play.send(0, STUCK);
             let (first, _) = play.next();

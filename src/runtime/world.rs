@@ -63,6 +63,23 @@ impl<J> View for ThreadWorld<'_, J> {
     fn backlog(&self, worker: WorkerId) -> usize {
         self.shared.stealers[worker].len()
     }
+
+    fn queue_len_up_to(&self, pool: PoolId, level: usize) -> usize {
+        self.shared.queues.len_up_to(pool, level)
+    }
+
+    fn queue_is_empty(&self, pool: PoolId) -> bool {
+        self.shared.queues.is_empty(pool)
+    }
+
+    fn queues_are_half_full(&self) -> bool {
+        self.shared.queues.are_half_full()
+    }
+
+    fn next_socket(&self) -> WorkerId {
+        // Ordering: relaxed, a counter that guards nothing.
+        self.shared.socket_turn.fetch_add(1, Ordering::Relaxed) % self.shared.stealers.len()
+    }
 }
 
 impl<J: Send> World for ThreadWorld<'_, J> {
@@ -127,18 +144,6 @@ impl<J: Send> World for ThreadWorld<'_, J> {
 
     fn push_queue(&mut self, pool: PoolId, level: usize, job: J) -> Result<(), J> {
         self.shared.queues.push(pool, level, self.id, job)
-    }
-
-    fn queue_len_up_to(&self, pool: PoolId, level: usize) -> usize {
-        self.shared.queues.len_up_to(pool, level)
-    }
-
-    fn queue_is_empty(&self, pool: PoolId) -> bool {
-        self.shared.queues.is_empty(pool)
-    }
-
-    fn queues_are_half_full(&self) -> bool {
-        self.shared.queues.are_half_full()
     }
 
     fn received(&mut self, _: WorkerId, datagrams: usize) {

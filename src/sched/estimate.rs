@@ -2,6 +2,7 @@
 //! functions, so that they cannot disagree silently.
 
 use super::PoolId;
+use super::stability::{Help, share_out, unstable_from};
 use crate::fate::CLASSES;
 use crate::time::Nanos;
 
@@ -120,16 +121,10 @@ fn bucket_start(number: usize) -> Nanos {
     Nanos::new((number as f64 / BUCKETS_PER_OCTAVE).exp2().ceil() as u64)
 }
 
-/// The workers to reserve for fresh requests: as many as they keep busy, rounded up, at least one, and never all.
-/// `offered` is the CPU time that all requests need in each unit of time (the mean number of busy workers).
-pub fn reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64, workers: usize) -> usize {
-    let needed = (offered * times.share_within(budget)).ceil() as usize;
-    needed.clamp(1, workers.saturating_sub(1).max(1))
-}
-
-/// As [`reserved_workers`] for a reservation that costs next to nothing when it is too large, because heavy requests go
-/// on there too: beside the workers that fresh requests keep busy, the square root of that number for the moments at
-/// which more come at once (square-root staffing: Halfin and Whitt, 1981).
+/// The workers to reserve for fresh requests where a reservation costs next to nothing when it is too large, because
+/// heavy requests go on there too: beside the workers that fresh requests keep busy, the square root of that number for
+/// the moments at which more come at once (square-root staffing: Halfin and Whitt, 1981). `offered` is the CPU time that
+/// all requests need in each unit of time (the mean number of busy workers).
 pub fn softly_reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64, workers: usize) -> usize {
     let busy = offered * times.share_within(budget);
     ((busy + busy.sqrt()).ceil() as usize).clamp(1, workers)
@@ -156,11 +151,16 @@ impl Groups {
     }
 
     /// Groups from what was measured of each class: the number of requests, and the CPU time of them all. Classes whose
-    /// means lie within 20 % of the lightest in a group belong to it. The group that is busiest is as little busy as it
-    /// can be, with one worker in each group at least; the lightest has `lightest` workers where that is given, as far
-    /// as the others are left one each. Classes without a request belong to the heaviest group. `None` when nothing was
-    /// measured.
-    pub fn by_demand(measured: &[(u64, Nanos); CLASSES], workers: usize, lightest: Option<usize>) -> Option<Groups> {
+    /// means lie within 20 % of the lightest in a group belong to it. The workers are shared out by [`share_out`], with
+    /// `busy` the mean number of busy workers; the lightest group has `lightest` workers where that is given, as far as
+    /// the others are left one each, whether or not the others can then keep up ([`Groups::unstable_from`]). Classes
+    /// without a request belong to the heaviest group. `None` when nothing was measured.
+    pub fn by_demand(
+        measured: &[(u64, Nanos); CLASSES],
+        busy: f64,
+        workers: usize,
+        lightest: Option<usize>,
+    ) -> Option<Groups> {
         let mut classes: Vec<(f64, usize, f64)> = measured
             .iter()
             .enumerate()
@@ -185,26 +185,23 @@ impl Groups {
         let sizes = match lightest {
             Some(front) if heaviest > 0 => {
                 let front = front.clamp(1, workers - heaviest);
-                std::iter::once(front).chain(evenly_busy(&demands[1..], workers - front)).collect()
+                let busy = busy * (1.0 - demands[0] / demands.iter().sum::<f64>());
+                std::iter::once(front).chain(share_out(&demands[1..], workers - front, busy, Help::Lighter)).collect()
             }
-            _ => evenly_busy(&demands, workers),
+            _ => share_out(&demands, workers, busy, Help::Lighter),
         };
         Some(Groups { group_of: group_of.map(|group| group.min(heaviest)), sizes })
     }
-}
 
-/// The number of `workers`, no fewer than there are groups, that each group gets so that the busiest is as little busy
-/// as it can be. (Each group's share rounded to the nearest, as in Persephone, leaves two workers to the light requests
-/// of extreme-bimodal, which keep 2.3 of 14 busy: from a load of 0.86 on they are too few.)
-fn evenly_busy(demands: &[f64], workers: usize) -> Vec<usize> {
-    let mut sizes = vec![1; demands.len()];
-    for _ in demands.len()..workers {
-        let busy = |group: &usize| demands[*group] / sizes[*group] as f64;
-        if let Some(busiest) = (0..demands.len()).max_by(|a, b| busy(a).total_cmp(&busy(b))) {
-            sizes[busiest] += 1;
+    /// The load from which on these groups fall behind for ever ([`unstable_from`]), if their classes take the CPU time
+    /// in `measured`.
+    pub fn unstable_from(&self, measured: &[(u64, Nanos); CLASSES]) -> f64 {
+        let mut demands = vec![0.0; self.sizes.len()];
+        for (group, (_, time)) in self.group_of.iter().zip(measured) {
+            demands[*group] += time.get() as f64;
         }
+        unstable_from(&demands, &self.sizes, Help::Lighter)
     }
-    sizes
 }
 
 /// Means within this factor are alike.
@@ -260,10 +257,10 @@ mod tests {
     fn groups_follow_the_demand_of_their_classes() {
         let us = Nanos::from_micros;
         let mut measured = [(0, Nanos::ZERO); CLASSES];
-        assert_eq!(Groups::by_demand(&measured, 14, None), None);
+        assert_eq!(Groups::by_demand(&measured, 7.0, 14, None), None);
         // High bimodal: the light half needs a hundredth of the time, and one worker at least.
         (measured[0], measured[1]) = ((1_000, us(1_000)), (1_000, us(100_000)));
-        let groups = Groups::by_demand(&measured, 14, None).expect("measured");
+        let groups = Groups::by_demand(&measured, 7.0, 14, None).expect("measured");
         assert_eq!((groups.sizes.as_slice(), groups.of(0), groups.of(1), groups.of(7)), (&[1, 13][..], 0, 1, 1));
         // TPC-C: 5.7 and 6 us are alike, 88 and 100 us too.
         let costs_ns = [5_700, 6_000, 20_000, 88_000, 100_000];
@@ -271,16 +268,16 @@ mod tests {
         for (class, (cost, count)) in costs_ns.into_iter().zip(counts).enumerate() {
             measured[class] = (count, Nanos::new(cost * count));
         }
-        let groups = Groups::by_demand(&measured, 14, None).expect("measured");
+        let groups = Groups::by_demand(&measured, 13.3, 14, None).expect("measured");
         assert_eq!(groups.group_of[..5], [0, 0, 1, 2, 2]);
         assert_eq!(groups.sizes, [2, 6, 6]);
-        let sizes = |workers, lightest| Groups::by_demand(&measured, workers, lightest).expect("measured").sizes;
+        let sizes = |workers, lightest| Groups::by_demand(&measured, 7.0, workers, lightest).expect("measured").sizes;
         assert_eq!(
             (sizes(14, Some(3)), sizes(14, Some(14)), sizes(3, Some(2))),
             (vec![3, 6, 5], vec![12, 1, 1], vec![1, 1, 1])
         );
-        assert_eq!(Groups::by_demand(&measured, 2, None).expect("measured").sizes, [1, 1]);
-        assert_eq!(Groups::by_demand(&measured, 1, None).expect("measured").sizes, [1]);
+        assert_eq!(Groups::by_demand(&measured, 1.0, 2, None).expect("measured").sizes, [1, 1]);
+        assert_eq!(Groups::by_demand(&measured, 0.5, 1, None).expect("measured").sizes, [1]);
     }
 
     #[test]
@@ -288,23 +285,21 @@ mod tests {
         let mut measured = [(0, Nanos::ZERO); CLASSES];
         // Extreme bimodal: 0.166 and 0.834 of the time.
         (measured[0], measured[1]) = ((99_500, Nanos::new(49_750_000)), (500, Nanos::from_millis(250)));
-        let sizes = |workers, lightest| Groups::by_demand(&measured, workers, lightest).expect("measured").sizes;
+        let groups = |workers, lightest| Groups::by_demand(&measured, 7.0, workers, lightest).expect("measured");
+        let sizes = |workers, lightest| groups(workers, lightest).sizes;
         assert_eq!(sizes(14, None), [3, 11], "2.3 of 14 would overload two");
+        let bound = |lightest| (groups(14, Some(lightest)).unstable_from(&measured) * 1e3).round();
+        assert_eq!([2, 3, 13].map(bound), [1_000.0, 942.0, 86.0]);
         assert_eq!((sizes(3, None), sizes(64, None)), (vec![1, 2], vec![11, 53]));
         assert_eq!((sizes(14, Some(4)), sizes(1, Some(1))), (vec![4, 10], vec![1]));
     }
 
     #[test]
-    fn reserved_workers_follow_the_demand() {
+    fn softly_reserved_workers_follow_the_demand() {
         // Extreme bimodal: a sixth of the time is spent on light requests.
         let times = bimodal((500, 99_500), (500_000, 500));
         let budget = Nanos::new(5_000);
         assert!((times.share_within(budget) - 0.174).abs() < 0.001);
-        assert_eq!(reserved_workers(&times, budget, 0.7 * 14.0, 14), 2);
-        assert_eq!(reserved_workers(&times, budget, 0.9 * 14.0, 14), 3);
-        assert_eq!(reserved_workers(&times, budget, 0.0, 14), 1);
-        assert_eq!(reserved_workers(&times, Nanos::MAX, 14.0, 14), 13, "somebody must do the heavy work");
-        assert_eq!(reserved_workers(&times, budget, 1.0, 1), 1);
         assert_eq!(softly_reserved_workers(&times, budget, 0.9 * 14.0, 14), 4);
         assert_eq!(softly_reserved_workers(&times, budget, 0.0, 14), 1);
         assert_eq!(softly_reserved_workers(&times, Nanos::MAX, 14.0, 14), 14);

@@ -119,4 +119,12 @@ pub trait View {
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos>;
     /// How many jobs wait in the deques of this worker.
     fn backlog(&self, worker: WorkerId) -> usize;
+    /// Jobs in the queue of `pool` that are at least as urgent as `level`.
+    fn queue_len_up_to(&self, pool: PoolId, level: usize) -> usize;
+    /// Whether no job of any level waits in the queue of `pool`.
+    fn queue_is_empty(&self, pool: PoolId) -> bool;
+    /// Whether all queues together are half full.
+    fn queues_are_half_full(&self) -> bool;
+    /// The socket that is next in a turn which all workers share; each call moves the turn on by one.
+    fn next_socket(&self) -> WorkerId;
 }

@@ -45,6 +45,7 @@ mod pace;
 mod roster;
 mod search;
 mod sharing;
+pub mod stability;
 mod topology;
 mod tuning;
 pub mod turn;
@@ -119,6 +120,10 @@ trait Rules {
     fn thief_threshold(&self) -> Nanos {
         Nanos::ZERO
     }
+    /// Shortest time between two looks of one worker into sockets before queues ([`SearchPlace::ReceiveNext`]).
+    fn look_after(&self) -> Nanos {
+        Nanos::MAX
+    }
     /// Whether what waits in the queue of a pool counts as waiting for a job that would give way, as what waits in the
     /// deque does.
     fn queue_is_fresh(&self) -> bool {
@@ -137,8 +142,9 @@ pub struct Policy {
     kind: Kind,
     topology: Topology,
     sharing: Sharing,
-    /// See [`Rules::thief_threshold`]: each search asks.
+    /// See [`Rules::thief_threshold`] and [`Rules::look_after`]: each search asks.
     thief_threshold: Nanos,
+    look_after: Nanos,
 }
 
 impl Policy {
@@ -154,8 +160,8 @@ impl Policy {
             Kind::Reserve(reserve) => Topology::new(reserve.sizes()),
             _ => Topology::new(&[topology.workers()]),
         };
-        let mut policy = Policy { kind, topology, sharing: Sharing::default(), thief_threshold: Nanos::ZERO };
-        policy.thief_threshold = policy.rules().thief_threshold();
+        let (thief_threshold, look_after) = (kind.rules().thief_threshold(), kind.rules().look_after());
+        let policy = Policy { kind, topology, sharing: Sharing::default(), thief_threshold, look_after };
         assert!(policy.topology.pools() <= policy.queues(), "there is a queue for each pool");
         policy
     }
@@ -192,7 +198,8 @@ impl Policy {
         let rules = self.rules();
         let rare = if local.is_rare() { rules.rare_order(local.pool()) } else { None };
         let order = rare.unwrap_or_else(|| rules.order(local.pool()));
-        let walk = Walk { order, topology: &self.topology, sharing: &self.sharing, threshold: self.thief_threshold };
+        let (threshold, look_after) = (self.thief_threshold, self.look_after);
+        let walk = Walk { order, topology: &self.topology, sharing: &self.sharing, threshold, look_after };
         let step = local.next(&walk, now, view);
         if !matches!(step, Step::Idle { .. }) {
             return step;

@@ -4,7 +4,8 @@
 //! A request reaches a heavier pool because its class is known and says so, because its handler hops, or because its
 //! slice ran out. The last pool runs everything to its end.
 
-use super::estimate::reserved_workers;
+use super::estimate::ServiceTimes;
+use super::stability::{Help, share_out, unstable_from};
 use super::tuning::joined;
 use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Running, SearchPlace, Sizes, Topology, Tuning, Verdict};
 use crate::time::Nanos;
@@ -21,21 +22,29 @@ pub(super) const ENTRY: Entry = Entry {
     make,
 };
 
-/// Where sizes are not given, the front pool has the workers that light requests need when all workers are busy.
+/// Where sizes are not given, there are two pools, with workers by what is measured of the requests.
 fn make(tuning: &Tuning) -> Made {
     let workers = tuning.workers;
-    let fitted = || {
-        let measured = tuning.measured.as_ref();
-        let front = measured.map_or(workers.div_ceil(5), |measured| {
-            reserved_workers(&measured.times, tuning.budget, workers as f64, workers)
-        });
-        if workers > front { vec![front, workers - front] } else { vec![workers] }
+    let measured = tuning.measured.as_ref().filter(|measured| measured.times.count() > 0);
+    let demands = |pools| measured.map(|measured| demands(&measured.times, tuning.budget, pools));
+    let fitted = || match (workers, measured, demands(2)) {
+        (1, _, _) => vec![1],
+        (_, Some(measured), Some(demands)) => share_out(&demands, workers, measured.busy_workers, Help::None),
+        _ => vec![workers.div_ceil(5), workers - workers.div_ceil(5)],
     };
     let sizes = tuning.sizes.clone().unwrap_or_else(fitted);
     assert_eq!(sizes.iter().sum::<usize>(), workers, "the pools have all workers");
     let chosen = format!("pools {}, slice {}", joined(&sizes), tuning.budget);
     let kind = Kind::Pools(Pools { slice: tuning.budget });
+    let unstable_from = demands(sizes.len()).map(|demands| unstable_from(&demands, &sizes, Help::None));
     Made { pools: sizes, budget: Some(tuning.budget), chosen, ..Made::plain(&ENTRY, kind, tuning) }
+        .bounded(unstable_from, tuning)
+}
+
+/// The share of the CPU time that is spent in each of `pools` pools, if no class is known: a slice in each but the last.
+fn demands(times: &ServiceTimes, slice: Nanos, pools: usize) -> Vec<f64> {
+    let before = |pool: usize| if pool < pools { times.share_within(slice.times(pool as u64)) } else { 1.0 };
+    (0..pools).map(|pool| before(pool + 1) - before(pool)).collect()
 }
 
 /// The rules of `pools`.

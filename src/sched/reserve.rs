@@ -1,10 +1,15 @@
 //! `reserve` (DARC, Persephone): classes are known; classes of like cost form a group, and each group has workers of
-//! its own, as many as its measured demand keeps busy. Workers of heavier groups help lighter ones when they are free,
-//! never the other way round: a light request waits for no heavy one.
+//! its own, as many as its measured demand keeps busy. Workers of heavier groups help lighter ones, never the other way
+//! round: a light request waits for no heavy one. All workers receive.
+//!
+//! A worker of a heavier group serves a lighter one first where more wait there than that has workers. Where fewer wait,
+//! its own are free for them in a moment; if heavier workers took these as well (as DARC's dispatcher does), the lighter
+//! ones would stand idle after it while heavy requests wait: TPC-C on 14 workers would end below a load of .95.
 
 use super::estimate::Groups;
 use super::tuning::{joined, unmeasured};
 use super::{Entry, Event, Kind, Made, Measured, Place, PoolId, Rules, SearchPlace, Sizes, Topology, Tuning};
+use crate::time::Nanos;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "reserve",
@@ -20,7 +25,8 @@ pub(super) const ENTRY: Entry = Entry {
 
 fn make(tuning: &Tuning) -> Made {
     let workers = tuning.workers;
-    let by_demand = |measured: &Measured| Groups::by_demand(&measured.by_class, workers, tuning.reserved);
+    let by_demand =
+        |measured: &Measured| Groups::by_demand(&measured.by_class, measured.busy_workers, workers, tuning.reserved);
     let measured = tuning.measured.as_ref().and_then(by_demand);
     let reason = match &measured {
         Some(groups) => format!("workers by group of classes, the lightest first: {:?}", groups.sizes),
@@ -31,7 +37,10 @@ fn make(tuning: &Tuning) -> Made {
         groups.sizes.clone_from(sizes);
     }
     let (chosen, reserved) = (format!("groups {}", joined(&groups.sizes)), Some(groups.sizes[0]));
-    Made { reserved, chosen, reason, ..Made::plain(&ENTRY, Kind::Reserve(Reserve { groups }), tuning) }
+    let look_after = tuning.scaled(super::ondemand::LOOK_AFTER);
+    let unstable_from = tuning.measured.as_ref().map(|measured| groups.unstable_from(&measured.by_class));
+    Made { reserved, chosen, reason, ..Made::plain(&ENTRY, Kind::Reserve(Reserve { groups, look_after }), tuning) }
+        .bounded(unstable_from, tuning)
 }
 
 /// The rules of `reserve`.
@@ -39,6 +48,8 @@ fn make(tuning: &Tuning) -> Made {
 pub struct Reserve {
     /// Which classes form groups, and how many workers each has. Follows the measured demand.
     pub groups: Groups,
+    /// Shortest time between two looks of one worker into sockets while a queue that it serves holds something.
+    pub look_after: Nanos,
 }
 
 impl Reserve {
@@ -56,10 +67,21 @@ impl Rules for Reserve {
 
     fn order(&self, pool: PoolId) -> &'static [SearchPlace] {
         if pool == 0 {
-            &[SearchPlace::Queue, SearchPlace::Own, SearchPlace::ReceiveAll]
+            &[SearchPlace::ReceiveNext, SearchPlace::Queue, SearchPlace::Own, SearchPlace::ReceiveAll]
         } else {
-            &[SearchPlace::Queue, SearchPlace::Own, SearchPlace::Lighter]
+            &[
+                SearchPlace::ReceiveNext,
+                SearchPlace::LighterInNeed,
+                SearchPlace::Queue,
+                SearchPlace::Own,
+                SearchPlace::Lighter,
+                SearchPlace::ReceiveAll,
+            ]
         }
+    }
+
+    fn look_after(&self) -> Nanos {
+        self.look_after
     }
 
     fn place(&self, _: &Topology, pool: PoolId, event: Event) -> Place {

@@ -13,8 +13,13 @@ pub enum SearchPlace {
     Queue,
     /// The queue of this number.
     QueueOf(PoolId),
-    /// The queues of lighter pools, the heaviest of them first.
+    /// The queues of lighter pools, the lightest first.
     Lighter,
+    /// As `Lighter`, where more jobs wait than the pool has workers.
+    LighterInNeed,
+    /// The socket that is next in the turn of all workers, before queues that hold something; not more often than the
+    /// policy says, and not while the queues are half full.
+    ReceiveNext,
     /// The own socket.
     ReceiveOwn,
     /// Every socket, in turn.
@@ -42,6 +47,8 @@ pub struct Local {
     /// is likely to have come first, and from a start that wanders with each search some sockets would be passed over
     /// again and again.
     socket: WorkerId,
+    /// When this worker last took a look in the turn of all workers.
+    looked_at: Nanos,
 }
 
 /// The rules of one search.
@@ -51,6 +58,8 @@ pub(super) struct Walk<'w> {
     pub(super) sharing: &'w Sharing,
     /// How long a worker must have been in one job before others receive from its socket.
     pub(super) threshold: Nanos,
+    /// Shortest time between two looks of one worker in the turn of all.
+    pub(super) look_after: Nanos,
 }
 
 impl Local {
@@ -65,12 +74,14 @@ impl Local {
             contended: false,
             rotation: worker,
             socket: worker,
+            looked_at: Nanos::ZERO,
         }
     }
 
     /// Puts the search under another topology.
     pub fn set_topology(&mut self, topology: &Topology) {
-        *self = Local { rotation: self.rotation, socket: self.socket, ..Local::new(self.worker, topology) };
+        let Local { worker, rotation, socket, looked_at, .. } = *self;
+        *self = Local { rotation, socket, looked_at, ..Local::new(worker, topology) };
     }
 
     /// The worker that searches.
@@ -145,8 +156,23 @@ impl Local {
             SearchPlace::Queue => self.once(Step::Queue(self.pool)),
             SearchPlace::QueueOf(queue) => self.once(Step::Queue(queue)),
             SearchPlace::Lighter => {
+                let queue = self.tried;
                 self.tried += 1;
-                self.pool.checked_sub(self.tried).map(Step::Queue)
+                (queue < self.pool).then_some(Step::Queue(queue))
+            }
+            SearchPlace::LighterInNeed => {
+                let needs = |pool| view.queue_len_up_to(pool, 0) > topology.members(pool).len();
+                let queue = (self.tried..self.pool).find(|pool| needs(*pool))?;
+                self.tried = queue + 1;
+                Some(Step::Queue(queue))
+            }
+            SearchPlace::ReceiveNext => {
+                let looks = self.tried == 0 && self.is_due(walk, now) && self.is_worth_a_look(walk, view);
+                self.tried += 1;
+                looks.then(|| {
+                    self.looked_at = now;
+                    Step::Receive(view.next_socket())
+                })
             }
             SearchPlace::ReceiveOwn => self.once(Step::Receive(me)),
             SearchPlace::ReceiveAll => {
@@ -168,6 +194,19 @@ impl Local {
                 self.steal_from(&others, walk, |victim| view.backlog(victim), |victim| Some(Step::Steal(victim)))
             }
         }
+    }
+
+    fn is_due(&self, walk: &Walk<'_>, now: Nanos) -> bool {
+        now.minus(self.looked_at) >= walk.look_after
+    }
+
+    /// Whether a socket may hold what came before the jobs in the queues that this worker serves. If these are empty,
+    /// all sockets are looked into anyway; what came through the only socket is in its order already; and what finds
+    /// the queues full would be shed, where in its socket it only waits.
+    fn is_worth_a_look(&self, walk: &Walk<'_>, view: &impl View) -> bool {
+        walk.topology.workers() > 1
+            && (0..=self.pool).any(|pool| !view.queue_is_empty(pool))
+            && !view.queues_are_half_full()
     }
 
     fn once(&mut self, step: Step) -> Option<Step> {

@@ -1,5 +1,6 @@
 //! Does every policy look at everything it may serve, in its order, and stop looking?
 
+mod looks;
 mod sharing;
 
 use super::*;
@@ -22,13 +23,29 @@ impl View for Fixed {
     fn backlog(&self, worker: WorkerId) -> usize {
         worker * 10
     }
+
+    fn queue_len_up_to(&self, _: PoolId, _: usize) -> usize {
+        0
+    }
+
+    fn queue_is_empty(&self, _: PoolId) -> bool {
+        true
+    }
+
+    fn queues_are_half_full(&self) -> bool {
+        false
+    }
+
+    fn next_socket(&self) -> WorkerId {
+        panic!("no look is due before queues that are empty")
+    }
 }
 
 fn policies() -> [Policy; 9] {
     let topology = Topology::new(&[2, 1, 2]);
     [
         Policy::new(Kind::Isolated(Isolated), &topology),
-        Policy::new(Kind::Global(Global), &topology),
+        Policy::new(Kind::Global(global()), &topology),
         Policy::new(Kind::Steal(Steal { thief_threshold: Nanos::from_micros(20) }), &topology),
         Policy::new(Kind::Pools(Pools { slice: Nanos::from_micros(50) }), &topology),
         Policy::new(Kind::OnDemand(ondemand()), &topology),
@@ -37,6 +54,10 @@ fn policies() -> [Policy; 9] {
         Policy::new(Kind::Reserve(reserve()), &topology),
         Policy::new(Kind::Tasks(Tasks { slice: Nanos::from_micros(50) }), &topology),
     ]
+}
+
+fn global() -> Global {
+    Global { look_after: Nanos::from_micros(10) }
 }
 
 fn ondemand() -> OnDemand {
@@ -54,7 +75,8 @@ fn hybrid() -> Hybrid {
 
 /// The rules of `reserve` where classes 0 and 1 have one worker each, the others three.
 fn reserve() -> Reserve {
-    Reserve { groups: estimate::Groups { group_of: [0, 1, 2, 2, 2, 2, 2, 2], sizes: vec![1, 1, 3] } }
+    let groups = estimate::Groups { group_of: [0, 1, 2, 2, 2, 2, 2, 2], sizes: vec![1, 1, 3] };
+    Reserve { groups, look_after: Nanos::from_micros(10) }
 }
 
 /// A job on `worker`, which is in `pool`, that has run for `ran_us`.
@@ -225,13 +247,17 @@ fn shed_gives_away_what_is_too_much() {
 }
 
 #[test]
-fn reserve_lets_heavy_workers_help_the_light_and_not_the_other_way_round() {
+fn reserve_lets_heavy_workers_help_the_light_and_all_workers_receive() {
     let policy = &policies()[7];
     assert_eq!([0, 1, 2, 7].map(|class| policy.place(0, arrived(Some(class)))), [0, 1, 2, 2].map(Place::Queue));
     assert_eq!(search(policy, 0, &[])[..2], [Step::Queue(0), Step::Own]);
     assert!(!search(policy, 0, &[]).contains(&Step::Queue(1)), "a light worker takes nothing heavy");
     let heaviest = search(policy, 4, &[]);
-    assert_eq!(heaviest[..4], [Step::Queue(2), Step::Own, Step::Queue(1), Step::Queue(0)]);
+    assert_eq!(heaviest[..4], [Step::Queue(2), Step::Own, Step::Queue(0), Step::Queue(1)]);
+    for worker in 0..5 {
+        let sockets = search(policy, worker, &[]).into_iter().filter(|step| matches!(step, Step::Receive(_))).count();
+        assert_eq!(sockets, 5, "worker {worker}");
+    }
     assert_eq!([policy.servers_of(0), policy.servers_of(1), policy.servers_of(2)], [0..3, 1..3, 2..3]);
     assert_eq!(policy.servers_of(5), 0..1, "a pool that is no more");
     assert_eq!(policies()[3].servers_of(0), 0..1, "in strict pools nobody helps");
@@ -344,6 +370,6 @@ fn who_receives_from_whom_follows_from_the_order() {
     assert!(pools.receives_own(0) && pools.receives_others(0));
     assert!(!pools.receives_own(1) && !pools.receives_others(2));
     assert!(ondemand.receives_own(0) && hybrid.receives_others(0) && shed.receives_others(0));
-    assert!(reserve.receives_others(0) && !reserve.receives_own(1));
+    assert!((0..3).all(|pool| reserve.receives_own(pool) && reserve.receives_others(pool)));
     assert!(!tasks.receives_own(0) && !tasks.receives_others(0) && !tasks.has_watchers());
 }

@@ -54,7 +54,11 @@ pub struct Made {
     pub budget: Option<Nanos>,
     /// Workers for light requests, where the policy has such workers.
     pub reserved: Option<usize>,
-    /// What was chosen, as settings: `pools 3+11, slice 5us`; empty where there was nothing to choose.
+    /// The load, as a share of the capacity of all workers, from which on the sizes cannot keep up with the measured
+    /// demand, however long the queues; `None` where there are no sizes, or nothing was measured.
+    pub unstable_from: Option<f64>,
+    /// What was chosen, as settings: `pools 3+11, slice 5us`; empty where there was nothing to choose. Sizes that cannot
+    /// be stable at every load say so.
     pub chosen: String,
     /// Why it was chosen, where the policy follows what is measured.
     pub reason: String,
@@ -89,7 +93,26 @@ impl Made {
     /// Rules without anything to choose, for one pool.
     pub(super) fn plain(entry: &'static Entry, kind: Kind, tuning: &Tuning) -> Made {
         let (name, chosen, reason) = (PolicyName::of(entry), String::new(), String::new());
-        Made { name, kind, pools: vec![tuning.workers], budget: None, reserved: None, chosen, reason }
+        let pools = vec![tuning.workers];
+        Made { name, kind, pools, budget: None, reserved: None, unstable_from: None, chosen, reason }
+    }
+
+    /// The same policy, whose sizes cannot be stable from this load on; says so where that is less than all workers can
+    /// do, and loudly where `tuning` has measured as much.
+    pub(super) fn bounded(mut self, unstable_from: Option<f64>, tuning: &Tuning) -> Made {
+        self.unstable_from = unstable_from;
+        if let (Some(bound), Some(measured)) = (unstable_from.filter(|bound| *bound < 1.0), &tuning.measured) {
+            let holds = measured.busy_workers < bound * tuning.workers as f64;
+            // Rounded down: no load that is too much looks as if it were not.
+            let bound = (bound * 1e3).floor() / 1e3;
+            let text = match holds {
+                true => format!(", unstable from a load of {bound:.3} on"),
+                false => format!(", UNSTABLE AT THIS LOAD: from {bound:.3} on"),
+            };
+            self.chosen.push_str(&text);
+            self.reason.push_str(if self.reason.is_empty() { text.trim_start_matches(", ") } else { &text });
+        }
+        self
     }
 
     /// The policy at work.

@@ -38,6 +38,8 @@ pub struct Turn<J> {
     uninterrupted: bool,
     /// The victim from which the job at hand was stolen, until it begins.
     victim: Option<WorkerId>,
+    /// The lighter pool from whose queue the job at hand was taken, until it begins.
+    helped: Option<PoolId>,
     /// Room for what one receive brings.
     batch: Vec<Arrived<J>>,
 }
@@ -121,6 +123,7 @@ impl<J> Turn<J> {
             shows_busy: true,
             uninterrupted: false,
             victim: None,
+            helped: None,
             batch: Vec::with_capacity(batch),
         }
     }

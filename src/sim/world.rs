@@ -40,6 +40,8 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) armed: VecDeque<WorkerId>,
     /// Number of workers that work uninterrupted.
     uninterrupted: usize,
+    /// The socket into which the next worker looks in turn.
+    socket_turn: Cell<WorkerId>,
     abandoned: bool,
     pub(super) idle: Idle,
     pub(super) event_list: EventList,
@@ -104,6 +106,7 @@ impl<J> VirtualWorld<J> {
             notices: vec![Notice::Off; workers].into(),
             armed: VecDeque::with_capacity(workers),
             uninterrupted: 0,
+            socket_turn: Cell::new(0),
             abandoned: false,
             idle: Idle::new(policy),
             event_list: EventList::new(workers),
@@ -217,6 +220,24 @@ impl<J> View for VirtualWorld<J> {
     fn backlog(&self, worker: WorkerId) -> usize {
         self.deques[worker].len()
     }
+
+    fn queue_len_up_to(&self, pool: PoolId, _: usize) -> usize {
+        self.queues.len(pool)
+    }
+
+    fn queue_is_empty(&self, pool: PoolId) -> bool {
+        self.queues.is_empty(pool)
+    }
+
+    fn queues_are_half_full(&self) -> bool {
+        self.queues.are_half_full()
+    }
+
+    fn next_socket(&self) -> WorkerId {
+        let socket = self.socket_turn.get();
+        self.socket_turn.set((socket + 1) % self.sockets.len());
+        socket
+    }
 }
 
 impl<J> World for VirtualWorld<J> {
@@ -287,18 +308,6 @@ impl<J> World for VirtualWorld<J> {
 
     fn push_queue(&mut self, pool: PoolId, _: usize, job: J) -> Result<(), J> {
         self.queues.push(pool, self.me, job)
-    }
-
-    fn queue_len_up_to(&self, pool: PoolId, _: usize) -> usize {
-        self.queues.len(pool)
-    }
-
-    fn queue_is_empty(&self, pool: PoolId) -> bool {
-        self.queues.is_empty(pool)
-    }
-
-    fn queues_are_half_full(&self) -> bool {
-        self.queues.are_half_full()
     }
 
     fn received(&mut self, owner: WorkerId, datagrams: usize) {

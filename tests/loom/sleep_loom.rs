@@ -87,7 +87,7 @@ fn hybrid(workers: usize) -> Policy {
 }
 
 fn global() -> Policy {
-    Policy::new(Kind::Global(Global), &Topology::new(&[2]))
+    Policy::new(Kind::Global(Global { look_after: Nanos::ZERO }), &Topology::new(&[2]))
 }
 
 fn pools() -> Policy {

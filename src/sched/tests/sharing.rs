@@ -81,6 +81,22 @@ fn of_two_busy_workers_the_one_that_is_stuck_for_longer_is_robbed_first() {
         fn backlog(&self, _: WorkerId) -> usize {
             0
         }
+
+        fn queue_len_up_to(&self, _: PoolId, _: usize) -> usize {
+            0
+        }
+
+        fn queue_is_empty(&self, _: PoolId) -> bool {
+            true
+        }
+
+        fn queues_are_half_full(&self) -> bool {
+            false
+        }
+
+        fn next_socket(&self) -> WorkerId {
+            0
+        }
     }
 
     let policy = Policy::new(Kind::Steal(Steal { thief_threshold: Nanos::from_micros(20) }), &Topology::new(&[3]))

@@ -18,6 +18,10 @@ where
         let left = turn.victim.take().is_some_and(|victim| world.backlog(victim) > 0);
         let more = left || !world.is_empty() || !world.queue_is_empty(turn.pool());
         world.begin_work(policy, more);
+        if let Some(lighter) = turn.helped.take().filter(|lighter| !world.queue_is_empty(*lighter)) {
+            // Several may have come at once, for which one worker was woken: this one.
+            world.wake_for(policy, lighter);
+        }
         if turn.shows_busy {
             // Within one search of the present time, which would be one more reading of the clock for each job.
             world.set_busy(Some(engine.now().max(world.recent())));

@@ -42,6 +42,10 @@ where
                 match self.attempt(step, level) {
                     Tried::Job(job) => {
                         self.on_outcome(step, Outcome::Found, 0);
+                        self.turn.helped = match step {
+                            Step::Queue(pool) if pool < self.turn.pool() => Some(pool),
+                            _ => None,
+                        };
                         self.turn.hand = Hand::Begins(job);
                         return Did::Took { stole: false, polls };
                     }

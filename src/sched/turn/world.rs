@@ -41,12 +41,6 @@ pub trait World: View {
     /// # Errors
     /// The job, when the queues are full.
     fn push_queue(&mut self, pool: PoolId, level: usize, job: Self::Job) -> Result<(), Self::Job>;
-    /// Jobs in the queue of `pool` that are at least as urgent as `level`.
-    fn queue_len_up_to(&self, pool: PoolId, level: usize) -> usize;
-    /// Whether no job of any level waits in the queue of `pool`.
-    fn queue_is_empty(&self, pool: PoolId) -> bool;
-    /// Whether all queues together are half full.
-    fn queues_are_half_full(&self) -> bool;
 
     /// Notes that the worker has received this many datagrams from the socket of `owner`.
     fn received(&mut self, owner: WorkerId, datagrams: usize);

@@ -92,11 +92,11 @@ fn policy(random: &mut impl RngExt, workers: usize) -> Policy {
     let thief_threshold = us(random.random_range(0..10));
     let kind = match random.random_range(0..8) {
         0 => Kind::Isolated(Isolated),
-        1 => Kind::Global(Global),
+        1 => Kind::Global(Global { look_after: us(random.random_range(0..12)) }),
         2 => Kind::Steal(Steal { thief_threshold }),
         3 => Kind::Shed(Shed { thief_threshold }),
         4 => Kind::Pools(Pools { slice: budget }),
-        5 => Kind::Reserve(Reserve { groups: groups(random, workers) }),
+        5 => Kind::Reserve(Reserve { look_after: us(random.random_range(0..12)), groups: groups(random, workers) }),
         6 => Kind::Hybrid(Hybrid {
             budget,
             reserved: random.random_range(0..=workers),

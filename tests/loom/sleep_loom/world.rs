@@ -168,6 +168,22 @@ impl View for World {
     fn backlog(&self, _: WorkerId) -> usize {
         0
     }
+
+    fn queue_len_up_to(&self, _: PoolId, _: usize) -> usize {
+        0
+    }
+
+    fn queue_is_empty(&self, pool: PoolId) -> bool {
+        self.queues.get(pool).is_none_or(|queue| queue.load(Ordering::Relaxed) == 0)
+    }
+
+    fn queues_are_half_full(&self) -> bool {
+        false
+    }
+
+    fn next_socket(&self) -> WorkerId {
+        0
+    }
 }
 
 /// A job that was found.

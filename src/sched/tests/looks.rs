@@ -1,0 +1,84 @@
+//! Do workers look into sockets before queues, and help before they serve their own, where the policy says so?
+
+use super::*;
+
+/// A world whose queues hold something, and in which looks come to worker 3's socket, then to worker 4's and so on.
+struct Waiting {
+    turn: std::cell::Cell<WorkerId>,
+    half_full: bool,
+    /// Jobs in the queue of each pool.
+    jobs: [usize; 3],
+}
+
+impl View for Waiting {
+    fn busy_since(&self, _: WorkerId) -> Option<Nanos> {
+        None
+    }
+
+    fn backlog(&self, _: WorkerId) -> usize {
+        0
+    }
+
+    fn queue_len_up_to(&self, pool: PoolId, _: usize) -> usize {
+        self.jobs[pool]
+    }
+
+    fn queue_is_empty(&self, _: PoolId) -> bool {
+        false
+    }
+
+    fn queues_are_half_full(&self) -> bool {
+        self.half_full
+    }
+
+    fn next_socket(&self) -> WorkerId {
+        let socket = self.turn.get();
+        self.turn.set((socket + 1) % 5);
+        socket
+    }
+}
+
+// Does a worker look into the next socket before it takes from a queue: once in a while, each socket in its turn whoever
+// looks, and not where what it received would be shed?
+#[test]
+fn sockets_are_looked_into_before_queues_that_hold_something() {
+    let us = Nanos::from_micros;
+    for policy in [&policies()[1], &policies()[7]] {
+        let waiting = |half_full| Waiting { turn: 3.into(), half_full, jobs: [9; 3] };
+        let step = |local: &mut Local, at, view: &Waiting| {
+            local.begin();
+            policy.next(local, NOW.plus(us(at)), view)
+        };
+        let [mut first, mut second] = [0, 4].map(|worker| Local::new(worker, policy.topology()));
+        let view = waiting(false);
+        assert_eq!(step(&mut first, 0, &view), Step::Receive(3));
+        assert_eq!(step(&mut second, 1, &view), Step::Receive(4), "the next one");
+        assert_eq!(step(&mut first, 9, &view), Step::Queue(0), "it has looked 9 us ago");
+        assert_eq!(step(&mut first, 10, &view), Step::Receive(0));
+        policy.on_outcome(&mut first, Outcome::Empty);
+        assert_eq!(policy.next(&mut first, NOW.plus(us(30)), &view), Step::Queue(0), "one look in a search");
+        assert_eq!(step(&mut second, 99, &waiting(true)), Step::Queue(0), "there is no room");
+    }
+    let single = Policy::new(Kind::Global(global()), &Topology::new(&[1]));
+    let view = Waiting { turn: 0.into(), half_full: false, jobs: [1; 3] };
+    assert_eq!(
+        single.next(&mut Local::new(0, single.topology()), NOW, &view),
+        Step::Queue(0),
+        "one socket has an order"
+    );
+}
+
+// Which queue does a worker of the heaviest group take from first? Groups have 1, 1 and 3 workers.
+#[test]
+fn reserve_helps_first_where_the_workers_of_a_lighter_group_do_not_keep_up() {
+    let policy = &policies()[7];
+    let first = |worker, jobs| {
+        let view = Waiting { turn: 0.into(), half_full: true, jobs };
+        policy.next(&mut Local::new(worker, policy.topology()), NOW, &view)
+    };
+    assert_eq!(first(4, [1, 1, 9]), Step::Queue(2), "each of these jobs has a worker that comes free soon");
+    assert_eq!(first(4, [1, 2, 9]), Step::Queue(1));
+    assert_eq!(first(4, [2, 2, 9]), Step::Queue(0), "the lightest first");
+    assert_eq!(first(1, [1, 9, 9]), Step::Queue(1));
+    assert_eq!(first(0, [0, 9, 9]), Step::Queue(0), "a light worker takes nothing heavy");
+}
