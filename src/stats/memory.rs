@@ -24,6 +24,11 @@ impl Memory {
         Memory { episode: (load * dispersion).max(1.0), relaxation: odds * odds * dispersion }
     }
 
+    /// The memory as a class sees it that `share` (above 0) of the requests belong to.
+    pub fn of_share(self, share: f64) -> Memory {
+        Memory { episode: (self.episode * share).max(1.0), relaxation: self.relaxation * share }
+    }
+
     /// Whether a run of `values` values is long enough to say anything.
     pub(super) fn fits_into(self, values: u64) -> bool {
         values as f64 >= RELAXATIONS_MIN * self.relaxation
