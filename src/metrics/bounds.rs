@@ -26,6 +26,11 @@ impl Bounds {
         Bounds { precision, ..self }
     }
 
+    /// The widest interval, upper over lower end, of a percentile that counts as known.
+    pub fn precision(&self) -> f64 {
+        self.precision
+    }
+
     /// The interval of `percentile`.
     pub fn interval(&self, percentile: Percentile) -> Interval {
         self.intervals[percentile as usize]

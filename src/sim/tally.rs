@@ -126,10 +126,10 @@ impl Tally {
     /// of at most `precision` times the lower one.
     pub fn of_queue(self, load: f64, beside: Nanos, precision: f64) -> Tally {
         let Streams { cost_sum, cost_squares, answered, .. } = *self.streams;
-        let (mean, square) = (cost_sum / answered.max(1) as f64, cost_squares / answered.max(1) as f64);
-        let beside = beside.as_secs_f64();
-        let dispersion = (square + 2.0 * beside * mean + beside * beside) / (mean + beside).powi(2);
-        let memory = if answered == 0 { Memory::UNKNOWN } else { Memory::of_queue(load, dispersion) };
+        let (count, beside) = (answered.max(1) as f64, beside.as_secs_f64());
+        let (mean, square) = (cost_sum / count, cost_squares / count);
+        let known = Memory::of_moments(load, mean + beside, square + 2.0 * beside * mean + beside * beside);
+        let memory = if answered == 0 { Memory::UNKNOWN } else { known };
         Tally { memory, precision, ..self }
     }
 

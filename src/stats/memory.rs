@@ -24,6 +24,12 @@ impl Memory {
         Memory { episode: (load * dispersion).max(1.0), relaxation: odds * odds * dispersion }
     }
 
+    /// The memory at `load` where requests take the mean time `mean`, and their squared times have the mean
+    /// `mean_square`; [`Memory::UNKNOWN`] where no request took any.
+    pub fn of_moments(load: f64, mean: f64, mean_square: f64) -> Memory {
+        if mean > 0.0 { Memory::of_queue(load, mean_square / (mean * mean)) } else { Memory::UNKNOWN }
+    }
+
     /// The memory as a class sees it that `share` (above 0) of the requests belong to.
     pub fn of_share(self, share: f64) -> Memory {
         Memory { episode: (self.episode * share).max(1.0), relaxation: self.relaxation * share }

@@ -69,6 +69,7 @@ pub(crate) fn plan(server: &ServerProcess, workload: &str) -> Result<Plan> {
         time_scale: 1,
         timeout: None,
         percentile: Percentile::P99_9,
+        precision: forebay::stats::PRECISION,
         seed: 0,
         payload_bytes: 0,
         deadline_us: 0,

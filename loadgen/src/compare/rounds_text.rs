@@ -5,7 +5,7 @@ use crate::compare::text::{accounts, limits};
 use crate::compare::{CompareReport, ComparedRun};
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
-use crate::report::text::{TOO_FEW, pacer};
+use crate::report::text::{NOT_KNOWN, pacer};
 use crate::report::validity::Validity;
 use crate::text::{factor, table, time, wrapped};
 use forebay::metrics::{Block, Percentile};
@@ -45,7 +45,7 @@ pub(crate) fn render(report: &CompareReport, settings: &ServerSettings) -> Strin
     );
     text += &wrapped("", &explain, "  ");
     if rows.iter().flatten().any(|cell| cell.contains('?')) {
-        text += &wrapped("", TOO_FEW, "  ");
+        text += &wrapped("", NOT_KNOWN, "  ");
     }
     text.push('\n');
     for run in &report.runs {

@@ -6,7 +6,7 @@ use crate::compare::{CompareReport, ComparedRun};
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
-use crate::report::text::{TOO_FEW, cell, conditions, offer, pacer, verdict};
+use crate::report::text::{NOT_KNOWN, cell, conditions, offer, pacer, verdict};
 use crate::report::validity::Validity;
 use crate::text::{factor, grouped, table, time, wrapped};
 use forebay::config::Burn;
@@ -91,7 +91,7 @@ fn comparison(first: &ComparedRun, others: &[ComparedRun]) -> String {
     }
     let blocks = || others.iter().chain([first]).flat_map(|run| run.report.latency_us.0.iter().map(|(_, block)| block));
     if blocks().any(|block| !block.is_empty() && !block.supports(Percentile::P99_95)) {
-        explain(TOO_FEW);
+        explain(NOT_KNOWN);
     }
     text
 }
