@@ -5,6 +5,7 @@
 //! given the [`Memory`] of the queue that the values come from.
 
 mod batches;
+mod bins;
 mod interval;
 mod memory;
 mod order;

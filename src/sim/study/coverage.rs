@@ -1,6 +1,7 @@
 //! How often intervals hold the long-run value: a study, not a check.
 //!
-//! `cargo test --release --lib -- coverage --ignored --nocapture` prints it, in some minutes. The check beside it runs always.
+//! `cargo test --release --lib -- coverage --ignored --nocapture` prints it, in some
+//! minutes; `benches/coverage.md` has the tables. The check beside them runs always.
 
 use super::goal::Goal;
 use super::parallel;
