@@ -111,7 +111,8 @@ fn rows_of(run: &ComparedRun, first: Option<&ComparedRun>) -> Vec<Vec<String>> {
         rows.push(client);
         let side = |name: &str| vec![String::new(), String::new(), name.to_owned()];
         let of_server = |percentile| {
-            let mark = if run.server.supports(class, percentile) { "" } else { "?" };
+            // The same requests: what the client's interval leaves open, the server's figure does too.
+            let mark = if latency.supports(percentile) { "" } else { "?" };
             run.server.total_us(class, percentile).map_or("-".to_owned(), |us| time(Some(us)) + mark)
         };
         let mut server = side("server");
