@@ -26,6 +26,7 @@ modules! {
     "../src/runtime/mod.rs" runtime
     "../src/sched/mod.rs" sched
     "dispatch/server.rs" server
+    "../src/stats/mod.rs" stats
     "../src/time/mod.rs" time
 }
 

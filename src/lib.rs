@@ -13,7 +13,8 @@
 //! - [`sim`]: virtual time instead of threads; `sim/study` is what `simulate` and `plan` ask of it;
 //! - [`sched`]: the policies and the worker as a state machine, pure;
 //! - [`output`]: standard output and standard error, which may be full or not read;
-//! - leaves: [`overheads`], what each step of a server costs, [`queue`], [`metrics`], [`workload`], [`fate`], [`time`].
+//! - leaves: [`overheads`], what each step of a server costs, [`queue`], [`metrics`], [`stats`], which figures hold,
+//!   [`workload`], [`fate`], [`time`].
 //!
 //! # Glossary
 //!
@@ -58,6 +59,7 @@ pub mod runtime;
 pub mod sched;
 pub mod server;
 pub mod sim;
+pub mod stats;
 pub mod tasks;
 pub mod time;
 pub mod workload;

@@ -151,9 +151,12 @@ pub(crate) struct OfferArguments {
     /// A later reply counts as late [default: 1s + 20 x the largest scaled cost]
     #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
     pub(crate) timeout: Option<Nanos>,
-    /// The percentile that the run must have enough samples for: 50, 90, 99, 99.9, 99.95 or 99.99
+    /// The percentile that a VALID run must know: 50, 90, 99, 99.9, 99.95 or 99.99
     #[arg(long, value_name = "P", default_value = "99.9")]
     pub(crate) percentile: Percentile,
+    /// A percentile is known if the upper end of its 95 % interval is at most this many times the lower one
+    #[arg(long, value_name = "FACTOR", default_value_t = forebay::stats::PRECISION, value_parser = parse_precision)]
+    pub(crate) precision: f64,
     /// Arrivals, costs and flows are drawn from this number: the same seed offers the same requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -209,6 +212,11 @@ fn parse_rate(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix("/s").unwrap_or(text);
     let rate: Option<f64> = number.parse().ok().filter(|rate: &f64| *rate >= 0.001 && *rate <= 1e9);
     rate.ok_or_else(|| "write requests per second, 0.001 to 1000000000, like 8000 or 8000/s".to_owned())
+}
+
+fn parse_precision(text: &str) -> Result<f64, String> {
+    let factor: Option<f64> = text.parse().ok().filter(|factor: &f64| *factor > 1.0 && *factor <= 1e6);
+    factor.ok_or_else(|| "write a factor above 1, at most 1000000, like 2".to_owned())
 }
 
 fn parse_load(text: &str) -> Result<f64, String> {

@@ -33,8 +33,10 @@ pub struct Plan {
     pub time_scale: u64,
     /// The latency from which a reply is late; `None` for the default.
     pub timeout: Option<Nanos>,
-    /// The percentile that the run must have enough samples for.
+    /// The percentile that the run must know.
     pub percentile: Percentile,
+    /// The widest 95 % interval, upper over lower end, of a percentile that counts as known.
+    pub precision: f64,
     /// The seed of the schedule.
     pub seed: u64,
     /// Bytes after each header.
@@ -130,6 +132,7 @@ impl Plan {
             time_scale,
             timeout: offer.timeout,
             percentile: offer.percentile,
+            precision: offer.precision,
             seed: offer.seed,
             payload_bytes: 0,
             deadline_us: 0,
@@ -214,6 +217,7 @@ pub(crate) fn test_plan() -> Plan {
         time_scale: 1,
         timeout: None,
         percentile: Percentile::P99,
+        precision: forebay::stats::PRECISION,
         seed: 1,
         payload_bytes: 0,
         deadline_us: 0,

@@ -89,6 +89,9 @@ pub(crate) fn execute_on(
         timeout,
         kernel_dropped: probe.kernel_dropped(),
         classes: plan.classes(),
+        load: plan.load(),
+        beside: plan.overheads.per_request().times(plan.time_scale),
+        precision: plan.precision,
     });
     let counted = counted(plan, sending, sent.slips.len() < schedule.len());
     let utilisation = plan.workers.and_then(|workers| probe.utilisation(workers, counted));

@@ -1,7 +1,7 @@
-//! One distribution as tables and JSON show it: a count, six percentiles, the maximum, and the highest percentile that
-//! the sample is large enough to bound.
+//! One distribution as tables and JSON show it: a count, six percentiles, the maximum, and which of the percentiles are
+//! known.
 
-use super::Percentile;
+use super::{Bounds, Percentile};
 use serde::{Serialize, Serializer};
 
 /// The distribution of a latency in microseconds, or of a dimensionless slowdown. Percentiles are nearest ranks.
@@ -25,10 +25,14 @@ pub struct Block {
     pub p99_99: Option<f64>,
     /// The largest value.
     pub max: Option<f64>,
-    /// The highest percentile that a sample of this size, infinite values included, can bound; see
-    /// [`Percentile::samples_needed`]. `None` prints as `"none"`.
+    /// The highest percentile that the sample bounds: by the width of its interval where there are `bounds`; otherwise by
+    /// the number of values, infinite ones included (see [`Percentile::samples_needed`]), which holds for independent
+    /// values only. `None` prints as `"none"`.
     #[serde(serialize_with = "name_or_none")]
     pub supported: Option<Percentile>,
+    /// The 95 % intervals of the percentiles, where the order of the values was known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<Bounds>,
 }
 
 impl Block {
@@ -61,9 +65,15 @@ impl Block {
         self.count == 0 && self.max.is_some()
     }
 
-    /// True if the sample is large enough to bound `percentile`.
+    /// This block with intervals.
+    pub fn bounded(self, bounds: Bounds) -> Block {
+        Block { supported: bounds.highest_supported(), bounds: Some(bounds), ..self }
+    }
+
+    /// True if the sample bounds `percentile`.
     pub fn supports(&self, percentile: Percentile) -> bool {
-        self.supported.is_some_and(|highest| percentile <= highest)
+        let by_count = || self.supported.is_some_and(|highest| percentile <= highest);
+        self.bounds.map_or_else(by_count, |bounds| bounds.supports(percentile))
     }
 
     /// The block of `total` values, `finite` of them finite; `value` returns the value at a rank (1 to `total`) and is
@@ -85,6 +95,7 @@ impl Block {
             p99_99: at(Percentile::P99_99.rank(total)),
             max: at(total),
             supported: Percentile::highest_supported(total),
+            bounds: None,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! ([`summary()`]).
 
 mod block;
+mod bounds;
 mod collector;
 mod counters;
 mod distribution;
@@ -24,6 +25,7 @@ mod worker_metrics;
 
 pub use crate::fate::Fates;
 pub use block::Block;
+pub use bounds::Bounds;
 pub use collector::Collector;
 pub use counters::{Continuation, Counted, Counter, Steal};
 pub use histograms::Sample;

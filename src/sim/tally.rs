@@ -1,7 +1,8 @@
 //! The results of a simulation: a fate for each request, and distributions that do not grow with the run.
 
 use crate::fate::{CLASS_NAMES, CLASSES, Fate, Fates};
-use crate::metrics::{ALL_CLASSES, Block, Percentile};
+use crate::metrics::{ALL_CLASSES, Block, Bounds, Percentile};
+use crate::stats::{Batches, Memory, PRECISION, Sample};
 use crate::time::Nanos;
 use hdrhistogram::Histogram;
 
@@ -15,8 +16,30 @@ pub struct Tally {
     ended: [u64; Fate::ALL.len()],
     kernel_dropped: u64,
     classes: [Class; CLASSES],
+    /// The values in the order of the ends of requests, for their intervals.
+    streams: Box<Streams>,
+    memory: Memory,
+    precision: f64,
     /// When the last request ended.
     ended_at: Nanos,
+}
+
+/// Values in their order.
+#[derive(Clone, Debug, Default)]
+struct Streams {
+    latency_us: Batches,
+    slowdown: Batches,
+    /// Sums over the answered requests' costs, in seconds.
+    cost_sum: f64,
+    cost_squares: f64,
+    answered: u64,
+}
+
+impl Streams {
+    fn record(&mut self, class: u8, latency_us: f64, slowdown: f64) {
+        self.latency_us.record(class, latency_us);
+        self.slowdown.record(class, slowdown);
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -51,7 +74,15 @@ impl Values {
 impl Tally {
     pub(super) fn new() -> Tally {
         let classes = [(); CLASSES].map(|()| Class { values: None, unanswered: 0 });
-        Tally { ended: [0; Fate::ALL.len()], kernel_dropped: 0, classes, ended_at: Nanos::ZERO }
+        Tally {
+            ended: [0; Fate::ALL.len()],
+            kernel_dropped: 0,
+            classes,
+            streams: Box::default(),
+            memory: Memory::UNKNOWN,
+            precision: PRECISION,
+            ended_at: Nanos::ZERO,
+        }
     }
 
     /// Counts a request of `class` that cost `cost` and was answered after `latency`, at `now`.
@@ -67,6 +98,11 @@ impl Tally {
         values.slowdown.saturating_record((slowdown * SLOWDOWN_UNIT).round() as u64);
         values.latency_sum_ns += u128::from(latency.get());
         values.slowdown_sum += slowdown;
+        let (streams, seconds) = (&mut self.streams, cost.as_secs_f64());
+        streams.record(class, latency.as_micros_f64(), slowdown);
+        streams.cost_sum += seconds;
+        streams.cost_squares += seconds * seconds;
+        streams.answered += 1;
     }
 
     /// Counts a request of `class` that was not answered: it met `fate`, or was dropped at a full socket where that is
@@ -79,7 +115,22 @@ impl Tally {
             }
             None => self.kernel_dropped += 1,
         }
-        self.classes[usize::from(class)].unanswered += u64::from(counts);
+        if counts {
+            self.classes[usize::from(class)].unanswered += 1;
+            self.streams.record(class, f64::INFINITY, f64::INFINITY);
+        }
+    }
+
+    /// The same tally, of workers that share their work at `load`, where a request takes a worker `beside` longer than
+    /// its cost: what intervals need to know that the run cannot show. A percentile counts as known with an upper end
+    /// of at most `precision` times the lower one.
+    pub fn of_queue(self, load: f64, beside: Nanos, precision: f64) -> Tally {
+        let Streams { cost_sum, cost_squares, answered, .. } = *self.streams;
+        let (count, beside) = (answered.max(1) as f64, beside.as_secs_f64());
+        let (mean, square) = (cost_sum / count, cost_squares / count);
+        let known = Memory::of_moments(load, mean + beside, square + 2.0 * beside * mean + beside * beside);
+        let memory = if answered == 0 { Memory::UNKNOWN } else { known };
+        Tally { memory, precision, ..self }
     }
 
     /// How all requests ended, warm-up included.
@@ -94,12 +145,12 @@ impl Tally {
 
     /// Latency in microseconds: of `all`, and of each class that occurred, by name.
     pub fn latency_us(&self) -> Vec<(&'static str, Block)> {
-        self.blocks(|values| &values.latency_ns, 1e3)
+        self.blocks(|values| &values.latency_ns, 1e3, &self.streams.latency_us)
     }
 
     /// Latency over cost: of `all`, and of each class that occurred, by name.
     pub fn slowdown(&self) -> Vec<(&'static str, Block)> {
-        self.blocks(|values| &values.slowdown, SLOWDOWN_UNIT)
+        self.blocks(|values| &values.slowdown, SLOWDOWN_UNIT, &self.streams.slowdown)
     }
 
     /// One percentile of the slowdown of all requests; infinite if it falls among the unanswered ones.
@@ -152,17 +203,36 @@ impl Tally {
         self.classes.iter().filter_map(|class| class.values.as_deref()).map(of).collect()
     }
 
-    fn blocks(&self, of: impl Fn(&Values) -> &Histogram<u64> + Copy, unit: f64) -> Vec<(&'static str, Block)> {
-        let all = (ALL_CLASSES, block(&self.histograms(of), self.unanswered(), unit));
-        let occurred = CLASS_NAMES
-            .into_iter()
-            .zip(&self.classes)
-            .filter(|(_, class)| class.values.is_some() || class.unanswered > 0);
-        let classes = occurred.map(|(name, class)| {
+    fn blocks(
+        &self,
+        of: impl Fn(&Values) -> &Histogram<u64> + Copy,
+        unit: f64,
+        stream: &Batches,
+    ) -> Vec<(&'static str, Block)> {
+        let whole = stream.sample(None);
+        let bounds = |sample: &Sample| {
+            let share = sample.count() as f64 / whole.count().max(1) as f64;
+            Bounds::of(sample, self.memory.of_share(share)).with_precision(self.precision)
+        };
+        let all = block(&self.histograms(of), self.unanswered(), unit).bounded(bounds(&whole));
+        let numbered = (0..).zip(CLASS_NAMES).zip(&self.classes);
+        let occurred = numbered.filter(|(_, class)| class.values.is_some() || class.unanswered > 0);
+        let classes = occurred.map(|((number, name), class)| {
             let histograms: Vec<_> = class.values.as_deref().map(of).into_iter().collect();
-            (name, block(&histograms, class.unanswered, unit))
+            let bounds = bounds(&stream.sample(Some(number)));
+            (name, block(&histograms, class.unanswered, unit).bounded(bounds))
         });
-        std::iter::once(all).chain(classes).collect()
+        std::iter::once((ALL_CLASSES, all)).chain(classes).collect()
+    }
+
+    /// The slowdowns of all requests, in the order of their ends.
+    pub fn slowdown_sample(&self) -> Sample {
+        self.streams.slowdown.sample(None)
+    }
+
+    /// How long the simulated queue remembers, as far as [`Tally::of_queue`] said.
+    pub fn memory(&self) -> Memory {
+        self.memory
     }
 }
 

@@ -146,6 +146,7 @@ pub(crate) fn open_loop(target: Target, rate: f64, seed: u64, span: Span) -> Res
         time_scale: 1,
         timeout: None,
         percentile: Percentile::P99_9,
+        precision: forebay::stats::PRECISION,
         seed,
         payload_bytes: 0,
         deadline_us: 0,
@@ -177,7 +178,20 @@ pub(crate) fn open_loop(target: Target, rate: f64, seed: u64, span: Span) -> Res
     let timeout = schedule::timeout(&plan, &schedule);
     let (schedule, slips, replies) = (&schedule[..], &slips[..], &replies[..]);
     let (warmup, kernel_dropped, classes) = (plan.warmup, Some(0), 1);
-    let tally = RunResult::of(&Observed { schedule, slips, replies, start, warmup, timeout, kernel_dropped, classes });
+    let (load, beside, precision) = (plan.load(), Nanos::ZERO, plan.precision);
+    let tally = RunResult::of(&Observed {
+        schedule,
+        slips,
+        replies,
+        start,
+        warmup,
+        timeout,
+        kernel_dropped,
+        classes,
+        load,
+        beside,
+        precision,
+    });
     check(&line, tally.fates.answered)?;
     Ok(*tally.latency_us.all())
 }

@@ -5,10 +5,11 @@ use crate::compare::text::{accounts, limits};
 use crate::compare::{CompareReport, ComparedRun};
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
-use crate::report::text::{TOO_FEW, pacer};
+use crate::report::text::{NOT_KNOWN, pacer};
 use crate::report::validity::Validity;
 use crate::text::{factor, table, time, wrapped};
 use forebay::metrics::{Block, Percentile};
+use forebay::stats::{self, Interval, Memory, Sample};
 use std::fmt::Write;
 
 /// A column of the table.
@@ -40,12 +41,14 @@ pub(crate) fn render(report: &CompareReport, settings: &ServerSettings) -> Strin
     let explain = format!(
         "Medians over the VALID runs alone, the lowest and the highest in brackets, from the client's side: from the intended \
          send to the reply, over the cost of the request. VALID: how many runs were. vs {}: the median ratio of p99.9 \
-         slowdowns over the seeds with which both runs are VALID, in brackets how many; below 1 is better.",
+         slowdowns over the seeds with which both runs are VALID, in brackets how many; below 1 is better. \
+         Behind it the 95 % interval of that ratio over all these runs together; same?: it holds 1, so that no difference \
+         is shown.",
         first.arm
     );
     text += &wrapped("", &explain, "  ");
     if rows.iter().flatten().any(|cell| cell.contains('?')) {
-        text += &wrapped("", TOO_FEW, "  ");
+        text += &wrapped("", NOT_KNOWN, "  ");
     }
     text.push('\n');
     for run in &report.runs {
@@ -95,7 +98,7 @@ fn rows_of(runs: &[&ComparedRun], firsts: &[&ComparedRun]) -> Vec<Vec<String>> {
             spread(&figures, figure.show)
         }));
         let ratios = pairs.iter().map(|(run, first)| figure_of(run, &FIGURES[0]).over(figure_of(first, &FIGURES[0])));
-        row.push(ratio_cell(&ratios.collect::<Vec<_>>()));
+        row.push(ratio_cell(&ratios.collect::<Vec<_>>(), interval_of(&pairs, class)));
         row.push(if place == 0 { format!("{} of {}", valid.len(), runs.len()) } else { String::new() });
         row
     });
@@ -121,11 +124,33 @@ impl Sampled {
     }
 }
 
-/// `0.31x (2)`: the median ratio, and the number of ratios.
-fn ratio_cell(ratios: &[Sampled]) -> String {
+/// The 95 % interval of the ratio of p99.9 slowdowns of `class`, over the requests of all pairs of runs together.
+fn interval_of(pairs: &[(&ComparedRun, &ComparedRun)], class: &str) -> Interval {
+    let joined = |runs: &mut dyn Iterator<Item = &ComparedRun>| {
+        let samples = runs.filter_map(|run| run.report.samples.slowdown.of(class)).cloned();
+        Sample::joined(&samples.collect::<Vec<_>>())
+    };
+    let own = joined(&mut pairs.iter().map(|(run, _)| *run));
+    let first = joined(&mut pairs.iter().map(|(_, first)| *first));
+    let all: u64 = pairs.iter().map(|(run, _)| run.report.samples.slowdown.all().count()).sum();
+    let memory = pairs.first().map_or(Memory::UNKNOWN, |(run, _)| run.report.samples.memory);
+    let share = own.count() as f64 / all.max(1) as f64;
+    stats::ratio(&own, &first, FIGURES[0].percentile.quantile(), memory.of_share(share))
+}
+
+/// `0.31x (2), 0.2-0.5`: the median ratio, the number of ratios, and the interval; `same?` where that holds 1.
+fn ratio_cell(ratios: &[Sampled], interval: Interval) -> String {
+    let Interval { low, high } = interval;
     match ratios.len() {
         0 => "-".to_owned(),
-        count => format!("{}x{} ({count})", shown(middle(ratios), factor), mark(ratios)),
+        count => format!(
+            "{}x{} ({count}), {}-{}{}",
+            shown(middle(ratios), factor),
+            mark(ratios),
+            shown(low, factor),
+            shown(high, factor),
+            if interval.holds(1.0) { " same?" } else { "" }
+        ),
     }
 }
 
@@ -176,9 +201,11 @@ mod tests {
         assert_eq!(spread(&[1.0, f64::INFINITY]), "inf (1.00-inf)");
         assert_eq!(spread(&[4.0, 1.0, 2.0, f64::INFINITY]), "3.00 (1.00-inf)");
         assert_eq!(spread(&[]), "-");
-        assert_eq!(ratio_cell(&figures(&[0.5, 0.25, 0.75], true)), "0.50x (3)");
-        assert_eq!(ratio_cell(&[figures(&[0.5, 0.25], true), figures(&[0.75], false)].concat()), "0.50x? (3)");
-        assert_eq!(ratio_cell(&[]), "-");
+        let narrow = Interval { low: 0.25, high: 0.75 };
+        assert_eq!(ratio_cell(&figures(&[0.5, 0.25, 0.75], true), narrow), "0.50x (3), 0.25-0.75");
+        let mixed = [figures(&[0.5, 0.25], true), figures(&[0.75], false)].concat();
+        assert_eq!(ratio_cell(&mixed, Interval::UNKNOWN), "0.50x? (3), 0-inf same?");
+        assert_eq!(ratio_cell(&[], narrow), "-");
         let [known, unknown] = [true, false].map(|known| Sampled { value: 2.0, known });
         assert_eq!(known.over(unknown), Sampled { value: 1.0, known: false });
         assert_eq!(known.over(known), Sampled { value: 1.0, known: true });

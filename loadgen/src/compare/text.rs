@@ -7,11 +7,13 @@ use crate::compare::{CompareReport, ComparedRun};
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
-use crate::report::text::{TOO_FEW, cell, conditions, mix, offer, pacer, verdict};
+use crate::report::run_result::Samples;
+use crate::report::text::{NOT_KNOWN, cell, conditions, mix, offer, pacer, verdict};
 use crate::report::validity::Validity;
 use crate::text::{factor, grouped, table, time, wrapped};
 use forebay::config::Burn;
 use forebay::metrics::{Block, Percentile};
+use forebay::stats::{self, Interval, Sample};
 use forebay::wire::CLASS_NAMES;
 use std::fmt::Write;
 
@@ -66,8 +68,8 @@ pub(crate) fn render(report: &CompareReport, settings: &ServerSettings) -> Strin
     text += &pacer(&first.report);
     text.push('\n');
     let runs = format!(
-        "One seed ({}) and one run for each policy: repeat with others (--seeds 1,2,3) before you trust a difference of \
-         less than a factor of two. ",
+        "One seed ({}) and one run for each policy: intervals are those of this run; what differs between runs is \
+         not in them: repeat with others (--seeds 1,2,3). ",
         first.report.seed
     );
     text += &wrapped("", &limits(settings, &runs), "");
@@ -92,11 +94,13 @@ fn comparison(first: &ComparedRun, others: &[ComparedRun]) -> String {
     explain("slowdown: p99.9 of the client's latency over the cost of the request.");
     if !others.is_empty() {
         let policy = &first.arm;
-        explain(&format!("vs {policy}: the client's figure over that of {policy}; below 1 is better."));
+        explain(&format!(
+            "vs {policy}: the client's figure over that of {policy}; below 1 is better; ?: its 95 % interval is wider than --precision."
+        ));
     }
     let blocks = || others.iter().chain([first]).flat_map(|run| run.report.latency_us.0.iter().map(|(_, block)| block));
     if blocks().any(|block| !block.is_empty() && !block.supports(Percentile::P99_95)) {
-        explain(TOO_FEW);
+        explain(NOT_KNOWN);
     }
     text
 }
@@ -112,7 +116,8 @@ fn rows_of(run: &ComparedRun, first: Option<&ComparedRun>) -> Vec<Vec<String>> {
         rows.push(client);
         let side = |name: &str| vec![String::new(), String::new(), name.to_owned()];
         let of_server = |percentile| {
-            let mark = if run.server.supports(class, percentile) { "" } else { "?" };
+            // The same requests: what the client's interval leaves open, the server's figure does too.
+            let mark = if latency.supports(percentile) { "" } else { "?" };
             run.server.total_us(class, percentile).map_or("-".to_owned(), |us| time(Some(us)) + mark)
         };
         let mut server = side("server");
@@ -120,26 +125,38 @@ fn rows_of(run: &ComparedRun, first: Option<&ComparedRun>) -> Vec<Vec<String>> {
         rows.push(server);
         if let Some(first) = first {
             let mut ratios = side(&format!("vs {}", first.arm));
-            let of_first = first.report.latency_us.of(class);
-            ratios.extend(SHOWN.map(|percentile| ratio_cell(ratio_of(Some(latency), of_first, percentile))));
-            ratios.push(ratio_cell(ratio_of(slowdown, first.report.slowdown.of(class), Percentile::P99_9)));
+            let of = |side, percentile| ratio_cell(ratio_of(&run.report, &first.report, side, class, percentile));
+            ratios.extend(SHOWN.map(|percentile| of(&LATENCY, percentile)));
+            ratios.push(of(&SLOWDOWN, Percentile::P99_9));
             rows.push(ratios);
         }
     }
     rows
 }
 
-/// One figure over another.
+/// One figure over another, with the 95 % interval of that ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Ratio {
     value: f64,
-    /// Whether both samples can bound the percentile.
-    known: bool,
+    interval: Interval,
+    /// The widest interval, upper over lower end, of a ratio that counts as known.
+    precision: f64,
 }
 
 impl Ratio {
-    const fn mark(self) -> &'static str {
-        if self.known { "" } else { "?" }
+    fn mark(self) -> &'static str {
+        if self.interval.is_within(self.precision) { "" } else { "?" }
+    }
+
+    /// `0.2 to 0.4`, turned over for a ratio below 1 that is shown as its inverse.
+    fn range(self, inverse: bool) -> String {
+        let Interval { low, high } = self.interval;
+        let end = |value: f64| factor(Some(value).filter(|value| value.is_finite()));
+        if inverse {
+            format!("{} to {}", end(1.0 / high), end(1.0 / low))
+        } else {
+            format!("{} to {}", end(low), end(high))
+        }
     }
 }
 
@@ -147,11 +164,25 @@ fn ratio_cell(ratio: Option<Ratio>) -> String {
     ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{}x{}", factor(Some(ratio.value)), ratio.mark()))
 }
 
-/// A ratio is no better known than its two figures.
-fn ratio_of(own: Option<&Block>, first: Option<&Block>, percentile: Percentile) -> Option<Ratio> {
-    let known = [own, first].into_iter().flatten().all(|block| block.supports(percentile));
-    ratio(own, first, percentile).map(|value| Ratio { value, known })
+/// The ratio of a percentile of `own` and `first`, of a class's latency or slowdown.
+fn ratio_of(own: &RunReport, first: &RunReport, side: &Side, class: &str, percentile: Percentile) -> Option<Ratio> {
+    let [block, first_block] = [own, first].map(|run| (side.of)(run).of(class));
+    let value = ratio(block, first_block, percentile)?;
+    let [sample, first_sample] = [own, first].map(|run| (side.sample)(&run.samples).of(class));
+    let share = sample?.count() as f64 / (side.sample)(&own.samples).all().count().max(1) as f64;
+    let memory = own.samples.memory.of_share(share);
+    let interval = stats::ratio(sample?, first_sample?, percentile.quantile(), memory);
+    Some(Ratio { value, interval, precision: block?.bounds.map_or(stats::PRECISION, |bounds| bounds.precision()) })
 }
+
+/// Latency or slowdown of a run.
+struct Side {
+    of: fn(&RunReport) -> &ByClass<Block>,
+    sample: fn(&Samples) -> &ByClass<Sample>,
+}
+
+const LATENCY: Side = Side { of: |report| &report.latency_us, sample: |samples| &samples.latency_us };
+const SLOWDOWN: Side = Side { of: |report| &report.slowdown, sample: |samples| &samples.slowdown };
 
 /// The ratio of two percentiles; `None` if either is infinite or has no requests.
 fn ratio(own: Option<&Block>, first: Option<&Block>, percentile: Percentile) -> Option<f64> {
@@ -229,26 +260,14 @@ struct Figure {
     name: &'static str,
     class: &'static str,
     percentile: Percentile,
-    of: fn(&RunReport) -> &ByClass<Block>,
+    side: Side,
     show: fn(Option<f64>) -> String,
 }
 
 /// The result of a comparison: what cheap requests gain, and what costly ones pay for it.
 const RESULT: [Figure; 2] = [
-    Figure {
-        name: "slowdown",
-        class: CLASS_NAMES[0],
-        percentile: Percentile::P99_9,
-        of: |report| &report.slowdown,
-        show: factor,
-    },
-    Figure {
-        name: "latency",
-        class: CLASS_NAMES[1],
-        percentile: Percentile::P99,
-        of: |report| &report.latency_us,
-        show: time,
-    },
+    Figure { name: "slowdown", class: CLASS_NAMES[0], percentile: Percentile::P99_9, side: SLOWDOWN, show: factor },
+    Figure { name: "latency", class: CLASS_NAMES[1], percentile: Percentile::P99, side: LATENCY, show: time },
 ];
 
 fn result(first: &ComparedRun, other: &ComparedRun) -> String {
@@ -257,8 +276,9 @@ fn result(first: &ComparedRun, other: &ComparedRun) -> String {
         text += ", not to be used because a run is INVALID";
     }
     text += ":\n";
-    for Figure { name, class, percentile, of, show } in RESULT {
-        let (Some(before), Some(after)) = (of(&first.report).of(class), of(&other.report).of(class)) else { continue };
+    for Figure { name, class, percentile, side, show } in RESULT {
+        let [before, after] = [first, other].map(|run| (side.of)(&run.report).of(class));
+        let (Some(before), Some(after)) = (before, after) else { continue };
         let _ = writeln!(
             text,
             "  {percentile} {name} of {class}: {} {}, {} {}{}",
@@ -266,18 +286,18 @@ fn result(first: &ComparedRun, other: &ComparedRun) -> String {
             cell(before, percentile, show),
             other.arm,
             cell(after, percentile, show),
-            ratio_of(Some(after), Some(before), percentile).map_or_else(String::new, judged)
+            ratio_of(&other.report, &first.report, &side, class, percentile).map_or_else(String::new, judged)
         );
     }
     text
 }
 
+/// Better or worse with the interval, or no difference shown where that holds 1.
 fn judged(ratio: Ratio) -> String {
-    let mark = ratio.mark();
     match ratio.value {
-        value if value < 0.995 => format!(" ({}x{mark} better)", factor(Some(1.0 / value))),
-        value if value > 1.005 => format!(" ({}x{mark} worse)", factor(Some(value))),
-        _ => format!(" (the same{mark})"),
+        _ if ratio.interval.holds(1.0) => format!(" (no difference shown: the ratio is {})", ratio.range(false)),
+        value if value < 1.0 => format!(" ({}x better, {})", factor(Some(1.0 / value)), ratio.range(true)),
+        value => format!(" ({}x worse, {})", factor(Some(value)), ratio.range(false)),
     }
 }
 
@@ -287,21 +307,21 @@ mod tests {
 
     #[test]
     fn a_ratio_is_better_worse_or_the_same() {
-        let judged = |value, known| judged(Ratio { value, known });
-        assert_eq!(judged(15.6 / 407.0, true), " (26.1x better)");
-        assert_eq!(judged(1.16, false), " (1.16x? worse)");
-        assert_eq!(judged(1.0, true), " (the same)");
+        let judged = |value, low, high| judged(Ratio { value, interval: Interval { low, high }, precision: 2.0 });
+        assert_eq!(judged(15.6 / 407.0, 0.03, 0.05), " (26.1x better, 20.0 to 33.3)");
+        assert_eq!(judged(1.16, 1.02, 1.5), " (1.16x worse, 1.02 to 1.50)");
+        assert_eq!(judged(1.16, 0.9, f64::INFINITY), " (no difference shown: the ratio is 0.90 to inf)");
     }
 
-    // Is a ratio marked where one of its two samples is too small, and only there?
+    // Is a ratio marked where its interval is too wide, and only there?
     #[test]
-    fn a_ratio_of_too_few_samples_is_marked() {
-        let [many, few] = [3_000, 300].map(|count| Block::from_sorted(&vec![2.0; count]));
-        let shown = |own, first, percentile| ratio_cell(ratio_of(Some(own), Some(first), percentile));
-        assert_eq!(shown(&many, &many, Percentile::P99_9), "1.00x");
-        assert_eq!(shown(&many, &few, Percentile::P99), "1.00x");
-        assert_eq!(shown(&many, &few, Percentile::P99_9), "1.00x?");
-        assert_eq!(shown(&few, &many, Percentile::P99_9), "1.00x?");
+    fn a_ratio_with_a_wide_interval_is_marked() {
+        let shown =
+            |low, high| ratio_cell(Some(Ratio { value: 1.0, interval: Interval { low, high }, precision: 2.0 }));
+        assert_eq!(shown(0.8, 1.6), "1.00x");
+        assert_eq!(shown(0.8, 1.7), "1.00x?");
+        assert_eq!(shown(0.8, f64::INFINITY), "1.00x?");
+        assert_eq!(ratio_cell(None), "-");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) fn render(report: &CompareReport, plan: &Plan) -> String {
     text.push('\n');
     let explained = "Slowdown of all requests after the warm-up, medians over the VALID runs alone: of the server, and of the same requests \
          at the same times and sockets in virtual time. near: the simulated figure is within 25 % of the real one or within \
-         1.0, whichever is more. VALID: how many runs were. ?: too few samples to bound this percentile (95 % confidence).";
+         1.0, whichever is more. VALID: how many runs were. ?: not known within --precision (95 % confidence).";
     text + &wrapped("", explained, "  ")
 }
 

@@ -175,13 +175,6 @@ impl ServerView {
         total.get(class)?.get(percentile.name())?.as_f64()
     }
 
-    /// Whether the sample behind [`ServerView::total_us`] can bound that percentile, by the server's answer.
-    pub(crate) fn supports(&self, class: &str, percentile: Percentile) -> bool {
-        let supported = || self.body.get("since_start")?.get("total")?.get(class)?.get("supported")?.as_str();
-        let highest = supported().and_then(|name| Percentile::ALL.into_iter().find(|known| known.name() == name));
-        highest.is_some_and(|highest| percentile <= highest)
-    }
-
     /// The address where the server receives requests.
     fn listen(&self) -> Option<SocketAddr> {
         self.body.pointer("/listen")?.as_str()?.parse().ok()
@@ -240,7 +233,7 @@ mod tests {
             "policy": "pools", "workers": 14, "burn": "sleep", "time_scale": 1000.0, "overheads": "lab",
             "fates": {"received": 90, "in_flight": 3, "kernel_dropped": 2},
             "start_time_seconds": 1e9, "emulation": {"overshoot_share": 0.001, "slept_us": 5_000, "charged_us": 40.5}, "busy_us": 1_000.0,
-            "since_start": {"total": {"short": {"p99_9": 12.5, "supported": "p99"}}},
+            "since_start": {"total": {"short": {"p99_9": 12.5}}},
         });
         let unknown = serde_json::json!({"fates": {"received": 90, "kernel_dropped": null}});
         assert_eq!(ServerView { body: unknown }.kernel_dropped(), None, "null is not 0");
@@ -256,8 +249,6 @@ mod tests {
         for unknown in ["", "free", "measured", "file:/etc/passwd", "send=1h\u{1b}[2J"] {
             assert!(of(unknown.into()).is_err_and(|error| error.contains("--admin") && !error.contains('\u{1b}')));
         }
-        assert!(view.supports("short", Percentile::P99) && !view.supports("short", Percentile::P99_9));
-        assert!(!view.supports("long", Percentile::P50));
         assert_eq!(
             (view.total_us("short", Percentile::P99_9), view.total_us("long", Percentile::P50)),
             (Some(12.5), None)

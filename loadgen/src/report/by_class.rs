@@ -1,6 +1,7 @@
-//! One value per class of request, and the [`Block`] of a sample.
+//! One value per class of request, and the values of a stream with their [`Block`].
 
-use forebay::metrics::Block;
+use forebay::metrics::{Block, Bounds};
+use forebay::stats::{Batches, Memory, Sample};
 use serde::ser::{Serialize, Serializer};
 
 /// One value for all requests together and one per class, in the order of reports: `all`, then by class number.
@@ -22,6 +23,42 @@ impl<T> ByClass<T> {
 impl<T: Serialize> Serialize for ByClass<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(class, value)| (class, value)))
+    }
+}
+
+/// The values of a stream, `f64::INFINITY` for each that never came.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    values: Vec<f64>,
+    batches: Batches,
+}
+
+impl Values {
+    /// Adds the next value.
+    pub fn add(&mut self, value: f64) {
+        self.values.push(value);
+        self.batches.record(0, value);
+    }
+
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The values in batches.
+    pub fn sample(&self) -> Sample {
+        self.batches.sample(None)
+    }
+
+    /// The exact block, with the intervals of a queue with `memory`.
+    pub fn into_block(self, memory: Memory, precision: f64) -> Block {
+        let bounds = Bounds::of(&self.sample(), memory).with_precision(precision);
+        block_of(self.values).bounded(bounds)
     }
 }
 

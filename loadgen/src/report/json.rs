@@ -7,7 +7,7 @@ use crate::endpoint::ServerView;
 use crate::failure::Failure;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
-use crate::report::run_result::{Fates, RunResult};
+use crate::report::run_result::{Fates, RunResult, Samples};
 use crate::report::validity::{Validity, ValidityInput, judge};
 use anyhow::{Error, Result};
 use forebay::cli::results::Output;
@@ -85,6 +85,9 @@ pub struct RunReport {
     /// The comparison with the server's counts, where it could be read all the time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconciled: Option<Reconciled>,
+    /// The values of latency and slowdown, for ratios.
+    #[serde(skip)]
+    pub(crate) samples: Samples,
 }
 
 impl RunReport {
@@ -129,6 +132,7 @@ impl RunReport {
             foreign: replies.foreign,
             own_socket_drops: input.own_socket_drops.as_ref().ok().copied(),
             reconciled: input.reconciled,
+            samples: result.samples,
         }
     }
 

@@ -2,9 +2,10 @@
 
 use crate::drive::receiver::Reply;
 use crate::drive::schedule::Request;
-use crate::report::by_class::{ByClass, block_of};
+use crate::report::by_class::{ByClass, Values};
 use forebay::fate::Ending;
 use forebay::metrics::{ALL_CLASSES, Block};
+use forebay::stats::{Memory, Sample};
 use forebay::time::Nanos;
 use forebay::wire::{CLASS_NAMES, Status};
 use serde::Serialize;
@@ -65,6 +66,23 @@ pub struct Observed<'a> {
     pub kernel_dropped: Option<u64>,
     /// The number of classes of the workload.
     pub classes: usize,
+    /// The offered share of the server's capacity, where known.
+    pub load: Option<f64>,
+    /// How long a request takes a worker beside its cost.
+    pub beside: Nanos,
+    /// The widest 95 % interval, upper over lower end, of a percentile that counts as known.
+    pub precision: f64,
+}
+
+impl Observed<'_> {
+    /// How long queues remember at the load and with the costs of the run.
+    fn memory(&self) -> Memory {
+        let Some(load) = self.load else { return Memory::UNKNOWN };
+        let times = self.schedule.iter().map(|request| request.cost.plus(self.beside).as_secs_f64());
+        let (sum, squares) = times.fold((0.0, 0.0), |(sum, squares), time| (sum + time, squares + time * time));
+        let count = self.schedule.len().max(1) as f64;
+        Memory::of_moments(load, sum / count, squares / count)
+    }
 }
 
 /// The figures of a run, over the requests after the warm-up.
@@ -82,6 +100,19 @@ pub struct RunResult {
     pub slip_us: Block,
     /// Sends with a slip above [`SLIP_LIMIT`].
     pub slips_over_limit: u64,
+    /// The values behind `latency_us` and `slowdown`.
+    pub samples: Samples,
+}
+
+/// The values of a run in the order of their requests, for intervals of ratios.
+#[derive(Clone, Debug)]
+pub struct Samples {
+    /// See [`RunResult::latency_us`].
+    pub latency_us: ByClass<Sample>,
+    /// See [`RunResult::slowdown`].
+    pub slowdown: ByClass<Sample>,
+    /// How long the server's queues remember, as far as is known.
+    pub memory: Memory,
 }
 
 /// Slips above this limit are counted.
@@ -92,12 +123,12 @@ impl RunResult {
     pub fn of(observed: &Observed<'_>) -> RunResult {
         let mut fates = Fates::default();
         let mut unanswered = 0;
-        let mut slips_us = Vec::with_capacity(observed.slips.len());
+        let mut slips_us = Values::default();
         let mut slips_over_limit = 0;
         let [mut latency, mut answered, mut slowdown] = [(); 3].map(|()| ClassSamples::new(observed.classes));
         let attempts = observed.schedule.iter().zip(observed.slips).zip(observed.replies);
         for ((request, slip), reply) in attempts.filter(|((request, _), _)| request.at >= observed.warmup) {
-            slips_us.push(slip.as_micros_f64());
+            slips_us.add(slip.as_micros_f64());
             slips_over_limit += u64::from(*slip > SLIP_LIMIT);
             let intended = observed.start.plus(request.at);
             let Some(reply) = reply else {
@@ -118,35 +149,50 @@ impl RunResult {
                 answered.add(request.class, took_us);
             }
         }
+        let (memory, precision) = (observed.memory(), observed.precision);
         fates.kernel_dropped = observed.kernel_dropped.map(|dropped| dropped.min(unanswered));
         fates.lost = unanswered - fates.kernel_dropped.unwrap_or(0);
         RunResult {
             fates,
-            latency_us: latency.into_blocks(),
-            latency_answered_us: answered.into_blocks(),
-            slowdown: slowdown.into_blocks(),
-            slip_us: block_of(slips_us),
+            samples: Samples { latency_us: latency.samples(), slowdown: slowdown.samples(), memory },
+            latency_us: latency.into_blocks(memory, precision),
+            latency_answered_us: answered.into_blocks(memory, precision),
+            slowdown: slowdown.into_blocks(memory, precision),
+            slip_us: slips_us.into_block(Memory::UNKNOWN, precision),
             slips_over_limit,
         }
     }
 }
 
-/// The values of each class; `all` is their union, made at the end.
-struct ClassSamples(Vec<Vec<f64>>);
+/// The values of all requests, and of each class.
+struct ClassSamples {
+    all: Values,
+    classes: Vec<Values>,
+}
 
 impl ClassSamples {
     fn new(classes: usize) -> ClassSamples {
-        ClassSamples(vec![Vec::new(); classes])
+        ClassSamples { all: Values::default(), classes: vec![Values::default(); classes] }
     }
 
     fn add(&mut self, class: u8, value: f64) {
-        self.0[usize::from(class)].push(value);
+        self.all.add(value);
+        self.classes[usize::from(class)].add(value);
     }
 
-    fn into_blocks(self) -> ByClass<Block> {
-        let all = block_of(self.0.concat());
-        let classes = CLASS_NAMES.into_iter().zip(self.0.into_iter().map(block_of));
-        ByClass(std::iter::once((ALL_CLASSES, all)).chain(classes).collect())
+    fn samples(&self) -> ByClass<Sample> {
+        let classes = CLASS_NAMES.into_iter().zip(self.classes.iter().map(Values::sample));
+        ByClass(std::iter::once((ALL_CLASSES, self.all.sample())).chain(classes).collect())
+    }
+
+    fn into_blocks(self, memory: Memory, precision: f64) -> ByClass<Block> {
+        let count = self.all.len().max(1) as f64;
+        let of_class = |values: Values| {
+            let share = values.len() as f64 / count;
+            values.into_block(memory.of_share(share), precision)
+        };
+        let classes: Vec<_> = CLASS_NAMES.into_iter().zip(self.classes.into_iter().map(of_class)).collect();
+        ByClass(std::iter::once((ALL_CLASSES, self.all.into_block(memory, precision))).chain(classes).collect())
     }
 }
 
@@ -178,6 +224,9 @@ mod tests {
             timeout: Nanos::from_millis(100),
             kernel_dropped: Some(kernel_dropped),
             classes: 2,
+            load: None,
+            beside: Nanos::ZERO,
+            precision: 2.0,
         })
     }
 
@@ -231,6 +280,9 @@ mod tests {
             timeout: Nanos::from_secs(1),
             kernel_dropped: Some(0),
             classes: 1,
+            load: None,
+            beside: Nanos::ZERO,
+            precision: 2.0,
         };
         let result = RunResult::of(&observed);
         assert_eq!(result.slips_over_limit, 2);
@@ -251,6 +303,9 @@ mod tests {
             timeout: Nanos::from_secs(1),
             kernel_dropped: Some(0),
             classes: 1,
+            load: None,
+            beside: Nanos::ZERO,
+            precision: 2.0,
         };
         assert_eq!(RunResult::of(&observed).latency_us.all().max, Some(40.0));
     }

@@ -14,7 +14,7 @@ const SHOWN: [Percentile; 5] =
     [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
 /// The meaning of a question mark behind a percentile.
-pub(crate) const TOO_FEW: &str = "?: too few samples to bound this percentile (95 % confidence).";
+pub(crate) const NOT_KNOWN: &str = "?: not known within --precision (95 % confidence): a longer run may tell.";
 
 /// The whole report, for 80 columns.
 pub(crate) fn render(plan: &Plan, report: &RunReport) -> String {
@@ -83,7 +83,7 @@ fn latency_table(report: &RunReport) -> String {
     text += "slowdown: latency over cost.\n";
     let blocks = || report.latency_us.0.iter().map(|(_, block)| block);
     if blocks().any(|block| !block.is_empty() && !block.supports(Percentile::P99_95)) {
-        let _ = writeln!(text, "{TOO_FEW}");
+        let _ = writeln!(text, "{NOT_KNOWN}");
     }
     if blocks().any(|block| block.max.is_none()) {
         text += "inf: not answered in time; percentiles are over everything sent.\n";
@@ -105,7 +105,7 @@ fn percentiles(name: &str, classes: &ByClass<Block>, show: fn(Option<f64>) -> St
     table(&header, &rows, 1)
 }
 
-/// A percentile, marked where the sample is too small for it.
+/// A percentile, marked where its interval is too wide.
 pub(crate) fn cell(block: &Block, percentile: Percentile, show: fn(Option<f64>) -> String) -> String {
     let mark = if block.supports(percentile) { "" } else { "?" };
     if block.is_empty() { "-".to_owned() } else { format!("{}{mark}", show(block.percentile(percentile))) }

@@ -4,7 +4,8 @@ use crate::drive::pacer::Pacer;
 use crate::drive::reconciled::Reconciled;
 use crate::report::run_result::{Fates, RunResult, SLIP_LIMIT};
 use crate::text;
-use forebay::metrics::Percentile;
+use forebay::metrics::{Block, Percentile};
+use forebay::stats::Interval;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -68,7 +69,7 @@ pub(crate) fn judge(result: &RunResult, input: &ValidityInput) -> (Validity, Vec
     let reasons: Vec<String> = [
         input.interrupted.then(|| "the run was interrupted".to_owned()),
         nothing_answered(&result.fates),
-        too_few_samples(result.fates.sum(), input.percentile),
+        unknown_percentile(result.latency_us.all(), input.percentile),
         slip(result, input),
         slips_over_limit(result, input.pacer),
         own_socket_drops(&input.own_socket_drops),
@@ -87,9 +88,19 @@ pub(crate) fn judge(result: &RunResult, input: &ValidityInput) -> (Validity, Vec
     (if reasons.is_empty() { Validity::Valid } else { Validity::Invalid }, reasons)
 }
 
-fn too_few_samples(sent: u64, percentile: Percentile) -> Option<String> {
-    let needed = percentile.samples_needed();
-    (sent < needed).then(|| format!("too few samples: {percentile} needs {needed} requests, and {sent} were sent"))
+fn unknown_percentile(latency_us: &Block, percentile: Percentile) -> Option<String> {
+    let bounds = latency_us.bounds.filter(|_| !latency_us.supports(percentile))?;
+    let Interval { low, high } = bounds.interval(percentile);
+    let end = |us: f64| text::time(Some(us).filter(|us| us.is_finite()));
+    let how = match (low > 0.0, high.is_finite()) {
+        (false, false) => "the run is too short for its load, or its latency drifts".to_owned(),
+        _ => format!("its 95 % interval goes from {} to {}", end(low), end(high)),
+    };
+    Some(format!(
+        "{percentile} of the latency is not known within a factor of {}: {how}; measure longer (--duration), or ask for a \
+         lower --percentile",
+        bounds.precision()
+    ))
 }
 
 /// Requests without an answer are part of most percentiles, and of no percentile over the answered requests.
@@ -204,11 +215,19 @@ fn overshoot(share: Option<&Result<f64, String>>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::by_class::{ByClass, block_of};
+    use crate::report::by_class::{ByClass, Values, block_of};
+    use crate::report::run_result::Samples;
     use forebay::metrics::ALL_CLASSES;
+    use forebay::stats::{Memory, PRECISION};
+
+    fn bounded(values: Vec<f64>) -> Block {
+        let mut stream = Values::default();
+        values.into_iter().for_each(|value| stream.add(value));
+        stream.into_block(Memory::UNKNOWN, PRECISION)
+    }
 
     fn result(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> RunResult {
-        let latency = ByClass(vec![(ALL_CLASSES, block_of(vec![latency_us; 3_000]))]);
+        let latency = ByClass(vec![(ALL_CLASSES, bounded(vec![latency_us; 7_000]))]);
         RunResult {
             fates: Fates { answered: 3_000, ..Fates::default() },
             latency_us: latency.clone(),
@@ -216,6 +235,7 @@ mod tests {
             slowdown: latency,
             slip_us: block_of(vec![slip_us; 3_000]),
             slips_over_limit,
+            samples: Samples { latency_us: ByClass(vec![]), slowdown: ByClass(vec![]), memory: Memory::UNKNOWN },
         }
     }
 
@@ -270,7 +290,11 @@ mod tests {
             (result(100.0, 5.1, 0), ValidityInput { pacer: Pacer::Ordinary, ..sound() }, "cap_sys_nice"),
             (result(60_000.0, 3_001.0, 0), sound(), "which is 60.0 ms"),
             (result(100.0, 5.0, 4), sound(), "4 of 3000 sends"),
-            (fine(), ValidityInput { percentile, ..sound() }, "p99.95 needs 5990 requests, and 3000 were sent"),
+            (
+                fine(),
+                ValidityInput { percentile, ..sound() },
+                "p99.95 of the latency is not known within a factor of 2: its",
+            ),
             (fine(), ValidityInput { own_socket_drops: Ok(7), ..sound() }, "dropped 7 replies"),
             (fine(), ValidityInput { own_socket_drops: unknown(), ..sound() }, "own sockets are not known: no /proc"),
             (

@@ -83,6 +83,7 @@ fn predicted(question: &Question<'_>, simulation: &Simulation) -> Value {
     json!({
         "load": simulation.load,
         "holds": goal.holds(&simulation.tally),
+        "undecided": goal.is_undecided(&simulation.tally),
         "figure": goal.figure(&simulation.tally),
         "slowdown": by_class(simulation.tally.slowdown()),
         "latency_us": by_class(simulation.tally.latency_us()),

@@ -59,7 +59,10 @@ fn compared(report: &Report<'_>) -> String {
         let name = format!("{:<10}{:>8}", answer.simulation.spec.to_string(), answer.workers);
         text.push_str(&row(question, &name, &answer.simulation, &answer.simulation.chosen));
     }
-    text.push_str("slowdown: latency over cost. Of all requests, if the column does not name a class.\n\n");
+    text.push_str("slowdown: latency over cost. Of all requests, if the column does not name a class.\n");
+    text.push_str(
+        "?: the goal is within the 95 % interval of its percentile, so that a longer run may say otherwise.\n\n",
+    );
     text
 }
 
@@ -100,7 +103,12 @@ fn row(question: &Question<'_>, first: &str, simulation: &Simulation, note: &str
     let line = format!(
         "{first}{:>6.2}{:>7}{:>wide$}{:>9}{:>9}{:>9}{:>9}  {note}",
         simulation.load,
-        if goal.holds(tally) { "yes" } else { "no" },
+        match (goal.holds(tally), goal.is_undecided(tally)) {
+            (true, false) => "yes",
+            (true, true) => "yes?",
+            (false, false) => "no",
+            (false, true) => "no?",
+        },
         goal.shown(goal.figure(tally)),
         shown_slowdown(tally.slowdown_at(Percentile::P99_9)),
         shown_slowdown(tally.slowdown_at(Percentile::P99_95)),

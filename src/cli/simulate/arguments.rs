@@ -66,6 +66,9 @@ pub(crate) struct SimulateArguments {
     /// What each step of the server costs: none, lab, stock, measured, file:PATH, or single steps, see --help [default: stock]
     #[arg(long, value_name = "SET", long_help = OVERHEADS_HELP)]
     pub(super) overheads: Option<Overheads>,
+    /// A percentile is marked ? where the upper end of its 95 % interval is above this many times the lower one
+    #[arg(long, value_name = "FACTOR", default_value_t = crate::stats::PRECISION, value_parser = parse_precision)]
+    pub(super) precision: f64,
     /// Also write the result as JSON; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
@@ -190,6 +193,11 @@ fn parse_positive(text: &str) -> Result<Nanos, String> {
         Nanos::ZERO => Err("it must be longer than zero".to_owned()),
         duration => Ok(duration),
     }
+}
+
+fn parse_precision(text: &str) -> Result<f64, String> {
+    let factor = text.trim().parse().ok().filter(|factor: &f64| *factor > 1.0 && *factor <= 1e6);
+    factor.ok_or_else(|| format!("`{text}` is no precision: write a factor above 1, at most 1000000, like 2"))
 }
 
 fn parse_load(text: &str) -> Result<f64, String> {

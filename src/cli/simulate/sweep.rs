@@ -79,6 +79,7 @@ impl<'a> Sweep<'a> {
             checkpoint_step: arguments.checkpoint,
             deadline: arguments.deadline,
             classified: arguments.classified,
+            precision: arguments.precision,
             ..new
         };
         let loads = if arguments.max_load.is_some() { &[LOAD_MIN] } else { arguments.load.0.as_slice() };

@@ -24,7 +24,10 @@ pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
     text.push_str(&format!("{:24}{:>36}  {:>36}\n", "", "slowdown", "latency, us"));
     text.push_str(&format!("{:<10} {:>5} {:<7}{titles}  {titles}\n", "policy", "load", "class"));
     text.push_str(&simulations.into_iter().map(rows).collect::<String>());
-    text.push_str("\nslowdown: latency over cost. ?: too few samples to bound this percentile (95 % confidence).\n");
+    text.push_str(&format!(
+        "\nslowdown: latency over cost. ?: not known within a factor of {} (95 % confidence): a longer run may tell.\n",
+        scenario.precision
+    ));
     text
 }
 

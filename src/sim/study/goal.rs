@@ -25,12 +25,31 @@ enum Limit {
 impl Goal {
     /// The percentile of the goal in `tally`; infinite if too many requests were not answered.
     pub(crate) fn figure(&self, tally: &Tally) -> f64 {
+        self.block(tally).map_or(0.0, |block| block.percentile(self.percentile).unwrap_or(f64::INFINITY))
+    }
+
+    /// Whether the run behind `tally` is too short to say if the goal is reached: the limit is in the interval of the
+    /// percentile.
+    pub(crate) fn is_undecided(&self, tally: &Tally) -> bool {
+        let bounds = self.block(tally).and_then(|block| block.bounds);
+        bounds.is_some_and(|bounds| bounds.interval(self.percentile).holds(self.limit()))
+    }
+
+    /// The block of the goal's class; `None` if no request is of the class.
+    fn block(&self, tally: &Tally) -> Option<Block> {
         let blocks = match self.limit {
             Limit::Slowdown(_) => tally.slowdown(),
             Limit::Latency(_) => tally.latency_us(),
         };
-        let block = blocks.into_iter().find(|(class, _)| *class == self.class).map(|(_, block)| block);
-        block.map_or(0.0, |block: Block| block.percentile(self.percentile).unwrap_or(f64::INFINITY))
+        blocks.into_iter().find(|(class, _)| *class == self.class).map(|(_, block)| block)
+    }
+
+    /// The limit as a slowdown, or in microseconds.
+    fn limit(&self) -> f64 {
+        match self.limit {
+            Limit::Slowdown(limit) => limit,
+            Limit::Latency(limit) => limit.as_micros_f64(),
+        }
     }
 
     /// The name of the percentile: `p99.9-slowdown`, `p99-latency-short`.
@@ -53,11 +72,7 @@ impl Goal {
 
     /// True if `tally` reaches the goal.
     pub(crate) fn holds(&self, tally: &Tally) -> bool {
-        let limit = match self.limit {
-            Limit::Slowdown(limit) => limit,
-            Limit::Latency(limit) => limit.as_micros_f64(),
-        };
-        self.figure(tally) <= limit
+        self.figure(tally) <= self.limit()
     }
 }
 

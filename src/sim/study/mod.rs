@@ -2,6 +2,8 @@
 
 pub(crate) mod advice;
 pub(crate) mod capacity;
+#[cfg(test)]
+mod coverage;
 pub(crate) mod goal;
 pub(crate) mod parallel;
 pub(crate) mod policy_spec;

@@ -7,6 +7,7 @@ use crate::overheads::Overheads;
 use crate::sched::auto::Decision;
 use crate::sched::{Made, PolicyName, Sharing};
 use crate::sim::{ArrivingRequest, Fit, OpenLoop, Replay, Setup, Tally, simulate};
+use crate::stats::PRECISION;
 use crate::time::Nanos;
 use crate::workload::Workload;
 
@@ -31,6 +32,8 @@ pub(crate) struct Scenario<'a> {
     pub(crate) classified: bool,
     /// The trace to replay, in place of drawn requests.
     pub(crate) replayed: Option<&'a Replayed>,
+    /// The widest interval, upper over lower end, of a percentile that counts as known.
+    pub(crate) precision: f64,
 }
 
 /// The result of one simulation.
@@ -100,6 +103,7 @@ impl<'a> Scenario<'a> {
             deadline: None,
             classified: false,
             replayed: None,
+            precision: PRECISION,
         }
     }
 
@@ -143,6 +147,7 @@ impl<'a> Scenario<'a> {
                 served(self.workers, spec, server, watched(self.drawn(load), progress))
             }
         };
+        let tally = tally.of_queue(load, self.overheads.per_request(), self.precision);
         Simulation { spec, load, chosen, sizes, tally }
     }
 

@@ -39,7 +39,19 @@ const ACTING: &[&str] = &[
 const TABLE: &[Layer] = &[
     Layer {
         module: "cli",
-        imports: &["server", "sim", "config", "sched", "metrics", "workload", "overheads", "fate", "time", "output"],
+        imports: &[
+            "server",
+            "sim",
+            "config",
+            "sched",
+            "metrics",
+            "workload",
+            "overheads",
+            "fate",
+            "time",
+            "output",
+            "stats",
+        ],
         banned: &[],
     },
     // It measures what a server's own parts cost.
@@ -107,12 +119,12 @@ const TABLE: &[Layer] = &[
     // The simulator asks nothing of those who ask it.
     Layer {
         module: "sim::study",
-        imports: &["sim", "sched", "metrics", "workload", "overheads", "fate", "time"],
+        imports: &["sim", "sched", "metrics", "workload", "overheads", "fate", "time", "stats"],
         banned: SOCKETS,
     },
     Layer {
         module: "sim",
-        imports: &["sched", "queue", "metrics", "workload", "overheads", "fate", "time"],
+        imports: &["sched", "queue", "metrics", "workload", "overheads", "fate", "time", "stats"],
         banned: &["sim::study", "std::net", "core::net", "socket2", "mio::net", "SocketAddr*"],
     },
     Layer { module: "net", imports: &["fate", "time"], banned: &[] },
@@ -123,7 +135,8 @@ const TABLE: &[Layer] = &[
     Layer { module: "runtime", imports: &["sched", "queue", "time"], banned: SOCKETS },
     Layer { module: "runtime::continuation", imports: &["runtime::notice", "sched", "time"], banned: SOCKETS },
     Layer { module: "sched", imports: &["fate", "time"], banned: ACTING },
-    Layer { module: "metrics", imports: &["fate", "time"], banned: &[] },
+    Layer { module: "metrics", imports: &["stats", "fate", "time"], banned: &[] },
+    Layer { module: "stats", imports: &[], banned: ACTING },
     Layer { module: "workload", imports: &["overheads", "fate", "time"], banned: &[] },
     // A leaf: what steps cost is known to server, simulator and configuration alike.
     Layer { module: "overheads", imports: &["time"], banned: SOCKETS },

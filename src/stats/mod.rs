@@ -1,0 +1,22 @@
+//! How far a figure of a run may be from the long-run value: intervals of quantiles, and of their ratios, for samples
+//! whose values depend on one another. `README.md` beside this file argues the method and cites its sources.
+//!
+//! [`Batches`] takes the values of a stream in their order; a [`Sample`] of it has an [`Interval`] for each quantile,
+//! given the [`Memory`] of the queue that the values come from.
+
+mod batches;
+mod bins;
+mod interval;
+mod memory;
+mod order;
+mod ratio;
+mod sample;
+
+pub use batches::Batches;
+pub use interval::{Interval, PRECISION};
+pub use memory::Memory;
+pub use ratio::ratio;
+pub use sample::Sample;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! Bounds of a quantile by order statistics of independent values, of which there may be a fraction of one.
+
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+use statrs::function::beta::beta_reg;
+
+/// The share of intervals that may miss on each side.
+pub(super) const MISS: f64 = 0.025;
+
+/// The fewest independent values that are to be expected above a quantile for its interval to have an upper end. With
+/// 3.7 the largest value would be one by the binomial test, but in dependent samples their number is an estimate, and
+/// runs that overestimate it would be the ones that are believed.
+const EVENTS_MIN: f64 = 6.0;
+
+/// The shares of a sample above the two ends of a quantile's interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ranks {
+    /// The share above the upper end; `None` if the sample is too small to have one.
+    pub(super) above_high: Option<f64>,
+    /// The share from the lower end on; `None` if the sample is too small to have one.
+    pub(super) from_low: Option<f64>,
+}
+
+impl Ranks {
+    /// The ranks for the quantile with the share `above` above it, 0 to 1, in a sample of `values` independent values:
+    /// the binomial test of that share, inverted.
+    pub(super) fn of(above: f64, values: f64) -> Ranks {
+        let at_most = |few: f64| beta_reg(values - few, few + 1.0, 1.0 - above);
+        let at_least = |many: f64| beta_reg(many, values - many + 1.0, above);
+        let expected = above * values;
+        let has_high = expected >= EVENTS_MIN;
+        let has_low = values > 0.0 && above.powf(values) <= MISS;
+        Ranks {
+            above_high: has_high.then(|| last(0.0, expected, |few| at_most(few) <= MISS) / values),
+            from_low: has_low.then(|| last(values, expected, |many| at_least(many) <= MISS) / values),
+        }
+    }
+}
+
+/// The number nearest to `to` that `holds`, where all do from `from`, which does, up to it.
+fn last(mut from: f64, mut to: f64, holds: impl Fn(f64) -> bool) -> f64 {
+    // Halved to a thousandth of a rank, and far below in small samples.
+    for _ in 0..40 {
+        let middle = f64::midpoint(from, to);
+        if holds(middle) { from = middle } else { to = middle }
+    }
+    from
+}
+
+/// How many times wider an interval is if its variance was estimated from `groups` groups (2 or more).
+pub(super) fn widening(groups: usize) -> f64 {
+    let freedom = (groups - 1) as f64;
+    let student = StudentsT::new(0.0, 1.0, freedom).expect("a number of groups above 1");
+    student.inverse_cdf(1.0 - MISS) / Normal::standard().inverse_cdf(1.0 - MISS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Are ranks those of the textbook? Of 100 values the median is between the 40th and the 61st; 6,000 bound p99.9.
+    #[test]
+    fn ranks_are_those_of_the_binomial_test() {
+        let median = Ranks::of(0.5, 100.0);
+        let (low, high) = (median.from_low.expect("a bound"), median.above_high.expect("a bound"));
+        assert!((0.60..0.61).contains(&low) && (0.39..0.40).contains(&high), "{median:?}");
+        assert_eq!(Ranks::of(0.001, 5_999.0).above_high, None);
+        // At most one of 6,000 values above p99.9 has a chance of 1.7 %, at most two one of 6 %.
+        assert!(Ranks::of(0.001, 6_001.0).above_high.is_some_and(|above| (1.0..2.0).contains(&(above * 6_001.0))));
+        assert_eq!(Ranks::of(0.5, 0.0), Ranks { above_high: None, from_low: None });
+    }
+
+    /// Does a variance from few groups widen the interval by Student's factor?
+    #[test]
+    fn few_groups_widen() {
+        assert!((widening(8) - 2.365 / 1.960).abs() < 1e-3 && (widening(128) - 1.0097).abs() < 1e-3);
+    }
+}
