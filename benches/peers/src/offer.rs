@@ -62,6 +62,7 @@ pub(crate) fn plan(server: &ServerProcess, workload: &str) -> Result<Plan> {
         target: server.udp,
         workload: workload.parse().map_err(|error| anyhow!("{workload}: {error}"))?,
         then: None,
+        then_rate: None,
         rate: 0.0,
         duration: Nanos::ZERO,
         warmup: Nanos::ZERO,

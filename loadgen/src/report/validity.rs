@@ -216,6 +216,7 @@ mod tests {
             slowdown: latency,
             slip_us: block_of(vec![slip_us; 3_000]),
             slips_over_limit,
+            by_second: Vec::new(),
         }
     }
 
