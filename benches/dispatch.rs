@@ -40,8 +40,10 @@ use net::{AddressFilter, HostAddresses, Io, KernelLink, Socket};
 use queue::ObjectPool;
 use runtime::continuation::{WaitSlot, new_runtime_id};
 use runtime::{Shared, Wait};
+use sched::overload::WaitBounds;
 use sched::{Hybrid, Kind, Policy, Topology};
 use server::path::execute::{Common, Engine};
+use server::path::limits::Limits;
 use server::path::packet::{Packet, PacketBody, drive};
 use server::path::slot::{Job, Slot};
 use server::path::wait_slots::WaitSlots;
@@ -93,6 +95,9 @@ where
     let addresses = HostAddresses::read().unwrap();
     let filter = AddressFilter::new((Ipv4Addr::LOCALHOST, 9_000).into(), &[7, 13, 17, 19, 1_900, 11_211], addresses);
     let transport = Transport::new(1);
+    // Bounds that are looked at, and that nothing exceeds.
+    let millis = Nanos::from_millis;
+    let limits = Limits::new(WaitBounds { target: millis(1_000), interval: millis(4_000), bound: millis(2_000) });
     let common = Common {
         handler,
         make: &make,
@@ -105,6 +110,7 @@ where
         classified: false,
         emulated: false,
         transport: &transport,
+        limits: &limits,
     };
     let slice = Nanos::from_micros(20);
     let kind = Kind::Hybrid(Hybrid { budget: slice, reserved: 1, short_slice: slice, long_slice: slice });

@@ -125,7 +125,8 @@ fates! {
     Refused = refused => Refused(Refused = 1),
     /// A queue on its way was full.
     ShedQueueFull = shed_queue_full => Shed(ShedQueueFull = 2),
-    /// Its deadline passed, before it was served or while it was.
+    /// Its deadline passed, before it was served or while it was, or would have before its end; the reason is an
+    /// [`Expired`].
     ShedExpired = shed_expired => Shed(ShedExpired = 3),
     /// Its sender was over its rate.
     ShedRate = shed_rate => Shed(ShedRate = 4),
@@ -135,6 +136,8 @@ fates! {
     Failed = failed => Failed(Failed = 6),
     /// The handler's future stopped for a reason that the runtime cannot resume.
     Stalled = stalled => Failed(Stalled = 7),
+    /// It had waited for longer than `--max-wait`.
+    ShedWaited = shed_waited => Shed(ShedWaited = 8),
     /// Served, but the kernel did not take the reply.
     Unsent = unsent,
 }
@@ -213,6 +216,20 @@ labels! {
         UnknownClass = "unknown_class",
         /// Breaks a rule of the handler's own.
         Other = "other",
+    }
+    /// How a request and its deadline missed each other.
+    Expired {
+        /// The deadline had passed.
+        Passed = "passed",
+        /// The request had not begun, and was expected to take longer than what was left.
+        TooLate = "too_late",
+    }
+    /// Why the age of a datagram, by the kernel's receive stamp, cannot be true: the clock was set meanwhile.
+    ClockAnomaly {
+        /// The stamp lies in the future; the age counts as zero.
+        Ahead = "ahead",
+        /// The stamp is older than anything that can be in the socket; the age counts as the longest that can be.
+        Behind = "behind",
     }
     /// Why the handler did not come to a reply that can be sent.
     Failed {

@@ -51,6 +51,7 @@ pub struct Datagram {
     pub(crate) local: Option<IpAddr>,
     pub(crate) to_group: bool,
     pub(crate) kernel_wait: Nanos,
+    pub(crate) ahead: bool,
 }
 
 pub struct Receiver {
@@ -78,6 +79,7 @@ impl Receiver {
                 local: None,
                 to_group: false,
                 kernel_wait: Nanos::from_micros(1),
+                ahead: false,
             });
         }
         socket.waiting.store(waiting - self.datagrams.len(), Ordering::Relaxed);

@@ -132,6 +132,10 @@ pub(crate) struct OfferArguments {
     /// server follow a mix that shifts?
     #[arg(long, value_name = "NAME|FORM")]
     pub(crate) then: Option<Workload>,
+    /// Offer this many requests per second from the middle of the measured time on: how soon does the server recover from
+    /// an overload?
+    #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "then")]
+    pub(crate) then_rate: Option<f64>,
     /// Mean number of requests per second
     #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "load")]
     pub(crate) rate: Option<f64>,

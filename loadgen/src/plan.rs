@@ -23,6 +23,8 @@ pub struct Plan {
     pub then: Option<Workload>,
     /// Mean requests per second of `workload`, above 0.
     pub rate: f64,
+    /// Mean requests per second from the middle of the measured time on; `None` for no change. Not together with `then`.
+    pub then_rate: Option<f64>,
     /// The measured time.
     pub duration: Nanos,
     /// The time before it, which is not measured.
@@ -126,6 +128,7 @@ impl Plan {
             workload,
             then: offer.then.clone().map(charged),
             rate,
+            then_rate: offer.then_rate,
             duration: offer.duration.unwrap_or(defaults.duration),
             warmup: offer.warmup.unwrap_or(defaults.warmup),
             flows: offer.flows.unwrap_or_else(|| workers.map_or(256, |workers| workers.saturating_mul(32)).max(256)),
@@ -210,6 +213,7 @@ pub(crate) fn test_plan() -> Plan {
         target: SocketAddr::from(([127, 0, 0, 1], 9)),
         workload: "extreme-bimodal".parse().expect("a preset"),
         then: None,
+        then_rate: None,
         rate: 1_000.0,
         duration: Nanos::from_millis(500),
         warmup: Nanos::from_millis(500),

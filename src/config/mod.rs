@@ -26,7 +26,7 @@ mod table;
 mod value;
 
 pub use crate::net::Io;
-pub use crate::sched::{Notices, Wait};
+pub use crate::sched::{MaxWait, Notices, Wait};
 pub use effective::{Effective, Row, load};
 pub use problem::{Claim, Origin, Problem, Problems};
 pub use setting::{DefaultValue, Setting, Shape, Words, markdown_table};
@@ -71,7 +71,7 @@ impl Config {
     }
 
     /// `time` on the server's scale: multiplied by `time_scale`. For the times that CONTRACTS calls scaled (slice,
-    /// checkpoint step, socket-poll interval, thief threshold, cost cap), and never for timeouts, windows or waiting.
+    /// checkpoint step, socket-poll interval, thief threshold, cost cap, max wait), and never for timeouts, windows or waiting.
     pub fn scaled(&self, time: Nanos) -> Nanos {
         time.times(self.time_scale)
     }
@@ -84,6 +84,14 @@ impl Config {
     /// `slice`, scaled.
     pub fn slice_scaled(&self) -> Nanos {
         self.scaled(self.slice)
+    }
+
+    /// `max_wait`, scaled where it is a duration; what is measured is scaled already.
+    pub fn max_wait_scaled(&self) -> MaxWait {
+        match self.max_wait {
+            MaxWait::For(bound) => MaxWait::For(self.scaled(bound)),
+            unscaled => unscaled,
+        }
     }
 
     /// `cost_cap`, scaled: the bound on the cost in a request's header.
@@ -154,7 +162,10 @@ mod tests {
     // Do the scaled times grow with the scale, and nothing else?
     #[test]
     fn slice_and_cost_cap_are_scaled() {
-        let config = Config::from_pairs([("time-scale", "1000"), ("drain-timeout", "2s")]).unwrap();
+        let config =
+            Config::from_pairs([("time-scale", "1000"), ("drain-timeout", "2s"), ("max-wait", "5ms")]).unwrap();
+        assert_eq!(config.max_wait_scaled(), MaxWait::For(Nanos::from_secs(5)));
+        assert_eq!(Config::default().max_wait_scaled(), MaxWait::Auto);
         assert_eq!(config.slice, Nanos::from_micros(50));
         assert_eq!(config.slice_scaled(), Nanos::from_millis(50));
         assert_eq!(config.cost_cap_scaled(), Nanos::from_secs(1_000));
@@ -178,6 +189,7 @@ mod tests {
                 ("cost-cap", "90s"),
                 ("listen", "[::1]:0"),
                 ("reject-source-ports", "none"),
+                ("max-wait", "25ms"),
             ],
         ];
         for base in bases {

@@ -5,7 +5,7 @@ use super::setting::{DefaultValue, Setting, Shape, Words};
 use super::value::{self, Refusal, names};
 use super::{Burn, Classify, HandlerName, Io, LogFormat, Notices, Pool, Wait, cpus, rules};
 use crate::overheads::Overheads;
-use crate::sched::PolicyName;
+use crate::sched::{MaxWait, PolicyName};
 use crate::time::Nanos;
 use std::net::SocketAddr;
 
@@ -216,6 +216,19 @@ settings! {
         allowed: Fixed("1us to 1h"),
         help: Fixed("A request that asks for more CPU time than this is refused."),
         parse: |text| value::duration(text, MICROSECOND..=HOUR), show: ToString::to_string,
+    }
+    /// How long a request may wait before it is shed; see [`Config::max_wait_scaled`].
+    max_wait: MaxWait {
+        key: "max-wait", value_name: "DURATION|auto|off", shape: Text,
+        default: Text("auto"),
+        allowed: Fixed("auto, off, or a duration of 1us to 1h"),
+        help: Detailed("How long a request may wait, in socket and queues, before it is shed.", || sentences(&[
+            "A duration: what has waited for that long is shed, always.",
+            "auto: 20 service times, as measured, and at least 10ms; only while nothing leaves a queue sooner than after \
+             half of that, for 40 service times and at least 100ms.",
+            "off: it waits for ever.",
+        ])),
+        parse: str::parse, show: ToString::to_string,
     }
     /// How long a stopping server goes on serving what it holds, 0 to 1 h. Never scaled.
     drain_timeout: Nanos {

@@ -122,8 +122,14 @@ impl<'b> Collector<'b> {
             (service.count(), Nanos::new(service.sum()))
         });
         let mut service_times: Vec<(Nanos, u64)> = answered.collect();
+        let of_class = |class: usize| {
+            let service = &measured.classes[class].stages[Stage::Service as usize];
+            service.values().map(|(time, count)| (Nanos::new(time), count)).collect()
+        };
+        let mut times_of_class: [Vec<_>; CLASSES] = std::array::from_fn(of_class);
         for (class, spent, count) in now.unanswered.since(&before.unanswered) {
             service_times.push((spent, count));
+            times_of_class[class].push((spent, count));
             by_class[class] = (by_class[class].0 + count, by_class[class].1.plus(spent.times(count)));
         }
         let span = now.at.minus(before.at).as_secs_f64().max(f64::MIN_POSITIVE);
@@ -132,7 +138,7 @@ impl<'b> Collector<'b> {
         if self.readings.len() > READINGS {
             self.readings.pop_front();
         }
-        Recent { service_times, by_class, busy_workers }
+        Recent { service_times, by_class, busy_workers, times_of_class }
     }
 
     /// Offers the worker empty histograms if it has new entries, can still answer and owes nothing.

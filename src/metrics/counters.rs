@@ -6,7 +6,7 @@
 //! first (acquire) and `received` afterwards: whichever end it saw, it sees the matching arrival too. It may see
 //! arrivals whose ends it missed; they count as in flight, as they were a moment before.
 
-use crate::fate::{Failed, Fate, Malformed, ReceiveError, Refused, Unsent, labels};
+use crate::fate::{ClockAnomaly, Expired, Failed, Fate, Malformed, ReceiveError, Refused, Unsent, labels};
 use crate::time::{Nanos, clock};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -125,6 +125,8 @@ counters! {
         malformed: Malformed(Malformed = Other);
         /// Datagrams that ended as [`Fate::Refused`].
         refused: Refused(Refused = Other);
+        /// Datagrams that ended as [`Fate::ShedExpired`].
+        expired: ShedExpired(Expired = Passed);
         /// Datagrams that ended as [`Fate::Failed`].
         failed: Failed(Failed = Panic);
     }
@@ -136,6 +138,9 @@ counters! {
         /// Calls to receive that failed.
         receive_errors: ReceiveErrors(reason: ReceiveError) =
             "forebay_receive_errors", "Calls to receive that failed, by reason; what waits in the socket stays there";
+        /// Datagrams whose age cannot be true, and was clamped.
+        clock_anomalies: ClockAnomalies(reason: ClockAnomaly) =
+            "forebay_clock_anomalies", "Datagrams whose age by the receive stamp cannot be true and was clamped, by reason";
     }
     workers {
         /// Attempts to find work at another worker.
@@ -196,6 +201,8 @@ pub(super) struct WorkerCounters {
     pub(super) slept_ns: Tally,
     pub(super) late_ns: Tally,
     pub(super) charged_ns: Tally,
+    /// Time spent on requests that were not answered.
+    pub(super) unanswered_ns: Tally,
     /// Entries made in histograms: shows the control thread whether there is anything to ask for.
     pub(super) recorded: Tally,
 }
@@ -259,6 +266,8 @@ pub(crate) struct Counts {
     pub(crate) late: Nanos,
     /// Time that emulated cores were charged for steps between jobs.
     pub(crate) charged: Nanos,
+    /// Time spent on requests that were not answered.
+    pub(crate) unanswered: Nanos,
 }
 
 impl Counts {
@@ -281,6 +290,7 @@ impl Counts {
             counts.slept = counts.slept.plus(Nanos::new(worker.slept_ns.read()));
             counts.late = counts.late.plus(Nanos::new(worker.late_ns.read()));
             counts.charged = counts.charged.plus(Nanos::new(worker.charged_ns.read()));
+            counts.unanswered = counts.unanswered.plus(Nanos::new(worker.unanswered_ns.read()));
         }
         counts
     }

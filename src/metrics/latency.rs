@@ -3,6 +3,7 @@
 use super::Stage;
 use super::snapshot::{Decision, Description, Emulation, Latencies, Snapshot};
 use crate::fate::{Fates, Malformed};
+use crate::time::Nanos;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -21,6 +22,8 @@ impl Snapshot {
                 .iter()
                 .try_fold(0.0, |sum, wait| Some(sum + (*wait)?.as_micros_f64())),
             busy_us: self.busy.iter().map(|busy| busy.as_micros_f64()).sum(),
+            unanswered_us: self.unanswered.as_micros_f64(),
+            max_wait_us: self.max_wait.map(Nanos::as_micros_f64),
             decision: self.decision.as_ref(),
             emulation: self.emulation.as_ref(),
             since_start: &self.since_start,
@@ -43,6 +46,10 @@ struct Body<'a> {
     run_queue_wait_us: Option<f64>,
     /// Microseconds that all workers together spent in handlers.
     busy_us: f64,
+    /// Microseconds of these that went into requests which were not answered.
+    unanswered_us: f64,
+    /// How long requests may wait now, where a queue stands; `None` (`null`) where they may for ever.
+    max_wait_us: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decision: Option<&'a Decision>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,6 +155,7 @@ mod tests {
                 "fates",
                 "listen",
                 "malformed_by_reason",
+                "max_wait_us",
                 "notices",
                 "policy",
                 "run_queue_wait_us",
@@ -155,6 +163,7 @@ mod tests {
                 "since_start",
                 "start_time_seconds",
                 "time_scale",
+                "unanswered_us",
                 "windows",
                 "workers"
             ]

@@ -24,6 +24,8 @@ pub struct Gauges {
     pub queue_depths: Vec<(String, usize)>,
     /// The decision of an adaptive policy; `None` for any other policy.
     pub decision: Option<Decision>,
+    /// How long requests may wait now, where a queue stands; `None` where they may for ever.
+    pub max_wait: Option<Nanos>,
 }
 
 /// The decision of an adaptive policy, and its reason.
@@ -55,6 +57,8 @@ pub struct Recent {
     pub busy_workers: f64,
     /// The number of requests of each class, and their total service time, answered or not.
     pub by_class: [(u64, Nanos); CLASSES],
+    /// `service_times` of each class by itself.
+    pub times_of_class: [Vec<(Nanos, u64)>; CLASSES],
 }
 
 /// The set-up of a server, as shown on `/latency`.
@@ -98,6 +102,10 @@ pub struct Snapshot {
     pub counted: Counted,
     /// Time spent on requests, by worker.
     pub busy: Vec<Nanos>,
+    /// Time spent on requests that were not answered, by all workers together.
+    pub unanswered: Nanos,
+    /// How long requests may wait now, where a queue stands; `None` where they may for ever.
+    pub max_wait: Option<Nanos>,
     /// Datagrams that the kernel dropped, by socket; `None` where that cannot be read.
     pub kernel_dropped: Vec<Option<u64>>,
     /// Time that each worker's thread waited for a CPU; `None` where that cannot be read.
@@ -127,7 +135,8 @@ impl Snapshot {
         since_start: Measured,
         [last_10s, last_60s]: [&Measured; 2],
     ) -> Snapshot {
-        let Gauges { description, kernel_dropped, unstamped, run_queue_waits, queue_depths, decision } = gauges;
+        let Gauges { description, kernel_dropped, unstamped, run_queue_waits, queue_depths, decision, max_wait } =
+            gauges;
         let emulation = description.is_emulated().then(|| Emulation::new(&counts, &since_start.overshoot));
         Snapshot {
             description,
@@ -135,6 +144,8 @@ impl Snapshot {
             fates: Fates::new(counts.received, &counts.ended, kernel_dropped.iter().copied().sum()),
             counted: counts.counted,
             busy: counts.busy,
+            unanswered: counts.unanswered,
+            max_wait,
             kernel_dropped,
             run_queue_waits,
             queue_depths,

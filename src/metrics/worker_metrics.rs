@@ -54,6 +54,13 @@ impl WorkerMetrics {
         (counts.received, counts.ended)
     }
 
+    /// The number of datagrams whose age could not be true, in the order of
+    /// [`ClockAnomaly::ALL`](crate::fate::ClockAnomaly::ALL).
+    #[cfg(test)]
+    pub(crate) fn clock_anomalies(&self) -> [u64; crate::fate::ClockAnomaly::ALL.len()] {
+        self.counts().counted.clock_anomalies
+    }
+
     /// Failed system calls since the start.
     pub fn failures(&self) -> Failures {
         let counts = self.counts();
@@ -225,6 +232,7 @@ impl Recorder<'_> {
     pub fn unanswered(&mut self, class: u8, spent: Nanos) {
         if spent > Nanos::ZERO {
             self.unanswered.count(class, spent);
+            self.counters.unanswered_ns.add(spent.get());
         }
     }
 

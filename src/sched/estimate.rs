@@ -58,6 +58,28 @@ impl ServiceTimes {
         Nanos::new(u64::try_from(sum / u128::from(self.count().max(1))).unwrap_or(u64::MAX))
     }
 
+    /// The time that the share `quantile` of the requests does not exceed; zero without any measurement.
+    pub fn quantile(&self, quantile: f64) -> Nanos {
+        let rank = (self.count() as f64 * quantile).ceil().max(1.0) as u64;
+        let mut counted = 0;
+        let found = self.bins.iter().find(|(_, count)| {
+            counted += count;
+            counted >= rank
+        });
+        found.map_or(Nanos::ZERO, |(took, _)| *took)
+    }
+
+    /// The scale of delays in a queue whose requests take these times and `beside` each: the mean of the squares over
+    /// the mean. It is the service time where all are equal, and near that of the heavy ones where a few are heavy.
+    /// In an M/G/1 queue the mean wait at load L is L / (1 - L) / 2 of it (Pollaczek and Khinchine).
+    pub fn delay_unit(&self, beside: Nanos) -> Nanos {
+        let sum = |power: i32| -> f64 {
+            self.bins.iter().map(|(took, count)| (took.plus(beside).get() as f64).powi(power) * *count as f64).sum()
+        };
+        let mean = sum(1);
+        if mean > 0.0 { Nanos::new((sum(2) / mean) as u64) } else { Nanos::ZERO }
+    }
+
     /// The share of CPU time that requests spend within their first `budget`; 0 without any measurement.
     pub fn share_within(&self, budget: Nanos) -> f64 {
         let sum = |time: &dyn Fn(Nanos) -> Nanos| -> f64 {

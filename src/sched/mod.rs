@@ -41,6 +41,7 @@ pub mod estimate;
 mod fresh_first;
 mod interface;
 mod notices;
+pub mod overload;
 mod pace;
 mod roster;
 mod search;
@@ -53,6 +54,7 @@ mod wait;
 
 pub use interface::{Event, Outcome, Place, Resume, Running, Step, Verdict, View, Watch};
 pub use notices::Notices;
+pub use overload::MaxWait;
 pub use pace::Pace;
 pub use roster::Roster;
 pub use search::{Local, SearchPlace};

@@ -196,6 +196,7 @@ mod tests {
                 service_times: times.map(|(class, (count, _))| (class.cost.mean(), count)).collect(),
                 busy_workers: load * workers as f64,
                 by_class: fit.by_class,
+                ..Recent::default()
             };
             for name in PolicyName::ALL.iter().copied() {
                 let entry = name.entry();

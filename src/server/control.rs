@@ -10,6 +10,7 @@ use super::run_queue::RunQueue;
 use super::stop::Demand;
 use super::stuck::{self, Stuck, Watch};
 use super::transport::{Said, Transport};
+use super::waiting::Waiting;
 use crate::config::{Burn, Config, Pool};
 use crate::metrics::{Description, Gauges, Recent, WorkerMetrics};
 use crate::net::{AddressFilter, BATCH, Drops, Group};
@@ -54,6 +55,8 @@ pub(super) struct Control<'a, J> {
     pub(super) unstamped: bool,
     pub(super) notices: &'a Found,
     pub(super) run_queue: &'a RunQueue,
+    /// How long requests may wait. Written by the admin thread once a second.
+    pub(super) waiting: &'a Waiting,
     /// Logs once that drops cannot be read.
     pub(super) drops_unread: Once,
     /// The policy in force. Used by the admin thread once a second, and by the thread that waits for demands.
@@ -288,6 +291,7 @@ impl<J: Send> Probe for Control<'_, J> {
             run_queue_waits: self.run_queue.waits(),
             queue_depths,
             decision: following.adaptation.decision(),
+            max_wait: self.waiting.max_wait(),
         }
     }
 
@@ -296,6 +300,7 @@ impl<J: Send> Probe for Control<'_, J> {
         self.kernel_dropped();
         self.refresh_addresses();
         self.look_after_transport();
+        self.waiting.follow(recent);
         self.stuck();
         let mut following = self.following();
         if !following.adaptation.follow(recent) {

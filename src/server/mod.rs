@@ -19,6 +19,7 @@ mod sizes;
 mod stop;
 mod stuck;
 mod transport;
+mod waiting;
 pub(crate) mod yields;
 
 pub use sizes::Memory;
@@ -32,6 +33,7 @@ use crate::net::{AddressFilter, Group, HostAddresses, NoWay, RECV_BUFFER_BYTES, 
 use crate::output;
 use crate::queue::ObjectPool;
 use crate::server::path::packet::{PacketBody, drive};
+use crate::time::clock;
 use sizes::Sizes;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -220,6 +222,8 @@ impl Server {
     /// [`ServeError::NoWay`] the system calls that would be needed; [`ServeError::NoNotices`] that this kernel lacks what
     /// `--notices ring` needs.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
+        // The clock counts from its first reading, and what comes to the sockets must not come before that.
+        clock::now();
         descriptors::provide(config.workers)?;
         let bind_error = |setting, address| move |source| ServeError::Bind { setting, address, source };
         // If they cannot be read, the control thread logs that once a second has passed.

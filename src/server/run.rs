@@ -10,6 +10,7 @@ use super::sizes::Sizes;
 use super::stop::Demand;
 use super::stuck::Watch;
 use super::transport::Transport;
+use super::waiting::Waiting;
 use super::{Ended, Report, ServeError, Server, StopHandle, panics, pin, signals};
 use crate::config::{Burn, Classify, Config, Wait};
 use crate::handler::Handler;
@@ -72,6 +73,7 @@ where
     let ways = &server.ways;
     let transport = Transport::new(config.workers);
     let run_queue = RunQueue::new(config.workers);
+    let waiting = Waiting::new(config);
     let common = Common {
         handler,
         make: &make,
@@ -84,6 +86,7 @@ where
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
         transport: &transport,
+        limits: waiting.limits(),
     };
     let following = Following::new(config);
     let policy = following.policy();
@@ -115,6 +118,7 @@ where
         unstamped: server.ways.receive == Io::Portable,
         notices: &server.notices,
         run_queue: &run_queue,
+        waiting: &waiting,
     };
     let totals = thread::scope(|scope| {
         // On every way out the threads must end, or the scope would wait for them for ever.

@@ -141,6 +141,7 @@ impl<E: VirtualEngine> Driver<E> {
                     } else {
                         worker.turn.skip_search();
                     }
+                    engine.boundary(Boundary::Rest);
                     return world.rest(Nanos::ZERO);
                 }
             }

@@ -33,8 +33,10 @@ pub use tally::{FATES, Tally};
 pub(crate) use world::Fault;
 
 use crate::overheads::Overheads;
-use crate::sched::Policy;
 use crate::sched::bounds::{BATCH, PACKETS_PER_WORKER, QUEUED_PER_WORKER};
+use crate::sched::estimate::ServiceTimes;
+use crate::sched::overload::{WaitBounds, expected_service};
+use crate::sched::{MaxWait, Policy};
 use crate::time::Nanos;
 #[cfg(not(test))]
 use driver::Driver;
@@ -55,6 +57,10 @@ pub struct Setup {
     pub classified: bool,
     /// Bounds.
     pub limits: Limits,
+    /// How long requests may wait.
+    pub waits: WaitBounds,
+    /// The service that is expected of a request with a deadline: it must not begin where less time is left.
+    pub expected: Nanos,
 }
 
 /// What an idle worker does.
@@ -105,11 +111,23 @@ impl Setup {
             checkpoint_step: Nanos::from_micros(1),
             classified: false,
             limits: Limits::SERVER,
+            waits: WaitBounds::NONE,
+            expected: Nanos::ZERO,
         }
     }
 }
 
 impl Setup {
+    /// The same server, where requests wait as under `max_wait` at a server that has measured `times`, and none begins
+    /// that is not expected to end before its deadline.
+    pub fn with_max_wait(self, max_wait: MaxWait, times: &ServiceTimes) -> Setup {
+        if max_wait == MaxWait::Off {
+            return self;
+        }
+        let waits = WaitBounds::new(max_wait, times, self.overheads.per_request()).unwrap_or(WaitBounds::NONE);
+        Setup { waits, expected: expected_service(times).unwrap_or(Nanos::ZERO), ..self }
+    }
+
     /// A server with these overheads. Where waking costs something its workers sleep as in `forebay serve`.
     pub fn with_overheads(policy: Policy, overheads: Overheads) -> Setup {
         let sleeps = Rest::Sleeps { spin_for: Nanos::from_micros(50), nap_min: Nanos::from_millis(1) };

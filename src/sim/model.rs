@@ -5,6 +5,7 @@ use super::requests::{Request, RequestId, Requests};
 use super::tally::Tally;
 use super::{ArrivingRequest, Setup};
 use crate::fate::Fate;
+use crate::sched::overload::{StandingQueues, latest_start};
 use crate::sched::turn::{Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued};
 use crate::sched::{Resume, Watch, WorkerId};
 use crate::time::Nanos;
@@ -21,6 +22,8 @@ pub(super) struct CostModel<'a> {
     packets: usize,
     /// For each worker, the request that ends with the slice that it is running, and how.
     ending: Box<[Option<(RequestId, End)>]>,
+    /// For each worker, the sockets by owner, and behind them the queues of continuations.
+    queues: Box<[StandingQueues]>,
     tally: Tally,
 }
 
@@ -30,6 +33,7 @@ enum End {
     Done,
     Paused,
     Expired,
+    Waited,
 }
 
 impl<'a> CostModel<'a> {
@@ -44,6 +48,7 @@ impl<'a> CostModel<'a> {
             requests: Requests::default(),
             packets: setup.limits.packets_per_worker * workers,
             ending: vec![None; workers].into(),
+            queues: (0..workers).map(|_| StandingQueues::new(workers + 1)).collect(),
             tally: Tally::new(),
         }
     }
@@ -59,6 +64,35 @@ impl<'a> CostModel<'a> {
         self.tally.lost(request.class, Some(fate), request.counts);
     }
 
+    /// When `request`, which is about to wait, must be looked at before it begins.
+    fn start_by(&self, request: &Request) -> Nanos {
+        let Setup { waits, expected, .. } = *self.setup;
+        let served = request.cost.minus(request.left);
+        let old = if request.resumed { Nanos::MAX } else { request.came_at.plus(served).plus(waits.target) };
+        old.min(latest_start(request.expires_at, request.deadline, expected, served))
+    }
+
+    /// How `request` ends that is about to run, if it must not.
+    fn shed_cause(&mut self, request: Request) -> Option<End> {
+        let Setup { ref waits, expected, .. } = *self.setup;
+        let queues = &mut self.queues[self.worker];
+        let queue = if request.continuation { self.sockets.len() } else { request.socket };
+        if self.now < request.start_by {
+            // What is still at hand says nothing of the queue, and what was in it before says too much.
+            if request.start_by != Nanos::MAX && !request.resumed {
+                queues.on_young(queue);
+            }
+            return None;
+        }
+        let served = request.cost.minus(request.left);
+        if self.now >= latest_start(request.expires_at, request.deadline, expected, served) {
+            return Some(End::Expired);
+        }
+        let wait = self.now.minus(request.came_at).minus(served);
+        let old = wait >= waits.target && !request.resumed;
+        (old && queues.on_old(queue, self.now, wait, waits)).then_some(End::Waited)
+    }
+
     /// Gives the request that the worker's last slice ended, if any, its fate; returns how long that takes.
     fn finish(&mut self) -> Nanos {
         match self.ending[self.worker].take() {
@@ -70,8 +104,8 @@ impl<'a> CostModel<'a> {
                 self.tally.answered(request.class, request.cost, sent.minus(request.due), sent, request.counts);
                 send
             }
-            Some((request, _)) => {
-                self.end(request, Fate::ShedExpired);
+            Some((request, end)) => {
+                self.end(request, if end == End::Waited { Fate::ShedWaited } else { Fate::ShedExpired });
                 Nanos::ZERO
             }
             None => Nanos::ZERO,
@@ -138,11 +172,17 @@ impl Engine for CostModel<'_> {
         for _ in 0..datagrams {
             let request = self.sockets[owner].pop_front().expect("there are as many");
             self.packets -= 1;
-            let known = self.requests.of(request);
+            let known = *self.requests.get(request);
             if self.now >= known.expires_at {
                 self.end(request, Fate::ShedExpired);
                 continue;
             }
+            let (wait, waits) = (self.now.minus(known.came_at), &self.setup.waits);
+            if wait >= waits.target && self.queues[self.worker].on_old(owner, self.now, wait, waits) {
+                self.end(request, Fate::ShedWaited);
+                continue;
+            }
+            self.requests.of(request).start_by = self.start_by(&known);
             let class = self.setup.classified.then_some(known.class);
             batch.push(Arrived { job: request, class });
         }
@@ -150,11 +190,15 @@ impl Engine for CostModel<'_> {
     }
 
     fn run(&mut self, job: RequestId, at_most: Nanos) -> Ran<RequestId> {
-        let known = self.requests.of(job);
-        if self.now >= known.expires_at {
-            self.ending[self.worker] = Some((job, End::Expired));
+        let known = *self.requests.get(job);
+        let expired = (self.now >= known.expires_at).then_some(End::Expired);
+        if let Some(end) = expired.or_else(|| self.shed_cause(known)) {
+            self.ending[self.worker] = Some((job, end));
             return Ran::Ended { ran: Nanos::ZERO };
         }
+        let known = self.requests.of(job);
+        known.resumed |= known.continuation && known.start_by != Nanos::MAX;
+        known.start_by = Nanos::MAX;
         let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
         let (work, ran, end) = stretch(known.left, step, checkpoint, at_most, known.expires_at.minus(self.now));
         if end == End::Paused {
@@ -175,9 +219,15 @@ impl Engine for CostModel<'_> {
 
     fn requeued(&mut self, job: &mut RequestId, _: Requeued) {
         self.requests.of(*job).continuation = true;
+        let start_by = self.start_by(self.requests.get(*job));
+        self.requests.of(*job).start_by = start_by;
     }
 
-    fn boundary(&mut self, _: Boundary) {}
+    fn boundary(&mut self, boundary: Boundary) {
+        if boundary == Boundary::Rest {
+            self.queues[self.worker].on_rest(self.now);
+        }
+    }
 
     fn now(&self) -> Nanos {
         self.now

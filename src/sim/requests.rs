@@ -2,6 +2,7 @@
 //! requests that are under way and not those that ever came.
 
 use super::ArrivingRequest;
+use crate::sched::WorkerId;
 use crate::time::Nanos;
 
 /// A request's number.
@@ -18,6 +19,16 @@ pub(super) struct Request {
     pub(super) left: Nanos,
     /// The time from which on the answer is worthless.
     pub(super) expires_at: Nanos,
+    /// How long after it came the request expires.
+    pub(super) deadline: Nanos,
+    /// When the request came to its socket.
+    pub(super) came_at: Nanos,
+    /// The worker to whose socket it came.
+    pub(super) socket: WorkerId,
+    /// Whether the request has come out of a queue of continuations, and is not shed any more for having waited.
+    pub(super) resumed: bool,
+    /// The time from which on the request must be looked at before it begins, or resumes from a queue.
+    pub(super) start_by: Nanos,
     pub(super) class: u8,
     /// Whether the request was interrupted before.
     pub(super) continuation: bool,
@@ -33,6 +44,11 @@ impl Request {
             cost: incoming.cost,
             left: incoming.cost,
             expires_at: incoming.at.plus(incoming.deadline),
+            deadline: incoming.deadline,
+            came_at: incoming.at,
+            socket: incoming.socket,
+            resumed: false,
+            start_by: Nanos::MAX,
             class: incoming.class,
             continuation: false,
             counts: incoming.counts,

@@ -7,7 +7,7 @@ use crate::time::Nanos;
 use hdrhistogram::Histogram;
 
 /// The fates that a simulated request can meet. It can also be dropped at a full socket.
-pub const FATES: [Fate; 3] = [Fate::Answered, Fate::ShedQueueFull, Fate::ShedExpired];
+pub const FATES: [Fate; 4] = [Fate::Answered, Fate::ShedQueueFull, Fate::ShedExpired, Fate::ShedWaited];
 
 /// The result of a simulation. Distributions hold the requests after the warm-up; unanswered ones count as infinitely
 /// slow.

@@ -148,3 +148,41 @@ fn an_oracle_beats_everybody_and_nobody_beats_the_service_time() {
         assert!(tally.slowdown_at(Percentile::P50) >= 1.0, "{name}");
     }
 }
+
+/// The share of the requests of a span (in microseconds) that was answered, and the longest that any of these took.
+fn answered(setup: &Setup, requests: &[ArrivingRequest], [since, until]: [u64; 2]) -> (f64, Nanos) {
+    let counted = |request: &ArrivingRequest| (since..until).contains(&(request.at.get() / 1_000));
+    let of_span = requests.iter().filter(|request| counted(request)).count() as f64;
+    let incoming = requests.iter().map(|request| ArrivingRequest { counts: counted(request), ..*request });
+    let latency = simulate(setup, incoming).latency_us().swap_remove(0).1;
+    let longest = latency.p99_99.or(latency.p99).or(latency.p50).map_or(Nanos::MAX, |us| Nanos::new((us * 1e3) as u64));
+    (latency.count as f64 / of_span, longest)
+}
+
+// Does virtual time shed as the server does: at twice the load nearly all that can be served is, and soon, and with the
+// end of the overload it is over, where without bounds requests go on waiting?
+#[test]
+fn an_overload_ends_with_its_load() {
+    let service = workload("fixed:500us");
+    let times = Fit::new(&service, 2, 0.9).times;
+    let mut requests: Vec<ArrivingRequest> = offer(&service, 2.0, 2).arrivals(2).take(16_000).collect();
+    let end = requests.last().expect("requests").at;
+    requests.extend(offer(&service, 0.5, 2).arrivals(2).take(4_000).map(|request| {
+        let at = end.plus(request.at);
+        ArrivingRequest { at, due: at, ..request }
+    }));
+    let end_us = end.get() / 1_000;
+    let (overload, afterwards) = ([500_000, end_us], [end_us + 100_000, end_us + 1_900_000]);
+    for policy in ["isolated", "global", "steal", "hybrid", "ondemand"] {
+        let fit = Fit { slice: Nanos::from_millis(1), ..Fit::new(&service, 2, 0.9) };
+        let limits = Limits { socket_capacity: 10_000, ..Limits::SERVER };
+        let off = Setup { limits, ..Setup::ideal(fit.policy(named(policy)).policy()) };
+        let auto = off.clone().with_max_wait(MaxWait::Auto, &times);
+        let (share, _) = answered(&auto, &requests, overload);
+        assert!((0.47..0.53).contains(&share), "{policy}: {share} of twice the load");
+        let (share, longest) = answered(&auto, &requests, afterwards);
+        assert!(share > 0.98 && longest < Nanos::from_millis(11), "{policy}: {share} afterwards, {longest}");
+        let (share, longest) = answered(&off, &requests, afterwards);
+        assert!(share == 1.0 && longest > Nanos::from_millis(500), "{policy}: {share} without bounds, {longest}");
+    }
+}

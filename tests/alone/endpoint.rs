@@ -66,6 +66,7 @@ fn latency_has_the_promised_shape() {
         "fates",
         "listen",
         "malformed_by_reason",
+        "max_wait_us",
         "notices",
         "policy",
         "run_queue_wait_us",
@@ -73,6 +74,7 @@ fn latency_has_the_promised_shape() {
         "since_start",
         "start_time_seconds",
         "time_scale",
+        "unanswered_us",
         "windows",
         "workers",
     ];

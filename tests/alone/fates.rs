@@ -112,7 +112,7 @@ fn a_flooded_socket_loses_nothing_uncounted() {
     const FLOOD: u64 = 30_000;
     for policy in policies().filter(|policy| *policy != "pools") {
         let (handler, script) = scripted();
-        let server = Running::start(&[("policy", policy), ("workers", "1")], handler);
+        let server = Running::start(&[("policy", policy), ("workers", "1"), ("max-wait", "off")], handler);
         let client = Client::new(server.udp);
         client.request(0, Nanos::ZERO, &[Act::Hold as u8]);
         await_until(|| script.blockers().len() == 1, "the request did not begin");

@@ -1,9 +1,8 @@
-//! Are light requests served, and only heavy ones shed, while heavy ones arrive at three times what the server can do?
-//! Method: emulated cores; the queues between workers hold half of the packets, 512 of two workers', and are full after a
-//! second.
+//! What becomes of requests when more come than the server can do?
 
 use crate::support::client::{Client, message};
 use crate::support::http::{fates, http, latency};
+use crate::support::scripted::{Act, scripted};
 use crate::support::{Running, alone, await_until};
 use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::metrics::Fates;
@@ -17,13 +16,24 @@ const HEAVY: Nanos = Nanos::from_millis(5);
 /// Two workers do 400 heavy requests a second.
 const BETWEEN_HEAVY: Nanos = Nanos::from_micros(833);
 const QUEUES_HOLD: f64 = 512.0;
+/// It is the bounded queues that shed here, and not the time that anything waits.
+const UNBOUNDED: (&str, &str) = ("max-wait", "off");
 
+// Are light requests served, and only heavy ones shed, while heavy ones arrive at three times what the server can do?
+// Method: emulated cores; the queues between workers hold half of the packets, 512 of two workers', and are full after a
+// second.
 #[test]
 fn light_requests_are_served_while_heavy_ones_are_shed() {
     let _alone = alone();
     for policy in ["pools", "hybrid", "ondemand"] {
-        let emulated =
-            [("burn", "sleep"), ("overheads", "none"), ("time-scale", "100"), ("slice", "1us"), ("policy", policy)];
+        let emulated = [
+            ("burn", "sleep"),
+            ("overheads", "none"),
+            ("time-scale", "100"),
+            ("slice", "1us"),
+            ("policy", policy),
+            UNBOUNDED,
+        ];
         let workers = if policy == "pools" { ("pools", "front=1,heavy=1") } else { ("workers", "2") };
         let spin = Bench::new(Spin::new(Burner::Sleep, 100), Nanos::from_secs(1));
         let server = Running::start(&[&emulated[..], &[workers]].concat(), spin);
@@ -72,6 +82,30 @@ fn light_requests_are_served_while_heavy_ones_are_shed() {
         };
         assert_eq!(fates, expected, "{policy}");
         assert_eq!(server.stop().packets_away, 0, "{policy}");
+    }
+}
+
+// Is a request shed that has waited longer than it may, in the socket and in the deque, and the next one served?
+// Method: the only worker is held for longer than that; a part of what comes meanwhile was received before.
+#[test]
+fn what_has_waited_too_long_is_shed() {
+    let _alone = alone();
+    for policy in ["isolated", "steal", "global", "hybrid", "ondemand"] {
+        let (handler, script) = scripted();
+        let server = Running::start(&[("policy", policy), ("workers", "1"), ("max-wait", "60ms")], handler);
+        let client = Client::new(server.udp);
+        client.request(0, Nanos::from_millis(20), &[Act::Block as u8]);
+        await_until(|| script.begun() == 1, "the request did not begin");
+        client.request(1, Nanos::from_millis(100), &[Act::Block as u8]);
+        (2..12).for_each(|id| client.request(id, Nanos::ZERO, b""));
+        await_until(|| script.begun() == 2, "the second request did not begin");
+        (12..22).for_each(|id| client.request(id, Nanos::ZERO, b""));
+        let shed = (0..22).filter(|_| client.receive().header.status == Status::ShedWaited).count();
+        assert_eq!((shed, script.begun()), (20, 2), "{policy}");
+        assert_eq!(client.ask(&Header::request(22, 0, Nanos::ZERO), b"").header.status, Status::Ok, "{policy}");
+        let expected = Fates { received: 23, answered: 3, shed_waited: 20, ..Fates::default() };
+        assert_eq!(server.quiescent(23), expected, "{policy}");
+        assert_eq!(latency(server.admin)["max_wait_us"], 60_000.0, "{policy}");
     }
 }
 

@@ -95,7 +95,8 @@ fn an_emulated_slice_leads_to_the_next_pool() {
 fn a_full_heavy_pool_sheds_heavy_requests_only() {
     let _alone = alone();
     let (handler, script) = scripted();
-    let server = Running::start(&[&POOLS[..], &[("classify", "header")]].concat(), handler);
+    let settings = [&POOLS[..], &[("classify", "header"), ("max-wait", "off")]].concat();
+    let server = Running::start(&settings, handler);
     let heavy = Client::new(server.udp);
     heavy.send(&message(&Header::request(0, 1, Nanos::from_secs(1)), &[Act::Block as u8]));
     await_until(|| script.blockers() == [1], "the heavy worker is not held");

@@ -115,7 +115,7 @@ fn what_waits_in_the_sockets_is_served() {
     const WAITING: u64 = 3_000;
     for (policy, workers) in [("isolated", "1"), ("steal", "2"), ("pools", "2"), ("global", "2"), ("ondemand", "2")] {
         let flags = ["--policy", policy, "--workers", workers, "--cost-cap", "20s", "--drain-timeout", "60s"];
-        let server = Forebay::start(&flags);
+        let server = Forebay::start(&[&flags[..], &["--max-wait", "off"]].concat());
         let client = Client::new(server.udp);
         for id in 0..WAITING {
             // The first ones keep the workers busy while the others gather.

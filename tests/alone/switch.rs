@@ -188,7 +188,8 @@ fn auto_follows_the_load() {
 #[test]
 fn auto_sees_work_that_comes_to_nothing() {
     let _alone = alone();
-    let emulated = [("policy", "auto"), ("workers", "4"), ("burn", "sleep"), ("time-scale", "1000")];
+    let emulated =
+        [("policy", "auto"), ("workers", "4"), ("burn", "sleep"), ("time-scale", "1000"), ("max-wait", "off")];
     let server = Running::start(&emulated, Bench::new(Spin::new(Burner::Sleep, 1_000), Nanos::MAX));
     let gives_way = |decision: &Value| matches!(decision["policy"].as_str(), Some("ondemand" | "hybrid"));
     let decision = offer(&server, Nanos::from_millis(100), 60_000, gives_way);

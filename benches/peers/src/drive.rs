@@ -139,6 +139,7 @@ pub(crate) fn open_loop(target: Target, rate: f64, seed: u64, span: Span) -> Res
         target: target.address,
         workload: "fixed:1us".parse().context("a workload")?,
         then: None,
+        then_rate: None,
         rate,
         duration: span.counted,
         warmup: span.warmup,

@@ -69,6 +69,7 @@ pub(crate) fn plan(server: &ServerProcess, workload: &Workload) -> Plan {
         target: server.udp,
         workload: workload.clone(),
         then: None,
+        then_rate: None,
         rate: 0.0,
         duration: Nanos::ZERO,
         warmup: Nanos::ZERO,

@@ -39,11 +39,10 @@ pub fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
     let expected = plan.rate * end.as_secs_f64();
     check(plan)?;
     let mut schedule = Vec::with_capacity(room_for(plan, expected)?);
-    let Some(then) = &plan.then else {
+    let Some((then, rate)) = then(plan) else {
         schedule.extend(drawn(plan, &plan.workload, plan.rate, plan.seed, Nanos::ZERO..end));
         return Ok(schedule);
     };
-    let rate = rate_of(plan, then);
     let middle = plan.warmup.plus(Nanos::new(plan.duration.get() / 2));
     schedule.extend(drawn(plan, &plan.workload, plan.rate, plan.seed, Nanos::ZERO..middle));
     schedule.extend(drawn(plan, then, rate, !plan.seed, middle..end));
@@ -55,8 +54,17 @@ pub fn draw(plan: &Plan) -> Result<Vec<Request>, Failure> {
 /// # Errors
 /// See [`draw`].
 pub(crate) fn check(plan: &Plan) -> Result<(), Failure> {
-    let rates = plan.rate + plan.then.as_ref().map_or(0.0, |then| rate_of(plan, then));
+    let rates = plan.rate + then(plan).map_or(0.0, |(_, rate)| rate);
     room_for(plan, rates * plan.warmup.plus(plan.duration).as_secs_f64()).map(drop)
+}
+
+/// What is offered from the middle of the measured time on, and its rate; `None` for no change.
+fn then(plan: &Plan) -> Option<(&Workload, f64)> {
+    match (&plan.then, plan.then_rate) {
+        (Some(then), _) => Some((then, rate_of(plan, then))),
+        (None, Some(rate)) => Some((&plan.workload, rate)),
+        (None, None) => None,
+    }
 }
 
 /// The rate at which `then` asks for as much CPU time as the workload of `plan`.
@@ -171,6 +179,18 @@ mod tests {
         assert!((long(&after) / after.len() as f64 / (long(&before) / before.len() as f64) - 2.0).abs() < 0.3);
         assert!((work(&after) / work(&before) - 1.0).abs() < 0.15, "{} and {} s", work(&before), work(&after));
         assert!(after.windows(2).all(|pair| pair[0].at <= pair[1].at));
+    }
+
+    #[test]
+    fn a_rate_that_changes_does_so_in_the_middle() {
+        let plan = Plan { rate: 8_000.0, then_rate: Some(2_000.0), ..test_plan() };
+        let middle = plan.warmup.plus(Nanos::new(plan.duration.get() / 2));
+        let (before, after): (Vec<Request>, Vec<Request>) =
+            drawn_all(&plan).into_iter().partition(|request| request.at < middle);
+        let rate = |requests: &[Request], lasts: Nanos| requests.len() as f64 / lasts.as_secs_f64();
+        assert!((rate(&before, middle) / 8_000.0 - 1.0).abs() < 0.05, "{}", before.len());
+        let rest = plan.duration.minus(Nanos::new(plan.duration.get() / 2));
+        assert!((rate(&after, rest) / 2_000.0 - 1.0).abs() < 0.05, "{}", after.len());
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub struct RunReport {
     pub achieved_rps: f64,
     /// Requests attempted.
     pub sent: u64,
+    /// For each second of the measured time, the requests to be sent in it and those of them answered in time.
+    pub by_second: Vec<(u64, u64)>,
     /// The number of requests by fate; sums to `sent`.
     pub fates: Fates,
     /// Latency from the intended send to the kernel's receive stamp of the reply, over all requests sent.
@@ -121,6 +123,7 @@ impl RunReport {
             offered_rps: plan.rate,
             achieved_rps: result.fates.answered as f64 / plan.duration.as_secs_f64(),
             sent: result.fates.sum(),
+            by_second: result.by_second,
             fates: result.fates,
             latency_us: result.latency_us,
             latency_answered_us: result.latency_answered_us,

@@ -100,6 +100,8 @@ pub struct RunResult {
     pub slip_us: Block,
     /// Sends with a slip above [`SLIP_LIMIT`].
     pub slips_over_limit: u64,
+    /// For each second of the measured time, the requests to be sent in it, and those of them answered in time.
+    pub by_second: Vec<(u64, u64)>,
     /// The values behind `latency_us` and `slowdown`.
     pub samples: Samples,
 }
@@ -125,10 +127,14 @@ impl RunResult {
         let mut unanswered = 0;
         let mut slips_us = Values::default();
         let mut slips_over_limit = 0;
+        let mut by_second: Vec<(u64, u64)> = Vec::new();
         let [mut latency, mut answered, mut slowdown] = [(); 3].map(|()| ClassSamples::new(observed.classes));
         let attempts = observed.schedule.iter().zip(observed.slips).zip(observed.replies);
         for ((request, slip), reply) in attempts.filter(|((request, _), _)| request.at >= observed.warmup) {
             slips_us.add(slip.as_micros_f64());
+            let second = (request.at.minus(observed.warmup).get() / Nanos::from_secs(1).get()) as usize;
+            by_second.resize(by_second.len().max(second + 1), (0, 0));
+            by_second[second].0 += 1;
             slips_over_limit += u64::from(*slip > SLIP_LIMIT);
             let intended = observed.start.plus(request.at);
             let Some(reply) = reply else {
@@ -147,6 +153,7 @@ impl RunResult {
             slowdown.add(request.class, took_us / request.cost.as_micros_f64());
             if in_time {
                 answered.add(request.class, took_us);
+                by_second[second].1 += 1;
             }
         }
         let (memory, precision) = (observed.memory(), observed.precision);
@@ -160,6 +167,7 @@ impl RunResult {
             slowdown: slowdown.into_blocks(memory, precision),
             slip_us: slips_us.into_block(Memory::UNKNOWN, precision),
             slips_over_limit,
+            by_second,
         }
     }
 }
@@ -244,6 +252,15 @@ mod tests {
         assert_eq!(fates.sum(), replies.len() as u64);
         let capped = result(&replies, 0, 1_000).fates;
         assert_eq!((capped.kernel_dropped, capped.lost), (Some(3), 0));
+    }
+
+    // Is each request counted in the second in which it should have been sent, and only those answered in time answered?
+    #[test]
+    fn seconds_count_from_the_end_of_the_warm_up() {
+        let answered = |took| Some((took, Status::Ok));
+        let mut replies = vec![answered(1); 2_600];
+        (replies[150], replies[1_200], replies[2_550]) = (None, Some((1, Status::ShedWaited)), answered(101));
+        assert_eq!(result(&replies, 100, 0).by_second, [(1_000, 999), (1_000, 999), (500, 499)]);
     }
 
     #[test]

@@ -236,6 +236,7 @@ mod tests {
             slip_us: block_of(vec![slip_us; 3_000]),
             slips_over_limit,
             samples: Samples { latency_us: ByClass(vec![]), slowdown: ByClass(vec![]), memory: Memory::UNKNOWN },
+            by_second: Vec::new(),
         }
     }
 

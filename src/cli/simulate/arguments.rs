@@ -1,7 +1,7 @@
 //! The flags of `forebay simulate`.
 
 use crate::overheads::Overheads;
-use crate::sched::Sharing;
+use crate::sched::{MaxWait, Sharing};
 use crate::sim::study::goal::Goal;
 use crate::sim::study::policy_spec::PolicySpec;
 use crate::time::{Nanos, parse_duration};
@@ -53,6 +53,9 @@ pub(crate) struct SimulateArguments {
     /// Requests expire this long after they came
     #[arg(long, value_name = "TIME", value_parser = parse_positive)]
     pub(super) deadline: Option<Nanos>,
+    /// How long requests may wait before they are shed, as for forebay serve: auto, off or a duration. Not with --replay
+    #[arg(long, value_name = "DURATION|auto|off", default_value = "off")]
+    pub(super) max_wait: MaxWait,
     /// Let policies know the class of a request beforehand, as --classify header does; reserve always knows it
     #[arg(long)]
     pub(super) classified: bool,
@@ -100,7 +103,8 @@ pub(super) struct Loads(pub(super) Vec<f64>);
 const LOADS_MAX: usize = 1_000;
 
 /// Flags that cannot be combined with `--replay`, because their values come from the trace.
-const DRAWN: [&str; 8] = ["workload", "workers", "load", "max_load", "seed", "requests", "flows", "deadline"];
+const DRAWN: [&str; 9] =
+    ["workload", "workers", "load", "max_load", "seed", "requests", "flows", "deadline", "max_wait"];
 
 const REPLAY_HELP: &str = "\
 Instead of --workload: the requests of a real run, from a file that `loadgen --dump` wrote

@@ -78,6 +78,7 @@ impl<'a> Sweep<'a> {
             sharing: arguments.sharing,
             checkpoint_step: arguments.checkpoint,
             deadline: arguments.deadline,
+            max_wait: arguments.max_wait,
             classified: arguments.classified,
             precision: arguments.precision,
             ..new

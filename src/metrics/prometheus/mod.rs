@@ -206,6 +206,14 @@ fn queues_and_workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::
         counter(&mut family, &[("worker", &worker.to_string())], &busy.as_secs_f64())?;
     }
 
+    let help = "Time that workers spent on requests that were not answered";
+    let mut family = families.start("forebay_unanswered_seconds", help, MetricType::Counter)?;
+    counter(&mut family, &[], &snapshot.unanswered.as_secs_f64())?;
+    if let Some(max_wait) = snapshot.max_wait {
+        let help = "How long a request may wait before it is shed, where a queue stands";
+        gauge(&mut families.start("forebay_max_wait_seconds", help, MetricType::Gauge)?, &[], &max_wait.as_secs_f64())?;
+    }
+
     let help = "Time that a worker was ready to run and its CPU did something else";
     let waits = snapshot.run_queue_waits.iter().enumerate().filter_map(|(worker, wait)| Some((worker, (*wait)?)));
     let mut family = families.start("forebay_worker_run_queue_wait_seconds", help, MetricType::Counter)?;

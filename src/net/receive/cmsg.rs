@@ -22,12 +22,16 @@ impl Control {
             local: None,
             to_group: false,
             kernel_wait: Nanos::ZERO,
+            ahead: false,
         };
         let mut read = Control { datagram, segment: None };
         // Truncated control data would mean that too little space was reserved; none of it is used then.
         for control in message.cmsgs().into_iter().flatten() {
             match control {
-                ControlMessageOwned::ScmTimestampns(stamp) => read.datagram.kernel_wait = now.minus(nanos(stamp)),
+                ControlMessageOwned::ScmTimestampns(stamp) => {
+                    read.datagram.kernel_wait = now.minus(nanos(stamp));
+                    read.datagram.ahead = nanos(stamp) > now;
+                }
                 ControlMessageOwned::Ipv4PacketInfo(info) => {
                     let destination = Ipv4Addr::from_bits(u32::from_be(info.ipi_addr.s_addr));
                     read.datagram.local = Some(destination.into());

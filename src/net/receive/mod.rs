@@ -51,8 +51,10 @@ pub struct Datagram {
     /// True if the kernel treats that address as several hosts, broadcast or multicast; known on wildcard binds of IPv4
     /// only.
     pub to_group: bool,
-    /// Time in the socket: real time at the batch minus the kernel's receive stamp.
+    /// Time in the socket: real time at the batch minus the kernel's receive stamp; zero without a stamp.
     pub kernel_wait: Nanos,
+    /// True if the stamp lies in the future: the clock was set back meanwhile.
+    pub ahead: bool,
 }
 
 /// The memory for receiving batches; one per thread.

@@ -41,6 +41,7 @@ impl OneByOne {
                 local: None,
                 to_group: false,
                 kernel_wait: Nanos::ZERO,
+                ahead: false,
             });
         }
         Ok(())

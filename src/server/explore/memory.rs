@@ -18,6 +18,11 @@ pub(super) struct Network {
     /// With N, every Nth message is refused; 0 = none.
     unsent_every: u32,
     messages: u32,
+    /// With N, the datagrams of every Nth receive have stamps that cannot be true; 0 = none.
+    odd_every: u32,
+    receives: u32,
+    /// Datagrams whose stamp was ahead of the clock, and too far behind it.
+    pub(super) odd: [u64; 2],
     /// Datagrams dropped at full sockets or behind the gate.
     pub(super) dropped: u64,
     pub(super) gate_shut: bool,
@@ -31,9 +36,19 @@ pub(super) struct MemoryLink {
 }
 
 impl Network {
-    pub(super) fn new(workers: usize, capacity: usize, unsent_every: u32) -> Rc<RefCell<Network>> {
+    pub(super) fn new(workers: usize, capacity: usize, unsent_every: u32, odd_every: u32) -> Rc<RefCell<Network>> {
         let sockets = vec![VecDeque::new(); workers];
-        let network = Network { sockets, capacity, unsent_every, messages: 0, dropped: 0, gate_shut: false };
+        let network = Network {
+            sockets,
+            capacity,
+            unsent_every,
+            messages: 0,
+            odd_every,
+            receives: 0,
+            odd: [0; 2],
+            dropped: 0,
+            gate_shut: false,
+        };
         Rc::new(RefCell::new(network))
     }
 
@@ -66,7 +81,11 @@ impl Link for MemoryLink {
 
     fn receive<'b>(&mut self, owner: &WorkerId, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
         self.datagrams.clear();
-        let socket = &mut self.network.borrow_mut().sockets[*owner];
+        let network = &mut *self.network.borrow_mut();
+        network.receives += 1;
+        let is_odd = network.odd_every > 0 && network.receives.is_multiple_of(network.odd_every);
+        let ahead = is_odd && network.receives.is_multiple_of(2);
+        let socket = &mut network.sockets[*owner];
         for buffer in buffers.take(BATCH) {
             let Some(bytes) = socket.pop_front() else { break };
             buffer[..bytes.len()].copy_from_slice(&bytes);
@@ -76,9 +95,14 @@ impl Link for MemoryLink {
                 truncated: false,
                 peer,
                 local: None,
-                kernel_wait: Nanos::ZERO,
+                // The clock was set forward by an hour.
+                kernel_wait: if is_odd && !ahead { Nanos::from_secs(3_600) } else { Nanos::ZERO },
+                ahead,
                 ..Datagram::default()
             });
+        }
+        if is_odd {
+            network.odd[usize::from(!ahead)] += self.datagrams.len() as u64;
         }
         Ok(self.datagrams.len())
     }

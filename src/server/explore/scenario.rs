@@ -2,6 +2,7 @@
 
 use super::handler::{HEADER, MAGIC, REFUSED};
 use crate::sched::estimate::Groups;
+use crate::sched::overload::WaitBounds;
 use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, Policy, Pools, Reserve, Shed, Steal, Topology, WorkerId};
 use crate::sim::Rest;
 use crate::time::Nanos;
@@ -23,8 +24,12 @@ pub(super) struct Scenario {
     pub(super) socket_capacity: usize,
     /// With N, every Nth message cannot be sent; 0 = none.
     pub(super) unsent_every: u32,
+    /// With N, the stamps of every Nth receive cannot be true; 0 = none.
+    pub(super) odd_every: u32,
     /// Events in the order of their times.
     pub(super) events: Vec<(Nanos, Event)>,
+    /// How long requests may wait.
+    pub(super) waits: WaitBounds,
     /// The time for a drain, from the last event on.
     pub(super) drain: Nanos,
 }
@@ -62,7 +67,9 @@ impl Scenario {
             queued: workers * random.random_range(1..20),
             socket_capacity: random.random_range(4..60),
             unsent_every: [0, 0, 3, 20][random.random_range(0..4)],
+            odd_every: 0,
             events: Vec::new(),
+            waits: WaitBounds::NONE,
             drain: us(random.random_range(0..400)),
         };
         let mut at = us(1);
@@ -83,6 +90,12 @@ impl Scenario {
         } else {
             scenario.events.push((at.plus(us(2_000)), Event::Stop));
         }
+        if random.random_bool(0.4) {
+            let target = us(random.random_range(1..40));
+            let interval = us([0, 0, 20, 100][random.random_range(0..4)]);
+            scenario.waits = WaitBounds { target, interval, bound: target.times(2) };
+        }
+        scenario.odd_every = [0, 0, 3, 7][random.random_range(0..4)];
         scenario
     }
 }

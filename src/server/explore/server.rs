@@ -12,6 +12,7 @@ use crate::runtime::continuation::{WaitSlot, new_runtime_id};
 use crate::sched::WorkerId;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Did, Discarded, Ran, Ready, Received, Requeued};
 use crate::server::path::execute::{Common, Engine};
+use crate::server::path::limits::Limits;
 use crate::server::path::packet::{Packet, PacketBody, drive};
 use crate::server::path::slot::{Job, Slot};
 use crate::server::path::wait_slots::WaitSlots;
@@ -64,9 +65,10 @@ where
     let slots = ObjectPool::new(count, || Slot::<F>::new(WaitSlot::new(runtime_id, numbers.next().expect("a number"))));
     let metrics = WorkerMetrics::new(workers);
     let sockets: Vec<WorkerId> = (0..workers).collect();
-    let network = Network::new(workers, scenario.socket_capacity, scenario.unsent_every);
+    let network = Network::new(workers, scenario.socket_capacity, scenario.unsent_every, scenario.odd_every);
     let filter = AddressFilter::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 9)), &[], HostAddresses::default());
     let transport = Transport::new(workers);
+    let limits = Limits::new(scenario.waits);
     let common = Common {
         handler: &Scripted,
         make: &make,
@@ -79,6 +81,7 @@ where
         classified: scenario.classified,
         emulated: false,
         transport: &transport,
+        limits: &limits,
     };
     let engine = |worker| Engine::new(&common, worker, metrics.recorder(worker), MemoryLink::new(&network));
     let engines = Engines {
@@ -123,6 +126,10 @@ where
         books.check(&driver)?;
     }
     books.check(&driver)?;
+    let (odd, counted) = (network.borrow().odd, metrics.clock_anomalies());
+    if odd != counted {
+        return Err(format!("{odd:?} stamps could not be true, counted {counted:?}"));
+    }
     let (received, ends) = metrics.ends();
     let (ended, dropped) = (ends.iter().sum::<u64>(), network.borrow().dropped);
     if received != ended || received + dropped != offered {

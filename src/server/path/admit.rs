@@ -6,6 +6,7 @@ use crate::handler::{Handler, REFUSAL_MAX_BYTES, Rejected, Reply};
 use crate::metrics::Counter;
 use crate::net::{AddressRules, Datagram, Link};
 use crate::runtime::continuation::guarded;
+use crate::sched::WorkerId;
 use crate::server::path::packet::{Envelope, Packet};
 use crate::time::Nanos;
 use std::future::Future;
@@ -17,11 +18,14 @@ where
     F: Future<Output = Packet<'s>> + Send,
     L: Link,
 {
-    /// Checks a received datagram; returns the request if it is to be served.
+    /// Checks a datagram received from the socket of `owner`; returns the request if it is to be served. It is not if
+    /// the datagram has waited for too long, and `sheds` says so.
     pub(crate) fn admit(
         &mut self,
         mut packet: Packet<'s>,
+        owner: WorkerId,
         datagram: &Datagram,
+        sheds: bool,
         rules: &AddressRules<'_>,
     ) -> Option<Packet<'s>> {
         let peer = match rules.check(datagram) {
@@ -38,6 +42,8 @@ where
             received_at: self.now,
             kernel_wait: datagram.kernel_wait,
             ready_at: self.now.minus(datagram.kernel_wait),
+            // A server has at most 1,024 workers.
+            socket: owner as u16,
             ..Envelope::default()
         };
         let bytes = &packet.request[..datagram.length];
@@ -52,6 +58,12 @@ where
                     self.recycle(packet);
                     return None;
                 }
+                if sheds {
+                    self.end(&packet.envelope, Fate::ShedWaited);
+                    self.recycle(packet);
+                    return None;
+                }
+                packet.envelope.start_by = self.start_by(&packet.envelope);
                 Some(packet)
             }
             Ok(Err(Rejected::Malformed(reason))) => self.malformed(packet, reason),
@@ -93,7 +105,7 @@ where
     }
 
     /// Answers a request that was not served, if its handler has a reply for that.
-    fn refuse(&mut self, envelope: &Envelope, status: Status) {
+    pub(super) fn refuse(&mut self, envelope: &Envelope, status: Status) {
         let mut bytes = [0; REFUSAL_MAX_BYTES];
         let mut reply = Reply::new(&mut bytes[..envelope.request_len.min(REFUSAL_MAX_BYTES)]);
         let handler = self.common.handler;

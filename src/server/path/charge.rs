@@ -18,6 +18,16 @@ where
     F: Future<Output = Packet<'s>> + Send,
     L: Link,
 {
+    /// The start of a job that has been ready since `ready_at`.
+    pub(super) fn start(&self, ready_at: Nanos, now: Option<Nanos>) -> Nanos {
+        if self.common.emulated { emulated::start(ready_at) } else { now.unwrap_or_else(clock::now) }
+    }
+
+    /// The current time of this worker's core: an emulated core is unaware of what its thread overslept.
+    pub(super) fn core_now(&self) -> Nanos {
+        if self.common.emulated { emulated::busy_until() } else { self.now }
+    }
+
     /// Charges a look from within a job for waiting requests, or the notice of one. What saw nothing was a look.
     pub(super) fn charge_look(&self, watch: Watch, waiting: usize) {
         if self.common.emulated {

@@ -1,6 +1,7 @@
 //! A packet's way through one worker: received, admitted, run, answered, recorded, home.
 
 use super::gathering::Gathering;
+use super::limits::Limits;
 use super::reply::Outbox;
 use super::slot::{Job, Slot};
 use super::wait_slots::WaitSlots;
@@ -11,6 +12,7 @@ use crate::metrics::{Continuation, Counter, Recorder, Sample, Steal};
 use crate::net::{AddressFilter, BATCH, Link, Socket};
 use crate::queue::{ObjectPool, Pooled};
 use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled, guarded};
+use crate::sched::overload::StandingQueues;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Outcome, Resume, Step, WorkerId};
 use crate::server::path::packet::{Envelope, Packet, PacketBody};
@@ -39,6 +41,8 @@ pub(crate) struct Common<'s, 'e, H, M, F, S = Socket> {
     pub(crate) emulated: bool,
     /// Record of calls that could not receive, or send.
     pub(crate) transport: &'e Transport,
+    /// How long requests may wait.
+    pub(crate) limits: &'e Limits,
 }
 
 /// One worker's side of the packet path.
@@ -54,12 +58,16 @@ pub(crate) struct Engine<'s, 'e, 'c, H, M, F, L: Link> {
     /// The number of full batches since the last batch that was not full.
     pub(crate) full_batches: usize,
     /// The slot for requests that end at their first poll.
-    slot: Option<Pooled<'e, Slot<F>>>,
+    pub(super) slot: Option<Pooled<'e, Slot<F>>>,
     local_queue: LocalQueue,
     /// Whether replies may wait for the requests behind them.
     pub(crate) gathering: Gathering,
     /// On emulated cores, what was slept for the replies that wait to be sent.
     pub(crate) slept: Nanos,
+    /// The sockets by owner, and behind them the queues of continuations, as this worker sees them.
+    pub(super) queues: StandingQueues,
+    /// For each socket, a time at which this worker found nothing more in it.
+    pub(super) emptied_at: Box<[Nanos]>,
     pub(crate) now: Nanos,
 }
 
@@ -90,6 +98,8 @@ where
             local_queue: LocalQueue::open(common.runtime_id),
             gathering: Gathering::default(),
             slept: Nanos::ZERO,
+            queues: StandingQueues::new(common.sockets.len() + 1),
+            emptied_at: vec![Nanos::ZERO; common.sockets.len()].into(),
             now: clock::now(),
         }
     }
@@ -160,7 +170,7 @@ where
     }
 
     /// A slot that holds the request of `packet`.
-    fn filled(&mut self, packet: Packet<'s>) -> Pooled<'e, Slot<F>> {
+    pub(super) fn filled(&mut self, packet: Packet<'s>) -> Pooled<'e, Slot<F>> {
         let acquire = || self.common.slots.acquire().expect("there is a slot for each packet and each worker");
         let mut slot = self.slot.take().unwrap_or_else(acquire);
         slot.fill(packet.envelope, (self.common.make)(packet));
@@ -192,16 +202,6 @@ where
             AbortCause::Full => self.end(envelope, Fate::ShedQueueFull),
             AbortCause::Draining => self.end(envelope, Fate::ShedDraining),
         }
-    }
-
-    /// The start of a job that has been ready since `ready_at`.
-    fn start(&self, ready_at: Nanos, now: Option<Nanos>) -> Nanos {
-        if self.common.emulated { emulated::start(ready_at) } else { now.unwrap_or_else(clock::now) }
-    }
-
-    /// The current time of this worker's core: an emulated core is unaware of what its thread overslept.
-    fn core_now(&self) -> Nanos {
-        if self.common.emulated { emulated::busy_until() } else { self.now }
     }
 
     fn run_child(&mut self, child: Arc<dyn AnyChild>, now: Option<Nanos>, ask_after: Nanos) -> Ran<Job<'s, 'e, F>> {
@@ -239,12 +239,14 @@ where
         let waits = fresh && self.outbox.oldest().is_some_and(|oldest| self.gathering.may_wait(self.now.minus(oldest)));
         let sent_at = if waits { None } else { self.send() };
         let ask_after = if waits { Nanos::ZERO } else { ask_after };
-        let mut slot = match job {
-            Job::Fresh(packet) => self.filled(packet),
-            Job::Continuation(slot) => slot,
+        let begun = match job {
+            Job::Fresh(packet) => self.begin(packet, sent_at),
+            Job::Continuation(slot) => self.resume(slot, sent_at),
             Job::Child(child) => return self.run_child(child, sent_at, ask_after),
         };
-        let start = self.start(slot.envelope.ready_at, sent_at);
+        let Some((mut slot, start)) = begun else { return Ran::Ended { ran: Nanos::ZERO } };
+        // From here on it does not wait.
+        slot.envelope.start_by = Nanos::MAX;
         self.recorder.begin_slice(start);
         let (polled, joined) = slot.poll(start, start.plus(ask_after));
         self.now = clock::now();
@@ -305,6 +307,10 @@ where
                 if let Requeued::Hopped(_) = why {
                     slot.envelope.hops = slot.envelope.hops.saturating_add(1);
                 }
+                // What waits for its own children waits for no worker.
+                if why != Requeued::Woken {
+                    slot.envelope.start_by = self.start_by(&slot.envelope);
+                }
             }
             Job::Child(child) => child.queued(now),
             Job::Fresh(_) => return,
@@ -362,6 +368,7 @@ where
 {
     fn rest(&mut self) {
         self.send();
+        self.queues.on_rest(self.now);
         self.spare.clear();
         self.recorder.hand_over();
         if self.common.emulated {

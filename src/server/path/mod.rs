@@ -21,15 +21,17 @@
 //! 19. `net/send/mod.rs`: hands them to the kernel
 //! 20. `metrics/worker_metrics.rs`: counts and times it
 //!
-//! Beside this path: `wait_slots.rs` holds requests that wait for their children, `gathering.rs` says whether replies
+//! Beside this path: `shed.rs` ends what has waited for too long, by what `limits.rs` holds; `wait_slots.rs` holds requests that wait for their children, `gathering.rs` says whether replies
 //! may wait for others, and `charge.rs` lets emulated cores pay for what they pass.
 
 pub(crate) mod admit;
 mod charge;
 pub(crate) mod execute;
 mod gathering;
+pub(crate) mod limits;
 pub(crate) mod packet;
 pub(crate) mod receive;
 pub(crate) mod reply;
+mod shed;
 pub(crate) mod slot;
 pub(crate) mod wait_slots;

@@ -69,12 +69,27 @@ pub(crate) struct Envelope {
     pub kernel_wait: Nanos,
     /// Monotonic time after which the answer is worthless; [`Nanos::MAX`] = never.
     pub expires_at: Nanos,
+    /// Monotonic time from which on the request must be looked at before it begins, or resumes from a queue: it is old
+    /// then, or too late. [`Nanos::MAX`] = never, and while it runs.
+    pub start_by: Nanos,
+    /// Whether the request has come out of a queue of continuations. Then it is not shed any more for having waited: what
+    /// was done of it would be lost.
+    pub resumed: bool,
+    /// The worker to whose socket the request came.
+    pub socket: u16,
     /// Monotonic time since which the request has been ready to run: its arrival, or when it was last put into a queue.
     pub ready_at: Nanos,
     /// Time in the handler so far.
     pub service: Nanos,
     /// The number of times the request has changed pool, saturating.
     pub hops: u8,
+}
+
+impl Envelope {
+    /// Monotonic time at which the request came to the socket, as far as that is known.
+    pub(crate) fn arrived_at(&self) -> Nanos {
+        self.received_at.minus(self.kernel_wait)
+    }
 }
 
 impl Default for Envelope {
@@ -87,6 +102,9 @@ impl Default for Envelope {
             received_at: Nanos::ZERO,
             kernel_wait: Nanos::ZERO,
             expires_at: Nanos::MAX,
+            start_by: Nanos::MAX,
+            resumed: false,
+            socket: 0,
             ready_at: Nanos::ZERO,
             service: Nanos::ZERO,
             hops: 0,

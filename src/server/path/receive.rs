@@ -34,17 +34,31 @@ where
             // With every packet in use, requests wait in the socket, where the kernel bounds them.
             return Received { datagrams: self.shed_rest(), more: false };
         }
+        let (asked_at, room) = (self.now, self.spare.len().min(BATCH));
         let count = self.receive_batch(&self.common.sockets[owner]);
         self.full_batches = if count == BATCH { self.full_batches + 1 } else { 0 };
         self.now = clock::now();
         self.recorder.received(count as u64);
         let rules = self.common.filter.rules();
         let packets: ArrayVec<Packet<'s>, BATCH> = self.spare.drain(..count).collect();
+        // Of a batch the first has waited longest. Where that one is young, and its age can be true, all of them are.
+        let longest = self.longest_wait(owner);
+        let oldest = self.link.datagrams().first().copied().unwrap_or_default();
+        let (is_odd, is_old) =
+            (oldest.ahead || oldest.kernel_wait > longest, oldest.kernel_wait >= self.common.limits.target());
         for (number, packet) in packets.into_iter().enumerate() {
-            let datagram = self.link.datagrams()[number];
-            let Some(packet) = self.admit(packet, &datagram, &rules) else { continue };
+            let mut datagram = self.link.datagrams()[number];
+            if is_odd {
+                datagram.kernel_wait = self.clamped(&datagram, longest);
+            }
+            let sheds = is_old && self.is_shed_unserved(owner, datagram.kernel_wait);
+            let Some(packet) = self.admit(packet, owner, &datagram, sheds, &rules) else { continue };
             let class = self.common.classified.then_some(packet.envelope.ticket.class);
             batch.push(Arrived { job: Job::Fresh(packet), class });
+        }
+        if begins && count > 0 && count < room {
+            // Whatever comes from this socket from now on has come since.
+            self.emptied_at[owner] = asked_at;
         }
         self.pay_for_receiving(count);
         // The rest of a GRO batch is no longer in the socket, where other workers would find it.

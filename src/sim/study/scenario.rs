@@ -5,7 +5,7 @@ use super::progress::{Progress, watched};
 use super::replayed::Replayed;
 use crate::overheads::Overheads;
 use crate::sched::auto::Decision;
-use crate::sched::{Made, PolicyName, Sharing};
+use crate::sched::{Made, MaxWait, PolicyName, Sharing};
 use crate::sim::{ArrivingRequest, Fit, OpenLoop, Replay, Setup, Tally, simulate};
 use crate::stats::PRECISION;
 use crate::time::Nanos;
@@ -28,6 +28,8 @@ pub(crate) struct Scenario<'a> {
     pub(crate) sharing: Option<Sharing>,
     pub(crate) checkpoint_step: Nanos,
     pub(crate) deadline: Option<Nanos>,
+    /// How long requests may wait.
+    pub(crate) max_wait: MaxWait,
     /// Whether policies that can use a request's class may read it; `reserve` always may.
     pub(crate) classified: bool,
     /// The trace to replay, in place of drawn requests.
@@ -101,6 +103,7 @@ impl<'a> Scenario<'a> {
             sharing: None,
             checkpoint_step: Nanos::from_micros(1),
             deadline: None,
+            max_wait: MaxWait::Off,
             classified: false,
             replayed: None,
             precision: PRECISION,
@@ -166,13 +169,14 @@ impl<'a> Scenario<'a> {
     }
 
     fn server(&self, policy: PolicyName, load: f64, sizes: Option<&[usize]>) -> (Made, Setup) {
-        let fitted = Fit { sizes: sizes.map(<[usize]>::to_vec), ..self.fit(load) }.policy(policy);
+        let fit = Fit { sizes: sizes.map(<[usize]>::to_vec), ..self.fit(load) };
+        let fitted = fit.policy(policy);
         let setup = Setup {
             classified: self.classified || policy.entry().needs_class,
             checkpoint_step: self.checkpoint_step,
             ..Setup::with_overheads(fitted.policy().with_sharing(self.sharing.unwrap_or_default()), self.overheads)
         };
-        (fitted, setup)
+        (fitted, setup.with_max_wait(self.max_wait, &fit.times))
     }
 
     /// The replay of the trace; `None` without a trace.

@@ -1,0 +1,164 @@
+//! When a request has waited for too long: `README.md` beside this file argues the rule and its numbers.
+//!
+//! [`WaitBounds`] are numbers, from a setting and from measured service times. [`StandingQueues`] is the state of one
+//! worker: whether a queue stands, so that what is old in it is shed. Threads and virtual time use both.
+
+use super::estimate::ServiceTimes;
+use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
+use std::fmt;
+use std::str::FromStr;
+
+/// How long requests may wait before they are shed: `--max-wait`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MaxWait {
+    /// As measured, and only while a queue stands.
+    Auto,
+    /// For ever.
+    Off,
+    /// This long, always. Above zero.
+    For(Nanos),
+}
+
+/// Bounds on the time that requests wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitBounds {
+    /// What has waited for less is young. [`Nanos::MAX`] = everything is.
+    pub target: Nanos,
+    /// A queue stands once nothing young has left it for this long; zero = it always does.
+    pub interval: Nanos,
+    /// What has waited for this long in a queue that stands is shed.
+    pub bound: Nanos,
+}
+
+/// The range of [`MaxWait::For`].
+const FOR_MIN: Nanos = Nanos::from_micros(1);
+const FOR_MAX: Nanos = Nanos::from_secs(3_600);
+/// The least target: that of CoDel (RFC 8289, section 4.3), which is also long for a pause of the host.
+const TARGET_MIN: Nanos = Nanos::from_millis(5);
+/// The least interval: that of CoDel.
+const INTERVAL_MIN: Nanos = Nanos::from_millis(100);
+/// The target in units of [`ServiceTimes::delay_unit`].
+const TARGET_UNITS: u64 = 10;
+/// The bound in targets, as in Facebook's CoDel.
+const BOUND_TARGETS: u64 = 2;
+/// The interval in targets.
+const INTERVAL_TARGETS: u64 = 4;
+/// Measured requests below which nothing is known.
+const MEASURED_MIN: u64 = 20;
+/// The share of requests that take no longer than [`expected_service`].
+const EXPECTED_QUANTILE: f64 = 0.9;
+
+impl FromStr for MaxWait {
+    type Err = String;
+
+    /// `auto`, `off`, or a duration of 1 us to 1 h.
+    fn from_str(text: &str) -> Result<MaxWait, String> {
+        match text {
+            "auto" => Ok(MaxWait::Auto),
+            "off" => Ok(MaxWait::Off),
+            _ => match parse_duration(text) {
+                Ok(bound) if (FOR_MIN..=FOR_MAX).contains(&bound) => Ok(MaxWait::For(bound)),
+                Ok(_) | Err(DurationError::TooLong(_)) => Err("out of range".to_owned()),
+                Err(DurationError::Form(_)) => {
+                    Err(format!("neither auto nor off nor a duration; write {DURATION_FORM}"))
+                }
+            },
+        }
+    }
+}
+
+impl fmt::Display for MaxWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MaxWait::Auto => f.pad("auto"),
+            MaxWait::Off => f.pad("off"),
+            MaxWait::For(bound) => bound.fmt(f),
+        }
+    }
+}
+
+impl WaitBounds {
+    /// No bounds.
+    pub const NONE: WaitBounds = WaitBounds { target: Nanos::MAX, interval: Nanos::MAX, bound: Nanos::MAX };
+
+    /// The bounds of `max_wait`, where requests took `times`, and each of them `beside` for its way in and out. `None`
+    /// where too few were measured to tell.
+    pub fn new(max_wait: MaxWait, times: &ServiceTimes, beside: Nanos) -> Option<WaitBounds> {
+        match max_wait {
+            MaxWait::Off => Some(WaitBounds::NONE),
+            MaxWait::For(bound) => Some(WaitBounds { target: bound, interval: Nanos::ZERO, bound }),
+            MaxWait::Auto if times.count() < MEASURED_MIN => None,
+            MaxWait::Auto => {
+                let target = times.delay_unit(beside).times(TARGET_UNITS).max(TARGET_MIN);
+                let interval = target.times(INTERVAL_TARGETS).max(INTERVAL_MIN);
+                Some(WaitBounds { target, interval, bound: target.times(BOUND_TARGETS) })
+            }
+        }
+    }
+}
+
+/// The service time to expect of a request, where requests took `times`: a high quantile. `None` where too few were
+/// measured to tell.
+pub fn expected_service(times: &ServiceTimes) -> Option<Nanos> {
+    (times.count() >= MEASURED_MIN).then(|| times.quantile(EXPECTED_QUANTILE))
+}
+
+/// The time from which on a request must not begin that expires at `expires_at`, a time `deadline` after it came. It is
+/// `expected` of service, of which it has had `served`. Half of the deadline is left for waiting, whatever is expected:
+/// or requests whose deadlines are shorter than that would never be tried, and nothing new be learnt of them.
+pub fn latest_start(expires_at: Nanos, deadline: Nanos, expected: Nanos, served: Nanos) -> Nanos {
+    let half = Nanos::new(deadline.get() / 2);
+    if expires_at == Nanos::MAX { Nanos::MAX } else { expires_at.minus(expected.min(half).minus(served)) }
+}
+
+/// The queues from which one worker takes jobs, as it sees them.
+#[derive(Debug)]
+pub struct StandingQueues {
+    queues: Box<[Standing]>,
+    /// When the worker last had nothing to do.
+    rested_at: Nanos,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    /// Since when nothing young has left the queue; [`Nanos::MAX`] after something young.
+    since: Nanos,
+    /// When something old last left the queue.
+    last: Nanos,
+}
+
+impl StandingQueues {
+    /// This many queues, none of which stands.
+    pub fn new(queues: usize) -> StandingQueues {
+        let standing = Standing { since: Nanos::MAX, last: Nanos::ZERO };
+        StandingQueues { queues: vec![standing; queues].into(), rested_at: Nanos::ZERO }
+    }
+
+    /// Notes that a job from `queue` begins which had waited for less than the target.
+    #[inline]
+    pub fn on_young(&mut self, queue: usize) {
+        self.queues[queue].since = Nanos::MAX;
+    }
+
+    /// Notes that a job from `queue` is at hand which has waited for `wait`, at least the target. True if it is to be
+    /// shed.
+    #[cold]
+    pub fn on_old(&mut self, queue: usize, now: Nanos, wait: Nanos, bounds: &WaitBounds) -> bool {
+        let standing = &mut self.queues[queue];
+        // What the worker saw before it last rested, or too long ago, is no queue that has stood since.
+        if standing.since == Nanos::MAX || standing.since < self.rested_at || now.minus(standing.last) > bounds.interval
+        {
+            standing.since = now;
+        }
+        standing.last = now;
+        now.minus(standing.since) >= bounds.interval && wait >= bounds.bound
+    }
+
+    /// Notes that the worker has nothing to do: none of its queues stands.
+    pub fn on_rest(&mut self, now: Nanos) {
+        self.rested_at = now;
+    }
+}
+
+#[cfg(test)]
+mod tests;

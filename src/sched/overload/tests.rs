@@ -1,0 +1,141 @@
+//! Is old work shed while a queue stands, and only then? Method: one queue and one server in virtual time.
+
+use super::*;
+use std::collections::VecDeque;
+
+const MS: fn(u64) -> Nanos = Nanos::from_millis;
+
+fn times(pairs: &[(u64, u64)]) -> ServiceTimes {
+    ServiceTimes::new(pairs.iter().map(|(us, count)| (Nanos::from_micros(*us), *count)))
+}
+
+fn auto(pairs: &[(u64, u64)]) -> WaitBounds {
+    WaitBounds::new(MaxWait::Auto, &times(pairs), Nanos::ZERO).expect("enough was measured")
+}
+
+/// One worker that serves requests of `service` each in the order of their arrival; `gap(number)` lies before each.
+/// Returns when each came, and how long it had waited when it began; `None` for what was shed.
+fn served(
+    bounds: &WaitBounds,
+    service: Nanos,
+    requests: u64,
+    gap: impl Fn(u64) -> Nanos,
+) -> Vec<(Nanos, Option<Nanos>)> {
+    let mut queues = StandingQueues::new(1);
+    let (mut came, mut arrivals) = (Nanos::ZERO, VecDeque::new());
+    for number in 0..requests {
+        came = came.plus(gap(number));
+        arrivals.push_back(came);
+    }
+    let (mut now, mut waits) = (Nanos::ZERO, Vec::new());
+    for came in arrivals {
+        if came > now {
+            queues.on_rest(now);
+            now = came;
+        }
+        let wait = now.minus(came);
+        let sheds = wait >= bounds.target && queues.on_old(0, now, wait, bounds);
+        if wait < bounds.target {
+            queues.on_young(0);
+        }
+        waits.push((came, (!sheds).then_some(wait)));
+        now = now.plus(if sheds { Nanos::from_micros(3) } else { service });
+    }
+    waits
+}
+
+#[test]
+fn the_bounds_follow_what_is_measured() {
+    // Equal service times: the unit is the service time.
+    let even = auto(&[(10_000, 100)]);
+    assert_eq!(even, WaitBounds { target: MS(100), interval: MS(400), bound: MS(200) });
+    // One heavy request of a hundred: 10,000 of 10,099 parts of the time are its own.
+    let mixed = auto(&[(10, 990), (10_000, 10)]);
+    assert!(mixed.target > MS(90) && mixed.target < MS(100), "{mixed:?}");
+    assert_eq!(auto(&[(5, 100)]), WaitBounds { target: MS(5), interval: MS(100), bound: MS(10) }, "the least");
+    assert_eq!(WaitBounds::new(MaxWait::Auto, &times(&[(5, 19)]), Nanos::ZERO), None);
+    assert_eq!(WaitBounds::new(MaxWait::Off, &times(&[]), Nanos::ZERO), Some(WaitBounds::NONE));
+    let fixed = WaitBounds::new(MaxWait::For(MS(7)), &times(&[]), Nanos::ZERO);
+    assert_eq!(fixed, Some(WaitBounds { target: MS(7), interval: Nanos::ZERO, bound: MS(7) }));
+    let beside = WaitBounds::new(MaxWait::Auto, &times(&[(0, 100)]), MS(3)).expect("measured");
+    assert_eq!(beside.target, MS(30), "the way in and out counts, where the work is nothing");
+}
+
+// At twice the load: is nothing young lost, does nothing wait longer than the bound once the queue has stood, and is the
+// server as busy as it can be?
+#[test]
+fn at_twice_the_load_every_second_one_is_served_in_time() {
+    let bounds = auto(&[(10_000, 100)]);
+    let waits = served(&bounds, MS(10), 2_000, |_| MS(5));
+    let first = waits.iter().position(|(_, wait)| wait.is_none()).expect("some are shed");
+    let (at, before) = (waits[first].0, waits[first - 1].1.expect("served"));
+    // It waited for the target after 200 ms, and stood for an interval more: served then was what came at half that time.
+    assert!(at >= MS(295) && at <= MS(310) && before <= MS(310), "from {at}, after waits of {before}");
+    let after = &waits[first..];
+    assert!(after.iter().all(|(_, wait)| wait.is_none_or(|wait| wait < bounds.bound)));
+    let answered = after.iter().filter(|(_, wait)| wait.is_some()).count();
+    let share = answered as f64 / after.len() as f64;
+    assert!(share > 0.49, "{share} of what was offered, where half can be served");
+}
+
+// Is nothing shed of a burst that is over within the interval, however long it waits, nor at .9 of the capacity?
+#[test]
+fn what_does_not_stand_is_served_to_the_last() {
+    let bounds = auto(&[(10_000, 100)]);
+    let burst = |number: u64| if number.is_multiple_of(45) { MS(1_000) } else { Nanos::ZERO };
+    let waits = served(&bounds, MS(10), 450, burst);
+    assert!(waits.iter().all(|(_, wait)| wait.is_some()), "bursts of 45");
+    assert!(waits.iter().any(|(_, wait)| *wait >= Some(bounds.bound)), "and some wait for long");
+    let uneven = |number: u64| if number % 20 < 10 { MS(1) } else { Nanos::from_micros(21_300) };
+    assert!(served(&bounds, MS(10), 5_000, uneven).iter().all(|(_, wait)| wait.is_some()), ".9, in groups");
+}
+
+// Is the server through with what is old at once when the load falls, though a thousand wait?
+#[test]
+fn the_end_of_an_overload_is_the_end_of_its_queue() {
+    let bounds = auto(&[(10_000, 100)]);
+    let waits = served(&bounds, MS(10), 3_000, |number| if number < 2_000 { MS(5) } else { MS(20) });
+    let late = waits[2_000..].iter().rposition(|(_, wait)| wait.is_none_or(|wait| wait > MS(10)));
+    let recovered = waits[2_000 + late.unwrap_or(0)].0.minus(waits[2_000].0);
+    assert!(recovered <= bounds.bound.times(2), "{recovered} after the end of the overload");
+    let off = served(&WaitBounds::NONE, MS(10), 3_000, |number| if number < 2_000 { MS(5) } else { MS(20) });
+    assert!(off[2_400].1.is_some_and(|wait| wait > MS(5_000)), "without bounds it stands for long");
+}
+
+#[test]
+fn a_fixed_bound_holds_from_the_first_request_on() {
+    let bounds = WaitBounds::new(MaxWait::For(MS(30)), &times(&[]), Nanos::ZERO).expect("a setting");
+    let waits = served(&bounds, MS(10), 10, |_| Nanos::ZERO);
+    let begun: Vec<bool> = waits.iter().map(|(_, wait)| wait.is_some()).collect();
+    assert_eq!(begun, [true, true, true, false, false, false, false, false, false, false]);
+}
+
+// Does each queue stand by itself, and does a rest, or a long time without anything from it, end that?
+#[test]
+fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
+    let bounds = WaitBounds { target: MS(5), interval: MS(100), bound: MS(10) };
+    let mut queues = StandingQueues::new(2);
+    let old = |queues: &mut StandingQueues, now| queues.on_old(0, MS(now), MS(50), &bounds);
+    assert!(!old(&mut queues, 0) && !old(&mut queues, 99));
+    queues.on_young(1);
+    assert!(old(&mut queues, 100), "another queue is young");
+    queues.on_young(0);
+    assert!(!old(&mut queues, 150) && old(&mut queues, 250));
+    queues.on_rest(MS(251));
+    assert!(!old(&mut queues, 300), "it had nothing to do meanwhile");
+    assert!(old(&mut queues, 400));
+    assert!(!old(&mut queues, 501), "it has not looked for longer than an interval");
+}
+
+#[test]
+fn what_cannot_end_in_time_must_not_begin() {
+    let latest = |deadline, expected, served| latest_start(MS(1_000), deadline, expected, served);
+    assert_eq!(latest(MS(300), MS(100), MS(0)), MS(900));
+    assert_eq!(latest(MS(300), MS(100), MS(40)), MS(940), "a part of it is done");
+    assert_eq!(latest(MS(300), MS(100), MS(400)), MS(1_000), "it took longer already");
+    assert_eq!(latest(MS(300), MS(5_000), MS(0)), MS(850), "half of the deadline is for waiting");
+    assert_eq!(latest_start(Nanos::MAX, Nanos::MAX, MS(5), MS(0)), Nanos::MAX);
+    assert_eq!(expected_service(&times(&[(10, 90), (700, 10)])), Some(Nanos::from_micros(10)));
+    assert_eq!(expected_service(&times(&[(10, 89), (700, 11)])), Some(Nanos::from_micros(700)));
+    assert_eq!(expected_service(&times(&[(10, 19)])), None);
+}

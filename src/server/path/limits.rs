@@ -1,0 +1,63 @@
+//! How long requests may wait, and how long they are expected to take: written by the control thread once a second,
+//! read by the workers.
+
+use super::packet::Envelope;
+use crate::fate::CLASSES;
+use crate::sched::overload::{WaitBounds, latest_start};
+use crate::time::Nanos;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Shared by all workers of a server.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    target_ns: AtomicU64,
+    interval_ns: AtomicU64,
+    bound_ns: AtomicU64,
+    /// Nanoseconds of service, by class; every class has the same where none may be known.
+    expected_ns: [AtomicU64; CLASSES],
+}
+
+impl Limits {
+    /// These bounds, and no service expected.
+    pub(crate) fn new(bounds: WaitBounds) -> Limits {
+        let limits = Limits {
+            target_ns: AtomicU64::default(),
+            interval_ns: AtomicU64::default(),
+            bound_ns: AtomicU64::default(),
+            expected_ns: Default::default(),
+        };
+        limits.set_bounds(bounds);
+        limits
+    }
+
+    // Ordering: relaxed throughout, numbers for comparisons. A worker that sees those of two seconds mixed errs for one
+    // request by what they differ.
+
+    pub(crate) fn set_bounds(&self, bounds: WaitBounds) {
+        let WaitBounds { target, interval, bound } = bounds;
+        self.target_ns.store(target.get(), Ordering::Relaxed);
+        self.interval_ns.store(interval.get(), Ordering::Relaxed);
+        self.bound_ns.store(bound.get(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn bounds(&self) -> WaitBounds {
+        let read = |number: &AtomicU64| Nanos::new(number.load(Ordering::Relaxed));
+        WaitBounds { target: self.target(), interval: read(&self.interval_ns), bound: read(&self.bound_ns) }
+    }
+
+    pub(crate) fn target(&self) -> Nanos {
+        Nanos::new(self.target_ns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_expected(&self, class: usize, service: Nanos) {
+        self.expected_ns[class].store(service.get(), Ordering::Relaxed);
+    }
+
+    /// The latest start of a request by its own deadline. `class` is known where the policy may know it.
+    pub(crate) fn latest_start(&self, envelope: &Envelope, class: Option<u8>) -> Nanos {
+        let Some(deadline) = envelope.ticket.deadline else { return Nanos::MAX };
+        let class = class.map_or(0, |class| usize::from(class).min(CLASSES - 1));
+        let expected = Nanos::new(self.expected_ns[class].load(Ordering::Relaxed));
+        latest_start(envelope.expires_at, deadline, expected, envelope.service)
+    }
+}

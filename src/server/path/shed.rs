@@ -1,0 +1,143 @@
+//! Shedding of what has waited for too long, or cannot end in time: when it is received, and when it would begin.
+//! `sched/overload/README.md` argues the rule.
+
+use super::execute::Engine;
+use super::slot::Slot;
+use crate::fate::{ClockAnomaly, Expired, Fate, Status};
+use crate::handler::Handler;
+use crate::metrics::Counter;
+use crate::net::{Datagram, Link};
+use crate::queue::Pooled;
+use crate::sched::WorkerId;
+use crate::server::path::packet::{Envelope, Packet};
+use crate::time::{Nanos, clock};
+use std::future::Future;
+
+/// A datagram's stamp is older than its place in the socket by what the kernel does in between.
+const STAMP_SLACK: Nanos = Nanos::from_millis(10);
+
+/// Why a job must not begin.
+#[derive(Clone, Copy, Debug)]
+enum Cause {
+    Waited,
+    Expired(Expired),
+}
+
+impl<'s, 'e, H, M, F, L> Engine<'s, 'e, '_, H, M, F, L>
+where
+    H: Handler,
+    M: Fn(Packet<'s>) -> F + Sync,
+    F: Future<Output = Packet<'s>> + Send,
+    L: Link,
+{
+    /// The time from which on a job of `envelope`, about to wait, must be looked at before it begins: it is old then, or
+    /// too late.
+    pub(super) fn start_by(&self, envelope: &Envelope) -> Nanos {
+        let old = match envelope.resumed {
+            false => envelope.arrived_at().plus(envelope.service).plus(self.common.limits.target()),
+            true => Nanos::MAX,
+        };
+        match envelope.ticket.deadline {
+            None => old,
+            Some(_) => old.min(self.latest_start(envelope)),
+        }
+    }
+
+    fn latest_start(&self, envelope: &Envelope) -> Nanos {
+        let class = self.common.classified.then_some(envelope.ticket.class);
+        self.common.limits.latest_start(envelope, class)
+    }
+
+    /// The slot of a fresh request and when it starts; `None` if it is shed.
+    #[inline]
+    pub(super) fn begin(&mut self, packet: Packet<'s>, now: Option<Nanos>) -> Option<(Pooled<'e, Slot<F>>, Nanos)> {
+        let start = self.start(packet.envelope.ready_at, now);
+        let queue = usize::from(packet.envelope.socket);
+        if start < packet.envelope.start_by {
+            self.queues.on_young(queue);
+        } else if let Some(cause) = self.shed_cause(&packet.envelope, queue, start) {
+            self.shed(&packet.envelope, cause);
+            self.recycle(packet);
+            return None;
+        }
+        Some((self.filled(packet), start))
+    }
+
+    /// As [`Engine::begin`], for a continuation: out of a queue, or still at hand after a pause.
+    #[inline]
+    pub(super) fn resume(
+        &mut self,
+        mut slot: Pooled<'e, Slot<F>>,
+        now: Option<Nanos>,
+    ) -> Option<(Pooled<'e, Slot<F>>, Nanos)> {
+        let start = self.start(slot.envelope.ready_at, now);
+        let queue = self.common.sockets.len();
+        if start < slot.envelope.start_by {
+            // What is still at hand says nothing of the queue, and what was in it before says too much.
+            if slot.envelope.start_by != Nanos::MAX && !slot.envelope.resumed {
+                self.queues.on_young(queue);
+            }
+        } else if let Some(cause) = self.shed_cause(&slot.envelope, queue, start) {
+            slot.clear();
+            self.shed(&slot.envelope, cause);
+            self.has_slept(slot.envelope.service, start);
+            self.slot = Some(slot);
+            return None;
+        }
+        slot.envelope.resumed |= slot.envelope.start_by != Nanos::MAX;
+        Some((slot, start))
+    }
+
+    /// Why a job of `envelope`, from `queue`, must not begin at `start`, which is no sooner than its
+    /// [`start_by`](Engine::start_by); `None` if it may.
+    #[cold]
+    fn shed_cause(&mut self, envelope: &Envelope, queue: usize, start: Nanos) -> Option<Cause> {
+        if start >= envelope.expires_at {
+            return Some(Cause::Expired(Expired::Passed));
+        }
+        if start >= self.latest_start(envelope) {
+            return Some(Cause::Expired(Expired::TooLate));
+        }
+        let wait = start.minus(envelope.arrived_at()).minus(envelope.service);
+        let bounds = self.common.limits.bounds();
+        let old = wait >= bounds.target;
+        (old && !envelope.resumed && self.queues.on_old(queue, start, wait, &bounds)).then_some(Cause::Waited)
+    }
+
+    /// Ends a request that must not begin, for `cause`.
+    #[cold]
+    fn shed(&mut self, envelope: &Envelope, cause: Cause) {
+        self.now = clock::now();
+        match cause {
+            Cause::Waited => self.end(envelope, Fate::ShedWaited),
+            Cause::Expired(reason) => {
+                self.recorder.unanswered(envelope.ticket.class, envelope.service);
+                self.recorder.count(Counter::ShedExpired(reason));
+                self.refuse(envelope, Status::ShedExpired);
+            }
+        }
+    }
+
+    /// True if a datagram of a batch from the socket of `owner` has waited for too long.
+    #[cold]
+    pub(super) fn is_shed_unserved(&mut self, owner: WorkerId, wait: Nanos) -> bool {
+        let bounds = self.common.limits.bounds();
+        wait >= bounds.target && self.queues.on_old(owner, self.now, wait, &bounds)
+    }
+
+    /// The longest time that a datagram in the socket of `owner` can have waited.
+    pub(super) fn longest_wait(&self, owner: WorkerId) -> Nanos {
+        self.now.minus(self.emptied_at[owner]).plus(STAMP_SLACK)
+    }
+
+    /// The time that `datagram` has waited, at most `longest`, where the clock was set while it did.
+    #[cold]
+    pub(super) fn clamped(&mut self, datagram: &Datagram, longest: Nanos) -> Nanos {
+        if datagram.ahead {
+            self.recorder.count(Counter::ClockAnomalies(ClockAnomaly::Ahead));
+        } else if datagram.kernel_wait > longest {
+            self.recorder.count(Counter::ClockAnomalies(ClockAnomaly::Behind));
+        }
+        datagram.kernel_wait.min(longest)
+    }
+}

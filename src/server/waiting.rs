@@ -1,0 +1,123 @@
+//! How long requests may wait, by what was measured in the last seconds.
+
+use super::path::limits::Limits;
+use crate::config::{Burn, Classify, Config};
+use crate::fate::CLASSES;
+use crate::metrics::Recent;
+use crate::sched::MaxWait;
+use crate::sched::estimate::ServiceTimes;
+use crate::sched::overload::{WaitBounds, expected_service};
+use crate::time::Nanos;
+
+/// What the kernel takes for a request's way in and out on stock sockets.
+const KERNEL: Nanos = Nanos::from_micros(3);
+
+/// The bounds on waiting of one server.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    max_wait: MaxWait,
+    /// What each request takes beside its service.
+    beside: Nanos,
+    classified: bool,
+    limits: Limits,
+}
+
+impl Waiting {
+    /// The bounds that `config` starts with: none under `auto`, which has measured nothing yet.
+    pub(super) fn new(config: &Config) -> Waiting {
+        let max_wait = config.max_wait_scaled();
+        let overheads = config.overheads_scaled();
+        let beside = if config.burn == Burn::Sleep { overheads.receive.plus(overheads.send) } else { KERNEL };
+        let bounds = WaitBounds::new(max_wait, &ServiceTimes::default(), beside);
+        let limits = Limits::new(bounds.unwrap_or(WaitBounds::NONE));
+        Waiting { max_wait, beside, classified: config.classify == Classify::Header, limits }
+    }
+
+    /// What the workers read.
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// How long a request may wait where a queue stands; `None` = for ever.
+    pub(super) fn max_wait(&self) -> Option<Nanos> {
+        Some(self.limits.bounds().bound).filter(|bound| *bound != Nanos::MAX)
+    }
+
+    /// Follows `recent` measurements; too few of them change nothing. To be called every second.
+    pub(super) fn follow(&self, recent: &Recent) {
+        let times = ServiceTimes::new(recent.service_times.iter().copied());
+        if let Some(bounds) = WaitBounds::new(self.max_wait, &times, self.beside) {
+            self.limits.set_bounds(bounds);
+        }
+        if self.max_wait == MaxWait::Off {
+            return;
+        }
+        let of_all = expected_service(&times);
+        for class in 0..CLASSES {
+            let of_class = || expected_service(&ServiceTimes::new(recent.times_of_class[class].iter().copied()));
+            let expected = if self.classified { of_class() } else { of_all };
+            expected.into_iter().for_each(|expected| self.limits.set_expected(class, expected));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::path::packet::Envelope;
+
+    fn config(pairs: &[(&str, &str)]) -> Config {
+        Config::from_pairs(pairs.iter().copied()).expect("a valid configuration")
+    }
+
+    /// A hundred requests of 1 ms in class 0, and as many of 100 ms in class 1.
+    fn recent() -> Recent {
+        let [light, heavy] = [1, 100].map(|ms| (Nanos::from_millis(ms), 100));
+        let mut times_of_class: [Vec<_>; CLASSES] = Default::default();
+        (times_of_class[0], times_of_class[1]) = (vec![light], vec![heavy]);
+        Recent { service_times: vec![light, heavy], times_of_class, ..Recent::default() }
+    }
+
+    fn latest_starts(waiting: &Waiting, classified: bool) -> [Nanos; 2] {
+        let mut envelope = Envelope { expires_at: Nanos::from_millis(1_000), ..Envelope::default() };
+        envelope.ticket.deadline = Some(Nanos::from_millis(900));
+        [0, 1].map(|class| waiting.limits().latest_start(&envelope, classified.then_some(class)))
+    }
+
+    #[test]
+    fn auto_knows_no_bound_until_it_has_measured() {
+        let waiting = Waiting::new(&config(&[]));
+        assert_eq!(waiting.max_wait(), None);
+        waiting.follow(&Recent::default());
+        assert_eq!(waiting.max_wait(), None, "silence");
+        waiting.follow(&recent());
+        let bound = waiting.max_wait().expect("measured");
+        assert!(
+            bound > Nanos::from_millis(1_900) && bound < Nanos::from_millis(2_000),
+            "20 of the heavy ones: {bound}"
+        );
+        waiting.follow(&Recent::default());
+        assert_eq!(waiting.max_wait(), Some(bound), "silence says nothing");
+    }
+
+    #[test]
+    fn a_duration_is_scaled_and_off_is_none() {
+        let scaled = Waiting::new(&config(&[("max-wait", "20ms"), ("time-scale", "100"), ("burn", "sleep")]));
+        assert_eq!(scaled.max_wait(), Some(Nanos::from_secs(2)));
+        let off = Waiting::new(&config(&[("max-wait", "off")]));
+        off.follow(&recent());
+        assert_eq!((off.max_wait(), latest_starts(&off, false)), (None, [Nanos::from_millis(1_000); 2]));
+    }
+
+    // Is service expected by class where classes are known, and of all of them otherwise?
+    #[test]
+    fn service_is_expected_of_what_may_be_known() {
+        let ms = Nanos::from_millis;
+        for (classify, expected) in [("none", [ms(900), ms(900)]), ("header", [ms(999), ms(900)])] {
+            let waiting = Waiting::new(&config(&[("classify", classify)]));
+            assert_eq!(latest_starts(&waiting, classify == "header"), [ms(1_000); 2], "nothing is expected yet");
+            waiting.follow(&recent());
+            assert_eq!(latest_starts(&waiting, classify == "header"), expected, "{classify}");
+        }
+    }
+}
