@@ -18,6 +18,7 @@ mod prometheus;
 mod ring;
 mod snapshot;
 mod stage;
+mod stretches;
 mod summary;
 mod unanswered;
 mod worker_metrics;

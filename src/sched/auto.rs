@@ -203,11 +203,12 @@ fn judge(times: &ServiceTimes, yield_cost: Nanos) -> Decision {
     let Some(gap) = times.widest_gap() else { return undivided(Reason::NoGap) };
     let middle = Nanos::new(((gap.below.get() as f64) * (gap.above.get() as f64)).sqrt() as u64);
     let budget = middle.min(gap.below.times(LIGHTS_PER_BUDGET)).max(yield_cost.times(YIELDS_PER_BUDGET));
-    // `ondemand` tolerates a yield cost of 0.6 of a light request's time, soft reservation one of all of it
+    // `ondemand` tolerates a yield cost of 0.6 of what a light request takes, soft reservation one of all of it
     // (simulated).
-    let choice = if budget.times(2) > gap.above || yield_cost > gap.below {
+    let light = gap.below.plus(times.beside());
+    let choice = if budget.times(2) > gap.above || yield_cost > light {
         return undivided(Reason::YieldTooDear { yield_cost, gap });
-    } else if yield_cost.times(10) <= gap.below.times(6) {
+    } else if yield_cost.times(10) <= light.times(6) {
         Choice::OnDemand { budget }
     } else {
         Choice::Hybrid { budget }
@@ -236,6 +237,11 @@ mod tests {
         assert!(matches!(judged(&extreme(), 150), Choice::OnDemand { .. }));
         assert!(matches!(judged(&extreme(), 450), Choice::Hybrid { .. }));
         assert_eq!(judged(&extreme(), 2_000), Choice::Steal);
+        // Where a light request takes 3.18 us of its worker, the same yields cost it less.
+        let charged = extreme().with_beside(Nanos::new(2_680));
+        assert!(matches!(judged(&charged, 450), Choice::OnDemand { .. }));
+        assert!(matches!(judged(&charged, 2_000), Choice::Hybrid { .. }));
+        assert_eq!(judged(&charged, 4_000), Choice::Steal);
     }
 
     #[test]
@@ -252,6 +258,8 @@ mod tests {
     fn alike_requests_and_narrow_gaps_are_first_come_first_served() {
         assert_eq!(judged(&times(&[(10_000, 50_000)]), 100), Choice::Global);
         assert_eq!(judged(&times(&[(1_000, 50_000)]), 100), Choice::Steal, "one queue costs too much");
+        let charged = times(&[(1_000, 50_000)]).with_beside(Nanos::new(2_680));
+        assert_eq!(judged(&charged, 100), Choice::Global, "not beside 2.68 us more");
         assert_eq!(
             judged(&times(&[(500, 9_000), (5_500, 1_000)]), 150),
             Choice::Steal,

@@ -10,6 +10,8 @@ use crate::time::Nanos;
 pub struct ServiceTimes {
     /// Service time and how many requests took it, ascending.
     bins: Vec<(Nanos, u64)>,
+    /// Time that each request takes of its worker beside its handler.
+    beside: Nanos,
 }
 
 /// A stretch of service times that next to no request has.
@@ -35,7 +37,7 @@ const SIDE_MIN: u64 = 20;
 /// into it; a distribution with one hump never has as few, however heavy its tail.
 const INSIDE_SHARE_MAX: f64 = 0.2;
 
-/// Heavy requests matter once they take this share of the CPU time.
+/// Heavy requests matter once they take this share of the workers' time.
 const HEAVY_SHARE_MIN: f64 = 0.05;
 
 impl ServiceTimes {
@@ -43,7 +45,19 @@ impl ServiceTimes {
     pub fn new(times: impl IntoIterator<Item = (Nanos, u64)>) -> ServiceTimes {
         let mut bins: Vec<(Nanos, u64)> = times.into_iter().filter(|(_, count)| *count > 0).collect();
         bins.sort_unstable();
-        ServiceTimes { bins }
+        ServiceTimes { bins, beside: Nanos::ZERO }
+    }
+
+    /// The same service times of requests that each take `beside` of their worker's time beside their handler: to be
+    /// received, dispatched and answered. Shares of time and means count it; gaps and budgets are of the time in the
+    /// handler, which is what a checkpoint knows.
+    pub fn with_beside(self, beside: Nanos) -> ServiceTimes {
+        ServiceTimes { beside, ..self }
+    }
+
+    /// Time that each request takes of its worker beside its handler.
+    pub fn beside(&self) -> Nanos {
+        self.beside
     }
 
     /// How many requests were measured.
@@ -51,19 +65,24 @@ impl ServiceTimes {
         self.bins.iter().map(|(_, count)| count).sum()
     }
 
-    /// The mean; zero without any measurement.
+    /// The mean time that a request takes of its worker; zero without any measurement.
     pub fn mean(&self) -> Nanos {
+        if self.bins.is_empty() {
+            return Nanos::ZERO;
+        }
         let sum: u128 = self.bins.iter().map(|(took, count)| u128::from(took.get()) * u128::from(*count)).sum();
-        Nanos::new(u64::try_from(sum / u128::from(self.count().max(1))).unwrap_or(u64::MAX))
+        Nanos::new(u64::try_from(sum / u128::from(self.count().max(1))).unwrap_or(u64::MAX)).plus(self.beside)
     }
 
-    /// The share of CPU time that requests spend within their first `budget`; 0 without any measurement.
+    /// The share of the workers' time that requests take within their first `budget` of CPU time; 0 without any
+    /// measurement. The time beside its handler counts where a request ends, because most of it is its reply's.
     pub fn share_within(&self, budget: Nanos) -> f64 {
         let sum = |time: &dyn Fn(Nanos) -> Nanos| -> f64 {
             self.bins.iter().map(|(took, count)| time(*took).get() as f64 * *count as f64).sum()
         };
-        let all = sum(&|took| took);
-        if all > 0.0 { sum(&|took| took.min(budget)) / all } else { 0.0 }
+        let whole = |took: Nanos| took.plus(self.beside);
+        let all = sum(&whole);
+        if all > 0.0 { sum(&|took| if took <= budget { whole(took) } else { budget }) / all } else { 0.0 }
     }
 
     /// The widest gap between light and heavy requests, if there is one.
@@ -90,7 +109,7 @@ impl ServiceTimes {
         widest.map(|(light, heavy)| Gap { below: bucket_start(light + 1), above: bucket_start(heavy) })
     }
 
-    /// Counts and CPU time by bucket, from the first nanosecond on.
+    /// Counts and the workers' time by bucket of the time in the handler, from the first nanosecond on.
     fn buckets(&self) -> Vec<Bucket> {
         let mut buckets = Vec::new();
         for (took, count) in &self.bins {
@@ -99,7 +118,7 @@ impl ServiceTimes {
                 buckets.resize(number + 1, Bucket::default());
             }
             buckets[number].count += count;
-            buckets[number].time += took.get() as f64 * *count as f64;
+            buckets[number].time += took.plus(self.beside).get() as f64 * *count as f64;
         }
         buckets
     }
@@ -121,9 +140,18 @@ fn bucket_start(number: usize) -> Nanos {
 }
 
 /// The workers to reserve for fresh requests: as many as they keep busy, rounded up, at least one, and never all.
-/// `offered` is the CPU time that all requests need in each unit of time (the mean number of busy workers).
+/// `offered` is the time that all requests need of the workers in each unit of time (the mean number of busy workers).
 pub fn reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64, workers: usize) -> usize {
     let needed = (offered * times.share_within(budget)).ceil() as usize;
+    needed.clamp(1, workers.saturating_sub(1).max(1))
+}
+
+/// The workers to set aside for the lightest class, number 0, when all workers are busy: at least one, and never all.
+/// `by_class` holds the number of requests of each class and the workers' time that they took in all.
+pub fn workers_of_lightest(by_class: &[(u64, Nanos); CLASSES], workers: usize) -> usize {
+    let seconds = |(_, time): &(u64, Nanos)| time.as_secs_f64();
+    let (lightest, all) = (seconds(&by_class[0]), by_class.iter().map(seconds).sum::<f64>());
+    let needed = if all > 0.0 { (workers as f64 * lightest / all).ceil() as usize } else { 0 };
     needed.clamp(1, workers.saturating_sub(1).max(1))
 }
 
@@ -155,7 +183,7 @@ impl Groups {
         self.group_of.get(usize::from(class)).copied().unwrap_or(0)
     }
 
-    /// Groups from what was measured of each class: the number of requests, and the CPU time of them all. Classes whose
+    /// Groups from what was measured of each class: the number of requests, and the workers' time of them all. Classes whose
     /// means lie within 20 % of the lightest in a group belong to it. The group that is busiest is as little busy as it
     /// can be, with one worker in each group at least; the lightest has `lightest` workers where that is given, as far
     /// as the others are left one each. Classes without a request belong to the heaviest group. `None` when nothing was
@@ -308,5 +336,30 @@ mod tests {
         assert_eq!(softly_reserved_workers(&times, budget, 0.9 * 14.0, 14), 4);
         assert_eq!(softly_reserved_workers(&times, budget, 0.0, 14), 1);
         assert_eq!(softly_reserved_workers(&times, Nanos::MAX, 14.0, 14), 14);
+    }
+
+    // Does the time beside the handler, which a light request takes as a heavy one does, count for the light ones?
+    #[test]
+    fn the_time_beside_handlers_is_work_too() {
+        let free = bimodal((500, 99_500), (500_000, 500));
+        let charged = free.clone().with_beside(Nanos::new(2_680));
+        let budget = Nanos::new(5_000);
+        // 3.18 us of each light request, and 5 us of each heavy one, of 5.68 us in the mean.
+        assert!((charged.share_within(budget) - 0.5617).abs() < 0.0001, "{}", charged.share_within(budget));
+        assert_eq!((free.mean(), charged.mean()), (Nanos::new(2_997), Nanos::new(5_677)));
+        assert_eq!(ServiceTimes::default().with_beside(budget).mean(), Nanos::ZERO);
+        assert_eq!(reserved_workers(&charged, budget, 14.0, 14), 8, "3 without it");
+        assert_eq!(free.widest_gap(), charged.widest_gap(), "a gap is of the time in the handler");
+        let by_class = |beside: u64| {
+            let mut by_class = [(0, Nanos::ZERO); CLASSES];
+            by_class[0] = (99_500, Nanos::new((500 + beside) * 99_500));
+            by_class[1] = (500, Nanos::new((500_000 + beside) * 500));
+            by_class
+        };
+        assert_eq!([0, 2_680].map(|beside| workers_of_lightest(&by_class(beside), 14)), [3, 8]);
+        assert_eq!([1, 2].map(|workers| workers_of_lightest(&by_class(0), workers)), [1, 1]);
+        // Heavy ones that take a tenth of the time in handlers, and a fiftieth of the workers'.
+        let few = bimodal((500, 100_000), (50_000, 100));
+        assert!(few.widest_gap().is_some() && few.with_beside(Nanos::new(2_680)).widest_gap().is_none());
     }
 }

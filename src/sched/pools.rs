@@ -4,7 +4,7 @@
 //! A request reaches a heavier pool because its class is known and says so, because its handler hops, or because its
 //! slice ran out. The last pool runs everything to its end.
 
-use super::estimate::reserved_workers;
+use super::estimate::{reserved_workers, workers_of_lightest};
 use super::tuning::joined;
 use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Running, SearchPlace, Sizes, Topology, Tuning, Verdict};
 use crate::time::Nanos;
@@ -21,13 +21,15 @@ pub(super) const ENTRY: Entry = Entry {
     make,
 };
 
-/// Where sizes are not given, the front pool has the workers that light requests need when all workers are busy.
+/// Where sizes are not given, the front pool has the workers that its work needs when all workers are busy: that of the
+/// lightest class where classes are known, the first slice of every request where they are not.
 fn make(tuning: &Tuning) -> Made {
     let workers = tuning.workers;
     let fitted = || {
         let measured = tuning.measured.as_ref();
-        let front = measured.map_or(workers.div_ceil(5), |measured| {
-            reserved_workers(&measured.times, tuning.budget, workers as f64, workers)
+        let front = measured.map_or(workers.div_ceil(5), |measured| match tuning.classified {
+            true => workers_of_lightest(&measured.by_class, workers),
+            false => reserved_workers(&measured.times, tuning.budget, workers as f64, workers),
         });
         if workers > front { vec![front, workers - front] } else { vec![workers] }
     };

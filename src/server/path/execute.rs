@@ -344,6 +344,8 @@ where
             // A server has at most 8 pools.
             Boundary::Looked { watch, waiting } => self.charge_look(watch, waiting),
             Boundary::Pool(pool) => self.pool = u8::try_from(pool).unwrap_or(u8::MAX),
+            Boundary::Idle { since } => self.recorder.begin_idle(since),
+            Boundary::Busy { idle } => self.recorder.end_idle(idle),
             Boundary::Rest => self.rest(),
         }
     }
