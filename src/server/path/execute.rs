@@ -210,6 +210,7 @@ where
         let now = if self.common.emulated { emulated::busy_until } else { clock::now };
         let paused = child.run(start, start.plus(ask_after), now);
         self.now = clock::now();
+        self.charge_vain_looks();
         let ran = self.core_now().minus(start);
         self.recorder.end_slice(ran);
         match paused {
@@ -251,6 +252,7 @@ where
         let end = self.core_now();
         let ran = end.minus(start);
         self.recorder.end_slice(ran);
+        self.charge_vain_looks();
         slot.envelope.service = slot.envelope.service.plus(ran).plus(joined);
         if fresh {
             self.gathering.on_first_run(ran, waits, !matches!(polled, Polled::Ended(_)));
