@@ -85,6 +85,13 @@ impl ServiceTimes {
         if all > 0.0 { sum(&|took| if took <= budget { whole(took) } else { budget }) / all } else { 0.0 }
     }
 
+    /// The share of the workers' time that requests spend in their handlers within their first `budget` of CPU time.
+    pub fn handler_share_within(&self, budget: Nanos) -> f64 {
+        let within: f64 = self.bins.iter().map(|(took, count)| (*took).min(budget).get() as f64 * *count as f64).sum();
+        let all: f64 = self.bins.iter().map(|(took, count)| took.plus(self.beside).get() as f64 * *count as f64).sum();
+        if all > 0.0 { within / all } else { 0.0 }
+    }
+
     /// The widest gap between light and heavy requests, if there is one.
     pub fn widest_gap(&self) -> Option<Gap> {
         let buckets = self.buckets();
@@ -158,8 +165,13 @@ pub fn workers_of_lightest(by_class: &[(u64, Nanos); CLASSES], workers: usize) -
 /// As [`reserved_workers`] for a reservation that costs next to nothing when it is too large, because heavy requests go
 /// on there too: beside the workers that fresh requests keep busy, the square root of that number for the moments at
 /// which more come at once (square-root staffing: Halfin and Whitt, 1981).
+///
+/// The time beside handlers is no reason to reserve: every worker receives and answers, so this is no capacity, but the
+/// number of workers whose heavy requests watch closely, and watching has its price for each arrival. (Simulated, Extreme
+/// Bimodal at 0.7 of 14 workers with the stock table: 8 reserved in place of 2 take p99.9 of light slowdowns from 30 to 25,
+/// and the median of heavy latencies from 0.76 ms to 16 ms.)
 pub fn softly_reserved_workers(times: &ServiceTimes, budget: Nanos, offered: f64, workers: usize) -> usize {
-    let busy = offered * times.share_within(budget);
+    let busy = offered * times.handler_share_within(budget);
     ((busy + busy.sqrt()).ceil() as usize).clamp(1, workers)
 }
 
@@ -349,6 +361,7 @@ mod tests {
         assert_eq!((free.mean(), charged.mean()), (Nanos::new(2_997), Nanos::new(5_677)));
         assert_eq!(ServiceTimes::default().with_beside(budget).mean(), Nanos::ZERO);
         assert_eq!(reserved_workers(&charged, budget, 14.0, 14), 8, "3 without it");
+        assert_eq!(softly_reserved_workers(&charged, budget, 0.7 * 14.0, 14), 2, "what handlers take of it");
         assert_eq!(free.widest_gap(), charged.widest_gap(), "a gap is of the time in the handler");
         let by_class = |beside: u64| {
             let mut by_class = [(0, Nanos::ZERO); CLASSES];
