@@ -20,6 +20,7 @@ mod snapshot;
 mod stage;
 mod stretches;
 mod summary;
+mod tally;
 mod unanswered;
 mod worker_metrics;
 

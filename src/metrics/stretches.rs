@@ -1,6 +1,6 @@
 //! Time that a worker spends in stretches of one kind, of which the present one counts too.
 
-use super::counters::Tally;
+use super::tally::Tally;
 use crate::time::Nanos;
 use std::sync::atomic::{AtomicU64, Ordering};
 

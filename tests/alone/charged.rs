@@ -106,12 +106,12 @@ fn steps_beside_the_work_are_paid_for() {
 // 10 us, a tenth of a millisecond at this scale, and pauses every millisecond. A busy machine makes fewer looks.
 #[test]
 fn every_look_within_a_slice_is_paid_for() {
-    const TEN: u64 = 10;
     let _alone = alone();
+    let scale = 10;
     let settings =
         [("burn", "sleep"), ("time-scale", "10"), ("slice", "40us"), ("workers", "1"), ("policy", "ondemand")];
     let table = [("notices", "looks"), ("overheads", "look=100ns,send=1us")];
-    let handler = Bench::new(Spin::new(Burner::Sleep, TEN), Nanos::from_secs(10));
+    let handler = Bench::new(Spin::new(Burner::Sleep, scale), Nanos::from_secs(10));
     let server = Running::start(&[&settings[..], &table].concat(), handler);
     let charged = || latency(server.admin)["emulation"]["charged_us"].as_f64().expect("a figure");
     let client = Client::new(server.udp);
