@@ -73,8 +73,8 @@ pub(crate) struct CompareArguments {
     /// Workers of each server [default: the sum of --pools, else 14]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) workers: Option<u16>,
-    /// Pools and their workers, the ingress first, like front=3,heavy=11 [default: front = the short class's share of
-    /// the CPU time, rounded up]
+    /// Pools and their workers, the ingress first, like front=3,heavy=11 [default: front = its share of the
+    /// workers' time, rounded up]
     #[arg(long, value_name = "LIST")]
     pub(crate) pools: Option<String>,
     /// Workers that hybrid and reserve keep for light requests, instead of what they measure

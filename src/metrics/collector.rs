@@ -1,6 +1,7 @@
 //! The control thread's side of the metrics: asks workers for their histograms, sums them up, and answers scrapes.
 
 use super::Stage;
+use super::counters::Counts;
 use super::distribution::Distribution;
 use super::histograms::{Histograms, Totals};
 use super::measured::Measured;
@@ -44,6 +45,11 @@ struct Reading {
     at: Nanos,
     /// Time that all workers have spent on requests.
     busy: Nanos,
+    /// Time in which workers found nothing to do.
+    idle: Nanos,
+    /// Time that emulated cores were charged beside requests.
+    charged: Nanos,
+    received: u64,
     unanswered: UnansweredCounts,
 }
 
@@ -78,8 +84,9 @@ impl<'b> Collector<'b> {
     }
 
     fn reading(&self) -> Reading {
-        let busy = self.metrics.counts().busy.into_iter().fold(Nanos::ZERO, Nanos::plus);
-        Reading { at: clock::now(), busy, unanswered: self.metrics.unanswered() }
+        let Counts { busy, idle, charged, received, .. } = self.metrics.counts();
+        let busy = busy.into_iter().fold(Nanos::ZERO, Nanos::plus);
+        Reading { at: clock::now(), busy, idle, charged, received, unanswered: self.metrics.unanswered() }
     }
 
     /// Asks every worker with new measurements for its histograms, calls `wake` with the number of each (a sleeping
@@ -133,12 +140,16 @@ impl<'b> Collector<'b> {
             by_class[class] = (by_class[class].0 + count, by_class[class].1.plus(spent.times(count)));
         }
         let span = now.at.minus(before.at).as_secs_f64().max(f64::MIN_POSITIVE);
-        let busy_workers = now.busy.minus(before.busy).as_secs_f64() / span;
+        let mean = |of: fn(&Reading) -> Nanos| of(&now).minus(of(before)).as_secs_f64() / span;
+        let (busy_workers, charged_workers) = (mean(|reading| reading.busy), mean(|reading| reading.charged));
+        let idle_workers = mean(|reading| reading.idle);
+        let between_workers = (self.metrics.workers() as f64 - idle_workers - busy_workers).max(0.0);
+        let rate = (now.received - before.received) as f64 / span;
         self.readings.push_back(now);
         if self.readings.len() > READINGS {
             self.readings.pop_front();
         }
-        Recent { service_times, by_class, busy_workers, times_of_class }
+        Recent { service_times, by_class, times_of_class, busy_workers, between_workers, charged_workers, rate }
     }
 
     /// Offers the worker empty histograms if it has new entries, can still answer and owes nothing.
@@ -263,6 +274,29 @@ mod tests {
         assert_eq!((recent.by_class[0].0, recent.by_class[1].0), (1, 1));
         assert!(recent.by_class[1].1 > Nanos::from_millis(45), "{:?}", recent.by_class[1]);
         assert!(recent.busy_workers > 1.0, "one worker is busy from the start, another was: {}", recent.busy_workers);
+    }
+
+    /// Is the time of a worker that was neither in a handler nor idle known, with that of one which still sleeps?
+    #[test]
+    fn the_time_between_jobs_is_what_is_left() {
+        let metrics = WorkerMetrics::new(3);
+        let mut collector = Collector::new(&metrics);
+        let start = clock::now();
+        let [mut worker, mut sleeper, mut idle] = [0, 1, 2].map(|id| metrics.recorder(id));
+        sleeper.begin_idle(start);
+        idle.begin_idle(start);
+        worker.received(30);
+        let slept_for = Nanos::from_millis(40);
+        thread::sleep(slept_for.into());
+        idle.end_idle(clock::now().minus(start));
+        let lasted = clock::now().minus(start);
+        worker.end_slice(Nanos::new(lasted.get() / 4));
+        worker.charged(Nanos::new(lasted.get() / 2));
+        let recent = collector.recent();
+        // The reading is made a little later, and the collector is a little older.
+        let near = |value: f64, due: f64| (value - due).abs() < 0.2;
+        assert!(near(recent.between_workers, 0.75) && near(recent.charged_workers, 0.5), "{recent:?}");
+        assert!(recent.rate > 0.0 && recent.rate <= 30.0 / slept_for.as_secs_f64(), "{recent:?}");
     }
 
     /// Does the wake reach a sleeping worker with new entries, and no other worker?

@@ -6,9 +6,10 @@
 //! first (acquire) and `received` afterwards: whichever end it saw, it sees the matching arrival too. It may see
 //! arrivals whose ends it missed; they count as in flight, as they were a moment before.
 
+use super::stretches::Stretches;
+use super::tally::Tally;
 use crate::fate::{ClockAnomaly, Expired, Failed, Fate, Malformed, ReceiveError, Refused, Unsent, labels};
 use crate::time::{Nanos, clock};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 labels! {
     /// Result of an attempt to take work from another worker.
@@ -162,28 +163,6 @@ pub(super) struct Family<'a> {
     pub(super) counts: &'a [u64],
 }
 
-/// A counter that one thread writes and any thread may read.
-#[derive(Debug, Default)]
-pub(super) struct Tally(AtomicU64);
-
-impl Tally {
-    /// Adds `amount`. Only the owner of the counter may call this: it is a load and a store, because a
-    /// read-modify-write locks the cache line at five times the cost.
-    pub(super) fn add(&self, amount: u64) {
-        // Ordering: relaxed, the only writer reads its own last store.
-        let sum = self.0.load(Ordering::Relaxed).wrapping_add(amount);
-        // Ordering: release, pairs with the acquire in `read`: a reader that sees this count also sees what its writer
-        // did and saw before. Without it a fate could be seen and its arrival not.
-        self.0.store(sum, Ordering::Release);
-    }
-
-    /// The count, at most as stale as the reader's view of that cache line.
-    pub(super) fn read(&self) -> u64 {
-        // Ordering: acquire, pairs with the release in `add`.
-        self.0.load(Ordering::Acquire)
-    }
-}
-
 /// The counters of one worker, written by it alone.
 #[derive(Debug, Default)]
 pub(super) struct WorkerCounters {
@@ -191,11 +170,11 @@ pub(super) struct WorkerCounters {
     /// Datagrams by `Fate as usize`; a fate with reasons stays 0 here, because its reasons are in `tallies`.
     pub(super) ended: [Tally; Fate::ALL.len()],
     tallies: Tallies,
-    pub(super) busy_ns: Tally,
-    /// Start of the current slice in nanoseconds; 0 between slices.
-    running_since: AtomicU64,
-    /// The largest busy time returned to a reader so far.
-    busy_shown: AtomicU64,
+    /// Slices of jobs.
+    pub(super) busy: Stretches,
+    /// Times in which the worker found nothing to do, from the first search that found nothing to the last, or to the
+    /// wake-up.
+    pub(super) idle: Stretches,
     /// Turns of the worker's loop plus slices of its jobs: constant while the worker is stuck.
     pub(super) moves: Tally,
     pub(super) slept_ns: Tally,
@@ -213,40 +192,6 @@ impl WorkerCounters {
     pub(super) fn count(&self, counter: Counter) {
         self.tallies.of(counter).add(1);
     }
-
-    /// Starts a slice at `now`.
-    pub(super) fn begin(&self, now: Nanos) {
-        // Ordering: relaxed, a reader that sees it late shows less time for a moment.
-        self.running_since.store(now.get().max(1), Ordering::Relaxed);
-    }
-
-    /// Ends the slice, which ran for `ran`.
-    pub(super) fn end(&self, ran: Nanos) {
-        // Ordering: relaxed, the release in `add` orders it before the sum: a reader of a sum that includes this slice
-        // does not read the start of the slice afterwards.
-        self.running_since.store(0, Ordering::Relaxed);
-        self.busy_ns.add(ran.get());
-    }
-
-    /// Start of the current slice; `None` between slices.
-    pub(super) fn running_since(&self) -> Option<Nanos> {
-        // Ordering: relaxed, a hint of a moment ago.
-        let since = self.running_since.load(Ordering::Relaxed);
-        (since != 0).then(|| Nanos::new(since))
-    }
-
-    /// Time spent on requests up to `now`, which was read before the call, including the current slice.
-    ///
-    /// The sum is read before the start of the slice. A slice that is in the sum is then never counted again; a slice
-    /// that ends in between is missed, and the largest value returned so far stands in for it, so that the result never
-    /// falls.
-    pub(super) fn busy(&self, now: Nanos) -> Nanos {
-        let ended = Nanos::new(self.busy_ns.read());
-        let busy = ended.plus(self.running_since().map_or(Nanos::ZERO, |since| now.minus(since)));
-        // Ordering: relaxed, one value among readers.
-        let shown = self.busy_shown.fetch_max(busy.get(), Ordering::Relaxed);
-        busy.max(Nanos::new(shown))
-    }
 }
 
 /// One reading of every worker's counters, summed.
@@ -260,6 +205,8 @@ pub(crate) struct Counts {
     pub(crate) counted: Counted,
     /// Busy time by worker.
     pub(crate) busy: Vec<Nanos>,
+    /// Time in which workers found nothing to do.
+    pub(crate) idle: Nanos,
     /// Time that emulated cores slept in place of working.
     pub(crate) slept: Nanos,
     /// Time that emulated cores slept longer than asked.
@@ -286,7 +233,8 @@ impl Counts {
         }
         for worker in workers {
             counts.received += worker.received.read();
-            counts.busy.push(worker.busy(now));
+            counts.busy.push(worker.busy.time(now));
+            counts.idle = counts.idle.plus(worker.idle.time(now));
             counts.slept = counts.slept.plus(Nanos::new(worker.slept_ns.read()));
             counts.late = counts.late.plus(Nanos::new(worker.late_ns.read()));
             counts.charged = counts.charged.plus(Nanos::new(worker.charged_ns.read()));
@@ -299,28 +247,5 @@ impl Counts {
 fn sum_up<const N: usize>(sums: &mut [u64; N], tallies: &[Tally; N]) {
     for (sum, tally) in sums.iter_mut().zip(tallies) {
         *sum += tally.read();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Does the time of a running slice count, once, and does the sum never fall?
-    #[test]
-    fn a_slice_counts_while_it_runs() {
-        let us = Nanos::from_micros;
-        let worker = WorkerCounters::default();
-        assert_eq!((worker.busy(us(5)), worker.running_since()), (Nanos::ZERO, None));
-        worker.begin(us(10));
-        assert_eq!((worker.busy(us(17)), worker.running_since()), (us(7), Some(us(10))));
-        worker.end(us(8));
-        assert_eq!((worker.busy(us(40)), worker.running_since()), (us(8), None));
-        worker.begin(us(50));
-        assert_eq!(worker.busy(us(45)), us(8), "it began after the clock was read");
-        assert_eq!(worker.busy(us(60)), us(18));
-        // An emulated core ends a slice by its own clock, before its thread wakes.
-        worker.end(us(9));
-        assert_eq!(worker.busy(us(70)), us(18), "it never falls");
     }
 }

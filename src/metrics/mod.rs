@@ -19,7 +19,9 @@ mod prometheus;
 mod ring;
 mod snapshot;
 mod stage;
+mod stretches;
 mod summary;
+mod tally;
 mod unanswered;
 mod worker_metrics;
 

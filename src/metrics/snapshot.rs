@@ -53,12 +53,18 @@ pub struct Recent {
     /// Service times of the last 9 to 10 seconds, of all classes together, each with its number of requests. Requests that
     /// were not answered are among them with the time that they took.
     pub service_times: Vec<(Nanos, u64)>,
-    /// The mean number of workers busy during that time, also with requests that still run.
-    pub busy_workers: f64,
     /// The number of requests of each class, and their total service time, answered or not.
     pub by_class: [(u64, Nanos); CLASSES],
     /// `service_times` of each class by itself.
     pub times_of_class: [Vec<(Nanos, u64)>; CLASSES],
+    /// The mean number of workers in handlers during that time, also of requests that still run.
+    pub busy_workers: f64,
+    /// The mean number of workers that were neither in a handler nor idle: that received, chose, passed on, answered.
+    pub between_workers: f64,
+    /// The mean number of emulated cores that were busy with what they were charged beside handlers.
+    pub charged_workers: f64,
+    /// Datagrams received per second.
+    pub rate: f64,
 }
 
 /// The set-up of a server, as shown on `/latency`.

@@ -3,7 +3,7 @@
 //! A policy that sizes itself must see this work too. It is counted by class in half octaves, which is as fine as the
 //! decisions that rest on it (`sched::estimate`).
 
-use super::counters::Tally;
+use super::tally::Tally;
 use crate::fate::CLASSES;
 use crate::time::Nanos;
 

@@ -97,7 +97,7 @@ impl WorkerMetrics {
 
     /// Start of the current slice of `worker`; `None` between slices.
     pub fn running_since(&self, worker: usize) -> Option<Nanos> {
-        self.workers[worker].counters.running_since()
+        self.workers[worker].counters.busy.since()
     }
 
     /// A count that grows with every turn of the loop of `worker` and with every slice of its jobs.
@@ -238,12 +238,22 @@ impl Recorder<'_> {
 
     /// Starts a slice of a job at `now`: until [`Recorder::end_slice`] the time counts as busy.
     pub fn begin_slice(&mut self, now: Nanos) {
-        self.counters.begin(now);
+        self.counters.busy.begin(now);
     }
 
     /// Ends the current slice, which took `time`.
     pub fn end_slice(&mut self, time: Nanos) {
-        self.counters.end(time);
+        self.counters.busy.end(time);
+    }
+
+    /// The worker has found nothing to do, at `now`: until [`Recorder::end_idle`] the time counts as idle.
+    pub fn begin_idle(&mut self, now: Nanos) {
+        self.counters.idle.begin(now);
+    }
+
+    /// The worker is no longer idle; it was for `time`.
+    pub fn end_idle(&mut self, time: Nanos) {
+        self.counters.idle.end(time);
     }
 
     /// Records that an emulated core was charged `time` for work between jobs.

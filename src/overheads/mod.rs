@@ -91,7 +91,7 @@ impl Overheads {
 
     /// What the way of one request in and out costs: a receive and a send. With the work itself it is what a request
     /// takes of a worker's capacity.
-    pub fn per_request(&self) -> Nanos {
+    pub const fn per_request(&self) -> Nanos {
         self.receive.plus(self.send)
     }
 

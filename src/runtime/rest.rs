@@ -19,7 +19,11 @@ impl<J: Send> Loop<'_, J> {
     pub(super) fn wait<E: Engine<Job = J>>(&mut self, engine: &mut E) {
         let now = clock::now();
         self.world.idle_at = now;
-        let since = *self.idle_since.get_or_insert(now);
+        let since = self.idle_since.unwrap_or_else(|| {
+            engine.boundary(Boundary::Idle { since: now });
+            now
+        });
+        self.idle_since = Some(since);
         let shared = self.world.shared;
         if now.minus(since) < shared.wait.spin_for() && self.world.may_spin() {
             std::hint::spin_loop();
@@ -66,8 +70,8 @@ impl<J: Send, E: Engine<Job = J>> Rests for Resting<'_, '_, J, E> {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => panic!("a worker cannot wait: {error}"),
         }
-        self.worker.idle_since = None;
         self.worker.world.idle_at = clock::now();
+        self.worker.end_idle(self.engine);
         self.worker.events.iter().any(|event| event.token() == WATCH)
     }
 }

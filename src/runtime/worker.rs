@@ -3,7 +3,7 @@
 use super::Shared;
 use super::deques::Deques;
 use super::world::ThreadWorld;
-use crate::sched::turn::{Did, Engine, Turn};
+use crate::sched::turn::{Boundary, Did, Engine, Turn};
 use crate::sched::{Policy, WorkerId};
 use crate::time::Nanos;
 use mio::{Events, Poll};
@@ -64,12 +64,20 @@ impl<'s, J: Send> Loop<'s, J> {
                 _ => {}
             }
             while self.turn.has_job() {
-                self.idle_since = None;
+                self.end_idle(engine);
                 self.step(engine);
             }
         }
         self.world.stop_spinning();
         engine.flush();
+    }
+
+    /// Ends the time in which the worker has nothing to do, with the last reading of the clock outside of jobs.
+    #[inline]
+    pub(super) fn end_idle<E: Engine<Job = J>>(&mut self, engine: &mut E) {
+        if let Some(since) = self.idle_since.take() {
+            engine.boundary(Boundary::Busy { idle: self.world.idle_at.minus(since) });
+        }
     }
 
     pub(super) fn step<E: Engine<Job = J>>(&mut self, engine: &mut E) -> Did {
@@ -98,7 +106,7 @@ impl<'s, J: Send> Loop<'s, J> {
 mod tests {
     use super::*;
     use crate::runtime::Wait;
-    use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Ran, Received, Requeued};
+    use crate::sched::turn::{Arrived, Description, Discarded, Ran, Received, Requeued};
     use crate::sched::{Kind, Step, Tasks, Topology};
 
     /// An engine that puts a job and stops the workers at the last step of its first search, which has found nothing.

@@ -36,8 +36,12 @@ fn make(tuning: &Tuning) -> Made {
     let measured = tuning.measured.as_ref().filter(|measured| given.is_none() && measured.times.count() > 0);
     let estimated = measured.map(|measured| {
         let reserved = softly_reserved_workers(&measured.times, budget, measured.busy_workers, workers);
-        let (busy, share) = (measured.busy_workers, measured.times.share_within(budget) * 100.0);
-        (reserved, format!("{busy:.1} workers are busy, {share:.0} % of the time with what is within the budget"))
+        let (busy, share) = (measured.busy_workers, measured.times.handler_share_within(budget) * 100.0);
+        let beside = measured.beside_text();
+        (
+            reserved,
+            format!("{busy:.1} workers are busy, {share:.0} % of the time in handlers within the budget{beside}"),
+        )
     });
     // Before anything is measured, the share that the front pool of `pools` has.
     let unmeasured = || (given.unwrap_or(workers.div_ceil(5)), unmeasured(tuning));

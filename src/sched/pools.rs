@@ -4,10 +4,11 @@
 //! A request reaches a heavier pool because its class is known and says so, because its handler hops, or because its
 //! slice ran out. The last pool runs everything to its end.
 
-use super::estimate::ServiceTimes;
 use super::stability::{Help, share_out, unstable_from};
 use super::tuning::joined;
-use super::{Entry, Event, Kind, Made, Place, PoolId, Rules, Running, SearchPlace, Sizes, Topology, Tuning, Verdict};
+use super::{
+    Entry, Event, Kind, Made, Measured, Place, PoolId, Rules, Running, SearchPlace, Sizes, Topology, Tuning, Verdict,
+};
 use crate::time::Nanos;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -26,7 +27,7 @@ pub(super) const ENTRY: Entry = Entry {
 fn make(tuning: &Tuning) -> Made {
     let workers = tuning.workers;
     let measured = tuning.measured.as_ref().filter(|measured| measured.times.count() > 0);
-    let demands = |pools| measured.map(|measured| demands(&measured.times, tuning.budget, pools));
+    let demands = |pools| measured.map(|measured| demands(measured, tuning, pools));
     let fitted = || match (workers, measured, demands(2)) {
         (1, _, _) => vec![1],
         (_, Some(measured), Some(demands)) => share_out(&demands, workers, measured.busy_workers, Help::None),
@@ -41,9 +42,18 @@ fn make(tuning: &Tuning) -> Made {
         .bounded(unstable_from, tuning)
 }
 
-/// The share of the CPU time that is spent in each of `pools` pools, if no class is known: a slice in each but the last.
-fn demands(times: &ServiceTimes, slice: Nanos, pools: usize) -> Vec<f64> {
-    let before = |pool: usize| if pool < pools { times.share_within(slice.times(pool as u64)) } else { 1.0 };
+/// The share of the workers' time, in any unit, that is spent in each of `pools` pools. Where classes are known, each class
+/// begins in a pool of its own, as far as there are pools; where they are not, all spend a slice in each but the last.
+fn demands(measured: &Measured, tuning: &Tuning, pools: usize) -> Vec<f64> {
+    if tuning.classified {
+        let mut demands = vec![0.0; pools];
+        for (class, (_, time)) in measured.by_class.iter().enumerate() {
+            demands[class.min(pools - 1)] += time.as_secs_f64();
+        }
+        return demands;
+    }
+    let within = |pools: usize| measured.times.share_within(tuning.budget.times(pools as u64));
+    let before = |pool: usize| if pool < pools { within(pool) } else { 1.0 };
     (0..pools).map(|pool| before(pool + 1) - before(pool)).collect()
 }
 

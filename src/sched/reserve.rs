@@ -28,8 +28,9 @@ fn make(tuning: &Tuning) -> Made {
     let by_demand =
         |measured: &Measured| Groups::by_demand(&measured.by_class, measured.busy_workers, workers, tuning.reserved);
     let measured = tuning.measured.as_ref().and_then(by_demand);
+    let beside = tuning.measured.as_ref().map(Measured::beside_text).unwrap_or_default();
     let reason = match &measured {
-        Some(groups) => format!("workers by group of classes, the lightest first: {:?}", groups.sizes),
+        Some(groups) => format!("workers by group of classes, the lightest first: {:?}{beside}", groups.sizes),
         None => unmeasured(tuning),
     };
     let mut groups = measured.unwrap_or_else(|| Groups::one(workers));

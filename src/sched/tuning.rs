@@ -20,6 +20,8 @@ pub struct Tuning {
     pub sizes: Option<Vec<usize>>,
     /// Workers for light requests, where they were given.
     pub reserved: Option<usize>,
+    /// Whether policies that can use a request's class know it.
+    pub classified: bool,
     /// How long a worker must have been in one job before others receive from its socket, where it was given.
     pub thief_threshold: Option<Nanos>,
     /// Factor on every time that is no setting (thief threshold, slices, intervals between looks).
@@ -35,10 +37,27 @@ pub struct Tuning {
 pub struct Measured {
     /// Service times of all classes together.
     pub times: ServiceTimes,
-    /// For each class, the number of requests and their CPU time in all.
+    /// For each class, the number of requests and the workers' time that they took in all.
     pub by_class: [(u64, Nanos); CLASSES],
     /// Mean number of workers that the requests keep busy.
     pub busy_workers: f64,
+}
+
+impl Measured {
+    /// Requests with these times in their handlers, each of which took `beside` of its worker's time beside that, to be
+    /// received, dispatched and answered. `busy_workers` counts both.
+    pub fn new(times: ServiceTimes, by_class: [(u64, Nanos); CLASSES], beside: Nanos, busy_workers: f64) -> Measured {
+        let by_class = by_class.map(|(count, time)| (count, time.plus(beside.times(count))));
+        Measured { times: times.with_beside(beside), by_class, busy_workers }
+    }
+
+    /// How much of the workers' time goes into what handlers do not see, in words; nothing where that is none.
+    pub(super) fn beside_text(&self) -> String {
+        match self.times.beside() {
+            Nanos::ZERO => String::new(),
+            beside => format!(", and a request takes {beside} beside its handler"),
+        }
+    }
 }
 
 /// A policy that was made from a tuning, and what was chosen on the way.
@@ -72,6 +91,7 @@ impl Tuning {
             budget,
             sizes: None,
             reserved: None,
+            classified: false,
             thief_threshold: None,
             time_scale: 1,
             yield_cost: Nanos::new(100),

@@ -1,7 +1,7 @@
 //! Policies that follow the load: the initial policy of a configuration, and its update every second.
 
 use super::yields;
-use crate::config::{Burn, Config};
+use crate::config::{Burn, Classify, Config};
 use crate::metrics::{self, Recent};
 use crate::sched::auto::Auto;
 use crate::sched::estimate::ServiceTimes;
@@ -12,6 +12,7 @@ use crate::time::Nanos;
 pub(super) struct Adaptation {
     entry: &'static Entry,
     tuning: Tuning,
+    burn: Burn,
     /// The policy that the workers follow.
     made: Made,
     /// The decision rule of `auto`; `None` under any other policy.
@@ -29,11 +30,12 @@ impl Adaptation {
         let tuning = Tuning {
             sizes: (entry.sizes == Sizes::Pools).then(|| config.pools.iter().map(|pool| pool.workers).collect()),
             reserved: config.reserved,
+            classified: config.classify == Classify::Header,
             time_scale: config.time_scale,
             ..Tuning::new(config.workers, config.slice_scaled())
         };
         let made = (entry.make)(&tuning);
-        Adaptation { entry, tuning, made, auto, next: None }
+        Adaptation { entry, tuning, burn: config.burn, made, auto, next: None }
     }
 
     /// The policy for the workers to follow.
@@ -43,14 +45,13 @@ impl Adaptation {
 
     /// Updates the policy from `recent` measurements; true if it has changed. To be called every second.
     pub(super) fn follow(&mut self, recent: &Recent) -> bool {
-        let times = ServiceTimes::new(recent.service_times.iter().copied());
-        let decided = self.auto.as_mut().and_then(|auto| auto.decide(&times));
+        let measured = measured(recent, self.burn);
+        let decided = self.auto.as_mut().and_then(|auto| auto.decide(&measured.times));
         // A second without requests says nothing about the load to come.
-        if times.count() == 0 && recent.by_class.iter().all(|(count, _)| *count == 0) {
+        if measured.times.count() == 0 && recent.by_class.iter().all(|(count, _)| *count == 0) {
             return false;
         }
-        let (by_class, busy_workers) = (recent.by_class, recent.busy_workers);
-        self.tuning.measured = Some(Measured { times, by_class, busy_workers });
+        self.tuning.measured = Some(measured);
         if let Some(decision) = decided {
             self.made = decision.make(&self.tuning);
             return true;
@@ -83,6 +84,19 @@ impl Adaptation {
             reason: reason.clone(),
         })
     }
+}
+
+/// What policies are made from: all work of the last seconds, with what goes into requests beside their handlers. An
+/// emulated core works on that for as long as it is charged, a real one for as long as it takes.
+fn measured(recent: &Recent, burn: Burn) -> Measured {
+    let times = ServiceTimes::new(recent.service_times.iter().copied());
+    let beside_workers = match burn {
+        Burn::Cpu => recent.between_workers,
+        Burn::Sleep => recent.charged_workers,
+    };
+    let beside = if recent.rate > 0.0 { beside_workers / recent.rate } else { 0.0 };
+    let beside = Nanos::new((beside * 1e9).round() as u64);
+    Measured::new(times, recent.by_class, beside, recent.busy_workers + beside_workers)
 }
 
 /// The cost of a yield in the unit in which service times are measured: what an emulated core is charged, or what a real
@@ -180,21 +194,27 @@ mod tests {
         use crate::sim::Fit;
         use crate::workload::Workload;
 
-        for (text, workers, load, sizes) in [
-            ("extreme-bimodal", 14, 0.9, None),
-            ("extreme-bimodal", 14, 0.9, Some([4, 10])),
-            ("high-bimodal", 6, 0.5, None),
-            ("high-bimodal", 6, 0.5, Some([3, 3])),
-            ("zygos-bimodal-1", 3, 0.8, None),
-            ("tpcc", 9, 0.7, None),
-            ("fixed:200us", 2, 0.7, None),
+        for (text, beside, workers, load, sizes) in [
+            ("extreme-bimodal", 0, 14, 0.9, None),
+            ("extreme-bimodal", 2_680, 14, 0.9, None),
+            ("extreme-bimodal", 0, 14, 0.9, Some([4, 10])),
+            ("high-bimodal", 0, 6, 0.5, None),
+            ("high-bimodal", 2_680, 6, 0.5, Some([3, 3])),
+            ("zygos-bimodal-1", 2_680, 3, 0.8, None),
+            ("tpcc", 0, 9, 0.7, None),
+            ("tpcc", 2_680, 9, 0.7, None),
+            ("fixed:200us", 2_680, 2, 0.7, None),
         ] {
             let workload: Workload = text.parse().expect("a workload");
+            let workload = workload.with_time_beside(Nanos::new(beside));
             let fit = Fit { sizes: sizes.map(Vec::from), ..Fit::new(&workload, workers, load) };
             let times = workload.classes().iter().zip(fit.by_class);
+            let handlers = workload.rate_at(load, workers, 1) * workload.mean().as_secs_f64();
             let recent = Recent {
                 service_times: times.map(|(class, (count, _))| (class.cost.mean(), count)).collect(),
-                busy_workers: load * workers as f64,
+                busy_workers: handlers,
+                between_workers: load * workers as f64 - handlers,
+                rate: workload.rate_at(load, workers, 1),
                 by_class: fit.by_class,
                 ..Recent::default()
             };
@@ -228,6 +248,25 @@ mod tests {
                 );
             }
         }
+    }
+
+    // Is the time beside handlers what was measured on real cores, and what was charged on emulated ones?
+    #[test]
+    fn all_work_counts_on_real_and_on_emulated_cores() {
+        let recent = Recent {
+            between_workers: 3.0,
+            charged_workers: 6.0,
+            rate: 1e6,
+            by_class: [(1_000, Nanos::from_micros(500)); crate::fate::CLASSES],
+            ..recent(&[(1, 1_000)], 2.0)
+        };
+        for (burn, workers, beside_ns) in [(Burn::Cpu, 5.0, 3_000), (Burn::Sleep, 8.0, 6_000)] {
+            let measured = measured(&recent, burn);
+            assert_eq!((measured.busy_workers, measured.times.beside()), (workers, Nanos::new(beside_ns)));
+            assert_eq!(measured.by_class[0], (1_000, Nanos::new(500_000 + beside_ns * 1_000)));
+        }
+        let unknown = measured(&Recent { rate: 0.0, ..recent }, Burn::Cpu);
+        assert_eq!(unknown.times.beside(), Nanos::ZERO);
     }
 
     #[test]

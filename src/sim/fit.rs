@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub struct Fit {
     /// Workers, at least one.
     pub workers: usize,
-    /// Mean number of workers that the requests keep busy.
+    /// Mean number of workers that the requests keep busy, with the time beside their cost.
     pub offered: f64,
     /// CPU time that a request may use before what is left of it may move.
     pub slice: Nanos,
@@ -27,10 +27,14 @@ pub struct Fit {
     pub thief_threshold: Option<Nanos>,
     /// What stepping aside costs.
     pub yield_cost: Nanos,
+    /// Whether policies that can use a request's class know it.
+    pub classified: bool,
     /// Service times of all classes together.
     pub times: ServiceTimes,
-    /// For each class, the number of requests and their CPU time in all.
+    /// For each class, the number of requests and their cost in all.
     pub by_class: [(u64, Nanos); CLASSES],
+    /// Time that each request takes of a worker beside its cost.
+    pub beside: Nanos,
 }
 
 /// Requests that stand for a workload.
@@ -41,8 +45,8 @@ const DRAWS: u64 = 20_000;
 const DECISIONS: usize = 10;
 
 impl Fit {
-    /// A fit to `workload` at the share `load` of this many workers, with the time that requests take beside their cost. The slice is ten of the smallest class's cost,
-    /// within what a server takes.
+    /// A fit to `workload` at the share `load` of this many workers, both with the time that requests take beside their
+    /// cost. The slice is ten of the smallest class's cost, within what a server takes.
     pub fn new(workload: &Workload, workers: usize, load: f64) -> Fit {
         let mut times: Vec<(Nanos, u64)> = Vec::new();
         let mut by_class = [(0, Nanos::ZERO); CLASSES];
@@ -57,17 +61,16 @@ impl Fit {
             }
             *sums = (requests, class.cost.mean().times(requests));
         }
-        // What a server measures of its workers is the time in handlers.
-        let load = load * workload.cost_share();
-        Fit::of(slice_of(workload.smallest_cost()), workers, load, ServiceTimes::new(times), by_class)
+        let slice = slice_of(workload.smallest_cost());
+        Fit::of(slice, workers, load, ServiceTimes::new(times), by_class, workload.time_beside())
     }
 
-    /// A fit to requests of these classes and costs at the share `load` of this many workers, with the slice of
-    /// [`Fit::new`].
+    /// A fit to requests of these classes and costs, each with `beside` of a worker's time beside its cost, at the share
+    /// `load` of this many workers; with the slice of [`Fit::new`].
     ///
     /// # Panics
     /// If there is no request.
-    pub fn to_requests(requests: impl Iterator<Item = (u8, Nanos)>, workers: usize, load: f64) -> Fit {
+    pub fn to_requests(requests: impl Iterator<Item = (u8, Nanos)>, workers: usize, load: f64, beside: Nanos) -> Fit {
         let mut times: BTreeMap<Nanos, u64> = BTreeMap::new();
         let mut by_class = [(0, Nanos::ZERO); CLASSES];
         for (class, cost) in requests {
@@ -77,12 +80,20 @@ impl Fit {
         }
         let means = by_class.iter().filter(|(count, _)| *count > 0).map(|(count, sum)| Nanos::new(sum.get() / count));
         let slice = slice_of(means.min().expect("there is a request"));
-        Fit::of(slice, workers, load, ServiceTimes::new(times), by_class)
+        Fit::of(slice, workers, load, ServiceTimes::new(times), by_class, beside)
     }
 
-    fn of(slice: Nanos, workers: usize, load: f64, times: ServiceTimes, by_class: [(u64, Nanos); CLASSES]) -> Fit {
+    fn of(
+        slice: Nanos,
+        workers: usize,
+        load: f64,
+        times: ServiceTimes,
+        by_class: [(u64, Nanos); CLASSES],
+        beside: Nanos,
+    ) -> Fit {
         let (offered, yield_cost) = (load * workers as f64, Nanos::new(100));
-        Fit { workers, offered, slice, sizes: None, thief_threshold: None, yield_cost, times, by_class }
+        let (sizes, thief_threshold, classified) = (None, None, false);
+        Fit { workers, offered, slice, sizes, thief_threshold, yield_cost, classified, times, by_class, beside }
     }
 
     /// The policy called `name`, and what was chosen on the way.
@@ -95,9 +106,10 @@ impl Fit {
 
     /// What policies are made from.
     pub fn tuning(&self) -> Tuning {
-        let measured = Measured { times: self.times.clone(), by_class: self.by_class, busy_workers: self.offered };
+        let measured = Measured::new(self.times.clone(), self.by_class, self.beside, self.offered);
         Tuning {
             sizes: self.sizes.clone(),
+            classified: self.classified,
             thief_threshold: self.thief_threshold,
             yield_cost: self.yield_cost,
             measured: Some(measured),
@@ -113,8 +125,9 @@ impl Fit {
     /// What `auto` would decide for these service times, and why.
     pub fn decision(&self) -> Decision {
         let mut auto = Auto::new(self.yield_cost);
+        let times = self.times.clone().with_beside(self.beside);
         for _ in 0..DECISIONS {
-            auto.decide(&self.times);
+            auto.decide(&times);
         }
         auto.current()
     }

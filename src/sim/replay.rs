@@ -35,9 +35,10 @@ impl<'o> Replay<'o> {
         let overheads = if offered.emulated { Overheads { wake, ..offered.overheads } } else { threads };
         let workers = usize::from(offered.workers);
         let requests = offered.requests.iter().map(|request| (request.class, request.cost));
+        let beside = overheads.per_request();
         Replay {
             offered,
-            fit: Fit::to_requests(requests, workers, offered.cost_load()),
+            fit: Fit::to_requests(requests, workers, offered.load_with(beside), beside),
             overheads,
             checkpoint_step: Nanos::from_micros(1),
             classified: false,
@@ -49,7 +50,7 @@ impl<'o> Replay<'o> {
     /// # Panics
     /// As [`Fit::policy`].
     pub fn server(&self, name: PolicyName) -> (Made, Setup) {
-        let fitted = self.fit.policy(name);
+        let fitted = Fit { classified: self.classified, ..self.fit.clone() }.policy(name);
         let setup = Setup {
             rest: self.rest(),
             checkpoint_step: self.checkpoint_step,

@@ -90,16 +90,15 @@ impl Workload {
         self.classes.iter().map(|class| class.cost.mean()).min().expect("a workload has a class")
     }
 
-    /// The share of all CPU time that class 0, `short`, takes, with the time beside its cost; above 0 and at most 1.
-    pub fn short_share_of_cpu(&self) -> f64 {
-        let (short, beside) = (&self.classes[0], self.beside.as_secs_f64());
-        short.share * (short.cost.mean_seconds() + beside) / (self.mean_seconds() + beside)
-    }
-
     /// The same workload, each of whose requests takes `beside` of a worker's time beside its cost: what it takes to
     /// receive and answer it. Rates and loads count it; costs do not contain it.
     pub fn with_time_beside(self, beside: Nanos) -> Workload {
         Workload { beside, ..self }
+    }
+
+    /// The time that each request takes of a worker beside its cost.
+    pub fn time_beside(&self) -> Nanos {
+        self.beside
     }
 
     /// Requests per second that occupy the share `load` of `workers` workers, when each cost, and the time beside it, is
@@ -111,11 +110,6 @@ impl Workload {
     /// The share of `workers` workers that `rate` requests per second occupy: the inverse of [`Workload::rate_at`].
     pub fn load_at(&self, rate: f64, workers: usize, time_scale: u64) -> f64 {
         rate * (self.mean_seconds() + self.beside.as_secs_f64()) * time_scale as f64 / workers as f64
-    }
-
-    /// The share of the time that requests take of a worker that is their cost; below 1 if they take time beside it.
-    pub fn cost_share(&self) -> f64 {
-        self.mean_seconds() / (self.mean_seconds() + self.beside.as_secs_f64())
     }
 
     /// The next request: its class's number, and its cost, at least a nanosecond.
@@ -208,14 +202,6 @@ mod tests {
     }
 
     #[test]
-    fn the_short_class_of_extreme_bimodal_takes_a_sixth_of_the_cpu() {
-        let share = parsed("extreme-bimodal").short_share_of_cpu();
-        assert!((share - 0.1660).abs() < 1e-4, "share {share}");
-        let charged = parsed("extreme-bimodal").with_time_beside(Nanos::new(2_680)).short_share_of_cpu();
-        assert!((charged - 0.5573).abs() < 1e-4, "share {charged} where each takes 2.68 us more");
-    }
-
-    #[test]
     fn rate_and_load_are_inverses() {
         let workload = parsed("extreme-bimodal");
         let rate = workload.rate_at(0.7, 14, 1_000);
@@ -228,6 +214,6 @@ mod tests {
         let workload = parsed("fixed:1us").with_time_beside(Nanos::from_micros(3));
         assert!((workload.rate_at(0.5, 2, 10) - 25_000.0).abs() < 1e-6);
         assert!((workload.load_at(25_000.0, 2, 10) - 0.5).abs() < 1e-12);
-        assert_eq!((workload.mean(), workload.cost_share()), (Nanos::from_micros(1), 0.25));
+        assert_eq!((workload.mean(), workload.time_beside()), (Nanos::from_micros(1), Nanos::from_micros(3)));
     }
 }

@@ -102,6 +102,31 @@ fn steps_beside_the_work_are_paid_for() {
     }
 }
 
+// Is each look paid for that a slice makes, and not one for each slice? Method: one heavy request alone, which looks every
+// 10 us, a tenth of a millisecond at this scale, and pauses every millisecond. A busy machine makes fewer looks.
+#[test]
+fn every_look_within_a_slice_is_paid_for() {
+    let _alone = alone();
+    let scale = 10;
+    let settings =
+        [("burn", "sleep"), ("time-scale", "10"), ("slice", "40us"), ("workers", "1"), ("policy", "ondemand")];
+    let table = [("notices", "looks"), ("overheads", "look=100ns,send=1us")];
+    let handler = Bench::new(Spin::new(Burner::Sleep, scale), Nanos::from_secs(10));
+    let server = Running::start(&[&settings[..], &table].concat(), handler);
+    let charged = || latency(server.admin)["emulation"]["charged_us"].as_f64().expect("a figure");
+    let client = Client::new(server.udp);
+    let looks: Vec<f64> = (0..TRIALS as u64)
+        .map(|id| {
+            let before = charged();
+            client.send(&message(&Header::request(id, 0, Nanos::from_millis(20)), b""));
+            assert_eq!(client.receive().header.status, Status::Ok);
+            // The send costs 10 us, and each look one.
+            charged() - before - 10.0
+        })
+        .collect();
+    assert!(looks.iter().any(|looks| (60.0..=210.0).contains(looks)), "{looks:?} looks in 20 slices");
+}
+
 // Is a core that slept charged for its wake-up, and does the time in the handler stay what it was?
 #[test]
 fn a_core_that_slept_pays_for_its_wake() {

@@ -6,6 +6,8 @@ use crate::failure::Failure;
 use crate::plan::{Defaults, Plan, cpus, workload_of};
 use forebay::config::{Burn, Classify};
 use forebay::overheads::Overheads;
+use forebay::sched::{PolicyName, Sizes};
+use forebay::sim::Fit;
 use forebay::time::Nanos;
 use forebay::workload::Workload;
 use std::net::SocketAddr;
@@ -46,6 +48,9 @@ pub(crate) struct ServerSettings {
     pub(crate) saturating_rps: f64,
     /// Requests per second that are a load of 1, once measured.
     pub(crate) capacity_rps: Option<f64>,
+    /// Time that a request takes of a worker beside its handler, unscaled: what an emulated core is charged, or what the
+    /// kernel takes of a real one.
+    beside: Nanos,
     /// The reasons for these settings, in words.
     pub(crate) fits: String,
     /// Value of `--classify`: the facts about a request that policies may know.
@@ -99,9 +104,13 @@ impl ServerSettings {
             saturates: saturated_for.is_some(),
         };
         let sizing = Sizing::of(cpus, &given)?;
-        Ok(ServerSettings {
+        let beside = match burn {
+            Burn::Sleep => overheads.per_request(),
+            Burn::Cpu => Overheads::STOCK.divided_by(sizing.time_scale).per_request(),
+        };
+        let settings = ServerSettings {
             workers,
-            pools: arguments.pools.clone().or_else(|| pools_for(&workload, workers)),
+            pools: arguments.pools.clone(),
             reserved: arguments.reserved,
             slice: arguments.slice.unwrap_or_else(|| workload.smallest_cost().times(10).clamp(SLICE_MIN, SLICE_MAX)),
             burn: sizing.burn,
@@ -110,9 +119,27 @@ impl ServerSettings {
             saturated_for,
             saturating_rps: sizing.saturating_rps,
             capacity_rps: None,
+            beside,
             fits: sizing.said(),
             classify: arguments.classify,
-        })
+        };
+        let pools = arguments.pools.clone().or_else(|| settings.pools_for(&workload));
+        Ok(ServerSettings { pools, ..settings })
+    }
+
+    /// What policies are fitted to: `workload` at the share `load` of the workers.
+    pub(crate) fn fit(&self, workload: &Workload, load: f64) -> Fit {
+        let workload = workload.clone().with_time_beside(self.beside);
+        Fit { slice: self.slice, classified: self.classified(), ..Fit::new(&workload, self.workers.into(), load) }
+    }
+
+    /// Pools as `pools` itself would fit them, as in `simulate` and `plan`; `None` for a single worker, which is no pool.
+    fn pools_for(&self, workload: &Workload) -> Option<String> {
+        let pools = PolicyName::ALL.iter().find(|name| name.entry().sizes == Sizes::Pools)?;
+        match self.fit(workload, 1.0).policy(*pools).sizes()[..] {
+            [front, heavy] => Some(format!("front={front},heavy={heavy}")),
+            _ => None,
+        }
     }
 
     /// Arguments of `forebay serve` for `policy`, on `listen` and an admin port that the system picks.
@@ -178,15 +205,6 @@ fn saturated_for(burn: Burn, arguments: &CompareArguments) -> Result<Option<Nano
     }
 }
 
-/// A front pool as large as the short class's share of the CPU time demands, and the rest, at least one worker, as the
-/// heavy pool.
-fn pools_for(workload: &Workload, workers: u16) -> Option<String> {
-    let most = workers.checked_sub(1).filter(|most| *most > 0)?;
-    let demanded = (f64::from(workers) * workload.short_share_of_cpu()).ceil() as u16;
-    let front = demanded.clamp(1, most);
-    Some(format!("front={front},heavy={}", workers - front))
-}
-
 /// The sum of `front=3,heavy=11`; the names are checked by the server.
 fn workers_in(pools: &str) -> Result<u16, Failure> {
     let sum = sizes_of(pools).and_then(|sizes| sizes.into_iter().try_fold(0_u16, u16::checked_add));
@@ -235,6 +253,13 @@ mod tests {
         let high = chosen("--burn cpu --workload high-bimodal --workers 4");
         assert_eq!((high.pools.as_deref(), high.slice), (Some("front=1,heavy=3"), Nanos::from_micros(10)));
         assert_eq!(high.time_scale, 1);
+        // The kernel's part is most of the work of such requests, on real cores too.
+        let brief = chosen("--burn cpu --cost bimodal:0.995:0.5us:500us --workers 14 --time-scale 1");
+        assert_eq!(brief.pools.as_deref(), Some("front=8,heavy=6"));
+        // Every request has its first slice in the front pool, unless its class says that it is heavy.
+        let zygos = "--burn sleep --overheads none --workload zygos-bimodal-1";
+        assert_eq!(chosen(zygos).pools.as_deref(), Some("front=13,heavy=1"));
+        assert_eq!(chosen(&format!("{zygos} --classify header")).pools.as_deref(), Some("front=7,heavy=7"));
     }
 
     // Does the offered rate follow from the chosen scale, so that it fits? Method: the plan of a comparison without

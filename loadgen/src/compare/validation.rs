@@ -6,7 +6,7 @@ use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use forebay::metrics::{Block, Percentile};
 use forebay::sched::{Entry, PolicyName, Sizes};
-use forebay::sim::{Fit, Replay, simulate};
+use forebay::sim::{Replay, simulate};
 use forebay::workload::Trace;
 use serde::Serialize;
 
@@ -59,9 +59,7 @@ pub(crate) fn prepare(settings: &mut ServerSettings, policies: &[String], plan: 
     let named = policies.iter().filter_map(|policy| policy.parse::<PolicyName>().ok());
     let reserving = named.into_iter().find(|policy| policy.entry().sizes == Sizes::Reserved);
     if let Some(policy) = reserving.filter(|_| settings.reserved.is_none()) {
-        let mut fit = Fit::new(&plan.workload, settings.workers.into(), plan.load().unwrap_or(1.0));
-        fit.slice = settings.slice;
-        let reserved = fit.policy(policy).sizes()[0];
+        let reserved = settings.fit(&plan.workload, plan.load().unwrap_or(1.0)).policy(policy).sizes()[0];
         settings.reserved = Some(u16::try_from(reserved).unwrap_or(settings.workers));
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use super::Effort;
 use super::samples::Samples;
+use crate::handler::builtin::Burner;
 use crate::handler::checkpoint;
 use crate::runtime::arrivals::Arrivals;
 use crate::runtime::continuation::{Limits, Polled, Terms, poll};
@@ -18,6 +19,9 @@ use std::thread;
 /// Runs in one sample.
 const RUNS: u64 = 1_000;
 
+/// A short request.
+const SPIN: Nanos = Nanos::from_micros(10);
+
 /// A distance between arrivals at which workers want the kernel's notices.
 const RARE: Nanos = Nanos::from_micros(500);
 
@@ -25,6 +29,8 @@ const RARE: Nanos = Nanos::from_micros(500);
 pub(super) struct Jobs {
     /// Reading the clock.
     pub(super) clock: Samples,
+    /// The same computation again and again, each time measured as the service time of a request is.
+    pub(super) spin: Samples,
     /// A checkpoint that finds nothing.
     pub(super) checkpoint: Samples,
     /// A pause, a queue and a resumption.
@@ -46,6 +52,7 @@ impl Jobs {
         let arrivals = Arrivals::watch(ingress.as_raw_fd())?;
         Ok(Jobs {
             clock: Samples::take(count, RUNS, || time_of(clock::now)),
+            spin: spins(effort.samples(2_000)),
             checkpoint: Samples::take(count, RUNS, checkpoints),
             yield_: Samples::take(count, 1, yields::mean_time),
             look: Samples::take(count, RUNS, || time_of(|| arrivals.look())),
@@ -81,6 +88,16 @@ fn checkpoints() -> Nanos {
     let polled = poll(handler, terms);
     assert!(matches!(polled.0, Polled::Ended(())), "nothing makes it pause");
     clock::now().minus(start)
+}
+
+/// Times of a computation that takes [`SPIN`] undisturbed.
+fn spins(count: usize) -> Samples {
+    let burner = Burner::calibrated();
+    Samples::take(count, 1, || {
+        let start = clock::now();
+        burner.burn(SPIN);
+        clock::now().minus(start)
+    })
 }
 
 fn notices(arrivals: &Arrivals, ingress: &UdpSocket, count: usize) -> io::Result<Samples> {

@@ -91,6 +91,7 @@ fn measured(effort: Effort) -> io::Result<Vec<Row>> {
         beside("receive alone", network.receive_one, "one by one, CPU time"),
         beside("send alone", network.send_one, "one by one, CPU time"),
         beside("clock", jobs.clock, "one reading"),
+        beside("spin", jobs.spin, "10us of the same work: how exact a measured service time is"),
     ])
 }
 

@@ -55,6 +55,8 @@ struct Notice {
     looked_at: Nanos,
     /// Number of sockets in which the last look saw something, until the worker takes it.
     seen: Option<usize>,
+    /// Number of looks that saw nothing since [`take_vain`].
+    vain: u64,
 }
 
 thread_local! {
@@ -88,8 +90,17 @@ pub(super) fn open(flag: Flag, watch_set: Arc<WatchSet>, looks: Looks, by_kernel
     let ring = if by_kernel { Ring::new(watch_set.descriptor()).ok() } else { None };
     let pace = Pace::new(looks.cost.max(watch_set.look_cost()));
     let backstop = BACKSTOP.times(looks.time_scale);
-    let notice =
-        Notice { flag, watch_set, ring, pace, backstop, watch: Watch::Never, looked_at: Nanos::ZERO, seen: None };
+    let notice = Notice {
+        flag,
+        watch_set,
+        ring,
+        pace,
+        backstop,
+        watch: Watch::Never,
+        looked_at: Nanos::ZERO,
+        seen: None,
+        vain: 0,
+    };
     NOTICE.set(Some(notice));
     WATCHES.set(false);
     Open { here: PhantomData }
@@ -125,6 +136,11 @@ pub(super) fn pause() {
 /// not looked.
 pub(super) fn take(now: Nanos) -> Option<usize> {
     with(|notice| notice.take(now)).flatten()
+}
+
+/// How often this thread's jobs looked and saw nothing since the last call.
+pub(crate) fn take_vain() -> u64 {
+    with(|notice| std::mem::take(&mut notice.vain)).unwrap_or(0)
 }
 
 /// At a checkpoint: whether the running job must return to its worker for what has come. Costs a load or two.
@@ -171,6 +187,7 @@ impl Notice {
             if self.seen != Some(0) {
                 return;
             }
+            self.vain += 1;
         }
     }
 
@@ -204,7 +221,11 @@ impl Notice {
         let Some(seen) = looked else { return Err(every) };
         self.seen = Some(seen);
         self.pace.looked(seen > 0, now);
-        if seen > 0 { Ok(()) } else { Err(every) }
+        if seen > 0 {
+            return Ok(());
+        }
+        self.vain += 1;
+        Err(every)
     }
 
     fn take(&mut self, now: Nanos) -> Option<usize> {
@@ -320,6 +341,18 @@ mod tests {
         assert_eq!(looks(LATER.plus(interval)), Ok(()));
         assert!(is_raised(), "until the worker has taken it");
         assert_eq!((take(LATER), take(LATER)), (Some(1), None));
+    }
+
+    // Is each look that sees nothing counted, and none that was not made or saw something?
+    #[test]
+    fn looks_in_vain_are_counted() {
+        let mut ingress = watched(false);
+        begin(CLOSELY);
+        let Err(interval) = looks(LATER) else { panic!("nothing has come") };
+        assert!(looks(LATER.plus(interval)).is_err() && looks(LATER.plus(interval)).is_err());
+        assert_eq!((take_vain(), take_vain()), (2, 0), "the third was no look");
+        ingress.send();
+        assert_eq!((looks(LATER.plus(interval.times(2))), take_vain()), (Ok(()), 0));
     }
 
     // Does a worker with notices look all the same now and then, and one that looks once in a slice not listen to them?

@@ -137,6 +137,16 @@ pub enum Boundary {
         /// Number of sockets in which something waits.
         waiting: usize,
     },
+    /// The worker has nothing to do, since its first search that found nothing.
+    Idle {
+        /// When that was.
+        since: Nanos,
+    },
+    /// The worker has something to do again, or was woken.
+    Busy {
+        /// How long it had nothing to do.
+        idle: Nanos,
+    },
     /// The worker is about to sleep: it must hold nothing that other threads may miss meanwhile.
     Rest,
 }

@@ -5,6 +5,7 @@ use super::execute::Engine;
 use crate::handler::Handler;
 use crate::handler::builtin::emulated;
 use crate::net::Link;
+use crate::runtime::notice;
 use crate::sched::Watch;
 use crate::sched::turn::Requeued;
 use crate::server::path::packet::Packet;
@@ -28,14 +29,21 @@ where
         if self.common.emulated { emulated::busy_until() } else { self.now }
     }
 
-    /// Charges a look from within a job for waiting requests, or the notice of one. What saw nothing was a look.
-    pub(super) fn charge_look(&self, watch: Watch, waiting: usize) {
+    /// Charges the looks that saw nothing within the slice that is over.
+    pub(super) fn charge_vain_looks(&self) {
         if self.common.emulated {
+            emulated::charge(emulated::price().look.times(notice::take_vain()));
+        }
+    }
+
+    /// Charges the look, or the notice, that saw that something waits.
+    pub(super) fn charge_look(&self, watch: Watch, waiting: usize) {
+        if self.common.emulated && waiting > 0 {
             let price = emulated::price();
             emulated::charge(match watch {
                 Watch::Never => Nanos::ZERO,
-                Watch::Closely(_) if waiting > 0 => price.notice,
-                Watch::Closely(_) | Watch::Every(_) => price.look,
+                Watch::Closely(_) => price.notice,
+                Watch::Every(_) => price.look,
             });
         }
     }

@@ -210,6 +210,7 @@ where
         let now = if self.common.emulated { emulated::busy_until } else { clock::now };
         let paused = child.run(start, start.plus(ask_after), now);
         self.now = clock::now();
+        self.charge_vain_looks();
         let ran = self.core_now().minus(start);
         self.recorder.end_slice(ran);
         match paused {
@@ -253,6 +254,7 @@ where
         let end = self.core_now();
         let ran = end.minus(start);
         self.recorder.end_slice(ran);
+        self.charge_vain_looks();
         slot.envelope.service = slot.envelope.service.plus(ran).plus(joined);
         if fresh {
             self.gathering.on_first_run(ran, waits, !matches!(polled, Polled::Ended(_)));
@@ -350,6 +352,8 @@ where
             // A server has at most 8 pools.
             Boundary::Looked { watch, waiting } => self.charge_look(watch, waiting),
             Boundary::Pool(pool) => self.pool = u8::try_from(pool).unwrap_or(u8::MAX),
+            Boundary::Idle { since } => self.recorder.begin_idle(since),
+            Boundary::Busy { idle } => self.recorder.end_idle(idle),
             Boundary::Rest => self.rest(),
         }
     }

@@ -214,6 +214,7 @@ impl<'a> Scenario<'a> {
         fit.slice = self.slice.unwrap_or(fit.slice);
         fit.thief_threshold = self.thief_threshold;
         fit.yield_cost = self.overheads.yield_.max(Nanos::new(1));
+        fit.classified = self.classified;
     }
 }
 

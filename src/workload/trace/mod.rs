@@ -113,17 +113,12 @@ impl Trace {
     /// The share of the workers' time that the requests take, from the start to the last one: their cost, and what it
     /// costs to receive and answer them.
     pub fn load(&self) -> f64 {
-        let beside = self.overheads.per_request().as_secs_f64();
-        self.load_of(|request| request.cost.as_secs_f64() + beside)
+        self.load_with(self.overheads.per_request())
     }
 
-    /// The share of the workers' time that the requests ask for by their cost.
-    pub fn cost_load(&self) -> f64 {
-        self.load_of(|request| request.cost.as_secs_f64())
-    }
-
-    fn load_of(&self, seconds: impl Fn(&TraceRequest) -> f64) -> f64 {
-        let work: f64 = self.requests.iter().map(seconds).sum();
+    /// The share of the workers' time that the requests take if each takes `beside` beside its cost.
+    pub fn load_with(&self, beside: Nanos) -> f64 {
+        let work: f64 = self.requests.iter().map(|request| request.cost.plus(beside).as_secs_f64()).sum();
         let last = self.requests.iter().map(|request| request.intended).max().unwrap_or(Nanos::ZERO);
         let seconds = last.max(Nanos::new(1)).as_secs_f64() / self.time_scale as f64;
         work / seconds / f64::from(self.workers)

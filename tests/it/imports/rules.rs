@@ -100,6 +100,7 @@ const TABLE: &[Layer] = &[
             "net",
             "handler",
             "runtime::continuation",
+            "runtime::notice",
             "sched",
             "queue",
             "metrics",

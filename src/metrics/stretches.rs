@@ -1,0 +1,76 @@
+//! Time that a worker spends in stretches of one kind, of which the present one counts too.
+
+use super::tally::Tally;
+use crate::time::Nanos;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The stretches of one worker: written by it alone, read by any thread at any time.
+#[derive(Debug, Default)]
+pub(super) struct Stretches {
+    ended_ns: Tally,
+    /// Start of the present stretch in nanoseconds; 0 outside of one.
+    since: AtomicU64,
+    /// The largest time returned to a reader so far.
+    shown: AtomicU64,
+}
+
+impl Stretches {
+    /// A stretch begins at `now`.
+    #[inline]
+    pub(super) fn begin(&self, now: Nanos) {
+        // Ordering: relaxed, a reader that sees it late shows less time for a moment.
+        self.since.store(now.get().max(1), Ordering::Relaxed);
+    }
+
+    /// The present stretch ends, having lasted for `time`.
+    #[inline]
+    pub(super) fn end(&self, time: Nanos) {
+        // Ordering: relaxed, the release in `add` orders it before the sum: a reader of a sum that includes this stretch
+        // does not read the start of the stretch afterwards.
+        self.since.store(0, Ordering::Relaxed);
+        self.ended_ns.add(time.get());
+    }
+
+    /// Start of the present stretch; `None` outside of one.
+    pub(super) fn since(&self) -> Option<Nanos> {
+        // Ordering: relaxed, a hint of a moment ago.
+        let since = self.since.load(Ordering::Relaxed);
+        (since != 0).then(|| Nanos::new(since))
+    }
+
+    /// The time of all stretches up to `now`, which was read before the call, including the present one.
+    ///
+    /// The sum is read before the start of the stretch. A stretch that is in the sum is then never counted again; one
+    /// that ends in between is missed, and the largest value returned so far stands in for it, so that the result never
+    /// falls.
+    pub(super) fn time(&self, now: Nanos) -> Nanos {
+        let ended = Nanos::new(self.ended_ns.read());
+        let time = ended.plus(self.since().map_or(Nanos::ZERO, |since| now.minus(since)));
+        // Ordering: relaxed, one value among readers.
+        let shown = self.shown.fetch_max(time.get(), Ordering::Relaxed);
+        time.max(Nanos::new(shown))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does the time of the present stretch count, once, and does the sum never fall?
+    #[test]
+    fn a_stretch_counts_while_it_lasts() {
+        let us = Nanos::from_micros;
+        let slices = Stretches::default();
+        assert_eq!((slices.time(us(5)), slices.since()), (Nanos::ZERO, None));
+        slices.begin(us(10));
+        assert_eq!((slices.time(us(17)), slices.since()), (us(7), Some(us(10))));
+        slices.end(us(8));
+        assert_eq!((slices.time(us(40)), slices.since()), (us(8), None));
+        slices.begin(us(50));
+        assert_eq!(slices.time(us(45)), us(8), "it began after the clock was read");
+        assert_eq!(slices.time(us(60)), us(18));
+        // An emulated core ends a slice by its own clock, before its thread wakes.
+        slices.end(us(9));
+        assert_eq!(slices.time(us(70)), us(18), "it never falls");
+    }
+}
