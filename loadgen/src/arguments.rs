@@ -155,9 +155,10 @@ pub(crate) struct OfferArguments {
     /// A later reply counts as late [default: 1s + 20 x the largest scaled cost]
     #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
     pub(crate) timeout: Option<Nanos>,
-    /// The percentile that a VALID run must know: 50, 90, 99, 99.9, 99.95 or 99.99
-    #[arg(long, value_name = "P", default_value = "99.9")]
-    pub(crate) percentile: Percentile,
+    /// The percentile that a VALID run must know: 50, 90, 99, 99.9, 99.95 or 99.99 [default: the highest that it knows,
+    /// up to 99.9, and the verdict says which]
+    #[arg(long, value_name = "P")]
+    pub(crate) percentile: Option<Percentile>,
     /// A percentile is known if the upper end of its 95 % interval is at most this many times the lower one
     #[arg(long, value_name = "FACTOR", default_value_t = forebay::stats::PRECISION, value_parser = parse_precision)]
     pub(crate) precision: f64,

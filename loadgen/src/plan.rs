@@ -35,8 +35,8 @@ pub struct Plan {
     pub time_scale: u64,
     /// The latency from which a reply is late; `None` for the default.
     pub timeout: Option<Nanos>,
-    /// The percentile that the run must know.
-    pub percentile: Percentile,
+    /// The percentile that the run must know; `None` for the highest that it knows, up to p99.9.
+    pub percentile: Option<Percentile>,
     /// The widest 95 % interval, upper over lower end, of a percentile that counts as known.
     pub precision: f64,
     /// The seed of the schedule.
@@ -220,7 +220,7 @@ pub(crate) fn test_plan() -> Plan {
         flows: 64,
         time_scale: 1,
         timeout: None,
-        percentile: Percentile::P99,
+        percentile: Some(Percentile::P99),
         precision: forebay::stats::PRECISION,
         seed: 1,
         payload_bytes: 0,

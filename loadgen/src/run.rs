@@ -16,6 +16,7 @@ use crate::report::json::RunReport;
 use crate::report::run_result::{Observed, RunResult};
 use crate::report::validity::ValidityInput;
 use anyhow::Context;
+use forebay::metrics::Percentile;
 use forebay::time::{Nanos, clock};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
@@ -96,7 +97,7 @@ pub(crate) fn execute_on(
     let counted = counted(plan, sending, sent.slips.len() < schedule.len());
     let utilisation = plan.workers.and_then(|workers| probe.utilisation(workers, counted));
     let input = ValidityInput {
-        percentile: plan.percentile,
+        percentile: plan.percentile.unwrap_or_else(|| judged_by(tally.latency_us.all().supported)),
         pacer: sent.pacer,
         own_socket_drops,
         attempted: sent.slips.len() as u64,
@@ -119,6 +120,11 @@ pub(crate) fn execute_on(
     let attempts = Attempts { schedule, slips: sent.slips, taken: sent.taken, replies: replies.first };
     let completed = attempts.completed(start);
     Ok(Outcome { report, server: probe.last, attempts, completed })
+}
+
+/// The percentile by which a run is judged where none was asked for: the highest that it knows, and p99.9 is enough.
+fn judged_by(known: Option<Percentile>) -> Percentile {
+    known.map_or(Percentile::P50, |known| known.min(Percentile::P99_9))
 }
 
 /// The measured time of `plan`, if sending took `sending`, to its end or `ended_early`. A sender that is late takes
@@ -194,4 +200,16 @@ fn drive(
         let sending = live.sending_ended_at().map_or(Nanos::ZERO, |at| at.minus(start));
         Ok(Driven { start, sent, replies: replies?, sending, cut_off })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Does a run answer for what it knows, for no less than the median, and for no more than p99.9?
+    #[test]
+    fn a_run_is_judged_by_what_it_knows() {
+        let judged = [None, Some(Percentile::P90), Some(Percentile::P99_99)].map(judged_by);
+        assert_eq!(judged, [Percentile::P50, Percentile::P90, Percentile::P99_9]);
+    }
 }

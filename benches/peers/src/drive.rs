@@ -146,7 +146,7 @@ pub(crate) fn open_loop(target: Target, rate: f64, seed: u64, span: Span) -> Res
         flows: FLOWS,
         time_scale: 1,
         timeout: None,
-        percentile: Percentile::P99_9,
+        percentile: Some(Percentile::P99_9),
         precision: forebay::stats::PRECISION,
         seed,
         payload_bytes: 0,

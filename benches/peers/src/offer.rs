@@ -76,7 +76,7 @@ pub(crate) fn plan(server: &ServerProcess, workload: &Workload) -> Plan {
         flows: 256,
         time_scale: 1,
         timeout: None,
-        percentile: Percentile::P99_9,
+        percentile: Some(Percentile::P99_9),
         precision: forebay::stats::PRECISION,
         seed: 0,
         payload_bytes: 0,

@@ -258,8 +258,8 @@ mod tests {
         assert_eq!(brief.pools.as_deref(), Some("front=8,heavy=6"));
         // Every request has its first slice in the front pool, unless its class says that it is heavy.
         let zygos = "--burn sleep --overheads none --workload zygos-bimodal-1";
-        assert_eq!(chosen(zygos).pools.as_deref(), Some("front=13,heavy=1"));
-        assert_eq!(chosen(&format!("{zygos} --classify header")).pools.as_deref(), Some("front=7,heavy=7"));
+        assert_eq!(chosen(zygos).pools.as_deref(), Some("front=12,heavy=2"));
+        assert_eq!(chosen(&format!("{zygos} --classify header")).pools.as_deref(), Some("front=6,heavy=8"));
     }
 
     // Does the offered rate follow from the chosen scale, so that it fits? Method: the plan of a comparison without

@@ -28,6 +28,9 @@ pub struct RunReport {
     /// The percentile that the validity is about.
     #[serde(serialize_with = "as_text")]
     pub percentile: Percentile,
+    /// Whether that percentile was asked for.
+    #[serde(skip)]
+    pub(crate) is_asked: bool,
     /// The seed of the schedule.
     pub seed: u64,
     /// The workload: preset or form.
@@ -106,7 +109,8 @@ impl RunReport {
             schema: "forebay-loadgen/1",
             verdict: validity,
             reasons,
-            percentile: plan.percentile,
+            percentile: input.percentile,
+            is_asked: plan.percentile.is_some(),
             seed: plan.seed,
             workload: plan.offered(),
             policy: server.and_then(ServerView::policy),

@@ -35,7 +35,12 @@ pub(crate) fn pacer(report: &RunReport) -> String {
 /// One line with the validity, and one for each reason.
 pub(crate) fn verdict(report: &RunReport) -> String {
     match report.verdict {
-        Validity::Valid => format!("VALID for {}\n", report.percentile),
+        Validity::Valid if report.is_asked || report.percentile == Percentile::P99_9 => {
+            format!("VALID for {}\n", report.percentile)
+        }
+        Validity::Valid => {
+            format!("VALID for {}; above it little is known yet: measure longer (--duration)\n", report.percentile)
+        }
         Validity::Invalid => {
             let reasons = report.reasons.iter().map(|reason| wrapped("- ", reason, "  "));
             format!("INVALID for {}: do not use these figures\n{}", report.percentile, reasons.collect::<String>())
