@@ -281,13 +281,17 @@ impl Policy {
     /// Whether workers of `pool` receive from their own sockets.
     pub fn receives_own(&self, pool: PoolId) -> bool {
         let order = self.rules().order(pool);
-        order.contains(&SearchPlace::ReceiveOwn) || order.contains(&SearchPlace::ReceiveAll)
+        [SearchPlace::ReceiveOwn, SearchPlace::ReceiveRest, SearchPlace::ReceiveAll]
+            .iter()
+            .any(|place| order.contains(place))
     }
 
     /// Whether workers of `pool` receive from others' sockets.
     pub fn receives_others(&self, pool: PoolId) -> bool {
         let order = self.rules().order(pool);
-        order.contains(&SearchPlace::ReceiveBusy) || order.contains(&SearchPlace::ReceiveAll)
+        [SearchPlace::ReceiveBusy, SearchPlace::ReceiveRest, SearchPlace::ReceiveAll]
+            .iter()
+            .any(|place| order.contains(place))
     }
 
     /// Whether requests may wait in queue number `queue`. Another one can only hold what an earlier policy left there.

@@ -22,6 +22,10 @@ pub enum SearchPlace {
     ReceiveNext,
     /// The own socket.
     ReceiveOwn,
+    /// The next sockets of `ReceiveAll`, two; all of them where something is known to wait, until it is found.
+    ReceiveSome,
+    /// The sockets that `ReceiveSome` has left out.
+    ReceiveRest,
     /// Every socket, in turn.
     ReceiveAll,
     /// The sockets of workers that have been in one job for longer than the thief threshold.
@@ -29,6 +33,10 @@ pub enum SearchPlace {
     /// The deques of the others in the own pool.
     Steal,
 }
+
+/// Sockets in which a worker looks for fresh requests before it goes on with a heavy one: fewer, and fresh ones wait
+/// longer; more, and the looks take the time that heavy ones need (`README.md`).
+const RECEIVE_SOME: usize = 2;
 
 /// A worker's position in its search. What outlives a search only decides which worker the next one asks first.
 #[derive(Clone, Debug)]
@@ -49,6 +57,8 @@ pub struct Local {
     socket: WorkerId,
     /// When this worker last took a look in the turn of all workers.
     looked_at: Nanos,
+    /// Sockets in which something waits, as far as this worker knows.
+    expected: usize,
 }
 
 /// The rules of one search.
@@ -75,7 +85,18 @@ impl Local {
             rotation: worker,
             socket: worker,
             looked_at: Nanos::ZERO,
+            expected: 0,
         }
+    }
+
+    /// Notes that something waits in this many sockets.
+    pub fn expect(&mut self, sockets: usize) {
+        self.expected = sockets;
+    }
+
+    /// Notes that what waited in one of them was received.
+    pub fn received(&mut self) {
+        self.expected = self.expected.saturating_sub(1);
     }
 
     /// Puts the search under another topology.
@@ -175,14 +196,17 @@ impl Local {
                 })
             }
             SearchPlace::ReceiveOwn => self.once(Step::Receive(me)),
-            SearchPlace::ReceiveAll => {
-                let workers = topology.workers();
-                self.tried += 1;
-                let owner = self.socket;
-                let asks = self.tried <= workers;
-                self.socket = if asks { (owner + 1) % workers } else { owner };
-                asks.then_some(Step::Receive(owner))
+            SearchPlace::ReceiveSome if self.expected == 0 => self.receive(RECEIVE_SOME, topology),
+            SearchPlace::ReceiveSome => {
+                let step = self.receive(topology.workers(), topology);
+                if step.is_none() {
+                    // Another worker was faster.
+                    self.expected = 0;
+                }
+                step
             }
+            SearchPlace::ReceiveRest => self.receive(topology.workers().saturating_sub(RECEIVE_SOME), topology),
+            SearchPlace::ReceiveAll => self.receive(topology.workers(), topology),
             SearchPlace::ReceiveBusy => {
                 let busy_for = |victim| view.busy_since(victim).map(|since| now.minus(since));
                 let is_stuck = |victim: &WorkerId| busy_for(*victim).is_some_and(|ran| ran >= walk.threshold);
@@ -194,6 +218,16 @@ impl Local {
                 self.steal_from(&others, walk, |victim| view.backlog(victim), |victim| Some(Step::Steal(victim)))
             }
         }
+    }
+
+    /// The next socket in turn, for at most `most` of them.
+    fn receive(&mut self, most: usize, topology: &Topology) -> Option<Step> {
+        let workers = topology.workers();
+        self.tried += 1;
+        let owner = self.socket;
+        let asks = self.tried <= most.min(workers);
+        self.socket = if asks { (owner + 1) % workers } else { owner };
+        asks.then_some(Step::Receive(owner))
     }
 
     fn is_due(&self, walk: &Walk<'_>, now: Nanos) -> bool {

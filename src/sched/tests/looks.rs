@@ -68,6 +68,38 @@ fn sockets_are_looked_into_before_queues_that_hold_something() {
     );
 }
 
+// Does a worker look into two sockets before it goes on with a heavy request, into the next two the next time, and into
+// all where it knows that something waits, until it has found that or no socket is left?
+#[test]
+fn a_few_looks_come_before_heavy_requests() {
+    let policy = Policy::new(Kind::OnDemand(ondemand()), &Topology::new(&[5]));
+    let view = Waiting { turn: 0.into(), half_full: false, jobs: [1; 3] };
+    // The sockets of a search that finds nothing before it comes to the first queue.
+    let sockets = |local: &mut Local| {
+        local.begin();
+        let mut sockets = Vec::new();
+        loop {
+            match policy.next(local, NOW, &view) {
+                Step::Receive(owner) => sockets.push(owner),
+                Step::Queue(_) => return sockets,
+                _ => {}
+            }
+            policy.on_outcome(local, Outcome::Empty);
+        }
+    };
+    let mut local = Local::new(0, policy.topology());
+    assert_eq!([(); 3].map(|()| sockets(&mut local)), [[0, 1], [2, 3], [4, 0]]);
+    local.expect(2);
+    assert_eq!(sockets(&mut local), [1, 2, 3, 4, 0], "all, for what another worker was faster to take");
+    assert_eq!(sockets(&mut local), [1, 2]);
+    local.expect(2);
+    local.received();
+    assert_eq!(sockets(&mut local).len(), 5, "one is left");
+    local.expect(1);
+    local.received();
+    assert_eq!(sockets(&mut local).len(), 2, "it was found");
+}
+
 // Which queue does a worker of the heaviest group take from first? Groups have 1, 1 and 3 workers.
 #[test]
 fn reserve_helps_first_where_the_workers_of_a_lighter_group_do_not_keep_up() {

@@ -90,6 +90,7 @@ where
                 return self.keep(job, looked);
             }
         };
+        self.turn.search.expect(noticed.unwrap_or(0));
         self.turn.hand = Hand::Leaves(job, event);
         Did::Leaves { hops: matches!(event, Event::Hopped(_)), looked }
     }

@@ -134,6 +134,9 @@ where
             }
         }
         world.received(owner, total);
+        if total > 0 {
+            turn.search.received();
+        }
         if total > 0 && !world.any_asleep(pool) {
             let waiting = world.len(0);
             policy.on_arrivals(&**world, engine.now(), turn.worker(), waiting, true, |other| world.flag(other));
