@@ -107,8 +107,25 @@ fn a_heavy_request_steps_aside_for_a_fresh_one() {
     }
 }
 
-// Does a look that finds nothing cost what it should: the one of a worker that runs out of work, and those that a heavy
-// request takes for others?
+// Does a worker that steps aside for what it has noticed find it, and does one that goes on with a heavy request not look
+// into every socket before? With as many looks as sockets heavy requests fall behind for ever at this load, and with no
+// more looks for what was noticed than otherwise light ones wait half as long again.
+#[test]
+fn a_worker_looks_where_something_waits_and_little_else() {
+    let slowdown = |name: &str, overheads, class: &str, percentile| {
+        let workload = workload(name);
+        let policy = Fit::new(&workload, 14, 0.9).policy(named("ondemand")).policy();
+        let offer = OpenLoop { warmup: 10_000, requests: 100_000, ..offer(&workload, 0.9, 14) };
+        let slowdown = simulate(&Setup::with_overheads(policy, overheads), offer.arrivals(14)).slowdown();
+        let block = slowdown.iter().find(|(name, _)| *name == class).map(|(_, block)| *block);
+        block.and_then(|block| block.percentile(percentile)).expect("requests of that class")
+    };
+    let heavy = slowdown("high-bimodal", Overheads::STOCK, "long", Percentile::P50);
+    assert!(heavy < 4.0, "{heavy}");
+    let light = slowdown("extreme-bimodal", Overheads::LAB, "short", Percentile::P99_9);
+    assert!(light < 4.5, "{light}");
+}
+
 #[test]
 fn looks_in_vain_take_their_time() {
     let us = Nanos::from_micros;
