@@ -112,8 +112,8 @@ fn a_heavy_request_steps_aside_for_a_fresh_one() {
 // more looks for what was noticed than otherwise light ones wait half as long again.
 #[test]
 fn a_worker_looks_where_something_waits_and_little_else() {
-    let slowdown = |name: &str, overheads, class: &str, percentile| {
-        let workload = workload(name);
+    let slowdown = |name: &str, overheads: Overheads, class: &str, percentile| {
+        let workload = workload(name).with_time_beside(overheads.per_request());
         let policy = Fit::new(&workload, 14, 0.9).policy(named("ondemand")).policy();
         let offer = OpenLoop { warmup: 10_000, requests: 100_000, ..offer(&workload, 0.9, 14) };
         let slowdown = simulate(&Setup::with_overheads(policy, overheads), offer.arrivals(14)).slowdown();
