@@ -26,7 +26,7 @@ pub struct Endpoint {
     agent: ureq::Agent,
 }
 
-/// The body of `GET /latency`, checked by [`check`].
+/// The body of `GET /latency`, checked for the keys that are read.
 #[derive(Clone, Debug)]
 pub struct ServerView {
     /// The body as received.
@@ -78,7 +78,7 @@ impl Endpoint {
     /// Reads `/latency`.
     ///
     /// # Errors
-    /// If there is no answer, or if [`check`] refuses it.
+    /// If there is no answer, or if a key that is read is missing or of another kind.
     pub fn latency(&self) -> Result<ServerView> {
         let asking = || format!("asking the admin endpoint, {}", self.latency_url);
         let mut response = self.agent.get(&self.latency_url).call().with_context(asking)?;
