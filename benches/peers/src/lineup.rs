@@ -109,8 +109,9 @@ fn tokio_blocking(
     ours(name, uses, format!("--shape tokio-blocking {sizes} {work}"))
 }
 
+/// Serves all that comes, however long it has waited, as its rivals do.
 fn forebay(name: &'static str, uses: &'static str, arguments: String) -> Peer {
-    Peer { name, uses, program: Program::Forebay(arguments) }
+    Peer { name, uses, program: Program::Forebay(arguments + " --max-wait off") }
 }
 
 fn ours(name: &'static str, uses: &'static str, arguments: String) -> Peer {
