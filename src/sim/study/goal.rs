@@ -140,7 +140,12 @@ impl FromStr for Goal {
 
 #[cfg(test)]
 mod tests {
+    use super::super::policy_spec::PolicySpec;
+    use super::super::progress::Progress;
+    use super::super::scenario::Scenario;
     use super::*;
+    use crate::overheads::Overheads;
+    use crate::workload::Workload;
 
     #[test]
     fn goals_are_read_as_they_are_shown() {
@@ -169,5 +174,33 @@ mod tests {
         ] {
             assert!(text.parse::<Goal>().is_err(), "{text} was taken");
         }
+    }
+
+    struct Silent;
+
+    impl Progress for Silent {
+        fn simulated(&self, _requests: u64) {}
+        fn looks_at(&self, _what: String) {}
+    }
+
+    // Is a run that is too short for its load known to be, where a count would have called p99.9 known?
+    #[test]
+    fn short_runs_cannot_tell() {
+        let workload: Workload = "extreme-bimodal".parse().expect("a preset");
+        let workload = workload.with_time_beside(Overheads::LAB.per_request());
+        let run = |policy: &str, load| {
+            let spec: PolicySpec = policy.parse().expect("a policy");
+            Scenario::new(&workload, 14, Overheads::LAB, 1, 6_000).run(spec, load, None, &Silent).tally
+        };
+        let goal = |text: &str| text.parse::<Goal>().expect("a goal");
+        for (policy, load) in [("steal", 0.5), ("global", 0.7), ("ondemand", 0.9), ("pools", 0.9)] {
+            let tally = run(policy, load);
+            assert!(goal("p99.9-slowdown<=1000").is_undecided(&tally), "{policy}");
+            let block = tally.slowdown()[0].1;
+            let bounds = block.bounds.expect("bounds");
+            assert_eq!(bounds.interval(Percentile::P99_9).high, f64::INFINITY, "{policy}");
+            assert!(!block.supports(Percentile::P99_9) && block.supported < Some(Percentile::P99_9), "{policy}");
+        }
+        assert!(!goal("p50-slowdown<=10").is_undecided(&run("steal", 0.5)));
     }
 }

@@ -2,8 +2,6 @@
 
 pub(crate) mod advice;
 pub(crate) mod capacity;
-#[cfg(test)]
-mod coverage;
 pub(crate) mod goal;
 pub(crate) mod parallel;
 pub(crate) mod policy_spec;
