@@ -1,26 +1,29 @@
-//! `auto`: chooses among `steal`, `global`, `hybrid` and `ondemand`, and their budget, from measured service times and
-//! the measured cost of a yield; with hysteresis, and with a reason to publish.
+//! `auto`: the levels of attained service that the measured service times and the measured cost of a yield call for, with
+//! hysteresis, and with a reason to publish. Where they call for none, first come, first served.
 
 use super::estimate::{Gap, ServiceTimes};
-use super::{Entry, Made, Sizes, Tuning, global, hybrid, ondemand, steal};
+use super::gittins::{self, Limits};
+use super::{Entry, Made, Sizes, Tuning, global, hybrid, levels, steal};
 use crate::time::Nanos;
 use std::fmt;
 
 /// A policy that `auto` may choose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Nothing is known yet, or requests cost too little for one queue for all: each worker serves its own socket and
-    /// helps the stuck.
+    /// Nothing is known yet: requests give way once they have taken the budget that is set.
+    Start,
+    /// All requests are alike and cost too little for one queue for all: each worker serves its own socket and helps the
+    /// stuck.
     Steal,
-    /// All requests are much alike, and long enough for one queue for all: first come, first served.
+    /// All requests are alike, and long enough for one queue for all: first come, first served.
     Global,
-    /// Heavy requests give way after slices, sooner on reserved workers.
-    Hybrid {
-        /// CPU time after which a request counts as heavy.
-        budget: Nanos,
+    /// Requests give way to those that have taken less, by levels.
+    Levels {
+        /// The CPU times at which levels begin.
+        limits: Limits,
     },
-    /// Heavy requests give way when a fresh one waits that finds no free worker.
-    OnDemand {
+    /// Yields are too dear for that: heavy requests give way after slices, sooner on reserved workers.
+    Hybrid {
         /// CPU time after which a request counts as heavy.
         budget: Nanos,
     },
@@ -34,16 +37,21 @@ pub enum Reason {
         /// Number of requests in the last seconds.
         requests: u64,
     },
-    /// No gap divides the service times.
-    NoGap,
-    /// There is a gap, but looking out for it would cost more than it brings.
+    /// What has taken long ends as soon as what begins.
+    Alike,
+    /// What has taken long should give way, but a yield costs more than that brings.
     YieldTooDear {
         /// The measured cost of a yield.
         yield_cost: Nanos,
-        /// The gap.
-        gap: Gap,
+        /// The CPU time that requests take before they would give way, in the mean.
+        light: Nanos,
     },
-    /// A gap divides light from heavy requests.
+    /// What has taken long is to give way.
+    Levels {
+        /// The measured cost of a yield.
+        yield_cost: Nanos,
+    },
+    /// A gap divides light from heavy requests, and yields are too dear for one at each arrival.
     Divided {
         /// The gap.
         gap: Gap,
@@ -58,9 +66,17 @@ impl fmt::Display for Reason {
             Reason::TooFew { requests } => {
                 write!(f, "{requests} requests in the last seconds are too few to judge by ({REQUESTS_MIN} are enough)")
             }
-            Reason::NoGap => f.write_str("no gap divides the measured service times"),
-            Reason::YieldTooDear { yield_cost, gap } => {
-                write!(f, "service times divide at {} to {}, but a yield costs {yield_cost}", gap.below, gap.above)
+            Reason::Alike => {
+                f.write_str("by the measured service times, what has taken long ends as soon as what begins")
+            }
+            Reason::YieldTooDear { yield_cost, light } => {
+                write!(f, "a yield costs {yield_cost}, and light requests take {light}")
+            }
+            Reason::Levels { yield_cost } => {
+                write!(
+                    f,
+                    "by the measured service times, what has taken long ends later, and a yield costs {yield_cost}"
+                )
             }
             Reason::Divided { gap, yield_cost } => {
                 write!(f, "service times divide at {} to {}, and a yield costs {yield_cost}", gap.below, gap.above)
@@ -70,7 +86,7 @@ impl fmt::Display for Reason {
 }
 
 /// A choice of `auto`, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// The policy to follow.
     pub choice: Choice,
@@ -90,12 +106,9 @@ pub struct Auto {
 /// (`estimate`); this is for the judgement that there is none.
 const REQUESTS_MIN: u64 = 500;
 
-/// A budget is at least this many times the cost of a yield: with less, time sharing is worse than none.
-const YIELDS_PER_BUDGET: u64 = 20;
-
-/// A budget need be no more than this many times what light requests take: a light one that outruns it by accident
-/// loses a yield, and every heavy request holds up the waiting ones for the length of the budget.
-const LIGHTS_PER_BUDGET: u64 = 2;
+/// One queue for all costs a request as much as a yield. The better order is worth that where a request takes this many
+/// yields.
+const YIELDS_PER_REQUEST: u64 = 20;
 
 /// A different choice comes into force once it is the outcome of this many decisions in a row.
 const DECISIONS_IN_A_ROW: u32 = 3;
@@ -103,25 +116,25 @@ const DECISIONS_IN_A_ROW: u32 = 3;
 impl Auto {
     /// The state of `auto` when nothing is known but the cost of a yield.
     pub fn new(yield_cost: Nanos) -> Auto {
-        let current = Decision { choice: Choice::Steal, reason: Reason::TooFew { requests: 0 } };
+        let current = Decision { choice: Choice::Start, reason: Reason::TooFew { requests: 0 } };
         Auto { yield_cost, current, candidate: None }
     }
 
     /// The decision in force.
-    pub fn current(&self) -> Decision {
-        self.current
+    pub fn current(&self) -> &Decision {
+        &self.current
     }
 
     /// Judges anew; returns the decision if it changes what is in force. To be called at regular intervals with the
     /// service times of the last seconds.
-    pub fn decide(&mut self, times: &ServiceTimes) -> Option<Decision> {
+    pub fn decide(&mut self, times: &ServiceTimes) -> Option<&Decision> {
         let Decision { choice, reason } = judge(times, self.yield_cost);
         // Too little to judge by is no reason to leave what was chosen on better grounds.
-        if choice.is_like(self.current.choice) || matches!(reason, Reason::TooFew { .. }) {
+        if choice.is_like(&self.current.choice) || matches!(reason, Reason::TooFew { .. }) {
             self.candidate = None;
             return None;
         }
-        let times_in_a_row = match self.candidate {
+        let times_in_a_row = match &self.candidate {
             Some((candidate, times)) if choice.is_like(candidate) => times + 1,
             _ => 1,
         };
@@ -131,17 +144,17 @@ impl Auto {
         }
         self.candidate = None;
         self.current = Decision { choice, reason };
-        Some(self.current)
+        Some(&self.current)
     }
 }
 
 pub(super) const ENTRY: Entry = Entry {
     name: "auto",
     literature: None,
-    help: "one of steal, global, hybrid and ondemand, with the budget, by what it measures",
+    help: "levels, or first come first served, by what it measures",
     needs_class: false,
     shares_sockets: true,
-    has_budget: false,
+    has_budget: true,
     sizes: Sizes::None,
     adapts: true,
     // As many decisions as it takes for a choice to come into force.
@@ -159,61 +172,59 @@ pub(super) const ENTRY: Entry = Entry {
 impl Decision {
     /// The policy that was decided for, made from `tuning`.
     pub fn make(&self, tuning: &Tuning) -> Made {
-        let (entry, budget) = match self.choice {
-            Choice::Steal => (&steal::ENTRY, None),
-            Choice::Global => (&global::ENTRY, None),
-            Choice::Hybrid { budget } => (&hybrid::ENTRY, Some(budget)),
-            Choice::OnDemand { budget } => (&ondemand::ENTRY, Some(budget)),
+        let made = match &self.choice {
+            Choice::Start => levels::with_limits(Limits::from_iter([tuning.budget]), tuning),
+            Choice::Steal => (steal::ENTRY.make)(tuning),
+            Choice::Global => (global::ENTRY.make)(tuning),
+            Choice::Levels { limits } => levels::with_limits(limits.clone(), tuning),
+            Choice::Hybrid { budget } => (hybrid::ENTRY.make)(&Tuning { budget: *budget, ..tuning.clone() }),
         };
-        let made = (entry.make)(&Tuning { budget: budget.unwrap_or(tuning.budget), ..tuning.clone() });
         let settings = if made.chosen.is_empty() { String::new() } else { format!(", {}", made.chosen) };
         let reason = self.reason.to_string();
-        Made { chosen: format!("{}{settings}: {reason}", entry.name), reason, ..made }
+        Made { chosen: format!("{}{settings}: {reason}", made.name), reason, ..made }
     }
 
-    /// The budget of the policy that was decided for, if it has one.
+    /// The budget of the policy that was decided for, if it has one that was measured: the end of the first level.
     pub fn budget(&self) -> Option<Nanos> {
-        match self.choice {
-            Choice::Steal | Choice::Global => None,
-            Choice::Hybrid { budget } | Choice::OnDemand { budget } => Some(budget),
+        match &self.choice {
+            Choice::Start | Choice::Steal | Choice::Global => None,
+            Choice::Levels { limits } => limits.first().copied(),
+            Choice::Hybrid { budget } => Some(*budget),
         }
     }
 }
 
 impl Choice {
-    /// Whether `other` is the same policy with a budget within a factor of two: less is noise.
-    fn is_like(self, other: Choice) -> bool {
+    /// Whether `other` is the same policy, with limits that differ by no more than noise.
+    fn is_like(&self, other: &Choice) -> bool {
         match (self, other) {
-            (Choice::Steal, Choice::Steal) | (Choice::Global, Choice::Global) => true,
-            (Choice::Hybrid { budget: a }, Choice::Hybrid { budget: b })
-            | (Choice::OnDemand { budget: a }, Choice::OnDemand { budget: b }) => a <= b.times(2) && b <= a.times(2),
-            _ => false,
+            (Choice::Hybrid { budget: a }, Choice::Hybrid { budget: b }) => *a <= b.times(2) && *b <= a.times(2),
+            (Choice::Levels { limits: a }, Choice::Levels { limits: b }) => gittins::are_like(a, b),
+            (one, other) => one == other,
         }
     }
 }
 
 fn judge(times: &ServiceTimes, yield_cost: Nanos) -> Decision {
-    // One queue for all costs a request as much as a yield. The better order is worth that as a budget is.
-    let alike = if times.mean() >= yield_cost.times(YIELDS_PER_BUDGET) { Choice::Global } else { Choice::Steal };
-    let undivided = |reason| Decision { choice: alike, reason };
     let requests = times.count();
     if requests < REQUESTS_MIN {
-        return Decision { choice: Choice::Steal, reason: Reason::TooFew { requests } };
+        return Decision { choice: Choice::Start, reason: Reason::TooFew { requests } };
     }
-    let Some(gap) = times.widest_gap() else { return undivided(Reason::NoGap) };
-    let middle = Nanos::new(((gap.below.get() as f64) * (gap.above.get() as f64)).sqrt() as u64);
-    let budget = middle.min(gap.below.times(LIGHTS_PER_BUDGET)).max(yield_cost.times(YIELDS_PER_BUDGET));
-    // `ondemand` tolerates a yield cost of 0.6 of a light request's time in its handler, soft reservation one of all that
-    // it takes of its worker (simulated, with and without the kernel's part).
-    let light = gap.below.plus(times.beside());
-    let choice = if budget.times(2) > gap.above || yield_cost > light {
-        return undivided(Reason::YieldTooDear { yield_cost, gap });
-    } else if yield_cost.times(10) <= gap.below.times(6) {
-        Choice::OnDemand { budget }
-    } else {
-        Choice::Hybrid { budget }
-    };
-    Decision { choice, reason: Reason::Divided { gap, yield_cost } }
+    let alike = if times.mean() >= yield_cost.times(YIELDS_PER_REQUEST) { Choice::Global } else { Choice::Steal };
+    let limits = gittins::limits(times, yield_cost);
+    let Some(budget) = limits.first().copied() else { return Decision { choice: alike, reason: Reason::Alike } };
+    // What gives way at each arrival may cost 0.6 of a light request's time in its handler, and soft reservation one of
+    // all that it takes of its worker (simulated, with and without the kernel's part).
+    let light = times.mean_within(budget);
+    if yield_cost.times(10) <= light.times(6) {
+        return Decision { choice: Choice::Levels { limits }, reason: Reason::Levels { yield_cost } };
+    }
+    let gap =
+        times.widest_gap().filter(|gap| budget.times(2) <= gap.above && yield_cost <= gap.below.plus(times.beside()));
+    match gap {
+        Some(gap) => Decision { choice: Choice::Hybrid { budget }, reason: Reason::Divided { gap, yield_cost } },
+        None => Decision { choice: alike, reason: Reason::YieldTooDear { yield_cost, light } },
+    }
 }
 
 #[cfg(test)]
@@ -234,9 +245,16 @@ mod tests {
         judge(times, Nanos::new(yield_ns)).choice
     }
 
+    fn first_limit(times: &ServiceTimes, yield_ns: u64) -> Nanos {
+        match judged(times, yield_ns) {
+            Choice::Levels { limits } => limits[0],
+            other => panic!("levels, and not {other:?}"),
+        }
+    }
+
     #[test]
     fn the_cost_of_a_yield_decides_between_the_three() {
-        assert!(matches!(judged(&extreme(), 150), Choice::OnDemand { .. }));
+        assert!(matches!(judged(&extreme(), 150), Choice::Levels { .. }));
         assert!(matches!(judged(&extreme(), 450), Choice::Hybrid { .. }));
         assert_eq!(judged(&extreme(), 2_000), Choice::Steal);
         // Where a light request takes 3.18 us of its worker, the same yields cost it less.
@@ -247,27 +265,21 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_lies_in_the_gap() {
-        let Choice::OnDemand { budget } = judged(&extreme(), 100) else { panic!("on demand") };
-        assert!(budget >= Nanos::new(1_000) && budget < Nanos::new(10_000), "{budget}");
-        let Choice::OnDemand { budget } = judged(&times(&[(10_000, 900), (500_000, 1_100)]), 100) else {
-            panic!("on demand")
-        };
-        assert!(budget > Nanos::new(10_000) && budget < Nanos::new(250_000), "{budget}");
+    fn the_first_level_ends_in_the_gap() {
+        let limit = first_limit(&extreme(), 100);
+        assert!(limit >= Nanos::new(1_000) && limit < Nanos::new(10_000), "{limit}");
+        let limit = first_limit(&times(&[(10_000, 900), (500_000, 1_100)]), 100);
+        assert!(limit > Nanos::new(10_000) && limit < Nanos::new(250_000), "{limit}");
     }
 
     #[test]
-    fn alike_requests_and_narrow_gaps_are_first_come_first_served() {
+    fn alike_requests_and_near_costs_are_first_come_first_served() {
         assert_eq!(judged(&times(&[(10_000, 50_000)]), 100), Choice::Global);
         assert_eq!(judged(&times(&[(1_000, 50_000)]), 100), Choice::Steal, "one queue costs too much");
         let charged = times(&[(1_000, 50_000)]).with_beside(Nanos::new(2_680));
         assert_eq!(judged(&charged, 100), Choice::Global, "not beside 2.68 us more");
-        assert_eq!(
-            judged(&times(&[(500, 9_000), (5_500, 1_000)]), 150),
-            Choice::Steal,
-            "20 yields outlast half the heavy"
-        );
-        assert_eq!(judged(&times(&[(500, 300), (500_000, 100)]), 100), Choice::Steal, "too few");
+        assert_eq!(judged(&times(&[(500, 9_000), (5_500, 1_000)]), 300), Choice::Steal, "20 yields outlast the heavy");
+        assert_eq!(judged(&times(&[(500, 300), (500_000, 100)]), 100), Choice::Start, "too few");
     }
 
     // Emulated cores measure service times exactly: would a real core's noise change what is chosen, and how far the budget?
@@ -291,13 +303,10 @@ mod tests {
                     let took = exact * random.random_range(0.99..1.01) + hits * interruption as f64;
                     (Nanos::new(took as u64), 1)
                 });
-                match judged(&ServiceTimes::new(noisy.collect::<Vec<_>>()), 100) {
-                    Choice::OnDemand { budget } => budget.get(),
-                    other => panic!("{light} and {heavy} ns, interrupted for {interruption} ns: {other:?}"),
-                }
+                first_limit(&ServiceTimes::new(noisy.collect::<Vec<_>>()), 100).get()
             };
             let (exact, brief, long) = (budget(0), budget(2_300), budget(46_000));
-            // Twice what light requests take, in half octaves, and some that were interrupted count among them.
+            // What light requests take, and some that were interrupted count among them.
             for (noisy, interruption) in [(brief, 2_300), (long, 46_000)] {
                 let most = (exact + 2 * interruption) * 3 / 2;
                 assert!(noisy >= exact && noisy <= most, "{light} and {heavy} ns: {noisy}, {exact} to {most}");
@@ -314,14 +323,15 @@ mod tests {
         assert_eq!(auto.decide(&alike), None, "begins anew");
         assert_eq!(auto.decide(&extreme()), None);
         assert_eq!(auto.decide(&extreme()), None);
-        let decision = auto.decide(&extreme()).expect("the third in a row");
-        assert!(matches!(decision.choice, Choice::OnDemand { .. }));
-        assert_eq!(auto.current(), decision);
+        let decision = auto.decide(&extreme()).expect("the third in a row").clone();
+        assert!(matches!(decision.choice, Choice::Levels { .. }));
+        assert_eq!(*auto.current(), decision);
         for _ in 0..5 {
             assert_eq!(auto.decide(&extreme()), None, "nothing new");
             assert_eq!(auto.decide(&ServiceTimes::default()), None, "silence changes nothing");
         }
-        assert_eq!((auto.decide(&alike), auto.decide(&alike)), (None, None));
-        assert_eq!(auto.decide(&alike).map(|decision| decision.choice), Some(Choice::Global));
+        assert_eq!(auto.decide(&alike), None);
+        assert_eq!(auto.decide(&alike), None);
+        assert_eq!(auto.decide(&alike).map(|decision| decision.choice.clone()), Some(Choice::Global));
     }
 }

@@ -61,6 +61,11 @@ impl ServiceTimes {
         self.beside
     }
 
+    /// Service times and how many requests took them, ascending.
+    pub(super) fn bins(&self) -> &[(Nanos, u64)] {
+        &self.bins
+    }
+
     /// How many requests were measured.
     pub fn count(&self) -> u64 {
         self.bins.iter().map(|(_, count)| count).sum()
@@ -106,6 +111,13 @@ impl ServiceTimes {
         let whole = |took: Nanos| took.plus(self.beside);
         let all = sum(&whole);
         if all > 0.0 { sum(&|took| if took <= budget { whole(took) } else { budget }) / all } else { 0.0 }
+    }
+
+    /// The mean time that requests spend in their handlers within their first `budget` of CPU time; zero without any
+    /// measurement.
+    pub fn mean_within(&self, budget: Nanos) -> Nanos {
+        let within: f64 = self.bins.iter().map(|(took, count)| (*took).min(budget).get() as f64 * *count as f64).sum();
+        Nanos::new((within / self.count().max(1) as f64) as u64)
     }
 
     /// The share of the workers' time that requests spend in their handlers within their first `budget` of CPU time.

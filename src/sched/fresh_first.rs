@@ -27,8 +27,8 @@ pub(super) const ORDER: &[SearchPlace] = &[
 pub(super) fn place(pool: PoolId, event: Event) -> Place {
     match event {
         Event::Arrived { .. } => Place::Own,
-        Event::Hopped(_) | Event::Yielded { again: false } => Place::Queue(pool),
-        Event::Yielded { again: true } => Place::Queue(INTERRUPTED),
+        Event::Hopped(_) | Event::Yielded(Running { continuation: false, .. }) => Place::Queue(pool),
+        Event::Yielded(_) => Place::Queue(INTERRUPTED),
     }
 }
 

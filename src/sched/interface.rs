@@ -45,10 +45,7 @@ pub enum Event {
     /// A continuation moves to this pool.
     Hopped(PoolId),
     /// A job stepped aside.
-    Yielded {
-        /// Whether the job had been interrupted before.
-        again: bool,
-    },
+    Yielded(Running),
 }
 
 /// Where a job waits.
@@ -69,6 +66,8 @@ pub struct Running {
     pub pool: PoolId,
     /// Whether the job was interrupted before.
     pub continuation: bool,
+    /// CPU time that the job had taken before it was last taken from a queue.
+    pub attained: Nanos,
     /// CPU time since the job was last taken from a queue.
     pub ran: Nanos,
     /// Whether the worker is asked to step aside.
@@ -115,7 +114,7 @@ pub enum Verdict {
 
 /// What a policy may know of the world; values may be stale.
 pub trait View {
-    /// Since when this worker has been in one job; `None` when it is in none.
+    /// Since when this worker has been in one job, without the time in which the job waited; `None` when it is in none.
     fn busy_since(&self, worker: WorkerId) -> Option<Nanos>;
     /// How many jobs wait in the deques of this worker.
     fn backlog(&self, worker: WorkerId) -> usize;

@@ -12,6 +12,7 @@ mod table;
 mod global;
 mod hybrid;
 mod isolated;
+mod levels;
 mod ondemand;
 mod pools;
 mod reserve;
@@ -29,6 +30,7 @@ policies! {
         reserve Reserve,
         hybrid Hybrid,
         ondemand OnDemand,
+        levels Levels,
     }
     library {
         tasks Tasks,
@@ -39,6 +41,7 @@ pub mod auto;
 pub mod bounds;
 pub mod estimate;
 mod fresh_first;
+pub mod gittins;
 mod interface;
 mod notices;
 pub mod overload;
@@ -66,15 +69,16 @@ pub use wait::Wait;
 
 use crate::time::Nanos;
 use search::Walk;
+use std::ops::Range;
 
 /// A worker's number, from 0. Worker, socket and local deque of one number belong together.
 pub type WorkerId = usize;
 /// A pool's number, from 0, in hop order.
 pub type PoolId = usize;
 
-/// Number of queues of a server, whatever the policy: one for each pool that there can be, which is one for each class,
-/// and [`UNINTERRUPTED`].
-pub const QUEUES: usize = 9;
+/// Number of queues of a server, whatever the policy: two for each level of `levels` but the first, which has one, and
+/// [`UNINTERRUPTED`]. Pools, of which there can be one for each class, need fewer.
+pub const QUEUES: usize = 2 * gittins::LIMITS_MAX + 2;
 
 /// The queue of jobs that are going to work uninterrupted, while as many do as the policy allows.
 pub const UNINTERRUPTED: PoolId = QUEUES - 1;
@@ -101,9 +105,20 @@ trait Rules {
         let _ = (topology, running);
         Verdict::Keep
     }
-    /// CPU time after which a job may be asked to step aside; `None` = never.
-    fn heavy_from(&self) -> Option<Nanos> {
+    /// CPU time after which a job may be asked to step aside for one that waits in `queue`, or for a fresh one where that
+    /// is `None`; `None` = never.
+    fn heavy_from(&self, queue: Option<PoolId>) -> Option<Nanos> {
+        let _ = queue;
         None
+    }
+    /// The queues of which jobs go before `running`, which gives way to them.
+    fn goes_first(&self, running: &Running) -> Range<PoolId> {
+        let _ = running;
+        0..0
+    }
+    /// The number of queues at [`SearchPlace::Queues`].
+    fn queues(&self) -> PoolId {
+        0
     }
     /// How closely `running` watches for fresh requests.
     fn watch(&self, running: &Running) -> Watch {
@@ -126,11 +141,6 @@ trait Rules {
     fn look_after(&self) -> Nanos {
         Nanos::MAX
     }
-    /// Whether what waits in the queue of a pool counts as waiting for a job that would give way, as what waits in the
-    /// deque does.
-    fn queue_is_fresh(&self) -> bool {
-        false
-    }
     /// Whether other policies take over from this one and it from them while workers run: then it serves what they
     /// left, and its workers show since when they have been in a job, which they may ask for.
     fn is_switched(&self) -> bool {
@@ -144,9 +154,10 @@ pub struct Policy {
     kind: Kind,
     topology: Topology,
     sharing: Sharing,
-    /// See [`Rules::thief_threshold`] and [`Rules::look_after`]: each search asks.
+    /// See [`Rules::thief_threshold`], [`Rules::look_after`] and [`Rules::queues`]: each search asks.
     thief_threshold: Nanos,
     look_after: Nanos,
+    ordered_queues: PoolId,
 }
 
 impl Policy {
@@ -163,7 +174,9 @@ impl Policy {
             _ => Topology::new(&[topology.workers()]),
         };
         let (thief_threshold, look_after) = (kind.rules().thief_threshold(), kind.rules().look_after());
-        let policy = Policy { kind, topology, sharing: Sharing::default(), thief_threshold, look_after };
+        let ordered_queues = kind.rules().queues();
+        let policy =
+            Policy { kind, topology, sharing: Sharing::default(), thief_threshold, look_after, ordered_queues };
         assert!(policy.topology.pools() <= policy.queues(), "there is a queue for each pool");
         policy
     }
@@ -200,14 +213,14 @@ impl Policy {
         let rules = self.rules();
         let rare = if local.is_rare() { rules.rare_order(local.pool()) } else { None };
         let order = rare.unwrap_or_else(|| rules.order(local.pool()));
-        let (threshold, look_after) = (self.thief_threshold, self.look_after);
-        let walk = Walk { order, topology: &self.topology, sharing: &self.sharing, threshold, look_after };
+        let (threshold, look_after, queues) = (self.thief_threshold, self.look_after, self.ordered_queues);
+        let walk = Walk { order, topology: &self.topology, sharing: &self.sharing, threshold, look_after, queues };
         let step = local.next(&walk, now, view);
         if !matches!(step, Step::Idle { .. }) {
             return step;
         }
         // What another policy left: the queues of pools that are no more, and of all if this policy uses none.
-        let served = if order.contains(&SearchPlace::Queue) { self.topology.pools() } else { 0 };
+        let served = if order.contains(&SearchPlace::Queue) { self.topology.pools() } else { self.ordered_queues };
         local.next_orphan(served..self.queues()).unwrap_or(step)
     }
 
@@ -253,14 +266,26 @@ impl Policy {
         serving: bool,
         flag: impl FnMut(WorkerId),
     ) {
-        let Some(heavy_from) = self.rules().heavy_from() else { return };
-        let workers = self.topology.workers();
+        let Some(heavy_from) = self.rules().heavy_from(None) else { return };
         let needed = waiting.saturating_sub(usize::from(serving));
-        (1..workers)
-            .map(|offset| (worker + offset) % workers)
+        self.others(worker)
             .filter(|other| view.busy_since(*other).is_some_and(|since| now.minus(since) >= heavy_from))
             .take(needed)
             .for_each(flag);
+    }
+
+    /// The worker that is to step aside for a job that waits in `queue`, which `worker` does not take while no worker is
+    /// free: the one that has been in its job for longest, if that is a job which gives way to that queue.
+    pub fn on_passed_over(&self, view: &impl View, now: Nanos, worker: WorkerId, queue: PoolId) -> Option<WorkerId> {
+        let heavy_from = self.rules().heavy_from(Some(queue))?;
+        let since = |other: WorkerId| Some((view.busy_since(other)?, other));
+        let (since, longest) = self.others(worker).filter_map(since).min()?;
+        (now.minus(since) >= heavy_from).then_some(longest)
+    }
+
+    fn others(&self, worker: WorkerId) -> impl Iterator<Item = WorkerId> + use<> {
+        let workers = self.topology.workers();
+        (1..workers).map(move |offset| (worker + offset) % workers)
     }
 
     /// How closely `running` watches for fresh requests in the sockets of busy workers.
@@ -299,6 +324,7 @@ impl Policy {
         let serves = |pool: PoolId, stage: &SearchPlace| match stage {
             SearchPlace::Queue => pool == queue,
             SearchPlace::QueueOf(other) => *other == queue,
+            SearchPlace::Queues => queue < self.ordered_queues,
             _ => false,
         };
         if queue == UNINTERRUPTED && self.uninterrupted_max().is_some() {
@@ -308,7 +334,7 @@ impl Policy {
     }
 
     /// The pools that serve the queue of `pool`, that pool itself first.
-    pub fn servers_of(&self, pool: PoolId) -> std::ops::Range<PoolId> {
+    pub fn servers_of(&self, pool: PoolId) -> Range<PoolId> {
         let pools = self.topology.pools();
         if pool >= pools {
             return 0..1;
@@ -328,9 +354,9 @@ impl Policy {
         self.thief_threshold
     }
 
-    /// Whether what waits in the queue of a pool counts as waiting for a job that would give way.
-    pub fn queue_is_fresh(&self) -> bool {
-        self.rules().queue_is_fresh()
+    /// The queues of which jobs go before `running`, which gives way to them.
+    pub fn goes_first(&self, running: &Running) -> Range<PoolId> {
+        self.rules().goes_first(running)
     }
 
     /// Whether any decision, of this policy or of one that takes over from it in the middle of a long job, asks since

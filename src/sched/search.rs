@@ -13,6 +13,8 @@ pub enum SearchPlace {
     Queue,
     /// The queue of this number.
     QueueOf(PoolId),
+    /// The queues from 0 on, as many as the policy says.
+    Queues,
     /// The queues of lighter pools, the lightest first.
     Lighter,
     /// As `Lighter`, where more jobs wait than the pool has workers.
@@ -70,6 +72,8 @@ pub(super) struct Walk<'w> {
     pub(super) threshold: Nanos,
     /// Shortest time between two looks of one worker in the turn of all.
     pub(super) look_after: Nanos,
+    /// Number of queues at [`SearchPlace::Queues`].
+    pub(super) queues: PoolId,
 }
 
 impl Local {
@@ -176,6 +180,10 @@ impl Local {
             SearchPlace::Own => self.once(Step::Own),
             SearchPlace::Queue => self.once(Step::Queue(self.pool)),
             SearchPlace::QueueOf(queue) => self.once(Step::Queue(queue)),
+            SearchPlace::Queues => {
+                self.tried += 1;
+                (self.tried <= walk.queues).then(|| Step::Queue(self.tried - 1))
+            }
             SearchPlace::Lighter => {
                 let queue = self.tried;
                 self.tried += 1;

@@ -5,6 +5,7 @@
 
 use super::{Event, Place, PoolId, Rules, Running, SearchPlace, Topology, Verdict};
 use crate::time::Nanos;
+use std::ops::Range;
 
 /// The rules of `tasks`.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,8 +46,8 @@ impl Rules for Tasks {
         if running.ran >= self.slice { Verdict::YieldIfWanted } else { Verdict::Keep }
     }
 
-    fn queue_is_fresh(&self) -> bool {
-        true
+    fn goes_first(&self, running: &Running) -> Range<PoolId> {
+        running.pool..running.pool + 1
     }
 
     fn is_switched(&self) -> bool {

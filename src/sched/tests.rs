@@ -1,5 +1,6 @@
 //! Does every policy look at everything it may serve, in its order, and stop looking?
 
+mod levels;
 mod looks;
 mod sharing;
 
@@ -41,7 +42,7 @@ impl View for Fixed {
     }
 }
 
-fn policies() -> [Policy; 9] {
+fn policies() -> [Policy; 10] {
     let topology = Topology::new(&[2, 1, 2]);
     [
         Policy::new(Kind::Isolated(Isolated), &topology),
@@ -53,11 +54,18 @@ fn policies() -> [Policy; 9] {
         Policy::new(Kind::Shed(Shed { thief_threshold: Nanos::from_micros(20) }), &topology),
         Policy::new(Kind::Reserve(reserve()), &topology),
         Policy::new(Kind::Tasks(Tasks { slice: Nanos::from_micros(50) }), &topology),
+        Policy::new(Kind::Levels(levels()), &topology),
     ]
 }
 
 fn global() -> Global {
     Global { look_after: Nanos::from_micros(10) }
+}
+
+/// Levels from 5 and 20 us on.
+fn levels() -> Levels {
+    let limits = [5, 20].map(Nanos::from_micros).into_iter().collect();
+    Levels { limits, look_after: Nanos::from_micros(10) }
 }
 
 fn ondemand() -> OnDemand {
@@ -82,7 +90,7 @@ fn reserve() -> Reserve {
 /// A job on `worker`, which is in `pool`, that has run for `ran_us`.
 fn running(worker: WorkerId, pool: PoolId, ran_us: u64) -> Running {
     let ran = Nanos::from_micros(ran_us);
-    Running { worker, pool, continuation: false, ran, flagged: false }
+    Running { worker, pool, continuation: false, attained: Nanos::ZERO, ran, flagged: false }
 }
 
 /// Every step of one search of `worker`, each answered with the next of `outcomes`, then with `Empty`.
@@ -201,7 +209,7 @@ fn tasks_stay_in_their_pool_and_give_way_after_their_slice() {
     assert_eq!(search(policy, 0, &[]), [Step::Own, Step::Queue(0), Step::Steal(1), rest]);
     assert_eq!(search(policy, 2, &[]), [Step::Own, Step::Queue(1), rest]);
     assert_eq!(policy.place(0, Event::Hopped(2)), Place::Queue(2));
-    assert_eq!(policy.place(1, Event::Yielded { again: false }), Place::Queue(1));
+    assert_eq!(policy.place(1, Event::Yielded(running(3, 1, 50))), Place::Queue(1));
     assert_eq!(policy.ask_after(&running(0, 0, 20)), Some(Nanos::from_micros(30)));
     let mut local = Local::new(0, policy.topology());
     let queue_first = (0..610).filter(|_| {
@@ -293,22 +301,23 @@ fn heavy_work_gives_way_on_demand_and_light_work_never() {
 
 #[test]
 fn heavy_work_goes_on_in_the_order_in_which_it_began() {
+    let interrupted = Running { continuation: true, ..running(0, 0, 5) };
     for policy in [&policies()[4], &policies()[5]] {
         let steps = search(policy, 0, &[]);
         let queues: Vec<Step> = steps.into_iter().filter(|step| matches!(step, Step::Queue(_))).collect();
-        let (Place::Queue(new), Place::Queue(interrupted)) =
-            (policy.place(0, Event::Yielded { again: false }), policy.place(0, Event::Yielded { again: true }))
+        let (Place::Queue(new), Place::Queue(again)) =
+            (policy.place(0, Event::Yielded(running(0, 0, 5))), policy.place(0, Event::Yielded(interrupted)))
         else {
             panic!("heavy work waits in queues");
         };
-        assert_eq!(queues[..3], [Step::Queue(UNINTERRUPTED), Step::Queue(interrupted), Step::Queue(new)]);
+        assert_eq!(queues[..3], [Step::Queue(UNINTERRUPTED), Step::Queue(again), Step::Queue(new)]);
         assert_eq!(policy.at_checkpoint(&running(0, 0, 4)), Verdict::Keep, "light so far");
         assert_eq!(
             policy.at_checkpoint(&running(0, 0, 5)),
             Verdict::Yield,
             "others may have turned out heavy before it"
         );
-        assert_eq!(policy.at_checkpoint(&Running { continuation: true, ..running(0, 0, 5) }), Verdict::YieldIfWanted);
+        assert_eq!(policy.at_checkpoint(&interrupted), Verdict::YieldIfWanted);
     }
 }
 
@@ -319,7 +328,12 @@ fn a_policy_has_the_queues_that_it_fills() {
         let mut filled: HashSet<PoolId> = policy.uninterrupted_max().map(|_| UNINTERRUPTED).into_iter().collect();
         for pool in 0..policy.topology().pools() {
             let arrivals = [None, Some(0), Some(1), Some(7)].map(|class| Event::Arrived { class, backlog: 99 });
-            let yields = [false, true].map(|again| Event::Yielded { again });
+            let yields = [0, 1, 5, 20, 100].into_iter().flat_map(|attained_us| {
+                [0, 1, 10, 50].map(|ran_us| {
+                    let attained = Nanos::from_micros(attained_us);
+                    Event::Yielded(Running { continuation: attained_us > 0, attained, ..running(0, pool, ran_us) })
+                })
+            });
             let hops = (0..policy.topology().pools()).map(Event::Hopped);
             for event in arrivals.into_iter().chain(yields).chain(hops) {
                 if let Place::Queue(queue) = policy.place(pool, event) {
@@ -363,13 +377,14 @@ fn hybrid_looks_more_often_on_reserved_workers() {
 
 #[test]
 fn who_receives_from_whom_follows_from_the_order() {
-    let [isolated, global, steal, pools, ondemand, hybrid, shed, reserve, tasks] = policies();
+    let [isolated, global, steal, pools, ondemand, hybrid, shed, reserve, tasks, levels] = policies();
     assert!(isolated.receives_own(0) && !isolated.receives_others(0));
     assert!(global.receives_own(0) && global.receives_others(0));
     assert!(steal.receives_own(0) && steal.receives_others(0));
     assert!(pools.receives_own(0) && pools.receives_others(0));
     assert!(!pools.receives_own(1) && !pools.receives_others(2));
     assert!(ondemand.receives_own(0) && hybrid.receives_others(0) && shed.receives_others(0));
+    assert!(levels.receives_own(0) && levels.receives_others(0));
     assert!((0..3).all(|pool| reserve.receives_own(pool) && reserve.receives_others(pool)));
     assert!(!tasks.receives_own(0) && !tasks.receives_others(0) && !tasks.has_watchers());
 }

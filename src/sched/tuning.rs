@@ -1,7 +1,7 @@
 //! What policies are made from: by the server, the simulator, the planner and `loadgen compare`.
 
 use super::estimate::ServiceTimes;
-use super::{Entry, Kind, Policy, PolicyName, Topology};
+use super::{Entry, Kind, Policy, PolicyName, Topology, gittins};
 use crate::fate::CLASSES;
 use crate::time::Nanos;
 
@@ -138,6 +138,14 @@ impl Made {
     /// The policy at work.
     pub fn policy(&self) -> Policy {
         Policy::new(self.kind.clone(), &Topology::new(&self.pools))
+    }
+
+    /// Whether `other` makes the same decisions, but for limits that differ by no more than noise.
+    pub fn is_like(&self, other: &Made) -> bool {
+        match (&self.kind, &other.kind) {
+            (Kind::Levels(one), Kind::Levels(other)) => gittins::are_like(&one.limits, &other.limits),
+            (one, other) => one == other,
+        }
     }
 
     /// Number of workers of each pool or group, or of the reserved ones and the rest.

@@ -40,6 +40,10 @@ pub struct Turn<J> {
     victim: Option<WorkerId>,
     /// The lighter pool from whose queue the job at hand was taken, until it begins.
     helped: Option<PoolId>,
+    /// The queue into which the last job was put, until the next one is found.
+    put_into: Option<PoolId>,
+    /// That queue, where the job at hand is not from there or from one behind it, until the job begins.
+    passed_over: Option<PoolId>,
     /// Room for what one receive brings.
     batch: Vec<Arrived<J>>,
 }
@@ -116,7 +120,14 @@ impl<J> Turn<J> {
             search,
             levels: LevelOrder::new(levels),
             hand: Hand::Empty,
-            running: Running { worker, pool, continuation: false, ran: Nanos::ZERO, flagged: false },
+            running: Running {
+                worker,
+                pool,
+                continuation: false,
+                attained: Nanos::ZERO,
+                ran: Nanos::ZERO,
+                flagged: false,
+            },
             level: 0,
             ask_after: Nanos::MAX,
             watch: Watch::Never,
@@ -124,6 +135,8 @@ impl<J> Turn<J> {
             uninterrupted: false,
             victim: None,
             helped: None,
+            put_into: None,
+            passed_over: None,
             batch: Vec::with_capacity(batch),
         }
     }

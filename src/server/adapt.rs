@@ -26,12 +26,15 @@ impl Adaptation {
     /// The initial policy of `config`.
     pub(super) fn new(config: &Config) -> Adaptation {
         let entry = config.policy.entry();
-        let auto = (config.policy.name() == "auto").then(|| Auto::new(yield_cost(config)));
+        // Only what follows measurements weighs it, and to measure it takes time.
+        let yield_cost = if entry.adapts { yield_cost(config) } else { Nanos::ZERO };
+        let auto = (config.policy.name() == "auto").then(|| Auto::new(yield_cost));
         let tuning = Tuning {
             sizes: (entry.sizes == Sizes::Pools).then(|| config.pools.iter().map(|pool| pool.workers).collect()),
             reserved: config.reserved,
             classified: config.classify == Classify::Header,
             time_scale: config.time_scale,
+            yield_cost,
             ..Tuning::new(config.workers, config.slice_scaled())
         };
         let made = (entry.make)(&tuning);
@@ -61,11 +64,11 @@ impl Adaptation {
             None => (self.entry.make)(&self.tuning),
         };
         // A change needs two measurements in a row that agree.
-        if made.kind == self.made.kind {
+        if made.is_like(&self.made) {
             self.next = None;
             return false;
         }
-        let agreed = self.next.take().is_some_and(|next| next.kind == made.kind);
+        let agreed = self.next.take().is_some_and(|next| next.is_like(&made));
         if agreed {
             self.made = made;
         } else {
@@ -144,16 +147,23 @@ mod tests {
     }
 
     #[test]
-    fn auto_leaves_steal_once_it_sees_a_gap() {
+    fn auto_finds_the_levels_of_what_it_measures() {
         let mut adaptation = Adaptation::new(&config(&[("policy", "auto"), ("workers", "4"), ("time-scale", "1000")]));
-        assert_eq!(adaptation.decision().map(|decision| decision.policy), Some("steal".to_owned()));
+        let begun = adaptation.decision().expect("auto decides");
+        assert_eq!(
+            (begun.policy.as_str(), begun.budget),
+            ("levels", Some(Nanos::from_millis(50))),
+            "the slice, scaled"
+        );
         // On the scale of emulated cores a yield costs nothing.
         let divided = recent(&[(500, 9_900), (500_000, 100)], 2.0);
         assert!(!adaptation.follow(&divided) && !adaptation.follow(&divided));
         assert!(adaptation.follow(&divided));
         let decision = adaptation.decision().expect("auto decides");
-        assert_eq!(decision.policy, "ondemand");
-        assert!(decision.reason.contains("divide"), "{}", decision.reason);
+        assert_eq!(decision.policy, "levels");
+        let budget = decision.budget.expect("a first level");
+        assert!(budget > Nanos::from_micros(500) && budget < Nanos::from_millis(3), "{budget}");
+        assert!(decision.reason.contains("ends later"), "{}", decision.reason);
     }
 
     #[test]
@@ -237,6 +247,7 @@ mod tests {
                 let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
                 let mut adaptation = Adaptation::new(&config(&settings));
                 adaptation.auto = adaptation.auto.map(|_| Auto::new(fit.yield_cost));
+                adaptation.tuning.yield_cost = fit.yield_cost;
                 for _ in 0..10 {
                     adaptation.follow(&recent);
                 }
@@ -292,7 +303,7 @@ mod tests {
             adaptation.decision().expect("auto decides")
         };
         let cheap = decided("stock");
-        assert_eq!(cheap.policy, "ondemand", "{}", cheap.reason);
+        assert_eq!(cheap.policy, "levels", "{}", cheap.reason);
         assert!(cheap.reason.contains("a yield costs 100us"), "{}", cheap.reason);
         assert_eq!(decided("yield=40us").policy, "steal");
     }

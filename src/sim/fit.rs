@@ -129,7 +129,7 @@ impl Fit {
         for _ in 0..DECISIONS {
             auto.decide(&times);
         }
-        auto.current()
+        auto.current().clone()
     }
 }
 

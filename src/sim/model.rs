@@ -210,7 +210,8 @@ impl Engine for CostModel<'_> {
     }
 
     fn describe(&self, job: &RequestId) -> Description {
-        Description { level: 0, continuation: self.requests.get(*job).continuation }
+        let request = self.requests.get(*job);
+        Description { level: 0, continuation: request.continuation, attained: request.cost.minus(request.left) }
     }
 
     fn discard(&mut self, job: RequestId, _: Discarded) {

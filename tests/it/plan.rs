@@ -87,7 +87,7 @@ fn three_of_fourteen_are_reserved_where_two_and_four_would_not_do() {
 
 #[test]
 fn a_server_takes_the_settings_of_every_policy() {
-    for policy in ["isolated", "global", "steal", "shed", "pools", "reserve", "hybrid", "ondemand", "auto"] {
+    for policy in ["isolated", "global", "steal", "shed", "pools", "reserve", "hybrid", "ondemand", "levels", "auto"] {
         let slo = "p50-slowdown<=1000";
         let (text, json) =
             plan(&format!("--workload high-bimodal --workers 4 --load 0.3 --policy {policy} --slo {slo}"));

@@ -10,7 +10,6 @@ pub(super) use arguments::PlanArguments;
 use super::results::{Failure, open, printed, write};
 use super::simulate::progress::Bar;
 use crate::sched::Sizes;
-use crate::sched::auto::Choice;
 use crate::sim::study::advice::{Advice, Change, Findings, Report};
 use crate::sim::study::policy_spec::PolicySpec;
 use crate::sim::study::progress::Progress;
@@ -153,8 +152,5 @@ fn advice(question: &Question<'_>, answer: &Answer, answers: &[Answer], progress
 
 /// The cost from which a request is long; `None` if no gap divides the costs.
 fn long_from(question: &Question<'_>) -> Option<Nanos> {
-    match question.scenario.decision().choice {
-        Choice::Steal | Choice::Global => None,
-        Choice::Hybrid { budget } | Choice::OnDemand { budget } => Some(budget),
-    }
+    question.scenario.decision().budget()
 }

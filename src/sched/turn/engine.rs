@@ -64,6 +64,8 @@ pub struct Description {
     pub level: usize,
     /// Whether the job has run before.
     pub continuation: bool,
+    /// CPU time that the job has taken so far, where policies ask for it.
+    pub attained: Nanos,
 }
 
 /// The result of running a job.

@@ -18,18 +18,24 @@ where
         let left = turn.victim.take().is_some_and(|victim| world.backlog(victim) > 0);
         let more = left || !world.is_empty() || !world.queue_is_empty(turn.pool());
         world.begin_work(policy, more);
+        if let Some(queue) = turn.passed_over.take().filter(|queue| !world.queue_is_empty(*queue))
+            && !world.any_asleep(turn.pool())
+            && let Some(other) = policy.on_passed_over(&**world, engine.now(), turn.worker(), queue)
+        {
+            world.flag(other);
+        }
         if let Some(lighter) = turn.helped.take().filter(|lighter| !world.queue_is_empty(*lighter)) {
             // Several may have come at once, for which one worker was woken: this one.
             world.wake_for(policy, lighter);
         }
+        let Description { level, continuation, attained } = engine.describe(job);
         if turn.shows_busy {
             // Within one search of the present time, which would be one more reading of the clock for each job.
-            world.set_busy(Some(engine.now().max(world.recent())));
+            world.set_busy(Some(engine.now().max(world.recent()).minus(attained)));
         }
         world.lower_flag();
-        let Description { level, continuation } = engine.describe(job);
         turn.level = level;
-        turn.running = Running { continuation, ran: Nanos::ZERO, flagged: false, ..turn.running };
+        turn.running = Running { continuation, attained, ran: Nanos::ZERO, flagged: false, ..turn.running };
         turn.ask_after = policy.ask_after(&turn.running).unwrap_or(Nanos::MAX);
         turn.watch = policy.watch(&turn.running);
     }
@@ -82,8 +88,8 @@ where
         let wanted = self.is_wanted(noticed.unwrap_or(0), gives_way);
         let event = match verdict {
             Verdict::Hop(target) => Event::Hopped(target),
-            Verdict::Yield => Event::Yielded { again: self.turn.running.continuation },
-            Verdict::YieldIfWanted if wanted => Event::Yielded { again: self.turn.running.continuation },
+            Verdict::Yield => Event::Yielded(self.turn.running),
+            Verdict::YieldIfWanted if wanted => Event::Yielded(self.turn.running),
             Verdict::YieldIfWanted | Verdict::Keep => {
                 self.turn.ask_after = self.policy.ask_after(&self.turn.running).unwrap_or(Nanos::MAX);
                 self.turn.watch = self.policy.watch(&self.turn.running);
@@ -106,12 +112,12 @@ where
     fn is_wanted(&mut self, noticed: usize, gives_way: bool) -> bool {
         let Actor { turn, policy, world, engine } = self;
         let (pool, level) = (turn.running.pool, turn.level);
-        let queued = if policy.queue_is_fresh() { world.queue_len_up_to(pool, level) } else { 0 };
-        let waiting = world.len_up_to(level) + queued + noticed;
+        let queued: usize = policy.goes_first(&turn.running).map(|queue| world.queue_len_up_to(queue, level)).sum();
+        let waiting = world.len_up_to(level) + noticed;
         if waiting > 0 && !world.any_asleep(pool) {
             policy.on_arrivals(&**world, engine.now(), turn.worker(), waiting, gives_way, |other| world.flag(other));
         }
-        waiting > 0
+        waiting + queued > 0
     }
 
     /// Puts a job where the policy wants it; no room there ends it.
@@ -121,7 +127,10 @@ where
         engine.requeued(&mut job, why);
         match policy.place(turn.running.pool, event) {
             Place::Own => world.push(turn.level, job),
-            Place::Queue(target) => self.put_into(target, job),
+            Place::Queue(target) => {
+                turn.put_into = matches!(event, Event::Yielded(_)).then_some(target);
+                self.put_into(target, job);
+            }
         }
         self.left()
     }
@@ -212,7 +221,8 @@ where
         let Actor { turn, policy, world, .. } = self;
         let (pool, level) = (turn.running.pool, turn.level);
         // The job belongs to a request that began before, and is placed as a continuation of it.
-        let target = match policy.place(pool, Event::Yielded { again: true }) {
+        let parent = Running { continuation: true, ..turn.running };
+        let target = match policy.place(pool, Event::Yielded(parent)) {
             Place::Own if world.len(level) < WOKEN_MAX => {
                 world.push(level, job);
                 pool

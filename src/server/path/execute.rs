@@ -290,7 +290,13 @@ where
     }
 
     fn describe(&self, job: &Self::Job) -> Description {
-        Description { level: 0, continuation: !matches!(job, Job::Fresh(_)) }
+        let (continuation, attained) = match job {
+            Job::Fresh(_) => (false, Nanos::ZERO),
+            Job::Continuation(slot) => (true, slot.envelope.service),
+            // A part of a heavy request.
+            Job::Child(_) => (true, Nanos::MAX),
+        };
+        Description { level: 0, continuation, attained }
     }
 
     fn discard(&mut self, job: Self::Job, why: Discarded) {

@@ -1,0 +1,255 @@
+//! Where the levels of `levels` begin: from measured service times, by the Gittins index.
+//!
+//! The index of a request that has taken the time `a` is the best ratio, over all further times `d`, of its chance to end
+//! within `d` to the time that it then takes:
+//!
+//! `G(a) = max over d of P(S <= a + d | S > a) / (E[min(S - a, d) | S > a] + y)`
+//!
+//! with `S` the service time and `y` the cost of a yield. To serve the request with the highest index first makes the
+//! mean latency least (Gittins 1979; Aalto, Ayesta and Righter 2009). Where the index falls with age, requests that have
+//! taken little go first; where it rises, first come goes first. `README.md` says why the chance is not weighed by 1/S,
+//! which would make the mean slowdown least.
+//!
+//! A request may run for the `d` that is best at its age before another is looked at, since its index is no lower on the
+//! way. So the ages at which that `d` ends are where levels may begin, and one begins where the index has fallen by enough.
+
+use super::estimate::ServiceTimes;
+use crate::time::Nanos;
+use arrayvec::ArrayVec;
+
+/// Levels beside the first, at most: each adds two queues to a search that finds nothing.
+pub const LIMITS_MAX: usize = 7;
+
+/// The CPU times from which on a request belongs to level 1, 2 and so on, ascending; none = all requests are alike.
+pub type Limits = ArrayVec<Nanos, LIMITS_MAX>;
+
+/// The first level lasts for at least this many yields: with less, time sharing is worse than none.
+const YIELDS_PER_LEVEL: u64 = 20;
+
+/// Requests that leave the first level take at most this share of the workers' time for it.
+const RISE_SHARE_MAX: f64 = 1.0 / 400.0;
+
+/// A level begins where the index has fallen by this factor at least; by more where there would be too many levels.
+const FALL_MIN: f64 = 2.0;
+const FALL_STEP: f64 = 1.25;
+
+/// Buckets of service times in each octave: a limit lies above the times of its bucket, by less than a tenth.
+const BUCKETS_PER_OCTAVE: f64 = 8.0;
+
+/// Fewer requests than this share of all, or than this number, say nothing of a distribution. Beyond the age that no more
+/// of them reach, levels go on by a constant factor, if these few have this share of the time.
+const TAIL_SHARE: f64 = 1e-3;
+const TAIL_COUNT: f64 = 20.0;
+const TAIL_FACTOR: f64 = 4.0;
+const TAIL_TIME_MIN: f64 = 0.02;
+
+/// Whether two choices of limits differ by no more than noise: each limit of one has one of the other within a factor of
+/// two.
+pub fn are_like(one: &Limits, other: &Limits) -> bool {
+    let near = |a: Nanos, b: Nanos| a <= b.times(2) && b <= a.times(2);
+    let in_one = |from: &Limits, to: &Limits| from.iter().all(|a| to.iter().any(|b| near(*a, *b)));
+    in_one(one, other) && in_one(other, one)
+}
+
+/// Requests whose service times lie close together.
+struct Bucket {
+    /// All of them take less than this.
+    end: f64,
+    count: f64,
+    /// The sum of their service times.
+    time: f64,
+}
+
+/// Where levels begin for requests with these service times, of which a yield costs `yield_cost`.
+pub fn limits(times: &ServiceTimes, yield_cost: Nanos) -> Limits {
+    let buckets = buckets(times);
+    let least = shortest_first_level(times, &buckets, yield_cost);
+    let mut fall = FALL_MIN;
+    loop {
+        let limits = falls(&buckets, yield_cost.get() as f64, least, fall);
+        if limits.len() <= LIMITS_MAX {
+            return limits.into_iter().map(|limit| Nanos::new(limit as u64)).collect();
+        }
+        fall *= FALL_STEP;
+    }
+}
+
+fn shortest_first_level(times: &ServiceTimes, buckets: &[Bucket], yield_cost: Nanos) -> f64 {
+    let mean = times.mean().get() as f64;
+    let (all, y) = (times.count() as f64, yield_cost.get() as f64);
+    let mut longer = all;
+    let rises = buckets.iter().find(|bucket| {
+        longer -= bucket.count;
+        longer / all * y <= mean * RISE_SHARE_MAX
+    });
+    rises.map_or(f64::INFINITY, |bucket| bucket.end).max(y * YIELDS_PER_LEVEL as f64)
+}
+
+fn falls(buckets: &[Bucket], y: f64, least: f64, fall: f64) -> Vec<f64> {
+    let total = |buckets: &[Bucket]| buckets.iter().map(|bucket| bucket.count).sum::<f64>();
+    let few = (total(buckets) * TAIL_SHARE).max(TAIL_COUNT);
+    let tail_time = TAIL_TIME_MIN * buckets.iter().map(|bucket| bucket.time).sum::<f64>();
+    let mut limits: Vec<f64> = Vec::new();
+    let (mut rest, mut age, mut least, mut highest) = (buckets, 0.0, least, None);
+    while total(rest) > few {
+        let Some((index, over)) = index(rest, age, y, least) else { break };
+        match highest {
+            Some(before) if index * fall > before => {}
+            _ => {
+                limits.extend(highest.is_some().then_some(age));
+                highest = Some(index);
+            }
+        }
+        age = rest[over - 1].end.max(least);
+        rest = &rest[over..];
+        least = age;
+    }
+    if let Some(last) = limits.last().filter(|last| age < **last * FALL_MIN) {
+        age = last * TAIL_FACTOR;
+    }
+    let time_beyond = |age: f64| -> f64 {
+        let longer = rest.iter().filter(|bucket| bucket.end > age);
+        longer.map(|bucket| bucket.time - age * bucket.count).sum()
+    };
+    while time_beyond(age) > tail_time && limits.len() <= LIMITS_MAX {
+        limits.push(age);
+        age *= TAIL_FACTOR;
+    }
+    limits
+}
+
+/// The index at `age`, where `buckets` begin, of requests that run at least to the age `least`, and how many buckets are
+/// over when it is reached.
+fn index(buckets: &[Bucket], age: f64, y: f64, least: f64) -> Option<(f64, usize)> {
+    let all: f64 = buckets.iter().map(|bucket| bucket.count).sum();
+    let (mut ended, mut time) = (0.0, 0.0);
+    let mut best: Option<(f64, usize)> = None;
+    for (number, bucket) in buckets.iter().enumerate() {
+        ended += bucket.count;
+        time += bucket.time - age * bucket.count;
+        if buckets.get(number + 1).is_some_and(|next| next.end <= least) {
+            continue;
+        }
+        let index = ended / (time + (all - ended) * (bucket.end.max(least) - age) + y * all);
+        if best.is_none_or(|(highest, _)| index > highest) {
+            best = Some((index, number + 1));
+        }
+    }
+    best
+}
+
+fn buckets(times: &ServiceTimes) -> Vec<Bucket> {
+    let mut buckets: Vec<Bucket> = Vec::new();
+    for (took, count) in times.bins() {
+        let (took, count) = ((took.get() as f64).max(1.0), *count as f64);
+        let end = (((took.log2() * BUCKETS_PER_OCTAVE).floor() + 1.0) / BUCKETS_PER_OCTAVE).exp2().ceil();
+        match buckets.last_mut().filter(|last| last.end == end) {
+            Some(last) => {
+                last.count += count;
+                last.time += took * count;
+            }
+            None => buckets.push(Bucket { end, count, time: took * count }),
+        }
+    }
+    buckets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Cost;
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    const YIELD: Nanos = Nanos::new(100);
+
+    fn of(bins: &[(u64, u64)]) -> Limits {
+        limits(&times(bins), YIELD)
+    }
+
+    fn times(bins: &[(u64, u64)]) -> ServiceTimes {
+        ServiceTimes::new(bins.iter().map(|(ns, count)| (Nanos::new(*ns), *count)))
+    }
+
+    fn drawn(cost: &Cost, seed: u64) -> Limits {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        limits(&ServiceTimes::new((0..20_000).map(|_| (cost.draw(&mut random), 1))), YIELD)
+    }
+
+    fn lognormal(variation: f64) -> Cost {
+        Cost::LogNormal { mean: Nanos::from_micros(10), variation }
+    }
+
+    #[test]
+    fn two_classes_have_two_levels() {
+        assert_eq!(of(&[(500, 99_500), (500_000, 500)]), Limits::from_iter([Nanos::new(2_000)]), "20 yields");
+        assert_eq!(of(&[(1_000, 50_000), (100_000, 50_000)]).len(), 1);
+        // One in 10,000, with a sixth of the time: too few to look at one by one, and too heavy to be let be.
+        assert_eq!(of(&[(1_000, 999_900), (2_000_000, 100)])[0], Nanos::new(2_000));
+        assert!(of(&[(10_000, 10_000), (20_000, 10_000)]).is_empty(), "a factor of two");
+        assert!(of(&[(10_000, 50_000)]).is_empty() && of(&[]).is_empty());
+    }
+
+    #[test]
+    fn three_classes_have_three() {
+        // 5, 50 and 500 us, each with much of the time.
+        let limits = of(&[(5_000, 90_000), (50_000, 9_000), (500_000, 1_000)]);
+        let [light, heavy] = limits[..] else { panic!("{limits:?}") };
+        assert!(light > Nanos::from_micros(5) && light < Nanos::from_micros(50), "{limits:?}");
+        assert!(heavy > Nanos::from_micros(50) && heavy < Nanos::from_micros(500), "{limits:?}");
+    }
+
+    // What has taken long ends as soon as what begins, or sooner: is first come, first served left alone?
+    #[test]
+    fn light_tails_have_one_level() {
+        for seed in 0..20 {
+            let mean = Nanos::from_micros(10);
+            assert_eq!(drawn(&Cost::Exponential { mean }, seed), Limits::new(), "exponential, seed {seed}");
+            assert_eq!(drawn(&lognormal(0.3), seed), Limits::new(), "a narrow hump, seed {seed}");
+        }
+    }
+
+    // Are there a few levels for a heavy tail, much the same for each sample of it?
+    #[test]
+    fn heavy_tails_have_levels_far_apart() {
+        let pareto = Cost::Pareto { mean: Nanos::from_micros(11), alpha: 1.1 };
+        for cost in [lognormal(3.0), lognormal(10.0), pareto] {
+            for seed in 0..20 {
+                let limits = drawn(&cost, seed);
+                assert!((3..=LIMITS_MAX).contains(&limits.len()), "{cost:?}, seed {seed}: {limits:?}");
+                let apart = |pair: &[Nanos]| pair[1].get() as f64 / pair[0].get() as f64;
+                assert!(limits.windows(2).all(|pair| apart(pair) > 1.4 && apart(pair) < 6.0), "{cost:?}: {limits:?}");
+            }
+        }
+    }
+
+    // Is the first level as long as it takes for yields to cost little?
+    #[test]
+    fn dear_yields_make_the_first_level_long() {
+        let lognormal = |yield_ns| {
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+            let times = ServiceTimes::new((0..20_000).map(|_| (lognormal(3.0).draw(&mut random), 1)));
+            let limits = limits(&times, Nanos::new(yield_ns));
+            (limits.len(), limits.first().copied().unwrap_or(Nanos::MAX))
+        };
+        let [cheap, middle, dear] = [10, 100, 1_000].map(lognormal);
+        assert!(
+            cheap.1 < middle.1 && middle.1 < dear.1 && dear.1 >= Nanos::from_micros(20),
+            "{cheap:?} {middle:?} {dear:?}"
+        );
+        assert!(dear.0 < cheap.0, "{cheap:?} {dear:?}");
+        // TPC-C: 52 % would leave a level that ends behind 6 us.
+        let tpcc = [(5_700, 44_000), (6_000, 4_000), (20_000, 44_000), (88_000, 4_000), (100_000, 4_000)];
+        let [limit] = of(&tpcc)[..] else { panic!("{:?}", of(&tpcc)) };
+        assert!(limit > Nanos::from_micros(20) && limit < Nanos::from_micros(23), "{limit}");
+    }
+
+    #[test]
+    fn a_limit_lies_above_the_times_of_a_class() {
+        for light in (3_000..40_000).step_by(1_234) {
+            let limits = of(&[(light, 9_000), (light * 100, 1_000)]);
+            let first = limits[0].get();
+            assert!(first > light && first <= light * 11 / 10, "{light}: {limits:?}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `levels`: a request's level is how much CPU time it has taken so far, cut at a few limits. Lower levels go first. A
+//! request that runs steps aside where one of a lower level waits that finds no free worker, and where it comes to the
+//! next level itself.
+//!
+//! With one limit this is `ondemand`. With none it is first come, first served, as under `global`. Where the limits
+//! belong follows from the measured service times ([`super::gittins`]).
+
+use super::gittins::{self, Limits};
+use super::global::Global;
+use super::ondemand::LOOK_AFTER;
+use super::tuning::unmeasured;
+use super::{
+    Entry, Event, Kind, Made, Place, PoolId, Rules, Running, SearchPlace, Sizes, Topology, Tuning, UNINTERRUPTED,
+    Verdict, Watch,
+};
+use crate::time::Nanos;
+use std::ops::Range;
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "levels",
+    literature: Some("Gittins index, in steps"),
+    help: "requests give way to those that have taken less CPU time, by levels that follow what is measured",
+    needs_class: false,
+    shares_sockets: true,
+    has_budget: true,
+    sizes: Sizes::None,
+    adapts: true,
+    make,
+};
+
+fn make(tuning: &Tuning) -> Made {
+    let measured = tuning.measured.as_ref().filter(|measured| measured.times.count() > 0);
+    let (limits, reason) = match measured {
+        Some(measured) => {
+            let limits = gittins::limits(&measured.times, tuning.yield_cost);
+            (limits, format!("a yield costs {}", tuning.yield_cost))
+        }
+        None => (Limits::from_iter([tuning.budget]), unmeasured(tuning)),
+    };
+    Made { reason, ..with_limits(limits, tuning) }
+}
+
+/// The policy whose levels begin at these limits.
+pub(super) fn with_limits(limits: Limits, tuning: &Tuning) -> Made {
+    let look_after = tuning.scaled(LOOK_AFTER);
+    let budget = limits.first().copied();
+    let (kind, chosen) = if limits.is_empty() {
+        (Kind::Global(Global { look_after }), "one level".to_owned())
+    } else {
+        let from = limits.iter().map(Nanos::to_string).collect::<Vec<_>>().join(", ");
+        (Kind::Levels(Levels { limits, look_after }), format!("levels from {from}"))
+    };
+    Made { budget, chosen, ..Made::plain(&ENTRY, kind, tuning) }
+}
+
+/// The rules of `levels`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Levels {
+    /// The CPU times from which on a request belongs to level 1, 2 and so on; at least one, ascending.
+    pub limits: Limits,
+    /// Longest time between two looks for waiting requests, of all workers together.
+    pub look_after: Nanos,
+}
+
+/// Deques and sockets hold fresh requests only. As under `ondemand`, few sockets are looked into before a queue.
+const ORDER: &[SearchPlace] = &[
+    SearchPlace::Own,
+    SearchPlace::ReceiveSome,
+    SearchPlace::Steal,
+    SearchPlace::QueueOf(UNINTERRUPTED),
+    SearchPlace::Queues,
+    SearchPlace::ReceiveRest,
+];
+
+impl Levels {
+    /// The level of a request that has taken this much CPU time.
+    fn level(&self, attained: Nanos) -> usize {
+        self.limits.iter().take_while(|limit| **limit <= attained).count()
+    }
+
+    fn level_of(&self, running: &Running) -> usize {
+        self.level(running.attained.plus(running.ran))
+    }
+
+    /// Whether the request has come to another level since it was taken from its queue.
+    fn has_risen(&self, running: &Running) -> bool {
+        self.level(running.attained) < self.level_of(running)
+    }
+}
+
+/// The queue of the interrupted requests of a level. Those that have not begun the level wait in the next one: so
+/// requests end a level in the order in which they came to it, however often they are interrupted.
+fn interrupted(level: usize) -> PoolId {
+    (2 * level).saturating_sub(1)
+}
+
+impl Rules for Levels {
+    fn order(&self, _: PoolId) -> &'static [SearchPlace] {
+        ORDER
+    }
+
+    fn place(&self, _: &Topology, pool: PoolId, event: Event) -> Place {
+        match event {
+            Event::Arrived { .. } => Place::Own,
+            Event::Hopped(_) => Place::Queue(pool),
+            Event::Yielded(running) => {
+                let level = self.level_of(&running);
+                Place::Queue(interrupted(level) + usize::from(self.has_risen(&running)))
+            }
+        }
+    }
+
+    fn queues(&self) -> PoolId {
+        interrupted(self.limits.len()) + 2
+    }
+
+    fn ask_after(&self, _: &Topology, running: &Running) -> Option<Nanos> {
+        let attained = running.attained.plus(running.ran);
+        self.limits.iter().find(|limit| **limit > attained).map(|limit| limit.minus(attained))
+    }
+
+    fn at_checkpoint(&self, _: &Topology, running: &Running) -> Verdict {
+        match self.level_of(running) {
+            0 => Verdict::Keep,
+            _ if running.flagged || self.has_risen(running) => Verdict::Yield,
+            _ => Verdict::YieldIfWanted,
+        }
+    }
+
+    fn heavy_from(&self, queue: Option<PoolId>) -> Option<Nanos> {
+        // The first level above that of what waits in the queue.
+        let level = queue.map_or(0, |queue| queue.div_ceil(2));
+        self.limits.get(level).copied()
+    }
+
+    fn goes_first(&self, running: &Running) -> Range<PoolId> {
+        0..interrupted(self.level_of(running))
+    }
+
+    fn watch(&self, running: &Running) -> Watch {
+        if self.level_of(running) > 0 { Watch::Closely(self.look_after) } else { Watch::Never }
+    }
+
+    fn watches(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,115 @@
+//! Do requests wait, run and give way by the CPU time that they have taken?
+
+use super::super::levels::{ENTRY, with_limits};
+use super::*;
+
+fn policy() -> Policy {
+    Policy::new(Kind::Levels(levels()), &Topology::new(&[5]))
+}
+
+/// A request that had taken this much before, and has run for this long since.
+fn taken(attained_us: u64, ran_us: u64) -> Running {
+    Running { continuation: attained_us > 0, attained: Nanos::from_micros(attained_us), ..running(0, 0, ran_us) }
+}
+
+// Is the order in which queues are searched that of levels, and within a level that in which requests came to it?
+#[test]
+fn lower_levels_go_first_and_in_them_what_was_interrupted() {
+    let policy = policy();
+    let queues: Vec<Step> =
+        search(&policy, 0, &[]).into_iter().filter(|step| matches!(step, Step::Queue(_))).take(6).collect();
+    let place = |running| match policy.place(0, Event::Yielded(running)) {
+        Place::Queue(queue) => Step::Queue(queue),
+        Place::Own => panic!("what steps aside waits in a queue"),
+    };
+    // A child of a request in the first level, then levels 1 and 2, each interrupted and not begun.
+    let rising = [taken(0, 3), taken(5, 9), taken(0, 5), taken(20, 1), taken(5, 15)].map(place);
+    assert_eq!(queues[0], Step::Queue(UNINTERRUPTED));
+    assert_eq!(queues[1..], rising);
+    assert_eq!(place(taken(0, 50)), rising[4], "two levels at once");
+    assert_eq!(search(&policy, 0, &[])[0], Step::Own, "fresh ones before all");
+}
+
+#[test]
+fn a_request_is_asked_where_a_level_begins_and_runs_on_in_the_last() {
+    let policy = policy();
+    let ask_after = |running| policy.ask_after(&running).map(Nanos::get);
+    assert_eq!(
+        [taken(0, 0), taken(0, 2), taken(5, 0), taken(6, 3)].map(ask_after),
+        [5, 3, 15, 11].map(|us| Some(us * 1_000))
+    );
+    assert_eq!(ask_after(taken(20, 0)), None);
+    let verdict = |running| policy.at_checkpoint(&running);
+    assert_eq!(
+        [taken(0, 4), taken(0, 5), taken(5, 14)].map(verdict),
+        [Verdict::Keep, Verdict::Yield, Verdict::YieldIfWanted]
+    );
+    assert_eq!([taken(5, 15), taken(20, 99)].map(verdict), [Verdict::Yield, Verdict::YieldIfWanted]);
+    let flagged = |running| Running { flagged: true, ..running };
+    assert_eq!([taken(0, 4), taken(5, 1)].map(flagged).map(verdict), [Verdict::Keep, Verdict::Yield]);
+    let watches = |running| policy.watch(&running) != Watch::Never;
+    assert_eq!([taken(0, 4), taken(0, 5), taken(20, 0)].map(watches), [false, true, true]);
+}
+
+// Does a request give way to all lower levels, and to no other request of its own?
+#[test]
+fn only_lower_levels_go_before_what_runs() {
+    let policy = policy();
+    let queue = |running| match policy.place(0, Event::Yielded(running)) {
+        Place::Queue(queue) => queue,
+        Place::Own => panic!("what steps aside waits in a queue"),
+    };
+    let waiting = [taken(0, 3), taken(5, 9), taken(0, 5), taken(20, 1), taken(5, 15)].map(queue);
+    let before = |running| waiting.map(|queue| policy.goes_first(&running).contains(&queue));
+    assert_eq!(before(taken(0, 4)), [false; 5]);
+    assert_eq!(before(taken(5, 0)), [true, false, false, false, false]);
+    assert_eq!(before(taken(20, 0)), [true, true, true, false, false]);
+}
+
+// At `NOW` workers 1 and 2 have taken 10 ms, worker 3 nothing: who gives way to what another worker passes over?
+#[test]
+fn the_oldest_job_gives_way_to_a_queue_of_a_lower_level() {
+    let policy = policy();
+    let asked = |running| match policy.place(0, Event::Yielded(running)) {
+        Place::Queue(queue) => policy.on_passed_over(&Fixed, NOW, 0, queue),
+        Place::Own => panic!("what steps aside waits in a queue"),
+    };
+    assert_eq!([taken(0, 5), taken(5, 1)].map(asked), [Some(1), Some(1)]);
+    assert_eq!([taken(20, 1), taken(5, 15)].map(asked), [None, None], "there is no higher level");
+    let late = NOW.minus(Nanos::from_millis(10)).plus(Nanos::from_micros(19));
+    let to = |running| match policy.place(0, Event::Yielded(running)) {
+        Place::Queue(queue) => policy.on_passed_over(&Fixed, late, 0, queue),
+        Place::Own => panic!("what steps aside waits in a queue"),
+    };
+    assert_eq!(to(taken(0, 5)), None, "19 us are of the same level");
+    assert_eq!(policies()[4].on_passed_over(&Fixed, NOW, 0, 0), None, "`ondemand` has two levels");
+}
+
+#[test]
+fn without_limits_it_is_global() {
+    let alike = |ns: u64| estimate::ServiceTimes::new([(Nanos::new(ns), 50_000)]);
+    let measured = Measured::new(alike(10_000), [(0, Nanos::ZERO); crate::fate::CLASSES], Nanos::ZERO, 1.0);
+    let tuning = Tuning::new(4, Nanos::from_micros(50));
+    let made = |measured| (ENTRY.make)(&Tuning { measured, ..tuning.clone() });
+    let name = |made: &Made| made.name.name();
+    let one = made(Some(measured));
+    assert_eq!((name(&one), one.budget, one.chosen.as_str()), ("levels", None, "one level"));
+    assert!(matches!(one.kind, Kind::Global(_)));
+    let start = made(None);
+    assert_eq!((start.budget, start.chosen.as_str()), (Some(Nanos::from_micros(50)), "levels from 50us"));
+}
+
+// Do limits that only jitter change nothing, and others much?
+#[test]
+fn near_limits_are_alike() {
+    let made = |limits: &[u64]| {
+        let limits = limits.iter().map(|us| Nanos::from_micros(*us)).collect();
+        with_limits(limits, &Tuning::new(4, Nanos::from_micros(50)))
+    };
+    assert!(made(&[5, 20]).is_like(&made(&[4, 35])));
+    assert!(made(&[5, 20]).is_like(&made(&[5, 9, 20])), "one between them is near one of them");
+    assert!(!made(&[5, 20]).is_like(&made(&[5])));
+    assert!(!made(&[5]).is_like(&made(&[5, 20])));
+    assert!(!made(&[5, 20]).is_like(&made(&[5, 45])));
+    assert!(!made(&[]).is_like(&made(&[5])) && made(&[]).is_like(&made(&[])));
+}
