@@ -157,8 +157,8 @@ fn buckets(times: &ServiceTimes) -> Vec<Bucket> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Cost;
     use rand::SeedableRng;
+    use rand_distr::{Distribution, Exp, LogNormal, Pareto};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     const YIELD: Nanos = Nanos::new(100);
@@ -171,13 +171,14 @@ mod tests {
         ServiceTimes::new(bins.iter().map(|(ns, count)| (Nanos::new(*ns), *count)))
     }
 
-    fn drawn(cost: &Cost, seed: u64) -> Limits {
+    fn drawn(us: impl Distribution<f64>, seed: u64, yield_cost: Nanos) -> Limits {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        limits(&ServiceTimes::new((0..20_000).map(|_| (cost.draw(&mut random), 1))), YIELD)
+        let times = (0..20_000).map(|_| (Nanos::new((us.sample(&mut random) * 1e3) as u64), 1));
+        limits(&ServiceTimes::new(times), yield_cost)
     }
 
-    fn lognormal(variation: f64) -> Cost {
-        Cost::LogNormal { mean: Nanos::from_micros(10), variation }
+    fn lognormal(variation: f64) -> LogNormal<f64> {
+        LogNormal::from_mean_cv(10.0, variation).expect("a spread")
     }
 
     #[test]
@@ -203,22 +204,26 @@ mod tests {
     #[test]
     fn light_tails_have_one_level() {
         for seed in 0..20 {
-            let mean = Nanos::from_micros(10);
-            assert_eq!(drawn(&Cost::Exponential { mean }, seed), Limits::new(), "exponential, seed {seed}");
-            assert_eq!(drawn(&lognormal(0.3), seed), Limits::new(), "a narrow hump, seed {seed}");
+            let exponential = Exp::new(0.1).expect("a rate");
+            assert_eq!(drawn(exponential, seed, YIELD), Limits::new(), "exponential, seed {seed}");
+            assert_eq!(drawn(lognormal(0.3), seed, YIELD), Limits::new(), "a narrow hump, seed {seed}");
         }
     }
 
     // Are there a few levels for a heavy tail, much the same for each sample of it?
     #[test]
     fn heavy_tails_have_levels_far_apart() {
-        let pareto = Cost::Pareto { mean: Nanos::from_micros(11), alpha: 1.1 };
-        for cost in [lognormal(3.0), lognormal(10.0), pareto] {
-            for seed in 0..20 {
-                let limits = drawn(&cost, seed);
-                assert!((3..=LIMITS_MAX).contains(&limits.len()), "{cost:?}, seed {seed}: {limits:?}");
-                let apart = |pair: &[Nanos]| pair[1].get() as f64 / pair[0].get() as f64;
-                assert!(limits.windows(2).all(|pair| apart(pair) > 1.4 && apart(pair) < 6.0), "{cost:?}: {limits:?}");
+        let apart = |pair: &[Nanos]| pair[1].get() as f64 / pair[0].get() as f64;
+        let is_good = |limits: &Limits| {
+            (3..=LIMITS_MAX).contains(&limits.len())
+                && limits.windows(2).all(|pair| apart(pair) > 1.4 && apart(pair) < 6.0)
+        };
+        for seed in 0..20 {
+            let pareto = Pareto::new(1.0, 1.1).expect("a shape");
+            for limits in
+                [drawn(lognormal(3.0), seed, YIELD), drawn(lognormal(10.0), seed, YIELD), drawn(pareto, seed, YIELD)]
+            {
+                assert!(is_good(&limits), "seed {seed}: {limits:?}");
             }
         }
     }
@@ -227,9 +232,7 @@ mod tests {
     #[test]
     fn dear_yields_make_the_first_level_long() {
         let lognormal = |yield_ns| {
-            let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-            let times = ServiceTimes::new((0..20_000).map(|_| (lognormal(3.0).draw(&mut random), 1)));
-            let limits = limits(&times, Nanos::new(yield_ns));
+            let limits = drawn(lognormal(3.0), 1, Nanos::new(yield_ns));
             (limits.len(), limits.first().copied().unwrap_or(Nanos::MAX))
         };
         let [cheap, middle, dear] = [10, 100, 1_000].map(lognormal);
