@@ -252,6 +252,28 @@ impl<J: Send> Control<'_, J> {
     }
 }
 
+impl<J: Send> Control<'_, J> {
+    /// Reads the configuration again, and follows what may change while the server runs.
+    pub(super) fn reload(&self) {
+        self.supervisor.reloading();
+        let live = self.live.load_full();
+        if !self.reloads.read(&live, |new| self.take(&live, new)) {
+            tracing::warn!("SIGHUP: this server was given its settings by a program, and cannot read them again");
+        }
+        self.supervisor.ready(&self.live.load());
+    }
+
+    /// Follows `new`, which differs from `live` only in what may change.
+    fn take(&self, live: &Config, new: &Config) {
+        let follows = |config: &Config| (config.policy, config.slice, config.reserved, config.pools.clone());
+        self.waiting.set(new.max_wait_scaled());
+        if follows(live) != follows(new) {
+            self.follow(new);
+        }
+        self.live.store(Arc::new(new.clone()));
+    }
+}
+
 impl<J: Send> Probe for Control<'_, J> {
     fn ready(&self) -> Result<(), String> {
         // Connections that came before the successor had the listener ask about the address, which is served.

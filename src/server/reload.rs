@@ -1,9 +1,8 @@
 //! Reading the configuration again while the server runs: all of it or nothing, and `/config`, which shows what became of
 //! it.
 
-use super::control::Control;
-use crate::config::{Config, Effective, Origin, Problems, Reloaded, Row, SETTINGS, reload};
-use crate::time::clock;
+use crate::config::{Config, Effective, Origin, Problems, Reloaded, Row, SETTINGS, Setting, reload};
+use crate::time::{Nanos, clock};
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -55,12 +54,20 @@ impl Reloads {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the configuration again; what it changes, for a server that runs with `live`.
-    fn read(&self, load: &Load, live: &Config) -> Result<Reloaded, Problems> {
+    /// Reads the configuration again, for a server that runs with `live`, and lets `take` take what it changes; nothing
+    /// where anything is wrong. False if a program has made the configuration.
+    pub(super) fn read(&self, live: &Config, take: impl FnOnce(&Config)) -> bool {
+        let Some((load, apply)) = &self.source else { return false };
         let mut running = self.state().effective.clone();
         // Another policy may have been asked for by a program since.
         running.rows = rows(live, &running);
-        load().and_then(|new| reload(&running, &new))
+        let result = load().and_then(|new| reload(&running, &new)).map(|Reloaded { effective, changed, restart }| {
+            take(&effective.config);
+            apply(&effective.config);
+            (effective, Changes { changed, restart })
+        });
+        self.state().conclude(clock::realtime(), result);
+        true
     }
 
     /// The settings of `live`, where each comes from, and the last attempt to read them again.
@@ -90,36 +97,15 @@ impl State {
     fn new(effective: Effective) -> Mutex<State> {
         Mutex::new(State { effective, reloads: 0, last: None })
     }
-}
 
-/// The settings of `live`, each with its origin in `known`, or from a program where it differs.
-fn rows(live: &Config, known: &Effective) -> Vec<Row> {
-    let row = |setting: &crate::config::Setting| {
-        let value = (setting.show)(live);
-        let same = known.rows.iter().find(|row| row.key == setting.key && row.value == value);
-        Row { key: setting.key, value, origin: same.map_or(Origin::Code, |row| row.origin.clone()) }
-    };
-    SETTINGS.iter().map(row).collect()
-}
-
-impl<J: Send> Control<'_, J> {
-    /// Reads the configuration again, and follows what may change while the server runs; nothing where anything is wrong.
-    pub(super) fn reload(&self) {
-        let Some((load, apply)) = &self.reloads.source else {
-            tracing::warn!("SIGHUP: this server was given its settings by a program, and cannot read them again");
-            return;
-        };
-        self.supervisor.reloading();
-        let live = self.live.load_full();
-        let result = self.reloads.read(load, &live);
-        let at = clock::realtime().as_secs_f64();
-        let changes = match result {
-            Ok(Reloaded { effective, changed, restart }) => {
-                self.take(&live, &effective.config);
-                apply(&effective.config);
-                log(&changed, &restart);
-                self.reloads.state().effective = effective;
-                Ok(Changes { changed, restart })
+    /// Remembers and logs what came of an attempt at the time `at`.
+    fn conclude(&mut self, at: Nanos, result: Result<(Effective, Changes), Problems>) {
+        self.reloads += 1;
+        let concluded = match result {
+            Ok((effective, changes)) => {
+                self.effective = effective;
+                changes.log();
+                Ok(changes)
             }
             Err(problems) => {
                 let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
@@ -128,29 +114,27 @@ impl<J: Send> Control<'_, J> {
                 Err(problems)
             }
         };
-        let mut state = self.reloads.state();
-        state.reloads += 1;
-        state.last = Some((at, changes));
-        drop(state);
-        self.supervisor.ready(&self.live.load());
-    }
-
-    /// Follows `new`, which differs from `live` only in what may change.
-    fn take(&self, live: &Config, new: &Config) {
-        let follows = |config: &Config| (config.policy, config.slice, config.reserved, config.pools.clone());
-        self.waiting.set(new.max_wait_scaled());
-        if follows(live) != follows(new) {
-            self.follow(new);
-        }
-        self.live.store(new.clone().into());
+        self.last = Some((at.as_secs_f64(), concluded));
     }
 }
 
-fn log(changed: &[Row], restart: &[Row]) {
-    let text =
-        |rows: &[Row]| rows.iter().map(|row| format!("{} = {}", row.key, row.value)).collect::<Vec<_>>().join(", ");
-    tracing::info!(changed = text(changed), "the configuration has been read again");
-    if !restart.is_empty() {
-        tracing::warn!(settings = text(restart), "these settings have other values now, and take a restart");
+impl Changes {
+    fn log(&self) {
+        let text =
+            |rows: &[Row]| rows.iter().map(|row| format!("{} = {}", row.key, row.value)).collect::<Vec<_>>().join(", ");
+        tracing::info!(changed = text(&self.changed), "the configuration has been read again");
+        if !self.restart.is_empty() {
+            tracing::warn!(settings = text(&self.restart), "these settings have other values now, and take a restart");
+        }
     }
+}
+
+/// The settings of `live`, each with its origin in `known`, or from a program where it differs.
+fn rows(live: &Config, known: &Effective) -> Vec<Row> {
+    let row = |setting: &Setting| {
+        let value = (setting.show)(live);
+        let same = known.rows.iter().find(|row| row.key == setting.key && row.value == value);
+        Row { key: setting.key, value, origin: same.map_or(Origin::Code, |row| row.origin.clone()) }
+    };
+    SETTINGS.iter().map(row).collect()
 }

@@ -1,4 +1,4 @@
-//! What the server tells systemd, or whatever started it and set `NOTIFY_SOCKET` (sd_notify(3)).
+//! What the server reports to systemd, or to another supervisor that set `NOTIFY_SOCKET` (sd_notify(3)).
 
 use crate::config::Config;
 use crate::time::Nanos;
@@ -8,18 +8,18 @@ use std::time::Duration;
 /// A watchdog is fed this many times in its time: a look that comes while a worker wakes up sees it standing still.
 const FEEDS: u32 = 4;
 
-/// The supervisor of this process, if it has asked to be told.
+/// The supervisor of this process, if it listens.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Supervisor {
-    told: bool,
+    listens: bool,
     watchdog: Option<Duration>,
 }
 
 impl Supervisor {
     /// What the environment says.
     pub(super) fn from_environment() -> Supervisor {
-        let told = std::env::var_os("NOTIFY_SOCKET").is_some();
-        Supervisor { told, watchdog: sd_notify::watchdog_enabled().filter(|time| told && !time.is_zero()) }
+        let listens = std::env::var_os("NOTIFY_SOCKET").is_some();
+        Supervisor { listens, watchdog: sd_notify::watchdog_enabled().filter(|time| listens && !time.is_zero()) }
     }
 
     /// How often the watchdog is to be fed; `None` without one.
@@ -38,7 +38,7 @@ impl Supervisor {
         // Without the time of the message systemd gives the reload up.
         match NotifyState::monotonic_usec_now() {
             Ok(now) => self.tell(&[NotifyState::Reloading, now]),
-            Err(error) => tracing::warn!(%error, "the supervisor is not told of the reload"),
+            Err(error) => tracing::warn!(%error, "the supervisor does not learn of the reload"),
         }
     }
 
@@ -58,10 +58,10 @@ impl Supervisor {
     }
 
     fn tell(&self, state: &[NotifyState<'_>]) {
-        if self.told
+        if self.listens
             && let Err(error) = sd_notify::notify(state)
         {
-            tracing::warn!(%error, ?state, "the supervisor cannot be told (NOTIFY_SOCKET)");
+            tracing::warn!(%error, ?state, "the supervisor cannot be reached (NOTIFY_SOCKET)");
         }
     }
 }

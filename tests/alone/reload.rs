@@ -1,4 +1,4 @@
-//! Does a running server that is told to read its configuration again follow what may change, without losing a request, and
+//! Does a running server that reads its configuration again follow what may change, without losing a request, and
 //! does a bad file change nothing? Does a lame duck lose nothing of what a balancer sends that watches `/readyz`?
 //! Method: the built binary, SIGHUP, and files that are written anew, under a stream of requests that does not wait.
 //!
@@ -133,7 +133,7 @@ const GOOD: [&str; 2] = [
 ];
 const BAD: &str = "handler = \"echo\"\npolicy = \"steal\"\nslice = \"50\"\ncost-cap = \"1us\"\nspeed = 7\npools = \"front=2,heavy=2\"\n";
 
-// Is nothing lost while the server reads good files and bad ones, and does a bad one change nothing, with every reason told
+// Is nothing lost while the server reads good files and bad ones, and does a bad one change nothing, with every reason
 // on the admin endpoint and in the log?
 #[test]
 fn a_reload_loses_nothing_and_a_bad_file_changes_nothing() {

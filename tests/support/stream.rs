@@ -49,7 +49,7 @@ pub(crate) fn stream(per_second: u64, mut to: impl FnMut() -> SocketAddr, mut mo
     while more(became.sent) {
         let server = to();
         if !targets.iter().any(|(target, _)| *target == server) {
-            let clients = (0..FLOWS).map(|_| Client::new(server)).inspect(|client| enlarge(client)).collect();
+            let clients = (0..FLOWS).map(|_| Client::new(server)).inspect(enlarge).collect();
             targets.push((server, clients));
         }
         became.unanswered_max = became.unanswered_max.max(became.lost());

@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    // Is silence told from death, and is what is no message an error?
+    // Is silence something else than death, and is what is no message an error?
     #[test]
     fn silence_is_not_death() {
         let [one, other] = pair();
