@@ -10,17 +10,18 @@ mod by_hand;
 
 use crate::support::client::Client;
 use crate::support::http::{fates, http, latency};
-use crate::support::process::Forebay;
+use crate::support::process::{Forebay, Process, wait_for_exit};
 use crate::support::stream::stream;
 use crate::support::{alone, await_until, listen};
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
 use nix::sys::signal::Signal;
 use std::cell::Cell;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{env, fs, thread};
 
@@ -78,8 +79,12 @@ impl Place {
 
     /// The exit code and the complaint of a server that does not come to serve.
     fn fails(&self, other: (&str, &str)) -> (Option<i32>, String) {
-        let output = self.command(Some(other)).output().expect("the program starts");
-        (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+        let mut command = self.command(Some(other));
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
+        let mut process = Process { child };
+        let (code, mut said) = (wait_for_exit(&mut process.child).code(), String::new());
+        process.child.stderr.take().expect("it is piped").read_to_string(&mut said).expect("text");
+        (code, said)
     }
 }
 

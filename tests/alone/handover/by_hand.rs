@@ -4,7 +4,7 @@
 use super::{EndOf, Place, ask};
 use crate::support::client::Client;
 use crate::support::http::{fates, latency};
-use crate::support::process::Forebay;
+use crate::support::process::{Forebay, Process, wait_for_exit};
 use crate::support::stream::stream;
 use crate::support::{alone, await_until, listen};
 use forebay::time::Nanos;
@@ -18,7 +18,7 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -136,7 +136,7 @@ fn a_successor_that_stands_still_is_told() {
 /// A predecessor played by hand, with a socket for each of two workers; a request waits in one of them.
 struct Played {
     side: Side,
-    successor: Child,
+    successor: Process,
     udp: SocketAddr,
     client: Client,
 }
@@ -162,7 +162,8 @@ fn play(place: &mut Place) -> Played {
             _ => {}
         }
     }
-    let successor = place.command(None).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let child = place.command(None).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let successor = Process { child };
     let mut side = Side(UnixStream::from(OwnedFd::from(door.accept().expect("it asks").0)));
     let hello = side.hear().expect("hello");
     assert_eq!(hello["hello"]["workers"], 2, "{hello}");
@@ -185,9 +186,8 @@ fn a_predecessor_that_dies_is_succeeded() {
     assert_eq!(client.receive_within(Nanos::from_millis(100)), None, "it has not begun");
     drop(side);
     assert_eq!((client.receive().header.id, ask(udp)), (7, Status::Ok));
-    let pid = i32::try_from(successor.id()).expect("a process id");
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGTERM).expect("it lives");
-    assert_eq!(successor.wait().expect("a child").code(), Some(0));
+    successor.signal(Signal::SIGTERM);
+    assert_eq!(wait_for_exit(&mut successor.child).code(), Some(0));
     assert!(!place.path().exists(), "it removes the socket, which was its own by then");
 }
 
@@ -200,6 +200,6 @@ fn a_predecessor_that_stays_is_left_alone() {
     side.say(&json!({"begin": {"dropped": [0, 0]}}));
     assert_eq!((side.hear(), client.receive().header.id), (Some(json!("serving")), 7));
     side.say(&json!({"staying": {"reason": "a test"}}));
-    assert_eq!(successor.wait().expect("a child").code(), Some(1));
+    assert_eq!(wait_for_exit(&mut successor.child).code(), Some(1));
     assert!(place.path().exists(), "the path is the predecessor's");
 }
