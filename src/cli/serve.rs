@@ -1,9 +1,9 @@
 //! `forebay serve`: configuration, log, server, exit code.
 
 use super::{FAILED, USAGE, WORK_LOST, printed_code};
-use crate::config::{self, LogFormat};
+use crate::config::{self, Config, LogFormat, LogLevel};
 use crate::output::{self, LogWriter};
-use crate::server::{self, Ended, Memory, ServeError};
+use crate::server::{self, Ended, HandOverError, Memory, Reloading, ServeError};
 use clap::ArgMatches;
 use std::env;
 use std::io::{self, ErrorKind, IsTerminal as _};
@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 pub(super) fn serve(matches: &ArgMatches) -> ExitCode {
@@ -25,8 +26,10 @@ pub(super) fn serve(matches: &ArgMatches) -> ExitCode {
         let memory = Memory::of(effective.config.workers);
         return printed_code(output::print(&format!("{effective}\n# {memory}\n")));
     }
-    start_logging(effective.config.log_format);
-    let code = exit_code(server::serve(&effective.config));
+    let set_log_level = start_logging(&effective.config);
+    let matches = matches.clone();
+    let reloading = Reloading { load: Box::new(move || config::load(&matches, env::vars_os())), set_log_level };
+    let code = exit_code(server::serve(&effective, reloading));
     output::flush_log();
     ExitCode::from(code)
 }
@@ -43,7 +46,14 @@ fn exit_code(ended: Result<Ended, ServeError>) -> u8 {
         }
         Err(error) => {
             output::complain(&format!("forebay: {error}"));
-            let refused = matches!(error, ServeError::Descriptors { .. } | ServeError::NoWay(_));
+            let refused = matches!(
+                error,
+                ServeError::Descriptors { .. }
+                    | ServeError::NoWay(_)
+                    | ServeError::Door { .. }
+                    | ServeError::Inherited(_)
+                    | ServeError::HandOver { source: HandOverError::Refused(_), .. }
+            );
             if refused { USAGE } else { FAILED }
         }
     }
@@ -60,10 +70,14 @@ const fn bind_advice(kind: ErrorKind) -> &'static str {
     }
 }
 
-fn start_logging(format: LogFormat) {
+/// Directs the log to standard error; returns what takes another level.
+fn start_logging(config: &Config) -> Box<dyn Fn(LogLevel) + Send + Sync> {
     let log = match LogWriter::start() {
         Ok(log) => log,
-        Err(error) => return output::complain(&format!("forebay: there will be no log: {error}")),
+        Err(error) => {
+            output::complain(&format!("forebay: there will be no log: {error}"));
+            return Box::new(|_| {});
+        }
     };
     let lines = fmt::layer()
         .with_writer(move || log.clone())
@@ -72,28 +86,44 @@ fn start_logging(format: LogFormat) {
         // closed could never stop.
         .log_internal_errors(false);
     let directives = env::var("RUST_LOG").unwrap_or_default();
-    let (shown, ignored) = shown(&directives);
+    let (chosen, ignored) = chosen(&directives);
+    let by_environment = chosen.is_some();
+    let (shown, handle) = reload::Layer::new(chosen.unwrap_or_else(|| from(config.log_level)));
     let events = tracing_subscriber::registry().with(shown);
     // An error means that the surrounding program has set a subscriber already, which is its right.
-    let _ = match format {
+    let _ = match config.log_format {
         LogFormat::Text => events.with(lines).try_init(),
         LogFormat::Json => events.with(lines.json()).try_init(),
     };
     for directive in ignored {
         tracing::warn!(directive, "RUST_LOG: neither LEVEL nor TARGET=LEVEL, ignored");
     }
+    Box::new(move |level| {
+        // It fails where the surrounding program's subscriber is in use.
+        if !by_environment {
+            let _ = handle.reload(from(level));
+        }
+    })
 }
 
-/// The events that `directives` choose, as in `warn,forebay::server=debug`, or those of level `info` and above if none
-/// is valid; and the invalid directives.
-fn shown(directives: &str) -> (Targets, Vec<&str>) {
+/// The events of `level` and above.
+fn from(level: LogLevel) -> Targets {
+    Targets::new().with_default(match level {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    })
+}
+
+/// The events that `directives` choose, as in `warn,forebay::server=debug`, if any is valid; and the invalid directives.
+fn chosen(directives: &str) -> (Option<Targets>, Vec<&str>) {
     let written = directives.split(',').map(str::trim).filter(|directive| !directive.is_empty());
     let (valid, invalid): (Vec<&str>, Vec<&str>) = written.partition(|directive| directive.parse::<Targets>().is_ok());
-    let shown = match valid.join(",").parse() {
-        Ok(targets) if !valid.is_empty() => targets,
-        _ => Targets::new().with_default(LevelFilter::INFO),
-    };
-    (shown, invalid)
+    let chosen = valid.join(",").parse().ok().filter(|_| !valid.is_empty());
+    (chosen, invalid)
 }
 
 #[cfg(test)]
@@ -114,7 +144,7 @@ mod tests {
         assert_eq!(exit_code(Err(ServeError::Bind { setting: "listen", address, source })), 2);
     }
 
-    // Does RUST_LOG choose by target and level, with `info` where it says nothing valid, and are its mistakes returned?
+    // Does RUST_LOG choose by target and level, with the setting where it says nothing valid, and are its mistakes returned?
     #[test]
     fn events_are_chosen_by_target_and_level() {
         const SERVER: &str = "forebay::server";
@@ -126,7 +156,8 @@ mod tests {
             ("forebay=loud,debug", SERVER, Level::DEBUG, &["forebay=loud"]),
             ("forebay=loud", SERVER, Level::INFO, &["forebay=loud"]),
         ] {
-            let (shown, invalid) = shown(directives);
+            let (chosen, invalid) = chosen(directives);
+            let shown = chosen.unwrap_or_else(|| from(LogLevel::Info));
             let levels = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
             let enabled = levels.into_iter().rfind(|level| shown.would_enable(target, level));
             assert_eq!((enabled, &invalid[..]), (Some(most_verbose), ignored), "{directives}");

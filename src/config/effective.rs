@@ -70,7 +70,7 @@ pub(super) fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>
 }
 
 /// Parses each value, then applies the rules between settings.
-fn resolve(mut layers: Layers) -> Result<Effective, Problems> {
+pub(super) fn resolve(mut layers: Layers) -> Result<Effective, Problems> {
     let mut config = table::parse(&mut layers);
     rules::apply(&mut config, &mut layers);
     match Problems::from_vec(std::mem::take(&mut layers.problems)) {

@@ -20,6 +20,7 @@ mod setting;
 mod effective;
 mod layers;
 mod problem;
+mod reload;
 mod rules;
 mod sources;
 mod table;
@@ -29,10 +30,11 @@ pub use crate::net::Io;
 pub use crate::sched::{MaxWait, Notices, Wait};
 pub use effective::{Effective, Row, load};
 pub use problem::{Claim, Origin, Problem, Problems};
-pub use setting::{DefaultValue, Setting, Shape, Words, markdown_table};
+pub use reload::{Reloaded, reload};
+pub use setting::{Change, DefaultValue, Setting, Shape, Words, markdown_table};
 pub use sources::{flags, meta_flags, wants_check};
 pub use table::{Config, SETTINGS};
-pub use value::{Burn, Classify, HandlerName, LogFormat};
+pub use value::{Burn, Classify, HandlerName, LogFormat, LogLevel};
 
 use crate::overheads::Overheads;
 use crate::time::Nanos;
@@ -233,7 +235,7 @@ mod tests {
         assert_eq!(rows.len(), SETTINGS.len());
         for (row, setting) in rows.iter().zip(&SETTINGS) {
             assert!(row.starts_with(&format!("| `--{}` | `{}` |", setting.key, setting.environment_name())), "{row}");
-            assert_eq!(row.matches('|').count(), 6, "{row}");
+            assert_eq!(row.matches('|').count(), 7, "{row}");
         }
         assert!(table.contains("| `--time-scale` | `FOREBAY_TIME_SCALE` | `1` |"));
     }

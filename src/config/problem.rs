@@ -22,6 +22,8 @@ pub enum Origin {
     Code,
     /// No layer sets it.
     Default,
+    /// The server that runs: another value takes a restart.
+    Running,
     /// No layer sets it, and another setting decides it: the phrase names that setting.
     Implied(&'static str),
 }
@@ -92,7 +94,9 @@ impl fmt::Display for Claim {
         match origin {
             Origin::Flag => write!(f, "flag --{key})"),
             Origin::Environment => write!(f, "environment {})", environment_name(key)),
-            Origin::File { .. } | Origin::Code | Origin::Default | Origin::Implied(_) => write!(f, "{origin})"),
+            Origin::File { .. } | Origin::Code | Origin::Default | Origin::Running | Origin::Implied(_) => {
+                write!(f, "{origin})")
+            }
         }
     }
 }
@@ -105,6 +109,7 @@ impl fmt::Display for Origin {
             Origin::File { path, line } => write!(f, "file {} line {line}", path.display()),
             Origin::Code => f.write_str("code"),
             Origin::Default => f.write_str("default"),
+            Origin::Running => f.write_str("running"),
             Origin::Implied(reason) => f.write_str(reason),
         }
     }

@@ -17,6 +17,8 @@ pub struct Setting {
     pub default: DefaultValue,
     /// The notation of the value in the file.
     pub shape: Shape,
+    /// When a new value takes effect.
+    pub change: Change,
     /// The allowed values, as help and errors state them.
     pub allowed: Words,
     /// The meaning of the setting, in a sentence or two.
@@ -43,6 +45,15 @@ pub enum DefaultValue {
     Text(&'static str),
     /// Computed from the machine or from other settings, in the way described.
     Computed(&'static str),
+}
+
+/// When a new value of a setting takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// At once, when the running server reads its file again.
+    Live,
+    /// When the server is started again.
+    Restart,
 }
 
 /// The notation of a value in the file.
@@ -108,7 +119,7 @@ macro_rules! settings {
     ($(
         $(#[$about:meta])*
         $field:ident: $type:ty {
-            key: $key:literal, value_name: $value_name:literal, shape: $shape:ident,
+            key: $key:literal, value_name: $value_name:literal, shape: $shape:ident, change: $change:ident,
             default: $default:ident($default_text:literal $(, $computed:expr)?),
             allowed: $allowed:ident($allowed_text:expr),
             help: $help:ident($($help_text:expr),+),
@@ -128,6 +139,7 @@ macro_rules! settings {
             value_name: $value_name,
             default: DefaultValue::$default($default_text),
             shape: Shape::$shape,
+            change: Change::$change,
             allowed: Words::$allowed($allowed_text),
             help: Words::$help($($help_text),+),
             show: |config| {
@@ -153,17 +165,23 @@ macro_rules! settings {
 
 /// The settings as a Markdown table, and a list of what the help says beyond it, for the README beside this file.
 pub fn markdown_table() -> String {
-    let mut table = String::from("| flag | environment | default | allowed | meaning |\n|---|---|---|---|---|\n");
+    let mut table =
+        String::from("| flag | environment | default | changes | allowed | meaning |\n|---|---|---|---|---|---|\n");
     let mut list = String::new();
     for setting in &SETTINGS {
-        let Setting { key, allowed, help, .. } = setting;
+        let Setting { key, allowed, help, change, .. } = setting;
         let environment = setting.environment_name();
+        let change = match change {
+            Change::Live => "live",
+            Change::Restart => "at start",
+        };
         let default = match setting.default {
             DefaultValue::Text(text) => format!("`{text}`"),
             DefaultValue::Computed(how) => how.to_owned(),
         };
         let help_brief = help.brief();
-        writeln!(table, "| `--{key}` | `{environment}` | {default} | {allowed} | {help_brief} |").expect(INFALLIBLE);
+        writeln!(table, "| `--{key}` | `{environment}` | {default} | {change} | {allowed} | {help_brief} |")
+            .expect(INFALLIBLE);
         let details = help.details();
         if !details.is_empty() {
             writeln!(list, "- `--{key}`\n  - {}", details.join("\n  - ")).expect(INFALLIBLE);

@@ -1,13 +1,14 @@
 //! The table of settings. Rules between settings are in `rules.rs`.
 
 use super::layers::Layers;
-use super::setting::{DefaultValue, Setting, Shape, Words};
+use super::setting::{Change, DefaultValue, Setting, Shape, Words};
 use super::value::{self, Refusal, names};
-use super::{Burn, Classify, HandlerName, Io, LogFormat, Notices, Pool, Wait, cpus, rules};
+use super::{Burn, Classify, HandlerName, Io, LogFormat, LogLevel, Notices, Pool, Wait, cpus, rules};
 use crate::overheads::Overheads;
 use crate::sched::{MaxWait, PolicyName};
 use crate::time::Nanos;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 const HOUR: Nanos = Nanos::from_secs(3_600);
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -16,7 +17,7 @@ const MICROSECOND: Nanos = Nanos::from_micros(1);
 settings! {
     /// Where requests arrive (UDP); an address of one host, or the wildcard. Port 0 takes a free one.
     listen: SocketAddr {
-        key: "listen", value_name: "ADDRESS", shape: Text,
+        key: "listen", value_name: "ADDRESS", shape: Text, change: Restart,
         default: Text("127.0.0.1:9000"),
         allowed: Fixed(
             "an IP address, neither multicast nor broadcast, and a port, like 0.0.0.0:9000 or [::]:9000; port 0 takes \
@@ -27,7 +28,7 @@ settings! {
     }
     /// The address of metrics, latency and health (HTTP over TCP). Port 0 takes a free one.
     admin: SocketAddr {
-        key: "admin", value_name: "ADDRESS", shape: Text,
+        key: "admin", value_name: "ADDRESS", shape: Text, change: Restart,
         default: Text("127.0.0.1:9001"),
         allowed: Fixed("an IP address and a port, like 127.0.0.1:9001; port 0 takes a free one"),
         help: Fixed("Where metrics, latency and health are served, over HTTP. Keep it private."),
@@ -35,7 +36,7 @@ settings! {
     }
     /// Which worker serves which request.
     policy: PolicyName {
-        key: "policy", value_name: "NAME", shape: Text,
+        key: "policy", value_name: "NAME", shape: Text, change: Live,
         default: Text("steal"),
         allowed: Made(names::<PolicyName>),
         help: Detailed("Which worker serves which request.", || {
@@ -45,7 +46,7 @@ settings! {
     }
     /// Number of workers, 1 to [`WORKERS_MAX`](super::WORKERS_MAX); equal to the sum over `pools`.
     workers: usize {
-        key: "workers", value_name: "COUNT", shape: Count,
+        key: "workers", value_name: "COUNT", shape: Count, change: Restart,
         default: Computed("the CPUs this process may use", cpus()),
         allowed: Fixed("1 to 1024"),
         help: Fixed(
@@ -57,7 +58,7 @@ settings! {
     /// The pools in hop order, the first being the ingress; 1 to [`POOLS_MAX`](super::POOLS_MAX), names unique. Set
     /// whatever the policy is, used by `pools` alone.
     pools: Vec<Pool> {
-        key: "pools", value_name: "NAME=COUNT,...", shape: Text,
+        key: "pools", value_name: "NAME=COUNT,...", shape: Text, change: Live,
         default: Computed(
             "front = a fifth of the workers, rounded up; heavy = the rest",
             rules::default_pools(workers)
@@ -73,7 +74,7 @@ settings! {
     }
     /// CPU time before a continuation may be taken from its worker, 1 us to 1 s; see [`Config::slice_scaled`].
     slice: Nanos {
-        key: "slice", value_name: "DURATION", shape: Text,
+        key: "slice", value_name: "DURATION", shape: Text, change: Live,
         default: Text("50us"),
         allowed: Fixed("1us to 1s"),
         help: Fixed("CPU time that a request may use before the rest of it may move to another worker."),
@@ -81,7 +82,7 @@ settings! {
     }
     /// Workers reserved under `hybrid`, or of the lightest group under `reserve`, 1 to `workers`; `None` = as measured.
     reserved: Option<usize> {
-        key: "reserved", value_name: "WORKERS", shape: Text,
+        key: "reserved", value_name: "WORKERS", shape: Text, change: Live,
         default: Text("auto"),
         allowed: Fixed("auto, or 1 to the number of workers"),
         help: Detailed(
@@ -95,7 +96,7 @@ settings! {
     }
     /// Whether a request's class may be read from its header before it has been served.
     classify: Classify {
-        key: "classify", value_name: "HOW", shape: Text,
+        key: "classify", value_name: "HOW", shape: Text, change: Restart,
         default: Text("none"),
         allowed: Made(names::<Classify>),
         help: Fixed(
@@ -106,7 +107,7 @@ settings! {
     }
     /// The handler of all requests.
     handler: HandlerName {
-        key: "handler", value_name: "NAME", shape: Text,
+        key: "handler", value_name: "NAME", shape: Text, change: Restart,
         default: Text("spin"),
         allowed: Made(names::<HandlerName>),
         help: Detailed("What is run for each request.", || sentences(&[
@@ -119,7 +120,7 @@ settings! {
     }
     /// Whether cost is burnt on a CPU or slept.
     burn: Burn {
-        key: "burn", value_name: "HOW", shape: Text,
+        key: "burn", value_name: "HOW", shape: Text, change: Restart,
         default: Text("cpu"),
         allowed: Made(names::<Burn>),
         help: Fixed(
@@ -130,7 +131,7 @@ settings! {
     }
     /// The factor by which all scaled times are longer than in reality, 1 to 1,000,000; see [`Config::scaled`].
     time_scale: u64 {
-        key: "time-scale", value_name: "FACTOR", shape: Count,
+        key: "time-scale", value_name: "FACTOR", shape: Count, change: Restart,
         default: Text("1"),
         allowed: Fixed("1 to 1000000"),
         help: Fixed(
@@ -142,7 +143,7 @@ settings! {
     /// What each step costs an emulated core, unscaled. [`Overheads::NONE`] whenever `burn` is [`Burn::Cpu`]: a real core
     /// pays by itself.
     overheads: Overheads {
-        key: "overheads", value_name: "SET", shape: Text,
+        key: "overheads", value_name: "SET", shape: Text, change: Restart,
         default: Computed("stock with burn sleep", if burn == Burn::Sleep { Overheads::STOCK } else { Overheads::NONE }),
         allowed: Fixed(
             "none, lab, stock, measured, file:PATH, or single steps, 0ns to 10ms, like stock,send=1us; with burn cpu none"
@@ -158,7 +159,7 @@ settings! {
     }
     /// What a worker without work does. [`Wait::Park`] whenever `burn` is [`Burn::Sleep`].
     wait: Wait {
-        key: "wait", value_name: "HOW", shape: Text,
+        key: "wait", value_name: "HOW", shape: Text, change: Restart,
         default: Text("adaptive"),
         allowed: Made(names::<Wait>),
         help: Fixed(
@@ -169,7 +170,7 @@ settings! {
     }
     /// How heavy requests learn that a fresh one waits.
     notices: Notices {
-        key: "notices", value_name: "HOW", shape: Text,
+        key: "notices", value_name: "HOW", shape: Text, change: Restart,
         default: Text("auto"),
         allowed: Made(names::<Notices>),
         help: Detailed("How heavy requests learn that a fresh one waits.", || sentences(&[
@@ -182,7 +183,7 @@ settings! {
     }
     /// The I/O backend. Never [`Io::Portable`] where `listen` is all addresses.
     io: Io {
-        key: "io", value_name: "HOW", shape: Text,
+        key: "io", value_name: "HOW", shape: Text, change: Restart,
         default: Text("batches"),
         allowed: Made(names::<Io>),
         help: Detailed("How datagrams come from the kernel.", || sentences(&[
@@ -197,7 +198,7 @@ settings! {
     /// Datagrams from these ports are not looked at; at most [`REJECTED_PORTS_MAX`](super::REJECTED_PORTS_MAX), all
     /// different, none 0.
     reject_source_ports: Vec<u16> {
-        key: "reject-source-ports", value_name: "PORT,...", shape: Text,
+        key: "reject-source-ports", value_name: "PORT,...", shape: Text, change: Restart,
         default: Text("7,13,17,19,1900,11211"),
         allowed: Fixed("none, or up to 64 different ports of 1 to 65535, like 7,19"),
         help: Detailed(
@@ -211,7 +212,7 @@ settings! {
     }
     /// The largest cost a request may ask for, 1 us to 1 h; see [`Config::cost_cap_scaled`].
     cost_cap: Nanos {
-        key: "cost-cap", value_name: "DURATION", shape: Text,
+        key: "cost-cap", value_name: "DURATION", shape: Text, change: Live,
         default: Text("1s"),
         allowed: Fixed("1us to 1h"),
         help: Fixed("A request that asks for more CPU time than this is refused."),
@@ -219,7 +220,7 @@ settings! {
     }
     /// How long a request may wait before it is shed; see [`Config::max_wait_scaled`].
     max_wait: MaxWait {
-        key: "max-wait", value_name: "DURATION|auto|off", shape: Text,
+        key: "max-wait", value_name: "DURATION|auto|off", shape: Text, change: Live,
         default: Text("auto"),
         allowed: Fixed("auto, off, or a duration of 1us to 1h"),
         help: Detailed("How long a request may wait, in socket and queues, before it is shed.", || sentences(&[
@@ -232,7 +233,7 @@ settings! {
     }
     /// How long a stopping server goes on serving what it holds, 0 to 1 h. Never scaled.
     drain_timeout: Nanos {
-        key: "drain-timeout", value_name: "DURATION", shape: Text,
+        key: "drain-timeout", value_name: "DURATION", shape: Text, change: Live,
         default: Text("5s"),
         allowed: Fixed("0s to 1h"),
         help: Fixed("How long a server that was told to stop goes on serving what it holds."),
@@ -241,7 +242,7 @@ settings! {
     /// How long a stopping server serves everything while it says that it is not ready, before it drains; 0 to 1 h.
     /// Never scaled.
     lame_duck: Nanos {
-        key: "lame-duck", value_name: "DURATION", shape: Text,
+        key: "lame-duck", value_name: "DURATION", shape: Text, change: Live,
         default: Text("0s"),
         allowed: Fixed("0s to 1h"),
         help: Fixed(
@@ -250,9 +251,20 @@ settings! {
         ),
         parse: |text| value::duration(text, Nanos::ZERO..=HOUR), show: ToString::to_string,
     }
+    /// The Unix socket at which a successor takes over, and asks whether there is a server to take over from; `None` = none.
+    handover: Option<PathBuf> {
+        key: "handover", value_name: "PATH", shape: Text, change: Restart,
+        default: Text("off"),
+        allowed: Fixed("off, or the path of a Unix socket, like /run/forebay/handover.sock, of at most 107 bytes"),
+        help: Detailed("Where a server that starts takes the sockets of the one that runs, so that nothing is lost.", || sentences(&[
+            "The same path, listen, admin and number of workers for both, and the same user.",
+            "With no server at the path it starts as ever, and listens there for its own successor.",
+        ])),
+        parse: value::socket_path, show: |path| value::socket_path_text(path.as_deref()),
+    }
     /// How long no worker of a pool may move before the server counts as unhealthy; 0 (never) to 1 h. Never scaled.
     unhealthy_after: Nanos {
-        key: "unhealthy-after", value_name: "DURATION", shape: Text,
+        key: "unhealthy-after", value_name: "DURATION", shape: Text, change: Live,
         default: Text("30s"),
         allowed: Fixed("0s to 1h"),
         help: Fixed(
@@ -263,18 +275,26 @@ settings! {
     }
     /// Whether each worker stays on one CPU.
     pin: bool {
-        key: "pin", value_name: "BOOL", shape: Switch,
+        key: "pin", value_name: "BOOL", shape: Switch, change: Restart,
         default: Text("false"),
         allowed: Fixed("true, false"),
         help: Fixed("Keeps each worker on one CPU."),
         parse: value::switch, show: ToString::to_string,
     }
+    /// The least severe log lines that are written, where `RUST_LOG` does not say.
+    log_level: LogLevel {
+        key: "log-level", value_name: "LEVEL", shape: Text, change: Live,
+        default: Text("info"),
+        allowed: Made(names::<LogLevel>),
+        help: Fixed("The least severe log lines that are written. RUST_LOG, where it is set, says so instead, by target too."),
+        parse: value::choice, show: value::name,
+    }
     /// How log lines are written.
     log_format: LogFormat {
-        key: "log-format", value_name: "FORMAT", shape: Text,
+        key: "log-format", value_name: "FORMAT", shape: Text, change: Restart,
         default: Text("text"),
         allowed: Made(names::<LogFormat>),
-        help: Fixed("How log lines are written to standard error. RUST_LOG chooses which (default: info)."),
+        help: Fixed("How log lines are written to standard error."),
         parse: value::choice, show: value::name,
     }
 }

@@ -9,6 +9,7 @@ use crate::sched::{Notices, PolicyName, Wait};
 use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 
 /// A type whose values are a fixed list of names.
 pub(super) trait Choice: Copy + 'static {
@@ -68,6 +69,21 @@ choices! {
         /// The worker sleeps for that long: emulated cores, for hosts with fewer cores than workers.
         Sleep = "sleep",
     }
+    /// The least severe log lines that are written.
+    LogLevel {
+        /// None at all.
+        Off = "off",
+        /// What needs a remedy.
+        Error = "error",
+        /// What may need one.
+        Warn = "warn",
+        /// What changes the state of a server.
+        Info = "info",
+        /// What helps to find mistakes.
+        Debug = "debug",
+        /// Everything.
+        Trace = "trace",
+    }
     /// How log lines are written.
     LogFormat {
         /// For people.
@@ -90,7 +106,7 @@ macro_rules! impl_choice {
     )+ };
 }
 
-impl_choice! { PolicyName Classify HandlerName Burn Wait Notices Io LogFormat }
+impl_choice! { PolicyName Classify HandlerName Burn Wait Notices Io LogLevel LogFormat }
 
 /// The reason why a text is not a value of its setting.
 pub(super) type Refusal = String;
@@ -192,6 +208,25 @@ pub(super) fn duration(text: &str, bounds: RangeInclusive<Nanos>) -> Result<Nano
         Ok(_) | Err(DurationError::TooLong(_)) => Err("out of range".to_owned()),
         Err(DurationError::Form(_)) => Err(format!("not a duration; write {DURATION_FORM}")),
     }
+}
+
+/// The longest path of a Unix socket, which ends with a zero byte in 108.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// The path of a Unix socket; `None` for `off`.
+pub(super) fn socket_path(text: &str) -> Result<Option<PathBuf>, Refusal> {
+    match text {
+        "off" => Ok(None),
+        "" => Err("no path".to_owned()),
+        _ if text.len() > SOCKET_PATH_BYTES_MAX => Err(format!("{} bytes long", text.len())),
+        _ if text.contains(['"', '\\']) || text.contains(char::is_control) => Err("not a plain path".to_owned()),
+        _ => Ok(Some(PathBuf::from(text))),
+    }
+}
+
+/// The text that [`socket_path`] parses as `path`.
+pub(super) fn socket_path_text(path: Option<&Path>) -> String {
+    path.map_or_else(|| "off".to_owned(), |path| path.display().to_string())
 }
 
 /// A set of overheads.

@@ -7,7 +7,7 @@ use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mt
 use socket2::{Domain, Protocol, SockAddr, SockFilter, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// The requested receive buffer. The kernel's default holds 256 small datagrams, 0.75 ms at full rate.
 pub const RECV_BUFFER_BYTES: usize = 4 << 20;
@@ -50,6 +50,30 @@ impl Group {
             socket.bind(&address.into())?;
             sockets.push(socket);
         }
+        Group::of(sockets, address)
+    }
+
+    /// The group of `descriptors`, sockets that another process has bound, for the backend `io`. Options are only added:
+    /// a process that still receives from them notices nothing, unless `io` is [`Io::Gro`] here and not there.
+    ///
+    /// # Errors
+    /// When they are not UDP sockets that are all bound to one address; the kernel's error.
+    pub fn adopt(descriptors: Vec<OwnedFd>, io: Io) -> io::Result<Group> {
+        let sockets: Vec<_> = descriptors.into_iter().map(socket2::Socket::from).collect();
+        let address_of = |socket: &socket2::Socket| match (socket.r#type()?, socket.local_addr()?.as_socket()) {
+            (Type::DGRAM, Some(address)) if address.port() != 0 => Ok(address),
+            _ => Err(io::Error::other("a descriptor is not a bound UDP socket")),
+        };
+        let addresses = sockets.iter().map(address_of).collect::<io::Result<Vec<_>>>()?;
+        let address = *addresses.first().ok_or_else(|| io::Error::other("there is no UDP socket"))?;
+        if let Some(other) = addresses.iter().find(|other| **other != address) {
+            return Err(io::Error::other(format!("the UDP sockets are bound to {address} and to {other}")));
+        }
+        sockets.iter().try_for_each(|socket| set_options(socket, address, io))?;
+        Group::of(sockets, address)
+    }
+
+    fn of(sockets: Vec<socket2::Socket>, address: SocketAddr) -> io::Result<Group> {
         // The kernel books twice the requested size, to pay for its own bookkeeping, and reports the double.
         let recv_buffer_bytes = sockets[0].recv_buffer_size()? / 2;
         let send_buffer_bytes = sockets[0].send_buffer_size()? / 2;
@@ -179,30 +203,41 @@ impl AsRawFd for Socket {
 /// A socket with all options that must be set before it is bound.
 fn new_socket(address: SocketAddr, io: Io) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() && address.ip().is_unspecified() && io != Io::Portable {
+        // Both families, whatever `net.ipv6.bindv6only` says.
+        socket.set_only_v6(false)?;
+    }
+    set_options(&socket, address, io)?;
+    Ok(socket)
+}
+
+/// The options of a socket for the backend `io` that a bound one may be given too.
+fn set_options(socket: &socket2::Socket, address: SocketAddr, io: Io) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     match io {
-        Io::Batches => setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?,
+        Io::Batches => setsockopt(socket, sockopt::ReceiveTimestampns, &true)?,
         Io::Gro => {
-            setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
-            setsockopt(&socket, sockopt::UdpGroSegment, &true)?;
+            setsockopt(socket, sockopt::ReceiveTimestampns, &true)?;
+            setsockopt(socket, sockopt::UdpGroSegment, &true)?;
         }
         Io::Portable => {}
     }
-    // A smaller buffer is not an error: the caller reads back the granted size and reports it.
-    socket.set_recv_buffer_size(RECV_BUFFER_BYTES)?;
-    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
-    ignore_path_mtu(&socket, address)?;
+    // A smaller buffer is not an error: the caller reads back the granted size and reports it. One that is large already
+    // may have been granted by root, beyond what this process may ask for.
+    if socket.recv_buffer_size()? / 2 < RECV_BUFFER_BYTES {
+        socket.set_recv_buffer_size(RECV_BUFFER_BYTES)?;
+    }
+    if socket.send_buffer_size()? / 2 < SEND_BUFFER_BYTES {
+        socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    }
+    ignore_path_mtu(socket, address)?;
     if address.ip().is_unspecified() && io != Io::Portable {
         match address {
-            SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?,
-            SocketAddr::V6(_) => {
-                // Both families, whatever `net.ipv6.bindv6only` says.
-                socket.set_only_v6(false)?;
-                setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?;
-            }
+            SocketAddr::V4(_) => setsockopt(socket, sockopt::Ipv4PacketInfo, &true)?,
+            SocketAddr::V6(_) => setsockopt(socket, sockopt::Ipv6RecvPacketInfo, &true)?,
         }
     }
-    Ok(socket)
+    Ok(())
 }
 
 /// This host fragments nothing: a datagram in pieces is lost with any one of them, and pieces can be forged and pile
@@ -244,6 +279,37 @@ mod tests {
         }
         for socket in group.sockets() {
             assert_eq!(socket.inner().send_buffer_size().expect("a socket") / 2, group.send_buffer_bytes());
+        }
+    }
+
+    // Are sockets of another process taken only if all are UDP sockets of one address, with all that a group has?
+    #[test]
+    fn sockets_are_adopted_as_a_group() {
+        let group = Group::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 2, Io::Portable).expect("a free port");
+        let copies = |group: &Group| -> Vec<OwnedFd> {
+            let copy = |socket: &Socket| socket.as_fd().try_clone_to_owned().expect("a descriptor");
+            group.sockets().iter().map(copy).collect()
+        };
+        let adopted = Group::adopt(copies(&group), Io::Batches).expect("a group");
+        let inodes = |group: &Group| group.sockets().iter().map(Socket::inode).collect::<Vec<_>>();
+        assert_eq!((adopted.address(), inodes(&adopted)), (group.address(), inodes(&group)));
+        assert!(nix::sys::socket::getsockopt(&adopted.sockets()[1], sockopt::ReceiveTimestampns).expect("an option"));
+        let other = Group::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 1, Io::Batches).expect("a free port");
+        let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        for (descriptors, reason) in [
+            (vec![], "there is no UDP socket"),
+            (copies(&group).into_iter().chain(copies(&other)).collect(), "are bound to"),
+            (vec![OwnedFd::from(tcp)], "not a bound UDP socket"),
+            (
+                vec![
+                    UdpSocket::bind("127.0.0.1:0").expect("a free port").into(),
+                    std::io::pipe().expect("a pipe").0.into(),
+                ],
+                "",
+            ),
+        ] {
+            let error = Group::adopt(descriptors, Io::Batches).expect_err("they are no group").to_string();
+            assert!(error.contains(reason), "{error}");
         }
     }
 

@@ -190,11 +190,24 @@ impl<J: Send> Shared<J> {
         self.idle.wake(worker);
     }
 
+    /// Whether `worker` sleeps: it looks again when it is woken, and when something comes to its socket.
+    pub fn is_asleep(&self, worker: WorkerId) -> bool {
+        self.idle.is_asleep(worker)
+    }
+
     /// From now on no worker receives; a batch that one is receiving still counts.
     pub fn stop_receiving(&self) {
         // Ordering: release/acquire is more than is needed: a worker that reads the old value receives one batch more,
         // which the caller must expect anyway.
         self.accepting.store(false, Ordering::Release);
+    }
+
+    /// Ends what [`Shared::stop_receiving`] began. Workers that fell asleep meanwhile look into their sockets again.
+    pub fn start_receiving(&self) {
+        // Ordering: release, pairs with the acquire in `is_accepting`; a worker that sleeps, or is about to, is woken
+        // after it, and its next search sees it.
+        self.accepting.store(true, Ordering::Release);
+        self.idle.wake_all();
     }
 
     /// From now on jobs are shed instead of run, and a running one is shed at its next checkpoint.

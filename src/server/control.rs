@@ -6,9 +6,11 @@ use super::admin::Probe;
 use super::drain::Drain;
 use super::notices::Found;
 use super::path::wait_slots::WaitSlots;
+use super::reload::Reloads;
 use super::run_queue::RunQueue;
-use super::stop::Demand;
+use super::stop::{Demand, Demands};
 use super::stuck::{self, Stuck, Watch};
+use super::supervisor::Supervisor;
 use super::transport::{Said, Transport};
 use super::waiting::Waiting;
 use crate::config::{Burn, Config, Pool};
@@ -18,8 +20,9 @@ use crate::runtime::Shared;
 use crate::sched::turn::{Discarded, Engine, Ready};
 use crate::sched::{Policy, PolicyName, Sizes, UNINTERRUPTED};
 use crate::time::{Nanos, clock};
+use arc_swap::ArcSwap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 
@@ -32,6 +35,11 @@ const DRAIN_POLL: Nanos = Nanos::from_millis(1);
 /// State shared by the control threads: the thread that waits for the stop, and the admin endpoint.
 pub(super) struct Control<'a, J> {
     pub(super) config: &'a Config,
+    /// The configuration as of now: that of the start in all that takes a restart.
+    pub(super) live: ArcSwap<Config>,
+    /// What the configuration came from, and what became of the last attempt to read it again.
+    pub(super) reloads: &'a Reloads,
+    pub(super) supervisor: Supervisor,
     pub(super) group: &'a Group,
     pub(super) filter: &'a AddressFilter,
     /// False once the host's addresses could not be read, which is logged once.
@@ -41,6 +49,10 @@ pub(super) struct Control<'a, J> {
     pub(super) metrics: &'a WorkerMetrics,
     /// False from the first stop demand on.
     pub(super) ready: AtomicBool,
+    /// Whether the sockets outlive this server, with what waits in them.
+    pub(super) kept: bool,
+    /// True while a successor has the sockets: what the kernel drops is its to count.
+    pub(super) handed_over: AtomicBool,
     /// True while the server is no longer ready but still serves everything.
     pub(super) lame_duck: AtomicBool,
     /// The watch for stuck pools. Used by the admin thread.
@@ -85,41 +97,43 @@ impl Following {
 
 impl<J: Send> Control<'_, J> {
     /// Stops the server: serves on as a lame duck, shuts the gate, and lets the workers serve what was received, until
-    /// the drain timeout or a second demand. Then workers have [`STUCK_AFTER`] to reach a checkpoint.
-    pub(super) fn stop(
-        &self,
-        engine: &mut impl Engine<Job = J>,
-        demands: &Receiver<Demand>,
-        all_ended: impl Fn() -> bool,
-    ) {
-        self.be_lame_duck(demands);
+    /// the drain timeout or a second demand. Then workers have [`STUCK_AFTER`] to reach a checkpoint. Where another process
+    /// has the sockets, what waits in them is left there.
+    pub(super) fn stop(&self, engine: &mut impl Engine<Job = J>, demands: &mut Demands, all_ended: impl Fn() -> bool) {
+        if !self.is_handed_over() {
+            self.supervisor.stopping();
+            self.be_lame_duck(demands);
+        }
         tracing::info!(in_flight = self.metrics.in_flight(), "draining");
-        if let Err(error) = self.group.shut_gate() {
+        let mut drain = Drain::Receiving;
+        if self.leaves_sockets() {
+            self.shared.stop_receiving();
+            drain = Drain::of_received(self.metrics, self.shared);
+        } else if let Err(error) = self.group.shut_gate() {
             tracing::warn!(%error, "the gate cannot be shut: what arrives while the sockets close is lost uncounted");
         }
-        let deadline = clock::now().plus(self.config.drain_timeout);
-        let mut drain = Drain::Receiving;
+        let deadline = clock::now().plus(self.live.load().drain_timeout);
         while !all_ended() {
             drain = drain.next(self.group, self.metrics, self.shared);
-            if clock::now() >= deadline || matches!(demands.recv_timeout(DRAIN_POLL.into()), Ok(Demand::Stop)) {
+            if clock::now() >= deadline || matches!(demands.next_within(DRAIN_POLL), Some(Demand::Stop)) {
                 return self.force(engine, all_ended);
             }
         }
     }
 
     /// Serves on while balancers learn to send requests elsewhere; a second demand cuts that short.
-    fn be_lame_duck(&self, demands: &Receiver<Demand>) {
-        let end = clock::now().plus(self.config.lame_duck);
+    fn be_lame_duck(&self, demands: &mut Demands) {
+        let lame_duck = self.live.load().lame_duck;
+        let end = clock::now().plus(lame_duck);
         // Ordering: relaxed, a probe that comes a moment later sees it.
-        self.lame_duck.store(self.config.lame_duck > Nanos::ZERO, Ordering::Relaxed);
+        self.lame_duck.store(lame_duck > Nanos::ZERO, Ordering::Relaxed);
         self.ready.store(false, Ordering::Relaxed);
-        if self.config.lame_duck > Nanos::ZERO {
-            tracing::info!(lame_duck = %self.config.lame_duck, "not ready any more, and still serving");
+        if lame_duck > Nanos::ZERO {
+            tracing::info!(%lame_duck, "not ready any more, and still serving");
         }
         while clock::now() < end {
-            match demands.recv_timeout(end.minus(clock::now()).into()) {
-                Ok(Demand::Stop | Demand::Fail(_)) => break,
-                Ok(Demand::Follow(_)) | Err(_) => {}
+            if let Some(Demand::Stop | Demand::Fail(_)) = demands.next_within(end.minus(clock::now())) {
+                break;
             }
         }
         self.lame_duck.store(false, Ordering::Relaxed);
@@ -127,13 +141,13 @@ impl<J: Send> Control<'_, J> {
 
     fn force(&self, engine: &mut impl Engine<Job = J>, all_ended: impl Fn() -> bool) {
         let in_flight = self.metrics.in_flight();
-        if in_flight > 0 || self.group.has_waiting() {
+        if in_flight > 0 || (!self.leaves_sockets() && self.group.has_waiting()) {
             tracing::warn!(in_flight, "the drain is over with work unfinished");
         }
         self.shared.stop_receiving();
         self.shared.abandon();
         self.shared.stop();
-        (0..self.config.workers).for_each(|owner| shed_waiting(engine, owner));
+        self.shed_waiting(engine);
         let deadline = clock::now().plus(STUCK_AFTER);
         while !all_ended() && clock::now() < deadline {
             thread::sleep(DRAIN_POLL.into());
@@ -147,32 +161,28 @@ impl<J: Send> Control<'_, J> {
             waits.or_else(|| engine.ready().map(|(Ready::Forked(job) | Ready::Woken(job))| job))
         };
         // After a drain the sockets are empty, except for a datagram that the kernel was handling when the gate shut.
-        (0..self.config.workers).for_each(|owner| shed_waiting(engine, owner));
+        self.shed_waiting(engine);
         while let Some(job) = leftover(engine) {
             engine.discard(job, Discarded::Draining);
         }
         engine.flush();
+        if self.leaves_sockets() {
+            return;
+        }
         if let Err(error) = self.group.leave() {
             tracing::warn!(%error, "the sockets cannot leave: drops of the last moment are not counted");
+        }
+    }
+
+    /// Ends every datagram that waits in the sockets, behind a shut gate.
+    fn shed_waiting(&self, engine: &mut impl Engine<Job = J>) {
+        if !self.leaves_sockets() {
+            (0..self.config.workers).for_each(|owner| shed_waiting(engine, owner));
         }
     }
 }
 
 impl<J> Control<'_, J> {
-    /// Datagrams that the kernel dropped at each socket; `None` where that cannot be read now.
-    fn kernel_dropped(&self) -> Vec<Option<u64>> {
-        let mut drops = self.drops.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = drops.read() {
-            self.drops_unread.call_once(|| {
-                tracing::warn!(
-                    %error,
-                    "what the kernel drops at our sockets cannot be read: it is null on /latency and absent on /metrics"
-                );
-            });
-        }
-        drops.totals().collect()
-    }
-
     /// Reads this host's current addresses.
     fn refresh_addresses(&self) {
         // Ordering: relaxed, used by the admin thread only.
@@ -229,20 +239,47 @@ impl<J: Send> Control<'_, J> {
         watch.look(self.metrics, &pools, clock::now())
     }
 
-    /// Switches to the policy, the pools and the slice of `config`.
+    /// Switches to the policy of `config`, with its sizes and its slice.
     pub(super) fn follow(&self, config: &Config) {
-        let Config { policy, slice, ref pools, .. } = *config;
-        let asked = Config { policy, slice, pools: pools.clone(), ..self.config.clone() };
+        let Config { policy, slice, reserved, ref pools, .. } = *config;
+        let asked = Config { policy, slice, reserved, pools: pools.clone(), ..Config::clone(&self.live.load()) };
         let mut following = self.following();
         *following = Following::new(&asked);
+        self.live.store(Arc::new(asked));
         tracing::info!(policy = policy.name(), "another policy was asked for");
         // Under the lock, so that the policy announced last is the policy in force.
         self.shared.switch(following.policy());
     }
 }
 
+impl<J: Send> Control<'_, J> {
+    /// Reads the configuration again, and follows what may change while the server runs.
+    pub(super) fn reload(&self) {
+        self.supervisor.reloading();
+        let live = self.live.load_full();
+        if !self.reloads.read(&live, |new| self.take(&live, new)) {
+            tracing::warn!("SIGHUP: this server was given its settings by a program, and cannot read them again");
+        }
+        self.supervisor.ready(&self.live.load());
+    }
+
+    /// Follows `new`, which differs from `live` only in what may change.
+    fn take(&self, live: &Config, new: &Config) {
+        let follows = |config: &Config| (config.policy, config.slice, config.reserved, config.pools.clone());
+        self.waiting.set(new.max_wait_scaled());
+        if follows(live) != follows(new) {
+            self.follow(new);
+        }
+        self.live.store(Arc::new(new.clone()));
+    }
+}
+
 impl<J: Send> Probe for Control<'_, J> {
     fn ready(&self) -> Result<(), String> {
+        // Connections that came before the successor had the listener ask about the address, which is served.
+        if self.is_handed_over() {
+            return Ok(());
+        }
         // Ordering: relaxed, see `be_lame_duck`.
         if self.lame_duck.load(Ordering::Relaxed) {
             return Err("lame duck".to_owned());
@@ -256,7 +293,7 @@ impl<J: Send> Probe for Control<'_, J> {
     }
 
     fn healthy(&self) -> Result<(), String> {
-        let after = self.config.unhealthy_after;
+        let after = self.live.load().unhealthy_after;
         let stuck = self.stuck().filter(|stuck| after > Nanos::ZERO && stuck.still >= after);
         stuck.map_or(Ok(()), |stuck| Err(stuck.reason))
     }
@@ -293,6 +330,10 @@ impl<J: Send> Probe for Control<'_, J> {
             decision: following.adaptation.decision(),
             max_wait: self.waiting.max_wait(),
         }
+    }
+
+    fn config(&self) -> String {
+        self.reloads.to_json(&self.live.load())
     }
 
     fn adapt(&self, recent: &Recent) {

@@ -8,7 +8,7 @@ use crate::runtime::Shared;
 pub(super) enum Drain {
     /// Datagrams wait in the sockets.
     Receiving,
-    /// The sockets are empty for good. A worker may hold a batch that it has not counted yet; once every worker has
+    /// Nothing more can be received. A worker may hold a batch that it has not counted yet; once every worker has
     /// moved from the position stored here, everything is counted.
     Counting(Vec<u64>),
     /// Received requests are being served.
@@ -18,15 +18,19 @@ pub(super) enum Drain {
 }
 
 impl Drain {
+    /// The progress once nothing more can be received: the sockets are empty for good, or the workers have been asked not
+    /// to receive any more.
+    pub(super) fn of_received<J: Send>(metrics: &WorkerMetrics, shared: &Shared<J>) -> Drain {
+        let moves = (0..metrics.workers()).map(|worker| metrics.moves(worker)).collect();
+        // A sleeping worker turns once when it is woken.
+        (0..metrics.workers()).for_each(|worker| shared.wake(worker));
+        Drain::Counting(moves)
+    }
+
     /// The progress after one more look at sockets and metrics.
     pub(super) fn next<J: Send>(self, group: &Group, metrics: &WorkerMetrics, shared: &Shared<J>) -> Drain {
         match self {
-            Drain::Receiving if !group.has_waiting() => {
-                let moves = (0..metrics.workers()).map(|worker| metrics.moves(worker)).collect();
-                // A sleeping worker turns once when it is woken.
-                (0..metrics.workers()).for_each(|worker| shared.wake(worker));
-                Drain::Counting(moves)
-            }
+            Drain::Receiving if !group.has_waiting() => Drain::of_received(metrics, shared),
             Drain::Counting(moves) if (0..metrics.workers()).all(|worker| metrics.moves(worker) != moves[worker]) => {
                 Drain::Finishing
             }

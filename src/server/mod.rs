@@ -3,42 +3,57 @@
 pub mod admin;
 
 mod adapt;
+mod bench;
 mod control;
 mod descriptors;
 mod drain;
 #[cfg(test)]
 mod explore;
+mod handover;
+mod inherited;
+mod latch;
+mod listening;
 mod notices;
+mod ownership;
 mod panics;
 mod path;
 mod pin;
+mod reload;
 mod run;
 mod run_queue;
 mod signals;
 mod sizes;
 mod stop;
 mod stuck;
+mod supervisor;
+mod threads;
 mod transport;
 mod waiting;
+mod watchdog;
 pub(crate) mod yields;
 
+pub use bench::{Reloading, serve};
+pub use handover::HandOverError;
 pub use sizes::Memory;
 pub use stop::{FollowError, PolicyHandle, StopHandle};
 
-use crate::config::{Burn, Config, HandlerName};
+use crate::config::{Config, Effective, Problems};
 use crate::handler::Handler;
-use crate::handler::builtin::{Bench, Burner, Digest, Echo, Forking, Spin};
-use crate::metrics::{Fates, Snapshot, summary};
+use crate::metrics::{Fates, Snapshot};
 use crate::net::{AddressFilter, Group, HostAddresses, NoWay, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Ways};
-use crate::output;
 use crate::queue::ObjectPool;
 use crate::server::path::packet::{PacketBody, drive};
 use crate::time::clock;
+use inherited::Inherited;
+use listening::Listening;
+use reload::Reloads;
 use sizes::Sizes;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use stop::Demand;
+use supervisor::Supervisor;
 
 /// How a server run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +104,25 @@ pub enum ServeError {
         /// Descriptors that the kernel allows.
         allowed: u64,
     },
+    /// The sockets of the server that runs cannot be taken over.
+    #[error("--handover {}: {source}", .path.display())]
+    HandOver {
+        /// The configured path.
+        path: PathBuf,
+        /// The reason.
+        source: HandOverError,
+    },
+    /// Nothing can listen for successors.
+    #[error("--handover {}: cannot listen there: {source}; allowed: off, or a path where this user may make a socket", .path.display())]
+    Door {
+        /// The configured path.
+        path: PathBuf,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// The sockets that systemd passes are not those that are needed.
+    #[error("LISTEN_FDS: {0}")]
+    Inherited(String),
     /// The admin endpoint ended by itself. Everything received until then was served.
     #[error("the admin endpoint has ended: {0}")]
     Admin(String),
@@ -109,46 +143,6 @@ pub struct Report {
     pub totals: Snapshot,
     /// Packets not returned to their pool at the end; 0 if nothing is in flight.
     pub packets_away: usize,
-}
-
-/// Runs the bench server that `config` describes until SIGTERM or SIGINT. Writes to standard output: one line with the
-/// bound addresses when all of its threads run, and a summary at the end. If the first line cannot be written, the
-/// server serves all the same.
-///
-/// # Errors
-/// See [`ServeError`].
-pub fn serve(config: &Config) -> Result<Ended, ServeError> {
-    // Signals are caught before the addresses are printed: a reader of that line may send one.
-    let server = Server::bind(config)?.stop_on_signals()?.exit_when_stuck();
-    let line = format!("listening on udp {}, admin http://{}\n", server.udp_address(), server.admin_address());
-    let serving = || {
-        if let Err(error) = output::print(&line) {
-            tracing::error!(%error, "standard output does not take the line that says where the server listens");
-        }
-    };
-    let cap = config.cost_cap_scaled();
-    let report = match config.handler {
-        HandlerName::Echo => server.run_announced(&Bench::new(Echo, cap), serving),
-        HandlerName::Spin => {
-            server.run_announced(&Bench::new(Spin::new(burner(config), config.time_scale), cap), serving)
-        }
-        HandlerName::Fork => {
-            let fork = Forking::new(burner(config), config.time_scale, config.slice_scaled(), config.workers);
-            server.run_announced(&Bench::new(fork, cap), serving)
-        }
-        HandlerName::Digest => server.run_announced(&Bench::new(Digest, cap), serving),
-    }?;
-    match (report.ended, print_summary(&report.totals)) {
-        (Ended::Drained, Err(error)) => Err(ServeError::Output(error)),
-        (ended, _) => Ok(ended),
-    }
-}
-
-fn burner(config: &Config) -> Burner {
-    match config.burn {
-        Burn::Cpu => Burner::calibrated(),
-        Burn::Sleep => Burner::Sleep,
-    }
 }
 
 /// A socket buffer for which the kernel granted less than was asked for.
@@ -191,46 +185,55 @@ fn warn_of_small_buffers(group: &Group) {
     }
 }
 
-fn print_summary(totals: &Snapshot) -> io::Result<()> {
-    output::print(&summary(totals))
-}
-
 /// A server that listens and does not serve yet.
 ///
 /// Requests that arrive before [`Server::run`] wait in the sockets.
 #[derive(Debug)]
 pub struct Server {
     config: Config,
-    group: Group,
+    listening: Listening,
     filter: AddressFilter,
     ways: Ways,
     notices: notices::Found,
-    admin: TcpListener,
     stop: StopHandle,
     demands: Receiver<Demand>,
     signals: Option<signal_hook::iterator::Signals>,
     exit_when_stuck: bool,
     log_panics: bool,
+    reloads: Option<Reloads>,
+    supervisor: Supervisor,
 }
 
 impl Server {
-    /// Binds both addresses of `config`, one UDP socket per worker. Raises this process's limit of open files to its
-    /// hard limit.
+    /// Binds both addresses of `config`, one UDP socket per worker; with `handover` in `config`, takes the sockets of the
+    /// server that listens there, if there is one. Raises this process's limit of open files to its hard limit.
     ///
     /// # Errors
     /// [`ServeError::Bind`] names the setting; [`ServeError::Descriptors`] the number of open files needed,
     /// [`ServeError::NoWay`] the system calls that would be needed; [`ServeError::NoNotices`] that this kernel lacks what
-    /// `--notices ring` needs.
+    /// `--notices ring` needs; [`ServeError::HandOver`] why the running server serves on.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
+        Server::with(config, Inherited::default())
+    }
+
+    /// Like [`Server::bind`], but with the sockets that systemd passes (`LISTEN_FDS`), if there are any. Removes these
+    /// variables from the environment, and so must be called before other threads read it.
+    ///
+    /// # Errors
+    /// See [`Server::bind`]; [`ServeError::Inherited`] when the sockets are not those that `config` asks for.
+    pub fn bind_or_inherit(config: &Config) -> Result<Server, ServeError> {
+        Server::with(config, Inherited::from_environment()?)
+    }
+
+    fn with(config: &Config, inherited: Inherited) -> Result<Server, ServeError> {
         // The clock counts from its first reading, and what comes to the sockets must not come before that.
         clock::now();
         descriptors::provide(config.workers)?;
-        let bind_error = |setting, address| move |source| ServeError::Bind { setting, address, source };
         // If they cannot be read, the control thread logs that once a second has passed.
         let addresses = HostAddresses::read().unwrap_or_default();
         if addresses.is_group(config.listen.ip()) {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "a broadcast address is not one host's");
-            return Err(bind_error("listen", config.listen)(source));
+            return Err(ServeError::Bind { setting: "listen", address: config.listen, source });
         }
         let ways = Ways::find(config.listen, config.io)?;
         if !ways.refused.is_empty() {
@@ -244,36 +247,35 @@ impl Server {
             );
         }
         let notices = notices::find(config.notices)?;
-        let bound = Group::open(config.listen, config.workers, ways.receive);
-        let group = bound.map_err(bind_error("listen", config.listen))?;
-        let admin = TcpListener::bind(config.admin).map_err(bind_error("admin", config.admin))?;
-        warn_of_small_buffers(&group);
+        let listening = Listening::open(config, ways.receive, inherited)?;
+        warn_of_small_buffers(&listening.group);
         let (stop, demands) = StopHandle::new();
-        let filter = AddressFilter::new(group.address(), &config.reject_source_ports, addresses);
+        let filter = AddressFilter::new(listening.group.address(), &config.reject_source_ports, addresses);
         Ok(Server {
             config: config.clone(),
-            group,
+            listening,
             filter,
             ways,
             notices,
-            admin,
             stop,
             demands,
             signals: None,
             exit_when_stuck: false,
             log_panics: true,
+            reloads: None,
+            supervisor: Supervisor::default(),
         })
     }
 
     /// The bound UDP address, where requests arrive.
     pub fn udp_address(&self) -> SocketAddr {
-        self.group.address()
+        self.listening.group.address()
     }
 
     /// The bound address of the admin endpoint.
     pub fn admin_address(&self) -> SocketAddr {
         // A bound listener has an address; if the kernel does not report it, the configured one is the best answer.
-        self.admin.local_addr().unwrap_or(self.config.admin)
+        self.listening.admin.local_addr().unwrap_or(self.config.admin)
     }
 
     /// A handle that stops the server from another thread.
@@ -286,8 +288,9 @@ impl Server {
         self.stop.policy_handle(&self.config)
     }
 
-    /// Also stops on SIGTERM and SIGINT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP, SIGUSR1 and
-    /// SIGUSR2, which would kill the process without a drain, do nothing.
+    /// Also stops on SIGTERM and SIGINT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP makes the server
+    /// read its configuration again, where [`Server::reload_with`] says how. SIGUSR1 and SIGUSR2, which would kill the
+    /// process without a drain, do nothing.
     ///
     /// # Errors
     /// When the signals cannot be caught.
@@ -301,6 +304,25 @@ impl Server {
     /// be taken away from it.
     pub fn exit_when_stuck(mut self) -> Server {
         self.exit_when_stuck = true;
+        self
+    }
+
+    /// Lets the server read its configuration again, by `load`, when SIGHUP comes. `effective` is the one it was bound with.
+    /// What may change while it runs does, all of it or nothing; `apply` is then called with the new configuration, for
+    /// what the server itself does not know (the handler's settings, the log).
+    pub fn reload_with(
+        mut self,
+        effective: Effective,
+        load: impl Fn() -> Result<Effective, Problems> + Send + Sync + 'static,
+        apply: impl Fn(&Config) + Send + Sync + 'static,
+    ) -> Server {
+        self.reloads = Some(Reloads::new(effective, Box::new(load), Box::new(apply)));
+        self
+    }
+
+    /// Tells systemd what the server does, where it asks for that (`NOTIFY_SOCKET`, `WATCHDOG_USEC`).
+    pub fn notify_supervisor(mut self) -> Server {
+        self.supervisor = Supervisor::from_environment();
         self
     }
 

@@ -2,35 +2,40 @@
 
 use super::admin::{self, Probe as _};
 use super::control::{Control, Following};
+use super::handover::{self, Door, Farewell, HandOverError, Offer, Predecessor};
+use super::latch::Latch;
+use super::listening::Listening;
+use super::ownership::HandingOver;
 use super::path::execute::{Common, Engine};
 use super::path::slot::{Job, Slot};
 use super::path::wait_slots::WaitSlots;
+use super::reload::Reloads;
 use super::run_queue::RunQueue;
 use super::sizes::Sizes;
-use super::stop::Demand;
+use super::stop::{Demand, Demands};
 use super::stuck::Watch;
+use super::threads::{prepare_thread, prices, spawn};
 use super::transport::Transport;
 use super::waiting::Waiting;
-use super::{Ended, Report, ServeError, Server, StopHandle, panics, pin, signals};
-use crate::config::{Burn, Classify, Config, Wait};
+use super::{Ended, Report, ServeError, Server, StopHandle, panics, signals};
+use crate::config::{Burn, Classify, Config};
 use crate::handler::Handler;
-use crate::handler::builtin::emulated;
 use crate::metrics::{Collector, WorkerMetrics};
 use crate::net::{Drops, Io, KernelLink, Socket};
 use crate::output;
-use crate::overheads::Overheads;
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::{WaitSlot, new_runtime_id};
 use crate::runtime::{self, Shared};
 use crate::server::path::packet::{Packet, PacketBody};
 use crate::time::{Nanos, clock};
+use arc_swap::ArcSwap;
 use std::future::Future;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, Once};
-use std::thread::{self, Scope, ScopedJoinHandle};
+use std::thread::{self, ScopedJoinHandle};
 
 /// Exit code of a process that ended although a handler was stuck.
 const EXIT_STUCK: i32 = 3;
@@ -61,7 +66,8 @@ where
         panics::log_contained();
     }
     let config = &server.config;
-    let sockets = server.group.sockets();
+    let Listening { group, admin: listener, kept, used, door, predecessor } = server.listening;
+    let sockets = group.sockets();
     let sizes = Sizes::of(config.workers);
     let runtime_id = new_runtime_id();
     let mut numbers = 0..;
@@ -99,15 +105,24 @@ where
     };
     let prices = prices(config, server.notices.by_kernel);
     let mut collector = Collector::new(&metrics);
+    let admin_address = listener.local_addr().unwrap_or(config.admin);
+    // The admin thread has the listener; this is what a successor is given.
+    let mut spare_listener = door.as_ref().map(|_| listener.try_clone()).transpose()?;
+    let reloads = server.reloads.unwrap_or_else(|| Reloads::none(config));
     let control = Control {
         config,
-        group: &server.group,
+        live: ArcSwap::from_pointee(config.clone()),
+        reloads: &reloads,
+        supervisor: server.supervisor,
+        group: &group,
         filter: &server.filter,
         addresses_known: AtomicBool::new(true),
         shared: &shared,
         wait_slots: &common.wait_slots,
         metrics: &metrics,
         ready: AtomicBool::new(true),
+        kept,
+        handed_over: AtomicBool::new(false),
         lame_duck: AtomicBool::new(false),
         watch: Mutex::new(Watch::new(config.workers, config.scaled(CHECKPOINTS_APART), clock::now())),
         following: Mutex::new(following),
@@ -120,16 +135,18 @@ where
         run_queue: &run_queue,
         waiting: &waiting,
     };
+    let (latch, mut demands) = (Latch::default(), Demands::new(server.demands));
     let totals = thread::scope(|scope| {
         // On every way out the threads must end, or the scope would wait for them for ever.
         let _end = EndWorkers(&shared);
+        let _latch = latch.guard();
         let _guard = runtime::AbortOnPanic;
         let (ran, running) = channel();
         let threads = workers
             .into_iter()
             .map(|worker| {
                 let (common, shared, recorder) = (&common, &shared, metrics.recorder(worker.id()));
-                let run_queue = &run_queue;
+                let (run_queue, latch) = (&run_queue, &latch);
                 let (name, ran) = (format!("forebay-{}", worker.id()), ran.clone());
                 spawn(scope, &name, move || {
                     let _guard = runtime::AbortOnPanic;
@@ -138,21 +155,35 @@ where
                     let mut engine =
                         Engine::new(common, worker.id(), recorder, KernelLink::new(ways.receive, ways.send));
                     let _ = ran.send(());
-                    worker.run(shared, &mut engine);
+                    if latch.wait() {
+                        worker.run(shared, &mut engine);
+                    }
                 })
             })
             .collect::<io::Result<Vec<_>>>()?;
-        let (admin_stopper, admin_stop) = admin::stop_pair();
-        let (control, listener) = (&control, server.admin);
+        let (mut admin_stopper, admin_stop) = admin::stop_pair();
+        let (control, latch) = (&control, &latch);
         let unasked = Unasked { stop: server.stop.clone(), reason: Some(PANICKED.to_owned()) };
         let admin_ran = ran.clone();
         let admin = spawn(scope, admin::THREAD_NAME, move || {
             let _ = admin_ran.send(());
-            unasked.ended(admin::run(listener, &mut collector, control, admin_stop));
+            let begins = latch.wait();
+            unasked.ended(if begins { admin::run(listener, &mut collector, control, admin_stop) } else { Ok(()) });
             collector
         })?;
+        let (watchdog_end, watchdog_ended) = channel::<()>();
+        if let Some(every) = control.supervisor.watchdog_every() {
+            let ran = ran.clone();
+            let feed = move || {
+                let _ = ran.send(());
+                if latch.wait() {
+                    control.feed_watchdog(every, &watchdog_ended);
+                }
+            };
+            spawn(scope, "forebay-watchdog", feed)?;
+        }
         let stop_signals = server.signals.map(|mut caught| {
-            let (handle, stop, ran) = (caught.handle(), server.stop.clone(), ran.clone());
+            let (handle, stop, ran) = (CloseSignals(caught.handle()), server.stop.clone(), ran.clone());
             let serve = move || {
                 let _ = ran.send(());
                 signals::serve(&mut caught, &stop);
@@ -160,8 +191,20 @@ where
             spawn(scope, "forebay-signals", serve).map(|_| handle)
         });
         let stop_signals = stop_signals.transpose()?;
+        let (successors_end, end) = io::pipe()?;
+        if let Some(door) = &door {
+            let (stop, ran) = (server.stop.clone(), ran.clone());
+            let serve = move || {
+                let _ = ran.send(());
+                if latch.wait() {
+                    handover::serve(door, &successors_end, |asked| stop.hand_over(asked));
+                }
+            };
+            spawn(scope, "forebay-handover", serve)?;
+        }
         // One message from each thread; a thread that panics before its message ends the process.
-        let others = 1 + usize::from(stop_signals.is_some());
+        let others = 1 + usize::from(stop_signals.is_some()) + usize::from(door.is_some());
+        let others = others + usize::from(control.supervisor.watchdog_every().is_some());
         running.iter().take(threads.len() + others).for_each(drop);
         // The stopping thread must always find packets to receive into, so these are set aside.
         let mut engine = Engine::new(
@@ -171,21 +214,45 @@ where
             KernelLink::new(ways.receive, ways.send),
         );
         engine.stock_up();
-        tracing::info!(policy = config.policy.name(), workers = config.workers, "serving");
-        serving();
-        // An error means that no handle is left that could stop the server; the server's own always exists.
-        let failure = loop {
-            match server.demands.recv() {
-                Ok(Demand::Follow(config)) => control.follow(&config),
-                Ok(Demand::Fail(reason)) => {
-                    tracing::error!(reason, "the admin endpoint has ended: a server that nobody can look at stops");
-                    break Some(reason);
-                }
-                Ok(Demand::Stop) | Err(_) => break None,
+        // Nothing is left that could fail. From here on this server serves, or its predecessor does.
+        let dropped =
+            predecessor.as_ref().map(Predecessor::await_begin).transpose().map_err(not_handed_over(config))?;
+        if used {
+            control.begin_drops(&dropped.unwrap_or_default());
+        }
+        latch.open();
+        if predecessor.is_some() {
+            // Before it goes: a service without its main process is over.
+            control.supervisor.main_process();
+        }
+        let farewell = predecessor.map_or(Farewell::Gone, Predecessor::say_serving);
+        let failure = match farewell {
+            Farewell::Gone => {
+                door.iter().for_each(Door::make_own);
+                tracing::info!(policy = config.policy.name(), workers = config.workers, "serving");
+                control.supervisor.ready(config);
+                serving();
+                let offer = door.as_ref().zip(spare_listener.as_ref()).map(|(door, admin_listener)| Offer {
+                    listen: [config.listen, group.address()],
+                    admin: [config.admin, admin_address],
+                    group: &group,
+                    admin_listener,
+                    door,
+                    receive: ways.receive,
+                    kept,
+                });
+                follow_demands(control, &mut demands, offer.as_ref(), || admin_stopper.release())
+            }
+            Farewell::Stays(reason) => {
+                control.leave_to_predecessor();
+                Some(not_handed_over(config)(HandOverError::Stays(reason)))
             }
         };
+        // From here on no successor is accepted, and no connection waits for an endpoint that ends.
+        drop(end);
+        drop(spare_listener.take());
         let all_ended = || threads.iter().all(ScopedJoinHandle::is_finished);
-        control.stop(&mut engine, &server.demands, all_ended);
+        control.stop(&mut engine, &mut demands, all_ended);
         let exit = server.exit_when_stuck && !all_ended();
         if !exit {
             threads.into_iter().for_each(join);
@@ -193,13 +260,11 @@ where
         }
         drop(engine);
         drop(admin_stopper);
-        if let Some(handle) = stop_signals {
-            handle.close();
-        }
+        drop((stop_signals, watchdog_end));
         let mut collector = match (admin.join(), failure) {
             (Ok(collector), None) => collector,
-            (_, reason) => {
-                let error = ServeError::Admin(reason.unwrap_or_else(|| PANICKED.to_owned()));
+            (_, failure) => {
+                let error = failure.unwrap_or_else(|| ServeError::Admin(PANICKED.to_owned()));
                 if exit {
                     output::complain(&format!("forebay: {error}"));
                     std::process::exit(EXIT_FAILED);
@@ -211,7 +276,7 @@ where
         let totals = collector.snapshot(control.gauges());
         panics::settle();
         if exit {
-            let printed = super::print_summary(&totals);
+            let printed = super::bench::print_summary(&totals);
             output::flush_log();
             // A thread that does not end keeps the scope from returning.
             std::process::exit(match Ended::with(&totals.fates) {
@@ -225,42 +290,50 @@ where
     Ok(Report { ended: Ended::with(&totals.fates), totals, packets_away: packets.in_use() })
 }
 
-/// Applies kernel settings to a worker's thread, without which it works, only less well, and the `prices` of what an
-/// emulated core does.
-fn prepare_thread(config: &Config, worker: usize, prices: Overheads) {
-    if config.pin
-        && let Err(error) = pin::pin_to_cpu_of(worker)
-    {
-        tracing::warn!(worker, %error, "the worker cannot be pinned");
-    }
-    if config.burn == Burn::Sleep {
-        emulated::set_prices(prices, config.scaled(Wait::Adaptive.spin_for()));
-    }
-    if config.burn == Burn::Sleep
-        && let Err(error) = nix::sys::prctl::set_timerslack(1)
-    {
-        tracing::warn!(worker, %error, "emulated cores will oversleep: the timer slack cannot be set");
+/// Does what is demanded until the server must end; returns the failure that ends it, if it is one. `offer` is what a
+/// successor gets, and `release` lets go of the admin listener.
+fn follow_demands<J: Send>(
+    control: &Control<'_, J>,
+    demands: &mut Demands,
+    offer: Option<&Offer<'_>>,
+    release: impl FnOnce(),
+) -> Option<ServeError> {
+    loop {
+        match (demands.next(), offer) {
+            (Demand::Follow(config), _) => control.follow(&config),
+            (Demand::Reload, _) => control.reload(),
+            (Demand::HandOver(asked), Some(offer)) => {
+                match asked.hand_over(offer, &mut HandingOver { control, demands }) {
+                    Ok(()) => {
+                        tracing::info!("the successor serves: this server finishes what it has received");
+                        release();
+                        return None;
+                    }
+                    Err(reason) => tracing::warn!(reason, "not handed over, and serving on"),
+                }
+            }
+            (Demand::HandOver(asked), None) => asked.refuse("it has nothing to hand over"),
+            (Demand::Fail(reason), _) => {
+                tracing::error!(reason, "the admin endpoint has ended: a server that nobody can look at stops");
+                return Some(ServeError::Admin(reason));
+            }
+            (Demand::Stop, _) => return None,
+        }
     }
 }
 
-/// What each step costs an emulated core. Where the kernel gives no notices, a job that would wait for one looks.
-fn prices(config: &Config, notices_by_kernel: bool) -> Overheads {
-    let prices = config.overheads_scaled();
-    let notice = if notices_by_kernel { prices.notice } else { prices.look };
-    Overheads { notice, ..prices }
+fn not_handed_over(config: &Config) -> impl Fn(HandOverError) -> ServeError {
+    let path = config.handover.clone().unwrap_or_default();
+    move |source| ServeError::HandOver { path: path.clone(), source }
 }
 
-/// Spawns a thread of the server; the error names the thread and a likely cause.
-fn spawn<'scope, T: Send + 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    name: &str,
-    body: impl FnOnce() -> T + Send + 'scope,
-) -> io::Result<ScopedJoinHandle<'scope, T>> {
-    let builder = thread::Builder::new().name(name.to_owned());
-    builder.spawn_scoped(scope, body).map_err(|error| {
-        let limits = "`ulimit -u`, TasksMax of a systemd unit, pids.max of a cgroup";
-        io::Error::new(error.kind(), format!("the thread {name} cannot be started: {error}; see {limits}"))
-    })
+/// Ends the thread that waits for signals when dropped.
+struct CloseSignals(signal_hook::iterator::Handle);
+
+impl Drop for CloseSignals {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// When dropped, stops the server because the admin thread has ended by itself.

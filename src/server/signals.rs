@@ -1,4 +1,5 @@
-//! Signals: SIGTERM and SIGINT stop the server, and signals that would kill it without a drain do nothing.
+//! Signals: SIGTERM and SIGINT stop the server, SIGHUP lets it read its configuration again, and other signals that would
+//! kill it without a drain do nothing.
 
 use super::stop::StopHandle;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -15,7 +16,7 @@ pub(super) fn serve(signals: &mut Signals, stop: &StopHandle) {
     for signal in signals.forever() {
         match signal {
             SIGTERM | SIGINT => stop.stop(),
-            SIGHUP => tracing::warn!("SIGHUP: settings cannot be read again while a server runs; restart it"),
+            SIGHUP => stop.reload(),
             _ => tracing::warn!(signal, "a signal without a meaning here was ignored"),
         }
     }

@@ -1,17 +1,59 @@
 //! Handles that stop a server, or switch the policy of a running one.
 
+use super::handover::Asked;
 use crate::config::{Classify, Config};
+use crate::time::Nanos;
+use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// A demand on a running server.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Demand {
     /// Stop; a second demand means stop at once.
     Stop,
-    /// Follow the policy, the pools and the slice of this configuration.
+    /// Follow the policy of this configuration, with its sizes and its slice.
     Follow(Box<Config>),
+    /// Read the configuration again, and follow what may change.
+    Reload,
+    /// Hand over to this successor.
+    HandOver(Box<Asked>),
     /// Stop because of a failure, for this reason.
     Fail(String),
+}
+
+/// The demands on a running server, in their order.
+pub(super) struct Demands {
+    receiver: Receiver<Demand>,
+    /// Those that were looked at already.
+    seen: VecDeque<Demand>,
+}
+
+impl Demands {
+    pub(super) fn new(receiver: Receiver<Demand>) -> Demands {
+        Demands { receiver, seen: VecDeque::new() }
+    }
+
+    /// Waits for the next demand. Without a handle that could make one, it is a stop.
+    pub(super) fn next(&mut self) -> Demand {
+        self.seen.pop_front().or_else(|| self.receiver.recv().ok()).unwrap_or(Demand::Stop)
+    }
+
+    /// The next demand on a server that stops, if one comes within `patience`. It hands over no more.
+    pub(super) fn next_within(&mut self, patience: Nanos) -> Option<Demand> {
+        match self.seen.pop_front().or_else(|| self.receiver.recv_timeout(patience.into()).ok()) {
+            Some(Demand::HandOver(asked)) => {
+                asked.refuse("it is stopping");
+                None
+            }
+            demand => demand,
+        }
+    }
+
+    /// Whether a demand to stop is among those that wait.
+    pub(super) fn has_stop(&mut self) -> bool {
+        self.seen.extend(self.receiver.try_iter());
+        self.seen.iter().any(|demand| matches!(demand, Demand::Stop | Demand::Fail(_)))
+    }
 }
 
 /// Stops a server from any thread.
@@ -69,6 +111,16 @@ impl StopHandle {
 }
 
 impl StopHandle {
+    /// Hands the server over to a successor.
+    pub(super) fn hand_over(&self, asked: Asked) {
+        let _ = self.demands.send(Demand::HandOver(Box::new(asked)));
+    }
+
+    /// Makes the server read its configuration again.
+    pub(super) fn reload(&self) {
+        let _ = self.demands.send(Demand::Reload);
+    }
+
     /// Stops the server because of a failure.
     pub(super) fn fail(&self, reason: String) {
         let _ = self.demands.send(Demand::Fail(reason));
@@ -76,7 +128,8 @@ impl StopHandle {
 }
 
 impl PolicyHandle {
-    /// Makes the server follow the policy of `config`, with its pools and its slice; all other settings are ignored.
+    /// Makes the server follow the policy of `config`, with its pools, its reserved workers and its slice; all other
+    /// settings are ignored.
     /// Requests in progress continue: each worker switches when it has finished its current job. No effect on a server
     /// that is stopping or has ended.
     ///

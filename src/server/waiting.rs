@@ -8,6 +8,7 @@ use crate::sched::MaxWait;
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::overload::{WaitBounds, expected_service};
 use crate::time::Nanos;
+use std::sync::{Mutex, PoisonError};
 
 /// What the kernel takes for a request's way in and out on stock sockets.
 const KERNEL: Nanos = Nanos::from_micros(3);
@@ -15,7 +16,7 @@ const KERNEL: Nanos = Nanos::from_micros(3);
 /// The bounds on waiting of one server.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    max_wait: MaxWait,
+    max_wait: Mutex<MaxWait>,
     /// What each request takes beside its service.
     beside: Nanos,
     classified: bool,
@@ -30,7 +31,7 @@ impl Waiting {
         let beside = if config.burn == Burn::Sleep { overheads.receive.plus(overheads.send) } else { KERNEL };
         let bounds = WaitBounds::new(max_wait, &ServiceTimes::default(), beside);
         let limits = Limits::new(bounds.unwrap_or(WaitBounds::NONE));
-        Waiting { max_wait, beside, classified: config.classify == Classify::Header, limits }
+        Waiting { max_wait: Mutex::new(max_wait), beside, classified: config.classify == Classify::Header, limits }
     }
 
     /// What the workers read.
@@ -43,13 +44,28 @@ impl Waiting {
         Some(self.limits.bounds().bound).filter(|bound| *bound != Nanos::MAX)
     }
 
+    /// Follows another setting: at once, and under `auto` from the next measurement on.
+    pub(super) fn set(&self, max_wait: MaxWait) {
+        let mut current = self.max_wait.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *current, max_wait) == max_wait {
+            return;
+        }
+        let bounds = WaitBounds::new(max_wait, &ServiceTimes::default(), self.beside);
+        self.limits.set_bounds(bounds.unwrap_or(WaitBounds::NONE));
+        if max_wait == MaxWait::Off {
+            (0..CLASSES).for_each(|class| self.limits.set_expected(class, Nanos::ZERO));
+        }
+    }
+
     /// Follows `recent` measurements; too few of them change nothing. To be called every second.
     pub(super) fn follow(&self, recent: &Recent) {
         let times = ServiceTimes::new(recent.service_times.iter().copied());
-        if let Some(bounds) = WaitBounds::new(self.max_wait, &times, self.beside) {
+        // Held until the end: a setting that comes meanwhile is not overwritten.
+        let max_wait = self.max_wait.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bounds) = WaitBounds::new(*max_wait, &times, self.beside) {
             self.limits.set_bounds(bounds);
         }
-        if self.max_wait == MaxWait::Off {
+        if *max_wait == MaxWait::Off {
             return;
         }
         let of_all = expected_service(&times);
@@ -107,6 +123,25 @@ mod tests {
         let off = Waiting::new(&config(&[("max-wait", "off")]));
         off.follow(&recent());
         assert_eq!((off.max_wait(), latest_starts(&off, false)), (None, [Nanos::from_millis(1_000); 2]));
+    }
+
+    // Does another setting take effect at once, and is nothing left of the old one?
+    #[test]
+    fn another_setting_counts_at_once() {
+        let waiting = Waiting::new(&config(&[]));
+        waiting.follow(&recent());
+        assert!(latest_starts(&waiting, false)[0] < Nanos::from_millis(1_000));
+        let second = Nanos::from_secs(1);
+        for (max_wait, bound) in [(MaxWait::For(second), Some(second)), (MaxWait::Off, None), (MaxWait::Auto, None)] {
+            waiting.set(max_wait);
+            assert_eq!(waiting.max_wait(), bound);
+        }
+        assert_eq!(latest_starts(&waiting, false), [Nanos::from_millis(1_000); 2], "nothing is expected any more");
+        waiting.follow(&recent());
+        let measured = waiting.max_wait();
+        assert!(measured.is_some());
+        waiting.set(MaxWait::Auto);
+        assert_eq!(waiting.max_wait(), measured, "nothing has changed");
     }
 
     // Is service expected by class where classes are known, and of all of them otherwise?

@@ -7,15 +7,18 @@ mod endpoint;
 mod exact;
 mod fates;
 mod fork;
+mod handover;
 mod idle;
 mod memory;
 mod overload;
 mod policies;
 mod pools;
+mod reload;
 mod sharing;
 mod shutdown;
 mod slow_way;
 mod steal;
+mod supervised;
 #[path = "../support/mod.rs"]
 mod support;
 mod switch;

@@ -26,6 +26,7 @@ mod sync {
 /// None, so that the workers of the model are busy from their first job on.
 const BUSY_JOBS: u32 = 0;
 
+#[expect(dead_code, reason = "whether a worker sleeps is a question of the watchdog, which is no part of this model")]
 #[path = "../../src/runtime/sleep/idle.rs"]
 mod idle;
 mod kernel;

@@ -9,6 +9,7 @@ pub(crate) mod process;
 pub(crate) mod raw;
 pub(crate) mod returned;
 pub(crate) mod scripted;
+pub(crate) mod stream;
 
 use forebay::config::Config;
 use forebay::handler::Handler;

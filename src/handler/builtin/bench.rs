@@ -5,6 +5,8 @@ use crate::fate::Refused;
 use crate::handler::{Handler, REFUSAL_MAX_BYTES, Rejected, Reply, Request, Ticket};
 use crate::time::Nanos;
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a bench request asks for.
 #[derive(Clone, Copy, Debug)]
@@ -26,13 +28,34 @@ pub trait Work: Sync {
 #[derive(Debug)]
 pub struct Bench<W> {
     work: W,
-    cost_cap: Nanos,
+    cost_cap: CostCap,
+}
+
+/// The largest cost that a [`Bench`] serves, which may change while it serves.
+#[derive(Clone, Debug)]
+pub struct CostCap(Arc<AtomicU64>);
+
+impl CostCap {
+    /// Refuses requests that cost more than `cost_cap` from now on.
+    pub fn set(&self, cost_cap: Nanos) {
+        // Ordering: relaxed, a number for comparisons.
+        self.0.store(cost_cap.get(), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Nanos {
+        Nanos::new(self.0.load(Ordering::Relaxed))
+    }
 }
 
 impl<W: Work> Bench<W> {
     /// A handler that refuses requests that cost more than `cost_cap`.
     pub fn new(work: W, cost_cap: Nanos) -> Bench<W> {
-        Bench { work, cost_cap }
+        Bench { work, cost_cap: CostCap(Arc::new(AtomicU64::new(cost_cap.get()))) }
+    }
+
+    /// The largest cost that it serves, to be changed by another thread.
+    pub fn cost_cap(&self) -> CostCap {
+        self.cost_cap.clone()
     }
 }
 
@@ -55,7 +78,7 @@ impl<W: Work> Handler for Bench<W> {
         if usize::from(header.class) >= CLASSES {
             return Err(Rejected::Refused(ticket, Refused::UnknownClass));
         }
-        if header.cost > self.cost_cap {
+        if header.cost > self.cost_cap.get() {
             return Err(Rejected::Refused(ticket, Refused::CostCap));
         }
         Ok(ticket)

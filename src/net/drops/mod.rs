@@ -47,6 +47,22 @@ impl Drops {
         Drops { counts: inodes.into_iter().map(count).collect(), sources: SOURCES }
     }
 
+    /// Lets the counts begin at `counters`, in the order of the inodes: what the kernel counted before belongs to another
+    /// process. An unknown counter is read now.
+    pub fn begin_at(&mut self, counters: &[Option<u32>]) {
+        // A reading that fails leaves what is unknown at 0, and is reported by the next one.
+        let _ = self.read();
+        for (number, count) in self.counts.iter_mut().enumerate() {
+            let given = counters.get(number).copied().flatten();
+            (count.last, count.total) = (given.unwrap_or(count.last), 0);
+        }
+    }
+
+    /// The kernel's counters, as of the last [`Drops::read`].
+    pub fn counters(&self) -> Vec<Option<u32>> {
+        self.counts.iter().map(|count| count.known.then_some(count.last)).collect()
+    }
+
     /// Reads the kernel's counters. They wrap after 2^32 drops, so that this must be done at least once every few
     /// minutes.
     ///
@@ -179,6 +195,23 @@ mod tests {
         let (totals, error) = read(vec![others, nothing]);
         assert_eq!(totals, [Some(5), None]);
         assert_eq!(error.expect("one is missing"), "others does not list our sockets; nothing: entity not found");
+    }
+
+    // Does a successor count what came after its predecessor's last reading, and nothing twice? One whose predecessor
+    // knew nothing begins at what it reads.
+    #[test]
+    fn counts_begin_where_another_process_ended() {
+        let source: Source = ("some", || Ok(ByInode::from([(1, 5), (2, u32::MAX)])));
+        let mut drops = Drops { sources: vec![source].leak(), ..Drops::new([1, 2]) };
+        drops.read().expect("a source");
+        assert_eq!(drops.counters(), [Some(5), Some(u32::MAX)]);
+        for (begin, later) in [([Some(5), Some(u32::MAX)], [3, 4]), ([Some(4), None], [4, 4])] {
+            let mut successor = Drops { sources: drops.sources, ..Drops::new([1, 2]) };
+            successor.begin_at(&begin);
+            successor.sources = &[("later", || Ok(ByInode::from([(1, 8), (2, 3)])))];
+            successor.read().expect("a source");
+            assert_eq!(successor.totals().collect::<Vec<_>>(), later.map(Some));
+        }
     }
 
     // A reading that fails makes the figure unknown again, and what came meanwhile is not lost.

@@ -161,6 +161,11 @@ impl<R: Readiness> Idle<R> {
         self.asleep[pool].load(Ordering::Relaxed) > 0
     }
 
+    /// Whether `worker` is asleep, and no waker has chosen it.
+    pub(crate) fn is_asleep(&self, worker: WorkerId) -> bool {
+        self.lock().roster.asleep().any(|sleeper| sleeper == worker)
+    }
+
     fn remove(&self, state: &mut State, worker: WorkerId) {
         if state.roster.remove(worker) {
             self.asleep[state.roster.pool_of(worker)].fetch_sub(1, Ordering::Relaxed);

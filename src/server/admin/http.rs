@@ -77,7 +77,7 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
 
 async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> Result<Response<String>, Infallible> {
     let Some(about) = asked(request.uri().path(), request.headers()) else {
-        return Ok(text(StatusCode::NOT_FOUND, "try /metrics, /latency, /healthz or /readyz\n".to_owned()));
+        return Ok(text(StatusCode::NOT_FOUND, "try /metrics, /latency, /config, /healthz or /readyz\n".to_owned()));
     };
     Ok(match *request.method() {
         // hyper leaves the body out of a reply to HEAD.
@@ -94,6 +94,7 @@ fn asked(path: &str, headers: &HeaderMap) -> Option<About> {
             Some(About::Metrics(Format::accepted(accept)))
         }
         "/latency" => Some(About::Latency),
+        "/config" => Some(About::Config),
         "/healthz" => Some(About::Health),
         "/readyz" => Some(About::Readiness),
         _ => None,

@@ -1,4 +1,4 @@
-//! The admin endpoint: `GET /metrics /latency /healthz /readyz` over HTTP, and the control thread that it runs on.
+//! The admin endpoint: `GET /metrics /latency /config /healthz /readyz` over HTTP, and the control thread that it runs on.
 //!
 //! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The collector and the
 //! probe are borrowed from the server's scope, while HTTP handlers may borrow nothing; so connections ask over a
@@ -34,6 +34,8 @@ pub trait Probe {
     fn healthy(&self) -> Result<(), String>;
     /// Description, kernel drops and queue depths, as of now.
     fn gauges(&self) -> Gauges;
+    /// The settings in effect, and what became of the last attempt to read them again, as JSON.
+    fn config(&self) -> String;
     /// Called every second with what was measured lately, so that policies can adapt.
     fn adapt(&self, recent: &Recent);
     /// Makes a worker run through its loop once if it sleeps, so that it hands its histograms over.
@@ -44,21 +46,32 @@ pub trait Probe {
 #[derive(Debug)]
 pub struct Stopper {
     _dropped_to_stop: oneshot::Sender<()>,
+    release: Option<oneshot::Sender<()>>,
 }
 
 impl Stopper {
+    /// Lets go of the listener, which another process has too, and accepts no more connections. Open ones are answered.
+    pub fn release(&mut self) {
+        // An endpoint that has ended has let go.
+        let _ = self.release.take().map(|release| release.send(()));
+    }
+
     /// Ends the endpoint; [`run`] returns soon after. Open connections are cut off.
     pub fn stop(self) {}
 }
 
 /// The receiving end of a [`Stopper`], for [`run`].
 #[derive(Debug)]
-pub struct Stop(oneshot::Receiver<()>);
+pub struct Stop {
+    stopped: oneshot::Receiver<()>,
+    released: oneshot::Receiver<()>,
+}
 
 /// Makes a stopper and its receiving end for [`run`].
 pub fn stop_pair() -> (Stopper, Stop) {
-    let (sender, receiver) = oneshot::channel();
-    (Stopper { _dropped_to_stop: sender }, Stop(receiver))
+    let (_dropped_to_stop, stopped) = oneshot::channel();
+    let (release, released) = oneshot::channel();
+    (Stopper { _dropped_to_stop, release: Some(release) }, Stop { stopped, released })
 }
 
 /// Serves the endpoint on `listener` and collects every second, until `stop`. Runs on the calling thread.
@@ -92,13 +105,22 @@ fn run_limited(
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let (asker, questions) = mpsc::channel(limits.connections);
-        let accepting = tokio::spawn(http::serve(listener, asker, limits));
+        let Stop { stopped, released } = stop;
+        let accepting = tokio::spawn(accept(http::serve(listener, asker, limits), released));
         tokio::select! {
-            () = control(collector, probe, questions, stop) => Ok(()),
+            () = control(collector, probe, questions, stopped) => Ok(()),
             // The accept loop ends only by a panic.
             ended = accepting => Err(io::Error::other(format!("connections are no longer accepted: {ended:?}"))),
         }
     })
+}
+
+/// Accepts until released, and then stays as it is: without a listener, which is dropped with `serving`.
+async fn accept(serving: impl Future<Output = ()>, released: oneshot::Receiver<()>) {
+    tokio::select! {
+        () = serving => {}
+        Ok(()) = released => std::future::pending().await,
+    }
 }
 
 /// A connection's question, and the channel for the answer.
@@ -113,6 +135,7 @@ enum About {
     Readiness,
     Health,
     Latency,
+    Config,
     Metrics(Format),
 }
 
@@ -127,7 +150,7 @@ async fn control(
     collector: &mut Collector<'_>,
     probe: &impl Probe,
     mut questions: mpsc::Receiver<Question>,
-    Stop(mut stop): Stop,
+    mut stop: oneshot::Receiver<()>,
 ) {
     let mut tick = tokio::time::interval(COLLECT_EVERY.into());
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -156,6 +179,7 @@ fn answer(collector: &mut Collector<'_>, probe: &impl Probe, asked: Vec<Question
         let text = match about {
             About::Readiness => Answer::Ready(probe.ready()),
             About::Health => Answer::Healthy(probe.healthy()),
+            About::Config => Answer::Text { content_type: "application/json", body: probe.config() },
             About::Latency => {
                 let snapshot = snapshot.get_or_insert_with(|| scrape(collector, probe));
                 Answer::Text { content_type: "application/json", body: snapshot.to_json() }

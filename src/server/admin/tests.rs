@@ -11,7 +11,7 @@ use std::time::Duration;
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
 /// The body of the answer to an unknown path.
-const HINT: &str = "try /metrics, /latency, /healthz or /readyz\n";
+const HINT: &str = "try /metrics, /latency, /config, /healthz or /readyz\n";
 
 #[derive(Default)]
 struct Server {
@@ -43,6 +43,10 @@ impl Probe for Server {
             notices: "ring".into(),
         };
         Gauges { description, ..Gauges::default() }
+    }
+
+    fn config(&self) -> String {
+        "{}\n".into()
     }
 
     fn wake(&self, _worker: usize) {
@@ -99,6 +103,7 @@ fn routes_answer() {
         assert_eq!(request(address, "GET /healthz"), (503, "stuck: nothing moves\n".into()));
         assert_eq!(request(address, "GET /").0, 404);
         assert_eq!(request(address, "POST /latency").0, 405);
+        assert_eq!(request(address, "GET /config"), (200, "{}\n".into()));
         let (status, body) = request(address, "GET /latency");
         assert_eq!(status, 200);
         let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
@@ -118,7 +123,7 @@ fn replies_keep_to_http() {
             ("POST /metrics", "405 Method Not Allowed", "allow: GET,HEAD", ""),
             ("PUT /healthz", "405 Method Not Allowed", "content-length: 0", ""),
             ("GET /healthz/", "404 Not Found", "content-type: text/plain; charset=utf-8", HINT),
-            ("POST /", "404 Not Found", "content-length: 44", HINT),
+            ("POST /", "404 Not Found", "content-length: 53", HINT),
         ] {
             let reply = exchange(address, &format!("{line} HTTP/1.1\r\nhost: forebay\r\n\r\n"));
             let (head, came) = reply.split_once("\r\n\r\n").expect("a head and a body");
@@ -154,6 +159,7 @@ fn a_busy_worker_does_not_hold_the_endpoint_up() {
     recorder.received(2);
     recorder.answered(&Sample::default());
     with_endpoint(Limits::default(), &metrics, |address, server| {
+        assert_eq!(request(address, "GET /config"), (200, "{}\n".into()));
         let (status, body) = request(address, "GET /latency");
         let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
         assert_eq!((status, &body["fates"]["in_flight"]), (200, &serde_json::json!(1)));
@@ -201,4 +207,43 @@ fn is_cut_off(mut stream: &TcpStream) -> bool {
         Ok(bytes) => bytes == 0,
         Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
     }
+}
+
+/// Does an endpoint that lets go of its listener answer what it has accepted, and leave what comes then to the other process
+/// that has it?
+#[test]
+fn a_released_listener_is_another_process_s() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("a bound socket has an address");
+    let other = listener.try_clone().expect("a descriptor");
+    let (server, metrics, (mut stopper, stop)) = (Server::default(), WorkerMetrics::new(1), stop_pair());
+    std::thread::scope(|scope| {
+        let endpoint =
+            scope.spawn(|| run_limited(listener, &mut Collector::new(&metrics), &server, stop, Limits::default()));
+        assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
+        let mut open = TcpStream::connect(address).expect("it listens");
+        open.write_all(b"GET /healthz HTTP/1.1\r\n").expect("a connection");
+        // Accepted by then, as connections are in their order.
+        assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
+        stopper.release();
+        let deadline = std::time::Duration::from_millis(20);
+        // Until it has let go it may still accept, and answers then.
+        let left = std::iter::repeat_with(|| {
+            let mut late = TcpStream::connect(address).expect("the other process listens");
+            late.set_read_timeout(Some(deadline)).expect("a timeout");
+            late.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").expect("a connection");
+            late.read(&mut [0; 1]).is_err()
+        });
+        assert!(left.take(1_000).any(|left| left), "it accepts for ever");
+        other.set_nonblocking(true).expect("an option");
+        assert!(std::iter::repeat_with(|| other.accept()).take(1_000).any(|accepted| accepted.is_ok()));
+        open.write_all(b"connection: close\r\n\r\n").expect("a connection");
+        open.set_read_timeout(Some(GIVE_UP_AFTER)).expect("a timeout");
+        let mut answer = String::new();
+        open.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        assert!(!endpoint.is_finished(), "it is there for its own server");
+        stopper.stop();
+        endpoint.join().expect("no panic").expect("it was stopped");
+    });
 }

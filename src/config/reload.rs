@@ -1,0 +1,132 @@
+//! What a server that runs takes of a new configuration.
+
+use super::effective::{Effective, Row, resolve};
+use super::layers::{Given, Layers};
+use super::problem::{Origin, Problems};
+use super::setting::{Change, DefaultValue, find};
+
+/// What becomes of a running configuration by a new one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reloaded {
+    /// The configuration to run with: the new one in all that may change while a server runs.
+    pub effective: Effective,
+    /// The settings that change, with their new values.
+    pub changed: Vec<Row>,
+    /// Settings that have other values in the new configuration, which take a restart.
+    pub restart: Vec<Row>,
+}
+
+/// The configuration that a server takes which runs with `running` and reads `new`.
+///
+/// # Errors
+/// When what may change does not fit what may not: everything that is wrong with it.
+pub fn reload(running: &Effective, new: &Effective) -> Result<Reloaded, Problems> {
+    let differs = |row: &&Row| running.rows.iter().any(|old| old.key == row.key && old.value != row.value);
+    let is_live = |row: &Row| find(row.key).is_some_and(|setting| setting.change == Change::Live);
+    let mut layers = Layers::default();
+    for row in &new.rows {
+        // A value that follows from others is made of them anew.
+        let given = match find(row.key).map(|setting| setting.default) {
+            Some(DefaultValue::Computed(_)) => !matches!(row.origin, Origin::Default | Origin::Implied(_)),
+            _ => true,
+        };
+        if is_live(row) && given {
+            layers.given.insert(row.key, Given { text: row.value.clone(), origin: row.origin.clone() });
+        }
+    }
+    for row in running.rows.iter().filter(|row| !is_live(row)) {
+        layers.given.insert(row.key, Given { text: row.value.clone(), origin: Origin::Running });
+    }
+    let mut effective = resolve(layers)?;
+    for row in &mut effective.rows {
+        // They come from where they came from when the server started.
+        let source = if is_live(row) { new } else { running };
+        row.origin =
+            source.rows.iter().find(|known| known.key == row.key).map_or(Origin::Default, |known| known.origin.clone());
+    }
+    let changed = effective.rows.iter().filter(differs).cloned().collect();
+    let restart = new.rows.iter().filter(|row| !is_live(row)).filter(differs).cloned().collect();
+    Ok(Reloaded { effective, changed, restart })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::effective::from_pairs;
+    use crate::config::{SETTINGS, Setting};
+
+    fn effective(pairs: &[(&str, &str)]) -> Effective {
+        from_pairs(pairs.iter().copied()).expect("a configuration")
+    }
+
+    fn keys(rows: &[Row]) -> Vec<&str> {
+        rows.iter().map(|row| row.key).collect()
+    }
+
+    // Is what may change taken, and what may not kept and named?
+    #[test]
+    fn what_is_live_changes_and_the_rest_is_named() {
+        let running = effective(&[("workers", "4"), ("slice", "10us")]);
+        let new = effective(&[("workers", "8"), ("policy", "hybrid"), ("cost-cap", "2s"), ("pin", "true")]);
+        let Reloaded { effective: taken, changed, restart } = reload(&running, &new).expect("they fit");
+        assert_eq!(keys(&changed), ["policy", "slice", "cost-cap"]);
+        assert_eq!(keys(&restart), ["workers", "pin"]);
+        assert_eq!(taken.config, effective(&[("workers", "4"), ("policy", "hybrid"), ("cost-cap", "2s")]).config);
+        let again = reload(&taken, &new).expect("they fit");
+        assert_eq!((again.effective, again.changed, keys(&again.restart)), (taken, vec![], vec!["workers", "pin"]));
+    }
+
+    // Is a configuration refused whole whose live part does not fit what runs, with a claim that says what runs?
+    #[test]
+    fn what_does_not_fit_is_refused_whole() {
+        let running = effective(&[("workers", "4")]);
+        let new = effective(&[("policy", "pools"), ("pools", "front=2,heavy=6"), ("cost-cap", "2s")]);
+        let problems = reload(&running, &new).expect_err("eight are not four").to_string();
+        let expected = "workers = \"4\" (running) with pools = \"front=2,heavy=6\" (code): the pools have 8 workers";
+        assert!(problems.contains(expected), "{problems}");
+        let reserve = effective(&[("policy", "reserve"), ("classify", "header"), ("workers", "4")]);
+        let problems = reload(&running, &reserve).expect_err("it may not know classes").to_string();
+        assert!(problems.contains("classify = \"none\" (running)"), "{problems}");
+    }
+
+    // Is every setting that differs in the one list or the other?
+    #[test]
+    fn every_setting_is_live_or_named() {
+        let others = [
+            ("listen", "127.0.0.1:1"),
+            ("admin", "127.0.0.1:2"),
+            ("policy", "global"),
+            ("workers", "3"),
+            ("pools", "front=2"),
+            ("slice", "1us"),
+            ("reserved", "1"),
+            ("classify", "header"),
+            ("handler", "echo"),
+            ("burn", "sleep"),
+            ("time-scale", "2"),
+            ("overheads", "lab"),
+            ("wait", "spin"),
+            ("notices", "looks"),
+            ("io", "gro"),
+            ("reject-source-ports", "none"),
+            ("cost-cap", "2s"),
+            ("max-wait", "off"),
+            ("drain-timeout", "1s"),
+            ("lame-duck", "1s"),
+            ("unhealthy-after", "1s"),
+            ("handover", "/tmp/socket"),
+            ("pin", "true"),
+            ("log-level", "warn"),
+            ("log-format", "json"),
+        ];
+        for Setting { key, change, .. } in SETTINGS {
+            let other = others.iter().find(|(known, _)| *known == key).expect("another value of each setting");
+            let beside = if key == "overheads" { ("burn", "sleep") } else { ("workers", "2") };
+            let running = effective(&[beside]);
+            let pairs: Vec<_> = [beside].into_iter().filter(|(known, _)| *known != key).chain([*other]).collect();
+            let Reloaded { changed, restart, .. } = reload(&running, &effective(&pairs)).expect("they fit");
+            let named = if change == Change::Live { keys(&changed) } else { keys(&restart) };
+            assert!(named.contains(&key), "{key}: {changed:?} {restart:?}");
+        }
+    }
+}

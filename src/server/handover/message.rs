@@ -1,0 +1,236 @@
+//! The messages of a hand-over: JSON, each in one packet of a Unix socket that keeps packets apart, with descriptors
+//! beside it.
+
+use crate::time::{Nanos, clock};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg, sockopt,
+};
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// The version of these messages. Programs of different versions do not hand over to one another.
+pub(super) const PROTOCOL: u32 = 1;
+
+/// Descriptors beside one message; the kernel takes 253.
+const DESCRIPTORS_MAX: usize = 64;
+
+/// The longest message: `Begin` has at most 11 bytes for each of 1,024 sockets.
+const MESSAGE_BYTES_MAX: usize = 16_384;
+
+/// The longest time that a message waits for room; the other side reads each at once.
+const SEND_WITHIN: Nanos = Nanos::from_secs(1);
+
+/// What the two processes say to each other, in this order. README.md argues each step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Message {
+    /// The successor asks.
+    Hello(Hello),
+    /// The predecessor will not, and serves on.
+    Refused { reason: String },
+    /// The predecessor will: descriptors of this many UDP sockets, the admin listener and this socket's listener follow.
+    Offer { sockets: usize, kept: bool },
+    /// Some of the descriptors.
+    Descriptors,
+    /// The successor has made everything that it needs: from here on it only has to begin.
+    Ready,
+    /// The predecessor receives no more. Its last readings of the kernel's drop counters, by socket.
+    Begin { dropped: Vec<Option<u32>> },
+    /// The successor serves.
+    Serving,
+    /// The predecessor finishes what it has received, and goes.
+    Leaving,
+    /// The predecessor serves on, and the successor must not.
+    Staying { reason: String },
+}
+
+/// What a successor wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hello {
+    pub(super) protocol: u32,
+    /// The program's version, for the log.
+    pub(super) version: String,
+    pub(super) listen: SocketAddr,
+    pub(super) admin: SocketAddr,
+    /// Workers, and so sockets.
+    pub(super) workers: usize,
+    /// Whether the sockets are received from in GRO batches.
+    pub(super) gro: bool,
+}
+
+/// One end of a hand-over.
+#[derive(Debug)]
+pub(super) struct Connection(Socket);
+
+/// What a wait for a message came to.
+#[derive(Debug)]
+pub(super) enum Heard {
+    Message(Message, Vec<OwnedFd>),
+    /// The other end has been closed. A process that lives says why before it closes: the other one has died.
+    Gone,
+    /// Nothing came in time.
+    Late,
+}
+
+impl Connection {
+    pub(super) fn new(socket: Socket) -> io::Result<Connection> {
+        socket.set_write_timeout(Some(SEND_WITHIN.into()))?;
+        Ok(Connection(socket))
+    }
+
+    /// Connects to the listener at `path`.
+    pub(super) fn open(path: &Path) -> io::Result<Connection> {
+        let socket = new_socket()?;
+        socket.connect(&SockAddr::unix(path)?)?;
+        Connection::new(socket)
+    }
+
+    /// An error unless the other process is this user's, as the kernel saw it when it connected or listened.
+    pub(super) fn check_peer(&self) -> io::Result<()> {
+        let (peer, own) = (sockopt::socket_peercred(&self.0)?.uid, rustix::process::geteuid());
+        if peer == own {
+            return Ok(());
+        }
+        let reason = format!("the other process is user {}'s, this one {}'s", peer.as_raw(), own.as_raw());
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
+    }
+
+    pub(super) fn send(&self, message: &Message) -> io::Result<()> {
+        self.send_with(message, &[])
+    }
+
+    /// Sends all of `descriptors`, in as many messages as that takes.
+    pub(super) fn send_descriptors(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        descriptors.chunks(DESCRIPTORS_MAX).try_for_each(|some| self.send_with(&Message::Descriptors, some))
+    }
+
+    fn send_with(&self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let text = serde_json::to_vec(message)?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(io::Error::other("too many descriptors beside one message"));
+        }
+        sendmsg(&self.0, &[IoSlice::new(&text)], &mut beside, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// The next message, if it comes within `patience`.
+    pub(super) fn hear(&self, patience: Nanos) -> io::Result<Heard> {
+        let deadline = clock::now().plus(patience);
+        loop {
+            let left = deadline.minus(clock::now());
+            // A fraction of a millisecond would be none, and the loop would spin.
+            let wait = PollTimeout::try_from(left.get().div_ceil(1_000_000)).unwrap_or(PollTimeout::MAX);
+            match poll(&mut [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)], wait) {
+                Ok(0) if clock::now() >= deadline => return Ok(Heard::Late),
+                Ok(0) | Err(nix::errno::Errno::EINTR) => {}
+                Ok(_) => return self.receive(),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    fn receive(&self) -> io::Result<Heard> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let mut text = vec![0; MESSAGE_BYTES_MAX];
+        let received = recvmsg(&self.0, &mut [IoSliceMut::new(&mut text)], &mut beside, RecvFlags::CMSG_CLOEXEC);
+        let received = match received {
+            Ok(received) => received,
+            Err(rustix::io::Errno::CONNRESET) => return Ok(Heard::Gone),
+            Err(errno) => return Err(errno.into()),
+        };
+        let descriptors: Vec<OwnedFd> = beside
+            .drain()
+            .filter_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        if received.bytes == 0 {
+            return Ok(Heard::Gone);
+        }
+        if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+            return Err(io::Error::other(
+                "a message was cut off: too few file descriptors are allowed, or it is none of ours",
+            ));
+        }
+        let message = serde_json::from_slice(&text[..received.bytes])?;
+        Ok(Heard::Message(message, descriptors))
+    }
+}
+
+/// A socket on which both ends of a hand-over meet.
+pub(super) fn new_socket() -> io::Result<Socket> {
+    Socket::new(Domain::UNIX, Type::SEQPACKET, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::{Read, Write};
+
+    fn pair() -> [Connection; 2] {
+        let (one, other) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).expect("a pair of sockets");
+        [one, other].map(|socket| Connection::new(socket).expect("a timeout"))
+    }
+
+    // Do messages stay apart, with as many descriptors as the largest server has?
+    #[test]
+    fn messages_and_descriptors_arrive_as_they_were_sent() {
+        let [one, other] = pair();
+        let pipes: Vec<_> = (0..150).map(|_| std::io::pipe().expect("a pipe")).collect();
+        let writers: Vec<_> = pipes.iter().map(|(_, writer)| writer.as_fd()).collect();
+        let begin = Message::Begin { dropped: vec![Some(u32::MAX); 1_024] };
+        one.send(&begin).expect("room");
+        one.send_descriptors(&writers).expect("room");
+        let Heard::Message(first, none) = other.hear(Nanos::ZERO).expect("a message") else { panic!("nothing") };
+        assert_eq!((first, none.len()), (begin, 0));
+        let mut received = Vec::new();
+        while received.len() < pipes.len() {
+            match other.hear(Nanos::from_secs(5)).expect("a message") {
+                Heard::Message(Message::Descriptors, some) => received.extend(some),
+                heard => panic!("{heard:?}"),
+            }
+        }
+        for (number, (descriptor, (mut reader, _))) in received.into_iter().zip(pipes).enumerate() {
+            File::from(descriptor).write_all(&[number as u8]).expect("room in the pipe");
+            let mut byte = [0];
+            reader.read_exact(&mut byte).expect("a byte");
+            assert_eq!(byte, [number as u8], "in the order in which they were sent");
+        }
+    }
+
+    // Is silence something else than death, and is what is no message an error?
+    #[test]
+    fn silence_is_not_death() {
+        let [one, other] = pair();
+        assert!(matches!(one.hear(Nanos::from_millis(5)), Ok(Heard::Late)));
+        other.0.send(b"{}").expect("room");
+        assert!(one.hear(Nanos::ZERO).is_err());
+        other.send(&Message::Serving).expect("room");
+        drop(other);
+        assert!(
+            matches!(one.hear(Nanos::ZERO), Ok(Heard::Message(Message::Serving, _))),
+            "what was said before counts"
+        );
+        assert!(matches!(one.hear(Nanos::ZERO), Ok(Heard::Gone)));
+        assert!(one.send(&Message::Ready).is_err());
+    }
+
+    #[test]
+    fn both_ends_are_this_user() {
+        let [one, other] = pair();
+        one.check_peer().and_then(|()| other.check_peer()).expect("this process");
+    }
+}

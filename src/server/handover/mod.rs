@@ -1,0 +1,31 @@
+//! A restart that loses nothing: a server that starts takes the sockets of the one that runs. README.md argues each step.
+
+mod door;
+mod message;
+mod predecessor;
+mod successor;
+
+pub(super) use door::Door;
+pub(super) use predecessor::{Asked, Offer, Serving, serve};
+pub(super) use successor::{Farewell, Given, Predecessor, ask};
+
+use crate::time::Nanos;
+use std::io;
+
+/// The longest wait for the other process's next message. The longest preparations are a successor's, which makes packets
+/// and threads for as many as 1,024 workers between the offer and its word that it is ready.
+const PATIENCE: Nanos = Nanos::from_secs(10);
+
+/// Why a server that runs did not hand over, or one that starts could not take over.
+#[derive(Debug, thiserror::Error)]
+pub enum HandOverError {
+    /// The running server will not hand over to this one.
+    #[error("the running server refuses: {0}")]
+    Refused(String),
+    /// The running server has changed its mind.
+    #[error("the running server serves on: {0}")]
+    Stays(String),
+    /// Something failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}

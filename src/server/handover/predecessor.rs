@@ -1,0 +1,213 @@
+//! The side of a hand-over that runs: gives its sockets to a successor, and goes once that one serves.
+
+use super::PATIENCE;
+use super::door::Door;
+use super::message::{Connection, Heard, Hello, Message, PROTOCOL};
+use crate::net::{Group, Io};
+use crate::time::{Nanos, clock};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::io::{self, PipeReader};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::thread;
+
+/// A process that connects says at once what it wants.
+const HELLO_WITHIN: Nanos = Nanos::from_secs(1);
+/// The longest time for which no process receives: the successor's workers run, and only wait for the word.
+const SERVING_WITHIN: Nanos = Nanos::from_secs(1);
+/// The interval of looking whether the server has been asked to stop meanwhile.
+const LOOK_EVERY: Nanos = Nanos::from_millis(20);
+/// The pause after a failed `accept`: what is missing does not return at once.
+const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
+
+/// A successor that has asked.
+#[derive(Debug)]
+pub(in crate::server) struct Asked {
+    connection: Connection,
+    hello: Hello,
+}
+
+/// What a server hands over.
+pub(in crate::server) struct Offer<'a> {
+    /// The addresses as configured, of which a port may be 0, and as bound.
+    pub(in crate::server) listen: [SocketAddr; 2],
+    pub(in crate::server) admin: [SocketAddr; 2],
+    pub(in crate::server) group: &'a Group,
+    pub(in crate::server) admin_listener: &'a TcpListener,
+    pub(in crate::server) door: &'a Door,
+    pub(in crate::server) receive: Io,
+    pub(in crate::server) kept: bool,
+}
+
+/// The running server as a hand-over needs it.
+pub(in crate::server) trait Serving {
+    /// Receives no more; returns the kernel's drop counters as of then, by socket.
+    fn pause(&self) -> Vec<Option<u32>>;
+    /// Undoes [`Serving::pause`], also where it was not called.
+    fn resume(&self);
+    /// Whether the server has been asked to stop.
+    fn is_stopping(&mut self) -> bool;
+}
+
+/// Accepts successors at `door` until the writing end of `end` is closed.
+pub(in crate::server) fn serve(door: &Door, end: &PipeReader, asked: impl Fn(Asked)) {
+    loop {
+        let mut ready = [PollFd::new(door.as_fd(), PollFlags::POLLIN), PollFd::new(end.as_fd(), PollFlags::POLLIN)];
+        let polled = poll(&mut ready, PollTimeout::NONE);
+        if ready[1].any().unwrap_or(false) {
+            return;
+        }
+        let heard = match polled {
+            Ok(_) => hear(door),
+            Err(errno) => Err(errno.into()),
+        };
+        match heard {
+            Ok(successor) => asked(successor),
+            Err(error) => {
+                tracing::warn!(%error, "a process at the hand-over socket is no successor");
+                thread::sleep(ACCEPT_AGAIN_AFTER.into());
+            }
+        }
+    }
+}
+
+fn hear(door: &Door) -> io::Result<Asked> {
+    let connection = Connection::new(door.accept()?)?;
+    if let Err(error) = connection.check_peer() {
+        let _ = connection.send(&Message::Refused { reason: error.to_string() });
+        return Err(error);
+    }
+    match connection.hear(HELLO_WITHIN)? {
+        Heard::Message(Message::Hello(hello), _) => Ok(Asked { connection, hello }),
+        heard => Err(io::Error::other(format!("expected hello, found {heard:?}"))),
+    }
+}
+
+impl Asked {
+    /// Hands over. `Ok` when the successor serves: this server must finish what it has received, and go.
+    ///
+    /// # Errors
+    /// Why not. The server serves as before, and the successor knows, or has died.
+    pub(in crate::server) fn hand_over(&self, offer: &Offer<'_>, serving: &mut impl Serving) -> Result<(), String> {
+        if let Some(reason) = self.refusal(offer) {
+            self.refuse(&reason);
+            return Err(reason);
+        }
+        tracing::info!(version = self.hello.version, "a successor takes over");
+        self.offer_and_begin(offer, serving).inspect_err(|reason| {
+            // First, so that at every time one of the two receives.
+            serving.resume();
+            let _ = self.connection.send(&Message::Staying { reason: reason.clone() });
+        })
+    }
+
+    /// Tells the successor that the server serves on, for `reason`.
+    pub(in crate::server) fn refuse(&self, reason: &str) {
+        // One that has ended needs no word.
+        let _ = self.connection.send(&Message::Refused { reason: reason.to_owned() });
+    }
+
+    fn offer_and_begin(&self, offer: &Offer<'_>, serving: &mut impl Serving) -> Result<(), String> {
+        let failed = |error: io::Error| format!("the successor cannot be reached: {error}");
+        let Offer { group, admin_listener, door, kept, .. } = *offer;
+        let sockets: Vec<_> = group.sockets().iter().map(AsFd::as_fd).collect();
+        self.connection.send(&Message::Offer { sockets: sockets.len(), kept }).map_err(failed)?;
+        let descriptors = [&sockets[..], &[admin_listener.as_fd(), door.as_fd()]].concat();
+        self.connection.send_descriptors(&descriptors).map_err(failed)?;
+        self.await_ready(serving)?;
+        let dropped = serving.pause();
+        self.connection.send(&Message::Begin { dropped }).map_err(failed)?;
+        match self.connection.hear(SERVING_WITHIN).map_err(failed)? {
+            Heard::Message(Message::Serving, _) => {}
+            heard => return Err(unexpected(heard)),
+        }
+        self.connection.send(&Message::Leaving).map_err(failed)?;
+        // Not to be undone from here on.
+        door.leave();
+        Ok(())
+    }
+
+    fn await_ready(&self, serving: &mut impl Serving) -> Result<(), String> {
+        let deadline = clock::now().plus(PATIENCE);
+        loop {
+            if serving.is_stopping() {
+                return Err("it has been asked to stop".to_owned());
+            }
+            match self.connection.hear(LOOK_EVERY).map_err(|error| error.to_string())? {
+                Heard::Message(Message::Ready, _) => return Ok(()),
+                Heard::Late if clock::now() < deadline => {}
+                heard => return Err(unexpected(heard)),
+            }
+        }
+    }
+
+    /// Why this successor cannot take over; `None` if it can.
+    fn refusal(&self, offer: &Offer<'_>) -> Option<String> {
+        refusal(&self.hello, offer.listen, offer.admin, offer.group.sockets().len(), offer.receive == Io::Gro)
+    }
+}
+
+fn refusal(
+    hello: &Hello,
+    listen: [SocketAddr; 2],
+    admin: [SocketAddr; 2],
+    sockets: usize,
+    gro: bool,
+) -> Option<String> {
+    let wrong =
+        |setting: &str, asked: String, allowed: String| Some(format!("--{setting} {asked}; allowed: {allowed}"));
+    if hello.protocol != PROTOCOL {
+        return Some(format!("it speaks version {} of the hand-over, this server {PROTOCOL}", hello.protocol));
+    }
+    if !listen.contains(&hello.listen) {
+        return wrong("listen", hello.listen.to_string(), format!("{}, where the sockets are bound", listen[1]));
+    }
+    if !admin.contains(&hello.admin) {
+        return wrong("admin", hello.admin.to_string(), format!("{}, where the listener is bound", admin[1]));
+    }
+    if hello.workers != sockets {
+        let allowed = format!("{sockets}, one for each socket; for another number stop this server first");
+        return wrong("workers", hello.workers.to_string(), allowed);
+    }
+    if hello.gro != gro {
+        let (asked, allowed) = if gro { ("batches or portable", "gro") } else { ("gro", "batches or portable") };
+        return wrong("io", asked.to_owned(), format!("{allowed}: what waits in the sockets was put together for it"));
+    }
+    None
+}
+
+fn unexpected(heard: Heard) -> String {
+    match heard {
+        Heard::Gone => "the successor has ended".to_owned(),
+        Heard::Late => "the successor has not answered in time".to_owned(),
+        Heard::Message(message, _) => format!("the successor said {message:?} out of turn"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is each difference that would lose something refused, with what is allowed?
+    #[test]
+    fn successors_must_fit() {
+        let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        let [any, bound, admin, other] =
+            ["127.0.0.1:0", "127.0.0.1:9000", "127.0.0.1:9001", "127.0.0.1:1"].map(address);
+        let good = Hello { protocol: PROTOCOL, version: "0".to_owned(), listen: bound, admin, workers: 2, gro: false };
+        let refused = |hello: Hello| refusal(&hello, [any, bound], [admin, admin], 2, false);
+        assert_eq!(refused(good.clone()), None);
+        assert_eq!(refused(Hello { listen: any, ..good.clone() }), None, "as the running one was started");
+        for (hello, start) in [
+            (Hello { protocol: 2, ..good.clone() }, "it speaks version 2 of the hand-over, this server 1"),
+            (Hello { listen: other, ..good.clone() }, "--listen 127.0.0.1:1; allowed: 127.0.0.1:9000, "),
+            (Hello { admin: other, ..good.clone() }, "--admin 127.0.0.1:1; allowed: 127.0.0.1:9001, "),
+            (Hello { workers: 3, ..good.clone() }, "--workers 3; allowed: 2, one for each socket"),
+            (Hello { workers: 1, ..good.clone() }, "--workers 1; allowed: 2, one for each socket"),
+            (Hello { gro: true, ..good }, "--io gro; allowed: batches or portable: "),
+        ] {
+            let reason = refused(hello).expect("refused");
+            assert!(reason.starts_with(start), "{reason}");
+        }
+    }
+}

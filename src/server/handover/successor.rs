@@ -1,0 +1,122 @@
+//! The side of a hand-over that starts: asks for the sockets of the server that runs, and begins when that one has
+//! stopped receiving.
+
+use super::message::{Connection, Heard, Hello, Message, PROTOCOL};
+use super::{HandOverError, PATIENCE};
+use crate::config::Config;
+use crate::time::Nanos;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// What a successor has been given.
+#[derive(Debug)]
+pub(crate) struct Given {
+    /// The UDP sockets, in the order of the workers.
+    pub(crate) sockets: Vec<OwnedFd>,
+    /// The admin listener.
+    pub(crate) admin: OwnedFd,
+    /// The listener at the path, for this server's own successor.
+    pub(crate) listener: OwnedFd,
+    /// Whether the sockets must outlive this server too: systemd holds them.
+    pub(crate) kept: bool,
+    pub(crate) predecessor: Predecessor,
+}
+
+/// The server from which a successor takes over, which serves until the successor does.
+#[derive(Debug)]
+pub(crate) struct Predecessor(Connection);
+
+/// What became of the predecessor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Farewell {
+    /// It goes, or has died: this server is the one.
+    Gone,
+    /// It serves on, for this reason.
+    Stays(String),
+}
+
+/// The longest wait for the predecessor's last word. It decides as soon as it runs; one that does not run that long
+/// finds the word that this server serves when it wakes up.
+const FAREWELL_WITHIN: Nanos = Nanos::from_secs(10);
+
+/// Asks the server that listens at `path` for its sockets, for a server with `config` that receives in GRO batches or not.
+/// `None` if there is no server.
+pub(in crate::server) fn ask(path: &Path, config: &Config, gro: bool) -> Result<Option<Given>, HandOverError> {
+    let hello = Hello {
+        protocol: PROTOCOL,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        listen: config.listen,
+        admin: config.admin,
+        workers: config.workers,
+        gro,
+    };
+    let connection = match Connection::open(path) {
+        Ok(connection) => connection,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    connection.check_peer()?;
+    connection.send(&Message::Hello(hello))?;
+    let (sockets, kept) = match connection.hear(PATIENCE)? {
+        Heard::Message(Message::Offer { sockets, kept }, _) => (sockets, kept),
+        heard => return Err(unexpected(heard)),
+    };
+    let mut descriptors = Vec::new();
+    while descriptors.len() < sockets + 2 {
+        match connection.hear(PATIENCE)? {
+            Heard::Message(Message::Descriptors, some) if !some.is_empty() => descriptors.extend(some),
+            heard => return Err(unexpected(heard)),
+        }
+    }
+    let (Some(listener), Some(admin)) = (descriptors.pop(), descriptors.pop()) else {
+        return Err(io::Error::other("too few descriptors").into());
+    };
+    Ok(Some(Given { sockets: descriptors, admin, listener, kept, predecessor: Predecessor(connection) }))
+}
+
+impl Predecessor {
+    /// Says that this server only has to begin, and waits until it may. Returns the last readings of the kernel's drop
+    /// counters: none if the predecessor has died.
+    pub(in crate::server) fn await_begin(&self) -> Result<Vec<Option<u32>>, HandOverError> {
+        if self.0.send(&Message::Ready).is_err() {
+            return Ok(Vec::new());
+        }
+        match self.0.hear(PATIENCE)? {
+            Heard::Message(Message::Begin { dropped }, _) => Ok(dropped),
+            // This process holds the sockets, and what waits in them, when no other does.
+            Heard::Gone => Ok(Vec::new()),
+            heard => Err(unexpected(heard)),
+        }
+    }
+
+    /// Says that this server serves, and waits for what becomes of the predecessor.
+    pub(in crate::server) fn say_serving(self) -> Farewell {
+        if self.0.send(&Message::Serving).is_err() {
+            // What it said before it closed can still be heard.
+            tracing::debug!("the predecessor has closed the connection");
+        }
+        match self.0.hear(FAREWELL_WITHIN) {
+            Ok(Heard::Message(Message::Staying { reason }, _)) => Farewell::Stays(reason),
+            Ok(Heard::Message(Message::Leaving, _) | Heard::Gone) => Farewell::Gone,
+            heard => {
+                tracing::warn!(?heard, "the predecessor does not say that it goes; this server serves");
+                Farewell::Gone
+            }
+        }
+    }
+}
+
+fn unexpected(heard: Heard) -> HandOverError {
+    match heard {
+        Heard::Message(Message::Refused { reason }, _) => HandOverError::Refused(reason),
+        Heard::Message(Message::Staying { reason }, _) => HandOverError::Stays(reason),
+        Heard::Message(message, _) => {
+            io::Error::other(format!("the running server said {message:?} out of turn")).into()
+        }
+        Heard::Gone => io::Error::other("the running server has ended meanwhile").into(),
+        Heard::Late => io::Error::other(format!("the running server has not answered for {PATIENCE}")).into(),
+    }
+}

@@ -1,0 +1,81 @@
+//! Where a server's sockets come from: from the server that runs, from systemd, or bound anew.
+
+use super::handover::{self, Door, Given, HandOverError, Predecessor};
+use super::inherited::Inherited;
+use super::{ServeError, inherited};
+use crate::config::Config;
+use crate::net::{Group, Io};
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+
+/// The sockets of a server.
+#[derive(Debug)]
+pub(super) struct Listening {
+    pub(super) group: Group,
+    pub(super) admin: TcpListener,
+    /// Whether the sockets outlive this server, with what waits in them: systemd holds them too.
+    pub(super) kept: bool,
+    /// Whether the sockets were bound by another process: the kernel may have dropped datagrams that are not this server's
+    /// to count.
+    pub(super) used: bool,
+    pub(super) door: Option<Door>,
+    /// The server that serves until this one does.
+    pub(super) predecessor: Option<Predecessor>,
+}
+
+impl Listening {
+    /// The sockets for `config`, to be received from with `io`.
+    pub(super) fn open(config: &Config, io: Io, inherited: Inherited) -> Result<Listening, ServeError> {
+        let listening = if inherited.is_empty() { Listening::take_over(config, io)? } else { None };
+        let mut listening = match listening {
+            Some(listening) => return Ok(listening),
+            None => Listening::bind(config, io, inherited)?,
+        };
+        // Only now: of two servers that start at once, one has the port and comes here.
+        if let Some(path) = &config.handover {
+            let open = |source| ServeError::Door { path: path.clone(), source };
+            listening.door = Some(Door::open(path).map_err(open)?);
+        }
+        Ok(listening)
+    }
+
+    /// The sockets of the server that listens at the configured path; `None` if there is none.
+    fn take_over(config: &Config, io: Io) -> Result<Option<Listening>, ServeError> {
+        let Some(path) = &config.handover else { return Ok(None) };
+        let failed = |source| ServeError::HandOver { path: path.clone(), source };
+        let adopted = |given: Given| -> Result<Listening, HandOverError> {
+            let Given { sockets, admin, listener, kept, predecessor } = given;
+            let (group, admin) = (Group::adopt(sockets, io)?, tcp_listener(admin)?);
+            let door = Some(Door::taken(listener, path));
+            Ok(Listening { group, admin, kept, used: true, door, predecessor: Some(predecessor) })
+        };
+        let given = handover::ask(path, config, io == Io::Gro).map_err(failed)?;
+        given.map(adopted).transpose().map_err(failed)
+    }
+
+    fn bind(config: &Config, io: Io, inherited: Inherited) -> Result<Listening, ServeError> {
+        let bind_error = |setting, address| move |source| ServeError::Bind { setting, address, source };
+        let Inherited { sockets, admin } = inherited;
+        let used = !sockets.is_empty();
+        let group = if used {
+            inherited::group(config, io, sockets)?
+        } else {
+            Group::open(config.listen, config.workers, io).map_err(bind_error("listen", config.listen))?
+        };
+        let admin = match admin {
+            Some(listener) => listener,
+            None => TcpListener::bind(config.admin).map_err(bind_error("admin", config.admin))?,
+        };
+        Ok(Listening { group, admin, kept: used, used, door: None, predecessor: None })
+    }
+}
+
+/// The admin listener that another process has bound.
+fn tcp_listener(descriptor: OwnedFd) -> io::Result<TcpListener> {
+    let socket = socket2::Socket::from(descriptor);
+    match (socket.r#type()?, socket.local_addr()?.as_socket()) {
+        (socket2::Type::STREAM, Some(_)) => Ok(socket.into()),
+        _ => Err(io::Error::other("a descriptor is not a TCP listener")),
+    }
+}

@@ -1,0 +1,140 @@
+//! Reading the configuration again while the server runs: all of it or nothing, and `/config`, which shows what became of
+//! it.
+
+use crate::config::{Config, Effective, Origin, Problems, Reloaded, Row, SETTINGS, Setting, reload};
+use crate::time::{Nanos, clock};
+use serde_json::{Value, json};
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+type Load = Box<dyn Fn() -> Result<Effective, Problems> + Send + Sync>;
+type Apply = Box<dyn Fn(&Config) + Send + Sync>;
+
+/// What the configuration comes from, and what became of the last attempt to read it again.
+pub(super) struct Reloads {
+    /// How to read it, and what else follows it; `None` where a program has made it.
+    source: Option<(Load, Apply)>,
+    state: Mutex<State>,
+}
+
+struct State {
+    effective: Effective,
+    reloads: u64,
+    /// Seconds since 1970, and what came of it; `None` before the first attempt.
+    last: Option<(f64, Result<Changes, Vec<String>>)>,
+}
+
+/// What an attempt changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Changes {
+    changed: Vec<Row>,
+    /// What differs and takes a restart.
+    restart: Vec<Row>,
+}
+
+impl fmt::Debug for Reloads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reloads").finish_non_exhaustive()
+    }
+}
+
+impl Reloads {
+    pub(super) fn new(effective: Effective, load: Load, apply: Apply) -> Reloads {
+        Reloads { source: Some((load, apply)), state: State::new(effective) }
+    }
+
+    /// For a server whose `config` a program has made.
+    pub(super) fn none(config: &Config) -> Reloads {
+        let row = |(key, value)| Row { key, value, origin: Origin::Code };
+        let rows = config.to_pairs().into_iter().map(row).collect();
+        Reloads { source: None, state: State::new(Effective { config: config.clone(), rows }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the configuration again, for a server that runs with `live`, and lets `take` take what it changes; nothing
+    /// where anything is wrong. False if a program has made the configuration.
+    pub(super) fn read(&self, live: &Config, take: impl FnOnce(&Config)) -> bool {
+        let Some((load, apply)) = &self.source else { return false };
+        let mut running = self.state().effective.clone();
+        // Another policy may have been asked for by a program since.
+        running.rows = rows(live, &running);
+        let result = load().and_then(|new| reload(&running, &new)).map(|Reloaded { effective, changed, restart }| {
+            take(&effective.config);
+            apply(&effective.config);
+            (effective, Changes { changed, restart })
+        });
+        self.state().conclude(clock::realtime(), result);
+        true
+    }
+
+    /// The settings of `live`, where each comes from, and the last attempt to read them again.
+    pub(super) fn to_json(&self, live: &Config) -> String {
+        let state = self.state();
+        let texts = |rows: &[Row]| rows.iter().map(|row| row.key).collect::<Vec<_>>();
+        let last = state.last.as_ref().map(|(at, result)| match result {
+            Ok(Changes { changed, restart }) => {
+                json!({"at": at, "ok": true, "changed": texts(changed), "restart_needed": texts(restart), "problems": []})
+            }
+            Err(problems) => {
+                json!({"at": at, "ok": false, "changed": [], "restart_needed": [], "problems": problems})
+            }
+        });
+        let settings: serde_json::Map<String, Value> = rows(live, &state.effective)
+            .into_iter()
+            .map(|Row { key, value, origin }| (key.to_owned(), json!({"value": value, "origin": origin.to_string()})))
+            .collect();
+        let body = json!({
+            "schema": "forebay-config/1", "settings": settings, "reloads": state.reloads, "last_reload": last,
+        });
+        body.to_string() + "\n"
+    }
+}
+
+impl State {
+    fn new(effective: Effective) -> Mutex<State> {
+        Mutex::new(State { effective, reloads: 0, last: None })
+    }
+
+    /// Remembers and logs what came of an attempt at the time `at`.
+    fn conclude(&mut self, at: Nanos, result: Result<(Effective, Changes), Problems>) {
+        self.reloads += 1;
+        let concluded = match result {
+            Ok((effective, changes)) => {
+                self.effective = effective;
+                changes.log();
+                Ok(changes)
+            }
+            Err(problems) => {
+                let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                tracing::error!(count = problems.len(), "the configuration is refused, and nothing has changed");
+                problems.iter().for_each(|problem| tracing::error!("{problem}"));
+                Err(problems)
+            }
+        };
+        self.last = Some((at.as_secs_f64(), concluded));
+    }
+}
+
+impl Changes {
+    fn log(&self) {
+        let text =
+            |rows: &[Row]| rows.iter().map(|row| format!("{} = {}", row.key, row.value)).collect::<Vec<_>>().join(", ");
+        tracing::info!(changed = text(&self.changed), "the configuration has been read again");
+        if !self.restart.is_empty() {
+            tracing::warn!(settings = text(&self.restart), "these settings have other values now, and take a restart");
+        }
+    }
+}
+
+/// The settings of `live`, each with its origin in `known`, or from a program where it differs.
+fn rows(live: &Config, known: &Effective) -> Vec<Row> {
+    let row = |setting: &Setting| {
+        let value = (setting.show)(live);
+        let same = known.rows.iter().find(|row| row.key == setting.key && row.value == value);
+        Row { key: setting.key, value, origin: same.map_or(Origin::Code, |row| row.origin.clone()) }
+    };
+    SETTINGS.iter().map(row).collect()
+}

@@ -1,0 +1,67 @@
+//! What the server reports to systemd, or to another supervisor that set `NOTIFY_SOCKET` (sd_notify(3)).
+
+use crate::config::Config;
+use crate::time::Nanos;
+use sd_notify::NotifyState;
+use std::time::Duration;
+
+/// A watchdog is fed this many times in its time: a look that comes while a worker wakes up sees it standing still.
+const FEEDS: u32 = 4;
+
+/// The supervisor of this process, if it listens.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Supervisor {
+    listens: bool,
+    watchdog: Option<Duration>,
+}
+
+impl Supervisor {
+    /// What the environment says.
+    pub(super) fn from_environment() -> Supervisor {
+        let listens = std::env::var_os("NOTIFY_SOCKET").is_some();
+        Supervisor { listens, watchdog: sd_notify::watchdog_enabled().filter(|time| listens && !time.is_zero()) }
+    }
+
+    /// How often the watchdog is to be fed; `None` without one.
+    pub(super) fn watchdog_every(&self) -> Option<Nanos> {
+        self.watchdog.map(|time| Nanos::from((time / FEEDS).max(Duration::from_millis(1))))
+    }
+
+    /// The server serves, or has read its configuration again.
+    pub(super) fn ready(&self, config: &Config) {
+        let status = format!("serving: policy {}, {} workers", config.policy.name(), config.workers);
+        self.tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
+    }
+
+    /// The server reads its configuration again, until it is ready.
+    pub(super) fn reloading(&self) {
+        // Without the time of the message systemd gives the reload up.
+        match NotifyState::monotonic_usec_now() {
+            Ok(now) => self.tell(&[NotifyState::Reloading, now]),
+            Err(error) => tracing::warn!(%error, "the supervisor does not learn of the reload"),
+        }
+    }
+
+    /// The server stops.
+    pub(super) fn stopping(&self) {
+        self.tell(&[NotifyState::Stopping, NotifyState::Status("stopping: finishing what was received")]);
+    }
+
+    /// This process is the service's main one: the one before it hands over, or has taken back.
+    pub(super) fn main_process(&self) {
+        self.tell(&[NotifyState::MainPid(std::process::id())]);
+    }
+
+    /// The workers make progress.
+    pub(super) fn feed_watchdog(&self) {
+        self.tell(&[NotifyState::Watchdog]);
+    }
+
+    fn tell(&self, state: &[NotifyState<'_>]) {
+        if self.listens
+            && let Err(error) = sd_notify::notify(state)
+        {
+            tracing::warn!(%error, ?state, "the supervisor cannot be reached (NOTIFY_SOCKET)");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Does a restart lose nothing when a successor takes the sockets over? Is one that does not fit refused?
+//! Method: the built binary, several after one another, under a stream of requests that does not wait for answers.
+//!
+//! A second by default; the full size is 1,000,000 requests at 20,000/s through ten successors:
+//! `FOREBAY_HANDOVER=1000000 cargo test --test alone handover::a_restart -- --nocapture`
+
+#![allow(clippy::print_stdout, reason = "a test tells what it measured")]
+
+mod by_hand;
+
+use crate::support::client::Client;
+use crate::support::http::{fates, http, latency};
+use crate::support::process::{Forebay, Process, wait_for_exit};
+use crate::support::stream::stream;
+use crate::support::{alone, await_until, listen};
+use forebay::time::Nanos;
+use forebay::wire::{Header, Status};
+use nix::sys::signal::Signal;
+use std::cell::Cell;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::{env, fs, thread};
+
+const PER_SECOND: u64 = 20_000;
+
+fn requests() -> u64 {
+    let size = env::var("FOREBAY_HANDOVER").map(|size| size.parse().expect("FOREBAY_HANDOVER is a number of requests"));
+    size.unwrap_or(PER_SECOND)
+}
+
+/// A directory for the socket of successors, and the flags that all of them share.
+struct Place {
+    directory: tempfile::TempDir,
+    flags: Vec<(&'static str, String)>,
+}
+
+impl Place {
+    fn new(handler: &str) -> Place {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("socket").to_str().expect("text").to_owned();
+        let flags = vec![
+            ("--listen", listen()),
+            ("--admin", "127.0.0.1:0".to_owned()),
+            ("--workers", "2".to_owned()),
+            ("--max-wait", "off".to_owned()),
+            ("--drain-timeout", "60s".to_owned()),
+            ("--handler", handler.to_owned()),
+            ("--handover", path),
+        ];
+        Place { directory, flags }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("socket")
+    }
+
+    /// A server with these flags, of which `other` has another value.
+    fn command(&self, other: Option<(&str, &str)>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        command.env_clear().arg("serve");
+        let value = |flag: &'static str, shared: &String| match other {
+            Some((name, value)) if name == flag => value.to_owned(),
+            _ => shared.clone(),
+        };
+        command.args(self.flags.iter().flat_map(|(flag, shared)| [(*flag).to_owned(), value(flag, shared)]));
+        if let Some((name, value)) = other.filter(|(name, _)| !self.flags.iter().any(|(flag, _)| flag == name)) {
+            command.args([name, value]);
+        }
+        command
+    }
+
+    fn start(&self) -> Forebay {
+        Forebay::spawn(&mut self.command(None))
+    }
+
+    /// The exit code and the complaint of a server that does not come to serve.
+    fn fails(&self, other: (&str, &str)) -> (Option<i32>, String) {
+        let mut command = self.command(Some(other));
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
+        let mut process = Process { child };
+        let (code, mut said) = (wait_for_exit(&mut process.child).code(), String::new());
+        process.child.stderr.take().expect("it is piped").read_to_string(&mut said).expect("text");
+        (code, said)
+    }
+}
+
+/// `received` and `kernel_dropped` in the summary of a server that answered all that it received.
+#[track_caller]
+fn all_answered(said: &str) -> (u64, u64) {
+    let first = said.lines().next().expect("a summary");
+    let figure = |name: &str| {
+        let found = first.split(", ").find_map(|part| part.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+        found.unwrap_or(0)
+    };
+    let received: u64 = figure("received");
+    assert_eq!(figure("answered"), received, "{first}");
+    (received, figure("kernel_dropped"))
+}
+
+fn ask(server: SocketAddr) -> Status {
+    Client::new(server).ask(&Header::request(1, 0, Nanos::ZERO), b"").header.status
+}
+
+// Is every request answered, once, by one of the servers, while ten of them take over from one another?
+#[test]
+fn a_restart_loses_nothing() {
+    let _alone = alone();
+    const SUCCESSORS: u64 = 10;
+    let (place, total) = (Place::new("echo"), requests());
+    let first = place.start();
+    assert_eq!(fs::metadata(place.path()).expect("a socket").permissions().mode() & 0o777, 0o600);
+    let (udp, admin) = (first.udp, first.admin);
+    let (over, progress) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (became, summaries) = thread::scope(|scope| {
+        let guard = EndOf(&over);
+        let streaming = scope.spawn(|| {
+            let more = |sent| {
+                progress.store(sent, Ordering::SeqCst);
+                sent < total || !over.load(Ordering::SeqCst)
+            };
+            stream(PER_SECOND, || udp, more)
+        });
+        let (mut runs, mut summaries) = (first, Vec::new());
+        for number in 1..=SUCCESSORS {
+            while progress.load(Ordering::SeqCst) < total * number / (SUCCESSORS + 2) {
+                thread::sleep(Nanos::from_millis(1).into());
+            }
+            let successor = place.start();
+            assert_eq!((successor.udp, successor.admin), (udp, admin));
+            assert_eq!(http(admin, "GET /readyz").map(|reply| reply.status), Some(200));
+            let (status, said) = std::mem::replace(&mut runs, successor).end();
+            assert_eq!(status.code(), Some(0), "{said}");
+            summaries.push(said);
+        }
+        let received = || fates(&latency(admin)).received;
+        await_until(|| received() > 0, "the last one serves nothing");
+        drop(guard);
+        let became = streaming.join().expect("no panic");
+        runs.signal(Signal::SIGTERM);
+        summaries.push(runs.end().1);
+        (became, summaries)
+    });
+    let (received, dropped): (Vec<u64>, Vec<u64>) = summaries.iter().map(|said| all_answered(said)).unzip();
+    println!("{became:?}, received {received:?}, dropped {dropped:?}");
+    assert_eq!((became.lost(), became.unserved, became.twice), (0, 0, 0), "{became:?}, {received:?}, {dropped:?}");
+    assert_eq!((received.iter().sum::<u64>(), dropped.iter().sum::<u64>()), (became.sent, 0), "{received:?}");
+    assert!(received.iter().all(|received| *received > 0), "each served: {received:?}");
+    assert!(!place.path().exists(), "the last one removes the socket");
+}
+
+/// Lets the stream end, also when the test fails: the scope waits for it.
+struct EndOf<'a>(&'a AtomicBool);
+
+impl Drop for EndOf<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+// Is what the kernel dropped counted once, by the server that had the sockets? Method: sockets that overflow before, while
+// and after they change hands; what was sent is what both received and what was dropped, exactly.
+#[test]
+fn drops_are_counted_by_one_of_both() {
+    let _alone = alone();
+    let place = Place::new("spin");
+    let first = place.start();
+    let (client, admin) = (Client::new(first.udp), first.admin);
+    let sent = Cell::new(0);
+    let flood = |enough: &mut dyn FnMut() -> bool| {
+        while !enough() {
+            (0..1_000).for_each(|_| client.request(0, Nanos::from_micros(50), b""));
+            sent.set(sent.get() + 1_000);
+        }
+    };
+    let dropped = || fates(&latency(admin)).kernel_dropped.expect("the kernel tells");
+    flood(&mut || dropped() > 0);
+    thread::scope(|scope| {
+        let starting = scope.spawn(|| place.start());
+        flood(&mut || starting.is_finished());
+        let (status, said) = first.end();
+        assert_eq!(status.code(), Some(0), "{said}");
+        let second = starting.join().expect("it serves");
+        let before = dropped();
+        flood(&mut || dropped() > before);
+        second.signal(Signal::SIGTERM);
+        let counts = [all_answered(&said), all_answered(&second.end().1)];
+        let sum: u64 = counts.iter().map(|(received, dropped)| received + dropped).sum();
+        assert_eq!(sum, sent.get(), "{counts:?}");
+        assert!(counts.iter().all(|(_, dropped)| *dropped > 0), "{counts:?}");
+    });
+}
+
+// Is a successor that does not fit refused with exit code 2 and a line that says why, and does the running server serve on?
+#[test]
+fn a_successor_that_does_not_fit_is_refused() {
+    let _alone = alone();
+    let place = Place::new("echo");
+    let server = place.start();
+    for (flag, value, says) in [
+        ("--workers", "3", "the running server refuses: --workers 3; allowed: 2, one for each socket"),
+        ("--listen", "127.0.0.1:1", "the running server refuses: --listen 127.0.0.1:1; allowed: "),
+        ("--admin", "127.0.0.1:1", "the running server refuses: --admin 127.0.0.1:1; allowed: "),
+        ("--io", "gro", "the running server refuses: --io gro; allowed: batches or portable"),
+        ("--handover", "/dev/null", "cannot listen there: there is a file, and it is no socket"),
+        ("--handover", "/nowhere/socket", "cannot listen there: No such file"),
+    ] {
+        let (code, said) = place.fails((flag, value));
+        assert!(said.contains(says), "{said}");
+        assert_eq!((code, ask(server.udp)), (Some(2), Status::Ok), "{said}");
+    }
+    let (status, said) = {
+        server.signal(Signal::SIGTERM);
+        server.end()
+    };
+    assert_eq!(status.code(), Some(0), "{said}");
+}

@@ -1,0 +1,205 @@
+//! Does the server that runs serve on when a successor fails, at every step, and a successor begin when its predecessor dies?
+//! Method: one side of the hand-over is played here.
+
+use super::{EndOf, Place, ask};
+use crate::support::client::Client;
+use crate::support::http::{fates, latency};
+use crate::support::process::{Forebay, Process, wait_for_exit};
+use crate::support::stream::stream;
+use crate::support::{alone, await_until, listen};
+use forebay::time::Nanos;
+use forebay::wire::Status;
+use nix::sys::signal::Signal;
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use serde_json::{Value, json};
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::io::{IoSlice, Read, Write};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// A process that plays one side of a hand-over by hand: each message is one packet.
+struct Side(UnixStream);
+
+impl Side {
+    fn connect(path: &Path) -> Side {
+        let socket = Socket::new(Domain::UNIX, Type::SEQPACKET, None).expect("a socket");
+        socket.connect(&SockAddr::unix(path).expect("a path")).expect("a server listens");
+        Side(UnixStream::from(OwnedFd::from(socket)))
+    }
+
+    fn say(&mut self, message: &Value) {
+        self.0.write_all(message.to_string().as_bytes()).expect("the other side lives");
+    }
+
+    /// The next message; `None` when the other side is gone. Descriptors beside it are dropped.
+    fn hear(&mut self) -> Option<Value> {
+        let mut text = [0; 65_536];
+        let length = self.0.read(&mut text).expect("the kernel");
+        (length > 0).then(|| serde_json::from_slice(&text[..length]).expect("JSON"))
+    }
+
+    fn send_descriptors(&self, message: &Value, descriptors: &[RawFd]) {
+        let text = message.to_string();
+        let beside = [ControlMessage::ScmRights(descriptors)];
+        let sent =
+            sendmsg::<()>(self.0.as_raw_fd(), &[IoSlice::new(text.as_bytes())], &beside, MsgFlags::empty(), None);
+        assert_eq!(sent, Ok(text.len()));
+    }
+}
+
+/// How far a successor comes before it dies.
+const STEPS: [&str; 7] = ["connect", "rubbish", "hello", "offer", "descriptors", "ready", "begin"];
+
+/// Plays a successor up to `step`, and dies.
+fn die_at(step: &str, place: &Place, server: &Forebay) {
+    let mut side = Side::connect(&place.path());
+    let at = STEPS.iter().position(|known| *known == step).expect("a step");
+    if step == "rubbish" {
+        side.say(&json!({"begin": 7}));
+    }
+    if at < 2 {
+        return;
+    }
+    side.say(&json!({"hello": {
+        "protocol": 1, "version": "test", "listen": server.udp, "admin": server.admin, "workers": 2, "gro": false,
+    }}));
+    let heard = |side: &mut Side, expected: &str| {
+        let heard = side.hear().expect("a message");
+        assert!(heard.get(expected).is_some() || heard == expected, "{heard} instead of {expected}");
+    };
+    for (number, expected) in ["offer", "descriptors"].iter().enumerate() {
+        if at > 2 + number {
+            heard(&mut side, expected);
+        }
+    }
+    if at >= 5 {
+        side.say(&json!("ready"));
+    }
+    if at >= 6 {
+        heard(&mut side, "begin");
+    }
+}
+
+// Does the server that runs serve on, without losing a request, wherever a successor dies, and does the next one take over?
+#[test]
+fn a_successor_that_dies_changes_nothing() {
+    let _alone = alone();
+    let place = Place::new("echo");
+    let server = place.start();
+    let over = AtomicBool::new(false);
+    let (udp, admin) = (server.udp, server.admin);
+    thread::scope(|scope| {
+        let guard = EndOf(&over);
+        let streaming = scope.spawn(|| stream(2_000, || udp, |_| !over.load(Ordering::SeqCst)));
+        for step in STEPS {
+            die_at(step, &place, &server);
+            // What comes after that is served by the same server.
+            let received = || fates(&latency(admin)).received;
+            let before = received();
+            await_until(|| received() > before + 200, &format!("it does not serve after {step}"));
+        }
+        // One that says nothing is waited for, and holds up nothing.
+        let silent = Side::connect(&place.path());
+        let successor = place.start();
+        assert_eq!(server.end().0.code(), Some(0));
+        drop(guard);
+        let became = streaming.join().expect("no panic");
+        assert_eq!((became.lost(), became.unserved, became.twice), (0, 0, 0), "{became:?}");
+        assert_eq!(ask(successor.udp), Status::Ok);
+        drop(silent);
+    });
+}
+
+// Does a successor that has not answered in time hear that the server serves on, also after the word to begin?
+#[test]
+fn a_successor_that_stands_still_is_told() {
+    let _alone = alone();
+    let place = Place::new("echo");
+    let server = place.start();
+    let mut side = Side::connect(&place.path());
+    side.say(&json!({"hello": {
+        "protocol": 1, "version": "test", "listen": server.udp, "admin": server.admin, "workers": 2, "gro": false,
+    }}));
+    (0..2).for_each(|_| drop(side.hear().expect("an offer")));
+    side.say(&json!("ready"));
+    assert!(side.hear().expect("a message").get("begin").is_some());
+    let reason = "the successor has not answered in time";
+    assert_eq!(side.hear(), Some(json!({"staying": {"reason": reason}})));
+    assert_eq!((side.hear(), ask(server.udp)), (None, Status::Ok));
+}
+
+/// A predecessor played by hand, with a socket for each of two workers; a request waits in one of them.
+struct Played {
+    side: Side,
+    successor: Process,
+    udp: SocketAddr,
+    client: Client,
+}
+
+/// Plays a predecessor until the successor is ready, and holds no socket any more.
+fn play(place: &mut Place) -> Played {
+    let bound = |address: SocketAddr| {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
+        socket.set_reuse_port(true).expect("an option");
+        socket.bind(&address.into()).expect("a free port");
+        UdpSocket::from(socket)
+    };
+    let first = bound(listen().parse().expect("an address"));
+    let udp = first.local_addr().expect("bound");
+    let sockets = [first, bound(udp)];
+    let admin = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let door = Socket::new(Domain::UNIX, Type::SEQPACKET, None).expect("a socket");
+    door.bind(&SockAddr::unix(place.path()).expect("a path")).and_then(|()| door.listen(1)).expect("a free path");
+    for (flag, value) in &mut place.flags {
+        match *flag {
+            "--listen" => *value = udp.to_string(),
+            "--admin" => *value = admin.local_addr().expect("bound").to_string(),
+            _ => {}
+        }
+    }
+    let child = place.command(None).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let successor = Process { child };
+    let mut side = Side(UnixStream::from(OwnedFd::from(door.accept().expect("it asks").0)));
+    let hello = side.hear().expect("hello");
+    assert_eq!(hello["hello"]["workers"], 2, "{hello}");
+    let client = Client::new(udp);
+    client.request(7, Nanos::ZERO, b"");
+    side.say(&json!({"offer": {"sockets": 2, "kept": false}}));
+    let descriptors = [sockets[0].as_raw_fd(), sockets[1].as_raw_fd(), admin.as_raw_fd(), door.as_raw_fd()];
+    side.send_descriptors(&json!("descriptors"), &descriptors[..3]);
+    side.send_descriptors(&json!("descriptors"), &descriptors[3..]);
+    assert_eq!(side.hear(), Some(json!("ready")));
+    Played { side, successor, udp, client }
+}
+
+// Does a successor serve what waits in the sockets when its predecessor dies instead of letting it begin?
+#[test]
+fn a_predecessor_that_dies_is_succeeded() {
+    let _alone = alone();
+    let mut place = Place::new("echo");
+    let Played { side, mut successor, udp, client } = play(&mut place);
+    assert_eq!(client.receive_within(Nanos::from_millis(100)), None, "it has not begun");
+    drop(side);
+    assert_eq!((client.receive().header.id, ask(udp)), (7, Status::Ok));
+    successor.signal(Signal::SIGTERM);
+    assert_eq!(wait_for_exit(&mut successor.child).code(), Some(0));
+    assert!(!place.path().exists(), "it removes the socket, which was its own by then");
+}
+
+// Does a successor go, and leave socket and path alone, when its predecessor changes its mind at the last moment?
+#[test]
+fn a_predecessor_that_stays_is_left_alone() {
+    let _alone = alone();
+    let mut place = Place::new("echo");
+    let Played { mut side, mut successor, client, .. } = play(&mut place);
+    side.say(&json!({"begin": {"dropped": [0, 0]}}));
+    assert_eq!((side.hear(), client.receive().header.id), (Some(json!("serving")), 7));
+    side.say(&json!({"staying": {"reason": "a test"}}));
+    assert_eq!(wait_for_exit(&mut successor.child).code(), Some(1));
+    assert!(place.path().exists(), "the path is the predecessor's");
+}

@@ -1,0 +1,233 @@
+//! Does a running server that reads its configuration again follow what may change, without losing a request, and
+//! does a bad file change nothing? Does a lame duck lose nothing of what a balancer sends that watches `/readyz`?
+//! Method: the built binary, SIGHUP, and files that are written anew, under a stream of requests that does not wait.
+//!
+//! Half a second each by default; the full size: `FOREBAY_RELOAD=1000000 cargo test --test alone reload:: -- --nocapture`
+
+#![allow(clippy::print_stdout, reason = "a test tells what it measured")]
+
+use crate::support::client::Client;
+use crate::support::http::{http, latency};
+use crate::support::process::Forebay;
+use crate::support::stream::{Became, stream};
+use crate::support::{alone, await_until, listen};
+use forebay::time::Nanos;
+use forebay::wire::{Header, Status};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::{env, fs, thread};
+
+const PER_SECOND: u64 = 20_000;
+
+fn requests() -> u64 {
+    let size = env::var("FOREBAY_RELOAD").map(|size| size.parse().expect("FOREBAY_RELOAD is a number of requests"));
+    size.unwrap_or(PER_SECOND / 2)
+}
+
+/// A server, its file, and its log.
+struct Configured {
+    server: Forebay,
+    directory: tempfile::TempDir,
+}
+
+impl Configured {
+    fn start(text: &str) -> Configured {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("forebay.toml");
+        fs::write(&file, text).expect("a file");
+        let log = fs::File::create(directory.path().join("log")).expect("a file");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        command.env_clear().args(["serve", "--listen", &listen(), "--admin", "127.0.0.1:0", "--workers", "2"]);
+        let server = Forebay::spawn_to(command.args(["--config".as_ref(), file.as_os_str()]), Stdio::from(log));
+        Configured { server, directory }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.path().join("forebay.toml")
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("log")).expect("text")
+    }
+
+    /// The body of `/config`.
+    fn config(&self) -> Value {
+        let reply = http(self.server.admin, "GET /config").expect("the endpoint answers");
+        assert_eq!(reply.status, 200, "{reply:?}");
+        serde_json::from_str(&reply.body).expect("JSON")
+    }
+
+    fn value(&self, key: &str) -> String {
+        self.config()["settings"][key]["value"].as_str().expect("a text").to_owned()
+    }
+
+    /// Writes `text` to the file, lets the server read it, and returns what `/config` then says of that.
+    fn reload(&self, text: &str) -> Value {
+        fs::write(self.file(), text).expect("a file");
+        let before = self.config()["reloads"].as_u64();
+        self.server.signal(Signal::SIGHUP);
+        await_until(|| self.config()["reloads"].as_u64() > before, "it does not read its file");
+        self.config()["last_reload"].clone()
+    }
+}
+
+fn refused(server: SocketAddr, cost: Nanos) -> bool {
+    match Client::new(server).ask(&Header::request(1, 0, cost), b"").header.status {
+        Status::Refused => true,
+        Status::Ok => false,
+        status => panic!("{status:?}"),
+    }
+}
+
+// Does each setting that may change take effect, and is one that may not named and left as it is?
+#[test]
+fn what_may_change_does() {
+    let _alone = alone();
+    let running = Configured::start("handler = \"echo\"\n");
+    let (udp, admin) = (running.server.udp, running.server.admin);
+    assert_eq!(
+        (running.config()["schema"].as_str(), &running.config()["last_reload"]),
+        (Some("forebay-config/1"), &Value::Null)
+    );
+    assert!(!refused(udp, Nanos::from_millis(500)));
+    let last = running.reload(
+        "handler = \"spin\"\npolicy = \"hybrid\"\nreserved = \"1\"\nslice = \"20us\"\ncost-cap = \"100ms\"\n\
+         max-wait = \"250ms\"\nlog-level = \"warn\"\nunhealthy-after = \"0s\"\n",
+    );
+    assert_eq!(last["ok"], true);
+    let changed = ["policy", "slice", "reserved", "cost-cap", "max-wait", "unhealthy-after", "log-level"];
+    assert_eq!(last["changed"].as_array().expect("a list"), &changed.map(Value::from));
+    assert_eq!(last["restart_needed"], serde_json::json!(["handler"]));
+    assert_eq!((running.value("handler"), running.value("policy")), ("echo".to_owned(), "hybrid".to_owned()));
+    let origin = running.config()["settings"]["slice"]["origin"].as_str().map(|origin| origin.ends_with("line 4"));
+    assert_eq!(origin, Some(true));
+    assert!(refused(udp, Nanos::from_millis(500)), "the cost cap counts");
+    let body = latency(admin);
+    assert_eq!((&body["policy"], &body["decision"]["reserved"]), (&"hybrid".into(), &1.into()), "{body}");
+    let text = http(admin, "GET /metrics").expect("the endpoint answers").body;
+    assert!(text.contains("\nforebay_max_wait_seconds 0.25\n"), "{text}");
+    // The log has a thread of its own.
+    let named = "take a restart settings=\"handler = spin\"";
+    await_until(|| running.log().contains(named), "what takes a restart is not in the log");
+    running.reload("handler = \"echo\"\nlog-level = \"error\"\n");
+    let length = running.log().len();
+    running.reload("handler = \"spin\"\nlog-level = \"error\"\n");
+    assert_eq!(running.log().len(), length, "a warning is below the level");
+    running.reload("log-level = \"info\"\nlame-duck = \"1h\"\n");
+    await_until(|| running.log().len() > length, "the log is silent");
+    // The lame duck of the last file.
+    running.server.signal(Signal::SIGTERM);
+    let lame = || http(admin, "GET /readyz").is_some_and(|reply| (reply.status, &*reply.body) == (503, "lame duck\n"));
+    await_until(lame, "it is no lame duck");
+    running.server.signal(Signal::SIGTERM);
+    assert_eq!(running.server.end().0.code(), Some(0));
+}
+
+const GOOD: [&str; 2] = [
+    "handler = \"echo\"\nmax-wait = \"off\"\npolicy = \"pools\"\n",
+    "handler = \"echo\"\nmax-wait = \"off\"\npolicy = \"ondemand\"\nslice = \"1us\"\n",
+];
+const BAD: &str = "handler = \"echo\"\npolicy = \"steal\"\nslice = \"50\"\ncost-cap = \"1us\"\nspeed = 7\npools = \"front=2,heavy=2\"\n";
+
+// Is nothing lost while the server reads good files and bad ones, and does a bad one change nothing, with every reason
+// on the admin endpoint and in the log?
+#[test]
+fn a_reload_loses_nothing_and_a_bad_file_changes_nothing() {
+    let _alone = alone();
+    let (running, total) = (Configured::start(GOOD[0]), requests());
+    let (udp, over, progress) = (running.server.udp, AtomicBool::new(false), AtomicU64::new(0));
+    let became = thread::scope(|scope| {
+        let over = EndOf(&over);
+        let streaming = scope.spawn(|| {
+            let more = |sent| {
+                progress.store(sent, Ordering::SeqCst);
+                sent < total || !over.0.load(Ordering::SeqCst)
+            };
+            stream(PER_SECOND, || udp, more)
+        });
+        for round in 1..=10 {
+            while progress.load(Ordering::SeqCst) < total * round / 12 {
+                thread::sleep(Nanos::from_millis(1).into());
+            }
+            let before = running.config()["settings"].clone();
+            let bad = running.reload(BAD);
+            assert_eq!((bad["ok"].as_bool(), &running.config()["settings"]), (Some(false), &before));
+            let problems = bad["problems"].as_array().expect("a list");
+            let starts =
+                ["speed = \"7\" (file ", "slice = \"50\" (file ", "workers = \"2\" (flag --workers) with pools"];
+            assert_eq!(problems.len(), starts.len(), "{problems:?}");
+            for (problem, start) in problems.iter().zip(starts) {
+                let problem = problem.as_str().expect("text");
+                assert!(problem.starts_with(start), "{problem}");
+                await_until(|| running.log().contains(problem), &format!("not in the log: {problem}"));
+            }
+            assert_eq!(running.reload(GOOD[round as usize % 2])["ok"], true);
+            let policy = ["pools", "ondemand"][round as usize % 2];
+            assert_eq!(
+                (running.value("policy"), &latency(running.server.admin)["policy"]),
+                (policy.to_owned(), &policy.into())
+            );
+        }
+        drop(over);
+        streaming.join().expect("no panic")
+    });
+    println!("{became:?}, {} reloads", running.config()["reloads"]);
+    assert_eq!((became.lost(), became.unserved, became.twice), (0, 0, 0), "{became:?}");
+}
+
+/// Lets the stream end, also when the test fails: the scope waits for it.
+struct EndOf<'a>(&'a AtomicBool);
+
+impl Drop for EndOf<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+// Is nothing lost when a server with a lame duck of a second stops, and the client, like a balancer, asks `/readyz` every
+// tenth of a second and sends to another server when it is not ready?
+#[test]
+fn a_balancer_that_watches_loses_nothing() {
+    let _alone = alone();
+    let flags =
+        ["--workers", "1", "--handler", "echo", "--max-wait", "off", "--lame-duck", "1s", "--drain-timeout", "60s"];
+    let [leaving, other] = [(); 2].map(|()| Forebay::start(&flags));
+    let total = requests().max(2 * PER_SECOND);
+    let (chosen, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (first, second, admin) = (leaving.udp, other.udp, leaving.admin);
+    let sent_to_first = AtomicU64::new(0);
+    let (became, summaries) = thread::scope(|scope| {
+        let guard = EndOf(&over);
+        scope.spawn(|| {
+            while !over.load(Ordering::SeqCst) {
+                let ready = http(admin, "GET /readyz").is_some_and(|reply| reply.status == 200);
+                chosen.store(!ready, Ordering::SeqCst);
+                thread::sleep(Nanos::from_millis(100).into());
+            }
+        });
+        let to = || {
+            let second_chosen = chosen.load(Ordering::SeqCst);
+            sent_to_first.fetch_add(u64::from(!second_chosen), Ordering::SeqCst);
+            if second_chosen { second } else { first }
+        };
+        let streaming = scope.spawn(move || stream(PER_SECOND, to, |sent| sent < total));
+        await_until(|| sent_to_first.load(Ordering::SeqCst) > 100, "nothing is sent");
+        leaving.signal(Signal::SIGTERM);
+        let left = leaving.end().1;
+        let became = streaming.join().expect("no panic");
+        drop(guard);
+        other.signal(Signal::SIGTERM);
+        (became, [left, other.end().1])
+    });
+    let Became { sent, answered, .. } = became;
+    println!("{became:?}");
+    assert_eq!((became.lost(), answered), (0, sent), "{became:?} {summaries:?}");
+    assert!(
+        summaries.iter().all(|said| !said.contains("kernel_dropped") && !said.starts_with("received 0")),
+        "{summaries:?}"
+    );
+}

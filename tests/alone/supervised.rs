@@ -1,0 +1,315 @@
+//! Does a server that systemd starts say what it does, stop feeding the watchdog when a worker stands still, and lose nothing
+//! in a restart when systemd holds its sockets? Does a hand-over make the successor the main process?
+//! Method: this test in the place of systemd, with a socket for its notices and the sockets of the service.
+
+#![allow(clippy::print_stdout, reason = "a child of this test says where it listens, and a test what it measured")]
+
+use crate::support::client::Client;
+use crate::support::http::{fates, latency};
+use crate::support::process::Forebay;
+use crate::support::stream::stream;
+use crate::support::{GIVE_UP_AFTER, alone, await_until, listen};
+use forebay::config::Config;
+use forebay::handler::{Handler, Reply, Request, checkpoint};
+use forebay::server::Server;
+use forebay::time::{Nanos, clock};
+use nix::sys::signal::Signal;
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use socket2::{Domain, Socket, Type};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// Where a service says what it does.
+struct Notices {
+    directory: tempfile::TempDir,
+    socket: UnixDatagram,
+}
+
+impl Notices {
+    fn new() -> Notices {
+        let directory = tempfile::tempdir().expect("a directory");
+        let socket = UnixDatagram::bind(directory.path().join("notify")).expect("a free path");
+        Notices { directory, socket }
+    }
+
+    fn set_for(&self, command: &mut Command, watchdog: Nanos) {
+        command.env("NOTIFY_SOCKET", self.directory.path().join("notify"));
+        command.env("WATCHDOG_USEC", (watchdog.get() / 1_000).to_string());
+    }
+
+    /// The next notice, if one comes within `patience`.
+    fn next(&self, patience: Nanos) -> Option<String> {
+        self.socket.set_read_timeout(Some(patience.into())).expect("a timeout above zero");
+        let mut text = [0; 4_096];
+        match self.socket.recv(&mut text) {
+            Ok(length) => Some(String::from_utf8_lossy(&text[..length]).into_owned()),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The next notice that is no food for the watchdog.
+    fn event(&self) -> String {
+        loop {
+            let notice = self.next(GIVE_UP_AFTER).expect("a notice");
+            if notice != FED {
+                return notice;
+            }
+        }
+    }
+}
+
+const FED: &str = "WATCHDOG=1\n";
+
+// Does the server say when it serves, reads its configuration again and stops, and does it feed the watchdog in between?
+#[test]
+fn what_the_server_does_is_told() {
+    let _alone = alone();
+    let notices = Notices::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.env_clear().args(["serve", "--listen", &listen(), "--admin", "127.0.0.1:0", "--workers", "2"]);
+    notices.set_for(&mut command, Nanos::from_millis(400));
+    let server = Forebay::spawn(&mut command);
+    let serving = "READY=1\nSTATUS=serving: policy steal, 2 workers\n";
+    assert_eq!(notices.event(), serving);
+    let begin = clock::now();
+    (0..5).for_each(|_| assert_eq!(notices.next(GIVE_UP_AFTER).as_deref(), Some(FED)));
+    let took = clock::now().minus(begin);
+    assert!(took >= Nanos::from_millis(350), "five feeds, each after a quarter of the time: {took}");
+    server.signal(Signal::SIGHUP);
+    let reloading = notices.event();
+    let time =
+        reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").and_then(|time| time.trim_end().parse::<u64>().ok());
+    assert!(time.is_some_and(|time| time > 0), "{reloading:?}");
+    assert_eq!(notices.event(), serving);
+    server.signal(Signal::SIGTERM);
+    assert!(notices.event().starts_with("STOPPING=1\n"));
+    assert_eq!(server.end().0.code(), Some(0));
+}
+
+// Does one worker of two that stands still starve the watchdog, and a long job that passes checkpoints not? Method: no
+// handler of the binary does that, so this test binary runs itself as such a server.
+#[test]
+fn a_worker_that_stands_still_starves_the_watchdog() {
+    let _alone = alone();
+    let notices = Notices::new();
+    let mut command = Command::new(std::env::current_exe().expect("this test binary"));
+    command.args(["--exact", "supervised::the_watched_server_itself", "--nocapture"]).env(WATCHED, "1");
+    let watchdog = Nanos::from_secs(2);
+    notices.set_for(&mut command, watchdog);
+    let server = Forebay::spawn(&mut command);
+    assert!(notices.event().starts_with("READY=1"));
+    let client = Client::new(server.udp);
+    client.send(b"long");
+    let begin = clock::now();
+    while clock::now().minus(begin) < LONG {
+        assert_eq!(notices.next(watchdog.times(2)).as_deref(), Some(FED), "a long job is progress");
+    }
+    client.send(b"stuck");
+    // What was fed before is followed by a silence that is longer than the watchdog's time.
+    let last = clock::now();
+    while notices.next(watchdog.times(2)).is_some() {
+        assert!(clock::now().minus(last) < GIVE_UP_AFTER, "the watchdog is fed for ever");
+    }
+}
+
+const WATCHED: &str = "FOREBAY_TEST_WATCHED";
+/// Longer than a slice may last here.
+const LONG: Nanos = Nanos::from_millis(2_500);
+
+// Not a test but the child of one.
+#[test]
+fn the_watched_server_itself() {
+    let _alone = alone();
+    if std::env::var_os(WATCHED).is_none() {
+        return;
+    }
+    let listen = listen();
+    let pairs = [("listen", listen.as_str()), ("admin", "127.0.0.1:0"), ("workers", "2"), ("unhealthy-after", "1s")];
+    let config = Config::from_pairs(pairs).expect("a configuration");
+    let server = Server::bind(&config).expect("free ports").notify_supervisor();
+    println!("listening on udp {}, admin http://{}", server.udp_address(), server.admin_address());
+    let report = server.run(&LongOrStuck);
+    panic!("the server ended by itself: {report:?}");
+}
+
+/// Passes checkpoints for [`LONG`], or never comes to one.
+struct LongOrStuck;
+
+impl Handler for LongOrStuck {
+    async fn handle(&self, request: Request<'_>, _: &mut Reply<'_>) {
+        let begin = clock::now();
+        while request.bytes() == b"stuck" || clock::now().minus(begin) < LONG {
+            thread::sleep(Nanos::from_millis(1).into());
+            if request.bytes() == b"long" {
+                checkpoint().await;
+            }
+        }
+    }
+}
+
+// Does a successor say that it is the main process before its predecessor goes, which says no more that it stops?
+#[test]
+fn a_successor_becomes_the_main_process() {
+    let _alone = alone();
+    let notices = Notices::new();
+    let path = notices.directory.path().join("handover");
+    let (listen, path) = (listen(), path.to_str().expect("text").to_owned());
+    let start = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        command.env_clear().args(["serve", "--listen", &listen, "--admin", "127.0.0.1:0"]);
+        command
+            .args(["--workers", "2", "--handover", &path])
+            .env("NOTIFY_SOCKET", notices.directory.path().join("notify"));
+        Forebay::spawn(&mut command)
+    };
+    let first = start();
+    assert!(notices.event().starts_with("READY=1"));
+    let second = start();
+    assert_eq!(first.end().0.code(), Some(0));
+    assert_eq!(notices.event(), format!("MAINPID={}\n", second.id()));
+    assert!(notices.event().starts_with("READY=1"));
+    second.signal(Signal::SIGTERM);
+    assert!(notices.event().starts_with("STOPPING=1\n"));
+    assert_eq!(second.end().0.code(), Some(0));
+}
+
+/// The sockets of a service, as systemd holds them.
+struct Held {
+    udp: SocketAddr,
+    admin: SocketAddr,
+    /// Inherited by children, under numbers that do not stand in one another's way.
+    descriptors: Vec<OwnedFd>,
+}
+
+/// Above every number that the shell moves them to.
+const HELD_FROM: RawFd = 100;
+
+impl Held {
+    /// So many UDP sockets, and a TCP listener.
+    fn new(sockets: usize) -> Held {
+        let bound = |address: SocketAddr| {
+            let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
+            socket.set_reuse_port(true).expect("an option");
+            socket.bind(&address.into()).expect("a free port");
+            UdpSocket::from(socket)
+        };
+        let first = bound(listen().parse().expect("an address"));
+        let udp = first.local_addr().expect("bound");
+        let others = (1..sockets).map(|_| bound(udp));
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let admin = listener.local_addr().expect("bound");
+        let all = [first].into_iter().chain(others).map(OwnedFd::from).chain([OwnedFd::from(listener)]);
+        let inherited = |descriptor: OwnedFd| {
+            let copy = fcntl_dupfd_cloexec(descriptor, HELD_FROM).expect("a number");
+            fcntl_setfd(&copy, FdFlags::empty()).expect("a flag");
+            copy
+        };
+        Held { udp, admin, descriptors: all.map(inherited).collect() }
+    }
+
+    /// `forebay serve` as systemd starts it; `LISTEN_PID` is `pid`.
+    fn command(&self, workers: usize, pid: &str) -> Command {
+        let Held { udp, admin, descriptors } = self;
+        let numbers = || descriptors.iter().map(AsRawFd::as_raw_fd);
+        let moves: String = numbers().enumerate().map(|(number, held)| format!(" {}<&{held}", number + 3)).collect();
+        let closes: String = numbers().map(|held| format!(" {held}<&-")).collect();
+        let environment =
+            format!("LISTEN_FDS={} LISTEN_FDNAMES=first:second:third LISTEN_PID={pid}", descriptors.len());
+        let flags = format!(
+            "--listen {udp} --admin {admin} --workers {workers} --handler echo --max-wait off --drain-timeout 60s"
+        );
+        let program = env!("CARGO_BIN_EXE_forebay");
+        let mut command = Command::new("bash");
+        command
+            .env_clear()
+            .args(["-c", &format!("exec{moves}{closes}; export {environment}; exec '{program}' serve {flags}")]);
+        command
+    }
+}
+
+// Is every request answered, once, while a service is stopped and started again that systemd holds the sockets of, and is
+// what comes meanwhile among them?
+#[test]
+fn a_restart_of_a_service_loses_nothing() {
+    let _alone = alone();
+    let held = Held::new(2);
+    let (udp, over) = (held.udp, AtomicBool::new(false));
+    let start = || Forebay::spawn(&mut held.command(2, "$$"));
+    let first = start();
+    assert_eq!((first.udp, first.admin), (udp, held.admin));
+    let (became, said) = thread::scope(|scope| {
+        let guard = EndOf(&over);
+        let streaming = scope.spawn(|| stream(20_000, || udp, |_| !over.load(Ordering::SeqCst)));
+        let (mut runs, mut said) = (first, Vec::new());
+        for _ in 0..3 {
+            let answered = || fates(&latency(held.admin)).answered;
+            await_until(|| answered() > 1_000, "it serves nothing");
+            runs.signal(Signal::SIGTERM);
+            said.push(runs.end());
+            runs = start();
+        }
+        drop(guard);
+        let became = streaming.join().expect("no panic");
+        runs.signal(Signal::SIGTERM);
+        said.push(runs.end());
+        (became, said)
+    });
+    let first_lines: Vec<_> = said.iter().map(|(_, said)| said.lines().next().unwrap_or_default()).collect();
+    println!("{became:?}, {first_lines:?}");
+    assert_eq!((became.lost(), became.unserved, became.twice), (0, 0, 0), "{first_lines:?}");
+    assert!(said.iter().all(|(status, _)| status.code() == Some(0)), "{said:?}");
+    assert!(first_lines.iter().all(|line| !line.contains("kernel_dropped")), "{first_lines:?}");
+    // What comes when no server runs waits for one.
+    let client = Client::new(udp);
+    client.request(5, Nanos::ZERO, b"");
+    let last = start();
+    assert_eq!((client.receive().header.id, client.receive_within(Nanos::from_millis(1))), (5, None));
+    last.signal(Signal::SIGTERM);
+    assert!(last.end().1.starts_with("received 1, answered 1\n"));
+}
+
+/// Lets the stream end, also when the test fails: the scope waits for it.
+struct EndOf<'a>(&'a AtomicBool);
+
+impl Drop for EndOf<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+// Are sockets refused that are not those of the configuration, with a line that says what is allowed, and sockets for
+// another process left alone?
+#[test]
+fn sockets_of_no_use_are_refused() {
+    let _alone = alone();
+    let refused = |command: &mut Command| {
+        let output = command.output().expect("the program starts");
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        said
+    };
+    let mut held = Held::new(2);
+    let says = "LISTEN_FDS: --workers 3, and 2 UDP sockets; allowed: 3 lines of ListenDatagram=";
+    assert!(refused(&mut held.command(3, "$$")).contains(says));
+    // For another process: the port is in use.
+    assert!(refused(&mut held.command(2, "1")).contains("Address already in use"));
+    held.udp = "127.0.0.1:9".parse().expect("an address");
+    assert!(refused(&mut held.command(2, "$$")).contains("LISTEN_FDS: --listen 127.0.0.1:9; allowed: 127."));
+    held = Held::new(1);
+    let other = Held::new(1);
+    held.descriptors.push(fcntl_dupfd_cloexec(&other.descriptors[0], HELD_FROM).expect("a number"));
+    fcntl_setfd(&held.descriptors[2], FdFlags::empty()).expect("a flag");
+    assert!(refused(&mut held.command(2, "$$")).contains("are bound to"));
+    let (reader, _writer) = std::io::pipe().expect("a pipe");
+    held.descriptors[2] = fcntl_dupfd_cloexec(reader, HELD_FROM).expect("a number");
+    fcntl_setfd(&held.descriptors[2], FdFlags::empty()).expect("a flag");
+    assert!(
+        refused(&mut held.command(1, "$$")).contains("LISTEN_FDS: socket 2 (\"third\") is of no use; allowed: UDP")
+    );
+}

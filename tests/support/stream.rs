@@ -1,0 +1,107 @@
+//! A stream of requests at a fixed rate that goes on while servers come and go, and what became of each.
+
+use super::client::{Client, message};
+use forebay::time::{Nanos, clock};
+use forebay::wire::{Header, Status};
+use std::net::SocketAddr;
+use std::thread;
+
+/// Clients, and so flows: enough for every socket of a server to have some.
+const FLOWS: usize = 16;
+/// How long the next answer is waited for, where some are missing.
+const NEXT_ANSWER_WITHIN: Nanos = Nanos::from_secs(5);
+/// Requests that may be unanswered, half of what one socket holds: on a host that has no time for the server, the stream
+/// waits for it instead of filling its sockets. At 20,000/s it is a pause of a fifth of a second.
+const UNANSWERED_MAX: u64 = 4_000;
+/// Requests leave in groups, one for each of these intervals.
+const GROUP_EVERY: Nanos = Nanos::from_millis(1);
+
+/// What became of the requests of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Became {
+    pub(crate) sent: u64,
+    /// Answered, each counted once.
+    pub(crate) answered: u64,
+    /// Answers beyond the first.
+    pub(crate) twice: u64,
+    /// Answers that say something else than "ok": shed, refused.
+    pub(crate) unserved: u64,
+    /// The most that were unanswered at once.
+    pub(crate) unanswered_max: u64,
+    /// From the first to the last request.
+    pub(crate) took: Nanos,
+}
+
+impl Became {
+    pub(crate) fn lost(&self) -> u64 {
+        self.sent - self.answered - self.unserved
+    }
+}
+
+/// Sends requests of no cost, `per_second` to the server that `to` says before each group, until `more` says after this
+/// many that it is enough.
+pub(crate) fn stream(per_second: u64, mut to: impl FnMut() -> SocketAddr, mut more: impl FnMut(u64) -> bool) -> Became {
+    let mut became = Became::default();
+    let mut answered = Vec::new();
+    let group = (per_second * GROUP_EVERY.get()).div_ceil(1_000_000_000);
+    let mut targets: Vec<(SocketAddr, Vec<Client>)> = Vec::new();
+    let begin = clock::now();
+    while more(became.sent) {
+        let server = to();
+        if !targets.iter().any(|(target, _)| *target == server) {
+            let clients = (0..FLOWS).map(|_| Client::new(server)).inspect(enlarge).collect();
+            targets.push((server, clients));
+        }
+        became.unanswered_max = became.unanswered_max.max(became.lost());
+        if became.lost() > UNANSWERED_MAX && !await_answers(&targets, &mut answered, &mut became, UNANSWERED_MAX) {
+            // So many are lost that more would tell nothing.
+            break;
+        }
+        let (_, clients) = targets.iter().find(|(target, _)| *target == server).expect("made above");
+        for _ in 0..group {
+            let header = Header::request(became.sent, 0, Nanos::ZERO);
+            clients[became.sent as usize % FLOWS].send(&message(&header, b"payload"));
+            became.sent += 1;
+        }
+        answered.resize(became.sent as usize, false);
+        take(&targets, &mut answered, &mut became);
+        let next = begin.plus(Nanos::new(became.sent * 1_000_000_000 / per_second));
+        thread::sleep(next.minus(clock::now()).into());
+    }
+    became.took = clock::now().minus(begin);
+    await_answers(&targets, &mut answered, &mut became, 0);
+    became
+}
+
+/// Takes answers until at most `left` are missing; false if none comes for [`NEXT_ANSWER_WITHIN`].
+fn await_answers(targets: &[(SocketAddr, Vec<Client>)], answered: &mut [bool], became: &mut Became, left: u64) -> bool {
+    let mut last = clock::now();
+    while became.lost() > left && clock::now().minus(last) < NEXT_ANSWER_WITHIN {
+        let before = became.lost();
+        take(targets, answered, became);
+        if became.lost() < before {
+            last = clock::now();
+        }
+        thread::sleep(GROUP_EVERY.into());
+    }
+    became.lost() <= left
+}
+
+/// Takes the answers that are there.
+fn take(targets: &[(SocketAddr, Vec<Client>)], answered: &mut [bool], became: &mut Became) {
+    for client in targets.iter().flat_map(|(_, clients)| clients) {
+        while let Some(answer) = client.receive_within(Nanos::ZERO) {
+            let first = !std::mem::replace(&mut answered[answer.header.id as usize], true);
+            match (first, answer.header.status) {
+                (false, _) => became.twice += 1,
+                (true, Status::Ok) => became.answered += 1,
+                (true, _) => became.unserved += 1,
+            }
+        }
+    }
+}
+
+/// Room for the answers of a second: this process may have to wait for a CPU.
+fn enlarge(client: &Client) {
+    socket2::SockRef::from(&client.socket).set_recv_buffer_size(4 << 20).expect("a size");
+}
