@@ -32,7 +32,7 @@ pub use problem::{Claim, Origin, Problem, Problems};
 pub use setting::{DefaultValue, Setting, Shape, Words, markdown_table};
 pub use sources::{flags, meta_flags, wants_check};
 pub use table::{Config, SETTINGS};
-pub use value::{Burn, Classify, HandlerName, LogFormat};
+pub use value::{Burn, Classify, HandlerName, LogFormat, ShedAnswers};
 
 use crate::overheads::Overheads;
 use crate::time::Nanos;

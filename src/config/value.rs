@@ -50,6 +50,13 @@ choices! {
         /// The class in the request's header chooses the pool.
         Header = "header",
     }
+    /// What the client of a request hears that was shed.
+    ShedAnswers {
+        /// A short reply: how the request ended, and when to send it again.
+        Short = "short",
+        /// Nothing.
+        Silence = "silence",
+    }
     /// What is run for each request.
     HandlerName {
         /// Sends the payload back.
@@ -90,7 +97,7 @@ macro_rules! impl_choice {
     )+ };
 }
 
-impl_choice! { PolicyName Classify HandlerName Burn Wait Notices Io LogFormat }
+impl_choice! { PolicyName Classify ShedAnswers HandlerName Burn Wait Notices Io LogFormat }
 
 /// The reason why a text is not a value of its setting.
 pub(super) type Refusal = String;

@@ -12,7 +12,7 @@ use super::stuck::Watch;
 use super::transport::Transport;
 use super::waiting::Waiting;
 use super::{Ended, Report, ServeError, Server, StopHandle, panics, pin, signals};
-use crate::config::{Burn, Classify, Config, Wait};
+use crate::config::{Burn, Classify, Config, ShedAnswers, Wait};
 use crate::handler::Handler;
 use crate::handler::builtin::emulated;
 use crate::metrics::{Collector, WorkerMetrics};
@@ -86,6 +86,7 @@ where
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
         transport: &transport,
+        silent: config.shed_answers == ShedAnswers::Silence,
         limits: waiting.limits(),
     };
     let following = Following::new(config);

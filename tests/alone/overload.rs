@@ -85,23 +85,29 @@ fn light_requests_are_served_while_heavy_ones_are_shed() {
     }
 }
 
-// Is a request shed that has waited longer than it may, in the socket and in the deque, and the next one served?
+// Is a request shed that has waited longer than it may, in the socket and in the deque, and the next one served? Is its
+// client told when to come again, in no more bytes than a header, or nothing with silence?
 // Method: the only worker is held for longer than that; a part of what comes meanwhile was received before.
 #[test]
 fn what_has_waited_too_long_is_shed() {
     let _alone = alone();
-    for policy in ["isolated", "steal", "global", "hybrid", "ondemand"] {
+    let short = ["isolated", "steal", "global", "hybrid", "ondemand"].map(|policy| (policy, "short"));
+    for (policy, answers) in short.into_iter().chain([("steal", "silence")]) {
         let (handler, script) = scripted();
-        let server = Running::start(&[("policy", policy), ("workers", "1"), ("max-wait", "60ms")], handler);
+        let settings = [("policy", policy), ("workers", "1"), ("max-wait", "60ms"), ("shed-answers", answers)];
+        let server = Running::start(&settings, handler);
         let client = Client::new(server.udp);
         client.request(0, Nanos::from_millis(20), &[Act::Block as u8]);
         await_until(|| script.begun() == 1, "the request did not begin");
         client.request(1, Nanos::from_millis(100), &[Act::Block as u8]);
-        (2..12).for_each(|id| client.request(id, Nanos::ZERO, b""));
+        (2..12).for_each(|id| client.request(id, Nanos::ZERO, b"none"));
         await_until(|| script.begun() == 2, "the second request did not begin");
-        (12..22).for_each(|id| client.request(id, Nanos::ZERO, b""));
-        let shed = (0..22).filter(|_| client.receive().header.status == Status::ShedWaited).count();
-        assert_eq!((shed, script.begun()), (20, 2), "{policy}");
+        (12..22).for_each(|id| client.request(id, Nanos::ZERO, b"none"));
+        let replies = if answers == "silence" { 2 } else { 22 };
+        let shed = (0..replies).map(|_| client.receive()).filter(|reply| reply.header.status == Status::ShedWaited);
+        let shed: Vec<_> = shed.map(|reply| (reply.header.retry_after(), reply.payload.len())).collect();
+        assert_eq!(shed, vec![(Nanos::from_millis(60), 0); replies - 2], "{policy}, {answers}");
+        assert_eq!(script.begun(), 2, "{policy}");
         assert_eq!(client.ask(&Header::request(22, 0, Nanos::ZERO), b"").header.status, Status::Ok, "{policy}");
         let expected = Fates { received: 23, answered: 3, shed_waited: 20, ..Fates::default() };
         assert_eq!(server.quiescent(23), expected, "{policy}");

@@ -41,6 +41,8 @@ pub(crate) struct Common<'s, 'e, H, M, F, S = Socket> {
     pub(crate) emulated: bool,
     /// Record of calls that could not receive, or send.
     pub(crate) transport: &'e Transport,
+    /// True if what is shed is not answered.
+    pub(crate) silent: bool,
     /// How long requests may wait.
     pub(crate) limits: &'e Limits,
 }

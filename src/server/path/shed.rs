@@ -118,6 +118,19 @@ where
         }
     }
 
+    /// How long the client of a request that ended with `status` had better wait before it sends the request again: until
+    /// all that waits now has left, served or shed. No queue is longer than the bound; where a request expired, it is
+    /// about as long as that request waited. Where a queue was full, nothing is known but the bound.
+    pub(super) fn retry_after(&self, envelope: &Envelope, status: Status) -> Nanos {
+        let bound = self.common.limits.bounds().bound;
+        match status {
+            Status::ShedWaited | Status::ShedQueueFull if bound == Nanos::MAX => Nanos::ZERO,
+            Status::ShedWaited | Status::ShedQueueFull => bound,
+            Status::ShedExpired => self.now.minus(envelope.arrived_at()).minus(envelope.service).min(bound),
+            _ => Nanos::ZERO,
+        }
+    }
+
     /// True if a datagram of a batch from the socket of `owner` has waited for too long.
     #[cold]
     pub(super) fn is_shed_unserved(&mut self, owner: WorkerId, wait: Nanos) -> bool {
