@@ -1,6 +1,7 @@
 //! From flags to a [`Plan`]: one run, with every default filled in and every contradiction refused.
 
 use crate::arguments::{OfferArguments, RunArguments};
+use crate::drive::retries::Retrying;
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use forebay::metrics::Percentile;
@@ -33,8 +34,10 @@ pub struct Plan {
     pub flows: u16,
     /// The factor on every cost, at least 1.
     pub time_scale: u64,
-    /// The latency from which a reply is late; `None` for the default.
+    /// How long an attempt may take: what is replied to later is late, or sent again; `None` for the default.
     pub timeout: Option<Nanos>,
+    /// Whether requests are sent again.
+    pub retrying: Retrying,
     /// The percentile that the run must know; `None` for the highest that it knows, up to p99.9.
     pub percentile: Option<Percentile>,
     /// The widest 95 % interval, upper over lower end, of a percentile that counts as known.
@@ -94,7 +97,8 @@ impl Plan {
         let deadline_us = arguments.deadline.map_or(0, |deadline| deadline.get().div_ceil(1_000));
         let deadline_us = u32::try_from(deadline_us)
             .map_err(|_| Failure::usage("--deadline is too long: the protocol carries at most 4294s"))?;
-        Ok(Plan { payload_bytes: arguments.payload_bytes, deadline_us, ..plan })
+        let retrying = Retrying { max: arguments.retries, backoff: arguments.backoff };
+        Ok(Plan { payload_bytes: arguments.payload_bytes, deadline_us, retrying, ..plan })
     }
 
     /// The part of a plan that both commands share.
@@ -134,6 +138,7 @@ impl Plan {
             flows: offer.flows.unwrap_or_else(|| workers.map_or(256, |workers| workers.saturating_mul(32)).max(256)),
             time_scale,
             timeout: offer.timeout,
+            retrying: Retrying::NONE,
             percentile: offer.percentile,
             precision: offer.precision,
             seed: offer.seed,
@@ -220,6 +225,7 @@ pub(crate) fn test_plan() -> Plan {
         flows: 64,
         time_scale: 1,
         timeout: None,
+        retrying: Retrying::NONE,
         percentile: Some(Percentile::P99),
         precision: forebay::stats::PRECISION,
         seed: 1,

@@ -8,6 +8,7 @@ use forebay::time::Nanos;
 use forebay::workload::Workload;
 use loadgen::compare::server_process::ServerProcess;
 use loadgen::drive::Completed;
+use loadgen::drive::retries::Retrying;
 use loadgen::endpoint::Endpoint;
 use loadgen::interrupt::Interrupt;
 use loadgen::plan::Plan;
@@ -76,6 +77,7 @@ pub(crate) fn plan(server: &ServerProcess, workload: &Workload) -> Plan {
         flows: 256,
         time_scale: 1,
         timeout: None,
+        retrying: Retrying::NONE,
         percentile: Some(Percentile::P99_9),
         precision: forebay::stats::PRECISION,
         seed: 0,

@@ -2,6 +2,7 @@
 
 use crate::drive::pacer::Pacer;
 use crate::drive::reconciled::Reconciled;
+use crate::drive::retries::AttemptCounts;
 use crate::report::run_result::{Fates, RunResult, SLIP_LIMIT};
 use crate::text;
 use forebay::metrics::{Block, Percentile};
@@ -28,9 +29,11 @@ pub(crate) struct ValidityInput {
     pub(crate) pacer: Pacer,
     /// Datagrams that the kernel dropped at our own sockets, or the reason why that is unknown.
     pub(crate) own_socket_drops: Result<u64, String>,
-    /// Requests attempted, warm-up included.
+    /// Attempts at requests, warm-up included.
     pub(crate) attempted: u64,
-    /// Requests that our own kernel did not take, by its error.
+    /// Attempts after the warm-up.
+    pub(crate) attempts: AttemptCounts,
+    /// Attempts that our own kernel did not take, by its error.
     pub(crate) send_errors: BTreeMap<String, u64>,
     /// The increase of `SndbufErrors` in our network namespace, or the reason why that is unknown.
     pub(crate) send_buffer_errors: Result<u64, String>,
@@ -72,6 +75,7 @@ pub(crate) fn judge(result: &RunResult, input: &ValidityInput) -> (Validity, Vec
         unknown_percentile(result.latency_us.all(), input.percentile),
         slip(result, input),
         slips_over_limit(result, input.pacer),
+        late_retries(&input.attempts, input.pacer),
         own_socket_drops(&input.own_socket_drops),
         refused_sends(input),
         send_buffer_errors(&input.send_buffer_errors),
@@ -142,6 +146,18 @@ fn slips_over_limit(result: &RunResult, pacer: Pacer) -> Option<String> {
         format!(
             "the generator could not keep its schedule: {} of {sends} sends were more than {} late, above 0.1 %; {}",
             result.slips_over_limit,
+            text::time(Some(SLIP_LIMIT.as_micros_f64())),
+            pacer.remedy()
+        )
+    })
+}
+
+fn late_retries(attempts: &AttemptCounts, pacer: Pacer) -> Option<String> {
+    let retries = attempts.retries();
+    (attempts.late as f64 > SLIPS_OVER_LIMIT_SHARE * retries as f64).then(|| {
+        format!(
+            "the generator could not keep up with its retries: {} of {retries} were more than {} late, above 0.1 %; {}",
+            attempts.late,
             text::time(Some(SLIP_LIMIT.as_micros_f64())),
             pacer.remedy()
         )
@@ -246,6 +262,13 @@ mod tests {
             pacer: Pacer::RealTime,
             own_socket_drops: Ok(0),
             attempted: 4_000,
+            attempts: AttemptCounts {
+                sent: 4_000,
+                after_shed: 400,
+                after_timeout: 600,
+                late: 1,
+                ..AttemptCounts::default()
+            },
             send_errors: errors(4),
             send_buffer_errors: Ok(0),
             heard: 4_000,
@@ -291,6 +314,11 @@ mod tests {
             (result(100.0, 5.1, 0), ValidityInput { pacer: Pacer::Ordinary, ..sound() }, "cap_sys_nice"),
             (result(60_000.0, 3_001.0, 0), sound(), "which is 60.0 ms"),
             (result(100.0, 5.0, 4), sound(), "4 of 3000 sends"),
+            (
+                fine(),
+                ValidityInput { attempts: AttemptCounts { late: 2, ..sound().attempts }, ..sound() },
+                "2 of 1000 were more than 10.0 ms late",
+            ),
             (
                 fine(),
                 ValidityInput { percentile, ..sound() },
