@@ -5,7 +5,7 @@ use super::requests::{Request, RequestId, Requests};
 use super::tally::Tally;
 use super::{ArrivingRequest, Setup};
 use crate::fate::Fate;
-use crate::sched::overload::{StandingQueues, latest_start};
+use crate::sched::overload::{Heaviness, StandingQueues, backlog_is_full, latest_start};
 use crate::sched::turn::{Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued};
 use crate::sched::{Resume, Watch, WorkerId};
 use crate::time::Nanos;
@@ -24,6 +24,10 @@ pub(super) struct CostModel<'a> {
     ending: Box<[Option<(RequestId, End)>]>,
     /// For each worker, the sockets by owner, and behind them the queues of continuations.
     queues: Box<[StandingQueues]>,
+    /// For each worker, whether what it begins turns out heavy.
+    heaviness: Box<[Heaviness]>,
+    /// Requests under way that have been interrupted.
+    interrupted: usize,
     tally: Tally,
 }
 
@@ -49,6 +53,8 @@ impl<'a> CostModel<'a> {
             packets: setup.limits.packets_per_worker * workers,
             ending: vec![None; workers].into(),
             queues: (0..workers).map(|_| StandingQueues::new(workers + 1)).collect(),
+            heaviness: vec![Heaviness::default(); workers].into(),
+            interrupted: 0,
             tally: Tally::new(),
         }
     }
@@ -59,9 +65,28 @@ impl<'a> CostModel<'a> {
 
     /// Ends a request that is not answered and holds a packet.
     fn end(&mut self, request: RequestId, fate: Fate) {
+        let request = self.removed(request);
+        self.tally.lost(request.class, Some(fate), request.counts);
+    }
+
+    /// The request that ends and gives its packet back.
+    fn removed(&mut self, request: RequestId) -> Request {
         let request = self.requests.remove(request);
         self.packets += 1;
-        self.tally.lost(request.class, Some(fate), request.counts);
+        self.interrupted -= usize::from(request.continuation);
+        request
+    }
+
+    /// True if a fresh request that turns out heavy would wait for too long when it is to go on.
+    fn would_be_shed_later(&self) -> bool {
+        let Setup { ref waits, mean, .. } = *self.setup;
+        let workers = self.sockets.len();
+        // About one for each worker runs.
+        let waiting = self.interrupted.saturating_sub(workers);
+        self.heaviness[self.worker].is_certain()
+            && waits.bound != Nanos::MAX
+            && self.queues[self.worker].stands(workers, self.now, waits)
+            && backlog_is_full(waiting, mean, workers, waits)
     }
 
     /// When `request`, which is about to wait, must be looked at before it begins.
@@ -98,8 +123,10 @@ impl<'a> CostModel<'a> {
         match self.ending[self.worker].take() {
             Some((request, End::Done)) => {
                 let send = self.setup.overheads.send;
-                let request = self.requests.remove(request);
-                self.packets += 1;
+                let request = self.removed(request);
+                if !request.continuation {
+                    self.heaviness[self.worker].on_light();
+                }
                 let sent = self.now.plus(send);
                 self.tally.answered(request.class, request.cost, sent.minus(request.due), sent, request.counts);
                 send
@@ -192,7 +219,9 @@ impl Engine for CostModel<'_> {
     fn run(&mut self, job: RequestId, at_most: Nanos) -> Ran<RequestId> {
         let known = *self.requests.get(job);
         let expired = (self.now >= known.expires_at).then_some(End::Expired);
-        if let Some(end) = expired.or_else(|| self.shed_cause(known)) {
+        let cause = expired.or_else(|| self.shed_cause(known));
+        let cause = cause.or_else(|| (!known.continuation && self.would_be_shed_later()).then_some(End::Waited));
+        if let Some(end) = cause {
             self.ending[self.worker] = Some((job, end));
             return Ran::Ended { ran: Nanos::ZERO };
         }
@@ -218,7 +247,10 @@ impl Engine for CostModel<'_> {
     }
 
     fn requeued(&mut self, job: &mut RequestId, _: Requeued) {
-        self.requests.of(*job).continuation = true;
+        if !std::mem::replace(&mut self.requests.of(*job).continuation, true) {
+            self.interrupted += 1;
+            self.heaviness[self.worker].on_heavy();
+        }
         let start_by = self.start_by(self.requests.get(*job));
         self.requests.of(*job).start_by = start_by;
     }

@@ -43,6 +43,11 @@ const TARGET_UNITS: u64 = 10;
 const BOUND_TARGETS: u64 = 2;
 /// The interval in targets.
 const INTERVAL_TARGETS: u64 = 4;
+/// The work that may wait in a queue that stands, in quarters of the bound: half-way from the target.
+const BACKLOG_QUARTERS: u64 = 3;
+/// Requests in a row that were heavy, from which on the next is taken to be. Where one in twenty is light, a row of this
+/// length is one in 27.
+const HEAVY_IN_A_ROW: u32 = 64;
 /// Measured requests below which nothing is known.
 const MEASURED_MIN: u64 = 20;
 /// The share of requests that take no longer than [`expected_service`].
@@ -111,6 +116,41 @@ pub fn latest_start(expires_at: Nanos, deadline: Nanos, expected: Nanos, served:
     if expires_at == Nanos::MAX { Nanos::MAX } else { expires_at.minus(expected.min(half).minus(served)) }
 }
 
+/// Whether requests turn out to be heavy, as one worker sees it: no request is known to be before it has run for a slice.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Heaviness {
+    /// Requests in a row that turned out heavy.
+    in_a_row: u32,
+}
+
+impl Heaviness {
+    /// Notes a request that has ended and was in no queue of continuations.
+    #[inline]
+    pub fn on_light(&mut self) {
+        self.in_a_row = 0;
+    }
+
+    /// Notes a request that goes into a queue of continuations for the first time.
+    #[inline]
+    pub fn on_heavy(&mut self) {
+        self.in_a_row = self.in_a_row.saturating_add(1);
+    }
+
+    /// Whether the next one is as good as known to be heavy.
+    #[inline]
+    pub fn is_certain(&self) -> bool {
+        self.in_a_row >= HEAVY_IN_A_ROW
+    }
+}
+
+/// Whether a request put behind `waiting` others, in a queue that stands, would be shed when it is to go on: each of them
+/// takes `mean` of one of `workers`. The limit is below the bound, or what is begun would be
+/// lost as often as not, and above the target, or the queue would stand no more.
+pub fn backlog_is_full(waiting: usize, mean: Nanos, workers: usize, bounds: &WaitBounds) -> bool {
+    let backlog = mean.times(waiting as u64).get() / workers.max(1) as u64;
+    backlog >= bounds.bound.get() / 4 * BACKLOG_QUARTERS
+}
+
 /// The queues from which one worker takes jobs, as it sees them.
 #[derive(Debug)]
 pub struct StandingQueues {
@@ -152,6 +192,13 @@ impl StandingQueues {
         }
         standing.last = now;
         now.minus(standing.since) >= bounds.interval && wait >= bounds.bound
+    }
+
+    /// Whether `queue` has stood for the interval.
+    pub fn stands(&self, queue: usize, now: Nanos, bounds: &WaitBounds) -> bool {
+        let Standing { since, last } = self.queues[queue];
+        let is_seen = since != Nanos::MAX && since >= self.rested_at && now.minus(last) <= bounds.interval;
+        bounds.interval == Nanos::ZERO || is_seen && now.minus(since) >= bounds.interval
     }
 
     /// Notes that the worker has nothing to do: none of its queues stands.

@@ -127,6 +127,39 @@ fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
     assert!(!old(&mut queues, 501), "it has not looked for longer than an interval");
 }
 
+// Does a queue stand for others to know once it has for an interval, and always where the bound is fixed?
+#[test]
+fn that_a_queue_stands_can_be_asked() {
+    let bounds = WaitBounds { target: MS(5), interval: MS(100), bound: MS(10) };
+    let mut queues = StandingQueues::new(1);
+    assert!(!queues.stands(0, MS(500), &bounds), "nothing has left it");
+    queues.on_old(0, MS(500), MS(50), &bounds);
+    queues.on_old(0, MS(590), MS(50), &bounds);
+    assert!(!queues.stands(0, MS(599), &bounds) && queues.stands(0, MS(600), &bounds));
+    assert!(!queues.stands(0, MS(691), &bounds), "it has not been looked at for longer than an interval");
+    queues.on_old(0, MS(650), MS(50), &bounds);
+    assert!(queues.stands(0, MS(700), &bounds));
+    queues.on_rest(MS(701));
+    assert!(!queues.stands(0, MS(702), &bounds));
+    assert!(queues.stands(0, MS(702), &WaitBounds { interval: Nanos::ZERO, ..bounds }));
+}
+
+// Is a request certain to be heavy after 64 in a row, and not after a light one? Is a backlog full between target and bound?
+#[test]
+fn what_is_heavy_behind_a_full_backlog_must_not_begin() {
+    let mut heaviness = Heaviness::default();
+    (0..63).for_each(|_| heaviness.on_heavy());
+    assert!(!heaviness.is_certain());
+    heaviness.on_heavy();
+    assert!(heaviness.is_certain());
+    heaviness.on_light();
+    assert!(!heaviness.is_certain());
+    let bounds = auto(&[(10_000, 100)]);
+    let full = |waiting| backlog_is_full(waiting, MS(10), 4, &bounds);
+    assert!(!full(59) && full(60), "60 of 10 ms are 150 ms of four workers");
+    assert!(!backlog_is_full(1_000, Nanos::ZERO, 4, &bounds), "nothing was measured");
+}
+
 #[test]
 fn what_cannot_end_in_time_must_not_begin() {
     let latest = |deadline, expected, served| latest_start(MS(1_000), deadline, expected, served);

@@ -1,7 +1,7 @@
 //! Shedding of what has waited for too long, or cannot end in time: when it is received, and when it would begin.
 //! `sched/overload/README.md` argues the rule.
 
-use super::execute::Engine;
+use super::execute::{Common, Engine};
 use super::slot::Slot;
 use crate::fate::{ClockAnomaly, Expired, Fate, Status};
 use crate::handler::Handler;
@@ -9,6 +9,7 @@ use crate::metrics::Counter;
 use crate::net::{Datagram, Link};
 use crate::queue::Pooled;
 use crate::sched::WorkerId;
+use crate::sched::overload::backlog_is_full;
 use crate::server::path::packet::{Envelope, Packet};
 use crate::time::{Nanos, clock};
 use std::future::Future;
@@ -53,14 +54,35 @@ where
     pub(super) fn begin(&mut self, packet: Packet<'s>, now: Option<Nanos>) -> Option<(Pooled<'e, Slot<F>>, Nanos)> {
         let start = self.start(packet.envelope.ready_at, now);
         let queue = usize::from(packet.envelope.socket);
+        let mut cause = None;
         if start < packet.envelope.start_by {
             self.queues.on_young(queue);
-        } else if let Some(cause) = self.shed_cause(&packet.envelope, queue, start) {
+        } else {
+            cause = self.shed_cause(&packet.envelope, queue, start);
+        }
+        if cause.is_none() && self.heaviness.is_certain() && self.would_be_shed_later(start) {
+            cause = Some(Cause::Waited);
+        }
+        if let Some(cause) = cause {
             self.shed(&packet.envelope, cause);
             self.recycle(packet);
             return None;
         }
         Some((self.filled(packet), start))
+    }
+
+    /// True if a fresh request that turns out heavy would wait for too long when it is to go on: its first slice would be
+    /// lost.
+    #[cold]
+    fn would_be_shed_later(&self, now: Nanos) -> bool {
+        let Common { limits, slots, sockets, .. } = self.common;
+        let (bounds, workers) = (limits.bounds(), sockets.len());
+        // One slot for each worker is in use by what it runs, or kept for that.
+        let waiting = slots.in_use().saturating_sub(workers);
+        let queue = sockets.len();
+        bounds.bound != Nanos::MAX
+            && self.queues.stands(queue, now, &bounds)
+            && backlog_is_full(waiting, limits.mean(), workers, &bounds)
     }
 
     /// As [`Engine::begin`], for a continuation: out of a queue, or still at hand after a pause.
