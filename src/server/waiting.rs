@@ -53,9 +53,6 @@ impl Waiting {
             return;
         }
         let of_all = expected_service(&times);
-        if of_all.is_some() {
-            self.limits.set_mean(times.mean().plus(self.beside));
-        }
         for class in 0..CLASSES {
             let of_class = || expected_service(&ServiceTimes::new(recent.times_of_class[class].iter().copied()));
             let expected = if self.classified { of_class() } else { of_all };

@@ -61,8 +61,6 @@ pub struct Setup {
     pub waits: WaitBounds,
     /// The service that is expected of a request with a deadline: it must not begin where less time is left.
     pub expected: Nanos,
-    /// The mean service and what each request takes beside it.
-    pub mean: Nanos,
 }
 
 /// What an idle worker does.
@@ -115,7 +113,6 @@ impl Setup {
             limits: Limits::SERVER,
             waits: WaitBounds::NONE,
             expected: Nanos::ZERO,
-            mean: Nanos::ZERO,
         }
     }
 }
@@ -127,10 +124,8 @@ impl Setup {
         if max_wait == MaxWait::Off {
             return self;
         }
-        let beside = self.overheads.per_request();
-        let waits = WaitBounds::new(max_wait, times, beside).unwrap_or(WaitBounds::NONE);
-        let (expected, mean) = (expected_service(times).unwrap_or(Nanos::ZERO), times.mean().plus(beside));
-        Setup { waits, expected, mean, ..self }
+        let waits = WaitBounds::new(max_wait, times, self.overheads.per_request()).unwrap_or(WaitBounds::NONE);
+        Setup { waits, expected: expected_service(times).unwrap_or(Nanos::ZERO), ..self }
     }
 
     /// A server with these overheads. Where waking costs something its workers sleep as in `forebay serve`.

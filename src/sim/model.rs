@@ -5,7 +5,7 @@ use super::requests::{Request, RequestId, Requests};
 use super::tally::Tally;
 use super::{ArrivingRequest, Setup};
 use crate::fate::Fate;
-use crate::sched::overload::{Heaviness, StandingQueues, backlog_is_full, latest_start};
+use crate::sched::overload::{HeavyQueue, StandingQueues, latest_start};
 use crate::sched::turn::{Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued};
 use crate::sched::{Resume, Watch, WorkerId};
 use crate::time::Nanos;
@@ -24,8 +24,8 @@ pub(super) struct CostModel<'a> {
     ending: Box<[Option<(RequestId, End)>]>,
     /// For each worker, the sockets by owner, and behind them the queues of continuations.
     queues: Box<[StandingQueues]>,
-    /// For each worker, whether what it begins turns out heavy.
-    heaviness: Box<[Heaviness]>,
+    /// For each worker, the queue of continuations.
+    heavy: Box<[HeavyQueue]>,
     /// Requests under way that have been interrupted.
     interrupted: usize,
     tally: Tally,
@@ -53,7 +53,7 @@ impl<'a> CostModel<'a> {
             packets: setup.limits.packets_per_worker * workers,
             ending: vec![None; workers].into(),
             queues: (0..workers).map(|_| StandingQueues::new(workers + 1)).collect(),
-            heaviness: vec![Heaviness::default(); workers].into(),
+            heavy: vec![HeavyQueue::default(); workers].into(),
             interrupted: 0,
             tally: Tally::new(),
         }
@@ -78,15 +78,17 @@ impl<'a> CostModel<'a> {
     }
 
     /// True if a fresh request that turns out heavy would wait for too long when it is to go on.
-    fn would_be_shed_later(&self) -> bool {
-        let Setup { ref waits, mean, .. } = *self.setup;
-        let workers = self.sockets.len();
-        // About one for each worker runs.
-        let waiting = self.interrupted.saturating_sub(workers);
-        self.heaviness[self.worker].is_certain()
+    fn would_be_shed_later(&self, request: &Request) -> bool {
+        let (heavy, waits) = (&self.heavy[self.worker], &self.setup.waits);
+        heavy.is_certain()
             && waits.bound != Nanos::MAX
-            && self.queues[self.worker].stands(workers, self.now, waits)
-            && backlog_is_full(waiting, mean, workers, waits)
+            && self.queues[self.worker].stands(self.sockets.len(), self.now, waits)
+            && heavy.is_full(self.continuations(), self.now.minus(request.came_at), waits)
+    }
+
+    /// Requests in queues of continuations, about: one for each worker runs.
+    fn continuations(&self) -> usize {
+        self.interrupted.saturating_sub(self.sockets.len())
     }
 
     /// When `request`, which is about to wait, must be looked at before it begins.
@@ -125,7 +127,7 @@ impl<'a> CostModel<'a> {
                 let send = self.setup.overheads.send;
                 let request = self.removed(request);
                 if !request.continuation {
-                    self.heaviness[self.worker].on_light();
+                    self.heavy[self.worker].on_light();
                 }
                 let sent = self.now.plus(send);
                 self.tally.answered(request.class, request.cost, sent.minus(request.due), sent, request.counts);
@@ -220,13 +222,16 @@ impl Engine for CostModel<'_> {
         let known = *self.requests.get(job);
         let expired = (self.now >= known.expires_at).then_some(End::Expired);
         let cause = expired.or_else(|| self.shed_cause(known));
-        let cause = cause.or_else(|| (!known.continuation && self.would_be_shed_later()).then_some(End::Waited));
+        let cause = cause.or_else(|| (!known.continuation && self.would_be_shed_later(&known)).then_some(End::Waited));
         if let Some(end) = cause {
             self.ending[self.worker] = Some((job, end));
             return Ran::Ended { ran: Nanos::ZERO };
         }
         let known = self.requests.of(job);
-        known.resumed |= known.continuation && known.start_by != Nanos::MAX;
+        if known.continuation && known.start_by != Nanos::MAX && !known.resumed {
+            known.resumed = true;
+            self.heavy[self.worker].on_left(self.now.minus(known.put_at), known.behind);
+        }
         known.start_by = Nanos::MAX;
         let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
         let (work, ran, end) = stretch(known.left, step, checkpoint, at_most, known.expires_at.minus(self.now));
@@ -247,9 +252,12 @@ impl Engine for CostModel<'_> {
     }
 
     fn requeued(&mut self, job: &mut RequestId, _: Requeued) {
-        if !std::mem::replace(&mut self.requests.of(*job).continuation, true) {
+        let (behind, now) = (self.continuations(), self.now);
+        let request = self.requests.of(*job);
+        if !std::mem::replace(&mut request.continuation, true) {
+            (request.behind, request.put_at) = (behind, now);
             self.interrupted += 1;
-            self.heaviness[self.worker].on_heavy();
+            self.heavy[self.worker].on_heavy();
         }
         let start_by = self.start_by(self.requests.get(*job));
         self.requests.of(*job).start_by = start_by;

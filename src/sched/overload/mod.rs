@@ -43,7 +43,7 @@ const TARGET_UNITS: u64 = 10;
 const BOUND_TARGETS: u64 = 2;
 /// The interval in targets.
 const INTERVAL_TARGETS: u64 = 4;
-/// The work that may wait in a queue that stands, in quarters of the bound: half-way from the target.
+/// The wait to expect at most of what is put into a queue that stands, in quarters of the bound: half-way from the target.
 const BACKLOG_QUARTERS: u64 = 3;
 /// Requests in a row that were heavy, from which on the next is taken to be. Where one in twenty is light, a row of this
 /// length is one in 27.
@@ -116,39 +116,50 @@ pub fn latest_start(expires_at: Nanos, deadline: Nanos, expected: Nanos, served:
     if expires_at == Nanos::MAX { Nanos::MAX } else { expires_at.minus(expected.min(half).minus(served)) }
 }
 
-/// Whether requests turn out to be heavy, as one worker sees it: no request is known to be before it has run for a slice.
+/// The queue of continuations, as one worker sees it: whether what begins will wait in it, and for how long. Nothing is
+/// known of a request before it has run for a slice.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Heaviness {
+pub struct HeavyQueue {
     /// Requests in a row that turned out heavy.
     in_a_row: u32,
+    /// The wait for each request in front, as it was of late; zero = not known.
+    each: Nanos,
 }
 
-impl Heaviness {
-    /// Notes a request that has ended and was in no queue of continuations.
+impl HeavyQueue {
+    /// Notes a request that has ended and was never in the queue.
     #[inline]
     pub fn on_light(&mut self) {
         self.in_a_row = 0;
     }
 
-    /// Notes a request that goes into a queue of continuations for the first time.
+    /// Notes a request that goes into the queue for the first time.
     #[inline]
     pub fn on_heavy(&mut self) {
         self.in_a_row = self.in_a_row.saturating_add(1);
     }
 
-    /// Whether the next one is as good as known to be heavy.
+    /// Notes a request that leaves the queue after `wait`; `behind` others were in it before.
+    #[inline]
+    pub fn on_left(&mut self, wait: Nanos, behind: usize) {
+        let each = wait.get() / (behind as u64).max(1);
+        let known = if self.each == Nanos::ZERO { each } else { self.each.get() };
+        self.each = Nanos::new((known / 8 * 7).saturating_add(each / 8));
+    }
+
+    /// Whether the next request is as good as known to be heavy.
     #[inline]
     pub fn is_certain(&self) -> bool {
         self.in_a_row >= HEAVY_IN_A_ROW
     }
-}
 
-/// Whether a request put behind `waiting` others, in a queue that stands, would be shed when it is to go on: each of them
-/// takes `mean` of one of `workers`. The limit is below the bound, or what is begun would be
-/// lost as often as not, and above the target, or the queue would stand no more.
-pub fn backlog_is_full(waiting: usize, mean: Nanos, workers: usize, bounds: &WaitBounds) -> bool {
-    let backlog = mean.times(waiting as u64).get() / workers.max(1) as u64;
-    backlog >= bounds.bound.get() / 4 * BACKLOG_QUARTERS
+    /// Whether a request that has waited for `waited` would be shed when it leaves the queue, `waiting` others being in it
+    /// now. The limit is below the bound, or what is begun would be lost as often as not, and above the target, or the
+    /// queue would stand no more.
+    pub fn is_full(&self, waiting: usize, waited: Nanos, bounds: &WaitBounds) -> bool {
+        let expected = waited.plus(self.each.times(waiting as u64));
+        self.each > Nanos::ZERO && expected >= Nanos::new(bounds.bound.get() / 4 * BACKLOG_QUARTERS)
+    }
 }
 
 /// The queues from which one worker takes jobs, as it sees them.

@@ -144,20 +144,30 @@ fn that_a_queue_stands_can_be_asked() {
     assert!(queues.stands(0, MS(702), &WaitBounds { interval: Nanos::ZERO, ..bounds }));
 }
 
-// Is a request certain to be heavy after 64 in a row, and not after a light one? Is a backlog full between target and bound?
+// Is a request certain to be heavy after 64 in a row, and not after a light one?
 #[test]
-fn what_is_heavy_behind_a_full_backlog_must_not_begin() {
-    let mut heaviness = Heaviness::default();
-    (0..63).for_each(|_| heaviness.on_heavy());
-    assert!(!heaviness.is_certain());
-    heaviness.on_heavy();
-    assert!(heaviness.is_certain());
-    heaviness.on_light();
-    assert!(!heaviness.is_certain());
+fn many_heavy_ones_in_a_row_make_the_next_certain() {
+    let mut heavy = HeavyQueue::default();
+    (0..63).for_each(|_| heavy.on_heavy());
+    assert!(!heavy.is_certain());
+    heavy.on_heavy();
+    assert!(heavy.is_certain());
+    heavy.on_light();
+    assert!(!heavy.is_certain());
+}
+
+// Is the queue full where the wait to expect, own wait included, is between target and bound, by what was measured of late?
+#[test]
+fn a_queue_is_full_by_the_wait_to_expect() {
     let bounds = auto(&[(10_000, 100)]);
-    let full = |waiting| backlog_is_full(waiting, MS(10), 4, &bounds);
-    assert!(!full(59) && full(60), "60 of 10 ms are 150 ms of four workers");
-    assert!(!backlog_is_full(1_000, Nanos::ZERO, 4, &bounds), "nothing was measured");
+    let mut heavy = HeavyQueue::default();
+    assert!(!heavy.is_full(1_000, MS(0), &bounds), "nothing was measured");
+    heavy.on_left(MS(100), 40);
+    assert!(!heavy.is_full(59, MS(0), &bounds) && heavy.is_full(60, MS(0), &bounds), "2.5 ms each, 150 ms at most");
+    assert!(!heavy.is_full(19, MS(100), &bounds) && heavy.is_full(20, MS(100), &bounds), "it has waited before");
+    (0..60).for_each(|_| heavy.on_left(MS(200), 40));
+    assert!(!heavy.is_full(29, MS(0), &bounds) && heavy.is_full(31, MS(0), &bounds), "5 ms each by now");
+    heavy.on_left(MS(1), 0);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::metrics::{Continuation, Counter, Recorder, Sample, Steal};
 use crate::net::{AddressFilter, BATCH, Link, Socket};
 use crate::queue::{ObjectPool, Pooled};
 use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled, guarded};
-use crate::sched::overload::{Heaviness, StandingQueues};
+use crate::sched::overload::{HeavyQueue, StandingQueues};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Outcome, Resume, Step, WorkerId};
 use crate::server::path::packet::{Envelope, Packet, PacketBody};
@@ -68,8 +68,8 @@ pub(crate) struct Engine<'s, 'e, 'c, H, M, F, L: Link> {
     pub(crate) slept: Nanos,
     /// The sockets by owner, and behind them the queues of continuations, as this worker sees them.
     pub(super) queues: StandingQueues,
-    /// Whether what this worker begins turns out heavy.
-    pub(super) heaviness: Heaviness,
+    /// The queue of continuations, as this worker sees it.
+    pub(super) heavy: HeavyQueue,
     /// For each socket, a time at which this worker found nothing more in it.
     pub(super) emptied_at: Box<[Nanos]>,
     pub(crate) now: Nanos,
@@ -102,7 +102,7 @@ where
             local_queue: LocalQueue::open(common.runtime_id),
             gathering: Gathering::default(),
             slept: Nanos::ZERO,
-            heaviness: Heaviness::default(),
+            heavy: HeavyQueue::default(),
             queues: StandingQueues::new(common.sockets.len() + 1),
             emptied_at: vec![Nanos::ZERO; common.sockets.len()].into(),
             now: clock::now(),
@@ -278,7 +278,7 @@ where
             }
             Polled::Ended(packet) => {
                 if !slot.envelope.resumed {
-                    self.heaviness.on_light();
+                    self.heavy.on_light();
                 }
                 self.finish(packet, &slot.envelope);
                 None
@@ -320,7 +320,8 @@ where
                 // What waits for its own children waits for no worker.
                 if why != Requeued::Woken {
                     if !slot.envelope.resumed {
-                        self.heaviness.on_heavy();
+                        self.heavy.on_heavy();
+                        slot.envelope.behind = self.continuations();
                     }
                     slot.envelope.start_by = self.start_by(&slot.envelope);
                 }

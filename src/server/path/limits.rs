@@ -13,8 +13,6 @@ pub(crate) struct Limits {
     target_ns: AtomicU64,
     interval_ns: AtomicU64,
     bound_ns: AtomicU64,
-    /// The mean service, in nanoseconds; 0 = not known.
-    mean_ns: AtomicU64,
     /// Nanoseconds of service, by class; every class has the same where none may be known.
     expected_ns: [AtomicU64; CLASSES],
 }
@@ -26,7 +24,6 @@ impl Limits {
             target_ns: AtomicU64::default(),
             interval_ns: AtomicU64::default(),
             bound_ns: AtomicU64::default(),
-            mean_ns: AtomicU64::default(),
             expected_ns: Default::default(),
         };
         limits.set_bounds(bounds);
@@ -50,15 +47,6 @@ impl Limits {
 
     pub(crate) fn target(&self) -> Nanos {
         Nanos::new(self.target_ns.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn set_mean(&self, service: Nanos) {
-        self.mean_ns.store(service.get(), Ordering::Relaxed);
-    }
-
-    /// The mean service; zero where it is not known.
-    pub(crate) fn mean(&self) -> Nanos {
-        Nanos::new(self.mean_ns.load(Ordering::Relaxed))
     }
 
     pub(crate) fn set_expected(&self, class: usize, service: Nanos) {

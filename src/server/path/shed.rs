@@ -1,7 +1,7 @@
 //! Shedding of what has waited for too long, or cannot end in time: when it is received, and when it would begin.
 //! `sched/overload/README.md` argues the rule.
 
-use super::execute::{Common, Engine};
+use super::execute::Engine;
 use super::slot::Slot;
 use crate::fate::{ClockAnomaly, Expired, Fate, Status};
 use crate::handler::Handler;
@@ -9,7 +9,6 @@ use crate::metrics::Counter;
 use crate::net::{Datagram, Link};
 use crate::queue::Pooled;
 use crate::sched::WorkerId;
-use crate::sched::overload::backlog_is_full;
 use crate::server::path::packet::{Envelope, Packet};
 use crate::time::{Nanos, clock};
 use std::future::Future;
@@ -60,7 +59,7 @@ where
         } else {
             cause = self.shed_cause(&packet.envelope, queue, start);
         }
-        if cause.is_none() && self.heaviness.is_certain() && self.would_be_shed_later(start) {
+        if cause.is_none() && self.heavy.is_certain() && self.would_be_shed_later(&packet.envelope, start) {
             cause = Some(Cause::Waited);
         }
         if let Some(cause) = cause {
@@ -74,15 +73,17 @@ where
     /// True if a fresh request that turns out heavy would wait for too long when it is to go on: its first slice would be
     /// lost.
     #[cold]
-    fn would_be_shed_later(&self, now: Nanos) -> bool {
-        let Common { limits, slots, sockets, .. } = self.common;
-        let (bounds, workers) = (limits.bounds(), sockets.len());
-        // One slot for each worker is in use by what it runs, or kept for that.
-        let waiting = slots.in_use().saturating_sub(workers);
-        let queue = sockets.len();
+    fn would_be_shed_later(&self, envelope: &Envelope, now: Nanos) -> bool {
+        let bounds = self.common.limits.bounds();
+        let waited = now.minus(envelope.arrived_at());
         bounds.bound != Nanos::MAX
-            && self.queues.stands(queue, now, &bounds)
-            && backlog_is_full(waiting, limits.mean(), workers, &bounds)
+            && self.queues.stands(self.common.sockets.len(), now, &bounds)
+            && self.heavy.is_full(self.continuations(), waited, &bounds)
+    }
+
+    /// Requests in queues of continuations, about: one slot for each worker is in use by what it runs, or kept for that.
+    pub(super) fn continuations(&self) -> usize {
+        self.common.slots.in_use().saturating_sub(self.common.sockets.len())
     }
 
     /// As [`Engine::begin`], for a continuation: out of a queue, or still at hand after a pause.
@@ -106,7 +107,10 @@ where
             self.slot = Some(slot);
             return None;
         }
-        slot.envelope.resumed |= slot.envelope.start_by != Nanos::MAX;
+        if slot.envelope.start_by != Nanos::MAX && !slot.envelope.resumed {
+            slot.envelope.resumed = true;
+            self.heavy.on_left(start.minus(slot.envelope.ready_at), slot.envelope.behind);
+        }
         Some((slot, start))
     }
 
