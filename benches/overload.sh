@@ -25,11 +25,12 @@ end() {
 trap end EXIT
 
 row() {
+    rm -f "$tmp/server"
     # shellcheck disable=SC2086 # the lists are words
     "$bin/forebay" serve --listen 127.0.0.1:0 --admin 127.0.0.1:0 --workers 4 --policy "$1" --burn sleep --time-scale 20 \
         --drain-timeout 0s --max-wait "$4" $serve >"$tmp/server" 2>/dev/null &
     server=$!
-    until grep -q '^listening' "$tmp/server"; do sleep 0.1; done
+    until grep -qs '^listening' "$tmp/server"; do sleep 0.1; done
     admin=$(sed -n 's|^listening.* admin http://||p' "$tmp/server")
     generator="$bin/loadgen run --quiet --admin $admin --cost fixed:500us --warmup 0s --percentile 50"
     # The verdict is INVALID where emulated cores overslept: the exit code is no failure.

@@ -245,9 +245,12 @@ impl Server {
         }
         let notices = notices::find(config.notices)?;
         let bound = Group::open(config.listen, config.workers, ways.receive);
-        let group = bound.map_err(bind_error("listen", config.listen))?;
+        let mut group = bound.map_err(bind_error("listen", config.listen))?;
         let admin = TcpListener::bind(config.admin).map_err(bind_error("admin", config.admin))?;
         warn_of_small_buffers(&group);
+        if let Some(bytes) = waiting::receive_buffer(config.max_wait_scaled()) {
+            group.limit_recv_buffers(bytes)?;
+        }
         let (stop, demands) = StopHandle::new();
         let filter = AddressFilter::new(group.address(), &config.reject_source_ports, addresses);
         Ok(Server {

@@ -78,12 +78,10 @@ impl<'a> CostModel<'a> {
     }
 
     /// True if a fresh request that turns out heavy would wait for too long when it is to go on.
-    fn would_be_shed_later(&self, request: &Request) -> bool {
-        let (heavy, waits) = (&self.heavy[self.worker], &self.setup.waits);
-        heavy.is_certain()
-            && waits.bound != Nanos::MAX
-            && self.queues[self.worker].stands(self.sockets.len(), self.now, waits)
-            && heavy.is_full(self.continuations(), self.now.minus(request.came_at), waits)
+    fn would_be_shed_later(&mut self, request: &Request) -> bool {
+        let (waiting, waits) = (self.continuations(), &self.setup.waits);
+        let (heavy, waited) = (&mut self.heavy[self.worker], self.now.minus(request.came_at));
+        heavy.is_certain() && waits.bound != Nanos::MAX && heavy.is_full(self.now, waiting, waited, waits)
     }
 
     /// Requests in queues of continuations, about: one for each worker runs.
@@ -266,6 +264,7 @@ impl Engine for CostModel<'_> {
     fn boundary(&mut self, boundary: Boundary) {
         if boundary == Boundary::Rest {
             self.queues[self.worker].on_rest(self.now);
+            self.heavy[self.worker].on_rest();
         }
     }
 

@@ -43,7 +43,7 @@ const TARGET_UNITS: u64 = 10;
 const BOUND_TARGETS: u64 = 2;
 /// The interval in targets.
 const INTERVAL_TARGETS: u64 = 4;
-/// The wait to expect at most of what is put into a queue that stands, in quarters of the bound: half-way from the target.
+/// The longest wait to expect of what is begun while its queue stands, in quarters of the bound.
 const BACKLOG_QUARTERS: u64 = 3;
 /// Requests in a row that were heavy, from which on the next is taken to be. Where one in twenty is light, a row of this
 /// length is one in 27.
@@ -124,6 +124,10 @@ pub struct HeavyQueue {
     in_a_row: u32,
     /// The wait for each request in front, as it was of late; zero = not known.
     each: Nanos,
+    /// Whether the queue stands: the wait to expect was long for an interval, and has not been short for one since.
+    stands: bool,
+    /// Since when the wait to expect says otherwise, if it does.
+    otherwise_since: Option<Nanos>,
 }
 
 impl HeavyQueue {
@@ -154,11 +158,25 @@ impl HeavyQueue {
     }
 
     /// Whether a request that has waited for `waited` would be shed when it leaves the queue, `waiting` others being in it
-    /// now. The limit is below the bound, or what is begun would be lost as often as not, and above the target, or the
-    /// queue would stand no more.
-    pub fn is_full(&self, waiting: usize, waited: Nanos, bounds: &WaitBounds) -> bool {
-        let expected = waited.plus(self.each.times(waiting as u64));
-        self.each > Nanos::ZERO && expected >= Nanos::new(bounds.bound.get() / 4 * BACKLOG_QUARTERS)
+    /// at `now`, in a queue that stands. It is the wait to expect that counts, and not that of what leaves: where
+    /// fresh requests go first, nothing may. The limit is below the bound, or what is begun would be lost as often as not.
+    pub fn is_full(&mut self, now: Nanos, waiting: usize, waited: Nanos, bounds: &WaitBounds) -> bool {
+        let expected = match self.each {
+            Nanos::ZERO if waiting >= HEAVY_IN_A_ROW as usize => bounds.bound,
+            each => waited.plus(each.times(waiting as u64)),
+        };
+        let is_long = expected >= Nanos::new(bounds.bound.get() / 2);
+        let since = (is_long != self.stands).then(|| self.otherwise_since.unwrap_or(now));
+        self.otherwise_since = since;
+        if since.is_some_and(|since| now.minus(since) >= bounds.interval) {
+            (self.stands, self.otherwise_since) = (is_long, None);
+        }
+        self.stands && expected >= Nanos::new(bounds.bound.get() / 4 * BACKLOG_QUARTERS)
+    }
+
+    /// Notes that the worker has nothing to do: the queue does not stand.
+    pub fn on_rest(&mut self) {
+        (self.stands, self.otherwise_since) = (false, None);
     }
 }
 
@@ -203,13 +221,6 @@ impl StandingQueues {
         }
         standing.last = now;
         now.minus(standing.since) >= bounds.interval && wait >= bounds.bound
-    }
-
-    /// Whether `queue` has stood for the interval.
-    pub fn stands(&self, queue: usize, now: Nanos, bounds: &WaitBounds) -> bool {
-        let Standing { since, last } = self.queues[queue];
-        let is_seen = since != Nanos::MAX && since >= self.rested_at && now.minus(last) <= bounds.interval;
-        bounds.interval == Nanos::ZERO || is_seen && now.minus(since) >= bounds.interval
     }
 
     /// Notes that the worker has nothing to do: none of its queues stands.

@@ -1,5 +1,7 @@
 //! Is old work shed while a queue stands, and only then? Method: one queue and one server in virtual time.
 
+mod order;
+
 use super::*;
 use std::collections::VecDeque;
 
@@ -127,23 +129,6 @@ fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
     assert!(!old(&mut queues, 501), "it has not looked for longer than an interval");
 }
 
-// Does a queue stand for others to know once it has for an interval, and always where the bound is fixed?
-#[test]
-fn that_a_queue_stands_can_be_asked() {
-    let bounds = WaitBounds { target: MS(5), interval: MS(100), bound: MS(10) };
-    let mut queues = StandingQueues::new(1);
-    assert!(!queues.stands(0, MS(500), &bounds), "nothing has left it");
-    queues.on_old(0, MS(500), MS(50), &bounds);
-    queues.on_old(0, MS(590), MS(50), &bounds);
-    assert!(!queues.stands(0, MS(599), &bounds) && queues.stands(0, MS(600), &bounds));
-    assert!(!queues.stands(0, MS(691), &bounds), "it has not been looked at for longer than an interval");
-    queues.on_old(0, MS(650), MS(50), &bounds);
-    assert!(queues.stands(0, MS(700), &bounds));
-    queues.on_rest(MS(701));
-    assert!(!queues.stands(0, MS(702), &bounds));
-    assert!(queues.stands(0, MS(702), &WaitBounds { interval: Nanos::ZERO, ..bounds }));
-}
-
 // Is a request certain to be heavy after 64 in a row, and not after a light one?
 #[test]
 fn many_heavy_ones_in_a_row_make_the_next_certain() {
@@ -156,18 +141,28 @@ fn many_heavy_ones_in_a_row_make_the_next_certain() {
     assert!(!heavy.is_certain());
 }
 
-// Is the queue full where the wait to expect, own wait included, is between target and bound, by what was measured of late?
+// Is the queue full where the wait to expect, own wait included, has been above half of the bound for the interval and is
+// above three quarters of it, by what was measured of late?
 #[test]
 fn a_queue_is_full_by_the_wait_to_expect() {
     let bounds = auto(&[(10_000, 100)]);
     let mut heavy = HeavyQueue::default();
-    assert!(!heavy.is_full(1_000, MS(0), &bounds), "nothing was measured");
+    let full = |heavy: &mut HeavyQueue, now, waiting, waited| heavy.is_full(MS(now), waiting, MS(waited), &bounds);
+    assert!(!full(&mut heavy, 0, 63, 0), "nothing was measured");
     heavy.on_left(MS(100), 40);
-    assert!(!heavy.is_full(59, MS(0), &bounds) && heavy.is_full(60, MS(0), &bounds), "2.5 ms each, 150 ms at most");
-    assert!(!heavy.is_full(19, MS(100), &bounds) && heavy.is_full(20, MS(100), &bounds), "it has waited before");
+    assert!(!full(&mut heavy, 0, 60, 0) && !full(&mut heavy, 399, 60, 0), "it has not been for long");
+    assert!(full(&mut heavy, 400, 60, 0) && !full(&mut heavy, 401, 59, 0), "2.5 ms each, 150 ms at most");
+    assert!(!full(&mut heavy, 402, 19, 100) && full(&mut heavy, 403, 20, 100), "it has waited before");
+    assert!(!full(&mut heavy, 404, 0, 0) && full(&mut heavy, 803, 60, 0), "it was short, and not for long");
+    assert!(!full(&mut heavy, 900, 0, 0) && !full(&mut heavy, 1_300, 0, 0) && !full(&mut heavy, 1_301, 60, 0));
     (0..60).for_each(|_| heavy.on_left(MS(200), 40));
-    assert!(!heavy.is_full(29, MS(0), &bounds) && heavy.is_full(31, MS(0), &bounds), "5 ms each by now");
+    assert!(!full(&mut heavy, 1_701, 29, 0) && full(&mut heavy, 1_701, 31, 0), "5 ms each by now");
+    heavy.on_rest();
+    assert!(!full(&mut heavy, 1_702, 31, 0), "the worker had nothing to do meanwhile");
     heavy.on_left(MS(1), 0);
+    // Where nothing has ever left it, a long queue is full.
+    let (mut unseen, always) = (HeavyQueue::default(), WaitBounds { interval: Nanos::ZERO, ..bounds });
+    assert!(!unseen.is_full(MS(0), 63, MS(0), &always) && unseen.is_full(MS(0), 64, MS(0), &always));
 }
 
 #[test]

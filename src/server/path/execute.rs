@@ -385,6 +385,7 @@ where
     fn rest(&mut self) {
         self.send();
         self.queues.on_rest(self.now);
+        self.heavy.on_rest();
         self.spare.clear();
         self.recorder.hand_over();
         if self.common.emulated {

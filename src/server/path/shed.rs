@@ -73,12 +73,10 @@ where
     /// True if a fresh request that turns out heavy would wait for too long when it is to go on: its first slice would be
     /// lost.
     #[cold]
-    fn would_be_shed_later(&self, envelope: &Envelope, now: Nanos) -> bool {
-        let bounds = self.common.limits.bounds();
+    fn would_be_shed_later(&mut self, envelope: &Envelope, now: Nanos) -> bool {
+        let (bounds, waiting) = (self.common.limits.bounds(), self.continuations());
         let waited = now.minus(envelope.arrived_at());
-        bounds.bound != Nanos::MAX
-            && self.queues.stands(self.common.sockets.len(), now, &bounds)
-            && self.heavy.is_full(self.continuations(), waited, &bounds)
+        bounds.bound != Nanos::MAX && self.heavy.is_full(now, waiting, waited, &bounds)
     }
 
     /// Requests in queues of continuations, about: one slot for each worker is in use by what it runs, or kept for that.
