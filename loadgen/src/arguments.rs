@@ -1,7 +1,6 @@
 //! The command line: what each flag is called and which text it takes. What the values mean together is decided in
 //! [`crate::plan`] and [`crate::compare`].
 
-use crate::drive::retries::RETRIES_MAX;
 use clap::{Args, Parser, Subcommand};
 use forebay::config::{Burn, Classify};
 use forebay::metrics::Percentile;
@@ -192,6 +191,9 @@ Exit codes:
   2  wrong usage, or settings that contradict each other or the server
   3  the run is INVALID: its figures are not to be used
   5  failed while running, or the result could not be written";
+
+/// The most retries of a request: with the first attempt as many attempts as a byte has bits.
+pub const RETRIES_MAX: u8 = 7;
 
 const PAYLOAD_MAX: i64 = (forebay::wire::DATAGRAM_MAX_BYTES - forebay::wire::HEADER_BYTES) as i64;
 

@@ -1,7 +1,7 @@
 //! From flags to a [`Plan`]: one run, with every default filled in and every contradiction refused.
 
+pub use crate::arguments::RETRIES_MAX;
 use crate::arguments::{OfferArguments, RunArguments};
-use crate::drive::retries::Retrying;
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use forebay::metrics::Percentile;
@@ -57,6 +57,20 @@ pub struct Plan {
     pub overheads: Overheads,
     /// Requests per second of `workload` that saturate the server, where that was measured: then loads are shares of it.
     pub capacity_rps: Option<f64>,
+}
+
+/// Whether requests are sent again, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retrying {
+    /// The most retries of a request, at most [`RETRIES_MAX`].
+    pub max: u8,
+    /// The mean time from the end of the first attempt to the second; doubled for each further one.
+    pub backoff: Nanos,
+}
+
+impl Retrying {
+    /// No retries.
+    pub const NONE: Retrying = Retrying { max: 0, backoff: Nanos::ZERO };
 }
 
 /// Defaults of the two commands where they differ.

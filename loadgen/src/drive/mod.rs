@@ -18,6 +18,9 @@ use forebay::wire::Status;
 use receiver::Reply;
 use schedule::Request;
 
+/// Sends that are later than this are counted.
+pub const SLIP_LIMIT: Nanos = Nanos::from_millis(10);
+
 /// The requests of a run and what came back: one entry per request of the schedule, in its order.
 #[derive(Debug)]
 pub(crate) struct Exchange {

@@ -211,9 +211,9 @@ pub fn received_at(mut control: impl Iterator<Item = ControlMessageOwned>) -> Na
 mod tests {
     use super::*;
     use crate::drive::flows;
-    use crate::drive::retries::{Retrying, Session};
+    use crate::drive::retries::Session;
     use crate::drive::schedule::Request;
-    use crate::plan::test_plan;
+    use crate::plan::{Retrying, test_plan};
 
     const SESSION: u64 = 77 << 8;
 

@@ -7,8 +7,9 @@
 //! Memory is bounded: a few bytes for each request of the schedule, and for each retry that waits for its time or for its
 //! reply. First attempts wait in the order of the schedule, which needs no memory at all.
 
+use crate::drive::SLIP_LIMIT;
 use crate::drive::schedule::Request;
-use crate::report::run_result::SLIP_LIMIT;
+use crate::plan::{RETRIES_MAX, Retrying};
 use forebay::fate::Ending;
 use forebay::time::Nanos;
 use forebay::wire::Status;
@@ -18,26 +19,12 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// The most retries of a request: as many attempts as a byte has bits.
-pub const RETRIES_MAX: u8 = 7;
 /// The longest that a server's hint holds a retry up, so that no server can keep a run from ending.
 const HINT_MAX: Nanos = Nanos::from_secs(60);
 /// The low byte of a stamp is the number of the attempt.
 const ATTEMPT_BITS: u64 = 0xff;
 
-/// Whether requests are sent again, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retrying {
-    /// The most retries of a request, at most [`RETRIES_MAX`].
-    pub max: u8,
-    /// The mean time from the end of the first attempt to the second; doubled for each further one.
-    pub backoff: Nanos,
-}
-
 impl Retrying {
-    /// No retries.
-    pub const NONE: Retrying = Retrying { max: 0, backoff: Nanos::ZERO };
-
     /// The time from the end of `attempt` of request `id` to the next: uniform from half to one and a half of the mean,
     /// drawn from `seed`, the same for the same request whatever became of others.
     fn pause(&self, seed: u64, id: usize, attempt: u8) -> Nanos {

@@ -1,5 +1,6 @@
 //! From requests and replies to figures: one fate for each request, and its latency.
 
+pub use crate::drive::SLIP_LIMIT;
 use crate::drive::receiver::Reply;
 use crate::drive::schedule::Request;
 use crate::report::by_class::{ByClass, Values};
@@ -118,9 +119,6 @@ pub struct Samples {
     /// How long the server's queues remember, as far as is known.
     pub memory: Memory,
 }
-
-/// Slips above this limit are counted.
-pub const SLIP_LIMIT: Nanos = Nanos::from_millis(10);
 
 impl RunResult {
     /// Computes the figures of `observed`.

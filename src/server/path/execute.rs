@@ -8,13 +8,13 @@ use super::wait_slots::WaitSlots;
 use crate::fate::{Failed, Fate};
 use crate::handler::builtin::emulated;
 use crate::handler::{Handler, Served};
-use crate::metrics::{Continuation, Counter, Recorder, Sample, Steal};
+use crate::metrics::{Continuation, Counter, Recorder, Sample};
 use crate::net::{AddressFilter, BATCH, Link, Socket};
 use crate::queue::{ObjectPool, Pooled};
 use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled, guarded};
 use crate::sched::overload::{HeavyQueue, StandingQueues};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
-use crate::sched::{Outcome, Resume, Step, WorkerId};
+use crate::sched::{Resume, WorkerId};
 use crate::server::path::packet::{Envelope, Packet, PacketBody};
 use crate::server::transport::Transport;
 use crate::time::{Nanos, clock};
@@ -372,40 +372,5 @@ where
 
     fn now(&self) -> Nanos {
         self.now
-    }
-}
-
-impl<'s, 'e, 'c, H, M, F, L> Engine<'s, 'e, 'c, H, M, F, L>
-where
-    H: Handler,
-    M: Fn(Packet<'s>) -> F + Sync,
-    F: Future<Output = Packet<'s>> + Send,
-    L: Link,
-{
-    fn rest(&mut self) {
-        self.send();
-        self.queues.on_rest(self.now);
-        self.heavy.on_rest();
-        self.spare.clear();
-        self.recorder.hand_over();
-        if self.common.emulated {
-            emulated::rest();
-        }
-    }
-
-    #[inline]
-    fn on_steal(&mut self, step: Step, outcome: Outcome) {
-        let result = match (step, outcome) {
-            (Step::Steal(_), Outcome::Found) => {
-                self.charge_steal();
-                Steal::Found
-            }
-            (Step::Steal(_), Outcome::Empty) => Steal::Empty,
-            (Step::Steal(_), Outcome::Contended) => Steal::Contended,
-            (Step::Receive(owner), Outcome::Found) if owner != self.worker => Steal::SocketFound,
-            (Step::Receive(owner), _) if owner != self.worker => Steal::SocketEmpty,
-            _ => return,
-        };
-        self.recorder.count(Counter::Steals(result));
     }
 }
