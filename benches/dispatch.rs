@@ -109,6 +109,7 @@ where
         runtime_id,
         classified: false,
         emulated: false,
+        silent: false,
         transport: &transport,
         limits: &limits,
     };

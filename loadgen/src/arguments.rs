@@ -56,9 +56,17 @@ pub(crate) struct RunArguments {
     /// Ask the server to give a request up this long after its arrival
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) deadline: Option<Nanos>,
+    /// Send what is shed, or not answered within --timeout, again: up to N times. Latency counts from the first intended
+    /// send, and an answer to any attempt answers the request
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=i64::from(RETRIES_MAX)))]
+    pub(crate) retries: u8,
+    /// Mean pause before the first retry, drawn from half to one and a half of it; doubled for each further one. It begins
+    /// when the timeout is over, or when the server of a shed one says that it may
+    #[arg(long, value_name = "TIME", value_parser = parse_positive_duration, default_value = "100ms", requires = "retries")]
+    pub(crate) backoff: Nanos,
     /// Also write every request with its times and its flow's socket, for forebay simulate --replay; - is standard
     /// output. Needs --admin, and a server under isolated, whose replies tell the sockets; compare --dump needs neither
-    #[arg(long, value_name = "FILE", requires = "admin")]
+    #[arg(long, value_name = "FILE", requires = "admin", conflicts_with = "retries")]
     pub(crate) dump: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) offer: OfferArguments,
@@ -152,7 +160,7 @@ pub(crate) struct OfferArguments {
     /// Source ports to send from [default: 32 per worker, at least 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) flows: Option<u16>,
-    /// A later reply counts as late [default: 1s + 20 x the largest scaled cost]
+    /// A later reply counts as late; with --retries each attempt has this long [default: 1s + 20 x the largest scaled cost]
     #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
     pub(crate) timeout: Option<Nanos>,
     /// The percentile that a VALID run must know: 50, 90, 99, 99.9, 99.95 or 99.99 [default: the highest that it knows,
@@ -183,6 +191,9 @@ Exit codes:
   2  wrong usage, or settings that contradict each other or the server
   3  the run is INVALID: its figures are not to be used
   5  failed while running, or the result could not be written";
+
+/// The most retries of a request: with the first attempt as many attempts as a byte has bits.
+pub const RETRIES_MAX: u8 = 7;
 
 const PAYLOAD_MAX: i64 = (forebay::wire::DATAGRAM_MAX_BYTES - forebay::wire::HEADER_BYTES) as i64;
 

@@ -101,7 +101,7 @@ fn run_command(arguments: &RunArguments) -> Result<Validity, Failure> {
     // A lost text must not cost the JSON.
     let shown = Screen::beside(&outputs).show(&report::text::render(&plan, &outcome.report));
     let written = json::write_to(json.as_ref(), &outcome.report);
-    let dumped = dump.as_ref().map_or(Ok(()), |dump| dump.write(&plan, &outcome.attempts));
+    let dumped = dump.as_ref().map_or(Ok(()), |dump| dump.write(&plan, &outcome.exchange));
     shown.and(written).and(dumped)?;
     Ok(outcome.report.verdict)
 }

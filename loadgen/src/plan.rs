@@ -1,5 +1,6 @@
 //! From flags to a [`Plan`]: one run, with every default filled in and every contradiction refused.
 
+pub use crate::arguments::RETRIES_MAX;
 use crate::arguments::{OfferArguments, RunArguments};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
@@ -33,8 +34,10 @@ pub struct Plan {
     pub flows: u16,
     /// The factor on every cost, at least 1.
     pub time_scale: u64,
-    /// The latency from which a reply is late; `None` for the default.
+    /// How long an attempt may take: what is replied to later is late, or sent again; `None` for the default.
     pub timeout: Option<Nanos>,
+    /// Whether requests are sent again.
+    pub retrying: Retrying,
     /// The percentile that the run must know; `None` for the highest that it knows, up to p99.9.
     pub percentile: Option<Percentile>,
     /// The widest 95 % interval, upper over lower end, of a percentile that counts as known.
@@ -54,6 +57,20 @@ pub struct Plan {
     pub overheads: Overheads,
     /// Requests per second of `workload` that saturate the server, where that was measured: then loads are shares of it.
     pub capacity_rps: Option<f64>,
+}
+
+/// Whether requests are sent again, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retrying {
+    /// The most retries of a request, at most [`RETRIES_MAX`].
+    pub max: u8,
+    /// The mean time from the end of the first attempt to the second; doubled for each further one.
+    pub backoff: Nanos,
+}
+
+impl Retrying {
+    /// No retries.
+    pub const NONE: Retrying = Retrying { max: 0, backoff: Nanos::ZERO };
 }
 
 /// Defaults of the two commands where they differ.
@@ -94,7 +111,8 @@ impl Plan {
         let deadline_us = arguments.deadline.map_or(0, |deadline| deadline.get().div_ceil(1_000));
         let deadline_us = u32::try_from(deadline_us)
             .map_err(|_| Failure::usage("--deadline is too long: the protocol carries at most 4294s"))?;
-        Ok(Plan { payload_bytes: arguments.payload_bytes, deadline_us, ..plan })
+        let retrying = Retrying { max: arguments.retries, backoff: arguments.backoff };
+        Ok(Plan { payload_bytes: arguments.payload_bytes, deadline_us, retrying, ..plan })
     }
 
     /// The part of a plan that both commands share.
@@ -134,6 +152,7 @@ impl Plan {
             flows: offer.flows.unwrap_or_else(|| workers.map_or(256, |workers| workers.saturating_mul(32)).max(256)),
             time_scale,
             timeout: offer.timeout,
+            retrying: Retrying::NONE,
             percentile: offer.percentile,
             precision: offer.precision,
             seed: offer.seed,
@@ -220,6 +239,7 @@ pub(crate) fn test_plan() -> Plan {
         flows: 64,
         time_scale: 1,
         timeout: None,
+        retrying: Retrying::NONE,
         percentile: Some(Percentile::P99),
         precision: forebay::stats::PRECISION,
         seed: 1,

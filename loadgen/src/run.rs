@@ -4,9 +4,10 @@ use crate::drive::cutoff::Cutoff;
 use crate::drive::live::Live;
 use crate::drive::probe::Probe;
 use crate::drive::receiver::Replies;
+use crate::drive::retries::{AttemptCounts, Clients, Session};
 use crate::drive::schedule::Request;
-use crate::drive::sender::Sent;
-use crate::drive::{Attempts, Completed, flows, own_kernel, receiver, schedule, sender};
+use crate::drive::sender::{Datagrams, Sent};
+use crate::drive::{Completed, Exchange, flows, own_kernel, receiver, schedule, sender};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -36,8 +37,8 @@ pub struct Outcome {
     pub report: RunReport,
     /// The server's last answer, if there is an endpoint.
     pub(crate) server: Option<ServerView>,
-    /// All requests attempted, warm-up included.
-    pub(crate) attempts: Attempts,
+    /// All requests and replies, warm-up included.
+    pub(crate) exchange: Exchange,
     /// The work that was served in all.
     pub completed: Completed,
 }
@@ -73,24 +74,27 @@ pub(crate) fn execute_on(
     let send_errors_before = own_kernel::send_buffer_errors();
     // A run without a chance of validity is ended without a signal, and without ending other runs.
     let of_run = interrupt.of_run();
-    let Driven { start, sent, replies, sending, cut_off } =
+    let Driven { start, mut sent, replies, attempts, sending, cut_off } =
         drive(plan, &schedule, timeout, sockets, &of_run, &mut probe, &mut progress)?;
     let send_errors_after = own_kernel::send_buffer_errors();
     let send_buffer_errors = send_errors_before.and_then(|before| Ok(send_errors_after?.saturating_sub(before)));
     let own_socket_drops = flows::dropped(sockets).map_err(|error| format!("{error:#}"));
     progress.finish();
-    let accepted = sent.taken.iter().filter(|taken| **taken).count() as u64;
+    let accepted = sent.taken.iter().filter(|taken| **taken).count() as u64 + replies.taken;
+    let retries = replies.taken + replies.errors.values().sum::<u64>();
+    replies.errors.iter().for_each(|(error, count)| *sent.errors.entry(error.clone()).or_default() += count);
     probe.settle(accepted, &of_run);
     let tally = RunResult::of(&Observed {
         schedule: &schedule,
         slips: &sent.slips,
-        replies: &replies.first,
+        replies: &replies.last,
         start,
         warmup: plan.warmup,
-        timeout,
+        // With retries it is the receiver that knows which clients had given up.
+        timeout: if plan.retrying.max > 0 { Nanos::MAX } else { timeout },
         kernel_dropped: probe.kernel_dropped(),
         classes: plan.classes(),
-        load: plan.load(),
+        load: plan.load().map(|load| load * attempts.per_request()),
         beside: plan.overheads.per_request().times(plan.time_scale),
         precision: plan.precision,
     });
@@ -100,10 +104,11 @@ pub(crate) fn execute_on(
         percentile: plan.percentile.unwrap_or_else(|| judged_by(tally.latency_us.all().supported)),
         pacer: sent.pacer,
         own_socket_drops,
-        attempted: sent.slips.len() as u64,
+        attempted: sent.slips.len() as u64 + retries,
+        attempts,
         send_errors: sent.errors,
         send_buffer_errors: send_buffer_errors.map_err(|error| format!("{error:#}")),
-        heard: replies.heard(),
+        heard: replies.heard,
         foreign: replies.foreign,
         overshoot_share: probe.overshoot_share(),
         run_queue_share: probe.run_queue_share(),
@@ -117,9 +122,9 @@ pub(crate) fn execute_on(
     report.utilisation = utilisation;
     cut_off.into_iter().for_each(|reason| report.invalidate(reason));
     schedule.truncate(sent.slips.len());
-    let attempts = Attempts { schedule, slips: sent.slips, taken: sent.taken, replies: replies.first };
-    let completed = attempts.completed(start);
-    Ok(Outcome { report, server: probe.last, attempts, completed })
+    let exchange = Exchange { schedule, slips: sent.slips, taken: sent.taken, replies: replies.last };
+    let completed = exchange.completed(start);
+    Ok(Outcome { report, server: probe.last, exchange, completed })
 }
 
 /// The percentile by which a run is judged where none was asked for: the highest that it knows, and p99.9 is enough.
@@ -139,6 +144,7 @@ struct Driven {
     start: Nanos,
     sent: Sent,
     replies: Replies,
+    attempts: AttemptCounts,
     /// Time from the start to the end of sending.
     sending: Nanos,
     /// The reason for an early end other than an interrupt.
@@ -158,17 +164,20 @@ fn drive(
 ) -> Result<Driven, Failure> {
     // Not drawn from the seed: a run that repeats a seed must not take replies of an earlier run for its own.
     let session = SplitMix64::seed_from_u64(clock::realtime().get() ^ u64::from(std::process::id())).next_u64();
+    let datagrams = Datagrams::new(plan, Session::new(session));
+    let retries = datagrams.clone();
     let live = Live::default();
     probe.look();
     let start = clock::now().plus(LEAD);
+    let clients = Clients::new(schedule, plan.retrying, plan.seed, start, plan.warmup, timeout);
     thread::scope(|scope| {
         let receiving = thread::Builder::new()
             .name("receiver".to_owned())
-            .spawn_scoped(scope, || receiver::receive(sockets, schedule, session, timeout, &live, interrupt));
+            .spawn_scoped(scope, || receiver::receive(sockets, clients, retries, timeout, &live, interrupt));
         let receiving = receiving.context("starting the receiver")?;
         let sending = thread::Builder::new()
             .name("sender".to_owned())
-            .spawn_scoped(scope, || sender::send(plan, schedule, sockets, session, start, &live, interrupt));
+            .spawn_scoped(scope, || sender::send(plan, schedule, sockets, datagrams, start, &live, interrupt));
         let sending = match sending.context("starting the sender") {
             Ok(sending) => sending,
             Err(error) => {
@@ -198,7 +207,9 @@ fn drive(
         }
         let sent = sending.join().expect("the sender does not panic");
         let sending = live.sending_ended_at().map_or(Nanos::ZERO, |at| at.minus(start));
-        Ok(Driven { start, sent, replies: replies?, sending, cut_off })
+        let (replies, clients) = replies?;
+        let counted = schedule[..sent.slips.len()].iter().filter(|request| request.at >= plan.warmup).count();
+        Ok(Driven { start, attempts: clients.counts(counted as u64), sent, replies, sending, cut_off })
     })
 }
 

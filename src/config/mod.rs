@@ -34,7 +34,7 @@ pub use reload::{Reloaded, reload};
 pub use setting::{Change, DefaultValue, Setting, Shape, Words, markdown_table};
 pub use sources::{flags, meta_flags, wants_check};
 pub use table::{Config, SETTINGS};
-pub use value::{Burn, Classify, HandlerName, LogFormat, LogLevel};
+pub use value::{Burn, Classify, HandlerName, LogFormat, LogLevel, ShedAnswers};
 
 use crate::overheads::Overheads;
 use crate::time::Nanos;

@@ -3,7 +3,7 @@
 use super::layers::Layers;
 use super::setting::{Change, DefaultValue, Setting, Shape, Words};
 use super::value::{self, Refusal, names};
-use super::{Burn, Classify, HandlerName, Io, LogFormat, LogLevel, Notices, Pool, Wait, cpus, rules};
+use super::{Burn, Classify, HandlerName, Io, LogFormat, LogLevel, Notices, Pool, ShedAnswers, Wait, cpus, rules};
 use crate::overheads::Overheads;
 use crate::sched::{MaxWait, PolicyName};
 use crate::time::Nanos;
@@ -230,6 +230,17 @@ settings! {
             "off: it waits for ever.",
         ])),
         parse: str::parse, show: ToString::to_string,
+    }
+    /// What the client of a request hears that was shed.
+    shed_answers: ShedAnswers {
+        key: "shed-answers", value_name: "HOW", shape: Text, change: Restart,
+        default: Text("short"),
+        allowed: Made(names::<ShedAnswers>),
+        help: Detailed("What the client of a request hears that was shed.", || sentences(&[
+            "short: that it was, and how long to wait before sending it again.",
+            "silence: nothing; it costs no send, and looks to the client like a lost datagram.",
+        ])),
+        parse: value::choice, show: value::name,
     }
     /// How long a stopping server goes on serving what it holds, 0 to 1 h. Never scaled.
     drain_timeout: Nanos {

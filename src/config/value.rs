@@ -51,6 +51,13 @@ choices! {
         /// The class in the request's header chooses the pool.
         Header = "header",
     }
+    /// What the client of a request hears that was shed.
+    ShedAnswers {
+        /// A short reply: how the request ended, and when to send it again.
+        Short = "short",
+        /// Nothing.
+        Silence = "silence",
+    }
     /// What is run for each request.
     HandlerName {
         /// Sends the payload back.
@@ -106,7 +113,7 @@ macro_rules! impl_choice {
     )+ };
 }
 
-impl_choice! { PolicyName Classify HandlerName Burn Wait Notices Io LogLevel LogFormat }
+impl_choice! { PolicyName Classify ShedAnswers HandlerName Burn Wait Notices Io LogLevel LogFormat }
 
 /// The reason why a text is not a value of its setting.
 pub(super) type Refusal = String;

@@ -55,9 +55,10 @@ pub trait Handler: Sync {
 
     /// Writes the answer to a request that was not served; an empty one is not sent. The request's bytes are gone by
     /// then, so all it may use is the ticket. There is room for [`REFUSAL_MAX_BYTES`], and never for more than the
-    /// request had; after a panic or an overflow here nothing is sent.
-    fn refuse(&self, ticket: &Ticket, status: Status, reply: &mut Reply<'_>) {
-        let _ = (ticket, status, reply);
+    /// request had; after a panic or an overflow here nothing is sent. With `--shed-answers silence` it is not called for what
+    /// was shed.
+    fn refuse(&self, ticket: &Ticket, unserved: Unserved, reply: &mut Reply<'_>) {
+        let _ = (ticket, unserved, reply);
     }
 
     /// Puts what only the server knows into a finished reply.
@@ -95,6 +96,16 @@ pub struct Served {
     pub queue_wait: Nanos,
     /// Time in the handler.
     pub service: Nanos,
+}
+
+/// How a request ended that was not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unserved {
+    /// How it ended; never [`Status::Ok`].
+    pub status: Status,
+    /// How long its client had better wait before it sends the request again: by then all that waits now has left.
+    /// Zero where nothing is known, or sending it again would not help.
+    pub retry_after: Nanos,
 }
 
 /// Why a datagram is not served.

@@ -81,6 +81,18 @@ impl Group {
         Ok(Group { sockets, address, recv_buffer_bytes, send_buffer_bytes })
     }
 
+    /// Makes the receive buffers no larger than `bytes` each.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn limit_recv_buffers(&mut self, bytes: usize) -> io::Result<()> {
+        if bytes < self.recv_buffer_bytes {
+            self.sockets.iter().try_for_each(|socket| socket.inner().set_recv_buffer_size(bytes))?;
+            self.recv_buffer_bytes = self.sockets[0].inner().recv_buffer_size()? / 2;
+        }
+        Ok(())
+    }
+
     /// The sockets; socket `n` belongs to worker `n`.
     pub fn sockets(&self) -> &[Socket] {
         &self.sockets
@@ -310,6 +322,20 @@ mod tests {
         ] {
             let error = Group::adopt(descriptors, Io::Batches).expect_err("they are no group").to_string();
             assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    // Is every buffer of a group made as small as asked for, and none larger?
+    #[test]
+    fn receive_buffers_can_be_limited() {
+        let mut group = Group::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 2, Io::Batches).expect("a free port");
+        let granted = group.recv_buffer_bytes();
+        for (limit, expected) in [(usize::MAX, granted), (100_000, 100_000), (150_000, 100_000)] {
+            group.limit_recv_buffers(limit).expect("sockets");
+            assert_eq!(group.recv_buffer_bytes(), expected);
+            for socket in group.sockets() {
+                assert_eq!(socket.inner().recv_buffer_size().expect("a socket") / 2, expected);
+            }
         }
     }
 

@@ -247,8 +247,11 @@ impl Server {
             );
         }
         let notices = notices::find(config.notices)?;
-        let listening = Listening::open(config, ways.receive, inherited)?;
+        let mut listening = Listening::open(config, ways.receive, inherited)?;
         warn_of_small_buffers(&listening.group);
+        if let Some(bytes) = waiting::receive_buffer(config.max_wait_scaled()) {
+            listening.group.limit_recv_buffers(bytes)?;
+        }
         let (stop, demands) = StopHandle::new();
         let filter = AddressFilter::new(listening.group.address(), &config.reject_source_ports, addresses);
         Ok(Server {

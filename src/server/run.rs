@@ -18,7 +18,7 @@ use super::threads::{prepare_thread, prices, spawn};
 use super::transport::Transport;
 use super::waiting::Waiting;
 use super::{Ended, Report, ServeError, Server, StopHandle, panics, signals};
-use crate::config::{Burn, Classify, Config};
+use crate::config::{Burn, Classify, Config, ShedAnswers};
 use crate::handler::Handler;
 use crate::metrics::{Collector, WorkerMetrics};
 use crate::net::{Drops, Io, KernelLink, Socket};
@@ -92,6 +92,7 @@ where
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
         transport: &transport,
+        silent: config.shed_answers == ShedAnswers::Silence,
         limits: waiting.limits(),
     };
     let following = Following::new(config);

@@ -13,6 +13,19 @@ use std::sync::{Mutex, PoisonError};
 /// What the kernel takes for a request's way in and out on stock sockets.
 const KERNEL: Nanos = Nanos::from_micros(3);
 
+/// What the kernel books of a receive buffer for a small datagram, which is twice what is asked for.
+const BOOKED_BYTES: u64 = 832 / 2;
+/// The least receive buffer: the kernel's default, which holds a burst of 512 small datagrams once it is doubled.
+const RECEIVE_BUFFER_MIN: usize = 212_992;
+
+/// The receive buffer of a socket from which nothing would be served that waits at its end: it holds what a worker can
+/// take out within the bound, if it did nothing else. `None` where the bound is not known from the start.
+pub(super) fn receive_buffer(max_wait: MaxWait) -> Option<usize> {
+    let MaxWait::For(bound) = max_wait else { return None };
+    let datagrams = bound.get() / KERNEL.get();
+    Some(usize::try_from(datagrams.saturating_mul(BOOKED_BYTES)).unwrap_or(usize::MAX).max(RECEIVE_BUFFER_MIN))
+}
+
 /// The bounds on waiting of one server.
 #[derive(Debug)]
 pub(super) struct Waiting {
@@ -114,6 +127,17 @@ mod tests {
         );
         waiting.follow(&Recent::default());
         assert_eq!(waiting.max_wait(), Some(bound), "silence says nothing");
+    }
+
+    // Does a buffer hold what can be taken out within the bound, the kernel's default at least, and all where that is not
+    // known?
+    #[test]
+    fn a_socket_holds_what_can_be_taken_out_within_the_bound() {
+        let bytes = |bound| receive_buffer(MaxWait::For(bound));
+        assert_eq!(bytes(Nanos::from_millis(15)), Some(5_000 * 416));
+        assert_eq!(bytes(Nanos::from_micros(1)), Some(212_992));
+        assert!(bytes(Nanos::from_millis(40)) > Some(crate::net::RECV_BUFFER_BYTES), "no limit");
+        assert_eq!([MaxWait::Auto, MaxWait::Off].map(receive_buffer), [None; 2]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::requests::{Request, RequestId, Requests};
 use super::tally::Tally;
 use super::{ArrivingRequest, Setup};
 use crate::fate::Fate;
-use crate::sched::overload::{StandingQueues, latest_start};
+use crate::sched::overload::{HeavyQueue, StandingQueues, latest_start};
 use crate::sched::turn::{Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued};
 use crate::sched::{Resume, Watch, WorkerId};
 use crate::time::Nanos;
@@ -24,6 +24,10 @@ pub(super) struct CostModel<'a> {
     ending: Box<[Option<(RequestId, End)>]>,
     /// For each worker, the sockets by owner, and behind them the queues of continuations.
     queues: Box<[StandingQueues]>,
+    /// For each worker, the queue of continuations.
+    heavy: Box<[HeavyQueue]>,
+    /// Requests under way that have been interrupted.
+    interrupted: usize,
     tally: Tally,
 }
 
@@ -49,6 +53,8 @@ impl<'a> CostModel<'a> {
             packets: setup.limits.packets_per_worker * workers,
             ending: vec![None; workers].into(),
             queues: (0..workers).map(|_| StandingQueues::new(workers + 1)).collect(),
+            heavy: vec![HeavyQueue::default(); workers].into(),
+            interrupted: 0,
             tally: Tally::new(),
         }
     }
@@ -59,9 +65,28 @@ impl<'a> CostModel<'a> {
 
     /// Ends a request that is not answered and holds a packet.
     fn end(&mut self, request: RequestId, fate: Fate) {
+        let request = self.removed(request);
+        self.tally.lost(request.class, Some(fate), request.counts);
+    }
+
+    /// The request that ends and gives its packet back.
+    fn removed(&mut self, request: RequestId) -> Request {
         let request = self.requests.remove(request);
         self.packets += 1;
-        self.tally.lost(request.class, Some(fate), request.counts);
+        self.interrupted -= usize::from(request.continuation);
+        request
+    }
+
+    /// True if a fresh request that turns out heavy would wait for too long when it is to go on.
+    fn would_be_shed_later(&mut self, request: &Request) -> bool {
+        let (waiting, waits) = (self.continuations(), &self.setup.waits);
+        let (heavy, waited) = (&mut self.heavy[self.worker], self.now.minus(request.came_at));
+        heavy.is_certain() && waits.bound != Nanos::MAX && heavy.is_full(self.now, waiting, waited, waits)
+    }
+
+    /// Requests in queues of continuations, about: one for each worker runs.
+    fn continuations(&self) -> usize {
+        self.interrupted.saturating_sub(self.sockets.len())
     }
 
     /// When `request`, which is about to wait, must be looked at before it begins.
@@ -98,8 +123,10 @@ impl<'a> CostModel<'a> {
         match self.ending[self.worker].take() {
             Some((request, End::Done)) => {
                 let send = self.setup.overheads.send;
-                let request = self.requests.remove(request);
-                self.packets += 1;
+                let request = self.removed(request);
+                if !request.continuation {
+                    self.heavy[self.worker].on_light();
+                }
                 let sent = self.now.plus(send);
                 self.tally.answered(request.class, request.cost, sent.minus(request.due), sent, request.counts);
                 send
@@ -192,12 +219,17 @@ impl Engine for CostModel<'_> {
     fn run(&mut self, job: RequestId, at_most: Nanos) -> Ran<RequestId> {
         let known = *self.requests.get(job);
         let expired = (self.now >= known.expires_at).then_some(End::Expired);
-        if let Some(end) = expired.or_else(|| self.shed_cause(known)) {
+        let cause = expired.or_else(|| self.shed_cause(known));
+        let cause = cause.or_else(|| (!known.continuation && self.would_be_shed_later(&known)).then_some(End::Waited));
+        if let Some(end) = cause {
             self.ending[self.worker] = Some((job, end));
             return Ran::Ended { ran: Nanos::ZERO };
         }
         let known = self.requests.of(job);
-        known.resumed |= known.continuation && known.start_by != Nanos::MAX;
+        if known.continuation && known.start_by != Nanos::MAX && !known.resumed {
+            known.resumed = true;
+            self.heavy[self.worker].on_left(self.now.minus(known.put_at), known.behind);
+        }
         known.start_by = Nanos::MAX;
         let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
         let (work, ran, end) = stretch(known.left, step, checkpoint, at_most, known.expires_at.minus(self.now));
@@ -219,7 +251,13 @@ impl Engine for CostModel<'_> {
     }
 
     fn requeued(&mut self, job: &mut RequestId, _: Requeued) {
-        self.requests.of(*job).continuation = true;
+        let (behind, now) = (self.continuations(), self.now);
+        let request = self.requests.of(*job);
+        if !std::mem::replace(&mut request.continuation, true) {
+            (request.behind, request.put_at) = (behind, now);
+            self.interrupted += 1;
+            self.heavy[self.worker].on_heavy();
+        }
         let start_by = self.start_by(self.requests.get(*job));
         self.requests.of(*job).start_by = start_by;
     }
@@ -227,6 +265,7 @@ impl Engine for CostModel<'_> {
     fn boundary(&mut self, boundary: Boundary) {
         if boundary == Boundary::Rest {
             self.queues[self.worker].on_rest(self.now);
+            self.heavy[self.worker].on_rest();
         }
     }
 

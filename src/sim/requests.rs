@@ -27,6 +27,9 @@ pub(super) struct Request {
     pub(super) socket: WorkerId,
     /// Whether the request has come out of a queue of continuations, and is not shed any more for having waited.
     pub(super) resumed: bool,
+    /// Requests that were in queues of continuations when it first went into one, and when that was.
+    pub(super) behind: usize,
+    pub(super) put_at: Nanos,
     /// The time from which on the request must be looked at before it begins, or resumes from a queue.
     pub(super) start_by: Nanos,
     pub(super) class: u8,
@@ -48,6 +51,8 @@ impl Request {
             came_at: incoming.at,
             socket: incoming.socket,
             resumed: false,
+            behind: 0,
+            put_at: Nanos::ZERO,
             start_by: Nanos::MAX,
             class: incoming.class,
             continuation: false,

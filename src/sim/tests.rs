@@ -203,3 +203,27 @@ fn an_overload_ends_with_its_load() {
         assert!(share == 1.0 && longest > Nanos::from_millis(500), "{policy}: {share} without bounds, {longest}");
     }
 }
+
+// Is no more begun than can be finished where every request is interrupted before its end, also where first slices alone
+// would take more than there is, and are light ones still served where some are not? Without the look at the backlog 40 %
+// of the capacity is answered at five times the load.
+#[test]
+fn what_is_begun_is_finished_in_an_overload() {
+    for (service, load, least) in
+        [("fixed:500us", 5.0, 0.95), ("fixed:500us", 15.0, 0.4), ("bimodal:0.9:10us:5ms", 5.0, 0.0)]
+    {
+        let service = workload(service);
+        let times = Fit::new(&service, 2, 0.9).times;
+        let requests: Vec<ArrivingRequest> = offer(&service, load, 2).arrivals(2).take(20_000).collect();
+        let end_us = requests.last().expect("requests").at.get() / 1_000;
+        for policy in ["hybrid", "ondemand"] {
+            let fit = Fit { slice: Nanos::from_micros(50), ..Fit::new(&service, 2, 0.9) };
+            let setup = Setup::ideal(fit.policy(named(policy)).policy()).with_max_wait(MaxWait::Auto, &times);
+            let (share, _) = answered(&setup, &requests, [end_us / 2, end_us]);
+            assert!(share * load > least, "{policy}: {share} of {load} times the load");
+            let light = simulate(&setup, requests.iter().copied()).latency_us()[1].1.count;
+            let came = requests.iter().filter(|request| request.class == 0 && request.counts).count();
+            assert!(least > 0.0 || light as f64 > 0.99 * came as f64, "{policy}: {light} light ones of {came}");
+        }
+    }
+}

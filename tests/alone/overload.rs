@@ -8,6 +8,7 @@ use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::metrics::Fates;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
@@ -85,28 +86,71 @@ fn light_requests_are_served_while_heavy_ones_are_shed() {
     }
 }
 
-// Is a request shed that has waited longer than it may, in the socket and in the deque, and the next one served?
+// Is a request shed that has waited longer than it may, in the socket and in the deque, and the next one served? Is its
+// client told when to come again, in no more bytes than a header, or nothing with silence?
 // Method: the only worker is held for longer than that; a part of what comes meanwhile was received before.
 #[test]
 fn what_has_waited_too_long_is_shed() {
     let _alone = alone();
-    for policy in ["isolated", "steal", "global", "hybrid", "ondemand"] {
+    let short = ["isolated", "steal", "global", "hybrid", "ondemand"].map(|policy| (policy, "short"));
+    for (policy, answers) in short.into_iter().chain([("steal", "silence")]) {
         let (handler, script) = scripted();
-        let server = Running::start(&[("policy", policy), ("workers", "1"), ("max-wait", "60ms")], handler);
+        let settings = [("policy", policy), ("workers", "1"), ("max-wait", "60ms"), ("shed-answers", answers)];
+        let server = Running::start(&settings, handler);
         let client = Client::new(server.udp);
         client.request(0, Nanos::from_millis(20), &[Act::Block as u8]);
         await_until(|| script.begun() == 1, "the request did not begin");
         client.request(1, Nanos::from_millis(100), &[Act::Block as u8]);
-        (2..12).for_each(|id| client.request(id, Nanos::ZERO, b""));
+        (2..12).for_each(|id| client.request(id, Nanos::ZERO, b"none"));
         await_until(|| script.begun() == 2, "the second request did not begin");
-        (12..22).for_each(|id| client.request(id, Nanos::ZERO, b""));
-        let shed = (0..22).filter(|_| client.receive().header.status == Status::ShedWaited).count();
-        assert_eq!((shed, script.begun()), (20, 2), "{policy}");
+        (12..22).for_each(|id| client.request(id, Nanos::ZERO, b"none"));
+        let replies = if answers == "silence" { 2 } else { 22 };
+        let shed = (0..replies).map(|_| client.receive()).filter(|reply| reply.header.status == Status::ShedWaited);
+        let shed: Vec<_> = shed.map(|reply| (reply.header.retry_after(), reply.payload.len())).collect();
+        assert_eq!(shed, vec![(Nanos::from_millis(60), 0); replies - 2], "{policy}, {answers}");
+        assert_eq!(script.begun(), 2, "{policy}");
         assert_eq!(client.ask(&Header::request(22, 0, Nanos::ZERO), b"").header.status, Status::Ok, "{policy}");
         let expected = Fates { received: 23, answered: 3, shed_waited: 20, ..Fates::default() };
         assert_eq!(server.quiescent(23), expected, "{policy}");
         assert_eq!(latency(server.admin)["max_wait_us"], 60_000.0, "{policy}");
     }
+}
+
+// Where every request outruns its slice, is no slice spent on what is shed afterwards? Method: emulated cores at four times
+// the load; the second second of it counts, after one in which the server measures.
+#[test]
+fn a_slice_is_not_spent_on_what_is_shed_later() {
+    let _alone = alone();
+    for policy in ["hybrid", "ondemand"] {
+        let emulated = [("burn", "sleep"), ("overheads", "none"), ("time-scale", "100"), ("slice", "10us")];
+        let settings = [&emulated[..], &[("policy", policy), ("workers", "2"), ("max-wait", "1ms")]].concat();
+        let server = Running::start(&settings, Bench::new(Spin::new(Burner::Sleep, 100), Nanos::from_secs(1)));
+        let client = Client::new(server.udp);
+        let (request, begin) = (message(&Header::request(0, 0, HEAVY), b""), clock::now());
+        let (mut sent, mut at) = (0, begin);
+        let mut counted = None;
+        while at < begin.plus(Nanos::from_millis(4_500)) {
+            client.send(&request);
+            sent += 1;
+            while client.receive_within(Nanos::ZERO).is_some() {}
+            if counted.is_none() && at > begin.plus(Nanos::from_millis(2_500)) {
+                counted = Some(spent(server.admin));
+            }
+            at = at.plus(Nanos::from_micros(625));
+            thread::sleep(at.minus(clock::now()).into());
+        }
+        let (before, after) = (counted.expect("two seconds have passed"), spent(server.admin));
+        let (busy, unanswered) = (after.0 - before.0, after.1 - before.1);
+        assert!(unanswered < 0.08 * busy, "{policy}: {unanswered} of {busy} us were spent on what was not answered");
+        assert!(server.quiescent(sent).shed_waited > sent / 4, "{policy}: there was no overload");
+    }
+}
+
+/// Microseconds in handlers, and of these for what was not answered.
+fn spent(admin: SocketAddr) -> (f64, f64) {
+    let body = latency(admin);
+    let of = |key: &str| body[key].as_f64().expect("a number");
+    (of("busy_us"), of("unanswered_us"))
 }
 
 /// Jobs in the queues between workers, by a body of `/metrics`.

@@ -4,7 +4,7 @@
 
 use crate::support::http::{http, metric};
 use crate::support::{GIVE_UP_AFTER, Running, await_until, policies};
-use forebay::handler::{CancellationToken, Handler, Rejected, Reply, Request, Ticket, checkpoint, fork, hop};
+use forebay::handler::{CancellationToken, Handler, Rejected, Reply, Request, Ticket, Unserved, checkpoint, fork, hop};
 use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{Served, Status};
@@ -96,8 +96,8 @@ impl Handler for Verbose {
         }
     }
 
-    fn refuse(&self, _: &Ticket, status: Status, reply: &mut Reply<'_>) {
-        reply.put(&[status as u8]).expect("there is room for one byte");
+    fn refuse(&self, _: &Ticket, unserved: Unserved, reply: &mut Reply<'_>) {
+        reply.put(&[unserved.status as u8]).expect("there is room for one byte");
     }
 }
 
@@ -109,7 +109,7 @@ impl Handler for VerboseRefusal {
         panic!("this request asks for a panic");
     }
 
-    fn refuse(&self, _: &Ticket, _: Status, reply: &mut Reply<'_>) {
+    fn refuse(&self, _: &Ticket, _: Unserved, reply: &mut Reply<'_>) {
         let _ = reply.put(b"fits");
         let _ = reply.put(b"does not fit any more");
     }
@@ -300,11 +300,11 @@ impl Handler for Bombs {
         reply.put(b"fine").expect("no request is shorter");
     }
 
-    fn refuse(&self, ticket: &Ticket, status: Status, reply: &mut Reply<'_>) {
+    fn refuse(&self, ticket: &Ticket, unserved: Unserved, reply: &mut Reply<'_>) {
         if ticket.words[0] == 1 {
             panic_any(Bomb(3));
         }
-        reply.put(&[status as u8]).expect("there is room for one byte");
+        reply.put(&[unserved.status as u8]).expect("there is room for one byte");
     }
 
     fn seal(&self, ticket: &Ticket, _: &Served, _: &mut [u8]) {
@@ -347,8 +347,8 @@ impl Handler for Panics {
         let _ = reply.put(b"fine");
     }
 
-    fn refuse(&self, _: &Ticket, status: Status, reply: &mut Reply<'_>) {
-        let _ = reply.put(&[status as u8]);
+    fn refuse(&self, _: &Ticket, unserved: Unserved, reply: &mut Reply<'_>) {
+        let _ = reply.put(&[unserved.status as u8]);
     }
 }
 

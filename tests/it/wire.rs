@@ -1,6 +1,7 @@
 //! Do the bytes of the bench protocol mean what its table says, in both directions, and can no bytes break it?
 //! Method: property tests over every field and over any bytes, each rule of the table broken alone, golden bytes.
 
+use forebay::fate::Ending;
 use forebay::time::Nanos;
 use forebay::wire::{CLASS_NAMES, CLASSES, HEADER_BYTES, Header, Kind, Malformed, Served, Status};
 use proptest::prelude::*;
@@ -106,7 +107,7 @@ proptest! {
             prop_assert_eq!(&bytes[..5], &good[..5]);
             prop_assert_eq!(bytes[5], header.kind as u8);
             prop_assert_eq!(bytes[6], header.class);
-            prop_assert!(header.kind == Kind::Request || bytes[7] < 8);
+            prop_assert!(header.kind == Kind::Request || usize::from(bytes[7]) < Status::ALL.len());
         }
     }
 
@@ -126,6 +127,16 @@ fn golden_bytes_hold() {
     for (header, bytes) in [(GOLDEN_REQUEST, GOLDEN_REQUEST_BYTES), (GOLDEN_REPLY, GOLDEN_REPLY_BYTES)] {
         assert_eq!(header.emit(), bytes);
         assert_eq!(Header::parse(&bytes), Ok(header));
+    }
+}
+
+// Does what was shed say when to send it again, where the queue wait stands otherwise, and nothing else so?
+#[test]
+fn only_what_was_shed_says_when_to_come_again() {
+    for status in Status::ALL {
+        let said = Header { status, ..GOLDEN_REPLY }.retry_after();
+        let expected = if status.ending() == Ending::Shed { Nanos::from_millis(1) } else { Nanos::ZERO };
+        assert_eq!(said, expected, "{status:?}");
     }
 }
 

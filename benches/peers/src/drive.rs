@@ -13,7 +13,7 @@ use forebay::time::{Nanos, clock};
 use forebay::wire::{HEADER_BYTES, Header};
 use loadgen::drive::receiver::Reply;
 use loadgen::drive::schedule;
-use loadgen::plan::Plan;
+use loadgen::plan::{Plan, Retrying};
 use loadgen::report::run_result::{Observed, RunResult};
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
@@ -146,6 +146,7 @@ pub(crate) fn open_loop(target: Target, rate: f64, seed: u64, span: Span) -> Res
         flows: FLOWS,
         time_scale: 1,
         timeout: None,
+        retrying: Retrying::NONE,
         percentile: Some(Percentile::P99_9),
         precision: forebay::stats::PRECISION,
         seed,

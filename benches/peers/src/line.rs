@@ -164,7 +164,8 @@ impl Line {
         let reply = good_reply(&self.buffers[0][..length]);
         self.foreign += u64::from(reply.is_none());
         self.heard(flow, usize::from(reply.is_some()));
-        Ok(reply.map(|header| (header.id, Reply { at, status: header.status, worker: header.served.worker })))
+        Ok(reply
+            .map(|header| (header.id, Reply { at, status: header.status, worker: header.served.worker, late: false })))
     }
 
     fn heard(&mut self, flow: u16, replies: usize) {

@@ -10,7 +10,7 @@ use loadgen::compare::server_process::ServerProcess;
 use loadgen::drive::Completed;
 use loadgen::endpoint::Endpoint;
 use loadgen::interrupt::Interrupt;
-use loadgen::plan::Plan;
+use loadgen::plan::{Plan, Retrying};
 use loadgen::progress::Progress;
 use loadgen::report::json::RunReport;
 use loadgen::report::validity::Validity;
@@ -76,6 +76,7 @@ pub(crate) fn plan(server: &ServerProcess, workload: &Workload) -> Plan {
         flows: 256,
         time_scale: 1,
         timeout: None,
+        retrying: Retrying::NONE,
         percentile: Some(Percentile::P99_9),
         precision: forebay::stats::PRECISION,
         seed: 0,

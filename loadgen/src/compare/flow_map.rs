@@ -8,7 +8,7 @@
 use crate::compare::server_process::ServerProcess;
 use crate::compare::server_settings::ServerSettings;
 use crate::compare::validation::Sockets;
-use crate::drive::Attempts;
+use crate::drive::Exchange;
 use crate::drive::flows::{self, sockets_of};
 use crate::failure::Failure;
 use anyhow::{Context, Result};
@@ -45,9 +45,9 @@ impl FlowMap {
     }
 
     /// Compares the replies to a run under `isolated` with the flow map: how many came from another worker.
-    pub(crate) fn disagreements(&self, attempts: &Attempts) -> Sockets {
+    pub(crate) fn disagreements(&self, exchange: &Exchange) -> Sockets {
         let replies =
-            attempts.schedule.iter().zip(&attempts.replies).filter_map(|(request, reply)| Some((request, (*reply)?)));
+            exchange.schedule.iter().zip(&exchange.replies).filter_map(|(request, reply)| Some((request, (*reply)?)));
         let mut sockets = Sockets { replies: 0, elsewhere: 0 };
         for (request, reply) in replies {
             sockets.replies += 1;

@@ -11,7 +11,7 @@ mod validation;
 mod validation_text;
 
 use crate::arguments::CompareArguments;
-use crate::drive::{Attempts, flows, schedule, trace};
+use crate::drive::{Exchange, flows, schedule, trace};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -168,7 +168,7 @@ fn run_one(
         outcome.report.invalidate(format!("{error:#}"));
     }
     let simulated = match &flow_map {
-        Some(flow_map) => once_more(arguments, settings, task, &plan, flow_map, &outcome.attempts)?,
+        Some(flow_map) => once_more(arguments, settings, task, &plan, flow_map, &outcome.exchange)?,
         None => None,
     };
     if let Some(Sockets { replies, elsewhere: elsewhere @ 1.. }) = simulated.as_ref().and_then(|again| again.sockets) {
@@ -192,9 +192,9 @@ fn once_more(
     task: &Task,
     plan: &Plan,
     flow_map: &FlowMap,
-    attempts: &Attempts,
+    exchange: &Exchange,
 ) -> Result<Option<Simulated>, Failure> {
-    let offered = trace::offered(plan, settings.burn == Burn::Sleep, settings.workers, &flow_map.socket_of, attempts);
+    let offered = trace::offered(plan, settings.burn == Burn::Sleep, settings.workers, &flow_map.socket_of, exchange);
     if let Some(path) = &task.dump {
         trace::write(&trace::open(path)?, &offered)?;
     }
@@ -205,7 +205,7 @@ fn once_more(
         return Ok(None);
     };
     let mut simulated = validation::simulated(settings, name, &offered);
-    simulated.sockets = (!name.entry().shares_sockets).then(|| flow_map.disagreements(attempts));
+    simulated.sockets = (!name.entry().shares_sockets).then(|| flow_map.disagreements(exchange));
     Ok(Some(simulated))
 }
 

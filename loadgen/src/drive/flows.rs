@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Timeout of a request to learn one flow's worker: a wake-up on an idle machine, longer on one that compiles
 /// meanwhile.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
-/// Attempts per flow. A datagram may be lost, because a socket is full or an earlier server's end is reported only now.
+/// Requests per flow. A datagram may be lost, because a socket is full or an earlier server's end is reported only now.
 const TRIES: u64 = 5;
 
 /// Receive buffer requested per socket. A flow carries a small part of the load; this absorbs a stall of our own

@@ -8,6 +8,7 @@ pub(crate) mod pacer;
 pub(crate) mod probe;
 pub mod receiver;
 pub mod reconciled;
+pub mod retries;
 pub mod schedule;
 pub(crate) mod sender;
 pub(crate) mod trace;
@@ -17,16 +18,19 @@ use forebay::wire::Status;
 use receiver::Reply;
 use schedule::Request;
 
-/// The requests and replies of a run: one entry per request of the schedule, in its order.
+/// Sends that are later than this are counted.
+pub const SLIP_LIMIT: Nanos = Nanos::from_millis(10);
+
+/// The requests of a run and what came back: one entry per request of the schedule, in its order.
 #[derive(Debug)]
-pub(crate) struct Attempts {
+pub(crate) struct Exchange {
     /// The requests to send.
     pub(crate) schedule: Vec<Request>,
-    /// How late each request was sent.
+    /// How late each request was first sent.
     pub(crate) slips: Vec<Nanos>,
-    /// Whether our kernel took each request.
+    /// Whether our kernel took each request, when it was first sent.
     pub(crate) taken: Vec<bool>,
-    /// The first reply to each request, if any.
+    /// The reply that ended each request, if any.
     pub(crate) replies: Vec<Option<Reply>>,
 }
 
@@ -41,7 +45,7 @@ pub struct Completed {
     pub offered: Nanos,
 }
 
-impl Attempts {
+impl Exchange {
     /// What a run that began at `start` completed.
     pub(crate) fn completed(&self, start: Nanos) -> Completed {
         let served = self.schedule.iter().zip(&self.replies);
@@ -67,13 +71,13 @@ mod tests {
     fn what_was_served_counts_from_the_first_send_to_the_last_reply() {
         let ms = Nanos::from_millis;
         let request = |at, cost| Request { at: ms(at), cost: ms(cost), flow: 0, class: 0 };
-        let reply = |at, status| Some(Reply { at: ms(at), status, worker: 0 });
-        let attempts = Attempts {
+        let reply = |at, status| Some(Reply { at: ms(at), status, worker: 0, late: false });
+        let exchange = Exchange {
             schedule: vec![request(2, 5), request(3, 7), request(4, 11), request(5, 13)],
             slips: vec![Nanos::ZERO; 4],
             taken: vec![true, false, true, true],
             replies: vec![reply(1_030, Status::Ok), None, reply(1_020, Status::Ok), reply(1_040, Status::Failed)],
         };
-        assert_eq!(attempts.completed(ms(1_000)), Completed { work: ms(16), took: ms(28), offered: ms(29) });
+        assert_eq!(exchange.completed(ms(1_000)), Completed { work: ms(16), took: ms(28), offered: ms(29) });
     }
 }

@@ -1,10 +1,12 @@
-//! The receiver: reads every flow and records, for each request, its first reply.
+//! The receiver: reads every flow and records, for each request, the reply that ends it. It also sends the retries: it is
+//! the one to know what must be sent again, and the sender keeps to its schedule.
 //!
 //! A reply's time is the kernel's receive stamp, so that the time until our own thread wakes up is not charged to the
 //! server. The stamp is on the real-time clock; how long ago it was is subtracted from the monotonic time of reading.
 
 use crate::drive::live::Live;
-use crate::drive::schedule::Request;
+use crate::drive::retries::{Clients, Heard, Retry};
+use crate::drive::sender::{Datagrams, send_one};
 use crate::interrupt::Interrupt;
 use anyhow::{Context, Result};
 use forebay::time::{Nanos, clock};
@@ -14,17 +16,20 @@ use mio::{Events, Interest, Poll, Token};
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 use nix::sys::time::TimeSpec;
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 /// The interval of checking for the end of a run. Replies wake the receiver at once.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Nanos = Nanos::from_millis(20);
+/// Sockets whose replies are read in one turn.
+const EVENTS: usize = 1_024;
 /// The longest wait for outstanding replies after an interrupt.
 const INTERRUPTED_WAIT: Nanos = Nanos::from_millis(500);
 
-/// The first reply to a request.
+/// The reply that ended a request: the first, or where a request is sent again the first that leaves no reason to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// When the kernel received it, on the monotonic clock.
@@ -33,82 +38,111 @@ pub struct Reply {
     pub status: Status,
     /// The worker that finished the request, as named in the reply.
     pub worker: u16,
+    /// True if it came after all retries, when its client had given up. A run without retries says by the latency alone
+    /// what is late.
+    pub late: bool,
 }
 
 /// The receiver's record of a run.
 #[derive(Debug)]
 pub(crate) struct Replies {
-    /// For each request of the schedule its first reply, if any.
-    pub(crate) first: Vec<Option<Reply>>,
-    /// Replies beyond the first.
+    /// For each request of the schedule the reply that ended it, if any.
+    pub(crate) last: Vec<Option<Reply>>,
+    /// The number of all datagrams received.
+    pub(crate) heard: u64,
+    /// Replies to attempts that had one already, or to requests that had ended.
     pub(crate) duplicates: u64,
     /// Datagrams that are not a reply to a request of this run.
     pub(crate) foreign: u64,
+    /// The number of retries that our kernel took.
+    pub(crate) taken: u64,
+    /// The number of retries that it did not take, by its error.
+    pub(crate) errors: BTreeMap<String, u64>,
 }
 
-impl Replies {
-    /// The number of all datagrams received.
-    pub(crate) fn heard(&self) -> u64 {
-        self.first.iter().flatten().count() as u64 + self.duplicates + self.foreign
-    }
-}
-
-/// Receives replies to the requests of `schedule` until nothing is outstanding, or `timeout` after the last send.
+/// Receives replies to the requests of `clients`, and sends the retries with `datagrams`, until nothing is outstanding:
+/// without retries no longer than `timeout` after the last send, with retries until every client has given up. Also
+/// returns the clients as they are then.
 ///
 /// # Errors
 /// If the kernel refuses to poll or to receive.
-pub(crate) fn receive(
+pub(crate) fn receive<'a>(
     sockets: &[UdpSocket],
-    schedule: &[Request],
-    session: u64,
+    clients: Clients<'a>,
+    datagrams: Datagrams,
     timeout: Nanos,
-    live: &Live,
+    live: &'a Live,
     interrupt: &Interrupt,
-) -> Result<Replies> {
+) -> Result<(Replies, Clients<'a>)> {
     let mut poll = Poll::new().context("opening a poll")?;
     for (flow, socket) in sockets.iter().enumerate() {
         poll.registry().register(&mut SourceFd(&socket.as_raw_fd()), Token(flow), Interest::READABLE)?;
     }
-    let mut receiver = Receiver::new(schedule, session, live);
-    let mut events = Events::with_capacity(1_024);
+    let mut receiver = Receiver::new(clients, datagrams, live);
+    let mut events = Events::with_capacity(EVENTS);
     let mut give_up_at = None;
     loop {
-        match poll.poll(&mut events, Some(LOOK)) {
+        let began = clock::now();
+        let next_at = receiver.clients.next_at(live.sent()).unwrap_or(Nanos::MAX);
+        match poll.poll(&mut events, Some(LOOK.min(next_at.minus(began)).into())) {
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error).context("waiting for replies"),
             _ => {}
         }
         for event in &events {
             receiver.drain(event.token().0, sockets[event.token().0].as_raw_fd()).context("receiving replies")?;
         }
+        let retrying = receiver.clients.retry() && !interrupt.is_raised();
+        // A reply that came in time has been read by now, unless some sockets are still to be reported.
+        if retrying && events.iter().count() < EVENTS {
+            receiver.clients.time_out(began, live.sent());
+            receiver.send_retries(sockets);
+        }
         let Some(outstanding) = live.outstanding() else {
             continue;
         };
         let now = clock::now();
         let wait = if interrupt.is_raised() { INTERRUPTED_WAIT.min(timeout) } else { timeout };
-        if outstanding == 0 || now >= *give_up_at.get_or_insert_with(|| now.plus(wait)) {
-            return Ok(receiver.replies);
+        let is_over = match retrying {
+            true => receiver.clients.over() >= live.sent(),
+            false => outstanding == 0 || now >= *give_up_at.get_or_insert_with(|| now.plus(wait)),
+        };
+        if is_over {
+            return Ok((receiver.replies, receiver.clients));
         }
     }
 }
 
 struct Receiver<'a> {
     replies: Replies,
+    clients: Clients<'a>,
+    datagrams: Datagrams,
     buffer: [u8; DATAGRAM_MAX_BYTES],
     control: Vec<u8>,
-    schedule: &'a [Request],
-    session: u64,
     live: &'a Live,
 }
 
 impl<'a> Receiver<'a> {
-    fn new(schedule: &'a [Request], session: u64, live: &'a Live) -> Receiver<'a> {
+    fn new(clients: Clients<'a>, datagrams: Datagrams, live: &'a Live) -> Receiver<'a> {
+        let last = vec![None; clients.schedule().len()];
+        let replies = Replies { last, heard: 0, duplicates: 0, foreign: 0, taken: 0, errors: BTreeMap::new() };
         Receiver {
-            replies: Replies { first: vec![None; schedule.len()], duplicates: 0, foreign: 0 },
+            replies,
+            clients,
+            datagrams,
             buffer: [0; DATAGRAM_MAX_BYTES],
             control: nix::cmsg_space!(TimeSpec),
-            schedule,
-            session,
             live,
+        }
+    }
+
+    /// Sends every retry whose time has come.
+    fn send_retries(&mut self, sockets: &[UdpSocket]) {
+        while let Some(Retry { id, attempt }) = self.clients.next_retry(clock::now()) {
+            let request = &self.clients.schedule()[id];
+            match send_one(&sockets[usize::from(request.flow)], self.datagrams.of(id, attempt, request)) {
+                Ok(()) => self.replies.taken += 1,
+                Err(error) => *self.replies.errors.entry(error.to_string()).or_default() += 1,
+            }
         }
     }
 
@@ -130,28 +164,35 @@ impl<'a> Receiver<'a> {
         let message = recvmsg::<()>(socket, &mut slices, Some(&mut self.control), MsgFlags::MSG_DONTWAIT)?;
         let at = received_at(message.cmsgs().into_iter().flatten());
         let bytes = message.bytes;
-        let reply = Header::parse(&self.buffer[..bytes]).ok().filter(|header| self.is_ours(flow, header));
-        let Some(header) = reply else {
+        self.replies.heard += 1;
+        let header = Header::parse(&self.buffer[..bytes]).ok();
+        let reply = header.and_then(|header| Some((header, self.attempt(flow, &header)?)));
+        let Some((header, attempt)) = reply else {
             self.replies.foreign += 1;
             return Ok(());
         };
-        match &mut self.replies.first[header.id as usize] {
-            Some(_) => self.replies.duplicates += 1,
-            first => {
-                *first = Some(Reply { at, status: header.status, worker: header.served.worker });
-                self.live.count_replied();
+        let id = header.id as usize;
+        if !self.clients.is_replied_to(id) {
+            self.live.count_replied();
+        }
+        match self.clients.on_reply(id, attempt, header.status, header.retry_after(), at) {
+            Heard::Duplicate => self.replies.duplicates += 1,
+            Heard::Attempt => {}
+            Heard::End { late } => {
+                let Header { status, served, .. } = header;
+                self.replies.last[id] = Some(Reply { at, status, worker: served.worker, late });
             }
         }
         Ok(())
     }
 
-    /// True for a reply to a request that this very run has sent, over the flow that it was sent over.
-    fn is_ours(&self, flow: usize, header: &Header) -> bool {
+    /// The attempt that a reply is to, if it is one that this very run has sent, over the flow that it was sent over.
+    fn attempt(&self, flow: usize, header: &Header) -> Option<u8> {
+        let attempt = self.datagrams.session.attempt(header.stamp)?;
+        let request = self.clients.schedule().get(header.id as usize)?;
         // A request is counted before it is sent, and its reply can only come after that.
-        header.kind == Kind::Reply
-            && header.stamp == self.session
-            && header.id < self.live.sent()
-            && self.schedule.get(header.id as usize).is_some_and(|request| usize::from(request.flow) == flow)
+        let is_sent = header.id < self.live.sent() && self.clients.has_sent(header.id as usize, attempt);
+        (header.kind == Kind::Reply && is_sent && usize::from(request.flow) == flow).then_some(attempt)
     }
 }
 
@@ -170,8 +211,11 @@ pub fn received_at(mut control: impl Iterator<Item = ControlMessageOwned>) -> Na
 mod tests {
     use super::*;
     use crate::drive::flows;
+    use crate::drive::retries::Session;
+    use crate::drive::schedule::Request;
+    use crate::plan::{Retrying, test_plan};
 
-    const SESSION: u64 = 77;
+    const SESSION: u64 = 77 << 8;
 
     /// Two flows to a server, over each of which one request was sent, and a third request that was not; what the
     /// receiver makes of the datagrams that `reply` makes of the request of each flow.
@@ -191,7 +235,10 @@ mod tests {
         // Loopback delivers within the send: later on only the time until the read passes.
         let delivered = clock::now();
         std::thread::sleep(Duration::from_millis(200));
-        let mut receiver = Receiver::new(&schedule, SESSION, &live);
+        let ms = Nanos::from_millis;
+        let clients = Clients::new(&schedule, Retrying::NONE, 1, Nanos::ZERO, Nanos::ZERO, ms(1));
+        let datagrams = Datagrams::new(&test_plan(), Session::new(SESSION));
+        let mut receiver = Receiver::new(clients, datagrams, &live);
         for (flow, socket) in sockets.iter().enumerate() {
             receiver.drain(flow, socket.as_raw_fd()).expect("an open socket");
         }
@@ -207,10 +254,10 @@ mod tests {
     #[test]
     fn a_reply_came_when_the_kernel_had_it() {
         let (replies, before, delivered) = heard(|_, request| vec![reply_to(request)]);
-        assert_eq!((replies.heard(), replies.foreign), (2, 0));
+        assert_eq!((replies.heard, replies.foreign), (2, 0));
         // Two clocks are read one after the other, and a thread may lose its CPU in between.
         let slack = Nanos::from_millis(100);
-        for reply in replies.first.iter().flatten() {
+        for reply in replies.last.iter().flatten() {
             assert!(
                 reply.at.plus(slack) >= before && reply.at <= delivered.plus(slack),
                 "{reply:?}: {before}, {delivered}"
@@ -232,11 +279,12 @@ mod tests {
                 reply_to(Header { id: 3, ..request }),
                 reply_to(Header { id: u64::MAX, ..request }),
                 reply_to(Header { stamp: SESSION + 1, ..request }),
+                reply_to(Header { stamp: SESSION + 256, ..request }),
                 b"no bench protocol".to_vec(),
                 Vec::new(),
             ]
         });
-        assert_eq!(replies.first.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
-        assert_eq!((replies.duplicates, replies.foreign, replies.heard()), (2, 16, 20));
+        assert_eq!(replies.last.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
+        assert_eq!((replies.duplicates, replies.foreign, replies.heard), (2, 18, 22));
     }
 }

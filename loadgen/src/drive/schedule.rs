@@ -7,7 +7,7 @@ use forebay::time::Nanos;
 use forebay::workload::{Arrival, Arrivals, Workload};
 use std::ops::Range;
 
-/// The most requests in one run: about 90 bytes each, with all their records.
+/// The most requests in one run: about 100 bytes each, with all their records.
 pub const REQUESTS_MAX: u64 = 50_000_000;
 
 /// One request, before it is sent. Its number is its place in the schedule.

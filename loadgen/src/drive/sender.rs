@@ -2,6 +2,7 @@
 
 use crate::drive::live::Live;
 use crate::drive::pacer::Pacer;
+use crate::drive::retries::Session;
 use crate::drive::schedule::Request;
 use crate::interrupt::Interrupt;
 use crate::plan::Plan;
@@ -25,19 +26,46 @@ pub(crate) struct Sent {
     pub(crate) pacer: Pacer,
 }
 
-/// Sends `schedule`, whose times count from `start` on the monotonic clock, over `sockets`. Each header's stamp is
-/// `session`. Returns early when interrupted.
+/// The datagrams of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Datagrams {
+    /// The stamps in their headers.
+    pub(crate) session: Session,
+    deadline_us: u32,
+    bytes: Vec<u8>,
+}
+
+impl Datagrams {
+    /// The datagrams of `plan` with the stamps of `session`.
+    pub(crate) fn new(plan: &Plan, session: Session) -> Datagrams {
+        let bytes = vec![0; HEADER_BYTES + usize::from(plan.payload_bytes)];
+        Datagrams { session, deadline_us: plan.deadline_us, bytes }
+    }
+
+    /// The datagram of an attempt at `request`, whose number is `id`; the first attempt is 0.
+    pub(crate) fn of(&mut self, id: usize, attempt: u8, request: &Request) -> &[u8] {
+        let header = Header {
+            stamp: self.session.stamp(attempt),
+            deadline_us: self.deadline_us,
+            ..Header::request(id as u64, request.class, request.cost)
+        };
+        self.bytes[..HEADER_BYTES].copy_from_slice(&header.emit());
+        &self.bytes
+    }
+}
+
+/// Sends each request of `schedule`, whose times count from `start` on the monotonic clock, for the first time, over
+/// `sockets`. Returns early when interrupted.
 pub(crate) fn send(
     plan: &Plan,
     schedule: &[Request],
     sockets: &[UdpSocket],
-    session: u64,
+    mut datagrams: Datagrams,
     start: Nanos,
     live: &Live,
     interrupt: &Interrupt,
 ) -> Sent {
     let pacer = Pacer::start(plan.may_spin());
-    let mut datagram = vec![0; HEADER_BYTES + usize::from(plan.payload_bytes)];
     let (slips, taken) = (Vec::with_capacity(schedule.len()), Vec::with_capacity(schedule.len()));
     let mut sent = Sent { slips, taken, pacer, ..Sent::default() };
     for (id, request) in schedule.iter().enumerate() {
@@ -45,16 +73,11 @@ pub(crate) fn send(
         let Some(now) = pacer.wait_until(intended, interrupt) else {
             break;
         };
-        let header = Header {
-            stamp: session,
-            deadline_us: plan.deadline_us,
-            ..Header::request(id as u64, request.class, request.cost)
-        };
-        datagram[..HEADER_BYTES].copy_from_slice(&header.emit());
+        let datagram = datagrams.of(id, 0, request);
         // Counted before sending: a reply must never seem to come before its request.
         live.count_sent();
         sent.slips.push(now.minus(intended));
-        let result = send_one(&sockets[usize::from(request.flow)], &datagram);
+        let result = send_one(&sockets[usize::from(request.flow)], datagram);
         sent.taken.push(result.is_ok());
         if let Err(error) = result {
             live.count_unsendable();
@@ -65,7 +88,11 @@ pub(crate) fn send(
     sent
 }
 
-fn send_one(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {
+/// Sends one datagram.
+///
+/// # Errors
+/// If our kernel does not take it.
+pub(crate) fn send_one(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {
     match socket.send(datagram) {
         // The error is the answer to an earlier datagram of this flow ("port unreachable"); this one was not sent yet.
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => socket.send(datagram).map(drop),
@@ -79,6 +106,10 @@ mod tests {
     use crate::plan::test_plan;
     use forebay::time::clock;
 
+    fn datagrams() -> Datagrams {
+        Datagrams::new(&test_plan(), Session::new(1))
+    }
+
     // Is it recorded for each request whether the kernel took it? Method: of two flows one is not connected, so nothing
     // can be sent over it.
     #[test]
@@ -89,7 +120,8 @@ mod tests {
         let request = |flow| Request { at: Nanos::ZERO, cost: Nanos::new(1), flow, class: 0 };
         let (live, interrupt) = (Live::default(), Interrupt::default());
         let flows = [0, 1, 1, 0];
-        let sent = send(&test_plan(), &flows.map(request), &[connected, not], 1, Nanos::ZERO, &live, &interrupt);
+        let sent =
+            send(&test_plan(), &flows.map(request), &[connected, not], datagrams(), Nanos::ZERO, &live, &interrupt);
         assert_eq!((sent.slips.len(), sent.taken), (4, vec![true, false, false, true]));
         assert_eq!(sent.errors.values().sum::<u64>(), 2, "{:?}", sent.errors);
         assert_eq!(live.outstanding(), Some(2));
@@ -109,7 +141,7 @@ mod tests {
         std::thread::sleep(ms(300).into());
         let start = clock::now().minus(ms(300));
         let schedule = [0, 100, 320].map(|at| Request { at: ms(at), cost: Nanos::new(1), flow: 0, class: 0 });
-        let sent = send(&test_plan(), &schedule, &[flow], 1, start, &live, &interrupt);
+        let sent = send(&test_plan(), &schedule, &[flow], datagrams(), start, &live, &interrupt);
         let over = clock::now().minus(start);
         for (slip, (least, at)) in sent.slips.iter().zip([(300, 0), (200, 100), (0, 320)]) {
             assert!(*slip >= ms(least) && slip.plus(ms(at)) <= over, "{:?}", sent.slips);

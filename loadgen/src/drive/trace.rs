@@ -1,7 +1,7 @@
 //! Writing the trace of a run for the simulator: the schedule, its lateness, and the server's socket of each flow.
 
 use super::flows::sockets_of;
-use crate::drive::Attempts;
+use crate::drive::Exchange;
 use crate::endpoint::ServerView;
 use crate::failure::Failure;
 use crate::plan::Plan;
@@ -61,20 +61,20 @@ impl Dump {
         &self.output
     }
 
-    /// Writes the trace of the run of `plan` with these `attempts`.
+    /// Writes the trace of the run of `plan` with this `exchange`.
     ///
     /// # Errors
     /// See [`write`].
-    pub(crate) fn write(&self, plan: &Plan, attempts: &Attempts) -> Result<(), Failure> {
-        write(&self.output, &offered(plan, self.emulated, self.workers, &self.socket_of, attempts))
+    pub(crate) fn write(&self, plan: &Plan, exchange: &Exchange) -> Result<(), Failure> {
+        write(&self.output, &offered(plan, self.emulated, self.workers, &self.socket_of, exchange))
     }
 }
 
-/// The trace of the run of `plan` with these `attempts`, without the requests that our own kernel did not take.
+/// The trace of the run of `plan` with this `exchange`, without the requests that our own kernel did not take.
 /// `emulated` says whether the server has emulated cores; `socket_of` is the socket of each flow.
-pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u16], attempts: &Attempts) -> Trace {
-    let attempts = attempts.schedule.iter().zip(&attempts.slips).zip(&attempts.taken);
-    let sent = attempts.filter_map(|(attempt, taken)| taken.then_some(attempt));
+pub(crate) fn offered(plan: &Plan, emulated: bool, workers: u16, socket_of: &[u16], exchange: &Exchange) -> Trace {
+    let exchange = exchange.schedule.iter().zip(&exchange.slips).zip(&exchange.taken);
+    let sent = exchange.filter_map(|(request, taken)| taken.then_some(request));
     let requests = sent.map(|(request, slip)| TraceRequest {
         intended: request.at,
         sent: request.at.plus(*slip),
@@ -123,8 +123,8 @@ mod tests {
         let request = |ms| Request { at: Nanos::from_millis(ms), cost: Nanos::from_micros(1), flow: 0, class: 0 };
         let schedule: Vec<Request> = (0..4).map(request).collect();
         let slips = vec![Nanos::from_micros(5); 4];
-        let attempts = Attempts { schedule, slips, taken: vec![true, false, true, true], replies: vec![None; 4] };
-        let offered = offered(&test_plan(), false, 2, &[1], &attempts);
+        let exchange = Exchange { schedule, slips, taken: vec![true, false, true, true], replies: vec![None; 4] };
+        let offered = offered(&test_plan(), false, 2, &[1], &exchange);
         let sent: Vec<u64> = offered.requests.iter().map(|request| request.sent.get() / 1_000).collect();
         assert_eq!(sent, [5, 2_005, 3_005]);
     }

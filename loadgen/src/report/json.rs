@@ -3,6 +3,7 @@
 use crate::drive::pacer::Pacer;
 use crate::drive::receiver::Replies;
 use crate::drive::reconciled::Reconciled;
+use crate::drive::retries::AttemptCounts;
 use crate::endpoint::ServerView;
 use crate::failure::Failure;
 use crate::plan::Plan;
@@ -69,7 +70,13 @@ pub struct RunReport {
     pub by_second: Vec<(u64, u64)>,
     /// The number of requests by fate; sums to `sent`.
     pub fates: Fates,
-    /// Latency from the intended send to the kernel's receive stamp of the reply, over all requests sent.
+    /// The number of attempts by what became of each; sums to its `sent`.
+    pub attempts: AttemptCounts,
+    /// The most retries of a request.
+    pub retries: u8,
+    /// The mean time from the end of the first attempt to the second.
+    pub backoff_us: f64,
+    /// Latency from the intended first send to the kernel's receive stamp of the reply, over all requests sent.
     pub latency_us: ByClass<Block>,
     /// Latency over the answered requests only.
     pub latency_answered_us: ByClass<Block>,
@@ -79,9 +86,9 @@ pub struct RunReport {
     pub slip_us: Block,
     /// The pacer that was used.
     pub(crate) pacer: Pacer,
-    /// Requests, warm-up included, that our own kernel did not take, by reason; their fate is `lost`.
+    /// Attempts, warm-up included, that our own kernel did not take, by reason: unanswered.
     pub send_errors: BTreeMap<String, u64>,
-    /// Replies beyond the first, warm-up included.
+    /// Replies to attempts that had one, or to requests that had ended, warm-up included.
     pub duplicates: u64,
     /// Datagrams that were not a reply to this run, warm-up included.
     pub foreign: u64,
@@ -129,6 +136,9 @@ impl RunReport {
             sent: result.fates.sum(),
             by_second: result.by_second,
             fates: result.fates,
+            attempts: input.attempts,
+            retries: plan.retrying.max,
+            backoff_us: plan.retrying.backoff.as_micros_f64(),
             latency_us: result.latency_us,
             latency_answered_us: result.latency_answered_us,
             slowdown: result.slowdown,

@@ -1,5 +1,6 @@
 //! From requests and replies to figures: one fate for each request, and its latency.
 
+pub use crate::drive::SLIP_LIMIT;
 use crate::drive::receiver::Reply;
 use crate::drive::schedule::Request;
 use crate::report::by_class::{ByClass, Values};
@@ -16,9 +17,10 @@ use serde::Serialize;
 pub struct Fates {
     /// Requests served in time.
     pub answered: u64,
-    /// Requests with a reply of any kind after the timeout.
+    /// Requests with a reply of any kind after the timeout; where they are sent again, after the timeout of the last
+    /// attempt.
     pub late: u64,
-    /// Requests that the server shed: too busy, over its rate, too late or stopping.
+    /// Requests that the server shed, the last time that they were sent: too busy, over its rate, too late or stopping.
     pub shed: u64,
     /// Requests of a kind that the server does not serve.
     pub refused: u64,
@@ -54,13 +56,14 @@ pub struct Observed<'a> {
     pub schedule: &'a [Request],
     /// How late each request was sent; requests that were never attempted are missing at the end.
     pub slips: &'a [Nanos],
-    /// The first reply to each request.
+    /// The reply that ended each request, if any.
     pub replies: &'a [Option<Reply>],
     /// The start of the schedule on the monotonic clock.
     pub start: Nanos,
     /// The warm-up: requests with an earlier intended time do not count.
     pub warmup: Nanos,
-    /// The latency from which a reply is late.
+    /// The latency from which a reply is late. [`Nanos::MAX`] where requests are sent again: then [`Reply::late`] alone
+    /// says what is late.
     pub timeout: Nanos,
     /// Datagrams that the server's kernel dropped during the measured time; `None` where the server cannot count them.
     pub kernel_dropped: Option<u64>,
@@ -117,9 +120,6 @@ pub struct Samples {
     pub memory: Memory,
 }
 
-/// Slips above this limit are counted.
-pub const SLIP_LIMIT: Nanos = Nanos::from_millis(10);
-
 impl RunResult {
     /// Computes the figures of `observed`.
     pub fn of(observed: &Observed<'_>) -> RunResult {
@@ -145,9 +145,10 @@ impl RunResult {
             };
             // A step of the real-time clock can move a receive stamp before the send, which it cannot have been.
             let took = reply.at.max(intended.plus(*slip)).minus(intended);
-            let fate = if took > observed.timeout { &mut fates.late } else { fates.of_reply(reply.status) };
+            let late = reply.late || took > observed.timeout;
+            let fate = if late { &mut fates.late } else { fates.of_reply(reply.status) };
             *fate += 1;
-            let in_time = reply.status == Status::Ok && took <= observed.timeout;
+            let in_time = reply.status == Status::Ok && !late;
             let took_us = if in_time { took.as_micros_f64() } else { f64::INFINITY };
             latency.add(request.class, took_us);
             slowdown.add(request.class, took_us / request.cost.as_micros_f64());
@@ -219,7 +220,12 @@ mod tests {
         let replies: Vec<Option<Reply>> = (0..)
             .zip(replies)
             .map(|(ms, reply)| {
-                reply.map(|(took, status)| Reply { at: start.plus(Nanos::from_millis(ms + took)), status, worker: 0 })
+                reply.map(|(took, status)| Reply {
+                    at: start.plus(Nanos::from_millis(ms + took)),
+                    status,
+                    worker: 0,
+                    late: false,
+                })
             })
             .collect();
         let slips = vec![Nanos::from_micros(3); schedule.len()];
@@ -314,7 +320,7 @@ mod tests {
         let observed = Observed {
             schedule: &schedule,
             slips: &[Nanos::from_micros(40)],
-            replies: &[Some(Reply { at, status: Status::Ok, worker: 0 })],
+            replies: &[Some(Reply { at, status: Status::Ok, worker: 0, late: false })],
             start: Nanos::from_secs(5),
             warmup: Nanos::ZERO,
             timeout: Nanos::from_secs(1),

@@ -1,5 +1,6 @@
 //! The result of a run as text.
 
+use crate::drive::retries::AttemptCounts;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::report::json::RunReport;
@@ -140,6 +141,7 @@ fn accounts(plan: &Plan, report: &RunReport) -> String {
     if report.sent > 0 && fates.kernel_dropped.unwrap_or(0) + fates.lost == report.sent {
         let _ = writeln!(text, "nothing came back: is a server listening at {}?", plan.target);
     }
+    text += &attempts(report);
     let planned = plan.duration.as_secs_f64();
     let counted = report.duration_s;
     let over = if (counted - planned).abs() < 0.01 * planned {
@@ -153,7 +155,7 @@ fn accounts(plan: &Plan, report: &RunReport) -> String {
         let _ = writeln!(text, "workers busy for {:.1} % of the time", utilisation * 100.0);
     }
     for (reason, count) in &report.send_errors {
-        let _ = writeln!(text, "{} could not be sent, counted as lost: {reason}", grouped(*count));
+        let _ = writeln!(text, "{} could not be sent, and got no answer: {reason}", grouped(*count));
     }
     for (count, name) in [(report.duplicates, "duplicate replies"), (report.foreign, "foreign datagrams")] {
         if count > 0 {
@@ -164,6 +166,22 @@ fn accounts(plan: &Plan, report: &RunReport) -> String {
     let (p50, p99, max) = (time(slip.p50), time(slip.p99), time(slip.max));
     let _ = writeln!(text, "schedule slip: p50 {p50}, p99 {p99}, max {max}");
     text + &pacer(report)
+}
+
+/// What became of the attempts, where requests were sent again.
+fn attempts(report: &RunReport) -> String {
+    if report.retries == 0 {
+        return String::new();
+    }
+    let AttemptCounts { sent, answered, shed, unanswered, after_shed, after_timeout, .. } = report.attempts;
+    let [sent, answered, shed, unanswered, after_shed, after_timeout] =
+        [sent, answered, shed, unanswered, after_shed, after_timeout].map(grouped);
+    let text = format!(
+        "{sent} attempts, up to {} for each request: {after_shed} again after being shed, {after_timeout} after no reply in \
+         time; {answered} answered, {shed} shed, {unanswered} without a reply",
+        report.retries + 1
+    );
+    wrapped("", &text, "  ")
 }
 
 fn rate(per_second: f64) -> String {

@@ -6,6 +6,7 @@ mod invalid;
 mod json;
 mod latency;
 mod replay;
+mod retries;
 mod schedule;
 #[path = "../support/mod.rs"]
 mod support;

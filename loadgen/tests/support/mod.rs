@@ -6,8 +6,9 @@ pub(crate) mod generator;
 #[path = "../../../tests/support/network.rs"]
 pub(crate) mod network;
 
+use forebay::fate::Ending;
 use forebay::time::{Nanos, clock};
-use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Status};
+use forebay::wire::{DATAGRAM_MAX_BYTES, Header, Kind, Served, Status};
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,6 +26,9 @@ pub(crate) type Answers = Vec<(Status, Nanos)>;
 pub(crate) fn answer() -> Answers {
     vec![(Status::Ok, Nanos::ZERO)]
 }
+
+/// How long the client of a request that is shed should wait before it sends it again.
+pub(crate) const HINT: Nanos = Nanos::from_millis(60);
 
 /// A server in a thread.
 pub(crate) struct Server {
@@ -67,7 +71,9 @@ fn serve(socket: &UdpSocket, mut act: impl FnMut(&Header) -> Answers, stop: &Ato
         let request = Header::parse(&buffer[..bytes]).expect("loadgen sends well-formed requests");
         heard.push(request);
         for (status, after) in act(&request) {
-            let reply = Header { kind: Kind::Reply, status, ..request }.emit().to_vec();
+            let queue_wait = if status.ending() == Ending::Shed { HINT } else { Nanos::ZERO };
+            let served = Served { queue_wait, ..Served::default() };
+            let reply = Header { kind: Kind::Reply, status, served, ..request }.emit().to_vec();
             pending.push(Reverse((clock::now().plus(after), client, reply)));
         }
     }

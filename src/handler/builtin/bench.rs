@@ -2,7 +2,7 @@
 
 use super::wire::{CLASSES, HEADER_BYTES, Header, Kind, Malformed, Served, Status};
 use crate::fate::Refused;
-use crate::handler::{Handler, REFUSAL_MAX_BYTES, Rejected, Reply, Request, Ticket};
+use crate::handler::{Handler, REFUSAL_MAX_BYTES, Rejected, Reply, Request, Ticket, Unserved};
 use crate::time::Nanos;
 use std::future::Future;
 use std::sync::Arc;
@@ -94,9 +94,11 @@ impl<W: Work> Handler for Bench<W> {
         self.work.work(order, reply).await;
     }
 
-    fn refuse(&self, ticket: &Ticket, status: Status, reply: &mut Reply<'_>) {
+    fn refuse(&self, ticket: &Ticket, unserved: Unserved, reply: &mut Reply<'_>) {
+        let Unserved { status, retry_after } = unserved;
+        let served = Served { queue_wait: retry_after, ..Served::default() };
         // There is room for a header in every refusal; where there is none, nothing is sent.
-        let _ = reply.put(&answer(ticket, status, Served::default()).emit());
+        let _ = reply.put(&answer(ticket, status, served).emit());
     }
 
     fn seal(&self, ticket: &Ticket, served: &Served, reply: &mut [u8]) {

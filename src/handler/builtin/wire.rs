@@ -17,9 +17,12 @@
 //! | 38 | 1 | pool | 0 | the pool of that worker |
 //! | 39 | 1 | hops | 0 | times the request changed pool, at most 255 |
 //! | 40 | 8 | kernel wait, ns | 0 | from the kernel's receive stamp to the batch that received it |
-//! | 48 | 8 | queue wait, ns | 0 | from there to the finish, less the service time |
+//! | 48 | 8 | queue wait, ns | 0 | from there to the finish, less the service time; of what was shed: retry after |
 //! | 56 | 8 | service time, ns | 0 | in the handler |
 //! | 64 | .. | payload | any | chosen by the handler |
+//!
+//! A reply that says that its request was shed has no times. In place of the queue wait it says how long the client had
+//! better wait before it sends the request again ([`Header::retry_after`]); 0 = not known.
 //!
 //! A reply is never longer than its request, and a reply is never answered. A request whose status, worker, pool, hops
 //! or times are not zero is accepted: they mean nothing there. A datagram that breaks a rule is not answered; the
@@ -30,6 +33,7 @@
 pub use crate::fate::{CLASS_NAMES, CLASSES, DATAGRAM_MAX_BYTES, Malformed, Status};
 pub use crate::handler::Served;
 
+use crate::fate::Ending;
 use crate::time::Nanos;
 
 /// Length of the header, which is also the shortest datagram.
@@ -140,6 +144,12 @@ impl Header {
             deadline_us: u32::from_le_bytes(field(bytes, 32)),
             served,
         })
+    }
+
+    /// How long the client had better wait before it sends the request again: of a reply that says that it was shed.
+    /// Zero where nothing is said.
+    pub fn retry_after(&self) -> Nanos {
+        if self.status.ending() == Ending::Shed { self.served.queue_wait } else { Nanos::ZERO }
     }
 
     /// The header's bytes.

@@ -43,6 +43,11 @@ const TARGET_UNITS: u64 = 10;
 const BOUND_TARGETS: u64 = 2;
 /// The interval in targets.
 const INTERVAL_TARGETS: u64 = 4;
+/// The longest wait to expect of what is begun while its queue stands, in quarters of the bound.
+const BACKLOG_QUARTERS: u64 = 3;
+/// Requests in a row that were heavy, from which on the next is taken to be. Where one in twenty is light, a row of this
+/// length is one in 27.
+const HEAVY_IN_A_ROW: u32 = 64;
 /// Measured requests below which nothing is known.
 const MEASURED_MIN: u64 = 20;
 /// The share of requests that take no longer than [`expected_service`].
@@ -109,6 +114,70 @@ pub fn expected_service(times: &ServiceTimes) -> Option<Nanos> {
 pub fn latest_start(expires_at: Nanos, deadline: Nanos, expected: Nanos, served: Nanos) -> Nanos {
     let half = Nanos::new(deadline.get() / 2);
     if expires_at == Nanos::MAX { Nanos::MAX } else { expires_at.minus(expected.min(half).minus(served)) }
+}
+
+/// The queue of continuations, as one worker sees it: whether what begins will wait in it, and for how long. Nothing is
+/// known of a request before it has run for a slice.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HeavyQueue {
+    /// Requests in a row that turned out heavy.
+    in_a_row: u32,
+    /// The wait for each request in front, as it was of late; zero = not known.
+    each: Nanos,
+    /// Whether the queue stands: the wait to expect was long for an interval, and has not been short for one since.
+    stands: bool,
+    /// Since when the wait to expect says otherwise, if it does.
+    otherwise_since: Option<Nanos>,
+}
+
+impl HeavyQueue {
+    /// Notes a request that has ended and was never in the queue.
+    #[inline]
+    pub fn on_light(&mut self) {
+        self.in_a_row = 0;
+    }
+
+    /// Notes a request that goes into the queue for the first time.
+    #[inline]
+    pub fn on_heavy(&mut self) {
+        self.in_a_row = self.in_a_row.saturating_add(1);
+    }
+
+    /// Notes a request that leaves the queue after `wait`; `behind` others were in it before.
+    #[inline]
+    pub fn on_left(&mut self, wait: Nanos, behind: usize) {
+        let each = wait.get() / (behind as u64).max(1);
+        let known = if self.each == Nanos::ZERO { each } else { self.each.get() };
+        self.each = Nanos::new((known / 8 * 7).saturating_add(each / 8));
+    }
+
+    /// Whether the next request is as good as known to be heavy.
+    #[inline]
+    pub fn is_certain(&self) -> bool {
+        self.in_a_row >= HEAVY_IN_A_ROW
+    }
+
+    /// Whether a request that has waited for `waited` would be shed when it leaves the queue, `waiting` others being in it
+    /// at `now`, in a queue that stands. It is the wait to expect that counts, and not that of what leaves: where
+    /// fresh requests go first, nothing may. The limit is below the bound, or what is begun would be lost as often as not.
+    pub fn is_full(&mut self, now: Nanos, waiting: usize, waited: Nanos, bounds: &WaitBounds) -> bool {
+        let expected = match self.each {
+            Nanos::ZERO if waiting >= HEAVY_IN_A_ROW as usize => bounds.bound,
+            each => waited.plus(each.times(waiting as u64)),
+        };
+        let is_long = expected >= Nanos::new(bounds.bound.get() / 2);
+        let since = (is_long != self.stands).then(|| self.otherwise_since.unwrap_or(now));
+        self.otherwise_since = since;
+        if since.is_some_and(|since| now.minus(since) >= bounds.interval) {
+            (self.stands, self.otherwise_since) = (is_long, None);
+        }
+        self.stands && expected >= Nanos::new(bounds.bound.get() / 4 * BACKLOG_QUARTERS)
+    }
+
+    /// Notes that the worker has nothing to do: the queue does not stand.
+    pub fn on_rest(&mut self) {
+        (self.stands, self.otherwise_since) = (false, None);
+    }
 }
 
 /// The queues from which one worker takes jobs, as it sees them.

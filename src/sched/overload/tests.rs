@@ -1,5 +1,7 @@
 //! Is old work shed while a queue stands, and only then? Method: one queue and one server in virtual time.
 
+mod order;
+
 use super::*;
 use std::collections::VecDeque;
 
@@ -125,6 +127,42 @@ fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
     assert!(!old(&mut queues, 300), "it had nothing to do meanwhile");
     assert!(old(&mut queues, 400));
     assert!(!old(&mut queues, 501), "it has not looked for longer than an interval");
+}
+
+// Is a request certain to be heavy after 64 in a row, and not after a light one?
+#[test]
+fn many_heavy_ones_in_a_row_make_the_next_certain() {
+    let mut heavy = HeavyQueue::default();
+    (0..63).for_each(|_| heavy.on_heavy());
+    assert!(!heavy.is_certain());
+    heavy.on_heavy();
+    assert!(heavy.is_certain());
+    heavy.on_light();
+    assert!(!heavy.is_certain());
+}
+
+// Is the queue full where the wait to expect, own wait included, has been above half of the bound for the interval and is
+// above three quarters of it, by what was measured of late?
+#[test]
+fn a_queue_is_full_by_the_wait_to_expect() {
+    let bounds = auto(&[(10_000, 100)]);
+    let mut heavy = HeavyQueue::default();
+    let full = |heavy: &mut HeavyQueue, now, waiting, waited| heavy.is_full(MS(now), waiting, MS(waited), &bounds);
+    assert!(!full(&mut heavy, 0, 63, 0), "nothing was measured");
+    heavy.on_left(MS(100), 40);
+    assert!(!full(&mut heavy, 0, 60, 0) && !full(&mut heavy, 399, 60, 0), "it has not been for long");
+    assert!(full(&mut heavy, 400, 60, 0) && !full(&mut heavy, 401, 59, 0), "2.5 ms each, 150 ms at most");
+    assert!(!full(&mut heavy, 402, 19, 100) && full(&mut heavy, 403, 20, 100), "it has waited before");
+    assert!(!full(&mut heavy, 404, 0, 0) && full(&mut heavy, 803, 60, 0), "it was short, and not for long");
+    assert!(!full(&mut heavy, 900, 0, 0) && !full(&mut heavy, 1_300, 0, 0) && !full(&mut heavy, 1_301, 60, 0));
+    (0..60).for_each(|_| heavy.on_left(MS(200), 40));
+    assert!(!full(&mut heavy, 1_701, 29, 0) && full(&mut heavy, 1_701, 31, 0), "5 ms each by now");
+    heavy.on_rest();
+    assert!(!full(&mut heavy, 1_702, 31, 0), "the worker had nothing to do meanwhile");
+    heavy.on_left(MS(1), 0);
+    // Where nothing has ever left it, a long queue is full.
+    let (mut unseen, always) = (HeavyQueue::default(), WaitBounds { interval: Nanos::ZERO, ..bounds });
+    assert!(!unseen.is_full(MS(0), 63, MS(0), &always) && unseen.is_full(MS(0), 64, MS(0), &always));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The handler of an explored server: each request contains its acts, and spends virtual time on them.
 
-use crate::fate::{Malformed, Refused, Status};
-use crate::handler::{Handler, Rejected, Reply, Request, Ticket, checkpoint, fork, hop, uninterrupted};
+use crate::fate::{Malformed, Refused};
+use crate::handler::{Handler, Rejected, Reply, Request, Ticket, Unserved, checkpoint, fork, hop, uninterrupted};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
 
@@ -53,7 +53,7 @@ impl Handler for Scripted {
         let _ = reply.put(&request.bytes()[..HEADER]);
     }
 
-    fn refuse(&self, _: &Ticket, _: Status, reply: &mut Reply<'_>) {
+    fn refuse(&self, _: &Ticket, _: Unserved, reply: &mut Reply<'_>) {
         let _ = reply.put(&[REFUSED]);
     }
 }

@@ -81,6 +81,7 @@ where
         classified: scenario.classified,
         emulated: false,
         transport: &transport,
+        silent: false,
         limits: &limits,
     };
     let engine = |worker| Engine::new(&common, worker, metrics.recorder(worker), MemoryLink::new(&network));

@@ -1,8 +1,8 @@
 //! Which datagrams become requests, and how all others are answered.
 
 use super::execute::Engine;
-use crate::fate::{Failed, Fate, Malformed, Status};
-use crate::handler::{Handler, REFUSAL_MAX_BYTES, Rejected, Reply};
+use crate::fate::{Ending, Failed, Fate, Malformed, Status};
+use crate::handler::{Handler, REFUSAL_MAX_BYTES, Rejected, Reply, Unserved};
 use crate::metrics::Counter;
 use crate::net::{AddressRules, Datagram, Link};
 use crate::runtime::continuation::guarded;
@@ -106,10 +106,14 @@ where
 
     /// Answers a request that was not served, if its handler has a reply for that.
     pub(super) fn refuse(&mut self, envelope: &Envelope, status: Status) {
+        if self.common.silent && status.ending() == Ending::Shed {
+            return;
+        }
         let mut bytes = [0; REFUSAL_MAX_BYTES];
         let mut reply = Reply::new(&mut bytes[..envelope.request_len.min(REFUSAL_MAX_BYTES)]);
         let handler = self.common.handler;
-        if guarded(|| handler.refuse(&envelope.ticket, status, &mut reply)).is_err() {
+        let unserved = Unserved { status, retry_after: self.retry_after(envelope, status) };
+        if guarded(|| handler.refuse(&envelope.ticket, unserved, &mut reply)).is_err() {
             return;
         }
         let length = reply.len();

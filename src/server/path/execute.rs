@@ -8,13 +8,13 @@ use super::wait_slots::WaitSlots;
 use crate::fate::{Failed, Fate};
 use crate::handler::builtin::emulated;
 use crate::handler::{Handler, Served};
-use crate::metrics::{Continuation, Counter, Recorder, Sample, Steal};
+use crate::metrics::{Continuation, Counter, Recorder, Sample};
 use crate::net::{AddressFilter, BATCH, Link, Socket};
 use crate::queue::{ObjectPool, Pooled};
 use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled, guarded};
-use crate::sched::overload::StandingQueues;
+use crate::sched::overload::{HeavyQueue, StandingQueues};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
-use crate::sched::{Outcome, Resume, Step, WorkerId};
+use crate::sched::{Resume, WorkerId};
 use crate::server::path::packet::{Envelope, Packet, PacketBody};
 use crate::server::transport::Transport;
 use crate::time::{Nanos, clock};
@@ -41,6 +41,8 @@ pub(crate) struct Common<'s, 'e, H, M, F, S = Socket> {
     pub(crate) emulated: bool,
     /// Record of calls that could not receive, or send.
     pub(crate) transport: &'e Transport,
+    /// True if what is shed is not answered.
+    pub(crate) silent: bool,
     /// How long requests may wait.
     pub(crate) limits: &'e Limits,
 }
@@ -66,6 +68,8 @@ pub(crate) struct Engine<'s, 'e, 'c, H, M, F, L: Link> {
     pub(crate) slept: Nanos,
     /// The sockets by owner, and behind them the queues of continuations, as this worker sees them.
     pub(super) queues: StandingQueues,
+    /// The queue of continuations, as this worker sees it.
+    pub(super) heavy: HeavyQueue,
     /// For each socket, a time at which this worker found nothing more in it.
     pub(super) emptied_at: Box<[Nanos]>,
     pub(crate) now: Nanos,
@@ -98,6 +102,7 @@ where
             local_queue: LocalQueue::open(common.runtime_id),
             gathering: Gathering::default(),
             slept: Nanos::ZERO,
+            heavy: HeavyQueue::default(),
             queues: StandingQueues::new(common.sockets.len() + 1),
             emptied_at: vec![Nanos::ZERO; common.sockets.len()].into(),
             now: clock::now(),
@@ -272,6 +277,9 @@ where
                 };
             }
             Polled::Ended(packet) => {
+                if !slot.envelope.resumed {
+                    self.heavy.on_light();
+                }
                 self.finish(packet, &slot.envelope);
                 None
             }
@@ -317,6 +325,10 @@ where
                 }
                 // What waits for its own children waits for no worker.
                 if why != Requeued::Woken {
+                    if !slot.envelope.resumed {
+                        self.heavy.on_heavy();
+                        slot.envelope.behind = self.continuations();
+                    }
                     slot.envelope.start_by = self.start_by(&slot.envelope);
                 }
             }
@@ -366,39 +378,5 @@ where
 
     fn now(&self) -> Nanos {
         self.now
-    }
-}
-
-impl<'s, 'e, 'c, H, M, F, L> Engine<'s, 'e, 'c, H, M, F, L>
-where
-    H: Handler,
-    M: Fn(Packet<'s>) -> F + Sync,
-    F: Future<Output = Packet<'s>> + Send,
-    L: Link,
-{
-    fn rest(&mut self) {
-        self.send();
-        self.queues.on_rest(self.now);
-        self.spare.clear();
-        self.recorder.hand_over();
-        if self.common.emulated {
-            emulated::rest();
-        }
-    }
-
-    #[inline]
-    fn on_steal(&mut self, step: Step, outcome: Outcome) {
-        let result = match (step, outcome) {
-            (Step::Steal(_), Outcome::Found) => {
-                self.charge_steal();
-                Steal::Found
-            }
-            (Step::Steal(_), Outcome::Empty) => Steal::Empty,
-            (Step::Steal(_), Outcome::Contended) => Steal::Contended,
-            (Step::Receive(owner), Outcome::Found) if owner != self.worker => Steal::SocketFound,
-            (Step::Receive(owner), _) if owner != self.worker => Steal::SocketEmpty,
-            _ => return,
-        };
-        self.recorder.count(Counter::Steals(result));
     }
 }

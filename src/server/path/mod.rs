@@ -25,6 +25,7 @@
 //! may wait for others, and `charge.rs` lets emulated cores pay for what they pass.
 
 pub(crate) mod admit;
+mod between;
 mod charge;
 pub(crate) mod execute;
 mod gathering;

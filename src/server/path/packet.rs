@@ -75,6 +75,8 @@ pub(crate) struct Envelope {
     /// Whether the request has come out of a queue of continuations. Then it is not shed any more for having waited: what
     /// was done of it would be lost.
     pub resumed: bool,
+    /// Requests that were in queues of continuations when it first went into one.
+    pub behind: usize,
     /// The worker to whose socket the request came.
     pub socket: u16,
     /// Monotonic time since which the request has been ready to run: its arrival, or when it was last put into a queue.
@@ -104,6 +106,7 @@ impl Default for Envelope {
             expires_at: Nanos::MAX,
             start_by: Nanos::MAX,
             resumed: false,
+            behind: 0,
             socket: 0,
             ready_at: Nanos::ZERO,
             service: Nanos::ZERO,

@@ -53,14 +53,35 @@ where
     pub(super) fn begin(&mut self, packet: Packet<'s>, now: Option<Nanos>) -> Option<(Pooled<'e, Slot<F>>, Nanos)> {
         let start = self.start(packet.envelope.ready_at, now);
         let queue = usize::from(packet.envelope.socket);
+        let mut cause = None;
         if start < packet.envelope.start_by {
             self.queues.on_young(queue);
-        } else if let Some(cause) = self.shed_cause(&packet.envelope, queue, start) {
+        } else {
+            cause = self.shed_cause(&packet.envelope, queue, start);
+        }
+        if cause.is_none() && self.heavy.is_certain() && self.would_be_shed_later(&packet.envelope, start) {
+            cause = Some(Cause::Waited);
+        }
+        if let Some(cause) = cause {
             self.shed(&packet.envelope, cause);
             self.recycle(packet);
             return None;
         }
         Some((self.filled(packet), start))
+    }
+
+    /// True if a fresh request that turns out heavy would wait for too long when it is to go on: its first slice would be
+    /// lost.
+    #[cold]
+    fn would_be_shed_later(&mut self, envelope: &Envelope, now: Nanos) -> bool {
+        let (bounds, waiting) = (self.common.limits.bounds(), self.continuations());
+        let waited = now.minus(envelope.arrived_at());
+        bounds.bound != Nanos::MAX && self.heavy.is_full(now, waiting, waited, &bounds)
+    }
+
+    /// Requests in queues of continuations, about: one slot for each worker is in use by what it runs, or kept for that.
+    pub(super) fn continuations(&self) -> usize {
+        self.common.slots.in_use().saturating_sub(self.common.sockets.len())
     }
 
     /// As [`Engine::begin`], for a continuation: out of a queue, or still at hand after a pause.
@@ -84,7 +105,10 @@ where
             self.slot = Some(slot);
             return None;
         }
-        slot.envelope.resumed |= slot.envelope.start_by != Nanos::MAX;
+        if slot.envelope.start_by != Nanos::MAX && !slot.envelope.resumed {
+            slot.envelope.resumed = true;
+            self.heavy.on_left(start.minus(slot.envelope.ready_at), slot.envelope.behind);
+        }
         Some((slot, start))
     }
 
@@ -115,6 +139,19 @@ where
                 self.recorder.count(Counter::ShedExpired(reason));
                 self.refuse(envelope, Status::ShedExpired);
             }
+        }
+    }
+
+    /// How long the client of a request that ended with `status` had better wait before it sends the request again: until
+    /// all that waits now has left, served or shed. No queue is longer than the bound; where a request expired, it is
+    /// about as long as that request waited. Where a queue was full, nothing is known but the bound.
+    pub(super) fn retry_after(&self, envelope: &Envelope, status: Status) -> Nanos {
+        let bound = self.common.limits.bounds().bound;
+        match status {
+            Status::ShedWaited | Status::ShedQueueFull if bound == Nanos::MAX => Nanos::ZERO,
+            Status::ShedWaited | Status::ShedQueueFull => bound,
+            Status::ShedExpired => self.now.minus(envelope.arrived_at()).minus(envelope.service).min(bound),
+            _ => Nanos::ZERO,
         }
     }
 

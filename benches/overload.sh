@@ -1,0 +1,64 @@
+#!/bin/sh
+# What do clients with a timeout get while more comes than the server can do, and after it? Prints the rows of the table
+# of benches/overload.md. Needs jq, and `cargo build --release --workspace`.
+#
+# Four emulated workers, requests of 10 ms (and 50 us for the way in and out): 398/s can be served. 3 s at .5, then 8 s at
+# each load, then 8 s at .5; the timeout of an attempt is 1 s. Each list is words: POLICIES="steal auto" benches/overload.sh
+set -eu
+
+policies=${POLICIES:-isolated steal pools hybrid ondemand auto}
+loads=${LOADS:-1.2 2 5}
+retries=${RETRIES:-0 2}
+waits=${WAITS:-auto off}
+# Further flags of the server and of loadgen.
+serve=${SERVE:-}
+run=${RUN:-}
+bin=${BIN:-target/release}
+capacity=398
+
+tmp=$(mktemp -d)
+server=
+end() {
+    [ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true
+    rm -rf "$tmp"
+}
+trap end EXIT
+
+row() {
+    rm -f "$tmp/server"
+    # shellcheck disable=SC2086 # the lists are words
+    "$bin/forebay" serve --listen 127.0.0.1:0 --admin 127.0.0.1:0 --workers 4 --policy "$1" --burn sleep --time-scale 20 \
+        --drain-timeout 0s --max-wait "$4" $serve >"$tmp/server" 2>/dev/null &
+    server=$!
+    until grep -qs '^listening' "$tmp/server"; do sleep 0.1; done
+    admin=$(sed -n 's|^listening.* admin http://||p' "$tmp/server")
+    generator="$bin/loadgen run --quiet --admin $admin --cost fixed:500us --warmup 0s --percentile 50"
+    # The verdict is INVALID where emulated cores overslept: the exit code is no failure.
+    $generator --rate 199 --duration 3s >/dev/null || true
+    # shellcheck disable=SC2086
+    $generator --rate "$(awk "BEGIN { print $2 * $capacity }")" --then-rate 199 --duration 16s --timeout 1s \
+        --retries "$3" $run --json "$tmp/run.json" >/dev/null || true
+    kill -TERM "$server"
+    wait "$server" || true
+    server=
+    # Seconds 2 to 6 of the load: what comes later may be answered, by a retry, after its end.
+    jq -r --arg head "| $1 | $2 | $3 | $4" --argjson capacity $capacity '
+        def hundredths: . * 100 | round / 100;
+        [.by_second[1:6][] | .[1] / $capacity] as $goodput
+        | .by_second[8:16] as $after
+        | ($after | map(.[1] / .[0] >= 0.98) | rindex(false) // -1) as $bad
+        | [$head, "\($goodput | add / length | hundredths) (\($goodput | min | hundredths)..\($goodput | max | hundredths))",
+           ($after[0] | .[1] / .[0] | hundredths),
+           (if $bad == 7 then "not within 8 s" else "second \($bad + 2)" end),
+           (.attempts.sent / .sent | hundredths)] | map(tostring) | join(" | ") + " |"' "$tmp/run.json"
+}
+
+echo '| policy | load | retries | `--max-wait` | in time, over capacity | first second at .5 | .98 from | attempts |'
+echo '|---|---|---|---|---|---|---|---|'
+for policy in $policies; do
+    for load in $loads; do
+        for retry in $retries; do
+            for wait in $waits; do row "$policy" "$load" "$retry" "$wait"; done
+        done
+    done
+done
