@@ -160,7 +160,7 @@ impl<J: Send> Control<'_, J> {
 
 impl<J> Control<'_, J> {
     /// Datagrams that the kernel dropped at each socket; `None` where that cannot be read now.
-    fn kernel_dropped(&self) -> Vec<Option<u64>> {
+    fn dropped_by_socket(&self) -> Vec<Option<u64>> {
         let mut drops = self.drops.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = drops.read() {
             self.drops_unread.call_once(|| {
@@ -286,7 +286,7 @@ impl<J: Send> Probe for Control<'_, J> {
                 overheads: (config.burn == Burn::Sleep).then(|| config.overheads.text()),
                 notices: self.notices.text(),
             },
-            kernel_dropped: self.kernel_dropped(),
+            kernel_dropped: self.dropped_by_socket(),
             unstamped: self.unstamped,
             run_queue_waits: self.run_queue.waits(),
             queue_depths,
@@ -295,9 +295,11 @@ impl<J: Send> Probe for Control<'_, J> {
         }
     }
 
+    fn kernel_dropped(&self) -> Option<u64> {
+        self.dropped_by_socket().into_iter().sum()
+    }
+
     fn adapt(&self, recent: &Recent) {
-        // Scrapes may be rarer than a wrap of the kernel's counters.
-        self.kernel_dropped();
         self.refresh_addresses();
         self.look_after_transport();
         self.waiting.follow(recent);

@@ -34,6 +34,8 @@ pub trait Probe {
     fn healthy(&self) -> Result<(), String>;
     /// Description, kernel drops and queue depths, as of now.
     fn gauges(&self) -> Gauges;
+    /// Datagrams that the kernel has dropped since the start; `None` where that cannot be read.
+    fn kernel_dropped(&self) -> Option<u64>;
     /// Called every second with what was measured lately, so that policies can adapt.
     fn adapt(&self, recent: &Recent);
     /// Makes a worker run through its loop once if it sleeps, so that it hands its histograms over.
@@ -143,6 +145,8 @@ async fn control(
                 answer(collector, probe, asked);
             }
             _ = tick.tick() => {
+                // Also because scrapes may be rarer than a wrap of the kernel's counters.
+                collector.set_kernel_dropped(probe.kernel_dropped());
                 collector.collect(|worker| probe.wake(worker));
                 probe.adapt(&collector.recent());
             }
@@ -171,6 +175,7 @@ fn answer(collector: &mut Collector<'_>, probe: &impl Probe, asked: Vec<Question
 }
 
 fn scrape(collector: &mut Collector<'_>, probe: &impl Probe) -> Snapshot {
+    collector.set_kernel_dropped(probe.kernel_dropped());
     collector.collect(|worker| probe.wake(worker));
     collector.snapshot(probe.gauges())
 }
