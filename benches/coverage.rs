@@ -106,7 +106,7 @@ fn interval(tally: &Tally, percentile: Percentile) -> Interval {
 }
 
 fn ratio_of(pair: &[Tally], percentile: Percentile) -> Interval {
-    ratio(&pair[0].slowdown_sample(), &pair[1].slowdown_sample(), percentile.quantile(), pair[0].memory())
+    ratio(&pair[0].slowdown_sample(None), &pair[1].slowdown_sample(None), percentile.quantile(), pair[0].memory())
 }
 
 /// How many of `intervals` hold `truth`: of all, of those with both ends, and of those that are narrow enough for their

@@ -2,6 +2,7 @@
 
 use super::Stage;
 use super::counters::Counts;
+use super::demand::{Mark, Marks};
 use super::distribution::Distribution;
 use super::histograms::{Histograms, Totals};
 use super::measured::Measured;
@@ -37,6 +38,10 @@ pub struct Collector<'b> {
     tens: Ring,
     /// Readings of the counters, one for each second of the last ten or so.
     readings: VecDeque<Reading>,
+    /// Counters at the limits of the slots of `tens`.
+    marks: Marks,
+    /// Datagrams that the kernel has dropped since the start; `None` where that is not known.
+    kernel_dropped: Option<u64>,
 }
 
 /// The counters that say how much work there was, at one time.
@@ -55,6 +60,9 @@ struct Reading {
 
 /// Readings kept: enough to cover the time of [`Collector::recent`].
 const READINGS: usize = 10;
+
+/// Slots of the window of a minute.
+const TENS: usize = 6;
 
 /// The collector's state for one worker.
 #[derive(Debug, Default)]
@@ -76,8 +84,10 @@ impl<'b> Collector<'b> {
             since_start: Totals::default(),
             start_time: clock::realtime(),
             seconds: Ring::new(10, Nanos::from_secs(1)),
-            tens: Ring::new(6, Nanos::from_secs(10)),
+            tens: Ring::new(TENS, Nanos::from_secs(10)),
             readings: VecDeque::with_capacity(READINGS + 1),
+            marks: Marks::new(TENS as u64, Mark::new(clock::now(), &metrics.counts(), metrics.unanswered(), Some(0))),
+            kernel_dropped: None,
         };
         collector.readings.push_back(collector.reading());
         collector
@@ -103,7 +113,16 @@ impl<'b> Collector<'b> {
             }
         }
         self.wait();
-        self.fold(clock::now());
+        let now = clock::now();
+        let mark = Mark::new(now, &self.metrics.counts(), self.metrics.unanswered(), self.kernel_dropped);
+        self.marks.add(self.tens.number(now), mark);
+        self.fold(now);
+    }
+
+    /// Sets how many datagrams the kernel has dropped since the start, as far as that is known: part of the demand. To be
+    /// called before each [`Collector::collect`].
+    pub fn set_kernel_dropped(&mut self, kernel_dropped: Option<u64>) {
+        self.kernel_dropped = kernel_dropped;
     }
 
     /// The counters as of now, and the distributions as of the last [`Collector::collect`]. Distributions may lack the
@@ -114,7 +133,8 @@ impl<'b> Collector<'b> {
         let counts = self.metrics.counts();
         let since_start = Measured::from(&self.since_start);
         let windows = [self.seconds.last(now), self.tens.last(now)];
-        Snapshot::new(gauges, self.start_time, counts, since_start, windows.each_ref())
+        let demand = self.marks.demand(&windows[1]);
+        Snapshot::new(gauges, self.start_time, counts, since_start, windows.each_ref(), demand)
     }
 
     /// The work of the last seconds, answered or not, as of the last [`Collector::collect`]. To be called once per

@@ -1,6 +1,7 @@
 //! The body of `GET /latency`: schema `forebay-latency/1`.
 
 use super::Stage;
+use super::demand::Demand;
 use super::snapshot::{Decision, Description, Emulation, Latencies, Snapshot};
 use crate::fate::{Fates, Malformed};
 use crate::time::Nanos;
@@ -27,6 +28,7 @@ impl Snapshot {
             decision: self.decision.as_ref(),
             emulation: self.emulation.as_ref(),
             since_start: &self.since_start,
+            demand: &self.demand,
             windows: Windows { last_10s: &self.last_10s, last_60s: &self.last_60s },
         };
         serde_json::to_string(&body).expect("numbers and strings serialize")
@@ -55,6 +57,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     emulation: Option<&'a Emulation>,
     since_start: &'a Latencies,
+    demand: &'a Demand,
     windows: Windows<'a>,
 }
 
@@ -152,6 +155,7 @@ mod tests {
             [
                 "burn",
                 "busy_us",
+                "demand",
                 "fates",
                 "listen",
                 "malformed_by_reason",

@@ -83,7 +83,8 @@ impl Ring {
         sum
     }
 
-    fn number(&self, now: Nanos) -> u64 {
+    /// The number of the interval that contains `now`.
+    pub(super) fn number(&self, now: Nanos) -> u64 {
         now.get() / self.width.get()
     }
 

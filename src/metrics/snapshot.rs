@@ -3,6 +3,7 @@
 use super::Stage;
 use super::block::Block;
 use super::counters::{Counted, Counts};
+use super::demand::Demand;
 use super::distribution::Distribution;
 use super::measured::Measured;
 use crate::fate::{CLASS_NAMES, CLASSES, Fates};
@@ -128,6 +129,8 @@ pub struct Snapshot {
     pub last_10s: Latencies,
     /// Latencies of the last 50 to 60 seconds.
     pub last_60s: Latencies,
+    /// What was asked in the last 50 to 60 seconds, or since the start where that is shorter.
+    pub demand: Demand,
     /// Distributions since the start, for the histograms of `/metrics`.
     pub(super) measured: Measured,
 }
@@ -140,6 +143,7 @@ impl Snapshot {
         counts: Counts,
         since_start: Measured,
         [last_10s, last_60s]: [&Measured; 2],
+        demand: Demand,
     ) -> Snapshot {
         let Gauges { description, kernel_dropped, unstamped, run_queue_waits, queue_depths, decision, max_wait } =
             gauges;
@@ -160,6 +164,7 @@ impl Snapshot {
             since_start: Latencies::new(&since_start, unstamped),
             last_10s: Latencies::new(last_10s, unstamped),
             last_60s: Latencies::new(last_60s, unstamped),
+            demand,
             measured: since_start,
         }
     }

@@ -1,14 +1,14 @@
-//! CPU time that went into requests which were not answered: expired, failed, cancelled, shed half-way, not sent.
+//! Requests which were not answered, and the CPU time that went into them: expired, failed, cancelled, shed, not sent.
 //!
-//! A policy that sizes itself must see this work too. It is counted by class in half octaves, which is as fine as the
+//! A policy that sizes itself must see this work too, and a plan what was asked. It is counted by class in half octaves, which is as fine as the
 //! decisions that rest on it (`sched::estimate`).
 
 use super::tally::Tally;
 use crate::fate::CLASSES;
 use crate::time::Nanos;
 
-/// Half octaves from a nanosecond to 18 minutes; more counts as that.
-const BUCKETS: usize = 80;
+/// Requests that took no time, and half octaves from a nanosecond to 18 minutes; more counts as that.
+const BUCKETS: usize = 81;
 const PER_OCTAVE: f64 = 2.0;
 
 /// The counters of one worker, written by it alone.
@@ -25,7 +25,8 @@ impl Unanswered {
 
     /// Counts a request of `class` that took this much CPU time; numbers from [`CLASSES`] on count as the last class.
     pub(super) fn count(&self, class: u8, spent: Nanos) {
-        let bucket = ((spent.get().max(1) as f64).log2() * PER_OCTAVE) as usize;
+        let octaves = |spent: Nanos| 1 + ((spent.get() as f64).log2() * PER_OCTAVE) as usize;
+        let bucket = if spent == Nanos::ZERO { 0 } else { octaves(spent) };
         self.counts[usize::from(class).min(CLASSES - 1) * BUCKETS + bucket.min(BUCKETS - 1)].add(1);
     }
 }
@@ -43,11 +44,19 @@ impl UnansweredCounts {
         UnansweredCounts(sums)
     }
 
-    /// What was counted since `before`: class, CPU time (the middle of its bucket) and number of requests.
+    /// The number of requests of each class that were counted since `before`.
+    pub(super) fn by_class_since(&self, before: &UnansweredCounts) -> [u64; CLASSES] {
+        let mut sums = [0; CLASSES];
+        let counts = self.0.iter().zip(&before.0).map(|(now, before)| now - before).enumerate();
+        counts.for_each(|(place, count)| sums[place / BUCKETS] += count);
+        sums
+    }
+
+    /// What took any time since `before`: class, CPU time (the middle of its bucket) and number of requests.
     pub(super) fn since(&self, before: &UnansweredCounts) -> impl Iterator<Item = (usize, Nanos, u64)> {
         let counts = self.0.iter().zip(&before.0).map(|(now, before)| now - before).enumerate();
-        counts.filter(|(_, count)| *count > 0).map(|(place, count)| {
-            let middle = ((place % BUCKETS) as f64 + 0.5) / PER_OCTAVE;
+        counts.filter(|(place, count)| *count > 0 && place % BUCKETS > 0).map(|(place, count)| {
+            let middle = ((place % BUCKETS) as f64 - 0.5) / PER_OCTAVE;
             (place / BUCKETS, Nanos::new(middle.exp2().round() as u64), count)
         })
     }
@@ -64,7 +73,7 @@ mod tests {
         let read = || UnansweredCounts::read(workers.iter());
         workers[0].count(0, Nanos::from_millis(5));
         let before = read();
-        for ns in [0, 1, 700, 1_000_000, 900_000_000, u64::MAX] {
+        for ns in [1, 700, 1_000_000, 900_000_000, u64::MAX] {
             let now = read();
             workers[1].count(3, Nanos::new(ns));
             let [(class, spent, count)] = read().since(&now).collect::<Vec<_>>()[..] else { panic!("{ns}: not once") };
@@ -72,7 +81,9 @@ mod tests {
             let octaves = (spent.get() as f64).log2() - (ns.clamp(1, 1 << 40) as f64).log2();
             assert!(octaves.abs() <= 0.26, "{ns} ns counts as {spent}");
         }
-        assert_eq!(read().since(&before).map(|(_, _, count)| count).sum::<u64>(), 6);
+        workers[0].count(3, Nanos::ZERO);
+        assert_eq!(read().since(&before).map(|(_, _, count)| count).sum::<u64>(), 5);
+        assert_eq!(read().by_class_since(&before)[3], 6, "what took no time was asked too");
         workers[0].count(200, Nanos::from_micros(1));
         assert_eq!(read().since(&before).last().map(|(class, ..)| class), Some(CLASSES - 1));
     }

@@ -228,12 +228,10 @@ impl Recorder<'_> {
         self.counters.ended[Fate::Answered as usize].add(1);
     }
 
-    /// Notes the CPU time of a request of `class` that ends without an answer, if it took any.
+    /// Notes a request of `class` that ends without an answer, and the CPU time that it took, if any.
     pub fn unanswered(&mut self, class: u8, spent: Nanos) {
-        if spent > Nanos::ZERO {
-            self.unanswered.count(class, spent);
-            self.counters.unanswered_ns.add(spent.get());
-        }
+        self.unanswered.count(class, spent);
+        self.counters.unanswered_ns.add(spent.get());
     }
 
     /// Starts a slice of a job at `now`: until [`Recorder::end_slice`] the time counts as busy.

@@ -80,6 +80,18 @@ impl ServiceTimes {
         Nanos::new(u64::try_from(sum / u128::from(self.count().max(1))).unwrap_or(u64::MAX)).plus(self.beside)
     }
 
+    /// The mean of the squared times over the square of the mean, both with the time beside handlers: 1 for equal times, 2
+    /// for exponential ones; 1 without any measurement.
+    pub fn dispersion(&self) -> f64 {
+        let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
+        for (took, requests) in &self.bins {
+            let (seconds, requests) = (took.plus(self.beside).as_secs_f64(), *requests as f64);
+            (sum, squares, count) =
+                (sum + requests * seconds, squares + requests * seconds * seconds, count + requests);
+        }
+        if sum > 0.0 { squares * count / (sum * sum) } else { 1.0 }
+    }
+
     /// The time that the share `quantile` of the requests does not exceed; zero without any measurement.
     pub fn quantile(&self, quantile: f64) -> Nanos {
         let rank = (self.count() as f64 * quantile).ceil().max(1.0) as u64;

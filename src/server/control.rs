@@ -323,7 +323,7 @@ impl<J: Send> Probe for Control<'_, J> {
                 overheads: (config.burn == Burn::Sleep).then(|| config.overheads.text()),
                 notices: self.notices.text(),
             },
-            kernel_dropped: self.kernel_dropped(),
+            kernel_dropped: self.dropped_by_socket(),
             unstamped: self.unstamped,
             run_queue_waits: self.run_queue.waits(),
             queue_depths,
@@ -336,9 +336,11 @@ impl<J: Send> Probe for Control<'_, J> {
         self.reloads.to_json(&self.live.load())
     }
 
+    fn kernel_dropped(&self) -> Option<u64> {
+        self.dropped_by_socket().into_iter().sum()
+    }
+
     fn adapt(&self, recent: &Recent) {
-        // Scrapes may be rarer than a wrap of the kernel's counters.
-        self.kernel_dropped();
         self.refresh_addresses();
         self.look_after_transport();
         self.waiting.follow(recent);

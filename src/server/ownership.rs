@@ -40,7 +40,7 @@ impl<J> Control<'_, J> {
     }
 
     /// Datagrams that the kernel dropped at each socket; `None` where that cannot be read now.
-    pub(super) fn kernel_dropped(&self) -> Vec<Option<u64>> {
+    pub(super) fn dropped_by_socket(&self) -> Vec<Option<u64>> {
         let mut drops = self.drops.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_handed_over()
             && let Err(error) = drops.read()

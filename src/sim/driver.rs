@@ -63,14 +63,22 @@ impl<E: VirtualEngine> Driver<E> {
         Driver { skips_vain, ..self }
     }
 
-    /// Lets all of `arrivals` come, in the order of their times, until all is done.
-    pub(crate) fn run(mut self, mut arrivals: impl Iterator<Item = E::Arrival>) -> E {
+    /// Lets `arrivals` come, in the order of their times, until all is done. After the first `until_look` of them `look`
+    /// says how many come before it is asked again; `None` = no more.
+    pub(crate) fn run_while(
+        mut self,
+        mut arrivals: impl Iterator<Item = E::Arrival>,
+        mut until_look: u64,
+        mut look: impl FnMut(&E) -> Option<u64>,
+    ) -> E {
         let mut next = arrivals.next();
         loop {
             match next {
                 Some(came) if E::time(&came) < self.next_at() => {
                     self.arrive(came);
-                    next = arrivals.next();
+                    until_look = until_look.saturating_sub(1);
+                    let more = until_look > 0 || look(&self.engine).inspect(|more| until_look = *more).is_some();
+                    next = if more { arrivals.next() } else { None };
                 }
                 _ if self.next_at() < Nanos::MAX => self.act(),
                 _ => break,

@@ -141,9 +141,24 @@ impl Setup {
 /// # Panics
 /// If a request comes to a socket that does not exist, or has no cost.
 pub fn simulate(setup: &Setup, incoming: impl Iterator<Item = ArrivingRequest>) -> Tally {
+    simulate_while(setup, incoming, u64::MAX, |_| None)
+}
+
+/// As [`simulate`], while `look` wants more: it is asked after the first `until_look` requests, and says how many come
+/// before it is asked again. After `None` no more come, and those that did are served.
+///
+/// # Panics
+/// As [`simulate`].
+pub fn simulate_while(
+    setup: &Setup,
+    incoming: impl Iterator<Item = ArrivingRequest>,
+    until_look: u64,
+    mut look: impl FnMut(&Tally) -> Option<u64>,
+) -> Tally {
     let queued = setup.limits.queued_per_worker * setup.policy.topology().workers();
     let driver = Driver::new(setup.policy.clone(), CostModel::new(setup), setup.rest, setup.overheads.wake, queued);
-    driver.skips_vain_searches(setup.overheads.poll == Nanos::ZERO).run(incoming).into_tally()
+    let driver = driver.skips_vain_searches(setup.overheads.poll == Nanos::ZERO);
+    driver.run_while(incoming, until_look, |model: &CostModel<'_>| look(model.tally())).into_tally()
 }
 
 #[cfg(test)]

@@ -59,6 +59,10 @@ impl<'a> CostModel<'a> {
         }
     }
 
+    pub(super) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
     pub(super) fn into_tally(self) -> Tally {
         self.tally
     }

@@ -2,7 +2,7 @@
 
 use crate::sched::WorkerId;
 use crate::time::Nanos;
-use crate::workload::{Arrival, Arrivals, Workload};
+use crate::workload::{Arrival, Arrivals, Shape, Workload};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
 
@@ -47,8 +47,13 @@ pub struct OpenLoop<'w> {
 impl<'w> OpenLoop<'w> {
     /// All requests in the order of their times, spread over this many sockets.
     pub fn arrivals(&self, sockets: usize) -> impl Iterator<Item = ArrivingRequest> + use<'w> {
+        self.shaped(Shape::Poisson, sockets)
+    }
+
+    /// All requests in another shape, in the order of their times, spread over this many sockets.
+    pub fn shaped(&self, shape: Shape, sockets: usize) -> impl Iterator<Item = ArrivingRequest> + use<'w> {
         let socket_of = spread(self.flows, sockets, self.seed);
-        let arrivals = Arrivals::new(self.workload, self.rate, self.flows, self.seed);
+        let arrivals = Arrivals::new(self.workload, self.rate, self.flows, self.seed).shaped(shape);
         let (deadline, warmup, all) = (self.deadline, self.warmup, self.warmup + self.requests);
         (0..all).zip(arrivals).map(move |(number, Arrival { at, cost, flow, class })| ArrivingRequest {
             at,
@@ -63,7 +68,7 @@ impl<'w> OpenLoop<'w> {
 }
 
 /// The socket of each flow, as the kernel's hash of addresses would choose it: any socket is as likely as any other.
-fn spread(flows: u16, sockets: usize, seed: u64) -> Vec<WorkerId> {
+pub(super) fn spread(flows: u16, sockets: usize, seed: u64) -> Vec<WorkerId> {
     // Of the seed's own family and yet not the streams of times, costs and flows, which begin with the seed itself.
     let mut hash = SplitMix64::seed_from_u64(seed ^ 0x666c_6f77_7320_6f66);
     (0..flows).map(|_| ((u128::from(hash.next_u64()) * sockets as u128) >> 64) as WorkerId).collect()

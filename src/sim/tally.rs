@@ -225,9 +225,14 @@ impl Tally {
         std::iter::once((ALL_CLASSES, all)).chain(classes).collect()
     }
 
-    /// The slowdowns of all requests, in the order of their ends.
-    pub fn slowdown_sample(&self) -> Sample {
-        self.streams.slowdown.sample(None)
+    /// The slowdowns of one class or of all, in the order of their ends.
+    pub fn slowdown_sample(&self, class: Option<u8>) -> Sample {
+        self.streams.slowdown.sample(class)
+    }
+
+    /// The latencies in microseconds of one class or of all, in the order of their ends.
+    pub fn latency_sample(&self, class: Option<u8>) -> Sample {
+        self.streams.latency_us.sample(class)
     }
 
     /// How long the simulated queue remembers, as far as [`Tally::of_queue`] said.

@@ -35,9 +35,14 @@ impl Memory {
         Memory { episode: (self.episode * share).max(1.0), relaxation: self.relaxation * share }
     }
 
+    /// The requests that a run needs to say anything.
+    pub fn requests_needed(self) -> f64 {
+        RELAXATIONS_MIN * self.relaxation
+    }
+
     /// Whether a run of `values` values is long enough to say anything.
     pub(super) fn fits_into(self, values: u64) -> bool {
-        values as f64 >= RELAXATIONS_MIN * self.relaxation
+        values as f64 >= self.requests_needed()
     }
 
     /// The most independent values that `values` values can be worth.

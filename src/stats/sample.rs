@@ -53,7 +53,13 @@ impl Sample {
     /// The 95 % interval of that quantile's long-run value; [`Interval::UNKNOWN`] where the run is too short for the
     /// `memory` of its queue, or drifts.
     pub fn interval(&self, share: f64, memory: Memory) -> Interval {
-        if self.count == 0 || !memory.fits_into(self.count) || self.drifts(share) {
+        if !memory.fits_into(self.count) || self.drifts(share) { Interval::UNKNOWN } else { self.seen(share, memory) }
+    }
+
+    /// The 95 % interval as if the run were long enough for the `memory` of its queue, and did not drift: of a run from an
+    /// idle start, whose figures are too good if they are anything, the lower end tells before [`Sample::interval`] does.
+    pub fn seen(&self, share: f64, memory: Memory) -> Interval {
+        if self.count == 0 {
             return Interval::UNKNOWN;
         }
         let ranks = Ranks::of(1.0 - share, self.effective(share, memory));
@@ -83,6 +89,17 @@ impl Sample {
     /// Whether the share above the quantile in the first half differs from that in the second by more than chance: a
     /// backlog that grows, or a warm-up that was too short. False where there are too few batches to tell.
     pub fn drifts(&self, share: f64) -> bool {
+        self.drift(share).abs() > DRIFT_MAX
+    }
+
+    /// Whether the share above the quantile is larger in the second half by more than chance: a backlog that grows.
+    pub fn grows(&self, share: f64) -> bool {
+        self.drift(share) > DRIFT_MAX
+    }
+
+    /// The change of the share above the quantile from one half to the other, in standard errors; 0 where there are too
+    /// few batches to tell.
+    fn drift(&self, share: f64) -> f64 {
         let groups = self.groups(share);
         let shares: Vec<f64> = groups
             .chunks(groups.len().div_ceil(DRIFT_GROUPS))
@@ -91,11 +108,13 @@ impl Sample {
             .map(|group| group.above / group.values)
             .collect();
         if shares.len() < GROUPS_MIN {
-            return false;
+            return 0.0;
         }
         let [(first, first_error), (second, second_error)] =
             [&shares[..shares.len() / 2], &shares[shares.len() / 2..]].map(mean_and_error);
-        (second - first).abs() > DRIFT_MAX * first_error.hypot(second_error)
+        let error = first_error.hypot(second_error);
+        let change = second - first;
+        if error > 0.0 { change / error } else { change * f64::MAX }
     }
 
     /// Deviations of each batch's number of values above the quantile from what its values let expect; those of two

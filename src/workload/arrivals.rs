@@ -2,6 +2,7 @@
 //! them here, so that the same seed offers the same requests to both.
 
 use super::Workload;
+use super::shape::{Clusters, Phases, Shape, exponential};
 use crate::time::Nanos;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -19,7 +20,7 @@ pub struct Arrival {
     pub class: u8,
 }
 
-/// Poisson arrivals without end, in the order of their times.
+/// Arrivals without end, in the order of their times: Poisson, unless shaped otherwise.
 ///
 /// Times, costs and flows come from three streams of one seed that do not overlap, so that a different workload keeps
 /// the times, and a different number of flows keeps both.
@@ -30,6 +31,8 @@ pub struct Arrivals<'w> {
     flows: u16,
     at_seconds: f64,
     streams: [Xoshiro256PlusPlus; 3],
+    phases: Option<Phases>,
+    clusters: Option<Clusters>,
 }
 
 impl<'w> Arrivals<'w> {
@@ -39,7 +42,17 @@ impl<'w> Arrivals<'w> {
     /// If there is no flow, or `rate` is not above zero.
     pub fn new(workload: &'w Workload, rate: f64, flows: u16, seed: u64) -> Arrivals<'w> {
         assert!(flows > 0 && rate > 0.0, "something arrives, on a flow");
-        Arrivals { workload, rate, flows, at_seconds: 0.0, streams: streams(seed) }
+        Arrivals { workload, rate, flows, at_seconds: 0.0, streams: streams(seed), phases: None, clusters: None }
+    }
+
+    /// The same arrivals, not yet begun, in another shape.
+    pub fn shaped(self, shape: Shape) -> Arrivals<'w> {
+        let (phases, clusters) = match shape {
+            Shape::Poisson => (None, None),
+            Shape::Bursts(mean) => (Some(Phases::new(mean)), None),
+            Shape::Clusters(long_from) => (None, Some(Clusters::new(self.workload, long_from))),
+        };
+        Arrivals { phases, clusters, ..self }
     }
 }
 
@@ -48,10 +61,15 @@ impl Iterator for Arrivals<'_> {
 
     fn next(&mut self) -> Option<Arrival> {
         let [times, costs, flows] = &mut self.streams;
-        // The inverse of the exponential distribution function; 1 - u is never 0.
-        self.at_seconds -= (1.0 - times.random::<f64>()).ln() / self.rate;
+        self.at_seconds = match &mut self.phases {
+            None => self.at_seconds + exponential(times) / self.rate,
+            Some(phases) => phases.after(self.at_seconds, self.rate, times),
+        };
         let at = Nanos::new((self.at_seconds * 1e9) as u64);
-        let (class, cost) = self.workload.draw(costs);
+        let (class, cost) = match &mut self.clusters {
+            None => self.workload.draw(costs),
+            Some(clusters) => clusters.next(|| self.workload.draw(costs)),
+        };
         Some(Arrival { at, cost, flow: flows.random_range(0..self.flows), class })
     }
 }

@@ -19,6 +19,7 @@ mod cost;
 mod more_long;
 mod parse;
 mod recorded;
+mod shape;
 mod trace;
 
 pub use arrivals::{Arrival, Arrivals};
@@ -26,6 +27,7 @@ pub use cost::{ALPHA_MAX, COST_MAX, Cost, VARIATION_MAX};
 pub use more_long::{MoreLong, NoMoreLong};
 pub use parse::{FORMS, PRESETS, WorkloadError};
 pub use recorded::{RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded, RecordingError};
+pub use shape::{CLUSTER, Shape};
 pub use trace::{TRACE_LINES_MAX, Trace, TraceError, TraceRequest};
 
 use crate::time::Nanos;

@@ -6,7 +6,9 @@ use serde_json::Value;
 use std::io::Write;
 use tempfile::NamedTempFile;
 
-const FEW: &str = "--overheads lab --requests 20000 --quiet";
+const QUIET: &str = "--overheads lab --quiet";
+/// Two of 100 requests take 50 times as long: a decision takes some 100,000 requests.
+const MIXED: &str = "bimodal:0.98:1us:50us";
 
 fn stdout(words: &[&str]) -> String {
     let mut command = Command::cargo_bin("forebay").expect("the program is built");
@@ -18,7 +20,7 @@ fn stdout(words: &[&str]) -> String {
 fn plan(arguments: &str) -> (String, Value) {
     let file = NamedTempFile::new().expect("a temporary file");
     let path = file.path().to_str().expect("a path");
-    let text = stdout(&["plan", arguments, FEW, "--json", path]);
+    let text = stdout(&["plan", arguments, QUIET, "--json", path]);
     let json: Value = serde_json::from_reader(file.reopen().expect("the report")).expect("JSON");
     assert_eq!(json["schema"], "forebay-plan/1");
     (text, json)
@@ -30,67 +32,121 @@ fn number(value: &Value) -> f64 {
 
 #[test]
 fn a_plan_has_settings_reasons_and_what_if() {
-    let (text, json) = plan(
-        "--workload extreme-bimodal --rate 1000000 --policy steal,ondemand --workers-max 8 --slo p99.9-slowdown<=10",
-    );
-    for part in ["policy = \"ondemand\"", "workers = ", "20 % more load", "twice the share of long requests", "Why:"] {
+    let (text, json) = plan(&format!("--workload {MIXED} --rate 1000000 --policy steal,ondemand --workers-max 8"));
+    for part in [
+        "policy = \"ondemand\"",
+        "workers = ",
+        "20 % more load",
+        "twice the share of long requests, at the same load",
+        "Why:",
+        "planned for 1,100,000 requests/s",
+    ] {
         assert!(text.contains(part), "no {part:?} in:\n{text}");
     }
+    assert_eq!((&json["goal"], &json["headroom"]), (&"p99.9-slowdown<=10".into(), &0.1.into()));
     let found = &json["recommendation"];
     assert_eq!((&found["policy"], &found["settings"]["policy"]), (&"ondemand".into(), &"ondemand".into()));
     let workers = number(&found["workers"]);
     assert!(text.contains(&format!("Do this: ondemand on {workers} workers")), "{text}");
-    assert!((3.0..8.0).contains(&workers), "3 workers are busy in the mean: {found}");
-    // The goal holds, at the load that so many workers have.
-    assert_eq!((&found["holds"], &found["figure"]), (&true.into(), &found["slowdown"]["all"]["p99_9"]));
+    assert!((3.0..8.0).contains(&workers), "2.2 workers are busy in the mean: {found}");
+    // The goal holds, at the load that so many workers have with the headroom, and this was decided.
+    assert_eq!((&found["verdict"], &found["figure"]), (&"holds".into(), &found["slowdown"]["all"]["p99_9"]));
     assert!(number(&found["figure"]) <= 10.0 && number(&found["latency_us"]["all"]["p99_95"]) > 0.5, "{found}");
-    assert!((number(&found["load"]) - 2.9975 / workers).abs() < 1e-6, "{found}");
-    assert!(number(&found["holds_up_to"]["load"]) + 0.01 > number(&found["load"]), "{found}");
+    assert!((number(&found["load"]) - 1.1 * 1.98 / workers).abs() < 1e-6, "{found}");
+    assert_eq!(found["holds_up_to"]["rate"], json["planned_rate"]);
+    assert!(number(&found["measured"]) >= 50_000.0, "no shorter than the time of 1,000 long ones: {found}");
     assert!(json["reasons"].as_array().is_some_and(|reasons| reasons.len() >= 3), "{json}");
     let changes: Vec<&str> = json["sensitivity"]
         .as_array()
         .expect("changes")
         .iter()
         .map(|change| {
-            assert!(number(&change["load"]) > 0.0 && change["slowdown"]["all"]["p99_95"].is_number(), "{change}");
+            assert!(number(&change["load"]) > 0.0 && change["verdict"].is_string(), "{change}");
             change["change"].as_str().expect("text")
         })
         .collect();
-    assert_eq!(changes, ["20 % less load", "20 % more load", "twice the share of long requests"]);
+    assert_eq!(
+        changes,
+        [
+            "the rate as asked for",
+            "20 % less load",
+            "20 % more load",
+            "twice the share of long requests, at the same load",
+            "twice the share of long requests, at the same rate",
+            "long requests eight at a time",
+            "bursts of 2ms",
+            "bursts of 20ms"
+        ]
+    );
     assert_eq!(json["sustained"], Value::Null);
 }
 
+// Is one worker less known to be too few, by what the plan says of it and by a plan for so many?
 #[test]
 fn one_worker_less_is_one_too_few() {
-    let (_, json) = plan("--workload extreme-bimodal --rate 1000000 --policy hybrid --workers-max 8");
+    let flags = format!("--workload {MIXED} --rate 2000000 --policy hybrid");
+    let (_, json) = plan(&format!("{flags} --workers-max 8"));
     let workers = number(&json["recommendation"]["workers"]);
-    let (_, less) =
-        plan(&format!("--workload extreme-bimodal --rate 1000000 --policy hybrid --workers {}", workers - 1.0));
+    assert_eq!(workers, 5.0, "4.36 workers are busy in the mean: {json}");
+    let (_, json) = plan(&format!("{flags} --workers-max 8 --slo p99.9-slowdown<=5"));
+    let (workers, less) = (number(&json["recommendation"]["workers"]), &json["one_worker_less"]);
+    assert_eq!((&less["verdict"], number(&less["workers"])), (&"fails".into(), workers - 1.0), "{less}");
+    let (_, less) = plan(&format!("{flags} --slo p99.9-slowdown<=5 --workers {}", workers - 1.0));
     assert_eq!(less["recommendation"], Value::Null, "{workers} workers were not the fewest");
 }
 
+// Does a plan shun sizes that cannot keep up, however well a short run of them looks?
 #[test]
-fn three_of_fourteen_are_reserved_where_two_and_four_would_not_do() {
-    let slo = "--workload extreme-bimodal --workers 14 --load 0.9 --policy reserve --requests 400000";
-    let file = NamedTempFile::new().expect("a temporary file");
-    let path = file.path().to_str().expect("a path");
-    stdout(&["plan", slo, "--overheads lab --quiet --json", path]);
-    let json: Value = serde_json::from_reader(file.reopen().expect("the report")).expect("JSON");
-    assert_eq!(json["recommendation"]["sizes"], serde_json::json!([3, 11]));
-    assert_eq!(json["recommendation"]["settings"]["reserved"], "3");
-    let holds = |what: &str| {
-        let changes = json["sensitivity"].as_array().expect("changes");
-        changes.iter().find(|change| change["change"] == what).map(|change| change["holds"] == true)
-    };
-    assert_eq!((holds("reserved = 2"), holds("reserved = 4")), (Some(false), Some(false)));
+fn sizes_that_starve_a_class_are_not_recommended() {
+    let mix = "--workload bimodal:0.999:1us:200us --workers 14 --load 0.8 --policy pools,reserve";
+    let (text, json) = plan(mix);
+    let found = &json["recommendation"];
+    assert!(number(&found["unstable_from"]) > number(&found["load"]), "{text}");
+    // The long requests, one in a thousand, keep 2.05 of 14 workers busy with the headroom.
+    assert!(number(&found["sizes"][1]) >= 3.0, "{text}");
+    let long = &found["slowdown"]["long"];
+    assert!(number(&long["p99"]) <= 10.0, "{long}");
+}
+
+// Is a better budget found where the estimators know none? A log-normal cost has no gap: ten times its mean is the slice.
+#[test]
+fn the_budget_is_searched_too() {
+    let (_, json) = plan("--workload lognormal:40us:3 --rate 100000 --policy ondemand --slo p99.9-slowdown<=40");
+    let slice = json["recommendation"]["settings"]["slice"].as_str().unwrap_or_else(|| panic!("{json}"));
+    assert!(["12.5us", "25us", "50us", "100us"].contains(&slice), "{slice}");
+    let reasons = json["reasons"].to_string();
+    assert!(reasons.contains("found by looking around 400us"), "{reasons}");
+}
+
+// Do the requests of a trace count, and their order? Its long ones all come in its second half.
+#[test]
+fn a_run_is_planned_for_as_it_was_recorded() {
+    let mut trace = NamedTempFile::new().expect("a temporary file");
+    writeln!(trace, "forebay-trace/1 time-scale=10 burn=sleep workers=2 seed=1 warmup=0s workload=halves")
+        .expect("written");
+    for number in 0..40_000_u64 {
+        let (at, long) = (number * 100, number > 20_000 && number % 25 == 0);
+        let kind = if long { "long 100us" } else { "short 2us" };
+        writeln!(trace, "{at}us {at}us {kind} {} 0", number % 64).expect("written");
+    }
+    let path = trace.path().to_str().expect("a path");
+    let (text, json) = plan(&format!("--replay {path} --policy ondemand --workers-max 8"));
+    // 100 us on a clock on which costs last ten times as long.
+    assert!((number(&json["demand"]["rate"]) - 100_000.0).abs() < 10.0, "{text}");
+    assert!((number(&json["demand"]["mean_us"]) - 3.96).abs() < 0.01, "{text}");
+    let changes = json["sensitivity"].as_array().unwrap_or_else(|| panic!("{text}"));
+    let recorded = changes.iter().find(|change| change["change"] == "as recorded").expect("a row");
+    assert_eq!(number(&recorded["measured"]), 40_000.0);
+    assert!(number(&recorded["figure"]) > 1.0, "{recorded}");
 }
 
 #[test]
 fn a_server_takes_the_settings_of_every_policy() {
     for policy in ["isolated", "global", "steal", "shed", "pools", "reserve", "hybrid", "ondemand", "levels", "auto"] {
         let slo = "p50-slowdown<=1000";
-        let (text, json) =
-            plan(&format!("--workload high-bimodal --workers 4 --load 0.3 --policy {policy} --slo {slo}"));
+        let (text, json) = plan(&format!(
+            "--workload high-bimodal --workers 4 --load 0.3 --policy {policy} --slo {slo} --requests 300000"
+        ));
         let config = json["recommendation"]["config"].as_str().unwrap_or_else(|| panic!("{policy}: {text}"));
         assert!(config.lines().all(|line| text.contains(&format!("    {line}\n"))), "{config} is not in\n{text}");
         let mut file = NamedTempFile::new().expect("a temporary file");
@@ -115,7 +171,8 @@ fn a_recorded_trace_is_planned_for() {
             writeln!(trace, "{line} # {number}").expect("written");
         }
         let path = trace.path().to_str().expect("a path");
-        let (text, json) = plan(&format!("--workload file:{path} --rate 50000 --policy ondemand --workers-max 16"));
+        let (text, json) =
+            plan(&format!("--workload file:{path} --rate 50000 --policy ondemand --workers-max 16 --requests 4000000"));
         assert!((number(&json["demand"]["mean_us"]) - 39.8).abs() < 0.001, "{json}");
         assert_eq!(json["recommendation"]["policy"], "ondemand", "{text}");
         assert!(text.contains("twice the share of long requests"), "{text}");
@@ -142,24 +199,34 @@ fn the_share_of_long_requests_grows_as_far_as_it_is_told() {
     ] {
         let (text, json) = plan(&format!("--workload {workload} {settings}"));
         let changes = json["sensitivity"].as_array().unwrap_or_else(|| panic!("{workload}: {text}"));
-        let found = changes.iter().filter_map(|change| change["change"].as_str()).find(|what| what.contains("long"));
-        assert_eq!(found, expected, "{workload}: {text}");
+        let found = changes.iter().filter_map(|change| change["change"].as_str()).find(|what| what.contains("share"));
+        let expected_rows = expected.map(|what| format!("{what}, at the same load"));
+        assert_eq!(found, expected_rows.as_deref(), "{workload}: {text}");
         assert!(text.contains(expected.unwrap_or("not among them: nearly all requests are long already")), "{text}");
     }
 }
 
 #[test]
 fn what_no_policy_holds_is_said_with_what_would() {
-    let (text, json) = plan("--workload extreme-bimodal --workers 4 --load 0.9 --policy isolated,pools");
-    assert!(text.contains("No policy here holds p99.9-slowdown<=10 on 4 workers at load 0.90"), "{text}");
+    let (text, json) = plan("--workload high-bimodal --workers 4 --load 0.85 --policy isolated,pools");
+    assert!(text.contains("No policy here holds p99.9-slowdown<=10 on 4 workers at load 0.94"), "{text}");
     assert!(text.contains("Offer at most") && text.contains("under pools"), "{text}");
     assert_eq!(json["recommendation"], Value::Null);
     let [isolated, pools] = json["sustained"].as_array().expect("loads").as_slice() else { panic!("{json}") };
     assert!(number(&pools["load"]) > 0.3 && number(&pools["load"]) < 0.9, "{pools}");
-    assert!((number(&pools["rate"]) * 2.9975e-6 / 4.0 - number(&pools["load"])).abs() < 1e-6, "{pools}");
+    assert!((number(&pools["rate"]) * 50.5e-6 / 4.0 - number(&pools["load"])).abs() < 1e-6, "{pools}");
     assert!(number(&isolated["load"]) < 0.05, "{isolated}");
     // A goal that not even an idle server holds: what it takes then, and why.
     let (text, json) = plan("--workload fixed:20us --workers 2 --load 0.5 --policy steal --slo p50-latency<=10us");
     assert!(text.contains("no load at all: 20.0us even at load 0.01") && text.contains("relax --slo"), "{text}");
     assert!(number(&json["sustained"][0]["idle"]["figure"]) >= 20.0, "{json}");
+}
+
+// Is the default goal one that the default overheads allow, with the reason where it is not the usual one?
+#[test]
+fn the_default_goal_can_be_reached() {
+    let stock = "--workload bimodal:0.98:1us:50us --rate 500000 --policy steal,ondemand --overheads stock --quiet";
+    let text = stdout(&["plan", stock]);
+    assert!(text.contains("of an idle server, since that is above 5; --slo sets another"), "{text}");
+    assert!(text.contains("Do this: "), "{text}");
 }

@@ -1,22 +1,26 @@
 //! The flags of `forebay plan`.
 
-use crate::cli::simulate::workloads;
+use crate::cli::simulate::{parse_positive, workloads};
 use crate::overheads::Overheads;
 use crate::sim::study::goal::Goal;
 use crate::sim::study::policy_spec::PolicySpec;
+use crate::time::Nanos;
 use crate::workload::Workload;
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
 
 /// Flags of `forebay plan`.
 #[derive(Clone, Debug, Args)]
-#[command(group = ArgGroup::new("demand").required(true).args(["from", "workload"]))]
+#[command(group = ArgGroup::new("demand").required(true).args(["from", "workload", "replay"]))]
 pub(crate) struct PlanArguments {
     /// The goal that the server must hold: PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like
-    /// p99-latency<=2ms
-    #[arg(long, value_name = "GOAL", default_value = "p99.9-slowdown<=10")]
-    pub(super) slo: Goal,
-    /// Plan for what this running server has measured: its service times and its rate of the last 60 seconds, like
+    /// p99-latency<=2ms [default: p99.9-slowdown<=10, or where requests take longer even on an idle server, twice that]
+    #[arg(long, value_name = "GOAL")]
+    pub(super) slo: Option<Goal>,
+    /// How much more load than the rate the settings must hold the goal for, as a share of the rate
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = parse_headroom)]
+    pub(super) headroom: f64,
+    /// Plan for what this running server was asked in the last minute: its requests and their CPU times, like
     /// http://127.0.0.1:9001/latency
     #[arg(long, value_name = "URL")]
     pub(super) from: Option<String>,
@@ -24,7 +28,11 @@ pub(crate) struct PlanArguments {
     /// --help
     #[arg(long, value_name = "NAME|FORM", long_help = workload_help())]
     pub(super) workload: Option<Workload>,
-    /// Requests per second [default: what --from has measured]
+    /// Instead of --from, the requests of a real run, from a file that `loadgen --dump` wrote: planned for in any order, and
+    /// looked at in the order in which they came
+    #[arg(long, value_name = "FILE")]
+    pub(super) replay: Option<PathBuf>,
+    /// Requests per second [default: what --from has measured, or --replay has]
     #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "load")]
     pub(super) rate: Option<f64>,
     /// Instead of --rate, with --workers: the share of their capacity to offer, with what --overheads charges per request
@@ -42,8 +50,11 @@ pub(crate) struct PlanArguments {
     /// What each step of the server costs: none, lab, stock, measured, file:PATH, or single steps, as for simulate
     #[arg(long, value_name = "SET", default_value = "stock")]
     pub(super) overheads: Overheads,
-    /// Requests that each simulation measures
-    #[arg(long, value_name = "N", default_value_t = 400_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000_000))]
+    /// CPU time between two checkpoints of a request
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = parse_positive)]
+    pub(super) checkpoint: Nanos,
+    /// The most requests that one simulation measures to decide; what does not tell by then counts as not held
+    #[arg(long, value_name = "N", default_value_t = 30_000_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000_000))]
     pub(super) requests: u64,
     /// Seed of the simulated requests: the same seed repeats them
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -69,6 +80,11 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 }
 
 fn parse_load(text: &str) -> Result<f64, String> {
-    let load = text.parse().ok().filter(|load: &f64| *load >= 0.001 && *load <= 10.0);
-    load.ok_or_else(|| "write a share of the workers' capacity, 0.001 to 10, like 0.7".to_owned())
+    let load = text.parse().ok().filter(|load: &f64| *load >= 0.001 && *load < 1.0);
+    load.ok_or_else(|| "write a share of the workers' capacity, 0.001 up to but not including 1, like 0.7".to_owned())
+}
+
+fn parse_headroom(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share: &f64| *share >= 0.05 && *share <= 3.0);
+    share.ok_or_else(|| "write a share of the rate, 0.05 to 3, like 0.1: at the edge, seeds and days differ".to_owned())
 }

@@ -1,13 +1,15 @@
 //! The plan as JSON, schema `forebay-plan/1`. A figure that is infinite, because too many requests were not answered,
 //! is `null`; `recommendation` is `null` where no policy holds the goal, and `sustained` then has the loads that the
-//! policies do hold.
+//! policies seem to hold.
 
 use super::text::toml;
 use crate::cli::simulate::json::by_class;
 use crate::sim::study::advice::{Advice, Findings, Report};
-use crate::sim::study::capacity::Sustained;
+use crate::sim::study::goal::Goal;
+use crate::sim::study::judge::{Judged, Verdict};
 use crate::sim::study::scenario::Simulation;
-use crate::sim::study::workers::{Answer, Held, Question};
+use crate::sim::study::search::Held;
+use crate::sim::study::workers::{Look, Question};
 use serde_json::{Map, Value, json};
 
 /// The document, indented, with a final newline.
@@ -17,14 +19,16 @@ pub(super) fn render(report: &Report<'_>) -> String {
 
 fn value(report: &Report<'_>) -> Value {
     let question = &report.question;
+    let goal = &question.goal;
     let scenario = &question.scenario;
     let (advice, impossible) = match &report.findings {
         Findings::Holds(advice) => (Some(advice), None),
-        Findings::Impossible(sustained) => (None, Some(sustained)),
+        Findings::Impossible(held) => (None, Some(held)),
     };
+    let answers = report.search.answers.iter().map(|answer| of_look(goal, &answer.look));
     json!({
         "schema": "forebay-plan/1",
-        "goal": question.goal.to_string(),
+        "goal": goal.to_string(),
         "demand": {
             "source": report.source,
             "workload": scenario.workload.name(),
@@ -32,70 +36,76 @@ fn value(report: &Report<'_>) -> Value {
             "mean_us": scenario.workload.mean().as_micros_f64(),
             "busy_workers": scenario.workload.load_at(question.rate, 1, 1),
         },
+        "headroom": question.headroom,
+        "planned_rate": question.planned_rate(),
         "overheads": scenario.overheads.to_string(),
         "seed": scenario.seed,
         "requests": scenario.requests,
-        "policies": report.answers.iter().map(|answer| of_answer(question, answer)).collect::<Vec<_>>(),
+        "policies": answers.collect::<Vec<_>>(),
         "recommendation": advice.map(|advice| recommendation(question, advice)),
+        "one_worker_less": report.search.less.as_ref().map(|less| of_look(goal, less)),
         "reasons": advice.map(|advice| &advice.reasons),
-        "sensitivity": advice.map(|advice| sensitivity(question, advice)),
-        "sustained": impossible.map(|all| {
-            let workers = *question.workers.end();
-            let one = |held: &Held| {
-                let mut item = sustained(question, workers, &held.sustained);
-                item["idle"] = held.idle.as_ref().map(|idle| predicted(question, idle)).into();
-                item
-            };
-            all.iter().map(one).collect::<Vec<_>>()
-        }),
+        "sensitivity": advice.map(|advice| sensitivity(goal, advice)),
+        "sustained": impossible.map(|all| all.iter().map(|held| sustained(question, held)).collect::<Vec<_>>()),
     })
 }
 
-fn of_answer(question: &Question<'_>, answer: &Answer) -> Value {
-    let mut item = predicted(question, &answer.simulation);
-    item["policy"] = answer.simulation.spec.to_string().into();
-    item["workers"] = answer.workers.into();
-    item["chosen"] = answer.simulation.chosen.as_str().into();
+fn of_look(goal: &Goal, look: &Look) -> Value {
+    let mut item = predicted(goal, &look.judged);
+    item["policy"] = look.settings.spec.to_string().into();
+    item["workers"] = look.settings.workers.into();
+    item["sizes"] = look.settings.sizes.clone().into();
+    item["chosen"] = look.judged.simulation.chosen.as_str().into();
     item
 }
 
 fn recommendation(question: &Question<'_>, advice: &Advice) -> Value {
-    let mut item = of_answer(question, &advice.answer);
+    let mut item = of_look(&question.goal, &advice.look);
     let bare = |(key, value): &(&'static str, String)| ((*key).to_owned(), value.trim_matches('"').into());
     item["settings"] = advice.settings.iter().map(bare).collect::<Map<_, Value>>().into();
-    item["sizes"] = advice.answer.sizes.clone().into();
     item["config"] = toml(&advice.settings).into();
-    item["holds_up_to"] = sustained(question, advice.answer.workers, &advice.sustained);
+    item["holds_up_to"] = json!({"load": advice.look.judged.simulation.load, "rate": question.planned_rate()});
     item
 }
 
-fn sensitivity(question: &Question<'_>, advice: &Advice) -> Vec<Value> {
-    let item = |change: &crate::sim::study::advice::Change| {
-        let mut item = predicted(question, &change.simulation);
+fn sensitivity(goal: &Goal, advice: &Advice) -> Vec<Value> {
+    let item = |change: &crate::sim::study::what_if::Change| {
+        let mut item = predicted(goal, &change.judged);
         item["change"] = change.what.as_str().into();
         item
     };
     advice.changes.iter().map(item).collect()
 }
 
-fn predicted(question: &Question<'_>, simulation: &Simulation) -> Value {
-    let goal = &question.goal;
+fn predicted(goal: &Goal, judged: &Judged) -> Value {
+    let mut item = figures(goal, &judged.simulation);
+    item["verdict"] = judged.verdict.name().into();
+    item["cause"] = judged.verdict.cause().map(|cause| cause.to_string()).into();
+    item["undecided"] = (judged.verdict == Verdict::Undecided).into();
+    item["measured"] = judged.requests.into();
+    let seems = judged.verdict == Verdict::Undecided && goal.holds(&judged.simulation.tally);
+    item["holds"] = (judged.verdict == Verdict::Holds || seems).into();
+    item["unstable_from"] = judged.simulation.unstable_from.into();
+    item
+}
+
+fn figures(goal: &Goal, simulation: &Simulation) -> Value {
     json!({
         "load": simulation.load,
-        "holds": goal.holds(&simulation.tally),
-        "undecided": goal.is_undecided(&simulation.tally),
         "figure": goal.figure(&simulation.tally),
         "slowdown": by_class(simulation.tally.slowdown()),
         "latency_us": by_class(simulation.tally.latency_us()),
     })
 }
 
-fn sustained(question: &Question<'_>, workers: usize, found: &Sustained) -> Value {
+fn sustained(question: &Question<'_>, held: &Held) -> Value {
+    let workers = held.settings.workers;
     json!({
-        "policy": found.spec.to_string(),
+        "policy": held.settings.spec.to_string(),
         "workers": workers,
-        "load": found.max_load,
-        "rate": question.scenario.workload.rate_at(found.max_load, workers, 1),
-        "chosen": found.at.as_ref().map(|simulation| simulation.chosen.as_str()),
+        "load": held.load,
+        "rate": question.scenario.workload.rate_at(held.load, workers, 1),
+        "sizes": held.settings.sizes,
+        "idle": held.idle.as_ref().map(|idle| figures(&question.goal, idle)),
     })
 }

@@ -10,15 +10,17 @@ pub(super) use arguments::PlanArguments;
 use super::results::{Failure, open, printed, write};
 use super::simulate::progress::Bar;
 use crate::sched::Sizes;
-use crate::sim::study::advice::{Advice, Change, Findings, Report};
+use crate::sim::study::advice::{Advice, Findings, Report};
+use crate::sim::study::goal::Goal;
 use crate::sim::study::policy_spec::PolicySpec;
-use crate::sim::study::progress::Progress;
-use crate::sim::study::scenario::Scenario;
-use crate::sim::study::workers::{Answer, Question};
+use crate::sim::study::progress::Progress as _;
+use crate::sim::study::replayed::Replayed;
+use crate::sim::study::scenario::{Scenario, most_requests};
+use crate::sim::study::search::Search;
+use crate::sim::study::workers::{Look, Question};
 use crate::sim::study::{advice, parallel};
 use crate::time::Nanos;
 use crate::workload::Workload;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Plans what `arguments` ask for, writes the file that they name and returns the part of the report for standard
 /// output.
@@ -26,17 +28,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// # Errors
 /// A message that names the flag in question and what is allowed.
 pub(super) fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
-    let (workload, rate, source) = demand(arguments)?;
-    let question = question(arguments, &workload, rate)?;
+    let demand = demand(arguments)?;
+    let question = question(arguments, &demand)?;
     let json = open("--json", &arguments.json)?;
     let progress = Bar::of_search(arguments.quiet);
-    let answers = each(&question, arguments, &progress, Question::answer);
-    let findings = match best(&question, &answers) {
-        Some(answer) => Findings::Holds(Box::new(advice(&question, answer, &answers, &progress))),
-        None => Findings::Impossible(each(&question, arguments, &progress, Question::sustained)),
+    let (goal, goal_source) = match arguments.slo {
+        Some(goal) => (goal, None),
+        None => default_goal(&question, arguments.policy[0], &progress),
+    };
+    let question = Question { goal, ..question };
+    let search = question.search(&arguments.policy, &progress);
+    let findings = match search.chosen {
+        Some(chosen) => {
+            let look = search.answers[chosen].look.clone();
+            Findings::Holds(Box::new(advice(&question, look, &search, demand.replayed.as_ref(), &progress)))
+        }
+        None => Findings::Impossible(parallel::map(&arguments.policy, |spec| question.held(*spec, &progress))),
     };
     progress.finish();
-    let report = Report { question, source, answers, findings };
+    let report = Report { question, source: demand.source.clone(), goal_source, search, findings };
     write(&json, || json::render(&report))?;
     Ok(printed(text::render(&report), &[json.as_ref()]))
 }
@@ -47,106 +57,124 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<String, Failure> {
 /// The message of [`plan`].
 #[cfg(test)]
 pub(super) fn check(arguments: &PlanArguments) -> Result<(), String> {
-    let (workload, rate, _) = demand(arguments)?;
-    question(arguments, &workload, rate).map(drop)
+    question(arguments, &demand(arguments)?).map(drop)
 }
 
-/// Answers the question for each policy, several at once.
-fn each<'a, R: Send>(
-    question: &Question<'a>,
-    arguments: &PlanArguments,
-    progress: &Bar,
-    ask: impl Fn(&Question<'a>, PolicySpec, &dyn Progress) -> R + Sync,
-) -> Vec<R> {
-    let done = AtomicUsize::new(0);
-    let stage = |done: usize| progress.stage(format!("{done} of {} policies done; ", arguments.policy.len()));
-    stage(0);
-    parallel::map(&arguments.policy, |spec| {
-        let answer = ask(question, *spec, progress);
-        // Ordering: relaxed, a count for display.
-        stage(done.fetch_add(1, Ordering::Relaxed) + 1);
-        answer
-    })
+/// What is planned for.
+struct Demand {
+    workload: Workload,
+    /// Requests per second.
+    rate: f64,
+    /// The source of both.
+    source: String,
+    /// The trace, where that is it.
+    replayed: Option<Replayed>,
 }
 
-/// The workload, its rate, and the source of both.
-fn demand(arguments: &PlanArguments) -> Result<(Workload, f64, String), String> {
+fn demand(arguments: &PlanArguments) -> Result<Demand, String> {
     let beside = arguments.overheads.per_request();
-    if let Some(url) = &arguments.from {
-        let measured = measured::ask(url)?;
-        let source = format!("{url} ({}, {} workers)", measured.policy, measured.workers);
-        let workers = arguments.workers.map(usize::from);
-        let workload = measured.workload.with_time_beside(beside);
-        let at_load = arguments.load.zip(workers).map(|(load, workers)| workload.rate_at(load, workers, 1));
-        return Ok((workload, arguments.rate.or(at_load).unwrap_or(measured.rate), source));
-    }
-    let workload = arguments.workload.clone().expect("clap requires --workload or --from").with_time_beside(beside);
-    let rate = match (arguments.rate, arguments.load, arguments.workers) {
-        (Some(rate), _, _) => rate,
-        (None, Some(load), Some(workers)) => workload.rate_at(load, usize::from(workers), 1),
-        _ => return Err("say how much is offered: --rate N (requests/s), or --load SHARE with --workers N".to_owned()),
+    let (workload, measured, source, replayed) = if let Some(url) = &arguments.from {
+        let asked = measured::ask(url)?;
+        let source = format!(
+            "{url} ({}, {} workers, {:.0} s, {:.1} % answered)",
+            asked.policy,
+            asked.workers,
+            asked.seconds,
+            100.0 * asked.answered
+        );
+        (asked.workload, Some(asked.rate), source, None)
+    } else if let Some(path) = &arguments.replay {
+        let replayed = Replayed::read(path)?;
+        let source = format!("{} ({})", path.display(), replayed.workload.name());
+        (replayed.workload.clone(), Some(replayed.rate()), source, Some(replayed))
+    } else {
+        let workload = arguments.workload.clone().expect("clap requires one of the three");
+        let source = workload.name().to_owned();
+        (workload, None, source, None)
     };
-    let source = workload.name().to_owned();
-    Ok((workload, rate, source))
+    let workload = workload.with_time_beside(beside);
+    let workers = arguments.workers.map(usize::from);
+    let at_load = arguments.load.zip(workers).map(|(load, workers)| workload.rate_at(load, workers, 1));
+    let rate = arguments.rate.or(at_load).or(measured);
+    let rate = rate.ok_or("say how much is offered: --rate N (requests/s), or --load SHARE with --workers N")?;
+    Ok(Demand { workload, rate, source, replayed })
 }
 
-fn question<'a>(arguments: &PlanArguments, workload: &'a Workload, rate: f64) -> Result<Question<'a>, String> {
-    let policies = &arguments.policy;
+fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<Question<'a>, String> {
+    let (policies, workload, rate) = (&arguments.policy, &demand.workload, demand.rate);
     if let Some(bound) = policies.iter().find(|spec| matches!(spec, PolicySpec::Reference(_))) {
         return Err(format!("--policy {bound}: it exists in simulation only, no server can follow it"));
     }
-    let busy = workload.load_at(rate, 1, 1);
+    let busy = workload.load_at(rate * (1.0 + arguments.headroom), 1, 1);
     let pools = policies.iter().any(|spec| spec.sizes() == Sizes::Pools);
-    let least = (busy.ceil() as usize).max(if pools { 2 } else { 1 });
+    // As many workers as are busy fall behind.
+    let least = (busy.floor() as usize + 1).max(if pools { 2 } else { 1 });
     let workers = match arguments.workers {
         Some(1) if pools => return Err("--policy pools needs two workers at least: leave pools out".to_owned()),
         Some(workers) => usize::from(workers)..=usize::from(workers),
         None if least > usize::from(arguments.workers_max) => {
             return Err(format!(
-                "the requests keep {busy:.1} workers busy, and --workers-max is {}: raise it, or lower the rate",
+                "the requests keep {busy:.1} workers busy with the headroom, and --workers-max is {}: raise it, or lower the rate",
                 arguments.workers_max
             ));
         }
         None => least..=usize::from(arguments.workers_max),
     };
     let scenario = Scenario::new(workload, *workers.start(), arguments.overheads, arguments.seed, arguments.requests);
-    let scenario = Scenario { slice: Some(scenario.budget()), ..scenario };
-    let question = Question { scenario, rate, goal: arguments.slo, workers };
+    let scenario = Scenario { checkpoint_step: arguments.checkpoint, ..scenario };
+    // Of long requests no more than one simulation may take, and of the longest not even that.
+    let requests = most_requests(workload.mean(), arguments.checkpoint).max(REQUESTS_MIN).min(arguments.requests);
+    let scenario = Scenario { slice: Some(scenario.budget()), requests, ..scenario };
+    let goal = arguments.slo.unwrap_or(Goal::of_slowdown(SLOWDOWN));
+    let question = Question { scenario, rate, headroom: arguments.headroom, goal, workers };
     // The more workers, the lower the load, and the longer a simulation lasts that looks for the highest one.
-    let load = question.load_of(*question.workers.end());
+    let load = question.load_at(rate, *question.workers.end());
     policies.iter().try_for_each(|spec| question.scenario.check(*spec, load))?;
     Ok(question)
 }
 
-/// The best answer: the fewest workers, among these the best figure, among equals the first.
-fn best<'a>(question: &Question<'_>, answers: &'a [Answer]) -> Option<&'a Answer> {
-    let figure = |answer: &Answer| question.goal.figure(&answer.simulation.tally);
-    let holding = answers.iter().filter(|answer| answer.holds);
-    holding.min_by(|a, b| a.workers.cmp(&b.workers).then_with(|| figure(a).total_cmp(&figure(b))))
+/// The fewest requests that say anything.
+const REQUESTS_MIN: u64 = 1_000;
+
+/// The p99.9 of slowdown that a plan is for unless told otherwise, and how many times that of an idle server where even
+/// that is slower.
+const SLOWDOWN: f64 = 10.0;
+const OF_IDLE: f64 = 2.0;
+
+/// The goal where none was given, and where it comes from.
+fn default_goal(question: &Question<'_>, spec: PolicySpec, progress: &Bar) -> (Goal, Option<String>) {
+    let usual = Goal::of_slowdown(SLOWDOWN);
+    let idle = usual.figure(&question.alone(spec, progress).tally);
+    if idle * OF_IDLE <= SLOWDOWN || !idle.is_finite() {
+        return (usual, Some("the usual one: --slo sets another".to_owned()));
+    }
+    // Two digits, rounded up.
+    let unit = 10.0_f64.powf((idle * OF_IDLE).log10().floor() - 1.0);
+    let goal = Goal::of_slowdown((idle * OF_IDLE / unit).ceil() * unit);
+    (
+        goal,
+        Some(format!("twice the {} of an idle server, since that is above 5; --slo sets another", usual.shown(idle))),
+    )
 }
 
-/// The advice that follows from `answer`: settings, reasons, and what changes would do.
-fn advice(question: &Question<'_>, answer: &Answer, answers: &[Answer], progress: &Bar) -> Advice {
+/// The advice that follows from `look`: settings, reasons, and what changes would do.
+fn advice<'a>(
+    question: &Question<'a>,
+    look: Look,
+    search: &Search,
+    replayed: Option<&'a Replayed>,
+    progress: &Bar,
+) -> Advice {
     progress.stage("the choice is made; ".to_owned());
-    progress.looks_at(format!("what {} does when things change", answer.simulation.spec));
-    let workload = question.scenario.workload;
-    let more_long = workload.with_more_long(long_from(question));
-    let mut scenarios =
-        vec![("20 % less load".to_owned(), 0.8, workload), ("20 % more load".to_owned(), 1.2, workload)];
-    scenarios.extend(more_long.as_ref().ok().map(|more| (text::more_long(more.factor), 1.0, &more.workload)));
-    let mut changes = parallel::map(&scenarios, |(what, factor, workload)| Change {
-        what: what.clone(),
-        simulation: question.otherwise(answer, *factor, workload, progress),
-    });
-    let neighbour = |(front, simulation)| Change { what: text::first_group(&simulation, front), simulation };
-    changes.extend(question.neighbours(answer, progress).into_iter().map(neighbour));
+    progress.looks_at(format!("what {} does when things change", look.settings.spec));
+    let (what_ifs, no_more_long) = question.what_ifs(&look, long_from(question), replayed);
+    let changes = parallel::map(&what_ifs, |what_if| question.look_at(what_if, progress));
     Advice {
-        answer: answer.clone(),
-        settings: advice::settings(question, answer),
-        reasons: advice::reasons(question, answer, answers),
-        sustained: question.headroom(answer, progress),
+        settings: advice::settings(&look.settings),
+        reasons: advice::reasons(question, &look, search),
+        look,
         changes,
-        no_more_long: more_long.err(),
+        no_more_long,
     }
 }
 

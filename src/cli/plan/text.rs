@@ -2,20 +2,19 @@
 
 use crate::metrics::Percentile;
 use crate::overheads::Overheads;
-use crate::sched::Sizes;
 use crate::sim::study::advice::{Advice, Findings, Report};
-use crate::sim::study::capacity::Sustained;
 use crate::sim::study::goal::{shown_latency, shown_slowdown};
-use crate::sim::study::scenario::Simulation;
-use crate::sim::study::workers::{Held, Question};
+use crate::sim::study::judge::{Cause, Judged, Verdict};
+use crate::sim::study::search::Held;
+use crate::sim::study::workers::Question;
 
 /// The whole text.
 pub(super) fn render(report: &Report<'_>) -> String {
-    let mut text = demand(&report.question, &report.source);
+    let mut text = demand(report);
     text.push_str(&compared(report));
     text.push_str(&match &report.findings {
         Findings::Holds(advice) => recommended(&report.question, advice),
-        Findings::Impossible(sustained) => impossible(&report.question, sustained),
+        Findings::Impossible(held) => impossible(&report.question, held),
     });
     text
 }
@@ -25,28 +24,21 @@ pub(super) fn toml(settings: &[(&'static str, String)]) -> String {
     settings.iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
 }
 
-/// The role of `front` workers in the first group of a policy, in words.
-pub(super) fn first_group(simulation: &Simulation, front: usize) -> String {
-    match simulation.spec.sizes() {
-        Sizes::Pools => format!("{front} workers in the front pool"),
-        _ => format!("reserved = {front}"),
-    }
-}
-
-/// A change to a share of long requests that is `factor` times as large, in words.
-pub(super) fn more_long(factor: f64) -> String {
-    let times = (factor * 100.0).round() / 100.0;
-    let times = if times == 2.0 { "twice".to_owned() } else { format!("{times} x") };
-    format!("{times} the share of long requests")
-}
-
-fn demand(question: &Question<'_>, source: &str) -> String {
-    let Question { scenario, rate, goal, .. } = question;
+fn demand(report: &Report<'_>) -> String {
+    let Report { question, source, goal_source, .. } = report;
+    let Question { scenario, rate, headroom, goal, .. } = question;
+    let busy = |rate: f64| scenario.workload.load_at(rate, 1, 1);
+    let goal_source = goal_source.as_ref().map_or_else(String::new, |source| format!(": {source}"));
     format!(
-        "demand     {source}: {} requests/s of {} in the mean keep {:.2} workers busy\ngoal       {goal}\noverheads  {}\n\n",
+        "demand     {source}: {} requests/s of {} in the mean keep {:.2} workers busy\n\
+         headroom   {:.0} %: planned for {} requests/s, {:.2} workers busy\n\
+         goal       {goal}{goal_source}\noverheads  {}\n\n",
         per_second(*rate),
         scenario.workload.mean(),
-        scenario.workload.load_at(*rate, 1, 1),
+        busy(*rate),
+        headroom * 100.0,
+        per_second(question.planned_rate()),
+        busy(question.planned_rate()),
         scenario.overheads
     )
 }
@@ -55,14 +47,12 @@ fn demand(question: &Question<'_>, source: &str) -> String {
 fn compared(report: &Report<'_>) -> String {
     let question = &report.question;
     let mut text = titles(question, &format!("{:<10}{:>8}", "policy", "workers"));
-    for answer in &report.answers {
-        let name = format!("{:<10}{:>8}", answer.simulation.spec.to_string(), answer.workers);
-        text.push_str(&row(question, &name, &answer.simulation, &answer.simulation.chosen));
+    for look in report.search.answers.iter().map(|answer| &answer.look) {
+        let name = format!("{:<10}{:>8}", look.settings.spec.to_string(), look.settings.workers);
+        text.push_str(&row(question, &name, &look.judged, &look.judged.simulation.chosen));
     }
-    text.push_str("slowdown: latency over cost. Of all requests, if the column does not name a class.\n");
-    text.push_str(
-        "?: the goal is within the 95 % interval of its percentile, so that a longer run may say otherwise.\n\n",
-    );
+    text.push_str("load: planned for, headroom included. slowdown: latency over cost. Of all requests, if the column does not name a class.\n");
+    text.push_str("?: looked at no longer than it took to choose; of the others the 95 % interval is on one side of the goal.\n\n");
     text
 }
 
@@ -92,59 +82,63 @@ fn titles(question: &Question<'_>, first: &str) -> String {
 /// The least width of the goal's column.
 const GOAL: usize = 8;
 
-fn row(question: &Question<'_>, first: &str, simulation: &Simulation, note: &str) -> String {
+fn row(question: &Question<'_>, first: &str, judged: &Judged, note: &str) -> String {
     let goal = &question.goal;
-    let tally = &simulation.tally;
+    let tally = &judged.simulation.tally;
     let wide = goal.name().len().max(GOAL) + 2;
     let latency = |percentile| {
         let all = tally.latency_us().into_iter().next().and_then(|(_, all)| all.percentile(percentile));
         shown_latency(all.unwrap_or(f64::INFINITY))
     };
+    let figure = |text: String| if judged.verdict.is_hopeless() { "-".to_owned() } else { text };
     let line = format!(
         "{first}{:>6.2}{:>7}{:>wide$}{:>9}{:>9}{:>9}{:>9}  {note}",
-        simulation.load,
-        match (goal.holds(tally), goal.is_undecided(tally)) {
-            (true, false) => "yes",
-            (true, true) => "yes?",
-            (false, false) => "no",
-            (false, true) => "no?",
+        judged.simulation.load,
+        match judged.verdict {
+            Verdict::Holds => "yes",
+            Verdict::Fails(_) => "no",
+            Verdict::Undecided if goal.holds(tally) => "yes?",
+            Verdict::Undecided => "no?",
         },
-        goal.shown(goal.figure(tally)),
-        shown_slowdown(tally.slowdown_at(Percentile::P99_9)),
-        shown_slowdown(tally.slowdown_at(Percentile::P99_95)),
-        latency(Percentile::P99_9),
-        latency(Percentile::P99_95),
+        figure(goal.shown(goal.figure(tally))),
+        figure(shown_slowdown(tally.slowdown_at(Percentile::P99_9))),
+        figure(shown_slowdown(tally.slowdown_at(Percentile::P99_95))),
+        figure(latency(Percentile::P99_9)),
+        figure(latency(Percentile::P99_95)),
     );
     format!("{}\n", line.trim_end())
 }
 
 /// The recommendation, its reasons, and the effect of changes.
 fn recommended(question: &Question<'_>, advice: &Advice) -> String {
-    let Advice { answer, settings, reasons, sustained, changes, no_more_long } = advice;
-    let workers = answer.workers;
+    let Advice { look, settings, reasons, changes, no_more_long } = advice;
+    let workers = look.settings.workers;
     let plural = if workers == 1 { "" } else { "s" };
-    let mut text = format!("Do this: {} on {workers} worker{plural}. In forebay.toml:\n\n", answer.simulation.spec);
+    let mut text = format!("Do this: {} on {workers} worker{plural}. In forebay.toml:\n\n", look.settings.spec);
     text.push_str(&toml(settings).lines().map(|line| format!("    {line}\n")).collect::<String>());
     text.push_str("\nWhy:\n");
     text.push_str(&reasons.iter().map(|reason| format!("  - {reason}\n")).collect::<String>());
-    let rate = question.scenario.workload.rate_at(sustained.max_load, workers, 1);
+    let simulation = &look.judged.simulation;
     text.push_str(&format!(
-        "\nThese settings hold the goal up to a load of {:.2}, {} requests/s. If things change:\n\n",
-        sustained.max_load,
-        per_second(rate)
+        "\nThese settings hold the goal at a load of {:.2}, {} requests/s; plan for no more than {} on them.{} If things \
+         change:\n\n",
+        simulation.load,
+        per_second(question.planned_rate()),
+        per_second(question.rate),
+        simulation.unstable_from.filter(|bound| *bound < 1.0).map_or_else(String::new, |bound| {
+            format!(" From a load of {bound:.3} on these sizes cannot keep up.")
+        })
     ));
     let wide = changes.iter().map(|change| change.what.len()).max().unwrap_or(0);
     text.push_str(&titles(question, &format!("{:<wide$}", "")));
     for change in changes {
-        let overload = if change.simulation.load >= 1.0 { "too much for any policy" } else { "" };
-        text.push_str(&row(question, &format!("{:<wide$}", change.what), &change.simulation, overload));
+        let why = change.judged.verdict.cause().filter(|cause| *cause != Cause::Goal);
+        let why = why.map_or_else(String::new, |cause| cause.to_string());
+        text.push_str(&row(question, &format!("{:<wide$}", change.what), &change.judged, &why));
     }
-    if changes.iter().any(|change| change.simulation.load >= 1.0) {
-        text.push_str(&format!(
-            "Too much for any policy: requests pile up for as long as it lasts, here for {} requests.\n",
-            question.scenario.requests
-        ));
-    }
+    text.push_str(
+        "bursts: the rate is half as high again for as long in the mean, and half as high for as long between them.\n",
+    );
     if let Some(reason) = no_more_long {
         text.push_str(&format!("A larger share of long requests is not among them: {reason}.\n"));
     }
@@ -155,33 +149,32 @@ fn recommended(question: &Question<'_>, advice: &Advice) -> String {
 fn impossible(question: &Question<'_>, held: &[Held]) -> String {
     let workers = *question.workers.end();
     let (workload, goal) = (question.scenario.workload, &question.goal);
-    let load = question.load_of(workers);
     let rate_at = |load: f64| per_second(workload.rate_at(load, workers, 1));
     let mut text = format!(
-        "No policy here holds {goal} on {workers} workers at load {load:.2}, {} requests/s. They hold it up to:\n\n",
-        per_second(question.rate)
+        "No policy here holds {goal} on {workers} workers at load {:.2}, {} requests/s with the headroom. As far as short \
+         looks tell they hold it up to:\n\n",
+        question.load_at(question.planned_rate(), workers),
+        per_second(question.planned_rate())
     );
-    for Held { sustained: Sustained { spec, max_load, at }, idle } in held {
-        let name = spec.to_string();
-        let line = match (at, idle) {
-            (Some(at), _) => {
-                format!("  {name:<10} load {max_load:.2}, {} requests/s  {}", rate_at(*max_load), at.chosen)
-            }
-            (None, Some(idle)) => {
+    for Held { settings, load, idle } in held {
+        let name = settings.spec.to_string();
+        let line = match idle {
+            None => format!("  {name:<10} load {load:.2}, {} requests/s", rate_at(*load)),
+            Some(idle) => {
                 let figure = goal.shown(goal.figure(&idle.tally));
                 format!("  {name:<10} no load at all: {figure} even at load {:.2}", idle.load)
             }
-            (None, None) => format!("  {name:<10} no load at all"),
         };
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    let loads = held.iter().map(|held| &held.sustained).filter(|sustained| sustained.at.is_some());
-    text.push_str(&match loads.max_by(|a, b| a.max_load.total_cmp(&b.max_load)) {
+    let most = held.iter().filter(|held| held.idle.is_none()).max_by(|a, b| a.load.total_cmp(&b.load));
+    text.push_str(&match most {
         Some(most) => format!(
-            "\nOffer at most {} requests/s under {}, or allow more workers (--workers, --workers-max), or relax --slo.\n",
-            rate_at(most.max_load),
-            most.spec
+            "\nOffer at most {} requests/s under {}, which leaves the headroom, or allow more workers (--workers, \
+             --workers-max), or relax --slo.\n",
+            per_second(workload.rate_at(most.load, workers, 1) / (1.0 + question.headroom)),
+            most.settings.spec
         ),
         None => format!("\nLess load or more workers do not help: relax --slo. {}\n", alone(question)),
     });
@@ -212,13 +205,6 @@ fn per_second(rate: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    // Does the text give the factor by which the share grows?
-    #[test]
-    fn a_factor_that_is_not_two_is_told() {
-        let shown = [2.0, 1.9, 0.95 / 0.6].map(super::more_long);
-        assert_eq!(shown.map(|text| text.replace(" the share of long requests", "")), ["twice", "1.9 x", "1.58 x"]);
-    }
-
     #[test]
     fn rates_are_grouped() {
         assert_eq!([1.5, 100.4, 8_000.0, 4_200_000.0].map(super::per_second), ["1.50", "100", "8,000", "4,200,000"]);

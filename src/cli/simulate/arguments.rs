@@ -4,6 +4,7 @@ use crate::overheads::Overheads;
 use crate::sched::{MaxWait, Sharing};
 use crate::sim::study::goal::Goal;
 use crate::sim::study::policy_spec::PolicySpec;
+use crate::sim::study::scenario::most_requests;
 use crate::time::{Nanos, parse_duration};
 use crate::workload::{FORMS, PRESETS, Workload};
 use clap::Args;
@@ -28,15 +29,16 @@ pub(crate) struct SimulateArguments {
     /// Shares of the workers' capacity, with what --overheads charges per request, to offer: a list like 0.5,0.7 or a range like 0.1..0.9:0.1 (from, to, step)
     #[arg(long, value_name = "LIST|RANGE", default_value = "0.7", value_parser = parse_loads)]
     pub(super) load: Loads,
-    /// Instead of --load: find the highest load at which each policy reaches this goal, like p99.9-slowdown<=10
-    #[arg(long, value_name = "GOAL", conflicts_with = "load")]
+    /// Instead of --load: find the highest load at which each policy reaches this goal, like p99.9-slowdown<=10, see --help
+    #[arg(long, value_name = "GOAL", conflicts_with = "load", long_help = MAX_LOAD_HELP)]
     pub(super) max_load: Option<Goal>,
     /// Seed of arrivals, costs and flows: every policy is offered the same requests, and the same seed repeats them
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
-    /// Requests that each simulation measures, after a tenth as many of warm-up
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
-    pub(super) requests: u64,
+    /// Requests that each simulation measures, after a tenth as many of warm-up; with --max-load the most, of which a load
+    /// takes what it needs to tell [default: 1000000; with --max-load 30000000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
+    pub(super) requests: Option<u64>,
     /// Sizes for pools and reserve, the first receives: front=3,heavy=11, or best to search for the lowest p99.9
     /// slowdown or the highest load [default: what light requests need of the workers, and the rest]
     #[arg(long, value_name = "SIZES", value_parser = parse_pools)]
@@ -117,6 +119,15 @@ seed, warm-up and deadline are those of the run. The file has a header and then 
   # intended sent class cost flow socket
   1.204us 18.7us short 500ns 211 7";
 
+const MAX_LOAD_HELP: &str = "\
+Instead of --load: find the highest load at which each policy reaches this goal, like p99.9-slowdown<=10
+
+Each load is simulated until the 95 % interval of the percentile lies on one side of the limit, for --requests at most: \
+then it is undecided, and counts as not sustained. A goal holds after 20 times the time in which a backlog relaxes (by \
+theory) and the time of 1,000 services of the longest class at the earliest. It fails where the sizes of groups cannot keep \
+up, where the latency of a class grows as long as the run lasts, and where a class with 0.005 % of the requests or more \
+starves: its p99 is above ten times what its requests take alone, and above the limit.";
+
 const OVERHEADS_HELP: &str = "\
 What each step of the server costs [default: stock; with --replay of emulated cores what these were charged, and a \
 wake-up of 50 us divided by the time scale]
@@ -128,7 +139,18 @@ and checkpoint. measured: what forebay calibrate wrote to forebay-overheads.toml
 
 A load is a share of capacity with these costs: each request takes its cost, a receive and a send.";
 
+/// Requests of a simulation unless given, and the most of a load that a search looks at.
+const REQUESTS: u64 = 1_000_000;
+const REQUESTS_OF_SEARCH: u64 = 30_000_000;
+
 impl SimulateArguments {
+    /// Requests that a simulation measures, or at most measures. In a search by default no more of long ones than one
+    /// simulation may take.
+    pub(super) fn requests_or_default(&self) -> u64 {
+        let bounded = || most_requests(self.workload.mean(), self.checkpoint).min(REQUESTS_OF_SEARCH);
+        self.requests.unwrap_or_else(|| if self.max_load.is_some() { bounded() } else { REQUESTS })
+    }
+
     /// What each step costs where there is no replay.
     pub(super) fn overheads_or_stock(&self) -> Overheads {
         self.overheads.unwrap_or(Overheads::STOCK)
@@ -192,7 +214,7 @@ fn parse_pools(text: &str) -> Result<Pools, String> {
     })
 }
 
-fn parse_positive(text: &str) -> Result<Nanos, String> {
+pub(in crate::cli) fn parse_positive(text: &str) -> Result<Nanos, String> {
     match parse_duration(text).map_err(|error| error.to_string())? {
         Nanos::ZERO => Err("it must be longer than zero".to_owned()),
         duration => Ok(duration),

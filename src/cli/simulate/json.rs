@@ -3,6 +3,8 @@
 use super::result::Results;
 use crate::metrics::Block;
 use crate::sim::FATES;
+use crate::sim::study::goal::Goal;
+use crate::sim::study::judge::Judged;
 use crate::sim::study::scenario::{Scenario, Simulation};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -21,8 +23,10 @@ pub(super) fn value(scenario: &Scenario<'_>, results: &Results) -> Value {
                 let mut item = search
                     .at
                     .as_ref()
-                    .map_or_else(|| named(scenario, &search.spec.to_string()), |at| item(scenario, at));
+                    .map_or_else(|| named(scenario, &search.spec.to_string()), |at| item(scenario, &at.simulation));
                 item["max_load"] = search.max_load.into();
+                item["requests"] = search.at.as_ref().map(|at| at.requests).into();
+                item["beyond"] = search.not_at.as_ref().map(|not| beyond(goal, search.beyond, not)).into();
                 item["goal"] = goal.to_string().into();
                 item
             };
@@ -43,6 +47,17 @@ pub(super) fn value(scenario: &Scenario<'_>, results: &Results) -> Value {
     document
 }
 
+/// The next load, and why it is not sustained.
+fn beyond(goal: &Goal, load: f64, not: &Judged) -> Value {
+    json!({
+        "load": load,
+        "verdict": not.verdict.name(),
+        "cause": not.verdict.cause().map(|cause| cause.to_string()),
+        "figure": goal.figure(&not.simulation.tally),
+        "requests": not.requests,
+    })
+}
+
 fn named(scenario: &Scenario<'_>, policy: &str) -> Value {
     json!({"policy": policy, "workers": scenario.workers, "workload": scenario.workload.name()})
 }
@@ -52,6 +67,8 @@ fn item(scenario: &Scenario<'_>, simulation: &Simulation) -> Value {
     let mut item = named(scenario, &simulation.spec.to_string());
     item["load"] = simulation.load.into();
     item["chosen"] = simulation.chosen.as_str().into();
+    item["overload"] = (simulation.load >= 1.0).into();
+    item["unstable_from"] = simulation.unstable_from.into();
     item["fates"] = FATES.into_iter().map(|fate| (fate.name(), fates.of(fate))).collect::<Value>();
     item["fates"]["kernel_dropped"] = fates.kernel_dropped.into();
     item["slowdown"] = by_class(simulation.tally.slowdown());

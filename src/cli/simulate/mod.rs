@@ -9,7 +9,7 @@ mod result;
 mod sweep;
 mod table;
 
-pub(super) use arguments::{SimulateArguments, workloads};
+pub(super) use arguments::{SimulateArguments, parse_positive, workloads};
 
 use super::results::{Failure, one_on_stdout, open, printed, write};
 use crate::sim::study::replayed::Replayed;

@@ -18,7 +18,9 @@ impl Results {
     pub(super) fn simulations(&self) -> Vec<&Simulation> {
         match self {
             Results::Outcomes(simulations) => simulations.iter().collect(),
-            Results::Sustained(_, searches) => searches.iter().filter_map(|search| search.at.as_ref()).collect(),
+            Results::Sustained(_, searches) => {
+                searches.iter().filter_map(|search| Some(&search.at.as_ref()?.simulation)).collect()
+            }
         }
     }
 }

@@ -68,7 +68,7 @@ impl<'a> Sweep<'a> {
                 workers,
                 arguments.overheads_or_stock(),
                 arguments.seed,
-                arguments.requests,
+                arguments.requests_or_default(),
             ),
         };
         let scenario = Scenario {

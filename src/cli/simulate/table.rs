@@ -4,16 +4,21 @@ use super::result::Results;
 use crate::metrics::{Block, Percentile};
 use crate::sim::FATES;
 use crate::sim::study::capacity::Sustained;
+use crate::sim::study::goal::Goal;
+use crate::sim::study::judge::Judged;
 use crate::sim::study::scenario::{Scenario, Simulation};
 
 const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
+/// What figures at a load of 1 and above are.
+const OVERLOAD: &str = "more comes than all workers can do; figures of what is not shed grow with --requests";
+
 /// The whole text: a line for each class of each run.
 pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
-    let mut text = header(scenario);
+    let mut text = header(scenario, matches!(results, Results::Sustained(..)));
     if let Results::Sustained(goal, searches) = results {
         text.push_str(&format!("highest load with {goal}\n"));
-        text.push_str(&searches.iter().map(sustained).collect::<String>());
+        text.push_str(&searches.iter().map(|search| sustained(goal, search)).collect::<String>());
         text.push('\n');
     }
     let simulations = results.simulations();
@@ -31,27 +36,40 @@ pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
     text
 }
 
-fn header(scenario: &Scenario<'_>) -> String {
+fn header(scenario: &Scenario<'_>, is_search: bool) -> String {
+    let requests = match is_search {
+        true => format!("at most {} requests for each load", scenario.requests),
+        false => format!("{} requests after {} of warm-up", scenario.requests, scenario.warmup()),
+    };
     let replayed = scenario.replayed.map_or_else(String::new, |run| {
         format!("the requests of {}, times divided by {}\n", run.path.display(), run.offered.time_scale)
     });
     format!(
-        "{} (mean {}), {} workers, {} requests after {} of warm-up, seed {}\n{replayed}overheads: {}\n\n",
+        "{} (mean {}), {} workers, {requests}, seed {}\n{replayed}overheads: {}\n\n",
         scenario.workload.name(),
         scenario.workload.mean(),
         scenario.workers,
-        scenario.requests,
-        scenario.warmup(),
         scenario.seed,
         scenario.overheads,
     )
 }
 
-fn sustained(search: &Sustained) -> String {
-    let chosen = search.at.as_ref().map_or("", |simulation| simulation.chosen.as_str());
+fn sustained(goal: &Goal, search: &Sustained) -> String {
+    let chosen = search.at.as_ref().map_or("", |at| at.simulation.chosen.as_str());
     let load = if search.at.is_some() { format!("{:.2}", search.max_load) } else { "< 0.01".to_owned() };
     let line = format!("{:<10} {load:>6}  {chosen}", search.spec.to_string());
-    format!("{}\n", line.trim_end())
+    let beyond = search.not_at.as_ref().map_or_else(String::new, |not| beyond(goal, search.beyond, not));
+    format!("{}\n{beyond}", line.trim_end())
+}
+
+/// Why the next load is not sustained.
+fn beyond(goal: &Goal, load: f64, not: &Judged) -> String {
+    let figure = goal.shown(goal.figure(&not.simulation.tally));
+    let why = match not.verdict.cause() {
+        Some(cause) => format!("{cause} ({figure})"),
+        None => format!("undecided after {} requests ({figure}): raise --requests", not.requests),
+    };
+    format!("{:<17}not {load:.2}: {why}\n", "")
 }
 
 /// The lines of one run.
@@ -66,6 +84,9 @@ fn rows(simulation: &Simulation) -> String {
     }
     if !simulation.chosen.is_empty() {
         text.push_str(&format!("{:<17}{}\n", "", simulation.chosen));
+    }
+    if simulation.load >= 1.0 {
+        text.push_str(&format!("{:<17}OVERLOAD: {OVERLOAD}\n", ""));
     }
     let fates = simulation.tally.fates();
     let (came, dropped) = (fates.arrived().unwrap_or(0), fates.kernel_dropped.unwrap_or(0));

@@ -36,6 +36,8 @@ pub trait Probe {
     fn gauges(&self) -> Gauges;
     /// The settings in effect, and what became of the last attempt to read them again, as JSON.
     fn config(&self) -> String;
+    /// Datagrams that the kernel has dropped since the start; `None` where that cannot be read.
+    fn kernel_dropped(&self) -> Option<u64>;
     /// Called every second with what was measured lately, so that policies can adapt.
     fn adapt(&self, recent: &Recent);
     /// Makes a worker run through its loop once if it sleeps, so that it hands its histograms over.
@@ -166,6 +168,8 @@ async fn control(
                 answer(collector, probe, asked);
             }
             _ = tick.tick() => {
+                // Also because scrapes may be rarer than a wrap of the kernel's counters.
+                collector.set_kernel_dropped(probe.kernel_dropped());
                 collector.collect(|worker| probe.wake(worker));
                 probe.adapt(&collector.recent());
             }
@@ -195,6 +199,7 @@ fn answer(collector: &mut Collector<'_>, probe: &impl Probe, asked: Vec<Question
 }
 
 fn scrape(collector: &mut Collector<'_>, probe: &impl Probe) -> Snapshot {
+    collector.set_kernel_dropped(probe.kernel_dropped());
     collector.collect(|worker| probe.wake(worker));
     collector.snapshot(probe.gauges())
 }

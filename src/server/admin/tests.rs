@@ -21,6 +21,10 @@ struct Server {
 }
 
 impl Probe for Server {
+    fn kernel_dropped(&self) -> Option<u64> {
+        None
+    }
+
     fn adapt(&self, _: &Recent) {}
 
     fn ready(&self) -> Result<(), String> {

@@ -1,10 +1,10 @@
 //! The contents of a plan, before it is rendered as text or JSON.
 
-use super::workers::{Answer, Held, Question};
+use super::search::{Answer, Held, Search};
+use super::what_if::Change;
+use super::workers::{Look, Question, Settings};
 use crate::sched::Sizes;
-use crate::sim::study::capacity::Sustained;
 use crate::sim::study::policy_spec::PolicySpec;
-use crate::sim::study::scenario::Simulation;
 use crate::workload::NoMoreLong;
 
 /// The question of a plan, the answer of each policy, and the conclusion.
@@ -12,61 +12,54 @@ pub(crate) struct Report<'a> {
     pub(crate) question: Question<'a>,
     /// The source of workload and rate.
     pub(crate) source: String,
-    /// The answers of all policies that were considered.
-    pub(crate) answers: Vec<Answer>,
+    /// Where the goal comes from, if it was not given.
+    pub(crate) goal_source: Option<String>,
+    pub(crate) search: Search,
     pub(crate) findings: Findings,
 }
 
 pub(crate) enum Findings {
     /// Some policy holds the goal.
     Holds(Box<Advice>),
-    /// No policy holds the goal: the load that each of them does hold.
+    /// No policy holds the goal: what each of them seems to hold.
     Impossible(Vec<Held>),
 }
 
 /// The recommendation of a plan.
 pub(crate) struct Advice {
-    pub(crate) answer: Answer,
+    pub(crate) look: Look,
     /// Keys of a configuration and their values.
     pub(crate) settings: Vec<(&'static str, String)>,
     pub(crate) reasons: Vec<String>,
-    /// The highest load at which the settings hold the goal.
-    pub(crate) sustained: Sustained,
     /// The effects of changes.
     pub(crate) changes: Vec<Change>,
     /// The reason why a larger share of long requests is not among the changes.
     pub(crate) no_more_long: Option<NoMoreLong>,
 }
 
-/// A possible change, and how the settings do then.
-pub(crate) struct Change {
-    pub(crate) what: String,
-    pub(crate) simulation: Simulation,
-}
-
 /// The settings that configure a server as it was simulated.
-pub(crate) fn settings(question: &Question<'_>, answer: &Answer) -> Vec<(&'static str, String)> {
-    let PolicySpec::Server(policy) = answer.simulation.spec else { return Vec::new() };
+pub(crate) fn settings(settings: &Settings) -> Vec<(&'static str, String)> {
+    let Settings { spec: PolicySpec::Server(policy), workers, ref sizes, slice } = *settings else { return Vec::new() };
     let entry = policy.entry();
-    let mut settings = vec![("policy", quoted(policy.name()))];
-    match answer.sizes.as_deref() {
+    let mut lines = vec![("policy", quoted(policy.name()))];
+    match sizes.as_deref() {
         Some([front, rest]) if entry.sizes == Sizes::Pools => {
-            settings.push(("pools", quoted(format!("front={front},heavy={rest}"))));
+            lines.push(("pools", quoted(format!("front={front},heavy={rest}"))));
         }
-        _ => settings.push(("workers", answer.workers.to_string())),
+        _ => lines.push(("workers", workers.to_string())),
     }
     if entry.has_budget {
-        settings.push(("slice", quoted(question.scenario.slice_or_fitted())));
+        lines.push(("slice", quoted(slice)));
     }
-    if let Some([reserved, _]) = answer.sizes.as_deref()
+    if let Some([reserved, _]) = sizes.as_deref()
         && matches!(entry.sizes, Sizes::Reserved | Sizes::Groups)
     {
-        settings.push(("reserved", quoted(reserved)));
+        lines.push(("reserved", quoted(reserved)));
     }
     if entry.needs_class {
-        settings.push(("classify", quoted("header")));
+        lines.push(("classify", quoted("header")));
     }
-    settings
+    lines
 }
 
 fn quoted(value: impl std::fmt::Display) -> String {
@@ -74,46 +67,75 @@ fn quoted(value: impl std::fmt::Display) -> String {
 }
 
 /// The reasons for these settings, a sentence each.
-pub(crate) fn reasons(question: &Question<'_>, answer: &Answer, others: &[Answer]) -> Vec<String> {
+pub(crate) fn reasons(question: &Question<'_>, look: &Look, search: &Search) -> Vec<String> {
     let goal = &question.goal;
-    let chosen = answer.simulation.spec;
-    let shown = |answer: &Answer| goal.shown(goal.figure(&answer.simulation.tally));
-    let mut reasons = vec![format!("{chosen} comes to {} where {goal} is asked.", shown(answer))];
-    let busy = question.scenario.workload.load_at(question.rate, 1, 1);
-    let (least, most) = (*question.workers.start(), *question.workers.end());
-    if least < most {
-        reasons.push(match answer.workers {
-            workers if workers > least => format!("{chosen} does not hold it on {}.", counted(workers - 1)),
-            workers if workers as f64 > busy && workers as f64 <= busy + 1.0 => {
-                format!("The requests keep {busy:.2} workers busy: fewer than {workers} would fall behind for ever.")
+    let chosen = look.settings.spec;
+    let workers = look.settings.workers;
+    let shown = |look: &Look| goal.shown(goal.figure(&look.judged.simulation.tally));
+    let mut reasons = vec![format!(
+        "{chosen} comes to {} where {goal} is asked, at {} of the rate: the 95 % interval of {} requests is below it.",
+        shown(look),
+        percent(1.0 + question.headroom),
+        look.judged.requests
+    )];
+    let busy = question.load_at(question.planned_rate(), 1);
+    match &search.less {
+        Some(less) => reasons.push(format!(
+            "On {} it {}: {}.",
+            counted(workers - 1),
+            if less.judged.verdict.cause().is_some() { "does not hold" } else { "is not known to hold" },
+            match less.judged.verdict.cause() {
+                Some(cause) if less.judged.verdict.is_hopeless() => cause.to_string(),
+                Some(cause) => format!("{cause} ({})", shown(less)),
+                None => format!("{} in {} requests", shown(less), less.judged.requests),
             }
-            _ => "pools needs two workers at least, so no policy was tried with fewer.".to_owned(),
+        )),
+        None if workers as f64 <= busy + 1.0 => {
+            reasons.push(format!(
+                "The requests would keep {busy:.2} workers busy: fewer than {workers} fall behind for ever."
+            ));
+        }
+        None if question.workers.start() < question.workers.end() => {
+            reasons.push("pools needs two workers at least, so no policy was tried with fewer.".to_owned());
+        }
+        None => {}
+    }
+    for Answer { look: other, seems } in search.answers.iter().filter(|other| other.look.settings.spec != chosen) {
+        let name = other.settings.spec;
+        reasons.push(match seems {
+            true if other.settings.workers > workers => {
+                format!("{name} needs {} or more.", counted(other.settings.workers))
+            }
+            true => format!("{name} comes to {} on as many.", shown(other)),
+            false => format!("{name} does not hold it on {}: {}.", counted(other.settings.workers), shown(other)),
         });
     }
-    for other in others.iter().filter(|other| other.simulation.spec != chosen) {
-        let name = other.simulation.spec;
-        reasons.push(match other.holds {
-            true if other.workers > answer.workers => format!("{name} needs {}.", counted(other.workers)),
-            true => format!("{name} holds it too, but comes to {}.", shown(other)),
-            false => format!("{name} does not hold it on {}: {}.", counted(other.workers), shown(other)),
-        });
-    }
-    reasons.extend(budget(question, answer));
+    reasons.extend(budget(question, &look.settings));
     reasons
 }
 
 /// The reason for the slice; `None` for a policy without one.
-fn budget(question: &Question<'_>, answer: &Answer) -> Option<String> {
-    let has_budget = answer.simulation.spec.entry().is_some_and(|entry| entry.has_budget);
+fn budget(question: &Question<'_>, settings: &Settings) -> Option<String> {
+    if !settings.spec.entry().is_some_and(|entry| entry.has_budget) {
+        return None;
+    }
+    let (first, slice) = (question.scenario.slice_or_fitted(), settings.slice);
+    if slice != first {
+        return Some(format!("slice {slice}: found by looking around {first}, which does worse."));
+    }
     let decision = question.scenario.decision();
     let reason = decision.reason;
-    let slice = question.scenario.slice_or_fitted();
-    has_budget.then(|| match decision.budget() {
+    Some(match decision.budget() {
         Some(_) => format!("slice {slice}: {reason}."),
         None => {
             format!("slice {slice}, ten times the smallest class's mean cost: {reason}, so look twice at this one.")
         }
     })
+}
+
+/// A share in whole percent.
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
 }
 
 fn counted(workers: usize) -> String {

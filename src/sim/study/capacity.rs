@@ -1,5 +1,6 @@
 //! Searches that take many simulations: the load that a policy sustains, and the sizes of its pools.
 
+use super::judge::{Judged, Verdict};
 use super::policy_spec::PolicySpec;
 use super::progress::Progress;
 use super::scenario::{Scenario, Simulation};
@@ -10,10 +11,14 @@ use crate::sim::study::goal::Goal;
 #[derive(Clone, Debug)]
 pub(crate) struct Sustained {
     pub(crate) spec: PolicySpec,
-    /// The load in hundredths of the capacity; 0 = not even 0.01 is sustained.
+    /// The load in hundredths of the capacity; 0 = not even 0.01 is known to be sustained.
     pub(crate) max_load: f64,
     /// The simulation at that load; `None` if no load is sustained.
-    pub(crate) at: Option<Simulation>,
+    pub(crate) at: Option<Judged>,
+    /// The next load above it, which fails or does not tell.
+    pub(crate) beyond: f64,
+    /// The simulation there; `None` at the end of the scale, which no policy sustains.
+    pub(crate) not_at: Option<Judged>,
 }
 
 /// The upper end of the search in hundredths of the capacity, a load that no policy sustains.
@@ -21,7 +26,8 @@ const HUNDREDTHS: u32 = 100;
 /// The number of simulations in one search.
 pub(crate) const SIMULATIONS: u64 = HUNDREDTHS.ilog2() as u64 + 1;
 
-/// The highest load at which `spec` reaches `goal`, by bisection.
+/// The highest load at which `spec` reaches `goal`, by bisection: each load until it is known, or for the scenario's
+/// requests.
 pub(crate) fn max_load(
     scenario: &Scenario<'_>,
     spec: PolicySpec,
@@ -32,7 +38,8 @@ pub(crate) fn max_load(
     above(scenario, spec, goal, sizes, 0, progress)
 }
 
-/// The highest load of `spec` if it is above `floor` hundredths; otherwise none, after one simulation.
+/// The highest load of `spec` if it is above `floor` hundredths; otherwise none, after one simulation. A load that is not
+/// decided counts as not sustained.
 fn above(
     scenario: &Scenario<'_>,
     spec: PolicySpec,
@@ -41,20 +48,23 @@ fn above(
     floor: u32,
     progress: &dyn Progress,
 ) -> Sustained {
-    let (mut holds, mut fails, mut at) = (floor, HUNDREDTHS, None);
+    let (mut holds, mut open) = (floor, HUNDREDTHS);
+    let (mut at, mut not_at) = (None, None);
     // The first simulation decides whether the search is worthwhile.
     let mut hundredths = if floor > 0 { floor + 1 } else { HUNDREDTHS / 2 };
-    while fails - holds > 1 && hundredths < fails {
-        let simulation = scenario.run(spec, f64::from(hundredths) / f64::from(HUNDREDTHS), sizes, progress);
-        if goal.holds(&simulation.tally) {
-            (holds, at) = (hundredths, Some(simulation));
+    while open - holds > 1 && hundredths < open {
+        let load = f64::from(hundredths) / f64::from(HUNDREDTHS);
+        let judged = scenario.judge(spec, load, sizes, goal, scenario.requests, progress);
+        if judged.verdict == Verdict::Holds {
+            (holds, at) = (hundredths, Some(judged));
         } else {
-            fails = hundredths;
+            (open, not_at) = (hundredths, Some(judged));
         }
-        hundredths = holds.midpoint(fails);
+        hundredths = holds.midpoint(open);
     }
-    let max_load = if at.is_some() { f64::from(holds) / f64::from(HUNDREDTHS) } else { 0.0 };
-    Sustained { spec, max_load, at }
+    let share = |hundredths: u32| f64::from(hundredths) / f64::from(HUNDREDTHS);
+    let max_load = if at.is_some() { share(holds) } else { 0.0 };
+    Sustained { spec, max_load, at, beyond: share(open), not_at }
 }
 
 /// The highest load of `spec` with the sizes that sustain most.

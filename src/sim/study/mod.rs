@@ -3,9 +3,12 @@
 pub(crate) mod advice;
 pub(crate) mod capacity;
 pub(crate) mod goal;
+pub(crate) mod judge;
 pub(crate) mod parallel;
 pub(crate) mod policy_spec;
 pub(crate) mod progress;
 pub(crate) mod replayed;
 pub(crate) mod scenario;
+pub(crate) mod search;
+pub(crate) mod what_if;
 pub(crate) mod workers;

@@ -6,10 +6,10 @@ use super::replayed::Replayed;
 use crate::overheads::Overheads;
 use crate::sched::auto::Decision;
 use crate::sched::{Made, MaxWait, PolicyName, Sharing};
-use crate::sim::{ArrivingRequest, Fit, OpenLoop, Replay, Setup, Tally, simulate};
+use crate::sim::{ArrivingRequest, Fit, OpenLoop, Replay, Setup, Tally, simulate_while};
 use crate::stats::PRECISION;
 use crate::time::Nanos;
-use crate::workload::Workload;
+use crate::workload::{Shape, Workload};
 
 /// The common conditions of all simulations of a report.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub(crate) struct Scenario<'a> {
     pub(crate) classified: bool,
     /// The trace to replay, in place of drawn requests.
     pub(crate) replayed: Option<&'a Replayed>,
+    /// How drawn requests follow one another.
+    pub(crate) shape: Shape,
     /// The widest interval, upper over lower end, of a percentile that counts as known.
     pub(crate) precision: f64,
 }
@@ -45,9 +47,20 @@ pub(crate) struct Simulation {
     pub(crate) load: f64,
     /// The sizes and budgets, in words.
     pub(crate) chosen: String,
-    /// The sizes of the policy's groups; `None` if it has none.
-    pub(crate) sizes: Option<Vec<usize>>,
+    /// The load from which on the sizes cannot keep up, however long the queues; `None` without sizes, or unknown.
+    pub(crate) unstable_from: Option<f64>,
     pub(crate) tally: Tally,
+}
+
+/// How long a simulation goes on: while `look` wants more, which is asked after the first `until_look` requests and says
+/// how many come before it is asked again.
+pub(super) struct Length<'l> {
+    /// Requests before any is measured.
+    pub(super) warmup: u64,
+    /// The most requests that are measured.
+    pub(super) most: u64,
+    pub(super) until_look: u64,
+    pub(super) look: &'l mut dyn FnMut(&Tally) -> Option<u64>,
 }
 
 /// The most steps between checkpoints in one simulation, over all requests: a day of computing.
@@ -55,6 +68,13 @@ const STEPS_MAX: f64 = 1e11;
 /// The most simulated seconds in one simulation. Simulated time ends at 1.8e10 seconds, and a server at ten times the
 /// load that it can bear needs ten times as long.
 const SECONDS_MAX: f64 = 1e9;
+
+/// The most requests of that mean cost with that step between checkpoints that one simulation may measure.
+pub(crate) fn most_requests(mean: Nanos, step: Nanos) -> u64 {
+    let steps = mean.as_secs_f64() / step.as_secs_f64();
+    // With a tenth of warm-up, and a little to spare.
+    (STEPS_MAX / 1.2 / steps).min(1e18) as u64
+}
 
 impl<'a> Scenario<'a> {
     /// Whether `spec` can be simulated at `load` in a bounded number of steps, before simulated time ends.
@@ -106,6 +126,7 @@ impl<'a> Scenario<'a> {
             max_wait: MaxWait::Off,
             classified: false,
             replayed: None,
+            shape: Shape::Poisson,
             precision: PRECISION,
         }
     }
@@ -141,31 +162,84 @@ impl<'a> Scenario<'a> {
         sizes: Option<&[usize]>,
         progress: &dyn Progress,
     ) -> Simulation {
-        let (chosen, sizes, tally) = match self.replay(sizes) {
-            Some(replay) => {
-                served(self.workers, spec, |policy| replay.server(policy), watched(replay.arrivals(), progress))
-            }
-            None => {
-                let server = |policy| self.server(policy, load, sizes);
-                served(self.workers, spec, server, watched(self.drawn(load), progress))
-            }
-        };
-        let tally = tally.of_queue(load, self.overheads.per_request(), self.precision);
-        Simulation { spec, load, chosen, sizes, tally }
+        let look = &mut |_: &Tally| None;
+        let length = Length { warmup: self.warmup(), most: self.requests, until_look: u64::MAX, look };
+        self.run_for(spec, load, sizes, length, progress)
     }
 
-    /// Draws the requests at `load`.
-    fn drawn(&self, load: f64) -> impl Iterator<Item = ArrivingRequest> + use<'a> {
+    /// Simulates `spec` at `load` for `length`, in pools of `sizes` if it has any.
+    pub(super) fn run_for(
+        &self,
+        spec: PolicySpec,
+        load: f64,
+        sizes: Option<&[usize]>,
+        mut length: Length<'_>,
+        progress: &dyn Progress,
+    ) -> Simulation {
+        let served = match (spec, self.replay(sizes)) {
+            (PolicySpec::Reference(reference), replay) => Served {
+                chosen: String::new(),
+                unstable_from: None,
+                tally: match replay {
+                    Some(replay) => reference.simulate(self.workers, watched(replay.arrivals(), progress)),
+                    None => again_while(&mut length, |warmup, most| {
+                        reference.simulate(self.workers, watched(self.drawn(load, warmup, most), progress))
+                    }),
+                },
+            },
+            (PolicySpec::Server(policy), Some(replay)) => {
+                Served::by(replay.server(policy), watched(replay.arrivals(), progress), length)
+            }
+            (PolicySpec::Server(policy), None) => {
+                let drawn = self.drawn(load, length.warmup, length.most);
+                Served::by(self.server(policy, load, sizes), watched(drawn, progress), length)
+            }
+        };
+        self.finished(spec, load, served)
+    }
+
+    /// Simulates `spec`, a policy of the server, with all of `incoming`, which is as much as `load`.
+    pub(super) fn run_with(
+        &self,
+        spec: PolicySpec,
+        policy: PolicyName,
+        (load, sizes): (f64, Option<&[usize]>),
+        incoming: impl Iterator<Item = ArrivingRequest>,
+        progress: &dyn Progress,
+    ) -> Simulation {
+        let length = Length { warmup: 0, most: u64::MAX, until_look: u64::MAX, look: &mut |_| None };
+        let served = Served::by(self.server(policy, load, sizes), watched(incoming, progress), length);
+        self.finished(spec, load, served)
+    }
+
+    fn finished(&self, spec: PolicySpec, load: f64, served: Served) -> Simulation {
+        let Served { chosen, unstable_from, tally } = served;
+        // A group at its own bound is as busy as all workers at theirs.
+        let busy = load / unstable_from.unwrap_or(1.0);
+        let tally = tally.of_queue(busy, self.overheads.per_request(), self.precision);
+        Simulation { spec, load, chosen, unstable_from, tally }
+    }
+
+    /// Draws `warmup + requests` requests at `load`.
+    fn drawn(&self, load: f64, warmup: u64, requests: u64) -> impl Iterator<Item = ArrivingRequest> + use<'a> {
         let offer = OpenLoop {
             workload: self.workload,
             rate: self.workload.rate_at(load, self.workers, 1),
             flows: self.flows,
             seed: self.seed,
             deadline: self.deadline.unwrap_or(Nanos::MAX),
-            warmup: self.warmup(),
-            requests: self.requests,
+            warmup,
+            requests,
         };
-        offer.arrivals(self.workers)
+        offer.shaped(self.shape, self.workers)
+    }
+
+    /// The load from which on the sizes of `spec` cannot keep up; `None` without sizes.
+    pub(super) fn unstable_from(&self, spec: PolicySpec, load: f64, sizes: Option<&[usize]>) -> Option<f64> {
+        match spec {
+            PolicySpec::Server(policy) => self.server(policy, load, sizes).0.unstable_from,
+            PolicySpec::Reference(_) => None,
+        }
     }
 
     fn server(&self, policy: PolicyName, load: f64, sizes: Option<&[usize]>) -> (Made, Setup) {
@@ -200,7 +274,7 @@ impl<'a> Scenario<'a> {
         self.fit(1.0).decision()
     }
 
-    fn fit(&self, load: f64) -> Fit {
+    pub(super) fn fit(&self, load: f64) -> Fit {
         let mut fit = match self.replayed {
             Some(run) => Replay::new(&run.offered).fit,
             None => Fit::new(self.workload, self.workers, load),
@@ -218,19 +292,28 @@ impl<'a> Scenario<'a> {
     }
 }
 
-/// Simulates `spec` with `incoming`: returns the options in words, the sizes of its groups, and the tally.
-fn served(
-    workers: usize,
-    spec: PolicySpec,
-    server: impl Fn(PolicyName) -> (Made, Setup),
-    incoming: impl Iterator<Item = ArrivingRequest>,
-) -> (String, Option<Vec<usize>>, Tally) {
-    match spec {
-        PolicySpec::Reference(reference) => (String::new(), None, reference.simulate(workers, incoming)),
-        PolicySpec::Server(policy) => {
-            let (fitted, setup) = server(policy);
-            let sizes = spec.has_sizes().then(|| fitted.sizes());
-            (fitted.chosen, sizes, simulate(&setup, incoming))
-        }
+/// What came of a policy.
+struct Served {
+    /// The options in words.
+    chosen: String,
+    unstable_from: Option<f64>,
+    tally: Tally,
+}
+
+impl Served {
+    fn by((made, setup): (Made, Setup), incoming: impl Iterator<Item = ArrivingRequest>, length: Length<'_>) -> Served {
+        let Made { chosen, unstable_from, .. } = made;
+        let tally = simulate_while(&setup, incoming, length.until_look, length.look);
+        Served { chosen, unstable_from, tally }
+    }
+}
+
+/// Simulates longer and longer runs from the start while `length` wants more: for what cannot be looked at half-way.
+fn again_while(length: &mut Length<'_>, simulate: impl Fn(u64, u64) -> Tally) -> Tally {
+    let mut requests = length.until_look.saturating_sub(length.warmup).min(length.most);
+    loop {
+        let tally = simulate(length.warmup, requests);
+        let Some(more) = (length.look)(&tally) else { return tally };
+        requests += more;
     }
 }
