@@ -66,8 +66,10 @@ pub fn limits(times: &ServiceTimes, yield_cost: Nanos) -> Limits {
     let least = shortest_first_level(times, &buckets, yield_cost);
     let mut fall = FALL_MIN;
     loop {
-        let limits = falls(&buckets, yield_cost.get() as f64, least, fall);
+        let Falls { mut limits, age } = falls(&buckets, yield_cost.get() as f64, least, fall);
+        // With a factor large enough there is none.
         if limits.len() <= LIMITS_MAX {
+            extend(&mut limits, &buckets, age.max(least));
             return limits.into_iter().map(|limit| Nanos::new(limit as u64)).collect();
         }
         fall *= FALL_STEP;
@@ -82,13 +84,19 @@ fn shortest_first_level(times: &ServiceTimes, buckets: &[Bucket], yield_cost: Na
         longer -= bucket.count;
         longer / all * y <= mean * RISE_SHARE_MAX
     });
-    rises.map_or(f64::INFINITY, |bucket| bucket.end).max(y * YIELDS_PER_LEVEL as f64)
+    rises.map_or(f64::INFINITY, |bucket| bucket.end).max(y * YIELDS_PER_LEVEL as f64).max(1.0)
 }
 
-fn falls(buckets: &[Bucket], y: f64, least: f64, fall: f64) -> Vec<f64> {
+/// Where the index falls.
+struct Falls {
+    limits: Vec<f64>,
+    /// The age that too few requests reach to say more.
+    age: f64,
+}
+
+fn falls(buckets: &[Bucket], y: f64, least: f64, fall: f64) -> Falls {
     let total = |buckets: &[Bucket]| buckets.iter().map(|bucket| bucket.count).sum::<f64>();
     let few = (total(buckets) * TAIL_SHARE).max(TAIL_COUNT);
-    let tail_time = TAIL_TIME_MIN * buckets.iter().map(|bucket| bucket.time).sum::<f64>();
     let mut limits: Vec<f64> = Vec::new();
     let (mut rest, mut age, mut least, mut highest) = (buckets, 0.0, least, None);
     while total(rest) > few {
@@ -104,18 +112,22 @@ fn falls(buckets: &[Bucket], y: f64, least: f64, fall: f64) -> Vec<f64> {
         rest = &rest[over..];
         least = age;
     }
-    if let Some(last) = limits.last().filter(|last| age < **last * FALL_MIN) {
-        age = last * TAIL_FACTOR;
-    }
+    Falls { limits, age }
+}
+
+/// Adds limits by a constant factor from `age` on, as long as what takes longer has a share of the time.
+fn extend(limits: &mut Vec<f64>, buckets: &[Bucket], age: f64) {
+    let tail_time = TAIL_TIME_MIN * buckets.iter().map(|bucket| bucket.time).sum::<f64>();
     let time_beyond = |age: f64| -> f64 {
-        let longer = rest.iter().filter(|bucket| bucket.end > age);
-        longer.map(|bucket| bucket.time - age * bucket.count).sum()
+        let longer = buckets.iter().filter(|bucket| bucket.end > age);
+        longer.map(|bucket| (bucket.time - age * bucket.count).max(0.0)).sum()
     };
-    while time_beyond(age) > tail_time && limits.len() <= LIMITS_MAX {
+    let near = limits.last().filter(|last| age < **last * FALL_MIN);
+    let mut age = near.map_or(age, |last| last * TAIL_FACTOR);
+    while limits.len() < LIMITS_MAX && time_beyond(age) > tail_time {
         limits.push(age);
         age *= TAIL_FACTOR;
     }
-    limits
 }
 
 /// The index at `age`, where `buckets` begin, of requests that run at least to the age `least`, and how many buckets are
@@ -157,7 +169,7 @@ fn buckets(times: &ServiceTimes) -> Vec<Bucket> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::SeedableRng;
+    use rand::{RngExt, SeedableRng};
     use rand_distr::{Distribution, Exp, LogNormal, Pareto};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -226,6 +238,27 @@ mod tests {
                 assert!(is_good(&limits), "seed {seed}: {limits:?}");
             }
         }
+    }
+
+    // Are there always limits, few and ascending, whatever was measured: single requests, none but heavy ones, free yields?
+    #[test]
+    fn any_service_times_have_ascending_limits() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
+        for round in 0..2_000_u32 {
+            let bins: Vec<(u64, u64)> = (0..random.random_range(1..30))
+                .map(|_| {
+                    (
+                        2_f64.powf(random.random_range(0.0..40.0)) as u64,
+                        2_f64.powf(random.random_range(0.0..20.0)) as u64,
+                    )
+                })
+                .collect();
+            let yield_ns = [0, 1, 100, 100_000][round as usize % 4];
+            let limits = limits(&times(&bins), Nanos::new(yield_ns));
+            assert!(limits.windows(2).all(|pair| pair[0] < pair[1]), "{bins:?}: {limits:?}");
+            assert!(limits.first().is_none_or(|first| first.get() >= 20 * yield_ns), "{bins:?}: {limits:?}");
+        }
+        assert!(of(&[(100, 1)]).is_empty() && of(&[(10, 19)]).is_empty(), "less than 20 yields");
     }
 
     // Is the first level as long as it takes for yields to cost little?
