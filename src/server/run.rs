@@ -315,7 +315,7 @@ fn follow_demands<J: Send>(
             }
             (Demand::HandOver(asked), None) => asked.refuse("it has nothing to hand over"),
             (Demand::Fail(reason), _) => {
-                tracing::error!(reason, "the admin endpoint has ended: a server that nobody can look at stops");
+                tracing::error!(reason, "the admin endpoint has ended: a server that cannot be looked at stops");
                 return Some(ServeError::Admin(reason));
             }
             (Demand::Stop, _) => return None,

@@ -191,7 +191,7 @@ struct Held {
 const HELD_FROM: RawFd = 100;
 
 impl Held {
-    /// So many UDP sockets, and a TCP listener.
+    /// This number of UDP sockets, and a TCP listener.
     fn new(sockets: usize) -> Held {
         let bound = |address: SocketAddr| {
             let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");

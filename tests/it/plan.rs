@@ -49,7 +49,7 @@ fn a_plan_has_settings_reasons_and_what_if() {
     let workers = number(&found["workers"]);
     assert!(text.contains(&format!("Do this: ondemand on {workers} workers")), "{text}");
     assert!((3.0..8.0).contains(&workers), "2.2 workers are busy in the mean: {found}");
-    // The goal holds, at the load that so many workers have with the headroom, and this was decided.
+    // The goal holds, at the load that the workers have with the headroom, and this was decided.
     assert_eq!((&found["verdict"], &found["figure"]), (&"holds".into(), &found["slowdown"]["all"]["p99_9"]));
     assert!(number(&found["figure"]) <= 10.0 && number(&found["latency_us"]["all"]["p99_95"]) > 0.5, "{found}");
     assert!((number(&found["load"]) - 1.1 * 1.98 / workers).abs() < 1e-6, "{found}");
@@ -81,7 +81,7 @@ fn a_plan_has_settings_reasons_and_what_if() {
     assert_eq!(json["sustained"], Value::Null);
 }
 
-// Is one worker less known to be too few, by what the plan says of it and by a plan for so many?
+// Is one worker less known to be too few, by what the plan says of it and by a plan for as many?
 #[test]
 fn one_worker_less_is_one_too_few() {
     let flags = format!("--workload {MIXED} --rate 2000000 --policy hybrid");

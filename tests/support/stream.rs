@@ -54,7 +54,7 @@ pub(crate) fn stream(per_second: u64, mut to: impl FnMut() -> SocketAddr, mut mo
         }
         became.unanswered_max = became.unanswered_max.max(became.lost());
         if became.lost() > UNANSWERED_MAX && !await_answers(&targets, &mut answered, &mut became, UNANSWERED_MAX) {
-            // So many are lost that more would tell nothing.
+            // With this many lost, more would say nothing.
             break;
         }
         let (_, clients) = targets.iter().find(|(target, _)| *target == server).expect("made above");

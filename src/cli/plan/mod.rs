@@ -136,7 +136,7 @@ fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<Questio
 /// The fewest requests that say anything.
 const REQUESTS_MIN: u64 = 1_000;
 
-/// The p99.9 of slowdown that a plan is for unless told otherwise, and how many times that of an idle server where even
+/// The p99.9 of slowdown that a plan is for where no goal is given, and how many times that of an idle server where even
 /// that is slower.
 const SLOWDOWN: f64 = 10.0;
 const OF_IDLE: f64 = 2.0;

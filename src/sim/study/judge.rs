@@ -184,7 +184,7 @@ impl Scenario<'_> {
 
 impl Scenario<'_> {
     /// Simulates `spec`, in pools of `sizes` if it has any, with the requests of `replayed` in their order and at their
-    /// times, which are stretched so that they amount to `load`. Whether `goal` holds is told as far as they tell.
+    /// times, which are stretched so that they amount to `load`. The verdict on `goal` is as certain as they are.
     pub(crate) fn judge_recorded(
         &self,
         spec: PolicySpec,

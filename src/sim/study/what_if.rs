@@ -29,7 +29,7 @@ pub(crate) struct WhatIf<'a> {
 
 /// Mean lengths of bursts, and of the times between them.
 const BURSTS: [Nanos; 2] = [Nanos::from_millis(2), Nanos::from_millis(20)];
-/// The most requests of a look: changes are told with their figure, decided or not.
+/// The most requests of a look: changes are shown with their figure, decided or not.
 const MOST: u64 = 1_000_000;
 
 impl<'a> Question<'a> {

@@ -65,7 +65,7 @@ fn a_sound_run_is_valid_up_to_each_limit() {
     assert_eq!(judge(&result(100.0, 5.0, 3), &sound()), (Validity::Valid, vec![]));
     assert_eq!(judge(&result(60_000.0, 3_000.0, 0), &sound()).0, Validity::Valid);
     let alone = ValidityInput { reconciled: None, overshoot_share: None, run_queue_share: None, ..sound() };
-    assert_eq!(judge(&result(100.0, 5.0, 3), &alone), (Validity::Valid, vec![]), "nobody was asked");
+    assert_eq!(judge(&result(100.0, 5.0, 3), &alone), (Validity::Valid, vec![]), "no server was asked");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn judge(workload: &str, policy: &str, load: f64, sizes: Option<&[usize]>, goal:
 }
 
 // Is a goal that M/M/4 holds decided so, one that it misses as well, and one at the very figure mostly not? Each look may
-// err in one run of 20, and looks of one run are alike: of 12 seeds at most 4 are told.
+// err in one run of 20, and looks of one run are alike: of 12 seeds at most 4 decide.
 #[test]
 fn what_theory_knows_is_found() {
     let workload: Workload = "exponential:100us".parse().expect("a form");
