@@ -137,7 +137,7 @@ fn a_fact_has_one_place() {
     assert!(simulated.lines().any(|line| line.starts_with("extra ")), "{simulated}");
     let demand = ["--workload", "fixed:10us", "--workers", "2", "--load", "0.2"];
     let plan = says(
-        &[&["plan", "--policy", "extra", "--requests", "20000", "--overheads", "none", "--quiet"], &demand[..]]
+        &[&["plan", "--policy", "extra", "--requests", "400000", "--overheads", "none", "--quiet"], &demand[..]]
             .concat(),
     );
     assert!(plan.contains("    policy = \"extra\"\n"), "{plan}");

@@ -111,6 +111,7 @@ mod tests {
             ("reject-source-ports", "none"),
             ("cost-cap", "2s"),
             ("max-wait", "off"),
+            ("shed-answers", "silence"),
             ("drain-timeout", "1s"),
             ("lame-duck", "1s"),
             ("unhealthy-after", "1s"),
@@ -119,13 +120,14 @@ mod tests {
             ("log-level", "warn"),
             ("log-format", "json"),
         ];
-        for Setting { key, change, .. } in SETTINGS {
-            let other = others.iter().find(|(known, _)| *known == key).expect("another value of each setting");
+        for other in others {
+            let key = other.0;
+            let Setting { change, .. } = SETTINGS.iter().find(|setting| setting.key == key).expect("a setting");
             let beside = if key == "overheads" { ("burn", "sleep") } else { ("workers", "2") };
             let running = effective(&[beside]);
-            let pairs: Vec<_> = [beside].into_iter().filter(|(known, _)| *known != key).chain([*other]).collect();
+            let pairs: Vec<_> = [beside].into_iter().filter(|(known, _)| *known != key).chain([other]).collect();
             let Reloaded { changed, restart, .. } = reload(&running, &effective(&pairs)).expect("they fit");
-            let named = if change == Change::Live { keys(&changed) } else { keys(&restart) };
+            let named = if *change == Change::Live { keys(&changed) } else { keys(&restart) };
             assert!(named.contains(&key), "{key}: {changed:?} {restart:?}");
         }
     }

@@ -177,7 +177,7 @@ settings! {
             "ring: the kernel raises a bit (io_uring, Linux 6.1): nothing to pay while nothing comes.",
             "looks: they look now and then, for at most 3 % of the CPU time.",
             "auto: ring where the kernel permits it.",
-            "Policies that let requests step aside use it: ondemand, hybrid and auto.",
+            "Policies that let requests step aside use it: ondemand, hybrid, levels and auto.",
         ])),
         parse: value::choice, show: value::name,
     }

@@ -215,7 +215,7 @@ fn judge(times: &ServiceTimes, yield_cost: Nanos) -> Decision {
     let Some(budget) = limits.first().copied() else { return Decision { choice: alike, reason: Reason::Alike } };
     // What gives way at each arrival may cost 0.6 of a light request's time in its handler, and soft reservation one of
     // all that it takes of its worker (simulated, with and without the kernel's part).
-    let light = times.mean_within(budget);
+    let light = mean_within(times, budget);
     if yield_cost.times(10) <= light.times(6) {
         return Decision { choice: Choice::Levels { limits }, reason: Reason::Levels { yield_cost } };
     }
@@ -225,6 +225,12 @@ fn judge(times: &ServiceTimes, yield_cost: Nanos) -> Decision {
         Some(gap) => Decision { choice: Choice::Hybrid { budget }, reason: Reason::Divided { gap, yield_cost } },
         None => Decision { choice: alike, reason: Reason::YieldTooDear { yield_cost, light } },
     }
+}
+
+/// The mean time that requests spend in their handlers within their first `budget` of CPU time.
+fn mean_within(times: &ServiceTimes, budget: Nanos) -> Nanos {
+    let within: f64 = times.bins().iter().map(|(took, count)| (*took).min(budget).get() as f64 * *count as f64).sum();
+    Nanos::new((within / times.count().max(1) as f64) as u64)
 }
 
 #[cfg(test)]

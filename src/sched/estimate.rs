@@ -125,13 +125,6 @@ impl ServiceTimes {
         if all > 0.0 { sum(&|took| if took <= budget { whole(took) } else { budget }) / all } else { 0.0 }
     }
 
-    /// The mean time that requests spend in their handlers within their first `budget` of CPU time; zero without any
-    /// measurement.
-    pub fn mean_within(&self, budget: Nanos) -> Nanos {
-        let within: f64 = self.bins.iter().map(|(took, count)| (*took).min(budget).get() as f64 * *count as f64).sum();
-        Nanos::new((within / self.count().max(1) as f64) as u64)
-    }
-
     /// The share of the workers' time that requests spend in their handlers within their first `budget` of CPU time.
     pub fn handler_share_within(&self, budget: Nanos) -> f64 {
         let within: f64 = self.bins.iter().map(|(took, count)| (*took).min(budget).get() as f64 * *count as f64).sum();

@@ -61,6 +61,8 @@ pub struct Local {
     looked_at: Nanos,
     /// Sockets in which something waits, as far as this worker knows.
     expected: usize,
+    /// Sockets that `ReceiveSome` has tried in this search.
+    some: usize,
 }
 
 /// The rules of one search.
@@ -90,6 +92,7 @@ impl Local {
             socket: worker,
             looked_at: Nanos::ZERO,
             expected: 0,
+            some: 0,
         }
     }
 
@@ -124,7 +127,14 @@ impl Local {
         self.stage = 0;
         self.tried = 0;
         self.contended = false;
+        self.some = 0;
         self.rotation = self.rotation.wrapping_add(1);
+    }
+
+    /// Counts as a search that found nothing.
+    pub(super) fn skip(&mut self) {
+        self.begin();
+        self.expected = 0;
     }
 
     /// Whether this search is rare, one in 61, and may go another way. A prime, so that it falls on every priority
@@ -204,16 +214,18 @@ impl Local {
                 })
             }
             SearchPlace::ReceiveOwn => self.once(Step::Receive(me)),
-            SearchPlace::ReceiveSome if self.expected == 0 => self.receive(RECEIVE_SOME, topology),
             SearchPlace::ReceiveSome => {
-                let step = self.receive(topology.workers(), topology);
-                if step.is_none() {
-                    // Another worker was faster.
+                let all = self.expected > 0;
+                let step = self.receive(if all { topology.workers() } else { RECEIVE_SOME }, topology);
+                if step.is_some() {
+                    self.some = self.tried;
+                } else {
+                    // What was expected another worker has.
                     self.expected = 0;
                 }
                 step
             }
-            SearchPlace::ReceiveRest => self.receive(topology.workers().saturating_sub(RECEIVE_SOME), topology),
+            SearchPlace::ReceiveRest => self.receive(topology.workers() - self.some, topology),
             SearchPlace::ReceiveAll => self.receive(topology.workers(), topology),
             SearchPlace::ReceiveBusy => {
                 let busy_for = |victim| view.busy_since(victim).map(|since| now.minus(since));

@@ -166,7 +166,8 @@ impl<J> Turn<J> {
 
     /// Counts as a search that found nothing, where that is known beforehand.
     pub fn skip_search(&mut self) {
-        self.search.begin();
+        self.search.skip();
+        self.put_into = None;
     }
 
     /// Carries out the next step of the worker under `policy`.

@@ -102,7 +102,7 @@ impl Sample {
     fn drift(&self, share: f64) -> f64 {
         let groups = self.groups(share);
         let shares: Vec<f64> = groups
-            .chunks(groups.len().div_ceil(DRIFT_GROUPS))
+            .chunks(groups.len().div_ceil(DRIFT_GROUPS).max(1))
             .map(sum)
             .filter(|group| group.values > 0.0)
             .map(|group| group.above / group.values)

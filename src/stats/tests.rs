@@ -135,3 +135,12 @@ fn runs_are_joined() {
     assert_eq!(joined.count(), 100_000);
     assert!(width(&joined) < width(&runs[0]), "{} and {}", width(&joined), width(&runs[0]));
 }
+
+// Does a run of which nothing was measured show nothing, and not end the program?
+#[test]
+fn nothing_shows_nothing() {
+    let nothing = sample(&[]);
+    assert!(!nothing.drifts(0.01) && !nothing.grows(0.01));
+    let interval = nothing.interval(0.99, Memory::UNKNOWN);
+    assert!(!interval.high.is_finite(), "{interval:?}");
+}

@@ -63,6 +63,7 @@ fn latency_has_the_promised_shape() {
     let top = [
         "burn",
         "busy_us",
+        "demand",
         "fates",
         "listen",
         "malformed_by_reason",

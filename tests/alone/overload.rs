@@ -87,7 +87,7 @@ fn light_requests_are_served_while_heavy_ones_are_shed() {
 }
 
 // Is a request shed that has waited longer than it may, in the socket and in the deque, and the next one served? Is its
-// client hear when to come again, in no more bytes than a header, or nothing with silence?
+// client asked to come again, and when, in no more bytes than a header, or nothing with silence?
 // Method: the only worker is held for longer than that; a part of what comes meanwhile was received before.
 #[test]
 fn what_has_waited_too_long_is_shed() {

@@ -2,6 +2,7 @@
 //! Method: the program is run with few requests; its report and its JSON are read, and its settings handed to the server.
 
 use assert_cmd::Command;
+use forebay::time::{Nanos, parse_duration};
 use serde_json::Value;
 use std::io::Write;
 use tempfile::NamedTempFile;
@@ -108,14 +109,14 @@ fn sizes_that_starve_a_class_are_not_recommended() {
     assert!(number(&long["p99"]) <= 10.0, "{long}");
 }
 
-// Is a better budget found where the estimators know none? A log-normal cost has no gap: ten times its mean is the slice.
+// Is a budget found for a cost without a gap? Ten times its mean, the slice where nothing else is known, holds the goal
+// on more workers only.
 #[test]
 fn the_budget_is_searched_too() {
     let (_, json) = plan("--workload lognormal:40us:3 --rate 100000 --policy ondemand --slo p99.9-slowdown<=40");
     let slice = json["recommendation"]["settings"]["slice"].as_str().unwrap_or_else(|| panic!("{json}"));
-    assert!(["12.5us", "25us", "50us", "100us"].contains(&slice), "{slice}");
-    let reasons = json["reasons"].to_string();
-    assert!(reasons.contains("found by looking around 400us"), "{reasons}");
+    let slice = parse_duration(slice).expect("a time");
+    assert!(slice >= Nanos::from_micros(10) && slice <= Nanos::from_micros(100), "{slice}");
 }
 
 // Do the requests of a trace count, and their order? Its long ones all come in its second half.

@@ -100,6 +100,27 @@ fn a_few_looks_come_before_heavy_requests() {
     assert_eq!(sockets(&mut local).len(), 2, "it was found");
 }
 
+// Is a search that is known to find nothing, and left out, the same as one that was made?
+#[test]
+fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
+    for policy in policies() {
+        for worker in 0..5 {
+            let mut made = Local::new(worker, policy.topology());
+            let mut skipped = made.clone();
+            for round in 0..70 {
+                for local in [&mut made, &mut skipped] {
+                    local.expect(round % 3);
+                }
+                search_of(&policy, &mut made, &[]);
+                skipped.skip();
+                // The next searches are the same.
+                let next = |local: &Local| search_of(&policy, &mut local.clone(), &[]);
+                assert_eq!(next(&made), next(&skipped), "{policy:?}, round {round}");
+            }
+        }
+    }
+}
+
 // Which queue does a worker of the heaviest group take from first? Groups have 1, 1 and 3 workers.
 #[test]
 fn reserve_helps_first_where_the_workers_of_a_lighter_group_do_not_keep_up() {

@@ -70,6 +70,7 @@ where
                 }
             }
         }
+        self.turn.put_into = None;
         Did::Nothing { contended, polls }
     }
 

@@ -177,8 +177,8 @@ mod tests {
         );
         let all = said("");
         let runs = all.iter().filter(|job| job.contains("load")).count();
-        assert_eq!(runs, 3 * 4 * 5 * (7 + 9), "seven policies on one core, nine on two");
-        assert_eq!(all.len() - runs, 3 * 4 * (7 + 9));
+        assert_eq!(runs, 3 * 4 * 5 * (8 + 10), "eight policies on one core, ten on two");
+        assert_eq!(all.len() - runs, 3 * 4 * (8 + 10));
         assert!(all.iter().position(|job| job.contains("seed 2")) > all.iter().rposition(|job| job.contains("seed 1")));
         let error = |flags: &str| ordered(&parsed(flags)).expect_err(flags).to_string();
         assert!(error("--policies pools --cores 1").contains("pools and reserve need two cores"));
