@@ -127,10 +127,8 @@ impl Rules for Levels {
         }
     }
 
-    fn heavy_from(&self, queue: Option<PoolId>) -> Option<Nanos> {
-        // The first level above that of what waits in the queue.
-        let level = queue.map_or(0, |queue| queue.div_ceil(2));
-        self.limits.get(level).copied()
+    fn heavy_from(&self) -> Option<Nanos> {
+        self.limits.first().copied()
     }
 
     fn goes_first(&self, running: &Running) -> Range<PoolId> {

@@ -105,10 +105,8 @@ trait Rules {
         let _ = (topology, running);
         Verdict::Keep
     }
-    /// CPU time after which a job may be asked to step aside for one that waits in `queue`, or for a fresh one where that
-    /// is `None`; `None` = never.
-    fn heavy_from(&self, queue: Option<PoolId>) -> Option<Nanos> {
-        let _ = queue;
+    /// CPU time after which a job may be asked to step aside for a fresh one; `None` = never.
+    fn heavy_from(&self) -> Option<Nanos> {
         None
     }
     /// The queues of which jobs go before `running`, which gives way to them.
@@ -266,26 +264,14 @@ impl Policy {
         serving: bool,
         flag: impl FnMut(WorkerId),
     ) {
-        let Some(heavy_from) = self.rules().heavy_from(None) else { return };
+        let Some(heavy_from) = self.rules().heavy_from() else { return };
         let needed = waiting.saturating_sub(usize::from(serving));
-        self.others(worker)
+        let workers = self.topology.workers();
+        (1..workers)
+            .map(|offset| (worker + offset) % workers)
             .filter(|other| view.busy_since(*other).is_some_and(|since| now.minus(since) >= heavy_from))
             .take(needed)
             .for_each(flag);
-    }
-
-    /// The worker that is to step aside for a job that waits in `queue`, which `worker` does not take while no worker is
-    /// free: the one that has been in its job for longest, if that is a job which gives way to that queue.
-    pub fn on_passed_over(&self, view: &impl View, now: Nanos, worker: WorkerId, queue: PoolId) -> Option<WorkerId> {
-        let heavy_from = self.rules().heavy_from(Some(queue))?;
-        let since = |other: WorkerId| Some((view.busy_since(other)?, other));
-        let (since, longest) = self.others(worker).filter_map(since).min()?;
-        (now.minus(since) >= heavy_from).then_some(longest)
-    }
-
-    fn others(&self, worker: WorkerId) -> impl Iterator<Item = WorkerId> + use<> {
-        let workers = self.topology.workers();
-        (1..workers).map(move |offset| (worker + offset) % workers)
     }
 
     /// How closely `running` watches for fresh requests in the sockets of busy workers.

@@ -64,8 +64,8 @@ impl Rules for OnDemand {
         fresh_first::at_checkpoint(running, self.budget)
     }
 
-    fn heavy_from(&self, queue: Option<PoolId>) -> Option<Nanos> {
-        queue.is_none().then_some(self.budget)
+    fn heavy_from(&self) -> Option<Nanos> {
+        Some(self.budget)
     }
 
     fn watches(&self) -> bool {

@@ -40,10 +40,6 @@ pub struct Turn<J> {
     victim: Option<WorkerId>,
     /// The lighter pool from whose queue the job at hand was taken, until it begins.
     helped: Option<PoolId>,
-    /// The queue into which the last job was put, until the next one is found.
-    put_into: Option<PoolId>,
-    /// That queue, where the job at hand is not from there or from one behind it, until the job begins.
-    passed_over: Option<PoolId>,
     /// Room for what one receive brings.
     batch: Vec<Arrived<J>>,
 }
@@ -135,8 +131,6 @@ impl<J> Turn<J> {
             uninterrupted: false,
             victim: None,
             helped: None,
-            put_into: None,
-            passed_over: None,
             batch: Vec::with_capacity(batch),
         }
     }
@@ -167,7 +161,6 @@ impl<J> Turn<J> {
     /// Counts as a search that found nothing, where that is known beforehand.
     pub fn skip_search(&mut self) {
         self.search.skip();
-        self.put_into = None;
     }
 
     /// Carries out the next step of the worker under `policy`.

@@ -66,25 +66,6 @@ fn only_lower_levels_go_before_what_runs() {
     assert_eq!(before(taken(20, 0)), [true, true, true, false, false]);
 }
 
-// At `NOW` workers 1 and 2 have taken 10 ms, worker 3 nothing: who gives way to what another worker passes over?
-#[test]
-fn the_oldest_job_gives_way_to_a_queue_of_a_lower_level() {
-    let policy = policy();
-    let asked = |running| match policy.place(0, Event::Yielded(running)) {
-        Place::Queue(queue) => policy.on_passed_over(&Fixed, NOW, 0, queue),
-        Place::Own => panic!("what steps aside waits in a queue"),
-    };
-    assert_eq!([taken(0, 5), taken(5, 1)].map(asked), [Some(1), Some(1)]);
-    assert_eq!([taken(20, 1), taken(5, 15)].map(asked), [None, None], "there is no higher level");
-    let late = NOW.minus(Nanos::from_millis(10)).plus(Nanos::from_micros(19));
-    let to = |running| match policy.place(0, Event::Yielded(running)) {
-        Place::Queue(queue) => policy.on_passed_over(&Fixed, late, 0, queue),
-        Place::Own => panic!("what steps aside waits in a queue"),
-    };
-    assert_eq!(to(taken(0, 5)), None, "19 us are of the same level");
-    assert_eq!(policies()[4].on_passed_over(&Fixed, NOW, 0, 0), None, "`ondemand` has two levels");
-}
-
 #[test]
 fn without_limits_it_is_global() {
     let alike = |ns: u64| estimate::ServiceTimes::new([(Nanos::new(ns), 50_000)]);

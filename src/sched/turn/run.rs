@@ -18,12 +18,6 @@ where
         let left = turn.victim.take().is_some_and(|victim| world.backlog(victim) > 0);
         let more = left || !world.is_empty() || !world.queue_is_empty(turn.pool());
         world.begin_work(policy, more);
-        if let Some(queue) = turn.passed_over.take().filter(|queue| !world.queue_is_empty(*queue))
-            && !world.any_asleep(turn.pool())
-            && let Some(other) = policy.on_passed_over(&**world, engine.now(), turn.worker(), queue)
-        {
-            world.flag(other);
-        }
         if let Some(lighter) = turn.helped.take().filter(|lighter| !world.queue_is_empty(*lighter)) {
             // Several may have come at once, for which one worker was woken: this one.
             world.wake_for(policy, lighter);
@@ -127,10 +121,7 @@ where
         engine.requeued(&mut job, why);
         match policy.place(turn.running.pool, event) {
             Place::Own => world.push(turn.level, job),
-            Place::Queue(target) => {
-                turn.put_into = matches!(event, Event::Yielded(_)).then_some(target);
-                self.put_into(target, job);
-            }
+            Place::Queue(target) => self.put_into(target, job),
         }
         self.left()
     }

@@ -1,7 +1,7 @@
 //! How a worker looks for work, and where it puts what it receives.
 
 use super::{Actor, Arrived, Boundary, Did, Discarded, Engine, Hand, Received, Stolen, World};
-use crate::sched::{Event, Outcome, Place, PoolId, Step, UNINTERRUPTED, WorkerId};
+use crate::sched::{Event, Outcome, Place, Step, UNINTERRUPTED, WorkerId};
 
 /// The result of trying one place.
 enum Tried<J> {
@@ -42,8 +42,6 @@ where
                 match self.attempt(step, level) {
                     Tried::Job(job) => {
                         self.on_outcome(step, Outcome::Found, 0);
-                        let takes = |queue: &PoolId| matches!(step, Step::Queue(from) if from >= *queue);
-                        self.turn.passed_over = self.turn.put_into.take().filter(|queue| !takes(queue));
                         self.turn.helped = match step {
                             Step::Queue(pool) if pool < self.turn.pool() => Some(pool),
                             _ => None,
@@ -54,7 +52,6 @@ where
                     Tried::Stolen { job, victim, more } => {
                         self.on_outcome(step, Outcome::Found, 1 + more);
                         self.turn.victim = Some(victim);
-                        self.turn.passed_over = self.turn.put_into.take();
                         self.turn.hand = Hand::Begins(job);
                         return Did::Took { stole: true, polls };
                     }
@@ -70,7 +67,6 @@ where
                 }
             }
         }
-        self.turn.put_into = None;
         Did::Nothing { contended, polls }
     }
 
