@@ -23,4 +23,5 @@ mod theory;
 mod trains;
 mod uninterrupted;
 mod unsent;
+mod waits;
 mod wire;

@@ -11,7 +11,7 @@ use crate::handler::{Handler, Served};
 use crate::metrics::{Continuation, Counter, Recorder, Sample};
 use crate::net::{AddressFilter, BATCH, Link, Socket};
 use crate::queue::{ObjectPool, Pooled};
-use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled, guarded};
+use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Outside, Polled, guarded};
 use crate::sched::overload::{HeavyQueue, StandingQueues};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Resume, WorkerId};
@@ -32,8 +32,10 @@ pub(crate) struct Common<'s, 'e, H: Handler, M, F, S = Socket> {
     pub(crate) filter: &'e AddressFilter,
     pub(crate) packets: &'s ObjectPool<PacketBody<H::Ticket>>,
     pub(crate) slots: &'e ObjectPool<Slot<F>>,
-    /// Requests that wait for their children.
+    /// Requests that wait.
     pub(crate) wait_slots: WaitSlots<Job<'s, 'e, F, H::Ticket>>,
+    /// Requests that were woken by other threads than workers.
+    pub(crate) outside: &'e Outside,
     /// Identity of this server among the servers of the process.
     pub(crate) runtime_id: u64,
     /// True if the policy may know a request's class.
@@ -360,7 +362,9 @@ where
 
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
         loop {
-            return Some(match self.local_queue.next()? {
+            let next = self.local_queue.next();
+            let next = next.or_else(|| self.common.outside.next().map(continuation::Ready::Request));
+            return Some(match next? {
                 continuation::Ready::Forked(child) if !child.is_wanted() => continue,
                 continuation::Ready::Forked(child) => {
                     child.queued(self.core_now());
