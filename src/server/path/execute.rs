@@ -188,38 +188,6 @@ where
         slot
     }
 
-    /// Ends `job` without running it any further.
-    fn abort(&mut self, job: Job<'s, 'e, F, H::Ticket>, cause: AbortCause) {
-        let packet = match job {
-            Job::Fresh(packet) => packet,
-            Job::Continuation(mut slot) => self.dropped(&mut slot),
-            // Its request is informed, and has the fate.
-            Job::Child(child) => return child.abort(cause),
-        };
-        self.end_aborted(packet, cause);
-    }
-
-    /// Drops the half-done request in `slot`; returns its packet.
-    pub(super) fn dropped(&mut self, slot: &mut Slot<F>) -> Packet<'s, H::Ticket> {
-        slot.clear();
-        let mut packet = self.common.serving.take_dropped(slot.envelope.packet);
-        packet.envelope = slot.envelope;
-        packet
-    }
-
-    /// Ends a request that was aborted for `cause`.
-    fn end_aborted(&mut self, packet: Packet<'s, H::Ticket>, cause: AbortCause) {
-        match cause {
-            AbortCause::Failed => self.fail(packet, Failed::Panic),
-            // A child that was cancelled while its request went on to wait for it: the handler's mistake.
-            AbortCause::Cancelled => self.fail(packet, Failed::Cancelled),
-            AbortCause::Stalled => self.end(packet, Fate::Stalled),
-            AbortCause::Expired => self.end(packet, Fate::ShedExpired),
-            AbortCause::Full => self.end(packet, Fate::ShedQueueFull),
-            AbortCause::Draining => self.end(packet, Fate::ShedDraining),
-        }
-    }
-
     fn run_child(
         &mut self,
         child: Arc<dyn AnyChild>,
