@@ -45,8 +45,8 @@ const ANCESTORS: &[Ancestor] = &[
             shards, with a bound for the error; no split deques; shedding only as a policy for which workers are not forced.",
     },
     Ancestor {
-        name: "The cost of a step",
-        claimed: "what a simulator says is worth what its steps cost on a machine.",
+        name: "Beside the ancestors: the cost of a step",
+        claimed: "simulations of the literature take hand-overs of 0.1 us for granted.",
         seen: &["steps"],
         done: "`forebay calibrate` measures them where the server runs; instructions of the steps of one thread have a bound.",
     },

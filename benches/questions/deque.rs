@@ -228,7 +228,7 @@ fn theft_of(size: Size, limit: usize) -> f64 {
         });
         assert_eq!(sum, 32 * 31 / 2);
     }
-    time / turns as f64
+    time / f64::from(turns)
 }
 
 /// Which victim a thief asks.

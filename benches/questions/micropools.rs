@@ -191,7 +191,7 @@ fn ours(pools: bool, jobs: usize, latencies: &Latencies) -> f64 {
     let builder = if pools { builder.pool("front", 2).pool("heavy", 1) } else { builder.pool("main", 3) };
     let runtime = builder.build().expect("threads");
     let heavy = runtime.pool("heavy");
-    let time = ns(|| {
+    ns(|| {
         for number in 0..jobs {
             let (latencies, born) = (latencies.clone(), clock::now());
             drop(runtime.spawn_future(async move {
@@ -207,6 +207,5 @@ fn ours(pools: bool, jobs: usize, latencies: &Latencies) -> f64 {
             }));
         }
         runtime.shutdown();
-    });
-    time
+    })
 }

@@ -97,9 +97,12 @@ fn granularity(size: Size) -> Grid {
     grid
 }
 
+/// A name, what was published, and a run.
+type Shape = (&'static str, &'static str, fn(&Contender));
+
 fn shapes(size: Size) -> Grid {
     let mut grid = Grid::new("The same work in different shapes on 2 workers, ms", &COLUMNS);
-    let shapes: [(&str, &str, fn(&Contender)); 4] = [
+    let shapes: [Shape; 4] = [
         ("flat: 1,000 x 2", "5.21", |contender| flat(contender, 1_000, 2)),
         ("nested: 10 x 10 x 20", "5.08", nested),
         ("balanced: 100 x 20", "5.08", |contender| flat(contender, 100, 20)),

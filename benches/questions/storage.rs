@@ -207,6 +207,7 @@ impl<'p> Storage for &'p ObjectPool<Job> {
 }
 
 /// Boxes that stay with the thread that has emptied them.
+#[expect(clippy::vec_box, reason = "the box travels as it is")]
 struct Home(RefCell<Vec<Box<Job>>>);
 
 impl Home {
