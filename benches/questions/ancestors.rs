@@ -1,5 +1,7 @@
 //! What each ancestor claimed, what we saw, and what this server makes of it.
 
+use super::page::wrapped;
+
 /// One line of descent.
 struct Ancestor {
     name: &'static str,
@@ -63,7 +65,8 @@ pub(crate) fn paragraphs(answers: &[(&str, String)]) -> String {
     let paragraph = |ancestor: &Ancestor| {
         let Ancestor { name, claimed, seen, done } = ancestor;
         let seen: Vec<String> = seen.iter().map(verdict).collect();
-        format!("**{name}.** Claimed: {claimed} Seen here: {} What Forebay does: {done}\n", seen.join(" "))
+        let text = format!("**{name}.** Claimed: {claimed} Seen here: {} What Forebay does: {done}", seen.join(" "));
+        wrapped(&text) + "\n"
     };
     let paragraphs: Vec<String> = ANCESTORS.iter().map(paragraph).collect();
     format!("## The ancestors\n\n{}", paragraphs.join("\n"))

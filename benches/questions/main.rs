@@ -30,7 +30,7 @@ mod virtual_time;
 
 use forebay::time::clock;
 use harness::Size;
-use page::Answer;
+use page::{Answer, Weather};
 use std::fmt::Write;
 use std::fs;
 
@@ -70,7 +70,8 @@ const HEADER: &str = "\
 Written by `cargo bench --bench questions`; not to be edited by hand. What was published comes from other machines: compare
 shapes and ratios, not absolutes. A figure is the median of 11 rounds, in which all that stands in one row took turns, with
 the least and the largest; a ratio is the median of the ratios within each round. \\* marks more threads than processors: such
-a figure says as much about the kernel's scheduler. Benches with pages of their own: [README.md](README.md).
+a figure says as much about the kernel's scheduler. `load` is the number of threads that ran or wanted to in the minute before:
+far above zero at the first question, other programs were at work. Benches with pages of their own: [README.md](README.md).
 ";
 
 fn main() {
@@ -96,12 +97,12 @@ fn main() {
         if !wanted.is_empty() && wanted.iter().all(|wanted| *wanted != name) {
             continue;
         }
-        let core_to_core = harness::core_to_core(size);
+        let weather = Weather::now(size);
         let start = clock::now();
         let answer = ask(size);
         let seconds = clock::now().minus(start).as_secs_f64();
         eprintln!("{name}: {seconds:.1} s");
-        let section = page::section(name, question, &answer, seconds, core_to_core);
+        let section = page::section(name, question, &answer, seconds, &weather);
         if !wanted.is_empty() {
             println!("{section}");
         }

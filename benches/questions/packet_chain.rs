@@ -21,7 +21,7 @@ pub(crate) const QUESTION: &str = "What becomes of a chain of tasks for each pac
 /// Packets of a run for each one with long tasks.
 const ONE_IN: usize = 1_000;
 /// The same mix in virtual time: a light packet takes 2 us.
-const MIX: &str = "bimodal:0.999:2us:40ms";
+const MIX: &str = "packet-chain";
 /// Operations of a long task.
 const LONG: u64 = 15_500_000;
 

@@ -1,6 +1,6 @@
 //! The page that the answers make: `benches/RESULTS.md`.
 
-use super::harness::{Arm, Figures, Size, interleaved, processors, text};
+use super::harness::{Arm, Figures, Size, core_to_core, interleaved, processors, text};
 use std::fmt::Write;
 use std::fs;
 use std::process::Command;
@@ -106,18 +106,51 @@ pub(crate) fn against_both(grids: &[&Grid]) -> String {
     )
 }
 
+/// What the machine was like before a question was asked.
+pub(crate) struct Weather {
+    core_to_core_ns: f64,
+    /// Threads that ran or wanted to, on average of the last minute.
+    load: String,
+}
+
+impl Weather {
+    pub(crate) fn now(size: Size) -> Weather {
+        let loads = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let load = loads.split(' ').next().unwrap_or("unknown").to_owned();
+        Weather { core_to_core_ns: core_to_core(size), load }
+    }
+}
+
+/// The text in lines of at most 120 characters, if its words allow it.
+pub(crate) fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is one");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.len() + 1 + word.len() <= 120 {
+            *line = format!("{line} {word}");
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines.join("\n")
+}
+
 /// The section of one question.
-pub(crate) fn section(name: &str, question: &str, answer: &Answer, seconds: f64, core_to_core: f64) -> String {
-    let mut page = format!("## `{name}`\n\n{question}\n\n**{}**\n", answer.verdict);
+pub(crate) fn section(name: &str, question: &str, answer: &Answer, seconds: f64, weather: &Weather) -> String {
+    let verdict = wrapped(&format!("**{}**", answer.verdict));
+    let mut page = format!("## `{name}`\n\n{}\n\n{verdict}\n", wrapped(question));
     answer.tables.iter().for_each(|table| table.write(&mut page));
-    let _ = writeln!(page, "\nNot shown: {}\n", answer.not_shown);
-    let _ = writeln!(page, "{}, {core_to_core:.0} ns from core to core and back;", here());
+    let _ = writeln!(page, "\n{}\n", wrapped(&format!("Not shown: {}", answer.not_shown)));
+    let Weather { core_to_core_ns, load } = weather;
+    let _ = writeln!(page, "{}, {core_to_core_ns:.0} ns from core to core and back, load {load} before;", here());
     let _ = writeln!(page, "`cargo bench --bench questions -- {name}`, {seconds:.0} s.");
     page
 }
 
 /// Machine and commit.
-pub(crate) fn here() -> String {
+fn here() -> String {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");
     let model = cpus.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown processor");
