@@ -10,8 +10,8 @@ use forebay::handler::builtin::wire::Header;
 use forebay::handler::{Handler, Reply, Request, Ticket, checkpoint, hop};
 use forebay::metrics::{Sample, WorkerMetrics};
 use forebay::overheads::Overheads;
-use forebay::sched::{Hybrid, Kind, Local, Outcome, Policy, PoolId, Step, Topology, View, WorkerId};
-use forebay::tasks::Runtime;
+use forebay::sched::{Hybrid, Kind, Local, Outcome, Policy, PoolId, Step, Topology, View, Wait, WorkerId};
+use forebay::tasks::{Options, Runtime, Spawner};
 use forebay::time::{Nanos, clock};
 use std::future::Future;
 use std::hint::black_box;
@@ -57,6 +57,12 @@ pub(crate) const STEPS: &[OneStep] = &[
         what: "the future of an empty handler put into its box and polled",
         times: first_poll,
         instructions_max: 58.0,
+    },
+    OneStep {
+        name: "task",
+        what: "a task spawned by another, run, and joined with all others, on one worker",
+        times: task,
+        instructions_max: 2232.0,
     },
 ];
 
@@ -274,6 +280,16 @@ fn first_poll(times: usize) {
 async fn handled(bytes: &[u8], peer: SocketAddr) {
     let mut buffer = [0; 64];
     Empty.handle(Request::new(bytes, peer, Ticket::default()), &mut Reply::new(&mut buffer)).await;
+}
+
+fn task(times: usize) {
+    let runtime = Runtime::builder().pool("main", 1).wait(Wait::Park).build().expect("threads");
+    let root = runtime.spawn_with(Options::new().with_children(), move || {
+        let spawner = Spawner::current().expect("this is a task");
+        (0..times).for_each(|_| drop(spawner.spawn(|| black_box(1))));
+    });
+    root.join().expect("no task panics");
+    assert_eq!(runtime.counters().total().completed, times as u64 + 1);
 }
 
 /// Nanoseconds of one checkpoint of `tasks` tasks that take turns on one worker, whose slice is `slice`; or of one hop between
