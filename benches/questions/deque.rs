@@ -37,7 +37,7 @@ pub(crate) fn ask(size: Size) -> Answer {
     }
 }
 
-/// A deque with an owner, and thieves who take single jobs.
+/// A deque with an owner, and thieves that take single jobs.
 trait Deque: Send + Sync + 'static {
     type Owner: 'static;
     fn new(places: usize) -> (Self::Owner, Self);

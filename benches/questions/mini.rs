@@ -5,6 +5,7 @@ use super::harness::{Draw, on_threads};
 use crossbeam_deque::{Steal, Stealer, Worker as Deque};
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
+use forebay::runtime::AbortOnPanic;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -180,6 +181,8 @@ impl<'a, J: Job> Thread<'a, J> {
     }
 
     fn work(mut self) {
+        // The others would wait for ever for what a job that panics leaves undone.
+        let _guard = AbortOnPanic;
         let mut vain = 0;
         loop {
             if let Some(job) = self.next() {

@@ -190,11 +190,15 @@ fn fanout(size: Size, contender: &Contender) -> f64 {
 }
 
 fn fanout_with_children(runtime: &Runtime, tasks: usize) {
+    let completed = || runtime.counters().total().completed;
+    let before = completed();
     let root = runtime.spawn_with(Options::new().with_children(), move || {
         let spawner = Spawner::current().unwrap();
         (0..tasks).for_each(|_| drop(spawner.spawn(|| black_box(1))));
     });
     root.join().unwrap();
+    // The worker counts a task before it delivers its result.
+    assert_eq!(completed() - before, tasks as u64 + 1);
 }
 
 fn fanout_latch(size: Size, contender: &Contender) -> f64 {

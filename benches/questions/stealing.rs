@@ -29,7 +29,7 @@ struct Machine {
     work: Work,
     /// What a task costs where the situation does not say it.
     cost: Nanos,
-    /// About so many tasks in one run, where the situation does not say it.
+    /// Number of tasks in one run, about, where the situation does not say it.
     tasks: usize,
     /// The default first.
     options: Vec<(String, Sharing)>,
@@ -58,7 +58,7 @@ const IN_A_DEQUE: usize = 32;
 
 pub(crate) fn ask(size: Size) -> Answer {
     let asked = || {
-        // Threads that are started from here on sleep as long as they are told to, not 50 us longer.
+        // Threads that are started from here on sleep as long as they ask for, not 50 us longer.
         nix::sys::prctl::set_timerslack(1).expect("timer slack can be set");
         let mut extremes = Extremes::default();
         let tables = machines(size).iter().map(|machine| table(size, machine, &mut extremes)).collect();
@@ -189,7 +189,7 @@ impl Tasks {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Spawns so many of this cost from the calling task.
+    /// Spawns `count` tasks of this cost from the calling task.
     fn spawn(&self, count: usize, cost: Nanos) {
         let spawner = Spawner::current().expect("this is a task");
         for _ in 0..count {
@@ -198,7 +198,7 @@ impl Tasks {
         }
     }
 
-    /// Spawns one from the calling task, which spawns the next, so many in all.
+    /// Spawns one from the calling task, which spawns the next, `generations` in all.
     fn repeat(&self, generations: usize, cost: Nanos) {
         let tasks = self.clone();
         drop(Spawner::current().expect("this is a task").spawn(move || {
