@@ -34,7 +34,7 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use handler::builtin::wire::{Header, Served};
 use handler::builtin::{Bench, Echo};
-use handler::{Handler, Reply, Request, Ticket};
+use handler::{Arrival, Handler, Reply, Request};
 use metrics::WorkerMetrics;
 use net::{AddressFilter, HostAddresses, Io, KernelLink, Socket};
 use queue::ObjectPool;
@@ -42,9 +42,10 @@ use runtime::continuation::{WaitSlot, new_runtime_id};
 use runtime::{Shared, Wait};
 use sched::overload::WaitBounds;
 use sched::{Hybrid, Kind, Policy, Topology};
+use server::path::credit::Credit;
 use server::path::execute::{Common, Engine};
 use server::path::limits::Limits;
-use server::path::packet::{Packet, PacketBody, drive};
+use server::path::packet::{Packet, PacketBody, Serving};
 use server::path::slot::{Job, Slot};
 use server::path::wait_slots::WaitSlots;
 use server::transport::Transport;
@@ -64,6 +65,8 @@ const PACKETS: usize = 640;
 struct Small;
 
 impl Handler for Small {
+    type Ticket = ();
+
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         reply.put(&request.bytes()[..8]).expect("shorter than the request");
     }
@@ -71,13 +74,15 @@ impl Handler for Small {
 
 /// Serves `count` requests on this thread, and says how long that took.
 fn served<H: Handler>(handler: &H, request: &[u8], batch: usize, count: usize) -> Duration {
-    let packets = ObjectPool::new(PACKETS, PacketBody::new);
-    dispatched(handler, &packets, request, batch, count, |packet| drive(handler, packet))
+    let mut numbers = 0..;
+    let packets = ObjectPool::new(PACKETS, || PacketBody::new(numbers.next().unwrap(), 2_048));
+    let serving = Serving::new(handler, (Ipv4Addr::LOCALHOST, 9_000).into(), Credit::new(1), PACKETS);
+    dispatched(&serving, &packets, request, batch, count, |packet| serving.drive(packet))
 }
 
 fn dispatched<'s, H, M, F>(
-    handler: &H,
-    packets: &'s ObjectPool<PacketBody>,
+    serving: &Serving<'s, '_, H>,
+    packets: &'s ObjectPool<PacketBody<H::Ticket>>,
     request: &[u8],
     batch: usize,
     count: usize,
@@ -85,8 +90,8 @@ fn dispatched<'s, H, M, F>(
 ) -> Duration
 where
     H: Handler,
-    M: Fn(Packet<'s>) -> F + Sync,
-    F: Future<Output = Packet<'s>> + Send,
+    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
+    F: Future<Output = Packet<'s, H::Ticket>> + Send,
 {
     let (runtime_id, mut wait_slots) = (new_runtime_id(), 0..);
     let slots = ObjectPool::new(PACKETS + 1, || Slot::<F>::new(WaitSlot::new(runtime_id, wait_slots.next().unwrap())));
@@ -99,7 +104,7 @@ where
     let millis = Nanos::from_millis;
     let limits = Limits::new(WaitBounds { target: millis(1_000), interval: millis(4_000), bound: millis(2_000) });
     let common = Common {
-        handler,
+        serving,
         make: &make,
         sockets: &sockets,
         filter: &filter,
@@ -119,7 +124,7 @@ where
     let descriptor = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let policy = Policy::new(kind, &Topology::new(&[1]));
     let (shared, workers) =
-        Shared::<Job<'s, '_, F>>::new(policy, Wait::Spin, &[descriptor.as_raw_fd()], PACKETS / 2).unwrap();
+        Shared::<Job<'s, '_, F, H::Ticket>>::new(policy, Wait::Spin, &[descriptor.as_raw_fd()], PACKETS / 2).unwrap();
     let before = net::sent();
     // Told beforehand: it ends when it finds nothing more.
     shared.stop();
@@ -142,12 +147,13 @@ fn called<H: Handler>(handler: &H, request: &[u8], count: usize) -> Duration {
     let start = clock::now();
     for _ in 0..count {
         let bytes = black_box(request);
-        let ticket: Ticket = handler.admit(bytes).expect("a request");
+        let arrival = Arrival::new(bytes, peer, peer, Nanos::ZERO);
+        let admitted = handler.admit(&arrival).ok().expect("a request");
         let mut reply = Reply::new(&mut buffer);
-        let done = pin!(handler.handle(Request::new(bytes, peer, ticket), &mut reply)).poll(&mut context);
+        let done = pin!(handler.handle(Request::new(arrival, &admitted.ticket), &mut reply)).poll(&mut context);
         assert_eq!(done, Poll::Ready(()));
         let length = reply.len();
-        handler.seal(&ticket, &served, &mut buffer[..length]);
+        handler.seal(Request::new(arrival, &admitted.ticket), &served, &mut buffer[..length]);
         black_box(&buffer);
     }
     clock::now().minus(start).into()

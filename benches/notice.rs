@@ -128,6 +128,8 @@ struct Checkpoints {
 }
 
 impl Handler for Checkpoints {
+    type Ticket = ();
+
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         // Ordering: relaxed, one thread runs all handlers.
         if request.bytes() == HEAVY {

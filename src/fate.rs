@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The longest datagram a server receives: what an Ethernet frame carries and some room; more is
-/// [`Malformed::Oversize`].
+/// The longest datagram that a server receives by default: what an Ethernet frame carries, and some room.
 pub const DATAGRAM_MAX_BYTES: usize = 2_048;
 /// Classes are numbered 0 to `CLASSES - 1`: enough for every standard workload, few enough for one label each.
 pub const CLASSES: usize = 8;
@@ -117,8 +116,12 @@ macro_rules! fates {
 }
 
 fates! {
-    /// Served, and its reply handed to the kernel (or the handler chose not to reply).
+    /// Served, and its reply handed to the kernel.
     Answered = answered => Answered(Ok = 0),
+    /// Served, and the handler chose not to reply.
+    NoReply = no_reply,
+    /// Neither served nor answered: the handler chose so when it came.
+    Ignored = ignored,
     /// Not a request of the handler's protocol; the reason is a [`Malformed`].
     Malformed = malformed,
     /// Well-formed, but not served (cost above the cap, unknown class); the reason is a [`Refused`].
@@ -185,7 +188,7 @@ labels! {
         Empty = "empty",
         /// Shorter than a header.
         Truncated = "truncated",
-        /// Longer than [`DATAGRAM_MAX_BYTES`].
+        /// Longer than `--datagram-max`.
         Oversize = "oversize",
         /// Does not begin with the magic bytes.
         Magic = "magic",

@@ -44,6 +44,8 @@ struct Served {
 }
 
 impl Handler for Served {
+    type Ticket = ();
+
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         self.watch();
         match self.way {

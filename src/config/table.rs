@@ -210,6 +210,31 @@ settings! {
         ),
         parse: value::ports, show: |ports| value::ports_text(ports),
     }
+    /// The longest datagram received, and the longest reply, 512 to 65,507 bytes.
+    datagram_max: usize {
+        key: "datagram-max", value_name: "BYTES", shape: Count, change: Restart,
+        default: Text("2048"),
+        allowed: Fixed("512 to 65507"),
+        help: Detailed("The longest datagram that is received, and the longest reply.", || sentences(&[
+            "A longer one is dropped as malformed (oversize).",
+            "What is longer than the path to the client takes is not sent: replies are never fragmented.",
+        ])),
+        parse: value::datagram_max, show: ToString::to_string,
+    }
+    /// Bytes of replies per byte of requests, 1 to 1,000, to sources that the handler has not validated.
+    amplification: u32 {
+        key: "amplification", value_name: "FACTOR", shape: Count, change: Restart,
+        default: Text("1"),
+        allowed: Fixed("1 to 1000"),
+        help: Detailed(
+            "Bytes of replies per byte of requests and second, to the network of a source that may be forged.",
+            || sentences(&[
+                "For handlers that allow replies longer than requests; a network is a /24, or a /56 of IPv6.",
+                "A source is not forged where the handler says so, by a cookie for example.",
+            ])
+        ),
+        parse: value::amplification, show: ToString::to_string,
+    }
     /// The largest cost a request may ask for, 1 us to 1 h; see [`Config::cost_cap_scaled`].
     cost_cap: Nanos {
         key: "cost-cap", value_name: "DURATION", shape: Text, change: Live,

@@ -198,6 +198,14 @@ pub(super) fn workers(text: &str) -> Result<usize, Refusal> {
     count(text, 1..=WORKERS_MAX as u64).map(|workers| workers as usize)
 }
 
+pub(super) fn amplification(text: &str) -> Result<u32, Refusal> {
+    count(text, 1..=1_000).map(|factor| factor as u32)
+}
+
+pub(super) fn datagram_max(text: &str) -> Result<usize, Refusal> {
+    count(text, 512..=65_507).map(|bytes| bytes as usize)
+}
+
 /// A number of reserved workers; `None` for `auto`.
 pub(super) fn reserved(text: &str) -> Result<Option<usize>, Refusal> {
     if text == "auto" { Ok(None) } else { workers(text).map(Some) }

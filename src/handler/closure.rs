@@ -2,28 +2,42 @@
 
 use super::{Handler, Reply, Request};
 
-/// A closure serves requests that are cheap: it has no checkpoints, so nothing can take its worker from it.
+/// A handler made of a closure, by [`handler_fn`].
+#[derive(Clone, Copy, Debug)]
+pub struct HandlerFn<C>(C);
+
+/// A handler that calls `serve` for each request. It has no checkpoints, so nothing can take its worker from it: for
+/// requests that are cheap.
 ///
 /// ```no_run
 /// use forebay::config::Config;
-/// use forebay::handler::{Reply, Request};
+/// use forebay::handler::{Reply, Request, handler_fn};
 /// use forebay::server::Server;
 ///
 /// let config = Config::from_pairs([("listen", "127.0.0.1:9000")])?;
 /// // "?abc" is answered with "!cba", which is no request: a server that is sent it says nothing.
-/// let reversed = |request: Request<'_>, reply: &mut Reply<'_>| {
+/// let reversed = handler_fn(|request: Request<'_>, reply: &mut Reply<'_>| {
 ///     let Some(text) = request.bytes().strip_prefix(b"?") else { return };
 ///     let answer = [b'!'].into_iter().chain(text.iter().rev().copied());
 ///     answer.for_each(|byte| reply.put(&[byte]).expect("it is as long as the request"));
-/// };
+/// });
 /// Server::bind(&config)?.run(&reversed)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-impl<C> Handler for C
+pub fn handler_fn<C>(serve: C) -> HandlerFn<C>
 where
     C: Fn(Request<'_>, &mut Reply<'_>) + Sync,
 {
+    HandlerFn(serve)
+}
+
+impl<C> Handler for HandlerFn<C>
+where
+    C: Fn(Request<'_>, &mut Reply<'_>) + Sync,
+{
+    type Ticket = ();
+
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
-        self(request, reply);
+        (self.0)(request, reply);
     }
 }

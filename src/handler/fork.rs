@@ -39,6 +39,8 @@ use std::task::{Context, Poll};
 /// }
 ///
 /// impl Handler for Primes {
+///     type Ticket = ();
+///
 ///     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
 ///         let Some(number) = request.bytes().strip_suffix(b"?") else { return };
 ///         let limit: u64 = str::from_utf8(number).unwrap_or_default().parse().unwrap_or(2);

@@ -223,9 +223,15 @@ impl Recorder<'_> {
     /// Counts a datagram that ended as [`Fate::Answered`], and records where its time went. Allocates at the first
     /// sample of a class, and never again.
     pub fn answered(&mut self, sample: &Sample) {
+        self.served(sample, Fate::Answered);
+    }
+
+    /// As [`Recorder::answered`], for a datagram that was served and ended as `fate`.
+    #[inline]
+    pub fn served(&mut self, sample: &Sample, fate: Fate) {
         self.histograms.record(sample);
         self.counters.recorded.add(1);
-        self.counters.ended[Fate::Answered as usize].add(1);
+        self.counters.ended[fate as usize].add(1);
     }
 
     /// Notes a request of `class` that ends without an answer, and the CPU time that it took, if any.

@@ -31,8 +31,7 @@ fn the_books_balance_after_every_event() {
             Err(trouble) => panic!("seed {seed} (FOREBAY_SEED={seed} FOREBAY_SEEDS=1 repeats it): {trouble}"),
         }
     }
-    // No rate limit exists yet.
-    let met = |fate: &Fate| ends[*fate as usize] > 0 || *fate == Fate::ShedRate;
+    let met = |fate: &Fate| ends[*fate as usize] > 0;
     assert!(seeds < SEEDS || Fate::ALL.iter().all(met), "a fate that no request met: {ends:?}");
 }
 

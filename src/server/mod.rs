@@ -42,7 +42,8 @@ use crate::handler::Handler;
 use crate::metrics::{Fates, Snapshot};
 use crate::net::{AddressFilter, Group, HostAddresses, NoWay, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Ways};
 use crate::queue::ObjectPool;
-use crate::server::path::packet::{PacketBody, drive};
+use crate::server::path::credit::Credit;
+use crate::server::path::packet::{PacketBody, Serving};
 use crate::time::clock;
 use inherited::Inherited;
 use listening::Listening;
@@ -351,8 +352,14 @@ impl Server {
     /// # Errors
     /// See [`Server::run`].
     pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
-        let packets = ObjectPool::new(Sizes::of(self.config.workers).packets, PacketBody::new);
-        run::run(self, handler, &packets, |packet| drive(handler, packet), serving)
+        let count = Sizes::of(self.config.workers).packets;
+        let mut numbers = 0..count;
+        let packets = ObjectPool::new(count, || {
+            PacketBody::new(numbers.next().expect("one for each packet"), self.config.datagram_max)
+        });
+        let credit = Credit::new(self.config.amplification);
+        let requests = Serving::new(handler, self.udp_address(), credit, count);
+        run::run(self, &requests, &packets, |packet| requests.drive(packet), serving)
     }
 }
 

@@ -26,7 +26,7 @@ use crate::output;
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::{WaitSlot, new_runtime_id};
 use crate::runtime::{self, Shared};
-use crate::server::path::packet::{Packet, PacketBody};
+use crate::server::path::packet::{Packet, PacketBody, Serving};
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
 use std::future::Future;
@@ -49,18 +49,18 @@ const PANICKED: &str = "its thread panicked";
 /// `spin`.
 const CHECKPOINTS_APART: Nanos = Nanos::from_millis(1);
 
-/// Serves with `handler`; `make` runs it on a packet. `F` is inferred here, once, and named nowhere else.
+/// Serves `requests`; `make` runs their handler on a packet. `F` is inferred here, once, and named nowhere else.
 pub(super) fn run<'s, H, M, F>(
     server: Server,
-    handler: &H,
-    packets: &'s ObjectPool<PacketBody>,
+    requests: &Serving<'s, '_, H>,
+    packets: &'s ObjectPool<PacketBody<H::Ticket>>,
     make: M,
     serving: impl FnOnce(),
 ) -> Result<Report, ServeError>
 where
     H: Handler,
-    M: Fn(Packet<'s>) -> F + Sync,
-    F: Future<Output = Packet<'s>> + Send,
+    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
+    F: Future<Output = Packet<'s, H::Ticket>> + Send,
 {
     if server.log_panics {
         panics::log_contained();
@@ -81,7 +81,7 @@ where
     let run_queue = RunQueue::new(config.workers);
     let waiting = Waiting::new(config);
     let common = Common {
-        handler,
+        serving: requests,
         make: &make,
         sockets,
         filter: &server.filter,
@@ -98,7 +98,7 @@ where
     let following = Following::new(config);
     let policy = following.policy();
     let ingress: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
-    let (shared, workers) = Shared::<Job<'s, '_, F>>::new(policy, config.wait, &ingress, sizes.queued)?;
+    let (shared, workers) = Shared::<Job<'s, '_, F, H::Ticket>>::new(policy, config.wait, &ingress, sizes.queued)?;
     let shared = shared.with_kernel_notices(server.notices.by_kernel);
     let shared = match config.burn {
         Burn::Cpu => shared,

@@ -1,6 +1,7 @@
 //! The numbers of objects that a server makes at start: sums over all holders.
 
 use super::path::slot::Slot;
+use crate::handler::builtin::Asked;
 use crate::metrics::class_bytes;
 use crate::net::{BATCH, SEND_BATCH_MAX};
 use crate::runtime::continuation::WaitSlot;
@@ -72,9 +73,9 @@ const FUTURE: usize = 512;
 const THREAD: usize = 320 << 10;
 
 impl Memory {
-    /// The memory of a server with `workers` workers and a built-in handler.
-    pub fn of(workers: usize) -> Memory {
-        let packet = size_of::<PacketBody>() + PIECE;
+    /// The memory of a server with `workers` workers and a built-in handler, for datagrams of at most `datagram_max` bytes.
+    pub fn of(workers: usize, datagram_max: usize) -> Memory {
+        let packet = size_of::<PacketBody<Asked>>() + PIECE + 2 * (datagram_max + PIECE);
         let slot = size_of::<Slot<()>>() + PIECE + size_of::<WaitSlot>() + 2 * PIECE + FUTURE + PIECE;
         let sizes = Sizes::of(1);
         let worker_bytes = sizes.packets * packet + sizes.slots * slot + THREAD;

@@ -1,7 +1,7 @@
 //! Behaviour of a server when a part of it fails, or when the system grants less than it asks for.
 
 use super::*;
-use crate::handler::{Reply, Request};
+use crate::handler::{Reply, Request, handler_fn};
 use std::fs::File;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ fn a_dead_admin_endpoint_ends_the_server() {
     let mut server = Server::bind(&config.expect("a configuration")).expect("free ports");
     server.listening.admin = TcpListener::from(OwnedFd::from(File::open("/dev/null").expect("there is one")));
     let (end, ended) = channel();
-    thread::spawn(move || drop(end.send(server.run(&|_: Request<'_>, _: &mut Reply<'_>| {}).map(drop))));
+    thread::spawn(move || drop(end.send(server.run(&handler_fn(|_: Request<'_>, _: &mut Reply<'_>| {})).map(drop))));
     match ended.recv_timeout(GIVE_UP_AFTER).expect("it ends") {
         Err(ServeError::Admin(reason)) => assert!(reason.contains("not permitted"), "{reason}"),
         other => panic!("{other:?}"),

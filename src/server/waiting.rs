@@ -109,7 +109,7 @@ mod tests {
 
     fn latest_starts(waiting: &Waiting, classified: bool) -> [Nanos; 2] {
         let mut envelope = Envelope { expires_at: Nanos::from_millis(1_000), ..Envelope::default() };
-        envelope.ticket.deadline = Some(Nanos::from_millis(900));
+        envelope.deadline = Some(Nanos::from_millis(900));
         [0, 1].map(|class| waiting.limits().latest_start(&envelope, classified.then_some(class)))
     }
 

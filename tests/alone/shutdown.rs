@@ -301,6 +301,8 @@ fn the_stuck_server_itself() {
 struct Stuck;
 
 impl Handler for Stuck {
+    type Ticket = ();
+
     async fn handle(&self, _: Request<'_>, _: &mut Reply<'_>) {
         loop {
             thread::park();

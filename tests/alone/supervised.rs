@@ -142,6 +142,8 @@ fn the_watched_server_itself() {
 struct LongOrStuck;
 
 impl Handler for LongOrStuck {
+    type Ticket = ();
+
     async fn handle(&self, request: Request<'_>, _: &mut Reply<'_>) {
         let begin = clock::now();
         while request.bytes() == b"stuck" || clock::now().minus(begin) < LONG {

@@ -10,7 +10,7 @@ use crate::support::raw::Raw;
 use crate::support::scripted::{Act, scripted};
 use crate::support::{Running, await_until};
 use forebay::handler::builtin::{Bench, Echo};
-use forebay::handler::{Reply, Request};
+use forebay::handler::{Reply, Request, handler_fn};
 use forebay::metrics::Fates;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Kind, Malformed, Status};
@@ -202,7 +202,7 @@ fn a_server_does_not_answer_itself() {
         ("[::]:0", &[localhost, HERE]),
     ] {
         for io in ["batches", "gro"] {
-            let server = Running::start(&[("listen", listen), ("io", io), ("workers", "2")], parrot);
+            let server = Running::start(&[("listen", listen), ("io", io), ("workers", "2")], handler_fn(parrot));
             let port = server.udp.port();
             for source in sources {
                 assert!(sent_raw(SocketAddrV4::new(*source, port), (localhost, port).into(), b"who is there?"));
@@ -212,7 +212,7 @@ fn a_server_does_not_answer_itself() {
         }
     }
     // The host gets another address while the server runs.
-    let server = Running::start(&[("listen", "0.0.0.0:0")], parrot);
+    let server = Running::start(&[("listen", "0.0.0.0:0")], handler_fn(parrot));
     ip(&format!("addr add {THERE}/24 dev lo"));
     let (port, mut sent) = (server.udp.port(), 0);
     await_until(

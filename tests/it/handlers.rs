@@ -1,10 +1,11 @@
-//! Are closures handlers, is a reply that does not fit never sent, does a cancelled token end what it should and nothing else, and is a panic contained whatever it
-//! carries?
+//! Is a reply that does not fit never sent, does a cancelled token end what it should and nothing else, and is a panic
+//! contained whatever it carries?
 //! Method: small handlers of this file behind real sockets; replies and fates are counted.
 
 use crate::support::http::{http, metric};
 use crate::support::{GIVE_UP_AFTER, Running, await_until, policies};
-use forebay::handler::{CancellationToken, Handler, Rejected, Reply, Request, Ticket, Unserved, checkpoint, fork, hop};
+use forebay::handler::{Admitted, Arrival, CancellationToken, Handler, Rejected, Reply, Request, Unserved};
+use forebay::handler::{checkpoint, fork, hop};
 use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{Served, Status};
@@ -14,7 +15,7 @@ use std::panic::{panic_any, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-fn client(server: &Running) -> UdpSocket {
+pub(super) fn client(server: &Running) -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     socket.connect(server.udp).expect("a local address");
     socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
@@ -27,39 +28,16 @@ fn receive(socket: &UdpSocket) -> String {
     String::from_utf8_lossy(&answer[..length]).into_owned()
 }
 
-fn ask(server: &Running, question: &str) -> String {
+pub(super) fn ask(server: &Running, question: &str) -> String {
     let socket = client(server);
     socket.send(question.as_bytes()).expect("the server's port is open");
     receive(&socket)
 }
 
-fn settings(policy: &str) -> Vec<(&str, &str)> {
+pub(super) fn settings(policy: &str) -> Vec<(&str, &str)> {
     match policy {
         "pools" => vec![("policy", policy), ("pools", "front=2,heavy=2")],
         _ => vec![("policy", policy), ("workers", "4")],
-    }
-}
-
-// Is a closure a handler, under every policy, also one that panics?
-#[test]
-fn a_closure_serves() {
-    for policy in policies() {
-        let calls = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&calls);
-        let server = Running::start(&settings(policy), move |request: Request<'_>, reply: &mut Reply<'_>| {
-            counted.fetch_add(1, Ordering::SeqCst);
-            assert_ne!(request.bytes(), b"panic");
-            request.bytes().iter().rev().for_each(|byte| {
-                reply.put(&[*byte]).expect("as long as the request");
-            });
-        });
-        assert_eq!(ask(&server, "forebay"), "yaberof");
-        // Who panics says nothing, for a closure has no words for a refusal.
-        client(&server).send(b"panic").expect("sent");
-        assert_eq!(ask(&server, "again"), "niaga");
-        let fates = server.quiescent(3);
-        assert_eq!(fates, Fates { received: 3, answered: 2, failed: 1, ..Fates::default() }, "{policy}");
-        assert_eq!(calls.load(Ordering::SeqCst), 3);
     }
 }
 
@@ -67,6 +45,8 @@ fn a_closure_serves() {
 struct Verbose;
 
 impl Handler for Verbose {
+    type Ticket = ();
+
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         let long = [b'x'; 65];
         match request.bytes() {
@@ -96,7 +76,7 @@ impl Handler for Verbose {
         }
     }
 
-    fn refuse(&self, _: &Ticket, unserved: Unserved, reply: &mut Reply<'_>) {
+    fn refuse(&self, _: Request<'_>, unserved: Unserved, reply: &mut Reply<'_>) {
         reply.put(&[unserved.status as u8]).expect("there is room for one byte");
     }
 }
@@ -105,11 +85,13 @@ impl Handler for Verbose {
 struct VerboseRefusal;
 
 impl Handler for VerboseRefusal {
+    type Ticket = ();
+
     async fn handle(&self, _: Request<'_>, _: &mut Reply<'_>) {
         panic!("this request asks for a panic");
     }
 
-    fn refuse(&self, _: &Ticket, _: Unserved, reply: &mut Reply<'_>) {
+    fn refuse(&self, _: Request<'_>, _: Unserved, reply: &mut Reply<'_>) {
         let _ = reply.put(b"fits");
         let _ = reply.put(b"does not fit any more");
     }
@@ -189,6 +171,8 @@ impl Drop for Inside {
 struct Cancelling(Arc<Jobs>);
 
 impl Handler for Cancelling {
+    type Ticket = ();
+
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         let jobs = &self.0;
         let text = str::from_utf8(request.bytes()).unwrap_or_default();
@@ -267,14 +251,13 @@ impl Drop for Bomb {
 struct Bombs;
 
 impl Handler for Bombs {
-    fn admit(&self, datagram: &[u8]) -> Result<Ticket, Rejected> {
-        if datagram == b"admit " {
+    type Ticket = ();
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        if arrival.bytes() == b"admit " {
             panic_any(Bomb(3));
         }
-        Ok(Ticket {
-            words: [u64::from(datagram == b"refuse"), 0, u64::from(datagram == b"seal  ")],
-            ..Ticket::default()
-        })
+        Ok(Admitted::default())
     }
 
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
@@ -300,15 +283,15 @@ impl Handler for Bombs {
         reply.put(b"fine").expect("no request is shorter");
     }
 
-    fn refuse(&self, ticket: &Ticket, unserved: Unserved, reply: &mut Reply<'_>) {
-        if ticket.words[0] == 1 {
+    fn refuse(&self, request: Request<'_>, unserved: Unserved, reply: &mut Reply<'_>) {
+        if request.bytes() == b"refuse" {
             panic_any(Bomb(3));
         }
         reply.put(&[unserved.status as u8]).expect("there is room for one byte");
     }
 
-    fn seal(&self, ticket: &Ticket, _: &Served, _: &mut [u8]) {
-        if ticket.words[2] == 1 {
+    fn seal(&self, request: Request<'_>, _: &Served, _: &mut [u8]) {
+        if request.bytes() == b"seal  " {
             panic_any(Bomb(3));
         }
     }
@@ -318,6 +301,8 @@ impl Handler for Bombs {
 struct Panics;
 
 impl Handler for Panics {
+    type Ticket = ();
+
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         let panic = || resume_unwind(Box::new(()));
         match request.bytes() {
@@ -347,7 +332,7 @@ impl Handler for Panics {
         let _ = reply.put(b"fine");
     }
 
-    fn refuse(&self, _: &Ticket, unserved: Unserved, reply: &mut Reply<'_>) {
+    fn refuse(&self, _: Request<'_>, unserved: Unserved, reply: &mut Reply<'_>) {
         let _ = reply.put(&[unserved.status as u8]);
     }
 }

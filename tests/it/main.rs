@@ -4,6 +4,7 @@ mod addresses;
 mod bad_input;
 mod config;
 mod custom_handler;
+mod handler_api;
 mod handlers;
 mod imports;
 mod output;

@@ -45,6 +45,8 @@ const GATE: &[u8] = b"gate";
 const SILENT: &[u8] = b"silent";
 
 impl Handler for Gated {
+    type Ticket = ();
+
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         if request.bytes() == GATE {
             self.0.wait();

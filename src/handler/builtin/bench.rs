@@ -2,7 +2,7 @@
 
 use super::wire::{CLASSES, HEADER_BYTES, Header, Kind, Malformed, Served, Status};
 use crate::fate::Refused;
-use crate::handler::{Handler, REFUSAL_MAX_BYTES, Rejected, Reply, Request, Ticket, Unserved};
+use crate::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
 use crate::time::Nanos;
 use std::future::Future;
 use std::sync::Arc;
@@ -59,63 +59,61 @@ impl<W: Work> Bench<W> {
     }
 }
 
-// A refusal is a header.
-const _: () = assert!(HEADER_BYTES <= REFUSAL_MAX_BYTES);
-
-// The ticket's words.
-const ID: usize = 0;
-const STAMP: usize = 1;
-const COST: usize = 2;
+/// What a request asks for; its answer repeats it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked {
+    id: u64,
+    stamp: u64,
+    cost: Nanos,
+    deadline_us: u32,
+    class: u8,
+}
 
 impl<W: Work> Handler for Bench<W> {
-    fn admit(&self, datagram: &[u8]) -> Result<Ticket, Rejected> {
-        let header = Header::parse(datagram).map_err(Rejected::Malformed)?;
+    type Ticket = Asked;
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<Asked>, Rejected<Asked>> {
+        let header = Header::parse(arrival.bytes()).map_err(Rejected::Malformed)?;
         if header.kind == Kind::Reply {
             return Err(Rejected::Malformed(Malformed::Reply));
         }
-        let deadline = (header.deadline_us > 0).then(|| Nanos::from_micros(header.deadline_us.into()));
-        let ticket = Ticket { class: header.class, deadline, words: [header.id, header.stamp, header.cost.get()] };
-        if usize::from(header.class) >= CLASSES {
-            return Err(Rejected::Refused(ticket, Refused::UnknownClass));
+        let Header { id, stamp, cost, deadline_us, class, .. } = header;
+        let mut admitted = Admitted::new(Asked { id, stamp, cost, deadline_us, class }).class(class);
+        if deadline_us > 0 {
+            admitted = admitted.deadline(Nanos::from_micros(deadline_us.into()));
         }
-        if header.cost > self.cost_cap.get() {
-            return Err(Rejected::Refused(ticket, Refused::CostCap));
+        if usize::from(class) >= CLASSES {
+            return Err(Rejected::Refused(admitted, Refused::UnknownClass));
         }
-        Ok(ticket)
+        if cost > self.cost_cap.get() {
+            return Err(Rejected::Refused(admitted, Refused::CostCap));
+        }
+        Ok(admitted)
     }
 
-    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+    async fn handle(&self, request: Request<'_, Asked>, reply: &mut Reply<'_>) {
         // The header's place; what stands in it is known only at the end, in `seal`.
         // There is room, as no request is shorter than a header.
         if reply.put(&[0; HEADER_BYTES]).is_err() {
             return;
         }
-        let order = Order { cost: Nanos::new(request.ticket().words[COST]), payload: &request.bytes()[HEADER_BYTES..] };
+        let order = Order { cost: request.ticket().cost, payload: &request.bytes()[HEADER_BYTES..] };
         self.work.work(order, reply).await;
     }
 
-    fn refuse(&self, ticket: &Ticket, unserved: Unserved, reply: &mut Reply<'_>) {
+    fn refuse(&self, request: Request<'_, Asked>, unserved: Unserved, reply: &mut Reply<'_>) {
         let Unserved { status, retry_after } = unserved;
         let served = Served { queue_wait: retry_after, ..Served::default() };
         // There is room for a header in every refusal; where there is none, nothing is sent.
-        let _ = reply.put(&answer(ticket, status, served).emit());
+        let _ = reply.put(&answer(request.ticket(), status, served).emit());
     }
 
-    fn seal(&self, ticket: &Ticket, served: &Served, reply: &mut [u8]) {
-        reply[..HEADER_BYTES].copy_from_slice(&answer(ticket, Status::Ok, *served).emit());
+    fn seal(&self, request: Request<'_, Asked>, served: &Served, reply: &mut [u8]) {
+        reply[..HEADER_BYTES].copy_from_slice(&answer(request.ticket(), Status::Ok, *served).emit());
     }
 }
 
-fn answer(ticket: &Ticket, status: Status, served: Served) -> Header {
-    Header {
-        kind: Kind::Reply,
-        class: ticket.class,
-        status,
-        id: ticket.words[ID],
-        stamp: ticket.words[STAMP],
-        cost: Nanos::new(ticket.words[COST]),
-        // The wire carried it in 32 bits, so it fits them again.
-        deadline_us: ticket.deadline.map_or(0, |deadline| u32::try_from(deadline.get() / 1_000).unwrap_or(u32::MAX)),
-        served,
-    }
+fn answer(asked: &Asked, status: Status, served: Served) -> Header {
+    let Asked { id, stamp, cost, deadline_us, class } = *asked;
+    Header { kind: Kind::Reply, class, status, id, stamp, cost, deadline_us, served }
 }

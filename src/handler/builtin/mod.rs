@@ -9,7 +9,7 @@ mod forking;
 mod spin;
 pub mod wire;
 
-pub use bench::{Bench, CostCap, Order, Work};
+pub use bench::{Asked, Bench, CostCap, Order, Work};
 pub use burn::Burner;
 pub use digest::Digest;
 pub use echo::Echo;

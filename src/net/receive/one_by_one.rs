@@ -1,20 +1,19 @@
 //! Receiving datagrams one by one, by a call that every system has.
 
 use super::Datagram;
-use crate::fate::DATAGRAM_MAX_BYTES;
 use crate::net::{BATCH, Socket};
 use crate::time::Nanos;
 use arrayvec::ArrayVec;
 use std::io::{self, ErrorKind};
 
 pub(super) struct OneByOne {
-    /// One byte more than any packet takes, to detect a longer datagram.
-    buffer: Box<[u8; DATAGRAM_MAX_BYTES + 1]>,
+    /// More than any datagram has, to detect one that is longer than a packet.
+    buffer: Box<[u8]>,
 }
 
 impl OneByOne {
     pub(super) fn new() -> OneByOne {
-        OneByOne { buffer: Box::new([0; DATAGRAM_MAX_BYTES + 1]) }
+        OneByOne { buffer: vec![0; 1 << 16].into() }
     }
 
     pub(super) fn receive<'b>(

@@ -22,6 +22,8 @@ impl CancellationToken {
     /// }
     ///
     /// impl Handler for Search {
+    ///     type Ticket = ();
+    ///
     ///     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
     ///         let Some(question) = request.bytes().strip_prefix(b"?") else { return }; // answers lack the mark
     ///         let token = CancellationToken::new();

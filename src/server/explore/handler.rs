@@ -1,7 +1,8 @@
 //! The handler of an explored server: each request contains its acts, and spends virtual time on them.
 
 use crate::fate::{Malformed, Refused};
-use crate::handler::{Handler, Rejected, Reply, Request, Ticket, Unserved, checkpoint, fork, hop, uninterrupted};
+use crate::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
+use crate::handler::{checkpoint, fork, hop, uninterrupted};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
 
@@ -30,18 +31,39 @@ impl Act {
 pub(super) const MAGIC: u8 = 0xf0;
 /// The magic byte of a well-formed request that the handler does not serve.
 pub(super) const REFUSED: u8 = 0xf1;
+/// The magic byte of a request whose sender is over its rate.
+pub(super) const OVER_RATE: u8 = 0xf2;
+/// The magic byte of a request that is passed over without a word.
+pub(super) const IGNORED: u8 = 0xf3;
+/// The magic byte of a request that is served and not answered.
+pub(super) const MUTE: u8 = 0xf4;
+/// The magic byte of a request whose answer has [`LONG_BYTES`]; its sender may be forged.
+pub(super) const LONG: u8 = 0xf5;
+/// As [`LONG`], and the sender is validated.
+pub(super) const PROVEN: u8 = 0xf6;
+/// More than requests have that are not expensive.
+const LONG_BYTES: usize = 40;
 pub(super) const HEADER: usize = 3;
 
 pub(super) struct Scripted;
 
 impl Handler for Scripted {
-    fn admit(&self, bytes: &[u8]) -> Result<Ticket, Rejected> {
-        let [magic, class, deadline, ..] = *bytes else { return Err(Rejected::Malformed(Malformed::Truncated)) };
-        let after = (deadline > 0).then(|| Nanos::from_micros(u64::from(deadline) * 4));
-        let ticket = Ticket { class, deadline: after, ..Ticket::default() };
+    type Ticket = ();
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        let [magic, class, deadline, ..] = *arrival.bytes() else {
+            return Err(Rejected::Malformed(Malformed::Truncated));
+        };
+        let mut admitted = Admitted::new(()).class(class);
+        if deadline > 0 {
+            admitted = admitted.deadline(Nanos::from_micros(u64::from(deadline) * 4));
+        }
         match magic {
-            MAGIC => Ok(ticket),
-            REFUSED => Err(Rejected::Refused(ticket, Refused::Other)),
+            MAGIC | MUTE => Ok(admitted),
+            LONG | PROVEN => Ok(admitted.reply_limit(LONG_BYTES).validated(magic == PROVEN)),
+            OVER_RATE => Err(Rejected::OverRate(admitted)),
+            IGNORED => Err(Rejected::Ignored),
+            REFUSED => Err(Rejected::Refused(admitted, Refused::Other)),
             _ => Err(Rejected::Malformed(Malformed::Magic)),
         }
     }
@@ -50,10 +72,14 @@ impl Handler for Scripted {
         let acts: Vec<Act> =
             request.bytes()[HEADER..].iter().map(|act| Act::ALL[usize::from(*act) % Act::ALL.len()]).collect();
         perform(&acts).await;
-        let _ = reply.put(&request.bytes()[..HEADER]);
+        let _ = match request.bytes()[0] {
+            MUTE => Ok(()),
+            LONG | PROVEN => reply.put(&[PROVEN; LONG_BYTES]),
+            _ => reply.put(&request.bytes()[..HEADER]),
+        };
     }
 
-    fn refuse(&self, _: &Ticket, _: Unserved, reply: &mut Reply<'_>) {
+    fn refuse(&self, _: Request<'_>, _: Unserved, reply: &mut Reply<'_>) {
         let _ = reply.put(&[REFUSED]);
     }
 }

@@ -1,6 +1,6 @@
 //! What is drawn from a seed: a server, a policy, its requests, and the events during the run.
 
-use super::handler::{HEADER, MAGIC, REFUSED};
+use super::handler::{HEADER, IGNORED, LONG, MAGIC, MUTE, OVER_RATE, PROVEN, REFUSED};
 use crate::sched::estimate::Groups;
 use crate::sched::overload::WaitBounds;
 use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, Policy, Pools, Reserve, Shed, Steal, Topology, WorkerId};
@@ -143,12 +143,13 @@ fn groups(random: &mut impl RngExt, workers: usize) -> Groups {
 fn datagram(random: &mut impl RngExt) -> Vec<u8> {
     match random.random_range(0..40) {
         0 => return vec![0; random.random_range(0..8)],
-        1 => return vec![REFUSED, 0, 0],
+        1 => return vec![[REFUSED, OVER_RATE, IGNORED][random.random_range(0..3)], 0, 0],
         _ => {}
     }
     let deadline = if random.random_bool(0.2) { random.random_range(1..60) } else { 0 };
     let cost = [1, 1, 2, 5, 30, 120][random.random_range(0..6)];
-    let mut bytes = vec![MAGIC, random.random_range(0..3), deadline];
+    let magic = if random.random_bool(0.9) { MAGIC } else { [MUTE, LONG, PROVEN][random.random_range(0..3)] };
+    let mut bytes = vec![magic, random.random_range(0..3), deadline];
     bytes.resize(HEADER + cost, 0);
     // The first act is a checkpoint; an act's number is its place in `Act::ALL`.
     for act in &mut bytes[HEADER..] {

@@ -11,9 +11,10 @@ use crate::queue::ObjectPool;
 use crate::runtime::continuation::{WaitSlot, new_runtime_id};
 use crate::sched::WorkerId;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Did, Discarded, Ran, Ready, Received, Requeued};
+use crate::server::path::credit::Credit;
 use crate::server::path::execute::{Common, Engine};
 use crate::server::path::limits::Limits;
-use crate::server::path::packet::{Packet, PacketBody, drive};
+use crate::server::path::packet::{Packet, PacketBody, Serving};
 use crate::server::path::slot::{Job, Slot};
 use crate::server::path::wait_slots::WaitSlots;
 use crate::server::transport::Transport;
@@ -41,8 +42,12 @@ pub(super) enum Flaw {
 /// Runs `scenario` to its end. Returns the number of requests by fate, or the violated rule.
 pub(super) fn explore(scenario: &Scenario, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<Ends, String> {
     in_virtual_time::set(Some(Nanos::ZERO));
-    let packets = ObjectPool::new(scenario.packets, PacketBody::new);
-    let result = explore_with(scenario, &packets, |packet| drive(&Scripted, packet), fault, flaw);
+    let mut numbers = 0..;
+    let packets =
+        ObjectPool::new(scenario.packets, || PacketBody::new(numbers.next().expect("a number"), DATAGRAM_BYTES));
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
+    let serving = Serving::new(&Scripted, address, Credit::new(1), scenario.packets);
+    let result = explore_with(scenario, &packets, &serving, |packet| serving.drive(packet), fault, flaw);
     in_virtual_time::set(None);
     let ends = result?;
     if packets.in_use() == 0 { Ok(ends) } else { Err(format!("{} packets are away after the end", packets.in_use())) }
@@ -50,14 +55,15 @@ pub(super) fn explore(scenario: &Scenario, fault: Option<Fault>, flaw: Option<Fl
 
 fn explore_with<'s, M, F>(
     scenario: &Scenario,
-    packets: &'s ObjectPool<PacketBody>,
+    packets: &'s ObjectPool<PacketBody<()>>,
+    serving: &Serving<'s, '_, Scripted>,
     make: M,
     fault: Option<Fault>,
     flaw: Option<Flaw>,
 ) -> Result<Ends, String>
 where
-    M: Fn(Packet<'s>) -> F + Sync,
-    F: Future<Output = Packet<'s>> + Send,
+    M: Fn(Packet<'s, ()>) -> F + Sync,
+    F: Future<Output = Packet<'s, ()>> + Send,
 {
     let workers = scenario.workers;
     let (runtime_id, mut numbers) = (new_runtime_id(), 0..);
@@ -66,11 +72,11 @@ where
     let metrics = WorkerMetrics::new(workers);
     let sockets: Vec<WorkerId> = (0..workers).collect();
     let network = Network::new(workers, scenario.socket_capacity, scenario.unsent_every, scenario.odd_every);
-    let filter = AddressFilter::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 9)), &[], HostAddresses::default());
+    let filter = AddressFilter::new(serving.address, &[], HostAddresses::default());
     let transport = Transport::new(workers);
     let limits = Limits::new(scenario.waits);
     let common = Common {
-        handler: &Scripted,
+        serving,
         make: &make,
         sockets: &sockets,
         filter: &filter,
@@ -139,13 +145,16 @@ where
     Ok(ends)
 }
 
+/// More than any request has.
+const DATAGRAM_BYTES: usize = 256;
+
 /// The longest time for which a running job keeps its worker.
 const HEARTBEAT: Nanos = Nanos::from_micros(40);
 
 /// The accounts that must balance after every event.
 struct Books<'b> {
     metrics: &'b WorkerMetrics,
-    packets: &'b ObjectPool<PacketBody>,
+    packets: &'b ObjectPool<PacketBody<()>>,
 }
 
 impl Books<'_> {
@@ -167,16 +176,18 @@ impl Books<'_> {
 
 /// Packets held by engines outside of requests.
 trait Held: VirtualEngine {
-    /// Packets held ready to receive into.
+    /// Packets held ready to receive into, and those of requests that have their fates and answers to be sent.
     fn packets_held(&self) -> usize;
 }
 
+type ReadyJobs<'s, 'e, F, T> = VecDeque<Ready<Job<'s, 'e, F, T>>>;
+
 /// The engines of all workers, and of the thread that stops them.
-struct Engines<'s, 'e, 'c, H, M, F> {
+struct Engines<'s, 'e, 'c, H: Handler, M, F> {
     engines: Vec<Engine<'s, 'e, 'c, H, M, F, MemoryLink>>,
     /// Jobs made ready by each worker's last job. All workers share one thread here, and with it the thread's ready
     /// list.
-    ready: Vec<VecDeque<Ready<Job<'s, 'e, F>>>>,
+    ready: Vec<ReadyJobs<'s, 'e, F, H::Ticket>>,
     network: Rc<RefCell<Network>>,
     current: WorkerId,
     step: Nanos,
@@ -186,8 +197,8 @@ struct Engines<'s, 'e, 'c, H, M, F> {
 impl<'s, 'e, 'c, H, M, F> Engines<'s, 'e, 'c, H, M, F>
 where
     H: Handler,
-    M: Fn(Packet<'s>) -> F + Sync,
-    F: Future<Output = Packet<'s>> + Send,
+    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
+    F: Future<Output = Packet<'s, H::Ticket>> + Send,
 {
     fn current(&mut self) -> &mut Engine<'s, 'e, 'c, H, M, F, MemoryLink> {
         &mut self.engines[self.current]
@@ -220,19 +231,19 @@ where
 impl<'s, H, M, F> Held for Engines<'s, '_, '_, H, M, F>
 where
     H: Handler,
-    M: Fn(Packet<'s>) -> F + Sync,
-    F: Future<Output = Packet<'s>> + Send,
+    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
+    F: Future<Output = Packet<'s, H::Ticket>> + Send,
 {
     fn packets_held(&self) -> usize {
-        self.engines.iter().map(|engine| engine.spare.len()).sum()
+        self.engines.iter().map(|engine| engine.spare.len() + engine.outbox.refusals()).sum()
     }
 }
 
 impl<'s, H, M, F> VirtualEngine for Engines<'s, '_, '_, H, M, F>
 where
     H: Handler,
-    M: Fn(Packet<'s>) -> F + Sync,
-    F: Future<Output = Packet<'s>> + Send,
+    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
+    F: Future<Output = Packet<'s, H::Ticket>> + Send,
 {
     type Arrival = (Nanos, WorkerId, Vec<u8>);
 
@@ -261,10 +272,10 @@ where
 impl<'s, 'e, H, M, F> turn::Engine for Engines<'s, 'e, '_, H, M, F>
 where
     H: Handler,
-    M: Fn(Packet<'s>) -> F + Sync,
-    F: Future<Output = Packet<'s>> + Send,
+    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
+    F: Future<Output = Packet<'s, H::Ticket>> + Send,
 {
-    type Job = Job<'s, 'e, F>;
+    type Job = Job<'s, 'e, F, H::Ticket>;
 
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received {
         self.current().receive(owner, batch)

@@ -2,32 +2,31 @@
 
 use super::execute::Engine;
 use crate::fate::{Ending, Failed, Fate, Malformed, Status};
-use crate::handler::{Handler, REFUSAL_MAX_BYTES, Rejected, Reply, Unserved};
+use crate::handler::{Handler, Rejected, Unserved};
 use crate::metrics::Counter;
 use crate::net::{AddressRules, Datagram, Link};
 use crate::runtime::continuation::guarded;
 use crate::sched::WorkerId;
-use crate::server::path::packet::{Envelope, Packet};
-use crate::time::Nanos;
+use crate::server::path::packet::{Envelope, Packet, Serving};
 use std::future::Future;
 
 impl<'s, H, M, F, L> Engine<'s, '_, '_, H, M, F, L>
 where
     H: Handler,
-    M: Fn(Packet<'s>) -> F + Sync,
-    F: Future<Output = Packet<'s>> + Send,
+    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
+    F: Future<Output = Packet<'s, H::Ticket>> + Send,
     L: Link,
 {
     /// Checks a datagram received from the socket of `owner`; returns the request if it is to be served. It is not if
     /// the datagram has waited for too long, and `sheds` says so.
     pub(crate) fn admit(
         &mut self,
-        mut packet: Packet<'s>,
+        mut packet: Packet<'s, H::Ticket>,
         owner: WorkerId,
         datagram: &Datagram,
         sheds: bool,
         rules: &AddressRules<'_>,
-    ) -> Option<Packet<'s>> {
+    ) -> Option<Packet<'s, H::Ticket>> {
         let peer = match rules.check(datagram) {
             Ok(peer) => peer,
             Err(reason) => return self.malformed(packet, reason),
@@ -35,91 +34,95 @@ where
         if datagram.truncated {
             return self.malformed(packet, Malformed::Oversize);
         }
-        packet.envelope = Envelope {
+        packet.begin(Envelope {
             peer,
             local: datagram.local,
             request_len: datagram.length,
+            reply_limit: datagram.length,
             received_at: self.now,
             kernel_wait: datagram.kernel_wait,
             ready_at: self.now.minus(datagram.kernel_wait),
             // A server has at most 1,024 workers.
             socket: owner as u16,
             ..Envelope::default()
-        };
-        let bytes = &packet.request[..datagram.length];
-        let handler = self.common.handler;
-        match guarded(|| handler.admit(bytes)) {
-            Ok(Ok(ticket)) => {
-                let envelope = &mut packet.envelope;
-                envelope.ticket = ticket;
-                envelope.expires_at = ticket.deadline.map_or(Nanos::MAX, |after| envelope.ready_at.plus(after));
-                if self.now >= envelope.expires_at {
-                    self.end(&packet.envelope, Fate::ShedExpired);
-                    self.recycle(packet);
-                    return None;
+        });
+        let Serving { handler, address, .. } = self.common.serving;
+        let arrival = packet.envelope.arrival(&packet.request, *address);
+        let rejected = match guarded(|| handler.admit(&arrival)) {
+            Ok(Ok(admitted)) => {
+                packet.admit(admitted);
+                if self.now >= packet.envelope.expires_at {
+                    Fate::ShedExpired
+                } else if sheds {
+                    Fate::ShedWaited
+                } else {
+                    packet.envelope.start_by = self.start_by(&packet.envelope);
+                    return Some(packet);
                 }
-                if sheds {
-                    self.end(&packet.envelope, Fate::ShedWaited);
-                    self.recycle(packet);
-                    return None;
-                }
-                packet.envelope.start_by = self.start_by(&packet.envelope);
-                Some(packet)
             }
-            Ok(Err(Rejected::Malformed(reason))) => self.malformed(packet, reason),
-            Ok(Err(Rejected::Refused(ticket, reason))) => {
-                packet.envelope.ticket = ticket;
+            Ok(Err(Rejected::Malformed(reason))) => return self.malformed(packet, reason),
+            Ok(Err(Rejected::Refused(admitted, reason))) => {
+                packet.admit(admitted);
                 self.recorder.count(Counter::Refused(reason));
-                self.refuse(&packet.envelope, Status::Refused);
-                self.recycle(packet);
-                None
+                self.refuse(packet, Status::Refused);
+                return None;
             }
+            Ok(Err(Rejected::OverRate(admitted))) => {
+                packet.admit(admitted);
+                Fate::ShedRate
+            }
+            Ok(Err(Rejected::Ignored)) => Fate::Ignored,
             Err(_) => {
                 self.recorder.count(Counter::Failed(Failed::Panic));
                 self.recycle(packet);
-                None
+                return None;
             }
-        }
+        };
+        self.end(packet, rejected);
+        None
     }
 
-    fn malformed(&mut self, packet: Packet<'s>, reason: Malformed) -> Option<Packet<'s>> {
+    fn malformed(&mut self, packet: Packet<'s, H::Ticket>, reason: Malformed) -> Option<Packet<'s, H::Ticket>> {
         self.recorder.count(Counter::Malformed(reason));
         self.recycle(packet);
         None
     }
 
     /// Ends a request that was not served, or not completely.
-    pub(crate) fn end(&mut self, envelope: &Envelope, fate: Fate) {
-        self.recorder.unanswered(envelope.ticket.class, envelope.service);
+    pub(crate) fn end(&mut self, packet: Packet<'s, H::Ticket>, fate: Fate) {
+        self.recorder.unanswered(packet.envelope.class, packet.envelope.service);
         self.recorder.ended(fate);
-        if let Some(status) = fate.status() {
-            self.refuse(envelope, status);
+        match fate.status() {
+            Some(status) => self.refuse(packet, status),
+            None => self.recycle(packet),
         }
     }
 
     /// Ends a request as [`Fate::Failed`].
-    pub(crate) fn fail(&mut self, envelope: &Envelope, reason: Failed) {
-        self.recorder.unanswered(envelope.ticket.class, envelope.service);
+    pub(crate) fn fail(&mut self, packet: Packet<'s, H::Ticket>, reason: Failed) {
+        self.recorder.unanswered(packet.envelope.class, packet.envelope.service);
         self.recorder.count(Counter::Failed(reason));
-        self.refuse(envelope, Status::Failed);
+        self.refuse(packet, Status::Failed);
     }
 
     /// Answers a request that was not served, if its handler has a reply for that.
-    pub(super) fn refuse(&mut self, envelope: &Envelope, status: Status) {
+    pub(super) fn refuse(&mut self, mut packet: Packet<'s, H::Ticket>, status: Status) {
         if self.common.silent && status.ending() == Ending::Shed {
-            return;
+            return self.recycle(packet);
         }
-        let mut bytes = [0; REFUSAL_MAX_BYTES];
-        let mut reply = Reply::new(&mut bytes[..envelope.request_len.min(REFUSAL_MAX_BYTES)]);
-        let handler = self.common.handler;
-        let unserved = Unserved { status, retry_after: self.retry_after(envelope, status) };
-        if guarded(|| handler.refuse(&envelope.ticket, unserved, &mut reply)).is_err() {
-            return;
-        }
+        let envelope = packet.envelope;
+        let unserved = Unserved { status, retry_after: self.retry_after(&envelope, status) };
+        let Serving { handler, address, .. } = self.common.serving;
+        // A source that may be forged is sent no more than it sent.
+        let room = if envelope.validated { envelope.reply_limit } else { envelope.request_len };
+        let (request, mut reply) = packet.parts(*address, room);
+        let written = guarded(|| handler.refuse(request, unserved, &mut reply));
         let length = reply.len();
-        if length > 0 && !reply.has_overflowed() {
-            self.make_room();
-            self.outbox.refusal(envelope, bytes, length);
+        if written.is_err() || length == 0 || reply.has_overflowed() {
+            return self.recycle(packet);
         }
+        packet.reply_len = length;
+        self.make_room();
+        self.outbox.refusal(packet);
     }
 }

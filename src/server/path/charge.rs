@@ -15,8 +15,8 @@ use std::future::Future;
 impl<'s, H, M, F, L> Engine<'s, '_, '_, H, M, F, L>
 where
     H: Handler,
-    M: Fn(Packet<'s>) -> F + Sync,
-    F: Future<Output = Packet<'s>> + Send,
+    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
+    F: Future<Output = Packet<'s, H::Ticket>> + Send,
     L: Link,
 {
     /// The start of a job that has been ready since `ready_at`.

@@ -15,7 +15,7 @@ use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polle
 use crate::sched::overload::{HeavyQueue, StandingQueues};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Resume, WorkerId};
-use crate::server::path::packet::{Envelope, Packet, PacketBody};
+use crate::server::path::packet::{Envelope, Packet, PacketBody, Serving};
 use crate::server::transport::Transport;
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
@@ -23,16 +23,17 @@ use std::future::Future;
 use std::sync::Arc;
 
 /// State shared by all engines of a server.
-pub(crate) struct Common<'s, 'e, H, M, F, S = Socket> {
-    pub(crate) handler: &'e H,
+pub(crate) struct Common<'s, 'e, H: Handler, M, F, S = Socket> {
+    /// What requests use while they run, the handler among it.
+    pub(crate) serving: &'e Serving<'s, 'e, H>,
     /// Makes the future that runs the handler on a packet: the one place where its type is named.
     pub(crate) make: &'e M,
     pub(crate) sockets: &'e [S],
     pub(crate) filter: &'e AddressFilter,
-    pub(crate) packets: &'s ObjectPool<PacketBody>,
+    pub(crate) packets: &'s ObjectPool<PacketBody<H::Ticket>>,
     pub(crate) slots: &'e ObjectPool<Slot<F>>,
     /// Requests that wait for their children.
-    pub(crate) wait_slots: WaitSlots<Job<'s, 'e, F>>,
+    pub(crate) wait_slots: WaitSlots<Job<'s, 'e, F, H::Ticket>>,
     /// Identity of this server among the servers of the process.
     pub(crate) runtime_id: u64,
     /// True if the policy may know a request's class.
@@ -48,15 +49,15 @@ pub(crate) struct Common<'s, 'e, H, M, F, S = Socket> {
 }
 
 /// One worker's side of the packet path.
-pub(crate) struct Engine<'s, 'e, 'c, H, M, F, L: Link> {
+pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M, F, L: Link> {
     pub(crate) common: &'c Common<'s, 'e, H, M, F, L::Socket>,
     pub(crate) worker: WorkerId,
     pool: u8,
     pub(crate) link: L,
-    pub(crate) outbox: Outbox<'s>,
+    pub(crate) outbox: Outbox<'s, H::Ticket>,
     pub(crate) recorder: Recorder<'e>,
     /// Packets held ready for the next batch; returned to their pool while the worker sleeps.
-    pub(crate) spare: ArrayVec<Packet<'s>, BATCH>,
+    pub(crate) spare: ArrayVec<Packet<'s, H::Ticket>, BATCH>,
     /// The number of full batches since the last batch that was not full.
     pub(crate) full_batches: usize,
     /// The slot for requests that end at their first poll.
@@ -78,8 +79,8 @@ pub(crate) struct Engine<'s, 'e, 'c, H, M, F, L: Link> {
 impl<'s, 'e, 'c, H, M, F, L> Engine<'s, 'e, 'c, H, M, F, L>
 where
     H: Handler,
-    M: Fn(Packet<'s>) -> F + Sync,
-    F: Future<Output = Packet<'s>> + Send,
+    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
+    F: Future<Output = Packet<'s, H::Ticket>> + Send,
     L: Link,
 {
     /// The engine of `worker`. To be called on the worker's own thread.
@@ -110,10 +111,14 @@ where
     }
 
     /// Sends the reply of a handler that has finished.
-    fn finish(&mut self, mut packet: Packet<'s>, envelope: &Envelope) {
+    fn finish(&mut self, mut packet: Packet<'s, H::Ticket>, envelope: &Envelope) {
+        packet.envelope = *envelope;
         if packet.overflowed {
-            self.recycle(packet);
-            return self.fail(envelope, Failed::Overflow);
+            // The handler allows as much, but the sender may not be sent it.
+            if packet.room < envelope.reply_limit {
+                return self.end(packet, Fate::ShedRate);
+            }
+            return self.fail(packet, Failed::Overflow);
         }
         let queue = self.now.minus(envelope.received_at).minus(envelope.service);
         let served = Served {
@@ -125,20 +130,19 @@ where
             service: envelope.service,
         };
         let sample = Sample {
-            class: envelope.ticket.class,
+            class: envelope.class,
             kernel: envelope.kernel_wait,
             queue,
             service: envelope.service,
             send: Nanos::ZERO,
         };
         if packet.reply_len == 0 {
-            self.recorder.answered(&sample);
+            self.recorder.served(&sample, Fate::NoReply);
             self.recycle(packet);
             return;
         }
-        let (handler, length) = (self.common.handler, packet.reply_len);
-        let reply = &mut packet.reply[..length];
-        if guarded(|| handler.seal(&envelope.ticket, &served, reply)).is_err() {
+        let Serving { handler, address, .. } = self.common.serving;
+        if guarded(|| packet.sealed_by(*handler, *address, &served)).is_err() {
             self.recorder.count(Counter::Failed(Failed::Panic));
             self.recycle(packet);
             return;
@@ -169,13 +173,13 @@ where
     }
 
     /// Keeps the packet for the next batch, or returns it to its pool.
-    pub(crate) fn recycle(&mut self, packet: Packet<'s>) {
+    pub(crate) fn recycle(&mut self, packet: Packet<'s, H::Ticket>) {
         // A packet that does not fit returns to its pool when it is dropped.
         let _ = self.spare.try_push(packet);
     }
 
     /// A slot that holds the request of `packet`.
-    pub(super) fn filled(&mut self, packet: Packet<'s>) -> Pooled<'e, Slot<F>> {
+    pub(super) fn filled(&mut self, packet: Packet<'s, H::Ticket>) -> Pooled<'e, Slot<F>> {
         let acquire = || self.common.slots.acquire().expect("there is a slot for each packet and each worker");
         let mut slot = self.slot.take().unwrap_or_else(acquire);
         slot.fill(packet.envelope, (self.common.make)(packet));
@@ -183,33 +187,43 @@ where
     }
 
     /// Ends `job` without running it any further.
-    fn abort(&mut self, job: Job<'s, 'e, F>, cause: AbortCause) {
-        let envelope = match job {
-            Job::Fresh(packet) => packet.envelope,
-            Job::Continuation(mut slot) => {
-                slot.clear();
-                slot.envelope
-            }
+    fn abort(&mut self, job: Job<'s, 'e, F, H::Ticket>, cause: AbortCause) {
+        let packet = match job {
+            Job::Fresh(packet) => packet,
+            Job::Continuation(mut slot) => self.dropped(&mut slot),
             // Its request is informed, and has the fate.
             Job::Child(child) => return child.abort(cause),
         };
-        self.end_aborted(&envelope, cause);
+        self.end_aborted(packet, cause);
+    }
+
+    /// Drops the half-done request in `slot`; returns its packet.
+    pub(super) fn dropped(&mut self, slot: &mut Slot<F>) -> Packet<'s, H::Ticket> {
+        slot.clear();
+        let mut packet = self.common.serving.take_dropped(slot.envelope.packet);
+        packet.envelope = slot.envelope;
+        packet
     }
 
     /// Ends a request that was aborted for `cause`.
-    fn end_aborted(&mut self, envelope: &Envelope, cause: AbortCause) {
+    fn end_aborted(&mut self, packet: Packet<'s, H::Ticket>, cause: AbortCause) {
         match cause {
-            AbortCause::Failed => self.fail(envelope, Failed::Panic),
+            AbortCause::Failed => self.fail(packet, Failed::Panic),
             // A child that was cancelled while its request went on to wait for it: the handler's mistake.
-            AbortCause::Cancelled => self.fail(envelope, Failed::Cancelled),
-            AbortCause::Stalled => self.end(envelope, Fate::Stalled),
-            AbortCause::Expired => self.end(envelope, Fate::ShedExpired),
-            AbortCause::Full => self.end(envelope, Fate::ShedQueueFull),
-            AbortCause::Draining => self.end(envelope, Fate::ShedDraining),
+            AbortCause::Cancelled => self.fail(packet, Failed::Cancelled),
+            AbortCause::Stalled => self.end(packet, Fate::Stalled),
+            AbortCause::Expired => self.end(packet, Fate::ShedExpired),
+            AbortCause::Full => self.end(packet, Fate::ShedQueueFull),
+            AbortCause::Draining => self.end(packet, Fate::ShedDraining),
         }
     }
 
-    fn run_child(&mut self, child: Arc<dyn AnyChild>, now: Option<Nanos>, ask_after: Nanos) -> Ran<Job<'s, 'e, F>> {
+    fn run_child(
+        &mut self,
+        child: Arc<dyn AnyChild>,
+        now: Option<Nanos>,
+        ask_after: Nanos,
+    ) -> Ran<Job<'s, 'e, F, H::Ticket>> {
         let start = self.start(child.ready_at(), now);
         self.recorder.begin_slice(start);
         let now = if self.common.emulated { emulated::busy_until } else { clock::now };
@@ -228,11 +242,11 @@ where
 impl<'s, 'e, H, M, F, L> turn::Engine for Engine<'s, 'e, '_, H, M, F, L>
 where
     H: Handler,
-    M: Fn(Packet<'s>) -> F + Sync,
-    F: Future<Output = Packet<'s>> + Send,
+    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
+    F: Future<Output = Packet<'s, H::Ticket>> + Send,
     L: Link,
 {
-    type Job = Job<'s, 'e, F>;
+    type Job = Job<'s, 'e, F, H::Ticket>;
 
     fn receive(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Self::Job>>) -> Received {
         self.receive_from(owner, batch)
@@ -286,12 +300,14 @@ where
             Polled::Panicked(_) => Some(AbortCause::Failed),
             Polled::Aborted(cause) => Some(cause),
         };
-        slot.clear();
-        let envelope = &slot.envelope;
-        if let Some(cause) = cause {
-            self.end_aborted(envelope, cause);
+        match cause {
+            None => slot.clear(),
+            Some(cause) => {
+                let packet = self.dropped(&mut slot);
+                self.end_aborted(packet, cause);
+            }
         }
-        let service = envelope.service;
+        let service = slot.envelope.service;
         self.slot = Some(slot);
         self.has_slept(service, end);
         Ran::Ended { ran }

@@ -53,11 +53,12 @@ impl Limits {
         self.expected_ns[class].store(service.get(), Ordering::Relaxed);
     }
 
-    /// The latest start of a request by its own deadline. `class` is known where the policy may know it.
+    /// The latest start of a request by its own deadline, and by the cost that the handler or else the past expects. `class` is known where the policy may know it.
     pub(crate) fn latest_start(&self, envelope: &Envelope, class: Option<u8>) -> Nanos {
-        let Some(deadline) = envelope.ticket.deadline else { return Nanos::MAX };
+        let Some(deadline) = envelope.deadline else { return Nanos::MAX };
         let class = class.map_or(0, |class| usize::from(class).min(CLASSES - 1));
-        let expected = Nanos::new(self.expected_ns[class].load(Ordering::Relaxed));
+        let measured = || Nanos::new(self.expected_ns[class].load(Ordering::Relaxed));
+        let expected = envelope.cost.unwrap_or_else(measured);
         latest_start(envelope.expires_at, deadline, expected, envelope.service)
     }
 }

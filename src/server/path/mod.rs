@@ -22,11 +22,12 @@
 //! 20. `metrics/worker_metrics.rs`: counts and times it
 //!
 //! Beside this path: `shed.rs` ends what has waited for too long, by what `limits.rs` holds; `wait_slots.rs` holds requests that wait for their children, `gathering.rs` says whether replies
-//! may wait for others, and `charge.rs` lets emulated cores pay for what they pass.
+//! may wait for others, `credit.rs` how much sources may be sent that may be forged, and `charge.rs` lets emulated cores pay for what they pass.
 
 pub(crate) mod admit;
 mod between;
 mod charge;
+pub(crate) mod credit;
 pub(crate) mod execute;
 mod gathering;
 pub(crate) mod limits;

@@ -1,41 +1,52 @@
 //! Packets: the memory a request lives in, made at start and pooled.
 //!
 //! Request and reply bytes are separate areas, so a handler reads one while it writes the other. The [`Envelope`] is
-//! `Copy` and is also kept beside a running handler: after a panic, when the packet is gone, the server still has the
-//! address to answer.
+//! `Copy` and is also kept beside a running handler, whose future owns the packet.
 
-use crate::fate::DATAGRAM_MAX_BYTES;
-use crate::handler::{Handler, Reply, Request, Ticket};
+use super::credit::Credit;
+use crate::handler::{Admitted, Arrival, Handler, Reply, Request, Served};
 use crate::queue::Pooled;
-use crate::time::Nanos;
+use crate::time::{Nanos, clock};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A packet in use.
-pub(crate) type Packet<'d> = Pooled<'d, PacketBody>;
+pub(crate) type Packet<'d, T> = Pooled<'d, PacketBody<T>>;
 
 /// The contents of a packet.
-pub(crate) struct PacketBody {
+pub(crate) struct PacketBody<T> {
     /// Sender, times and state of the request.
     pub envelope: Envelope,
+    /// The handler's information about the request at admission.
+    pub ticket: T,
     /// The datagram as received; the first [`Envelope::request_len`] bytes count.
-    pub request: [u8; DATAGRAM_MAX_BYTES],
+    pub request: Box<[u8]>,
     /// The answer; the first [`PacketBody::reply_len`] bytes count.
-    pub reply: [u8; DATAGRAM_MAX_BYTES],
-    /// Length of the answer; never more than that of the request.
+    pub reply: Box<[u8]>,
+    /// Length of the answer.
     pub reply_len: usize,
+    /// The answer's room.
+    pub room: usize,
     /// True if the handler wrote more than there was room for, so that there is no answer to send.
     pub overflowed: bool,
+    /// The number of the packet in its pool.
+    number: usize,
 }
 
-impl PacketBody {
-    /// An empty packet.
-    pub(crate) fn new() -> PacketBody {
+impl<T: Copy + Default> PacketBody<T> {
+    /// The empty packet of this number, for datagrams of at most `bytes`.
+    pub(crate) fn new(number: usize, bytes: usize) -> PacketBody<T> {
+        let area = || vec![0; bytes].into_boxed_slice();
         PacketBody {
-            envelope: Envelope::default(),
-            request: [0; DATAGRAM_MAX_BYTES],
-            reply: [0; DATAGRAM_MAX_BYTES],
+            envelope: Envelope { packet: number, ..Envelope::default() },
+            ticket: T::default(),
+            request: area(),
+            reply: area(),
             reply_len: 0,
+            room: 0,
             overflowed: false,
+            number,
         }
     }
 
@@ -43,11 +54,42 @@ impl PacketBody {
     pub(crate) fn reply(&self) -> &[u8] {
         &self.reply[..self.reply_len]
     }
-}
 
-impl Default for PacketBody {
-    fn default() -> PacketBody {
-        PacketBody::new()
+    /// Makes it the packet of a datagram, of which no more is known.
+    pub(crate) fn begin(&mut self, envelope: Envelope) {
+        self.envelope = Envelope { packet: self.number, ..envelope };
+    }
+
+    /// Notes what its handler says of the request.
+    pub(crate) fn admit(&mut self, admitted: Admitted<T>) {
+        let most = self.reply.len();
+        let Admitted { ticket, class, deadline, cost, reply_limit, validated } = admitted;
+        self.ticket = ticket;
+        let envelope = &mut self.envelope;
+        envelope.expires_at = deadline.map_or(Nanos::MAX, |after| envelope.ready_at.plus(after));
+        envelope.reply_limit = reply_limit.unwrap_or(envelope.request_len).min(most);
+        (envelope.class, envelope.deadline, envelope.cost, envelope.validated) = (class, deadline, cost, validated);
+    }
+
+    /// Lets `handler` put what only the server knows into the reply.
+    pub(crate) fn sealed_by<H: Handler<Ticket = T>>(&mut self, handler: &H, address: SocketAddr, served: &Served) {
+        let length = self.reply_len;
+        let (request, reply) = self.request_and_reply(address);
+        handler.seal(request, served, &mut reply[..length]);
+    }
+
+    /// The request and its reply area with this much room; `address` is that of the socket.
+    pub(crate) fn parts(&mut self, address: SocketAddr, room: usize) -> (Request<'_, T>, Reply<'_>) {
+        let (request, reply) = self.request_and_reply(address);
+        (request, Reply::new(&mut reply[..room]))
+    }
+
+    fn request_and_reply(&mut self, address: SocketAddr) -> (Request<'_, T>, &mut [u8]) {
+        let Envelope { class, expires_at, worker, .. } = self.envelope;
+        let arrival = self.envelope.arrival(&self.request, address);
+        let expires_at = (expires_at < Nanos::MAX).then_some(expires_at);
+        let request = Request::new(arrival, &self.ticket).admitted(class, expires_at, usize::from(worker));
+        (request, &mut self.reply)
     }
 }
 
@@ -59,10 +101,20 @@ pub(crate) struct Envelope {
     /// The address the request came to, where the socket cannot tell by itself (wildcard binds): the reply leaves from
     /// it.
     pub local: Option<IpAddr>,
-    /// The handler's information about the request at admission.
-    pub ticket: Ticket,
+    /// The number of the packet that the request lives in.
+    pub packet: usize,
+    /// The class, as the handler said at admission.
+    pub class: u8,
+    /// How long after its arrival the answer is still worth something.
+    pub deadline: Option<Nanos>,
+    /// CPU time that the handler expects of the request.
+    pub cost: Option<Nanos>,
     /// Length of the request.
     pub request_len: usize,
+    /// The longest answer that the handler allows, in bytes.
+    pub reply_limit: usize,
+    /// Whether the source address is known not to be forged.
+    pub validated: bool,
     /// Monotonic time of the batch that received it.
     pub received_at: Nanos,
     /// Time the request waited in the socket before that batch.
@@ -79,6 +131,8 @@ pub(crate) struct Envelope {
     pub behind: usize,
     /// The worker to whose socket the request came.
     pub socket: u16,
+    /// The worker on which the request began.
+    pub worker: u16,
     /// Monotonic time since which the request has been ready to run: its arrival, or when it was last put into a queue.
     pub ready_at: Nanos,
     /// Time in the handler so far.
@@ -92,6 +146,12 @@ impl Envelope {
     pub(crate) fn arrived_at(&self) -> Nanos {
         self.received_at.minus(self.kernel_wait)
     }
+
+    /// The datagram that is in `bytes`, as its handler sees it; `address` is that of the socket.
+    pub(crate) fn arrival<'a>(&self, bytes: &'a [u8], address: SocketAddr) -> Arrival<'a> {
+        let local = self.local.map_or(address, |ip| SocketAddr::new(ip, address.port()));
+        Arrival::new(&bytes[..self.request_len], self.peer, local, self.arrived_at())
+    }
 }
 
 impl Default for Envelope {
@@ -99,8 +159,13 @@ impl Default for Envelope {
         Envelope {
             peer: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
             local: None,
-            ticket: Ticket::default(),
+            packet: 0,
+            class: 0,
+            deadline: None,
+            cost: None,
             request_len: 0,
+            reply_limit: 0,
+            validated: false,
             received_at: Nanos::ZERO,
             kernel_wait: Nanos::ZERO,
             expires_at: Nanos::MAX,
@@ -108,6 +173,7 @@ impl Default for Envelope {
             resumed: false,
             behind: 0,
             socket: 0,
+            worker: 0,
             ready_at: Nanos::ZERO,
             service: Nanos::ZERO,
             hops: 0,
@@ -115,14 +181,93 @@ impl Default for Envelope {
     }
 }
 
-/// Runs `handler` on `packet`. The future owns the packet, so that the packet moves with it and returns to its pool if
-/// the future is dropped half-way.
-pub(crate) async fn drive<'d, H: Handler>(handler: &H, mut packet: Packet<'d>) -> Packet<'d> {
-    let body = &mut *packet;
-    let length = body.envelope.request_len;
-    let request = Request::new(&body.request[..length], body.envelope.peer, body.envelope.ticket);
-    let mut reply = Reply::new(&mut body.reply[..length]);
-    handler.handle(request, &mut reply).await;
-    (body.overflowed, body.reply_len) = (reply.has_overflowed(), reply.len());
-    packet
+/// Where one packet returns to from a future that was dropped half-way.
+type Place<'s, T> = Mutex<Option<Packet<'s, T>>>;
+
+/// What the futures of a server's requests use beside their packets.
+pub(crate) struct Serving<'s, 'h, H: Handler> {
+    pub(crate) handler: &'h H,
+    /// The address of the sockets.
+    pub(crate) address: SocketAddr,
+    /// Bytes that may be sent to sources that may be forged.
+    pub(crate) credit: Credit,
+    /// Packets whose futures were dropped half-way, each in the place of its number.
+    dropped: Box<[Place<'s, H::Ticket>]>,
+}
+
+impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
+    /// The service of `handler` at `address`, for packets numbered 0 to `packets - 1`.
+    pub(crate) fn new(handler: &'h H, address: SocketAddr, credit: Credit, packets: usize) -> Serving<'s, 'h, H> {
+        Serving { handler, address, credit, dropped: (0..packets).map(|_| Mutex::new(None)).collect() }
+    }
+
+    /// Runs the handler on `packet`. The future owns the packet, so that the packet moves with it. If the future is dropped
+    /// half-way, [`Serving::take_dropped`] has the packet.
+    pub(crate) async fn drive(&self, packet: Packet<'s, H::Ticket>) -> Packet<'s, H::Ticket> {
+        let mut held = Held { packet: Some(packet), serving: self };
+        let body = &mut *held;
+        let room = self.room(&body.envelope);
+        let (request, mut reply) = body.parts(self.address, room);
+        self.handler.handle(request, &mut reply).await;
+        (body.room, body.overflowed, body.reply_len) = (room, reply.has_overflowed(), reply.len());
+        if !body.overflowed && Serving::<H>::is_bounded(&body.envelope) {
+            self.credit.give_back(body.envelope.peer.ip(), clock::now(), room - body.reply_len);
+        }
+        held.packet.take().expect("only drop takes it otherwise")
+    }
+
+    /// The packet of this number, whose future was dropped half-way.
+    pub(crate) fn take_dropped(&self, number: usize) -> Packet<'s, H::Ticket> {
+        self.place(number).take().expect("its future has been dropped")
+    }
+
+    /// The room for a reply: what the handler allows, unless the sender may be sent less.
+    #[inline]
+    fn room(&self, envelope: &Envelope) -> usize {
+        if Serving::<H>::is_bounded(envelope) {
+            self.credit.take(envelope.peer.ip(), clock::now(), envelope.request_len, envelope.reply_limit)
+        } else {
+            envelope.reply_limit
+        }
+    }
+
+    /// True if the reply is to be no longer than the credit of its sender.
+    fn is_bounded(envelope: &Envelope) -> bool {
+        envelope.reply_limit > envelope.request_len && !envelope.validated
+    }
+
+    fn place(&self, number: usize) -> MutexGuard<'_, Option<Packet<'s, H::Ticket>>> {
+        // No code of a handler runs under the lock.
+        self.dropped[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A packet that a future owns.
+struct Held<'s, 'h, 'v, H: Handler> {
+    /// `None` only at the end.
+    packet: Option<Packet<'s, H::Ticket>>,
+    serving: &'v Serving<'s, 'h, H>,
+}
+
+impl<H: Handler> Deref for Held<'_, '_, '_, H> {
+    type Target = PacketBody<H::Ticket>;
+
+    fn deref(&self) -> &PacketBody<H::Ticket> {
+        self.packet.as_ref().expect("only the end takes the packet out")
+    }
+}
+
+impl<H: Handler> DerefMut for Held<'_, '_, '_, H> {
+    fn deref_mut(&mut self) -> &mut PacketBody<H::Ticket> {
+        self.packet.as_mut().expect("only the end takes the packet out")
+    }
+}
+
+impl<H: Handler> Drop for Held<'_, '_, '_, H> {
+    fn drop(&mut self) {
+        if let Some(packet) = self.packet.take() {
+            let number = packet.number;
+            *self.serving.place(number) = Some(packet);
+        }
+    }
 }

@@ -16,12 +16,16 @@ use std::future::Future;
 impl<'s, 'e, 'c, H, M, F, L> Engine<'s, 'e, 'c, H, M, F, L>
 where
     H: Handler,
-    M: Fn(Packet<'s>) -> F + Sync,
-    F: Future<Output = Packet<'s>> + Send,
+    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
+    F: Future<Output = Packet<'s, H::Ticket>> + Send,
     L: Link,
 {
     /// See [`turn::Engine::receive`](crate::sched::turn::Engine::receive).
-    pub(crate) fn receive_from(&mut self, owner: WorkerId, batch: &mut Vec<Arrived<Job<'s, 'e, F>>>) -> Received {
+    pub(crate) fn receive_from(
+        &mut self,
+        owner: WorkerId,
+        batch: &mut Vec<Arrived<Job<'s, 'e, F, H::Ticket>>>,
+    ) -> Received {
         // The rest of a GRO batch belongs to the same receive.
         let begins = self.link.left() == 0;
         // After a full batch more datagrams wait. Where requests are brief, replies are batched over a few receives: the
@@ -40,7 +44,7 @@ where
         self.now = clock::now();
         self.recorder.received(count as u64);
         let rules = self.common.filter.rules();
-        let packets: ArrayVec<Packet<'s>, BATCH> = self.spare.drain(..count).collect();
+        let packets: ArrayVec<Packet<'s, H::Ticket>, BATCH> = self.spare.drain(..count).collect();
         // Of a batch the first has waited longest. Where that one is young, and its age can be true, all of them are.
         let longest = self.longest_wait(owner);
         let oldest = self.link.datagrams().first().copied().unwrap_or_default();
@@ -53,7 +57,7 @@ where
             }
             let sheds = is_old && self.is_shed_unserved(owner, datagram.kernel_wait);
             let Some(packet) = self.admit(packet, owner, &datagram, sheds, &rules) else { continue };
-            let class = self.common.classified.then_some(packet.envelope.ticket.class);
+            let class = self.common.classified.then_some(packet.envelope.class);
             batch.push(Arrived { job: Job::Fresh(packet), class });
         }
         if begins && count > 0 && count < room {

@@ -26,8 +26,8 @@ enum Cause {
 impl<'s, 'e, H, M, F, L> Engine<'s, 'e, '_, H, M, F, L>
 where
     H: Handler,
-    M: Fn(Packet<'s>) -> F + Sync,
-    F: Future<Output = Packet<'s>> + Send,
+    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
+    F: Future<Output = Packet<'s, H::Ticket>> + Send,
     L: Link,
 {
     /// The time from which on a job of `envelope`, about to wait, must be looked at before it begins: it is old then, or
@@ -37,20 +37,24 @@ where
             false => envelope.arrived_at().plus(envelope.service).plus(self.common.limits.target()),
             true => Nanos::MAX,
         };
-        match envelope.ticket.deadline {
+        match envelope.deadline {
             None => old,
             Some(_) => old.min(self.latest_start(envelope)),
         }
     }
 
     fn latest_start(&self, envelope: &Envelope) -> Nanos {
-        let class = self.common.classified.then_some(envelope.ticket.class);
+        let class = self.common.classified.then_some(envelope.class);
         self.common.limits.latest_start(envelope, class)
     }
 
     /// The slot of a fresh request and when it starts; `None` if it is shed.
     #[inline]
-    pub(super) fn begin(&mut self, packet: Packet<'s>, now: Option<Nanos>) -> Option<(Pooled<'e, Slot<F>>, Nanos)> {
+    pub(super) fn begin(
+        &mut self,
+        mut packet: Packet<'s, H::Ticket>,
+        now: Option<Nanos>,
+    ) -> Option<(Pooled<'e, Slot<F>>, Nanos)> {
         let start = self.start(packet.envelope.ready_at, now);
         let queue = usize::from(packet.envelope.socket);
         let mut cause = None;
@@ -63,10 +67,11 @@ where
             cause = Some(Cause::Waited);
         }
         if let Some(cause) = cause {
-            self.shed(&packet.envelope, cause);
-            self.recycle(packet);
+            self.shed(packet, cause);
             return None;
         }
+        // A server has at most 1,024 workers.
+        packet.envelope.worker = self.worker as u16;
         Some((self.filled(packet), start))
     }
 
@@ -99,8 +104,8 @@ where
                 self.queues.on_young(queue);
             }
         } else if let Some(cause) = self.shed_cause(&slot.envelope, queue, start) {
-            slot.clear();
-            self.shed(&slot.envelope, cause);
+            let packet = self.dropped(&mut slot);
+            self.shed(packet, cause);
             self.has_slept(slot.envelope.service, start);
             self.slot = Some(slot);
             return None;
@@ -130,14 +135,14 @@ where
 
     /// Ends a request that must not begin, for `cause`.
     #[cold]
-    fn shed(&mut self, envelope: &Envelope, cause: Cause) {
+    fn shed(&mut self, packet: Packet<'s, H::Ticket>, cause: Cause) {
         self.now = clock::now();
         match cause {
-            Cause::Waited => self.end(envelope, Fate::ShedWaited),
+            Cause::Waited => self.end(packet, Fate::ShedWaited),
             Cause::Expired(reason) => {
-                self.recorder.unanswered(envelope.ticket.class, envelope.service);
+                self.recorder.unanswered(packet.envelope.class, packet.envelope.service);
                 self.recorder.count(Counter::ShedExpired(reason));
-                self.refuse(envelope, Status::ShedExpired);
+                self.refuse(packet, Status::ShedExpired);
             }
         }
     }

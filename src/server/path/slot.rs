@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::task::Waker;
 
 /// A job in a queue.
-pub(crate) enum Job<'s, 'e, F> {
+pub(crate) enum Job<'s, 'e, F, T> {
     /// A request that has not run.
-    Fresh(Packet<'s>),
+    Fresh(Packet<'s, T>),
     /// A request that has run and is not finished.
     Continuation(Pooled<'e, Slot<F>>),
     /// A child that a request has forked.
@@ -21,8 +21,7 @@ pub(crate) enum Job<'s, 'e, F> {
 
 /// The storage of one future: pinned once, filled again and again, so that running a request allocates nothing.
 ///
-/// The envelope stands beside the future and not only in the packet, which the future owns: when the future is dropped
-/// half-way, the server still has the address to answer.
+/// The envelope stands beside the future and not only in the packet, which the future owns.
 pub(crate) struct Slot<F> {
     pub(crate) envelope: Envelope,
     /// The wait slot in which the request waits for its children.

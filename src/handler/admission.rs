@@ -1,0 +1,125 @@
+//! What a handler says of a datagram before anything is spent on it.
+
+use crate::fate::{Malformed, Refused};
+use crate::time::{Nanos, clock};
+use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A datagram that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    bytes: &'a [u8],
+    peer: SocketAddr,
+    local: SocketAddr,
+    arrived_at: Nanos,
+}
+
+impl<'a> Arrival<'a> {
+    /// A datagram; for tests of handlers, too.
+    pub fn new(bytes: &'a [u8], peer: SocketAddr, local: SocketAddr, arrived_at: Nanos) -> Arrival<'a> {
+        Arrival { bytes, peer, local, arrived_at }
+    }
+
+    /// The datagram, at most `--datagram-max` bytes long.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The source address of the datagram.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The address that the datagram was sent to; the reply leaves from it.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// When the datagram came to the socket, by the kernel's receive stamp, on the clock of [`clock::now`].
+    pub fn arrived_at(&self) -> Nanos {
+        self.arrived_at
+    }
+
+    /// When the datagram came to the socket, as a time of day: for protocols that send it, such as NTP.
+    pub fn time_of_arrival(&self) -> SystemTime {
+        time_of_day(self.arrived_at)
+    }
+}
+
+/// The time of day at `at`, a time on the clock of [`clock::now`] that has passed.
+pub(super) fn time_of_day(at: Nanos) -> SystemTime {
+    UNIX_EPOCH + clock::realtime().minus(clock::now().minus(at)).into()
+}
+
+/// A request to be served, as [`Handler::admit`](super::Handler::admit) describes it.
+///
+/// ```
+/// use forebay::handler::Admitted;
+/// use forebay::time::Nanos;
+///
+/// let admitted = Admitted::new(7_u16).class(1).deadline(Nanos::from_millis(50)).reply_limit(1_232);
+/// # let _ = admitted;
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Admitted<T = ()> {
+    pub(crate) ticket: T,
+    pub(crate) class: u8,
+    pub(crate) deadline: Option<Nanos>,
+    pub(crate) cost: Option<Nanos>,
+    pub(crate) reply_limit: Option<usize>,
+    pub(crate) validated: bool,
+}
+
+impl<T> Admitted<T> {
+    /// A request of class 0, without a deadline, whose reply is at most as long as itself.
+    pub fn new(ticket: T) -> Admitted<T> {
+        Admitted { ticket, class: 0, deadline: None, cost: None, reply_limit: None, validated: false }
+    }
+
+    /// The class, below [`CLASSES`](crate::fate::CLASSES); larger numbers count as the largest. It labels metrics; a
+    /// policy sees it only under `--classify header`.
+    pub fn class(self, class: u8) -> Admitted<T> {
+        Admitted { class, ..self }
+    }
+
+    /// How long after the arrival of the request the answer is still worth something.
+    pub fn deadline(self, after: Nanos) -> Admitted<T> {
+        Admitted { deadline: Some(after), ..self }
+    }
+
+    /// CPU time that the request is expected to take: with a deadline, a request that could not end in time does not
+    /// begin. Without it, the measured service times are the expectation.
+    pub fn cost(self, expected: Nanos) -> Admitted<T> {
+        Admitted { cost: Some(expected), ..self }
+    }
+
+    /// The longest reply, in bytes, also where that is more than the request has; `--datagram-max` is the bound. What
+    /// goes to an address that is not [validated](Admitted::validated) is bounded besides, by `--amplification`: such a
+    /// reply may have [less room](super::Reply::room), but never less than the request has bytes.
+    pub fn reply_limit(self, bytes: usize) -> Admitted<T> {
+        Admitted { reply_limit: Some(bytes), ..self }
+    }
+
+    /// Whether the request proves that its source address is not forged, as a cookie does that only the owner of the
+    /// address can have received.
+    pub fn validated(self, validated: bool) -> Admitted<T> {
+        Admitted { validated, ..self }
+    }
+}
+
+/// Why a datagram is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rejected<T = ()> {
+    /// Not a request of this protocol: counted by reason, never answered.
+    Malformed(Malformed),
+    /// A request, but not one to serve: answered through [`Handler::refuse`](super::Handler::refuse), with
+    /// [`Status::Refused`](crate::fate::Status::Refused).
+    Refused(Admitted<T>, Refused),
+    /// A request whose sender is over its rate: answered through [`Handler::refuse`](super::Handler::refuse), with
+    /// [`Status::ShedRate`](crate::fate::Status::ShedRate).
+    OverRate(Admitted<T>),
+    /// A request that is neither served nor answered.
+    Ignored,
+}

@@ -1,0 +1,143 @@
+//! How much may be sent to sources whose addresses may be forged: per prefix and second, not more than a multiple of what
+//! came from there. Who forges addresses gains nothing by answers that are longer than requests.
+//!
+//! A prefix is a /24 of IPv4 or a /56 of IPv6, which is what one network has (RFC 6177); its credit stands in one of
+//! [`PLACES`] words, chosen by a keyed hash. Prefixes that share a word share their credit: together they are sent no
+//! more than the multiple of what they sent together. Credit ends with its second, so that a quiet one allows no burst
+//! in the next.
+
+use crate::time::Nanos;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Half a megabyte: of 1,000 prefixes in one second, eight share their word with another one.
+const PLACES: usize = 1 << 16;
+
+/// The credit of all prefixes.
+#[derive(Debug)]
+pub(crate) struct Credit {
+    /// Bytes that may be sent for each byte received.
+    amplification: u32,
+    keys: RandomState,
+    /// The number of a second, of which bits 0 to 31 count, above the bytes that may be sent in it.
+    places: Box<[AtomicU64]>,
+}
+
+impl Credit {
+    /// Credit of `amplification` bytes, at least one, for each byte received.
+    pub(crate) fn new(amplification: u32) -> Credit {
+        debug_assert!(amplification >= 1, "a reply may be as long as its request");
+        let places = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
+        Credit { amplification, keys: RandomState::new(), places }
+    }
+
+    /// Adds what a request of `request` bytes from `source` gives, and takes up to `wanted` bytes, which are no fewer than
+    /// the request's. Returns the bytes taken: as many as the request has, at least.
+    pub(crate) fn take(&self, source: IpAddr, now: Nanos, request: usize, wanted: usize) -> usize {
+        // A datagram has 16 bits, an amplification 10.
+        let given = request as u32 * self.amplification;
+        let wanted = wanted as u32;
+        let mut taken = 0;
+        self.update(source, now, |credit| {
+            let credit = credit.saturating_add(given);
+            taken = credit.min(wanted);
+            credit - taken
+        });
+        taken as usize
+    }
+
+    /// Gives back `bytes` that were taken and not sent. They are lost if their second is over.
+    pub(crate) fn give_back(&self, source: IpAddr, now: Nanos, bytes: usize) {
+        self.update(source, now, |credit| credit.saturating_add(bytes as u32));
+    }
+
+    fn update(&self, source: IpAddr, now: Nanos, mut change: impl FnMut(u32) -> u32) {
+        let place = &self.places[self.keys.hash_one(prefix(source)) as usize % PLACES];
+        // Seconds since the clock's beginning; 32 bits are 136 years.
+        let second = now.get() / 1_000_000_000 + 1;
+        // Ordering: relaxed, one word that says all there is to say.
+        let mut seen = place.load(Ordering::Relaxed);
+        loop {
+            let credit = if seen >> 32 == second { seen as u32 } else { 0 };
+            let new = second << 32 | u64::from(change(credit));
+            match place.compare_exchange_weak(seen, new, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(other) => seen = other,
+            }
+        }
+    }
+}
+
+/// The part of an address that stands for one network.
+fn prefix(source: IpAddr) -> u64 {
+    match source {
+        IpAddr::V4(address) => u64::from(u32::from(address) >> 8) | 1 << 63,
+        IpAddr::V6(address) => match address.to_ipv4_mapped() {
+            Some(address) => prefix(IpAddr::V4(address)),
+            // The first 56 of 128 bits.
+            None => (u128::from(address) >> 72) as u64,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn source(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    // Does a request give as much as it has, what was not sent serve the next one, and no second the next one?
+    #[test]
+    fn credit_is_what_came_and_was_not_sent() {
+        let (credit, from) = (Credit::new(1), source("192.0.2.1"));
+        let now = Nanos::new(5 * SECOND);
+        assert_eq!(credit.take(from, now, 40, 1_232), 40);
+        assert_eq!(credit.take(from, now, 40, 1_232), 40, "the first one took its own");
+        credit.give_back(from, now, 30);
+        assert_eq!(credit.take(source("192.0.2.200"), now, 40, 60), 60, "of the same network");
+        assert_eq!(credit.take(from, now, 40, 1_232), 50, "the rest");
+        credit.give_back(from, now, 30);
+        assert_eq!(credit.take(from, Nanos::new(6 * SECOND), 40, 1_232), 40, "another second");
+        assert_eq!(Credit::new(3).take(from, now, 40, 1_232), 120);
+        assert_eq!(Credit::new(3).take(from, now, 40, 100), 100);
+    }
+
+    #[test]
+    fn a_prefix_is_a_network() {
+        let same = |one, other| prefix(source(one)) == prefix(source(other));
+        assert!(same("192.0.2.1", "192.0.2.255") && !same("192.0.2.1", "192.0.3.1"));
+        assert!(same("2001:db8:0:ff01::1", "2001:db8:0:ffff::2") && !same("2001:db8:0:ff01::1", "2001:db8:0:fe01::1"));
+        assert!(same("::ffff:192.0.2.1", "192.0.2.9"), "a mapped address is its own");
+        assert!(!same("::", "0.0.0.0"));
+    }
+
+    proptest! {
+        // Is no network ever sent more in a second than the multiple of what it sent, whatever it asks for?
+        #[test]
+        fn no_more_is_sent_than_came(
+            requests in prop::collection::vec((1..2_000_usize, 0..5_000_usize, 0..2_000_usize, 0..3_u64), 1..200),
+            amplification in 1..5_u32,
+        ) {
+            let (credit, from) = (Credit::new(amplification), source("198.51.100.7"));
+            let (mut second, mut came, mut sent) = (0, 0, 0);
+            for (request, more, unused, seconds) in requests {
+                if seconds == 2 {
+                    (second, came, sent) = (second + 1, 0, 0);
+                }
+                let now = Nanos::new(second * SECOND);
+                let taken = credit.take(from, now, request, request + more);
+                prop_assert!(taken >= request && taken <= request + more);
+                let unused = unused.min(taken);
+                credit.give_back(from, now, unused);
+                (came, sent) = (came + request, sent + taken - unused);
+                prop_assert!(sent <= came * amplification as usize, "{sent} sent for {came}");
+            }
+        }
+    }
+}

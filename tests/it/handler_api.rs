@@ -1,0 +1,228 @@
+//! Does a handler get what it is promised: closures and wrappers as handlers, the request in a refusal, replies longer than
+//! requests within the bound against amplification, datagrams as long as the setting says?
+//! Method: small handlers of this file behind real sockets; replies and fates are counted.
+
+use super::handlers::{ask, client, settings};
+use crate::support::{Running, policies};
+use forebay::fate::Status;
+use forebay::handler::{
+    Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved, checkpoint, handler_fn,
+};
+use forebay::metrics::Fates;
+use forebay::time::Nanos;
+use forebay::time::clock;
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+// Is a handler of a closure served, under every policy, also one that panics?
+#[test]
+fn a_closure_serves() {
+    for policy in policies() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let server = Running::start(
+            &settings(policy),
+            handler_fn(move |request: Request<'_>, reply: &mut Reply<'_>| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                assert_ne!(request.bytes(), b"panic");
+                request.bytes().iter().rev().for_each(|byte| {
+                    reply.put(&[*byte]).expect("as long as the request");
+                });
+            }),
+        );
+        assert_eq!(ask(&server, "forebay"), "yaberof");
+        // Who panics says nothing, for a closure has no words for a refusal.
+        client(&server).send(b"panic").expect("sent");
+        assert_eq!(ask(&server, "again"), "niaga");
+        let fates = server.quiescent(3);
+        assert_eq!(fates, Fates { received: 3, answered: 2, failed: 1, ..Fates::default() }, "{policy}");
+        assert_eq!(calls.load(Ordering::SeqCst), 3);
+    }
+}
+
+/// Answers with what it knows of the request, after a checkpoint; sent to "refuse", "rate", "ignore", "mute", "panic" or
+/// "later", it does that.
+struct Informed;
+
+/// A ticket of the handler's own.
+#[derive(Clone, Copy, Default)]
+struct Length(usize);
+
+impl Handler for Informed {
+    type Ticket = Length;
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<Length>, Rejected<Length>> {
+        let admitted = Admitted::new(Length(arrival.bytes().len())).class(1).deadline(Nanos::from_secs(30));
+        assert!(arrival.time_of_arrival() <= now());
+        match arrival.bytes() {
+            b"refuse" => Err(Rejected::Refused(admitted, forebay::fate::Refused::Other)),
+            b"rate" => Err(Rejected::OverRate(admitted)),
+            b"ignore" => Err(Rejected::Ignored),
+            _ => Ok(admitted),
+        }
+    }
+
+    async fn handle(&self, request: Request<'_, Length>, reply: &mut Reply<'_>) {
+        match request.bytes() {
+            b"mute" => return,
+            b"panic" => std::panic::resume_unwind(Box::new(())),
+            b"later" => {
+                checkpoint().await;
+                std::future::pending::<()>().await;
+            }
+            _ => {}
+        }
+        let age = now().duration_since(request.time_of_arrival()).expect("it has come");
+        assert!(age < Duration::from_secs(20) && request.arrived_at() <= clock::now());
+        let left = request.expires_at().expect("a deadline").minus(clock::now());
+        assert!(left > Nanos::from_secs(5) && left <= Nanos::from_secs(30));
+        assert_eq!((request.class(), request.ticket().0), (1, request.bytes().len()));
+        assert!(request.worker() < 2);
+        reply.put(request.local().to_string().as_bytes()).expect("the question is long");
+    }
+
+    fn refuse(&self, request: Request<'_, Length>, unserved: Unserved, reply: &mut Reply<'_>) {
+        assert_eq!(request.ticket().0, request.bytes().len());
+        // One byte shorter than the request, in reverse.
+        reply.put(&[unserved.status as u8]).expect("a byte");
+        request.bytes().iter().rev().skip(2).for_each(|byte| reply.put(&[*byte]).expect("it is shorter"));
+    }
+
+    fn seal(&self, request: Request<'_, Length>, _: &Served, reply: &mut [u8]) {
+        assert_eq!(request.ticket().0, request.bytes().len());
+        reply[0] = b'#';
+    }
+}
+
+fn now() -> SystemTime {
+    UNIX_EPOCH + clock::realtime().into()
+}
+
+/// Every method through references.
+fn asked(server: &Running) {
+    let local = server.udp.to_string();
+    assert_eq!(ask(server, "where do you listen, please?"), format!("#{}", &local[1..]));
+    for (question, status) in
+        [("refuse", Status::Refused), ("rate", Status::ShedRate), ("panic", Status::Failed), ("later", Status::Stalled)]
+    {
+        let rest: String = question.chars().rev().skip(2).collect();
+        assert_eq!(ask(server, question), format!("{}{rest}", char::from(status as u8)), "{question}");
+    }
+    let silent = client(server);
+    for question in ["mute", "ignore"] {
+        silent.send(question.as_bytes()).expect("the server's port is open");
+    }
+}
+
+// Does a handler know address, times, deadline, class and ticket of a request, and the whole request also when it is
+// refused, before it has run, in the midst of it and after a panic? Are all methods forwarded by what points to a handler?
+#[test]
+fn a_request_is_known_to_its_end() {
+    for policy in ["steal", "ondemand"] {
+        let settings = [("policy", policy), ("workers", "2")];
+        let servers = [
+            Running::start(&settings, Informed),
+            Running::start(&settings, &Informed),
+            Running::start(&settings, Arc::new(Informed)),
+        ];
+        for server in servers {
+            asked(&server);
+            let expected = Fates {
+                received: 7,
+                answered: 1,
+                refused: 1,
+                shed_rate: 1,
+                failed: 1,
+                stalled: 1,
+                no_reply: 1,
+                ignored: 1,
+                ..Fates::default()
+            };
+            assert_eq!(server.quiescent(7), expected, "{policy}");
+        }
+    }
+}
+
+/// Allows replies of 600 bytes; what begins with a p is proven. Fills the reply, or with a w writes too much into it.
+struct Long;
+
+const LONG: usize = 600;
+
+impl Handler for Long {
+    type Ticket = ();
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        Ok(Admitted::new(()).reply_limit(LONG).validated(arrival.bytes()[0] == b'p'))
+    }
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        if request.bytes()[0] == b's' {
+            return reply.put(b"short").expect("five bytes");
+        }
+        let length = if request.bytes()[0] == b'w' { LONG } else { reply.room() };
+        let _ = reply.put(&[b'.'; LONG][..length]);
+    }
+
+    fn refuse(&self, request: Request<'_>, unserved: Unserved, reply: &mut Reply<'_>) {
+        assert_eq!(unserved.status, Status::ShedRate);
+        let _ = reply.put(request.bytes());
+    }
+}
+
+/// The length of the reply to `question`, which is filled up to 40 bytes.
+fn length(socket: &UdpSocket, question: &str) -> usize {
+    socket.send(format!("{question:40}").as_bytes()).expect("the server's port is open");
+    socket.recv(&mut [0; 1_000]).expect("an answer")
+}
+
+// Is a source that may be forged sent no more than it sent, a proven one all that the handler allows, and one whose answer
+// does not fit what the handler says of that?
+#[test]
+fn a_forged_source_is_sent_no_more_than_it_sent() {
+    let server = Running::start(&[("workers", "2")], Long);
+    let socket = client(&server);
+    assert_eq!([length(&socket, "a"), length(&socket, "p"), length(&socket, "w")], [40, LONG, 40]);
+    let fates = server.quiescent(3);
+    assert_eq!((fates.answered, fates.shed_rate), (2, 1));
+    // What short replies leave over serves long ones, within a second.
+    let (mut sent, mut received, mut longest) = (0, 0, 0);
+    for _ in 0..200 {
+        assert_eq!(length(&socket, "s"), 5);
+        let long = length(&socket, "a");
+        longest = longest.max(long);
+        (sent, received) = (sent + 80, received + 5 + long);
+        assert!(received <= sent, "{received} received for {sent}");
+    }
+    assert!(longest > 40, "nothing was left over");
+}
+
+#[test]
+fn amplification_is_a_setting() {
+    let server = Running::start(&[("workers", "2"), ("amplification", "10")], Long);
+    let socket = client(&server);
+    assert_eq!([length(&socket, "a"), length(&socket, "p")], [400, LONG]);
+}
+
+// Are datagrams and replies as long as the setting says, and no longer, by every way to receive?
+#[test]
+fn datagrams_are_as_long_as_the_setting_says() {
+    let echo =
+        || handler_fn(|request: Request<'_>, reply: &mut Reply<'_>| reply.put(request.bytes()).expect("as long"));
+    for io in ["batches", "gro", "portable"] {
+        for (setting, allowed) in [("65507", 65_507), ("512", 512)] {
+            let server = Running::start(&[("workers", "1"), ("io", io), ("datagram-max", setting)], echo());
+            let socket = client(&server);
+            if allowed < 65_507 {
+                socket.send(&vec![7; allowed + 1]).expect("sent");
+            }
+            socket.send(&vec![7; allowed]).expect("sent");
+            let mut reply = vec![0; 1 << 16];
+            let length = socket.recv(&mut reply).expect("an answer");
+            assert!(length == allowed && reply[..length].iter().all(|byte| *byte == 7), "{io}: {length} bytes");
+            let fates = server.quiescent(1 + u64::from(allowed < 65_507));
+            assert_eq!((fates.answered, fates.malformed), (1, u64::from(allowed < 65_507)), "{io}");
+        }
+    }
+}
