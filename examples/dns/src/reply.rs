@@ -13,8 +13,6 @@ const AA: u8 = 0x04;
 const TC: u8 = 0x02;
 /// Opcode and RD, which answers repeat.
 const REPEATED: u8 = 0x79;
-/// CD, which answers repeat (RFC 4035, 3.1.6).
-const CHECKING_DISABLED: u8 = 0x10;
 
 /// Bytes of an OPT record without options, and of a cookie with the server's part.
 const OPT_BYTES: usize = 11;
@@ -53,7 +51,7 @@ pub fn write_error(message: &[u8], rcode: Rcode, out: &mut [u8]) -> Option<usize
     header.fill(0);
     header[..2].copy_from_slice(&message[..2]);
     header[2] = QR | message[2] & REPEATED;
-    header[3] = message[3] & CHECKING_DISABLED | rcode as u8;
+    header[3] = rcode as u8;
     Some(HEADER_BYTES)
 }
 
@@ -83,13 +81,19 @@ impl<'a, 'o> Writer<'a, 'o> {
     ) -> Option<Writer<'a, 'o>> {
         let start = query.head.len();
         let cookie = options.cookie.as_ref().map_or(0, |_| COOKIE_BYTES);
-        let reserved = query.edns.as_ref().map_or(0, |_| OPT_BYTES + cookie);
+        let mut reserved = query.edns.as_ref().map_or(0, |_| OPT_BYTES + cookie);
+        // Where a reply may be no longer than its question, a new cookie has no room; over TCP there is one.
+        if out.len() < start + reserved {
+            reserved -= cookie;
+        }
         if out.len() < start + reserved {
             return None;
         }
         out[..start].copy_from_slice(query.head);
         out[2] = QR | query.head[2] & REPEATED | if found.authoritative { AA } else { 0 };
-        out[3] = query.head[3] & CHECKING_DISABLED | found.rcode as u8 & 0xf;
+        // Without CD: nothing is checked here (RFC 4035, 3.1.6).
+        // Without CD: nothing is checked here (RFC 4035, 3.1.6).
+        out[3] = found.rcode as u8 & 0xf;
         let apex = zone.map_or(0, |zone| HEADER_BYTES + query.name.as_bytes().len() - zone.apex.len());
         Some(Writer { out, at: start, start, reserved, counts: [0; 3], truncated: false, zone, apex, target: 0 })
     }
@@ -184,8 +188,8 @@ impl<'a, 'o> Writer<'a, 'o> {
 
     fn finish(mut self, query: &Query<'_>, found: &Found<'_>, options: &Options) -> Option<usize> {
         if let Some(edns) = &query.edns {
+            let cookie = options.cookie.as_ref().filter(|_| self.reserved > OPT_BYTES);
             self.reserved = 0;
-            let cookie = options.cookie.as_ref();
             let flags = if edns.dnssec_ok { DNSSEC_OK } else { 0 } | if edns.compact_ok { COMPACT_OK } else { 0 };
             let room = self.room(OPT_BYTES + cookie.map_or(0, |_| COOKIE_BYTES))?;
             let (opt, rest) = room.split_at_mut(OPT_BYTES);

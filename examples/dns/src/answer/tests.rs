@@ -297,7 +297,7 @@ fn headers_say_what_they_must() {
     // CD, and reserved bits.
     message[3] = 0xff;
     let answer = answered(&zones, &message, 4_096);
-    assert_eq!((answer[2], answer[3]), (0x85, 0x10));
+    assert_eq!((answer[2], answer[3]), (0x85, 0x00));
     assert_eq!(answer[answer.len() - 11..], *b"\0\0\x29\x04\xd0\0\0\xc0\0\0\0");
     // A version that there is not.
     let version = message.len() - 5;
@@ -306,7 +306,7 @@ fn headers_say_what_they_must() {
     assert_eq!((answer[3] & 0xf, answer[answer.len() - 6], answer[6..10].to_vec()), (0, 1, vec![0; 4]), "BADVERS");
     let mut out = [0; 12];
     assert_eq!(reply::write_error(&message, Rcode::FormErr, &mut out), Some(HEADER_BYTES));
-    assert_eq!(out, *b"\x12\x34\x81\x11\0\0\0\0\0\0\0\0");
+    assert_eq!(out, *b"\x12\x34\x81\x01\0\0\0\0\0\0\0\0");
     // Other classes are refused.
     let mut chaos = question("version.bind", Rtype::TXT, None);
     *chaos.last_mut().expect("a class") = 3;

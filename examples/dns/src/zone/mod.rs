@@ -10,7 +10,7 @@ pub use rrset::RrSet;
 pub(crate) use rrset::{Data, RECORD_HEAD_BYTES};
 pub(crate) use types::bitmap;
 
-use crate::name::{Name, suffixes};
+use crate::name::{Name, suffixes, text};
 use crate::query::rtype;
 use crate::sign::Signer;
 use hashbrown::HashMap;
@@ -82,9 +82,11 @@ impl Zone {
         [rtype::A, rtype::AAAA].into_iter().filter_map(move |rtype| node?.set(rtype))
     }
 
-    /// Number of names that have records.
-    pub fn names(&self) -> usize {
-        self.nodes.values().filter(|node| !node.sets.is_empty()).count()
+    /// The zone in a few words.
+    pub fn summary(&self) -> String {
+        let names = self.nodes.values().filter(|node| !node.sets.is_empty()).count();
+        let signed = if self.signer.is_some() { ", signed" } else { "" };
+        format!("zone {} serial {}, {names} names{signed}", text(&self.apex), self.serial)
     }
 }
 
