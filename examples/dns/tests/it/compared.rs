@@ -3,12 +3,11 @@
 
 #![allow(clippy::print_stdout, reason = "a test says how much it has compared")]
 
-use crate::support::{Process, Server, await_until, example_zone, free_port, have, output, path};
+use crate::peers::{knot, nsd};
+use crate::support::{Server, example_zone, have, output};
 use std::collections::BTreeSet;
-use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::net::SocketAddr;
+use std::process::Command;
 
 const NAMES: [&str; 50] = [
     "",
@@ -90,7 +89,7 @@ fn answers_are_those_of_nsd_and_knot() {
     let dir = tempfile::tempdir().expect("a directory");
     // Every answer, also where hundreds come from one client in a second.
     let ours = Server::start(&example_zone(), &["--set", "amplification=1000"]);
-    let (nsd, knot) = (nsd(dir.path()), knot(dir.path()));
+    let (nsd, knot) = (nsd(dir.path()), knot(dir.path(), None));
     let mut differences = Vec::new();
     let mut compared = 0;
     for way in WAYS {
@@ -149,40 +148,4 @@ fn parse(text: &str) -> Said {
         }
     }
     said
-}
-
-fn started(command: &mut Command, port: u16) -> (Process, SocketAddr) {
-    let process =
-        Process(command.env("PATH", path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"));
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    await_until(|| TcpStream::connect(address).is_ok(), &format!("{command:?} does not serve"));
-    (process, address)
-}
-
-fn nsd(dir: &Path) -> (Process, SocketAddr) {
-    let (port, at, zone) = (free_port(), dir.display(), example_zone());
-    let text = format!(
-        "server:\n  ip-address: 127.0.0.1@{port}\n  username: \"\"\n  chroot: \"\"\n  zonesdir: \"{at}\"\n  database: \"\"\n  \
-         pidfile: \"{at}/nsd.pid\"\n  xfrdfile: \"{at}/nsd.xfrd\"\n  zonelistfile: \"{at}/nsd.list\"\n  \
-         logfile: \"{at}/nsd.log\"\n  server-count: 1\n  rrl-ratelimit: 0\nremote-control:\n  control-enable: no\n\
-         zone:\n  name: example.test\n  zonefile: \"{}\"\n",
-        zone.display()
-    );
-    let file = dir.join("nsd.conf");
-    fs::write(&file, text).expect("written");
-    started(Command::new("nsd").args(["-d", "-c"]).arg(file), port)
-}
-
-fn knot(dir: &Path) -> (Process, SocketAddr) {
-    let (port, at, zone) = (free_port(), dir.display(), example_zone());
-    let text = format!(
-        "server:\n  rundir: {at}\n  listen: 127.0.0.1@{port}\n  udp-workers: 1\n  tcp-workers: 1\n  background-workers: 1\n\
-         database:\n  storage: {at}/knot\nzone:\n  - domain: example.test\n    file: {}\n    zonefile-sync: -1\n    \
-         journal-content: none\n",
-        zone.display()
-    );
-    let file = dir.join("knot.conf");
-    fs::create_dir(dir.join("knot")).expect("a directory");
-    fs::write(&file, text).expect("written");
-    started(Command::new("knotd").arg("-c").arg(file), port)
 }
