@@ -38,7 +38,7 @@ use handler::{Arrival, Handler, Reply, Request};
 use metrics::WorkerMetrics;
 use net::{AddressFilter, HostAddresses, Io, KernelLink, Socket};
 use queue::ObjectPool;
-use runtime::continuation::{WaitSlot, new_runtime_id};
+use runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use runtime::{Shared, Wait};
 use sched::overload::WaitBounds;
 use sched::{Hybrid, Kind, Policy, Topology};
@@ -54,6 +54,7 @@ use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use time::{Nanos, clock};
@@ -94,7 +95,10 @@ where
     F: Future<Output = Packet<'s, H::Ticket>> + Send,
 {
     let (runtime_id, mut wait_slots) = (new_runtime_id(), 0..);
-    let slots = ObjectPool::new(PACKETS + 1, || Slot::<F>::new(WaitSlot::new(runtime_id, wait_slots.next().unwrap())));
+    let outside = Arc::new(Outside::new(PACKETS + 1));
+    let slots = ObjectPool::new(PACKETS + 1, || {
+        Slot::<F>::new(WaitSlot::new(runtime_id, wait_slots.next().unwrap(), &outside))
+    });
     let sockets = [Socket::new(request, count, batch)];
     let metrics = WorkerMetrics::new(1);
     let addresses = HostAddresses::read().unwrap();
@@ -111,6 +115,7 @@ where
         packets,
         slots: &slots,
         wait_slots: WaitSlots::new(PACKETS + 1),
+        outside: &outside,
         runtime_id,
         classified: false,
         emulated: false,

@@ -65,3 +65,5 @@ pub mod time;
 pub mod workload;
 
 pub use handler::builtin::wire;
+pub use handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint, fork, handler_fn, hop};
+pub use server::{Builder, Server};

@@ -1,6 +1,7 @@
 //! The futures that a handler may wait for.
 
 use crate::runtime::continuation;
+use crate::time::Nanos;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -27,6 +28,23 @@ pub async fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
     let result = work();
     Pause(Some(continuation::interrupted_pauses)).await;
     result
+}
+
+/// Waits for `duration`, and keeps no worker meanwhile. Precise to a millisecond or two.
+///
+/// # Panics
+/// Outside of a server's worker.
+pub async fn sleep(duration: Nanos) {
+    tokio::time::sleep(duration.into()).await;
+}
+
+/// The result of `work`, or `None` once `duration` is over: `work` is then dropped, at the next point at which it waits.
+/// What never waits, as a loop with checkpoints alone, is not cut short: a deadline does that.
+///
+/// # Panics
+/// Outside of a server's worker.
+pub async fn timeout<W: Future>(duration: Nanos, work: W) -> Option<W::Output> {
+    tokio::time::timeout(duration.into(), work).await.ok()
 }
 
 /// Pauses for the reason that the function leaves, once.
@@ -88,7 +106,6 @@ fn pause_once(paused: &mut bool, pauses: impl FnOnce() -> bool) -> Poll<()> {
 mod tests {
     use super::*;
     use crate::runtime::continuation::{AbortCause, Limits, Polled, Resume, Terms, poll};
-    use crate::time::Nanos;
     use std::pin::pin;
     use std::task::Waker;
 

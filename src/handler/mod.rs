@@ -1,6 +1,6 @@
 //! Handlers: what a server runs for each request.
 //!
-//! A [`Handler`] is straight-line code in an `async fn` that never waits for I/O. Its future is the continuation: at a
+//! A [`Handler`] is straight-line code in an `async fn`. Its future is the continuation: at a
 //! [`checkpoint`] the policy may take the worker back, at a [`hop`] the handler itself asks to go on in another pool,
 //! and the compiler has proved that it may move between threads. It may [`fork`] children that others run, and end what
 //! a [`CancellationToken`] cancels. [`handler_fn`] makes a handler of a closure.
@@ -19,7 +19,7 @@ pub use crate::runtime::continuation::CancellationToken;
 pub use admission::{Admitted, Arrival, Rejected};
 pub use closure::{HandlerFn, handler_fn};
 pub use fork::{Fork, fork};
-pub use leaf::{checkpoint, hop, uninterrupted};
+pub use leaf::{checkpoint, hop, sleep, timeout, uninterrupted};
 pub use reply::{Overflow, Reply};
 pub use request::Request;
 
@@ -57,9 +57,12 @@ pub trait Handler: Sync {
     /// [overflowed](Reply) is not sent either: the request ends as `failed`, and [`Handler::refuse`] may answer with
     /// [`Status::Failed`].
     ///
-    /// The future may be dropped at any [`checkpoint`], and while it waits for a [`Fork`] (deadline passed, server
-    /// stopped, a child failed). It must not wait for anything but the futures of this module: the worker cannot resume
-    /// it, and the request ends as `stalled`.
+    /// The future may wait for anything that wakes it, from whatever thread: a channel, a [`sleep`], what it has
+    /// [forked](fork). It keeps no worker while it waits, only its packet, so that a server holds a bounded number of waiting
+    /// requests: give the wait a [`timeout`], or the request a deadline. What nothing can wake any more ends as `stalled`.
+    ///
+    /// The future may be dropped at any [`checkpoint`], and while it waits (deadline passed, server stopped, a child
+    /// failed).
     ///
     /// # Panics
     /// A panic is caught; the request ends as `failed` and the worker goes on.

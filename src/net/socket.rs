@@ -190,6 +190,14 @@ impl Socket {
         self.inner.local_addr().is_ok_and(|address| address.is_ipv6())
     }
 
+    /// Another handle of the same socket.
+    ///
+    /// # Errors
+    /// When the kernel has no more descriptors.
+    pub fn try_clone(&self) -> io::Result<UdpSocket> {
+        self.inner.try_clone()
+    }
+
     /// The socket as a standard library type.
     pub(super) fn plain(&self) -> &UdpSocket {
         &self.inner

@@ -50,7 +50,8 @@ pub struct Shared<J> {
     kernel_notices: bool,
     /// How jobs look for arrivals.
     looks: Looks,
-    idle: Idle<Descriptors>,
+    /// Shared with threads outside that wake requests.
+    idle: Arc<Idle<Descriptors>>,
     /// Number of workers that spin; bounded by [`Shared::spinners_max`].
     spinning: CachePadded<AtomicUsize>,
     /// Number of workers that work uninterrupted.
@@ -100,7 +101,7 @@ impl<J: Send> Shared<J> {
         let (workers, insertion) = (policy.topology().workers(), policy.sharing().insertion);
         let queues = Queues::new(policy.queues(), urgent.clone(), levels, workers, queue_capacity, insertion);
         let (descriptors, polls) = Descriptors::new(workers, ingress)?;
-        let idle = Idle::new(&policy, policy.queues(), descriptors);
+        let idle = Arc::new(Idle::new(&policy, policy.queues(), descriptors));
         let policy = Arc::new(policy);
         let workers: Vec<Worker<J>> = polls
             .into_iter()
@@ -188,6 +189,13 @@ impl<J: Send> Shared<J> {
     /// Makes `worker` run through its loop once if it sleeps.
     pub fn wake(&self, worker: WorkerId) {
         self.idle.wake(worker);
+    }
+
+    /// What wakes a sleeping worker of any pool, if there is one; threads outside may keep it for longer than the workers
+    /// live.
+    pub(crate) fn waker(&self) -> impl Fn() + Send + Sync + 'static {
+        let idle = Arc::clone(&self.idle);
+        move || idle.wake_any()
     }
 
     /// Whether `worker` sleeps: it looks again when it is woken, and when something comes to its socket.

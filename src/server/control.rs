@@ -46,6 +46,8 @@ pub(super) struct Control<'a, J> {
     pub(super) addresses_known: AtomicBool,
     pub(super) shared: &'a Shared<J>,
     pub(super) wait_slots: &'a WaitSlots<J>,
+    /// Wakes the requests in `wait_slots` whose time is over, and those that nothing else will wake.
+    pub(super) wake_overdue: &'a (dyn Fn(Nanos) + Sync),
     pub(super) metrics: &'a WorkerMetrics,
     /// False from the first stop demand on.
     pub(super) ready: AtomicBool,
@@ -341,6 +343,7 @@ impl<J: Send> Probe for Control<'_, J> {
     }
 
     fn adapt(&self, recent: &Recent) {
+        (self.wake_overdue)(clock::now());
         self.refresh_addresses();
         self.look_after_transport();
         self.waiting.follow(recent);

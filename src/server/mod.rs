@@ -4,6 +4,7 @@ pub mod admin;
 
 mod adapt;
 mod bench;
+mod builder;
 mod control;
 mod descriptors;
 mod drain;
@@ -21,6 +22,7 @@ mod pin;
 mod reload;
 mod run;
 mod run_queue;
+mod sender;
 mod signals;
 mod sizes;
 mod stop;
@@ -33,7 +35,9 @@ mod watchdog;
 pub(crate) mod yields;
 
 pub use bench::{Reloading, serve};
+pub use builder::Builder;
 pub use handover::HandOverError;
+pub use sender::Sender;
 pub use sizes::Memory;
 pub use stop::{FollowError, PolicyHandle, StopHandle};
 
@@ -124,6 +128,9 @@ pub enum ServeError {
     /// The sockets that systemd passes are not those that are needed.
     #[error("LISTEN_FDS: {0}")]
     Inherited(String),
+    /// Settings of a [`Builder`] are wrong.
+    #[error("{0}")]
+    Settings(#[from] Problems),
     /// The admin endpoint ended by itself. Everything received until then was served.
     #[error("the admin endpoint has ended: {0}")]
     Admin(String),

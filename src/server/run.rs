@@ -24,8 +24,8 @@ use crate::metrics::{Collector, WorkerMetrics};
 use crate::net::{Drops, Io, KernelLink, Socket};
 use crate::output;
 use crate::queue::ObjectPool;
-use crate::runtime::continuation::{WaitSlot, new_runtime_id};
-use crate::runtime::{self, Shared};
+use crate::runtime::continuation::{Outside, WaitSlot, new_runtime_id};
+use crate::runtime::{AbortOnPanic, Shared};
 use crate::server::path::packet::{Packet, PacketBody, Serving};
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
@@ -34,7 +34,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
-use std::sync::{Mutex, Once};
+use std::sync::{Arc, Mutex, Once};
 use std::thread::{self, ScopedJoinHandle};
 
 /// Exit code of a process that ended although a handler was stuck.
@@ -70,10 +70,11 @@ where
     let sockets = group.sockets();
     let sizes = Sizes::of(config.workers);
     let runtime_id = new_runtime_id();
+    let outside = Arc::new(Outside::new(sizes.slots));
     let mut numbers = 0..;
     let slots = ObjectPool::new(sizes.slots, || {
         let number = numbers.next().expect("numbers without end");
-        Slot::<F>::new(WaitSlot::new(runtime_id, number))
+        Slot::<F>::new(WaitSlot::new(runtime_id, number, &outside))
     });
     let metrics = WorkerMetrics::new(config.workers);
     let ways = &server.ways;
@@ -88,6 +89,7 @@ where
         packets,
         slots: &slots,
         wait_slots: WaitSlots::new(sizes.slots),
+        outside: &outside,
         runtime_id,
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
@@ -104,6 +106,15 @@ where
         Burn::Cpu => shared,
         Burn::Sleep => shared.with_emulated_looks(config.overheads_scaled().look, config.time_scale),
     };
+    outside.open(shared.waker());
+    let wake_overdue = |now| {
+        common.wait_slots.for_each(|job| {
+            if let Job::Continuation(slot) = job {
+                slot.wake_overdue(now);
+            }
+        });
+    };
+    let runtime = admin::runtime()?;
     let prices = prices(config, server.notices.by_kernel);
     let mut collector = Collector::new(&metrics);
     let admin_address = listener.local_addr().unwrap_or(config.admin);
@@ -120,6 +131,7 @@ where
         addresses_known: AtomicBool::new(true),
         shared: &shared,
         wait_slots: &common.wait_slots,
+        wake_overdue: &wake_overdue,
         metrics: &metrics,
         ready: AtomicBool::new(true),
         kept,
@@ -141,16 +153,18 @@ where
         // On every way out the threads must end, or the scope would wait for them for ever.
         let _end = EndWorkers(&shared);
         let _latch = latch.guard();
-        let _guard = runtime::AbortOnPanic;
+        let _guard = AbortOnPanic;
         let (ran, running) = channel();
         let threads = workers
             .into_iter()
             .map(|worker| {
                 let (common, shared, recorder) = (&common, &shared, metrics.recorder(worker.id()));
-                let (run_queue, latch) = (&run_queue, &latch);
+                let (run_queue, latch, runtime) = (&run_queue, &latch, &runtime);
                 let (name, ran) = (format!("forebay-{}", worker.id()), ran.clone());
                 spawn(scope, &name, move || {
-                    let _guard = runtime::AbortOnPanic;
+                    let _guard = AbortOnPanic;
+                    // For the timers that handlers wait for.
+                    let _entered = runtime.enter();
                     prepare_thread(config, worker.id(), prices);
                     run_queue.enter(worker.id());
                     let mut engine =
@@ -163,13 +177,17 @@ where
             })
             .collect::<io::Result<Vec<_>>>()?;
         let (mut admin_stopper, admin_stop) = admin::stop_pair();
-        let (control, latch) = (&control, &latch);
+        let (control, latch, runtime) = (&control, &latch, &runtime);
         let unasked = Unasked { stop: server.stop.clone(), reason: Some(PANICKED.to_owned()) };
         let admin_ran = ran.clone();
         let admin = spawn(scope, admin::THREAD_NAME, move || {
             let _ = admin_ran.send(());
             let begins = latch.wait();
-            unasked.ended(if begins { admin::run(listener, &mut collector, control, admin_stop) } else { Ok(()) });
+            unasked.ended(if begins {
+                admin::run(runtime, listener, &mut collector, control, admin_stop)
+            } else {
+                Ok(())
+            });
             collector
         })?;
         let (watchdog_end, watchdog_ended) = channel::<()>();

@@ -22,7 +22,7 @@ pub(super) fn client(server: &Running) -> UdpSocket {
     socket
 }
 
-fn receive(socket: &UdpSocket) -> String {
+pub(super) fn receive(socket: &UdpSocket) -> String {
     let mut answer = [0; 64];
     let length = socket.recv(&mut answer).expect("an answer");
     String::from_utf8_lossy(&answer[..length]).into_owned()

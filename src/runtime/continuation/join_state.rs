@@ -16,6 +16,17 @@ const NOTIFIED: u8 = 2;
 /// Waiting for a wake.
 const PARKED: u8 = 3;
 
+/// What a task has come to that waits, or is about to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// It runs, and has not been woken.
+    None,
+    /// It has been woken.
+    Woken,
+    /// It is parked, and has not been woken.
+    Parked,
+}
+
 /// The state of one task.
 pub(crate) struct JoinState {
     state: AtomicU8,
@@ -52,6 +63,15 @@ impl JoinState {
     pub(crate) fn requeue(&self) {
         // Ordering: as in `park`.
         self.state.swap(QUEUED, Ordering::AcqRel);
+    }
+
+    /// Whether the task has been woken, or is parked and not woken.
+    pub(crate) fn rest(&self) -> Rest {
+        match self.state.load(Ordering::Acquire) {
+            NOTIFIED | QUEUED => Rest::Woken,
+            PARKED => Rest::Parked,
+            _ => Rest::None,
+        }
     }
 
     /// Wakes the task. True: it was parked, is queued now, and the caller puts it into a queue.

@@ -10,6 +10,7 @@ mod child;
 mod context;
 mod join_state;
 mod local_queue;
+mod outside;
 mod poll;
 mod run_until_cancelled;
 mod unwind;
@@ -25,8 +26,9 @@ pub(crate) use context::{
     Limits, abort_pauses, checkpoint_pauses, fork_pauses, hop_pauses, interrupted_pauses, is_pausing, join_pauses,
     joined, uninterrupted_pauses,
 };
-pub(crate) use join_state::JoinState;
+pub(crate) use join_state::{JoinState, Rest};
 pub(crate) use local_queue::{LocalQueue, Ready, new_runtime_id, runtime_id};
+pub(crate) use outside::Outside;
 pub(crate) use poll::{Polled, Terms, poll};
 pub(crate) use unwind::{Panic, discard, guarded, is_contained, panic_message};
 pub(crate) use wait_slot::WaitSlot;

@@ -1,7 +1,8 @@
 //! The wait slot of a request: where it waits for its children.
 
-use super::join_state::JoinState;
+use super::join_state::{JoinState, Rest};
 use super::local_queue;
+use super::outside::Outside;
 use super::waiter::{AbortCause, AbortFlag, Waiter};
 use std::sync::Arc;
 use std::task::Wake;
@@ -12,14 +13,15 @@ pub(crate) struct WaitSlot {
     number: usize,
     state: JoinState,
     abort: AbortFlag,
+    outside: Arc<Outside>,
 }
 
 impl WaitSlot {
-    /// Wait slot `number` of the server `runtime_id`.
-    pub(crate) fn new(runtime_id: u64, number: usize) -> WaitSlot {
+    /// Wait slot `number` of the server `runtime_id`, to whose workers threads outside have the way `outside`.
+    pub(crate) fn new(runtime_id: u64, number: usize, outside: &Arc<Outside>) -> WaitSlot {
         let state = JoinState::queued();
         state.begin();
-        WaitSlot { runtime_id, number, state, abort: AbortFlag::new() }
+        WaitSlot { runtime_id, number, state, abort: AbortFlag::new(), outside: Arc::clone(outside) }
     }
 
     /// The number among the wait slots of the server, counted from 0.
@@ -36,6 +38,11 @@ impl WaitSlot {
     #[must_use]
     pub(crate) fn park(&self) -> bool {
         self.state.park()
+    }
+
+    /// Whether the request has been woken, or stands parked and not woken.
+    pub(crate) fn rest(&self) -> Rest {
+        self.state.rest()
     }
 
     /// Before the next poll of the request, which was parked and woken.
@@ -68,9 +75,13 @@ impl Waiter for WaitSlot {
 
 impl Wake for WaitSlot {
     fn wake(self: Arc<Self>) {
-        // Only a worker of its server can queue the request. Its children, whose ends wake it, end on such workers.
-        if local_queue::works_for(self.runtime_id) && self.state.wake() {
+        if !self.state.wake() {
+            return;
+        }
+        if local_queue::works_for(self.runtime_id) {
             local_queue::woken_request(self.number);
+        } else {
+            self.outside.wake(self.number);
         }
     }
 }

@@ -132,6 +132,11 @@ impl<R: Readiness> Idle<R> {
         true
     }
 
+    /// Wakes one sleeper, if there is one. To be called after work was put where every worker looks.
+    pub(crate) fn wake_any(&self) {
+        let _ = (0..self.pools.load(Ordering::Relaxed)).any(|pool| self.wake_one(pool));
+    }
+
     /// Wakes one sleeper that serves the queue of `pool` under `policy`. To be called after a job was put there.
     pub(crate) fn wake_for(&self, policy: &Policy, pool: PoolId) {
         // One is enough; the pools that should serve the queue come first.

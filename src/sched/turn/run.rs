@@ -183,9 +183,9 @@ where
         }
     }
 
-    /// Puts what the last job made ready where the policy puts continuations.
+    /// Puts what has become ready, by the last job or outside of the workers, where the policy puts continuations.
     #[inline]
-    fn spread(&mut self) {
+    pub(super) fn spread(&mut self) {
         while let Some(ready) = self.engine.ready() {
             self.spread_one(ready);
         }

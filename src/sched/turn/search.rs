@@ -20,6 +20,7 @@ where
     #[inline]
     pub(super) fn search(&mut self) -> Did {
         self.engine.boundary(Boundary::Turn);
+        self.spread();
         let (mut polls, mut contended) = (0, false);
         let now = self.engine.now().max(self.world.recent());
         for level in self.turn.levels.next() {

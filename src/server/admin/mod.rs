@@ -1,6 +1,7 @@
 //! The admin endpoint: `GET /metrics /latency /config /healthz /readyz` over HTTP, and the control thread that it runs on.
 //!
-//! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The collector and the
+//! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The timers of handlers run on
+//! it too. The collector and the
 //! probe are borrowed from the server's scope, while HTTP handlers may borrow nothing; so connections ask over a
 //! channel, and the loop in [`run`], which owns the borrows, collects once for all questions that have arrived and
 //! answers them.
@@ -11,6 +12,7 @@ use crate::metrics::{Collector, Format, Gauges, Recent, Snapshot};
 use crate::time::Nanos;
 use http::Limits;
 use std::io;
+use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
@@ -76,6 +78,14 @@ pub fn stop_pair() -> (Stopper, Stop) {
     (Stopper { _dropped_to_stop, release: Some(release) }, Stop { stopped, released })
 }
 
+/// The runtime on which [`run`] serves. While it does, the timers run of every thread that has entered it.
+///
+/// # Errors
+/// When the kernel has no more descriptors.
+pub fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
 /// Serves the endpoint on `listener` and collects every second, until `stop`. Runs on the calling thread.
 ///
 /// Answers within 100 ms while every worker is busy: collecting waits 20 ms at most, once for all pending questions. A
@@ -85,24 +95,25 @@ pub fn stop_pair() -> (Stopper, Stop) {
 /// [`Collector::collect`] makes the totals exact.
 ///
 /// # Errors
-/// When the runtime cannot be made, `listener` cannot be registered with it, or connections are no longer accepted.
+/// When `listener` cannot be registered with it, or connections are no longer accepted.
 pub fn run(
+    runtime: &Runtime,
     listener: std::net::TcpListener,
     collector: &mut Collector<'_>,
     probe: &impl Probe,
     stop: Stop,
 ) -> io::Result<()> {
-    run_limited(listener, collector, probe, stop, Limits::default())
+    run_limited(runtime, listener, collector, probe, stop, Limits::default())
 }
 
 fn run_limited(
+    runtime: &Runtime,
     listener: std::net::TcpListener,
     collector: &mut Collector<'_>,
     probe: &impl Probe,
     stop: Stop,
     limits: Limits,
 ) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;

@@ -64,7 +64,8 @@ fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(So
     let address = listener.local_addr().expect("a bound socket has an address");
     let (server, (stopper, stop)) = (Server::default(), stop_pair());
     std::thread::scope(|scope| {
-        let endpoint = scope.spawn(|| run_limited(listener, &mut Collector::new(metrics), &server, stop, limits));
+        let endpoint = scope
+            .spawn(|| run_limited(&runtime().unwrap(), listener, &mut Collector::new(metrics), &server, stop, limits));
         // Moved in, so that a client that panics stops the endpoint too.
         let stopper = stopper;
         client(address, &server);
@@ -222,8 +223,9 @@ fn a_released_listener_is_another_process_s() {
     let other = listener.try_clone().expect("a descriptor");
     let (server, metrics, (mut stopper, stop)) = (Server::default(), WorkerMetrics::new(1), stop_pair());
     std::thread::scope(|scope| {
-        let endpoint =
-            scope.spawn(|| run_limited(listener, &mut Collector::new(&metrics), &server, stop, Limits::default()));
+        let endpoint = scope.spawn(|| {
+            run_limited(&runtime().unwrap(), listener, &mut Collector::new(&metrics), &server, stop, Limits::default())
+        });
         assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
         let mut open = TcpStream::connect(address).expect("it listens");
         open.write_all(b"GET /healthz HTTP/1.1\r\n").expect("a connection");

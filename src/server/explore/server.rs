@@ -8,7 +8,7 @@ use crate::handler::Handler;
 use crate::metrics::WorkerMetrics;
 use crate::net::{AddressFilter, HostAddresses};
 use crate::queue::ObjectPool;
-use crate::runtime::continuation::{WaitSlot, new_runtime_id};
+use crate::runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use crate::sched::WorkerId;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Did, Discarded, Ran, Ready, Received, Requeued};
 use crate::server::path::credit::Credit;
@@ -26,6 +26,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The number of requests by fate, indexed by the fate's number.
 pub(super) type Ends = [u64; Fate::ALL.len()];
@@ -68,7 +69,10 @@ where
     let workers = scenario.workers;
     let (runtime_id, mut numbers) = (new_runtime_id(), 0..);
     let count = scenario.packets + workers + 1;
-    let slots = ObjectPool::new(count, || Slot::<F>::new(WaitSlot::new(runtime_id, numbers.next().expect("a number"))));
+    let outside = Arc::new(Outside::new(count));
+    let slots = ObjectPool::new(count, || {
+        Slot::<F>::new(WaitSlot::new(runtime_id, numbers.next().expect("a number"), &outside))
+    });
     let metrics = WorkerMetrics::new(workers);
     let sockets: Vec<WorkerId> = (0..workers).collect();
     let network = Network::new(workers, scenario.socket_capacity, scenario.unsent_every, scenario.odd_every);
@@ -83,6 +87,7 @@ where
         packets,
         slots: &slots,
         wait_slots: WaitSlots::new(count),
+        outside: &outside,
         runtime_id,
         classified: scenario.classified,
         emulated: false,

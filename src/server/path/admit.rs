@@ -1,8 +1,8 @@
 //! Which datagrams become requests, and how all others are answered.
 
 use super::execute::Engine;
-use crate::fate::{Ending, Failed, Fate, Malformed, Status};
-use crate::handler::{Handler, Rejected, Unserved};
+use crate::fate::{Failed, Fate, Malformed, Status};
+use crate::handler::{Handler, Rejected};
 use crate::metrics::Counter;
 use crate::net::{AddressRules, Datagram, Link};
 use crate::runtime::continuation::guarded;
@@ -86,43 +86,5 @@ where
         self.recorder.count(Counter::Malformed(reason));
         self.recycle(packet);
         None
-    }
-
-    /// Ends a request that was not served, or not completely.
-    pub(crate) fn end(&mut self, packet: Packet<'s, H::Ticket>, fate: Fate) {
-        self.recorder.unanswered(packet.envelope.class, packet.envelope.service);
-        self.recorder.ended(fate);
-        match fate.status() {
-            Some(status) => self.refuse(packet, status),
-            None => self.recycle(packet),
-        }
-    }
-
-    /// Ends a request as [`Fate::Failed`].
-    pub(crate) fn fail(&mut self, packet: Packet<'s, H::Ticket>, reason: Failed) {
-        self.recorder.unanswered(packet.envelope.class, packet.envelope.service);
-        self.recorder.count(Counter::Failed(reason));
-        self.refuse(packet, Status::Failed);
-    }
-
-    /// Answers a request that was not served, if its handler has a reply for that.
-    pub(super) fn refuse(&mut self, mut packet: Packet<'s, H::Ticket>, status: Status) {
-        if self.common.silent && status.ending() == Ending::Shed {
-            return self.recycle(packet);
-        }
-        let envelope = packet.envelope;
-        let unserved = Unserved { status, retry_after: self.retry_after(&envelope, status) };
-        let Serving { handler, address, .. } = self.common.serving;
-        // A source that may be forged is sent no more than it sent.
-        let room = if envelope.validated { envelope.reply_limit } else { envelope.request_len };
-        let (request, mut reply) = packet.parts(*address, room);
-        let written = guarded(|| handler.refuse(request, unserved, &mut reply));
-        let length = reply.len();
-        if written.is_err() || length == 0 || reply.has_overflowed() {
-            return self.recycle(packet);
-        }
-        packet.reply_len = length;
-        self.make_room();
-        self.outbox.refusal(packet);
     }
 }

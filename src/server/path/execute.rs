@@ -11,7 +11,7 @@ use crate::handler::{Handler, Served};
 use crate::metrics::{Continuation, Counter, Recorder, Sample};
 use crate::net::{AddressFilter, BATCH, Link, Socket};
 use crate::queue::{ObjectPool, Pooled};
-use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled, guarded};
+use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Outside, Polled, guarded};
 use crate::sched::overload::{HeavyQueue, StandingQueues};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Resume, WorkerId};
@@ -32,8 +32,10 @@ pub(crate) struct Common<'s, 'e, H: Handler, M, F, S = Socket> {
     pub(crate) filter: &'e AddressFilter,
     pub(crate) packets: &'s ObjectPool<PacketBody<H::Ticket>>,
     pub(crate) slots: &'e ObjectPool<Slot<F>>,
-    /// Requests that wait for their children.
+    /// Requests that wait.
     pub(crate) wait_slots: WaitSlots<Job<'s, 'e, F, H::Ticket>>,
+    /// Requests that were woken by other threads than workers.
+    pub(crate) outside: &'e Outside,
     /// Identity of this server among the servers of the process.
     pub(crate) runtime_id: u64,
     /// True if the policy may know a request's class.
@@ -186,38 +188,6 @@ where
         slot
     }
 
-    /// Ends `job` without running it any further.
-    fn abort(&mut self, job: Job<'s, 'e, F, H::Ticket>, cause: AbortCause) {
-        let packet = match job {
-            Job::Fresh(packet) => packet,
-            Job::Continuation(mut slot) => self.dropped(&mut slot),
-            // Its request is informed, and has the fate.
-            Job::Child(child) => return child.abort(cause),
-        };
-        self.end_aborted(packet, cause);
-    }
-
-    /// Drops the half-done request in `slot`; returns its packet.
-    pub(super) fn dropped(&mut self, slot: &mut Slot<F>) -> Packet<'s, H::Ticket> {
-        slot.clear();
-        let mut packet = self.common.serving.take_dropped(slot.envelope.packet);
-        packet.envelope = slot.envelope;
-        packet
-    }
-
-    /// Ends a request that was aborted for `cause`.
-    fn end_aborted(&mut self, packet: Packet<'s, H::Ticket>, cause: AbortCause) {
-        match cause {
-            AbortCause::Failed => self.fail(packet, Failed::Panic),
-            // A child that was cancelled while its request went on to wait for it: the handler's mistake.
-            AbortCause::Cancelled => self.fail(packet, Failed::Cancelled),
-            AbortCause::Stalled => self.end(packet, Fate::Stalled),
-            AbortCause::Expired => self.end(packet, Fate::ShedExpired),
-            AbortCause::Full => self.end(packet, Fate::ShedQueueFull),
-            AbortCause::Draining => self.end(packet, Fate::ShedDraining),
-        }
-    }
-
     fn run_child(
         &mut self,
         child: Arc<dyn AnyChild>,
@@ -360,7 +330,9 @@ where
 
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
         loop {
-            return Some(match self.local_queue.next()? {
+            let next = self.local_queue.next();
+            let next = next.or_else(|| self.common.outside.next().map(continuation::Ready::Request));
+            return Some(match next? {
                 continuation::Ready::Forked(child) if !child.is_wanted() => continue,
                 continuation::Ready::Forked(child) => {
                     child.queued(self.core_now());

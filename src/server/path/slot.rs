@@ -1,12 +1,15 @@
 //! Slots: the home of a handler's future, and the jobs in queues.
 
 use crate::queue::Pooled;
-use crate::runtime::continuation::{self, AnyChild, Limits, Polled, Terms, WaitSlot, Waiter, guarded};
+use crate::runtime::continuation::{
+    self, AbortCause, AnyChild, Limits, Polled, Rest, Terms, WaitSlot, Waiter, guarded,
+};
 use crate::server::path::packet::{Envelope, Packet};
 use crate::time::Nanos;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use std::task::Waker;
 
 /// A job in a queue.
@@ -18,6 +21,9 @@ pub(crate) enum Job<'s, 'e, F, T> {
     /// A child that a request has forked.
     Child(Arc<dyn AnyChild>),
 }
+
+/// Handles that a slot itself has of its wait slot: one plain, one as a waiter, one as a waker.
+const OWN_HANDLES: usize = 3;
 
 /// The storage of one future: pinned once, filled again and again, so that running a request allocates nothing.
 ///
@@ -63,6 +69,26 @@ impl<F> Slot<F> {
     }
 }
 
+impl<F> Slot<F> {
+    /// True if nothing has a waker of the request, so that nothing will wake it that has not done so already.
+    fn is_forsaken(&self) -> bool {
+        let forsaken = Arc::strong_count(&self.wait_slot) == OWN_HANDLES;
+        // Ordering: pairs with the release of the last waker that was dropped: if it woke, that is seen.
+        fence(Ordering::Acquire);
+        forsaken
+    }
+
+    /// Wakes the request, which is parked here, if its deadline has passed or nothing is left that could wake it.
+    pub(crate) fn wake_overdue(&self, now: Nanos) {
+        if self.is_forsaken() && self.wait_slot.rest() == Rest::Parked {
+            let generation = self.wait_slot.generation();
+            self.wait_slot().ask_to_abort(generation, AbortCause::Stalled);
+        } else if now >= self.envelope.expires_at {
+            self.waker.wake_by_ref();
+        }
+    }
+}
+
 impl<F: Future> Slot<F> {
     /// Polls the future from `start` on; its checkpoints pause from `ask_at` on. The second value is the CPU time of
     /// the children that it joined.
@@ -73,9 +99,14 @@ impl<F: Future> Slot<F> {
         let future = self.future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
         let limits = Limits { ask_at, expires_at: self.envelope.expires_at };
         let (waker, waiter) = (&self.waker, &mut self.waiter);
-        let (polled, joined) =
-            continuation::poll(future, Terms { start, limits, waker, waiter, tokens: &[], wakes_anywhere: false });
-        self.parked = matches!(polled, Polled::Waits);
+        let terms = Terms { start, limits, waker, waiter, tokens: &[], wakes_anywhere: true };
+        let (polled, joined) = continuation::poll(future, terms);
+        if matches!(polled, Polled::Waits) {
+            if self.is_forsaken() && self.wait_slot.rest() != Rest::Woken {
+                return (Polled::Aborted(AbortCause::Stalled), joined);
+            }
+            self.parked = true;
+        }
         (polled, joined)
     }
 }

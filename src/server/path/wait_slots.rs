@@ -1,4 +1,4 @@
-//! Jobs that wait for children of their own: in no queue, until the end of a child puts them into one.
+//! Jobs that wait, for children of their own or for what happens elsewhere: in no queue, until they are woken.
 
 use crate::runtime::continuation::WaitSlot;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,6 +29,11 @@ impl<J> WaitSlots<J> {
     /// Takes any waiting job.
     pub(crate) fn take_any(&self) -> Option<J> {
         (0..self.places.len()).find_map(|number| self.take(number))
+    }
+
+    /// Calls `look` for each waiting job.
+    pub(crate) fn for_each(&self, mut look: impl FnMut(&J)) {
+        (0..self.places.len()).for_each(|number| self.place(number).iter().for_each(&mut look));
     }
 
     fn place(&self, number: usize) -> MutexGuard<'_, Option<J>> {

@@ -1,0 +1,108 @@
+//! Building a server by code.
+
+use super::{ServeError, Server};
+use crate::config::Config;
+use crate::sched::PolicyName;
+use crate::time::Nanos;
+use std::net::SocketAddr;
+
+/// A server to be: settings, checked all at once by [`Builder::bind`]. What is not set has its default.
+///
+/// ```
+/// use forebay::{Reply, Request, Server, handler_fn};
+///
+/// let server = Server::builder().listen(([127, 0, 0, 1], 0).into()).workers(2).set("policy", "levels").bind()?;
+/// # server.stop_handle().stop();
+/// server.run(&handler_fn(|_: Request<'_>, _: &mut Reply<'_>| {}))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct Builder {
+    settings: Vec<(String, String)>,
+}
+
+impl Builder {
+    /// Where requests arrive; port 0 takes a free one.
+    pub fn listen(self, address: SocketAddr) -> Builder {
+        self.set("listen", &address.to_string())
+    }
+
+    /// Where metrics, latency and health are served; port 0 takes a free one.
+    pub fn admin(self, address: SocketAddr) -> Builder {
+        self.set("admin", &address.to_string())
+    }
+
+    /// The number of worker threads.
+    pub fn workers(self, workers: usize) -> Builder {
+        self.set("workers", &workers.to_string())
+    }
+
+    /// Which worker serves which request.
+    pub fn policy(self, policy: PolicyName) -> Builder {
+        self.set("policy", &policy.to_string())
+    }
+
+    /// CPU time that a request may use before the rest of it may move to another worker.
+    pub fn slice(self, slice: Nanos) -> Builder {
+        self.set("slice", &slice.to_string())
+    }
+
+    /// The longest datagram that is received, and the longest reply.
+    pub fn datagram_max(self, bytes: usize) -> Builder {
+        self.set("datagram-max", &bytes.to_string())
+    }
+
+    /// Bytes of replies per byte of requests, to networks that may be forged.
+    pub fn amplification(self, factor: u32) -> Builder {
+        self.set("amplification", &factor.to_string())
+    }
+
+    /// Any setting of [`SETTINGS`](crate::config::SETTINGS), by the name and in the form that flags have, such as
+    /// `set("max-wait", "50ms")`. Of several values of one setting the last one holds.
+    pub fn set(mut self, name: &str, value: &str) -> Builder {
+        self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The settings as a configuration.
+    ///
+    /// # Errors
+    /// [`ServeError::Settings`] with everything that is wrong.
+    pub fn config(&self) -> Result<Config, ServeError> {
+        let pairs = self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        Ok(Config::from_pairs(pairs)?)
+    }
+
+    /// Binds the server: see [`Server::bind`].
+    ///
+    /// # Errors
+    /// [`ServeError::Settings`] with everything that is wrong, and those of [`Server::bind`].
+    pub fn bind(&self) -> Result<Server, ServeError> {
+        Server::bind(&self.config()?)
+    }
+}
+
+impl Server {
+    /// A server to be, with the default settings.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Do settings become a configuration, the last of a name holding, and is all that is wrong said at once?
+    #[test]
+    fn settings_are_checked_all_at_once() {
+        let builder = Builder::default().workers(3).policy("levels".parse().expect("a policy")).workers(2);
+        let builder = builder.slice(Nanos::from_micros(7)).datagram_max(600).amplification(3).set("max-wait", "50ms");
+        let config = builder.config().expect("all is right");
+        assert_eq!((config.workers, config.policy.name(), config.slice), (2, "levels", Nanos::from_micros(7)));
+        assert_eq!((config.datagram_max, config.amplification), (600, 3));
+        let error = builder.workers(0).set("polcy", "steal").bind().expect_err("two are wrong").to_string();
+        assert!(error.contains("workers = \"0\"") && error.contains("did you mean policy?"), "{error}");
+    }
+}

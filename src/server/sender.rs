@@ -1,0 +1,38 @@
+//! Datagrams that nothing has asked for.
+
+use super::Server;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+/// Sends datagrams from a server's address, from any thread, also within a handler: a second reply, a notification.
+///
+/// What it sends has no fate and is not counted: only the kernel's send buffer bounds it. **It is not bounded by
+/// `--amplification` either**: send only where the address is proven, or on an operator's word.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    socket: Arc<UdpSocket>,
+}
+
+impl Server {
+    /// What sends datagrams from the server's address that are no replies. As long as it exists, so does the socket: the
+    /// address of a server that was bound and never run stays taken.
+    ///
+    /// # Errors
+    /// When the kernel has no more descriptors.
+    pub fn sender(&self) -> io::Result<Sender> {
+        let socket = self.listening.group.sockets()[0].try_clone()?;
+        Ok(Sender { socket: Arc::new(socket) })
+    }
+}
+
+impl Sender {
+    /// Hands `bytes` to the kernel, for `peer`; never waits. On a server bound to all addresses the kernel chooses which of
+    /// them it leaves from.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when the send buffer is full; what the kernel says otherwise.
+    pub fn send(&self, bytes: &[u8], peer: SocketAddr) -> io::Result<()> {
+        self.socket.send_to(bytes, peer).map(drop)
+    }
+}

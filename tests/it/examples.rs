@@ -1,0 +1,149 @@
+//! Do the examples do what they say, for real clients of their protocols too?
+//! Method: each runs as a child process and is asked over a socket, message by message; then by ntpdate,
+//! turnutils_stunclient and coap-client, where these are installed. With CI set they must be.
+
+use crate::support::GIVE_UP_AFTER;
+use crate::support::http::{fates, latency};
+use crate::support::process::Forebay;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::UNIX_EPOCH;
+
+/// Cargo builds examples beside the folder of this program.
+fn example(name: &str) -> PathBuf {
+    let here = std::env::current_exe().expect("a path");
+    let path = here.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps").join("examples").join(name);
+    assert!(
+        path.exists(),
+        "{} is missing: cargo build --examples makes it, and cargo test without --test",
+        path.display()
+    );
+    path
+}
+
+fn start(name: &str, arguments: &[&str]) -> (Forebay, UdpSocket) {
+    let server = Forebay::spawn(Command::new(example(name)).arg("127.0.0.1:0").args(arguments));
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    socket.connect(server.udp).expect("a local address");
+    socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+    (server, socket)
+}
+
+fn receive(socket: &UdpSocket) -> Vec<u8> {
+    let mut answer = vec![0; 1_500];
+    let length = socket.recv(&mut answer).expect("an answer");
+    answer.truncate(length);
+    answer
+}
+
+fn ask(socket: &UdpSocket, question: &[u8]) -> Vec<u8> {
+    socket.send(question).expect("the server's port is open");
+    receive(socket)
+}
+
+/// What the program prints, or `None` where it is not installed.
+fn said(program: &str, arguments: &[&str]) -> Option<String> {
+    match Command::new(program).args(arguments).output() {
+        Ok(output) => Some(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()),
+        Err(error) => {
+            assert!(std::env::var_os("CI").is_none(), "{program}: {error}; .ci/run installs it");
+            None
+        }
+    }
+}
+
+#[test]
+fn echo_answers_questions_alone() {
+    let (_server, socket) = start("echo", &[]);
+    socket.send(b"!an answer").expect("the server's port is open");
+    assert_eq!(ask(&socket, b"?hello"), b"!hello");
+}
+
+// Is a source that asks too often shed, with the fate that says so?
+#[test]
+fn rate_limited_bounds_a_source() {
+    let (server, socket) = start("rate_limited", &["3"]);
+    (0..40).for_each(|_| assert_eq!(socket.send(b"?hi").expect("the server's port is open"), 3));
+    assert_eq!(receive(&socket), b"!hi");
+    let counted = || fates(&latency(server.admin));
+    crate::support::await_until(|| counted().received == 40 && counted().in_flight == 0, "they were not received");
+    // The forty may fall into two seconds, on a host that stands still into a few.
+    let fates = counted();
+    assert!(fates.answered + fates.shed_rate == 40 && fates.shed_rate >= 20 && fates.answered >= 3, "{fates:?}");
+}
+
+#[test]
+fn ntp_tells_the_time() {
+    let (_server, socket) = start("ntp", &[]);
+    let mut question = [0; 48];
+    // Version 4, client; the time of transmission is whatever the client says.
+    question[0] = 0b00_100_011;
+    question[40..].copy_from_slice(b"whatever");
+    let answer = ask(&socket, &question);
+    assert_eq!((answer.len(), answer[0], &answer[24..32]), (48, 0b00_100_100, &b"whatever"[..]));
+    let seconds = |at: usize| u64::from(u32::from_be_bytes(answer[at..at + 4].try_into().expect("four bytes")));
+    let now = UNIX_EPOCH.elapsed().expect("after 1970").as_secs() + 2_208_988_800;
+    assert!(now - seconds(40) < 60 && seconds(40) - seconds(32) < 60, "{answer:?}");
+    // An answer is none of its questions.
+    socket.send(&answer).expect("the server's port is open");
+    assert_eq!(ask(&socket, &question)[0], 0b00_100_100);
+    // ntpdate asks port 123 alone, of an address that nothing else is likely to have; only root may bind that.
+    let address = "127.123.123.123";
+    if UdpSocket::bind((address, 123)).is_ok() {
+        let _server = Forebay::spawn(Command::new(example("ntp")).arg(format!("{address}:123")));
+        if let Some(said) = said("ntpdate", &["-q", address]) {
+            assert!(said.contains(" s10 no-leap"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn stun_tells_the_address() {
+    let (server, socket) = start("stun", &[]);
+    let question = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], b"transaction!"].concat();
+    let answer = ask(&socket, &question);
+    assert_eq!((&answer[..4], &answer[4..20]), (&[1, 1, 0, 12][..], &question[4..]));
+    let own = socket.local_addr().expect("bound").port();
+    let port = own ^ 0x2112;
+    let address: Vec<u8> =
+        [127, 0, 0, 1].iter().zip([0x21, 0x12, 0xa4, 0x42]).map(|(byte, veil)| byte ^ veil).collect();
+    let value = [&[0, 0x20, 0, 8, 0, 1], &port.to_be_bytes()[..], &address].concat();
+    assert_eq!(&answer[20..], value);
+    for malformed in [&question[..19], &[&question[..], b"more"].concat(), &answer] {
+        socket.send(malformed).expect("the server's port is open");
+    }
+    assert_eq!(ask(&socket, &question), answer, "and nothing before");
+    let port = server.udp.port().to_string();
+    if let Some(said) = said("turnutils_stunclient", &["-p", &port, "127.0.0.1"]) {
+        assert!(said.contains("UDP reflexive addr: 127.0.0.1:"), "{said}");
+    }
+}
+
+/// A GET of `path` with a query: confirmable, message 0x1234, token "t".
+fn get(path: &[u8], query: &[u8]) -> Vec<u8> {
+    // Option 11, and option 15 four further on.
+    let path = [&[0xb0 | path.len() as u8], path].concat();
+    let query = if query.is_empty() { Vec::new() } else { [&[0x40 | query.len() as u8], query].concat() };
+    [&[0x41, 1, 0x12, 0x34, b't'][..], &path, &query].concat()
+}
+
+#[test]
+fn coap_answers_at_once_or_later() {
+    let (server, socket) = start("coap", &[]);
+    let answer = |code: u8, content: &[u8]| [&[0x61, code, 0x12, 0x34, b't'][..], content].concat();
+    assert_eq!(ask(&socket, &get(b"hello", b"")), answer(0x45, b"\xffhello, too"));
+    assert_eq!(ask(&socket, &get(b"factors", b"91")), answer(0x45, b"\xff7"));
+    assert_eq!(ask(&socket, &get(b"factors", b"one")), answer(0x84, b""));
+    assert_eq!(ask(&socket, &get(b"nothing", b"")), answer(0x84, b""));
+    // The acknowledgement, which no request waits for, and then the content; others are served meanwhile.
+    assert_eq!(ask(&socket, &get(b"slow", b"")), [0x60, 0, 0x12, 0x34]);
+    assert_eq!(ask(&socket, &get(b"hello", b"")), answer(0x45, b"\xffhello, too"));
+    assert_eq!(receive(&socket), b"\x51\x45\x12\x34t\xffat last");
+    socket.send(&[0x60, 0, 0x12, 0x34]).expect("an acknowledgement, which is not answered");
+    assert_eq!(ask(&socket, &get(b"factors", b"4")), answer(0x45, b"\xff2"));
+    let address = format!("coap://127.0.0.1:{}/factors?1000003", server.udp.port());
+    if let Some(said) = said("coap-client-notls", &["-m", "get", &address]) {
+        assert_eq!(said.trim(), "1000003");
+    }
+}

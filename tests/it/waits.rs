@@ -1,0 +1,176 @@
+//! May a handler wait for what other threads do, and for time, without keeping a worker, and does every wait end?
+//! Method: a handler that waits for a channel, a timer, or nothing; few workers, many waits; replies and fates are counted.
+
+use super::handlers::{ask, client, receive, settings};
+use crate::support::http::{fates, latency};
+use crate::support::{Running, await_until, policies};
+use forebay::fate::Status;
+use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved, checkpoint, sleep, timeout};
+use forebay::metrics::Fates;
+use forebay::time::Nanos;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+use std::thread;
+use tokio::sync::oneshot;
+
+/// What requests wait for: a test sends to the oldest, or drops it.
+type Asked = Arc<Mutex<Vec<oneshot::Sender<u8>>>>;
+
+/// Waits as the first letter of the request says.
+#[derive(Clone, Default)]
+struct Waits {
+    asked: Asked,
+    /// Kept for ever, and never used.
+    kept: Arc<Mutex<Vec<Waker>>>,
+}
+
+impl Waits {
+    /// Waits for what a test sends.
+    async fn hear(&self) -> u8 {
+        let (sender, receiver) = oneshot::channel();
+        self.asked.lock().expect("no panic").push(sender);
+        receiver.await.unwrap_or(b'-')
+    }
+
+    fn asked(&self) -> Option<oneshot::Sender<u8>> {
+        self.asked.lock().expect("no panic").pop()
+    }
+}
+
+impl Handler for Waits {
+    type Ticket = ();
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        let admitted = Admitted::new(());
+        Ok(if arrival.bytes()[0] == b'd' { admitted.deadline(Nanos::from_millis(200)) } else { admitted })
+    }
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        let heard = match request.bytes()[0] {
+            b'h' | b'd' => self.hear().await,
+            b'c' => {
+                checkpoint().await;
+                let first = self.hear().await;
+                checkpoint().await;
+                first.max(self.hear().await)
+            }
+            b's' => {
+                sleep(Nanos::from_millis(100)).await;
+                b's'
+            }
+            b't' => timeout(Nanos::from_millis(20), self.hear()).await.unwrap_or(b't'),
+            b'n' => std::future::pending().await,
+            // Its waker is dropped later, unused.
+            b'k' => {
+                std::future::poll_fn(|context| {
+                    self.kept.lock().expect("no panic").push(context.waker().clone());
+                    Poll::<u8>::Pending
+                })
+                .await
+            }
+            letter => letter,
+        };
+        reply.put(&[heard]).expect("a request has a byte");
+    }
+
+    fn refuse(&self, _: Request<'_>, unserved: Unserved, reply: &mut Reply<'_>) {
+        reply.put(&[unserved.status as u8]).expect("a request has a byte");
+    }
+}
+
+fn status(status: Status) -> String {
+    char::from(status as u8).to_string()
+}
+
+// Does a request that another thread wakes come back to a worker, under every policy, while the worker serves others?
+#[test]
+fn another_thread_wakes_a_request() {
+    for policy in policies() {
+        let waits = Waits::default();
+        let server = Running::start(&settings(policy), waits.clone());
+        let waiting = client(&server);
+        for _ in 0..20 {
+            waiting.send(b"h").expect("the server's port is open");
+            await_until(|| !waits.asked.lock().expect("no panic").is_empty(), "the request did not begin");
+            assert_eq!(ask(&server, "x"), "x", "{policy}: no worker waits");
+            waits.asked().expect("it waits").send(b'!').expect("it is alive");
+            assert_eq!(receive(&waiting), "!", "{policy}");
+        }
+        waiting.send(b"c").expect("the server's port is open");
+        for word in [b'1', b'2'] {
+            await_until(|| !waits.asked.lock().expect("no panic").is_empty(), "the request did not come so far");
+            waits.asked().expect("it waits").send(word).expect("it is alive");
+        }
+        assert_eq!(receive(&waiting), "2", "{policy}");
+        assert_eq!(server.quiescent(41), Fates { received: 41, answered: 41, ..Fates::default() }, "{policy}");
+    }
+}
+
+// Is no wake lost where many come while workers fall asleep and work? Method: threads that wake at once what they find.
+#[test]
+fn no_wake_is_lost() {
+    const REQUESTS: usize = 2_000;
+    for policy in ["steal", "pools", "ondemand", "isolated"] {
+        let waits = Waits::default();
+        let server = Running::start(&settings(policy), waits.clone());
+        let socket = client(&server);
+        let mut answered = 0;
+        thread::scope(|scope| {
+            let done = Arc::new(());
+            for _ in 0..2 {
+                let (waits, done) = (&waits, Arc::downgrade(&done));
+                scope.spawn(move || {
+                    while done.strong_count() > 0 {
+                        waits.asked().map_or_else(thread::yield_now, |asked| asked.send(b'!').expect("it waits"));
+                    }
+                });
+            }
+            for number in 0..REQUESTS {
+                socket.send(b"h").expect("the server's port is open");
+                // At most eight are on their way.
+                while number + 1 - answered >= 8 {
+                    assert_eq!(receive(&socket), "!");
+                    answered += 1;
+                }
+            }
+            (answered..REQUESTS).for_each(|_| assert_eq!(receive(&socket), "!"));
+            drop(done);
+        });
+    }
+}
+
+// Do many requests that sleep keep no worker? And do timeouts end what waits?
+#[test]
+fn sleeping_requests_keep_no_worker() {
+    let server = Running::start(&[("workers", "1"), ("policy", "ondemand")], Waits::default());
+    let socket = client(&server);
+    (0..100).for_each(|_| assert_eq!(socket.send(b"s").expect("the server's port is open"), 1));
+    assert_eq!(ask(&server, "x"), "x", "before the first of them ends");
+    let fates = fates(&latency(server.admin));
+    assert!(fates.in_flight >= 100, "{fates:?}");
+    (0..100).for_each(|_| assert_eq!(receive(&socket), "s"));
+    assert_eq!(ask(&server, "t"), "t");
+}
+
+// Does a wait end at the request's deadline, when nothing is left that could wake it, and at the end of the server?
+#[test]
+fn every_wait_ends() {
+    let waits = Waits::default();
+    let server = Running::start(&[("workers", "1"), ("drain-timeout", "100ms")], waits.clone());
+    assert_eq!(ask(&server, "n"), status(Status::Stalled), "nothing has its waker");
+    assert_eq!(ask(&server, "d"), status(Status::ShedExpired), "the test never sends");
+    let forsaken = client(&server);
+    forsaken.send(b"k").expect("the server's port is open");
+    await_until(|| !waits.kept.lock().expect("no panic").is_empty(), "the request did not begin");
+    waits.kept.lock().expect("no panic").clear();
+    assert_eq!(receive(&forsaken), status(Status::Stalled), "its waker is gone");
+    let waiting = client(&server);
+    waiting.send(b"h").expect("the server's port is open");
+    await_until(|| waits.asked.lock().expect("no panic").len() == 2, "the request did not begin");
+    let report = server.stop();
+    assert_eq!(receive(&waiting), status(Status::ShedDraining));
+    let fates = report.totals.fates;
+    assert_eq!((fates.stalled, fates.shed_expired, fates.shed_draining, fates.received), (2, 1, 1, 4));
+    // Its server is gone.
+    waits.asked().expect("the last one").send(b'!').expect_err("it was dropped");
+}
