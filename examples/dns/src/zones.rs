@@ -81,3 +81,43 @@ impl Zones {
         self.0.values()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is each question answered by the nearest zone, and one for DS records by that zone's parent, if it is served?
+    #[test]
+    fn the_nearest_zone_answers_and_its_parent_for_ds() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let source = |origin: &str| {
+            let file = dir.path().join(origin);
+            std::fs::write(&file, "@ 60 SOA ns host 1 1 1 1 30\n@ 60 NS ns\n").expect("written");
+            Source::parse(&format!("{origin}={}", file.display())).expect("a zone")
+        };
+        let sources = ["test", "b.test", "c.b.test"].map(source);
+        let selected = |zones: &[Source], name: &str, rtype: u16| {
+            let zones = Zones::load(zones).expect("zones");
+            let name: domain::base::Name<Vec<u8>> = name.parse().expect("a name");
+            let counts = b"\0\0\0\0\0\x01\0\0\0\0\0\0";
+            let message = [&counts[..], name.as_slice(), &rtype.to_be_bytes(), &[0, 1]].concat();
+            let query = Query::parse(&message).expect("a question");
+            zones.select(&query).map_or("none".to_owned(), |zone| text(&zone.apex))
+        };
+        for (name, rtype, zone) in [
+            ("test", rtype::A, "test."),
+            ("x.test", rtype::A, "test."),
+            ("b.test", rtype::A, "b.test."),
+            ("x.c.b.test", rtype::A, "c.b.test."),
+            ("b.test", rtype::DS, "test."),
+            ("c.b.test", rtype::DS, "b.test."),
+            ("x.c.b.test", rtype::DS, "c.b.test."),
+            ("test", rtype::DS, "test."),
+            ("xb.test", rtype::A, "test."),
+            ("example", rtype::A, "none"),
+        ] {
+            assert_eq!(selected(&sources, name, rtype), zone, "{name} {rtype}");
+        }
+        assert_eq!(selected(&sources[1..2], "b.test", rtype::DS), "b.test.");
+    }
+}

@@ -95,15 +95,40 @@ pub(crate) fn run(server: SocketAddr, loads: &[Load], duration: Nanos) -> Vec<Ou
 
 const FLOWS: usize = 8;
 
+/// Questions of a flow that are outstanding at once when as many are asked as the server answers.
+const WINDOW: u64 = 32;
+
+/// Asks as many plain questions as `server` answers, for `duration`: each flow asks the next ones when it has the answers to
+/// those before. Returns the number of answers.
+pub(crate) fn flood(server: SocketAddr, duration: Nanos) -> u64 {
+    let end = clock::now().plus(duration);
+    let flow = || {
+        let socket = connected(server);
+        let (mut answered, mut answer) = (0, [0; 4_096]);
+        while clock::now() < end {
+            for number in 0..WINDOW {
+                let _ = socket.send(&Load::plain(0.0).question(number as u16, number));
+            }
+            // One that is lost costs the time to wait for it.
+            answered += (0..WINDOW).map_while(|_| socket.recv(&mut answer).ok()).count() as u64;
+        }
+        answered
+    };
+    thread::scope(|scope| {
+        let flows: Vec<_> = (0..FLOWS / 2).map(|_| scope.spawn(flow)).collect();
+        flows.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+    })
+}
+
+fn connected(server: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    socket.connect(server).expect("a local address");
+    socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout above zero");
+    socket
+}
+
 fn one(server: SocketAddr, load: Load, duration: Nanos) -> Outcome {
-    let sockets: Vec<UdpSocket> = (0..FLOWS)
-        .map(|_| {
-            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-            socket.connect(server).expect("a local address");
-            socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout above zero");
-            socket
-        })
-        .collect();
+    let sockets: Vec<UdpSocket> = (0..FLOWS).map(|_| connected(server)).collect();
     // When the question of each flow and number should have gone.
     let intended: Vec<Vec<AtomicU64>> = (0..FLOWS).map(|_| (0..NUMBERS).map(|_| AtomicU64::new(0)).collect()).collect();
     prioritize();

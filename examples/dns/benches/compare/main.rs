@@ -76,27 +76,49 @@ fn costs() -> std::io::Result<()> {
     let contenders = [
         ours("forebay-dns", &["--set", "amplification=1000"]),
         ours("forebay-dns --set wait=park", &["--set", "amplification=1000", "--set", "wait=park"]),
+        ours(
+            "forebay-dns --policy isolated --set wait=park",
+            &["--set", "amplification=1000", "--policy", "isolated", "--set", "wait=park"],
+        ),
         peer("Knot", knot),
         peer("NSD", nsd),
     ];
-    let mut spent = contenders.each_ref().map(|_| (Vec::new(), 0));
+    let mut spent = contenders.each_ref().map(|_| (Vec::new(), 0, Vec::new(), Vec::new()));
     for _ in 0..ROUNDS {
-        for (contender, (spent, lost)) in contenders.iter().zip(&mut spent) {
-            let before = cpu::of_tree(contender.pid);
-            let result = run(contender.address, &[Load::plain(COST_RATE)], TURN);
-            let cpu = cpu::of_tree(contender.pid).saturating_sub(before);
-            *lost += result[0].sent - result[0].answered;
-            spent.push(cpu as f64 / result[0].answered as f64 / 1e3);
+        for (contender, (at_rate, lost, flooded, answers)) in contenders.iter().zip(&mut spent) {
+            let cpu_of = |ask: &mut dyn FnMut() -> u64| {
+                let before = cpu::of_tree(contender.pid);
+                let answered = ask();
+                (cpu::of_tree(contender.pid).saturating_sub(before) as f64 / answered as f64 / 1e3, answered)
+            };
+            at_rate.push(
+                cpu_of(&mut || {
+                    let result = run(contender.address, &[Load::plain(COST_RATE)], TURN);
+                    *lost += result[0].sent - result[0].answered;
+                    result[0].answered
+                })
+                .0,
+            );
+            let (cost, answered) = cpu_of(&mut || client::flood(contender.address, TURN));
+            flooded.push(cost);
+            answers.push(answered as f64 / TURN.as_secs_f64());
         }
     }
-    print(&format!("Plain answers at {COST_RATE:.0}/s, us of CPU for each, {ROUNDS} rounds\n\n"))?;
-    print("| server | median | least | most | unanswered |\n|---|---|---|---|---|\n")?;
-    for (contender, (mut spent, lost)) in contenders.iter().zip(spent) {
-        spent.sort_by(f64::total_cmp);
-        let [least, median, most] = [spent[0], spent[spent.len() / 2], spent[spent.len() - 1]];
-        print(&format!("| {} | {median:.2} | {least:.2} | {most:.2} | {lost} |\n", contender.name))?;
+    print(&format!("Plain answers, us of CPU for each: median (least to most) of {ROUNDS} rounds\n\n"))?;
+    print(&format!("| server | at {COST_RATE:.0}/s | unanswered | at as many as it answers | answers/s |\n"))?;
+    print("|---|---|---|---|---|\n")?;
+    for (contender, (at_rate, lost, flooded, mut answers)) in contenders.iter().zip(spent) {
+        let (at_rate, flooded) = (spread(at_rate), spread(flooded));
+        answers.sort_by(f64::total_cmp);
+        let answers = answers[answers.len() / 2];
+        print(&format!("| {} | {at_rate} | {lost} | {flooded} | {answers:.0} |\n", contender.name))?;
     }
     print("\n")
+}
+
+fn spread(mut values: Vec<f64>) -> String {
+    values.sort_by(f64::total_cmp);
+    format!("{:.2} ({:.2} to {:.2})", values[values.len() / 2], values[0], values[values.len() - 1])
 }
 
 /// The table of latencies of plain answers while signatures are made.
