@@ -25,13 +25,6 @@ pub(crate) struct Outcome {
     latencies: Vec<u64>,
 }
 
-/// Latencies of several runs; what was not answered took for ever.
-#[derive(Default)]
-pub(crate) struct Percentiles {
-    latencies: Vec<u64>,
-    pub(crate) unanswered: u64,
-}
-
 /// Questions that may be outstanding: their numbers have 16 bits, and a number must not come again too soon.
 const NUMBERS: usize = 1 << 16;
 
@@ -69,18 +62,12 @@ impl Load {
     }
 }
 
-impl Percentiles {
-    pub(crate) fn add(&mut self, outcome: &Outcome) {
-        self.latencies.extend(&outcome.latencies);
-        self.unanswered += outcome.sent - outcome.answered;
-    }
-
-    /// The value in microseconds below which this part of all lies.
-    pub(crate) fn at(&mut self, quantile: f64) -> String {
+impl Outcome {
+    /// Microseconds below which this part of the latencies lies; infinite where that many were not answered.
+    pub(crate) fn percentile(&mut self, quantile: f64) -> f64 {
         self.latencies.sort_unstable();
-        let all = self.latencies.len() + self.unanswered as usize;
-        let rank = (all as f64 * quantile).ceil() as usize;
-        self.latencies.get(rank.max(1) - 1).map_or("never".to_owned(), |nanos| (nanos / 1_000).to_string())
+        let rank = (self.sent as f64 * quantile).ceil() as usize;
+        self.latencies.get(rank.max(1) - 1).map_or(f64::INFINITY, |nanos| *nanos as f64 / 1e3)
     }
 }
 

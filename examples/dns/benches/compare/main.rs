@@ -12,7 +12,7 @@ mod peers;
 #[path = "../../tests/it/support.rs"]
 mod support;
 
-use client::{Load, Percentiles, run};
+use client::{Load, run};
 use forebay::output::print;
 use forebay::time::Nanos;
 use std::net::SocketAddr;
@@ -21,7 +21,6 @@ use support::{Process, Server, example_zone};
 
 /// Rounds, in each of which every server has a turn.
 const ROUNDS: usize = 5;
-const SIGNED_ROUNDS: usize = 4;
 
 /// Plain questions per second where their cost is measured: less than half of what any of the servers can do.
 const COST_RATE: f64 = 20_000.0;
@@ -108,7 +107,7 @@ fn costs() -> std::io::Result<()> {
     print(&format!("| server | at {COST_RATE:.0}/s | unanswered | at as many as it answers | answers/s |\n"))?;
     print("|---|---|---|---|---|\n")?;
     for (contender, (at_rate, lost, flooded, mut answers)) in contenders.iter().zip(spent) {
-        let (at_rate, flooded) = (spread(at_rate), spread(flooded));
+        let (at_rate, flooded) = (spread(at_rate, 2), spread(flooded, 2));
         answers.sort_by(f64::total_cmp);
         let answers = answers[answers.len() / 2];
         print(&format!("| {} | {at_rate} | {lost} | {flooded} | {answers:.0} |\n", contender.name))?;
@@ -116,9 +115,11 @@ fn costs() -> std::io::Result<()> {
     print("\n")
 }
 
-fn spread(mut values: Vec<f64>) -> String {
+/// The median, the least and the most, with this many digits after the point.
+fn spread(mut values: Vec<f64>, digits: usize) -> String {
     values.sort_by(f64::total_cmp);
-    format!("{:.2} ({:.2} to {:.2})", values[values.len() / 2], values[0], values[values.len() - 1])
+    let [median, least, most] = [values[values.len() / 2], values[0], values[values.len() - 1]];
+    format!("{median:.digits$} ({least:.digits$} to {most:.digits$})")
 }
 
 /// The table of latencies of plain answers while signatures are made.
@@ -143,34 +144,30 @@ fn latencies(algorithm: &str, of_knot: &str) -> std::io::Result<()> {
         let cpu = cpu::of_tree(contender.pid).saturating_sub(before) as f64 / 1e9;
         SIGNING * result[0].answered as f64 / cpu
     });
-    let mut results = contenders.each_ref().map(|_| (Percentiles::default(), Percentiles::default(), 0.0));
-    for _ in 0..SIGNED_ROUNDS {
-        for ((contender, rate), (plain, signed, cpus)) in contenders.iter().zip(rates).zip(&mut results) {
+    let mut results = contenders.each_ref().map(|_| (<[Vec<f64>; 5]>::default(), 0));
+    for _ in 0..ROUNDS {
+        for ((contender, rate), (columns, lost)) in contenders.iter().zip(rates).zip(&mut results) {
             let before = cpu::of_tree(contender.pid);
-            let [of_plain, of_signed] =
-                &run(contender.address, &[Load::plain(PLAIN_RATE), Load::signed(rate)], TURN)[..]
-            else {
-                unreachable!("two loads have two results");
-            };
-            *cpus +=
-                cpu::of_tree(contender.pid).saturating_sub(before) as f64 / TURN.get() as f64 / SIGNED_ROUNDS as f64;
-            plain.add(of_plain);
-            signed.add(of_signed);
+            let mut outcomes = run(contender.address, &[Load::plain(PLAIN_RATE), Load::signed(rate)], TURN);
+            let cpus = cpu::of_tree(contender.pid).saturating_sub(before) as f64 / TURN.get() as f64;
+            *lost += outcomes[0].sent - outcomes[0].answered;
+            let [p50, p99, p99_9] = [0.5, 0.99, 0.999].map(|quantile| outcomes[0].percentile(quantile));
+            let values = [p50, p99, p99_9, outcomes[1].percentile(0.99), cpus];
+            columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
         }
     }
     print(&format!(
-        "Plain answers at {PLAIN_RATE:.0}/s while {algorithm} signatures take {SIGNING} CPUs, us, {SIGNED_ROUNDS} rounds\n\n"
+        "Plain answers at {PLAIN_RATE:.0}/s while {algorithm} signatures take {SIGNING} CPUs, us: median (least to most) of \
+         {ROUNDS} rounds\n\n"
     ))?;
     print(
         "| server | plain p50 | p99 | p99.9 | unanswered | signed/s | signed p99 | CPUs |\n|---|---|---|---|---|---|---|---|\n",
     )?;
-    for ((contender, rate), (mut plain, mut signed, cpus)) in contenders.iter().zip(rates).zip(results) {
-        let [p50, p99, p99_9] = [0.5, 0.99, 0.999].map(|quantile| plain.at(quantile));
-        let (lost, signed) = (plain.unanswered, signed.at(0.99));
-        print(&format!(
-            "| {} | {p50} | {p99} | {p99_9} | {lost} | {rate:.0} | {signed} | {cpus:.2} |\n",
-            contender.name
-        ))?;
+    for ((contender, rate), (columns, lost)) in contenders.iter().zip(rates).zip(results) {
+        let [p50, p99, p99_9, signed, cpus] = columns;
+        let [p50, p99, p99_9, signed] = [p50, p99, p99_9, signed].map(|values| spread(values, 0));
+        let cpus = spread(cpus, 2);
+        print(&format!("| {} | {p50} | {p99} | {p99_9} | {lost} | {rate:.0} | {signed} | {cpus} |\n", contender.name))?;
     }
     print("\n")
 }
