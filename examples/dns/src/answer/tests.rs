@@ -158,6 +158,8 @@ fn proofs_list_what_is_there() {
         ("www.example.test", Rtype::MX, "A AAAA RRSIG NSEC"),
         ("and.example.test", Rtype::A, "RRSIG NSEC"),
         ("child.example.test", Rtype::DS, "NS RRSIG NSEC"),
+        // The address at a delegation is the child's.
+        ("own.example.test", Rtype::DS, "NS RRSIG NSEC"),
         ("a.star.example.test", Rtype::MX, "A TXT RRSIG NSEC"),
         ("no.example.test", Rtype::A, "RRSIG NSEC NXNAME"),
         ("unknown.example.test", Rtype::A, "RRSIG NSEC TYPE65280"),

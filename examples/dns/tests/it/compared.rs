@@ -57,7 +57,7 @@ const NAMES: [&str; 50] = [
     "no.such.name.",
     "www.www.",
     "x.alias.",
-    "x.ns1.",
+    "own.",
     "no-such.",
     "a.very.long.name.with.many.labels.of.which.none.is.in.the.zone.",
 ];
