@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example says where it listens")]
 
+use forebay::fate::CLASSES;
 use forebay::handler::{Served, Unserved};
 use forebay::time::clock;
 use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request, Server, handler_fn};
@@ -38,6 +39,8 @@ impl<H> Limited<H> {
 
 impl<H: Handler> Handler for Limited<H> {
     type Ticket = H::Ticket;
+
+    const CLASS_NAMES: [&'static str; CLASSES] = H::CLASS_NAMES;
 
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<H::Ticket>, Rejected<H::Ticket>> {
         let admitted = self.inner.admit(arrival)?;

@@ -1,6 +1,7 @@
 //! Handlers behind references.
 
 use super::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};
+use crate::fate::CLASSES;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -12,6 +13,8 @@ macro_rules! forwards {
             $pointer: Sync,
         {
             type Ticket = H::Ticket;
+
+            const CLASS_NAMES: [&'static str; CLASSES] = H::CLASS_NAMES;
 
             fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<H::Ticket>, Rejected<H::Ticket>> {
                 (**self).admit(arrival)

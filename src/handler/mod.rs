@@ -23,7 +23,7 @@ pub use leaf::{checkpoint, hop, sleep, timeout, uninterrupted};
 pub use reply::{Overflow, Reply};
 pub use request::Request;
 
-use crate::fate::Status;
+use crate::fate::{self, CLASSES, Status};
 use crate::time::Nanos;
 use std::future::Future;
 
@@ -43,6 +43,9 @@ pub trait Handler: Sync {
     /// What [`Handler::admit`] notes of a request, and the request keeps to its end: a number to echo, what the parser
     /// has found. `()` if there is nothing to note.
     type Ticket: Copy + Default + Send + Sync;
+
+    /// The names of the classes, as metrics show them; all different.
+    const CLASS_NAMES: [&'static str; CLASSES] = fate::CLASS_NAMES;
 
     /// Looks at a datagram once, before anything is spent on it.
     ///

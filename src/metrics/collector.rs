@@ -133,7 +133,7 @@ impl<'b> Collector<'b> {
         let counts = self.metrics.counts();
         let since_start = Measured::from(&self.since_start);
         let windows = [self.seconds.last(now), self.tens.last(now)];
-        let demand = self.marks.demand(&windows[1]);
+        let demand = self.marks.demand(&windows[1], gauges.class_names);
         Snapshot::new(gauges, self.start_time, counts, since_start, windows.each_ref(), demand)
     }
 

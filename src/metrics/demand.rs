@@ -5,8 +5,9 @@ use super::Stage;
 use super::counters::Counts;
 use super::distribution::Distribution;
 use super::measured::Measured;
+use super::own::ClassNames;
 use super::unanswered::UnansweredCounts;
-use crate::fate::{CLASS_NAMES, Fate};
+use crate::fate::Fate;
 use crate::time::Nanos;
 use serde::{Serialize, Serializer};
 use std::collections::VecDeque;
@@ -87,11 +88,11 @@ impl Marks {
     }
 
     /// The demand over the slots, whose distributions are `measured`.
-    pub(super) fn demand(&self, measured: &Measured) -> Demand {
+    pub(super) fn demand(&self, measured: &Measured, names: ClassNames) -> Demand {
         let Some((_, before)) = self.begins.front() else { return Demand::default() };
         let now = &self.last;
         let unanswered = now.unanswered.by_class_since(&before.unanswered);
-        let classes = CLASS_NAMES.into_iter().zip(&measured.classes).zip(unanswered);
+        let classes = names.0.into_iter().zip(&measured.classes).zip(unanswered);
         let classes = classes.filter_map(|((name, class), unanswered)| {
             let service = &class.stages[Stage::Service as usize];
             let (answered, cpu_us) = (service.count(), Nanos::new(service.sum()).as_micros_f64());
@@ -170,10 +171,10 @@ mod tests {
             unanswered: UnansweredCounts::default(),
         };
         let mut marks = Marks::new(6, mark(3));
-        assert_eq!(marks.demand(&Measured::default()), Demand::default());
+        assert_eq!(marks.demand(&Measured::default(), ClassNames::default()), Demand::default());
         for second in 4..=200 {
             marks.add(second / 10, mark(second));
-            let demand = marks.demand(&Measured::default());
+            let demand = marks.demand(&Measured::default(), ClassNames::default());
             // A slot begins with what has gathered since the last look at the one before.
             let begin = if second < 60 { 3 } else { (second / 10 - 5) * 10 - 1 };
             assert_eq!((demand.seconds, demand.asked), ((second - begin) as f64, 10 * (second - begin)), "{second}");

@@ -6,7 +6,8 @@ use super::counters::{Counted, Counts};
 use super::demand::Demand;
 use super::distribution::Distribution;
 use super::measured::Measured;
-use crate::fate::{CLASS_NAMES, CLASSES, Fates};
+use super::own::{ClassNames, OwnValue};
+use crate::fate::{CLASSES, Fates};
 use crate::time::Nanos;
 use serde::Serialize;
 
@@ -27,6 +28,10 @@ pub struct Gauges {
     pub decision: Option<Decision>,
     /// How long requests may wait now, where a queue stands; `None` where they may for ever.
     pub max_wait: Option<Nanos>,
+    /// The names of the classes.
+    pub class_names: ClassNames,
+    /// Metrics of the handler's own.
+    pub own: Vec<OwnValue>,
 }
 
 /// The decision of an adaptive policy, and its reason.
@@ -131,6 +136,10 @@ pub struct Snapshot {
     pub last_60s: Latencies,
     /// What was asked in the last 50 to 60 seconds, or since the start where that is shorter.
     pub demand: Demand,
+    /// The names of the classes.
+    pub class_names: ClassNames,
+    /// Metrics of the handler's own.
+    pub own: Vec<OwnValue>,
     /// Distributions since the start, for the histograms of `/metrics`.
     pub(super) measured: Measured,
 }
@@ -145,8 +154,9 @@ impl Snapshot {
         [last_10s, last_60s]: [&Measured; 2],
         demand: Demand,
     ) -> Snapshot {
-        let Gauges { description, kernel_dropped, unstamped, run_queue_waits, queue_depths, decision, max_wait } =
-            gauges;
+        let Gauges { description, kernel_dropped, unstamped, run_queue_waits, queue_depths, .. } = gauges;
+        let Gauges { decision, max_wait, class_names, own, .. } = gauges;
+        let latencies = |measured: &Measured| Latencies::new(measured, class_names, unstamped);
         let emulation = description.is_emulated().then(|| Emulation::new(&counts, &since_start.overshoot));
         Snapshot {
             description,
@@ -161,9 +171,11 @@ impl Snapshot {
             queue_depths,
             decision,
             emulation,
-            since_start: Latencies::new(&since_start, unstamped),
-            last_10s: Latencies::new(last_10s, unstamped),
-            last_60s: Latencies::new(last_60s, unstamped),
+            since_start: latencies(&since_start),
+            last_10s: latencies(last_10s),
+            last_60s: latencies(last_60s),
+            class_names,
+            own,
             demand,
             measured: since_start,
         }
@@ -206,9 +218,9 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    fn new(measured: &Measured, unstamped: bool) -> Latencies {
+    fn new(measured: &Measured, names: ClassNames, unstamped: bool) -> Latencies {
         let known = |stage| !(unstamped && stage == Stage::Kernel);
-        let blocks = |stage| if known(stage) { stage_blocks(measured, stage) } else { Vec::new() };
+        let blocks = |stage| if known(stage) { stage_blocks(measured, names, stage) } else { Vec::new() };
         Latencies { stages: Stage::ALL.map(blocks) }
     }
 
@@ -221,10 +233,10 @@ impl Latencies {
 
 const NANOS_PER_MICRO: f64 = 1e3;
 
-fn stage_blocks(measured: &Measured, stage: Stage) -> Vec<(&'static str, Block)> {
+fn stage_blocks(measured: &Measured, names: ClassNames, stage: Stage) -> Vec<(&'static str, Block)> {
     let mut all = Distribution::default();
     let mut blocks = Vec::new();
-    for (name, class) in CLASS_NAMES.iter().zip(&measured.classes) {
+    for (name, class) in names.0.iter().zip(&measured.classes) {
         let distribution = &class.stages[stage as usize];
         if distribution.count() > 0 {
             all.add(distribution);

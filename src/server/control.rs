@@ -5,6 +5,7 @@ use super::adapt::Adaptation;
 use super::admin::Probe;
 use super::drain::Drain;
 use super::notices::Found;
+use super::own_metrics::OwnMetrics;
 use super::path::wait_slots::WaitSlots;
 use super::reload::Reloads;
 use super::run_queue::RunQueue;
@@ -14,7 +15,7 @@ use super::supervisor::Supervisor;
 use super::transport::{Said, Transport};
 use super::waiting::Waiting;
 use crate::config::{Burn, Config, Pool};
-use crate::metrics::{Description, Gauges, Recent, WorkerMetrics};
+use crate::metrics::{ClassNames, Description, Gauges, Recent, WorkerMetrics};
 use crate::net::{AddressFilter, BATCH, Drops, Group};
 use crate::runtime::Shared;
 use crate::sched::turn::{Discarded, Engine, Ready};
@@ -45,6 +46,8 @@ pub(super) struct Control<'a, J> {
     /// False once the host's addresses could not be read, which is logged once.
     pub(super) addresses_known: AtomicBool,
     pub(super) shared: &'a Shared<J>,
+    pub(super) class_names: ClassNames,
+    pub(super) own_metrics: &'a OwnMetrics,
     pub(super) wait_slots: &'a WaitSlots<J>,
     /// Wakes the requests in `wait_slots` whose time is over, and those that nothing else will wake.
     pub(super) wake_overdue: &'a (dyn Fn(Nanos) + Sync),
@@ -331,6 +334,8 @@ impl<J: Send> Probe for Control<'_, J> {
             queue_depths,
             decision: following.adaptation.decision(),
             max_wait: self.waiting.max_wait(),
+            class_names: self.class_names,
+            own: self.own_metrics.values(),
         }
     }
 

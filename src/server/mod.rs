@@ -15,6 +15,7 @@ mod inherited;
 mod latch;
 mod listening;
 mod notices;
+mod own_metrics;
 mod ownership;
 mod panics;
 mod path;
@@ -51,6 +52,7 @@ use crate::server::path::packet::{PacketBody, Serving};
 use crate::time::clock;
 use inherited::Inherited;
 use listening::Listening;
+use own_metrics::OwnMetrics;
 use reload::Reloads;
 use sizes::Sizes;
 use std::io;
@@ -128,6 +130,14 @@ pub enum ServeError {
     /// The sockets that systemd passes are not those that are needed.
     #[error("LISTEN_FDS: {0}")]
     Inherited(String),
+    /// A metric of the handler's own cannot be shown.
+    #[error("metric {name:?}: not allowed; allowed: {allowed}")]
+    Metric {
+        /// The name as given.
+        name: String,
+        /// The broken rule.
+        allowed: &'static str,
+    },
     /// Settings of a [`Builder`] are wrong.
     #[error("{0}")]
     Settings(#[from] Problems),
@@ -210,6 +220,7 @@ pub struct Server {
     log_panics: bool,
     reloads: Option<Reloads>,
     supervisor: Supervisor,
+    own_metrics: OwnMetrics,
 }
 
 impl Server {
@@ -275,6 +286,7 @@ impl Server {
             log_panics: true,
             reloads: None,
             supervisor: Supervisor::default(),
+            own_metrics: OwnMetrics::default(),
         })
     }
 

@@ -20,7 +20,7 @@ use super::waiting::Waiting;
 use super::{Ended, Report, ServeError, Server, StopHandle, panics, signals};
 use crate::config::{Burn, Classify, Config, ShedAnswers};
 use crate::handler::Handler;
-use crate::metrics::{Collector, WorkerMetrics};
+use crate::metrics::{ClassNames, Collector, WorkerMetrics};
 use crate::net::{Drops, Io, KernelLink, Socket};
 use crate::output;
 use crate::queue::ObjectPool;
@@ -130,6 +130,8 @@ where
         filter: &server.filter,
         addresses_known: AtomicBool::new(true),
         shared: &shared,
+        class_names: ClassNames(H::CLASS_NAMES),
+        own_metrics: &server.own_metrics,
         wait_slots: &common.wait_slots,
         wake_overdue: &wake_overdue,
         metrics: &metrics,

@@ -77,7 +77,7 @@ impl<J> VirtualWorld<J> {
     }
 
     /// Wakes every sleeper.
-    pub(super) fn wake_all(&mut self) {
+    pub(crate) fn wake_all(&mut self) {
         let asleep: Vec<WorkerId> = self.idle.roster.asleep().collect();
         asleep.into_iter().for_each(|id| self.wake(id));
     }

@@ -3,12 +3,15 @@
 //! Method: small handlers of this file behind real sockets; replies and fates are counted.
 
 use super::handlers::{ask, client, settings};
-use crate::support::{Running, policies};
+use crate::support::http::{http, latency, metric};
+use crate::support::{Running, policies, quiescent};
+use forebay::config::Config;
 use forebay::fate::Status;
 use forebay::handler::{
     Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved, checkpoint, handler_fn,
 };
 use forebay::metrics::Fates;
+use forebay::server::Server;
 use forebay::time::Nanos;
 use forebay::time::clock;
 use std::net::UdpSocket;
@@ -52,6 +55,8 @@ struct Length(usize);
 
 impl Handler for Informed {
     type Ticket = Length;
+
+    const CLASS_NAMES: [&'static str; 8] = ["none", "informed", "c", "d", "e", "f", "g", "h"];
 
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<Length>, Rejected<Length>> {
         let admitted = Admitted::new(Length(arrival.bytes().len())).class(1).deadline(Nanos::from_secs(30));
@@ -98,6 +103,40 @@ impl Handler for Informed {
 
 fn now() -> SystemTime {
     UNIX_EPOCH + clock::realtime().into()
+}
+
+// Do classes have the handler's names on both pages, also through references, and do its own metrics stand beside the
+// server's?
+#[test]
+fn names_and_metrics_are_the_handlers_own() {
+    let counted = Arc::new(AtomicUsize::new(7));
+    let config = Config::from_pairs([("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0"), ("workers", "1")]);
+    let bind = || Server::bind(config.as_ref().expect("settings")).expect("free ports");
+    let read = Arc::clone(&counted);
+    let server = bind().counter("lookups", "Names looked up", move || read.load(Ordering::SeqCst) as f64);
+    let server = server.and_then(|server| server.gauge("cache_entries", "Entries", || 2.5)).expect("fine names");
+    let (udp, admin, stop) = (server.udp_address(), server.admin_address(), server.stop_handle());
+    let thread = std::thread::spawn(move || server.run(&&Informed).map(drop));
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    socket.send_to(b"where do you listen, please?", udp).expect("a local address");
+    socket.recv(&mut [0; 64]).expect("an answer");
+    // A reply is counted once it is sent.
+    quiescent(admin, 1);
+    let page = || http(admin, "GET /metrics").expect("the endpoint answers").body;
+    let text = page();
+    assert_eq!((metric(&text, "lookups_total"), metric(&text, "cache_entries")), (7.0, 2.5));
+    assert_eq!(metric(&text, "forebay_latency_seconds_count{stage=\"total\",class=\"informed\"}"), 1.0);
+    assert_eq!(latency(admin)["since_start"]["total"]["informed"]["count"], 1);
+    counted.store(8, Ordering::SeqCst);
+    assert_eq!(metric(&page(), "lookups_total"), 8.0, "each scrape reads anew");
+    stop.stop();
+    thread.join().expect("no panic").expect("it ends well");
+    for name in ["", "9lives", "a-b", "forebay_x", "process_x", "x_total"] {
+        let error = bind().gauge(name, "", || 0.0).expect_err("a bad name").to_string();
+        assert!(error.contains(&format!("metric {name:?}")) && error.contains("allowed: "), "{error}");
+    }
+    let twice = bind().gauge("x", "", || 0.0).and_then(|server| server.counter("x", "", || 0.0));
+    assert!(twice.expect_err("one name").to_string().contains("each name once"));
 }
 
 /// Every method through references.

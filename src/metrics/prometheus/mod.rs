@@ -5,10 +5,11 @@ mod families;
 
 use super::histograms::SLOWDOWN_ONE;
 use super::measured::ClassMeasured;
+use super::own::{OwnKind, OwnValue};
 use super::process::Process;
 use super::snapshot::{Latencies, Snapshot};
 use super::{Percentile, Stage};
-use crate::fate::{CLASS_NAMES, Fate};
+use crate::fate::Fate;
 use families::{Families, counter, counters, gauge, histogram};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::{encode, encode_registry};
@@ -92,6 +93,7 @@ impl Collector for Scrape {
         slowdown(&mut families, snapshot)?;
         datagrams(&mut families, snapshot)?;
         queues_and_workers(&mut families, snapshot)?;
+        own(&mut families, &snapshot.own)?;
         families.info("forebay_build", "What this server was built from", &[("version", env!("CARGO_PKG_VERSION"))])?;
         process(&mut families, &self.process)
     }
@@ -118,7 +120,7 @@ const CLASSES_FROM_THE_START: usize = 2;
 
 /// The classes to show, by name: the classes of every server, and each other class from its first request on.
 fn known_classes(snapshot: &Snapshot) -> impl Iterator<Item = (&'static str, &ClassMeasured)> {
-    let classes = CLASS_NAMES.into_iter().zip(&snapshot.measured.classes).enumerate();
+    let classes = snapshot.class_names.0.into_iter().zip(&snapshot.measured.classes).enumerate();
     let known =
         classes.filter(|(class, (_, measured))| *class < CLASSES_FROM_THE_START || measured.slowdown.count() > 0);
     known.map(|(_, class)| class)
@@ -243,6 +245,17 @@ fn queues_and_workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::
     }
 
     counters(families, snapshot.counted.workers())
+}
+
+/// What the handler counts by itself.
+fn own(families: &mut Families<'_>, own: &[OwnValue]) -> fmt::Result {
+    for OwnValue { name, help, kind, value } in own {
+        match kind {
+            OwnKind::Counter => counter(&mut families.start(name, help, MetricType::Counter)?, &[], value)?,
+            OwnKind::Gauge => gauge(&mut families.start(name, help, MetricType::Gauge)?, &[], value)?,
+        }
+    }
+    Ok(())
 }
 
 /// The standard metrics of a process, under the names that every client library uses.

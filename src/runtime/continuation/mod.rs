@@ -31,7 +31,7 @@ pub(crate) use local_queue::{LocalQueue, Ready, new_runtime_id, runtime_id};
 pub(crate) use outside::Outside;
 pub(crate) use poll::{Polled, Terms, poll};
 pub(crate) use unwind::{Panic, discard, guarded, is_contained, panic_message};
-pub(crate) use wait_slot::WaitSlot;
+pub(crate) use wait_slot::{WaitSlot, WakeSlot};
 pub(crate) use waiter::{AbortCause, AnyChild, Waiter};
 
 /// Where `join_state` finds its atomics; a loom test gives it others.

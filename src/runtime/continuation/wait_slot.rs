@@ -73,8 +73,30 @@ impl Waiter for WaitSlot {
     }
 }
 
-impl Wake for WaitSlot {
+/// What wakers of the request in one wait slot hold, and its children do not: the last one that is dropped takes the
+/// request's hope with it.
+pub(crate) struct WakeSlot(Arc<WaitSlot>);
+
+impl WakeSlot {
+    /// What wakes the request in `wait_slot`.
+    pub(crate) fn new(wait_slot: &Arc<WaitSlot>) -> Arc<WakeSlot> {
+        Arc::new(WakeSlot(Arc::clone(wait_slot)))
+    }
+}
+
+impl Wake for WakeSlot {
     fn wake(self: Arc<Self>) {
+        self.0.wake();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.wake();
+    }
+}
+
+impl WaitSlot {
+    /// Puts the request where a worker finds it, if it is parked; keeps it from being parked, if it runs.
+    pub(crate) fn wake(&self) {
         if !self.state.wake() {
             return;
         }

@@ -112,6 +112,7 @@ where
     for (at, event) in &scenario.events {
         while driver.next_at() < *at {
             driver.act();
+            end_forsaken(&mut driver, &metrics);
             books.check(&driver)?;
         }
         match event {
@@ -127,6 +128,7 @@ where
     let deadline = scenario.events.last().map_or(Nanos::ZERO, |(at, _)| *at).plus(scenario.drain);
     while driver.next_at() < deadline {
         driver.act();
+        end_forsaken(&mut driver, &metrics);
         books.check(&driver)?;
     }
     // After the drain: waiting requests are shed, running requests end at their next checkpoint.
@@ -135,6 +137,7 @@ where
     (0..workers).for_each(|owner| driver.world.emptied(owner));
     while driver.next_at() < Nanos::MAX {
         driver.act();
+        end_forsaken(&mut driver, &metrics);
         books.check(&driver)?;
     }
     books.check(&driver)?;
@@ -148,6 +151,29 @@ where
         return Err(format!("{offered} came: {received} received, {ended} ended, {dropped} dropped"));
     }
     Ok(ends)
+}
+
+/// What the control thread does once a second, here when nothing else happens: ends requests that nothing will wake. No
+/// deadline counts, for a wake that was lost must not be mended by it.
+fn end_forsaken<'s, 'e, 'c, H, M, F>(driver: &mut Driver<Engines<'s, 'e, 'c, H, M, F>>, metrics: &WorkerMetrics)
+where
+    H: Handler,
+    M: Fn(Packet<'s, H::Ticket>) -> F + Sync,
+    F: Future<Output = Packet<'s, H::Ticket>> + Send,
+{
+    if driver.next_at() < Nanos::MAX || metrics.in_flight() == 0 {
+        return;
+    }
+    let engines = &mut driver.engine;
+    engines.current().common.wait_slots.for_each(|job| {
+        if let Job::Continuation(slot) = job {
+            slot.wake_overdue(Nanos::ZERO);
+        }
+    });
+    engines.gather_ready();
+    if !engines.ready[engines.current].is_empty() {
+        driver.world.wake_all();
+    }
 }
 
 /// More than any request has.

@@ -2,7 +2,7 @@
 
 use crate::queue::Pooled;
 use crate::runtime::continuation::{
-    self, AbortCause, AnyChild, Limits, Polled, Rest, Terms, WaitSlot, Waiter, guarded,
+    self, AbortCause, AnyChild, Limits, Polled, Rest, Terms, WaitSlot, Waiter, WakeSlot, guarded,
 };
 use crate::server::path::packet::{Envelope, Packet};
 use crate::time::Nanos;
@@ -22,8 +22,8 @@ pub(crate) enum Job<'s, 'e, F, T> {
     Child(Arc<dyn AnyChild>),
 }
 
-/// Handles that a slot itself has of its wait slot: one plain, one as a waiter, one as a waker.
-const OWN_HANDLES: usize = 3;
+/// Handles that a slot itself has of what wakes its requests: one plain, one as a waker.
+const OWN_HANDLES: usize = 2;
 
 /// The storage of one future: pinned once, filled again and again, so that running a request allocates nothing.
 ///
@@ -34,6 +34,8 @@ pub(crate) struct Slot<F> {
     wait_slot: Arc<WaitSlot>,
     /// The wait slot as a [`Waiter`], for polls.
     waiter: Option<Arc<dyn Waiter>>,
+    wakes: Arc<WakeSlot>,
+    /// The same for polls.
     waker: Waker,
     /// True while the request waits in the wait slot, or has been woken and not run since.
     parked: bool,
@@ -44,9 +46,10 @@ impl<F> Slot<F> {
     /// An empty slot whose requests wait in `wait_slot`.
     pub(crate) fn new(wait_slot: WaitSlot) -> Slot<F> {
         let wait_slot = Arc::new(wait_slot);
-        let waker = Waker::from(Arc::clone(&wait_slot));
+        let wakes = WakeSlot::new(&wait_slot);
+        let waker = Waker::from(Arc::clone(&wakes));
         let waiter = Some(Arc::clone(&wait_slot) as Arc<dyn Waiter>);
-        Slot { envelope: Envelope::default(), wait_slot, waiter, waker, parked: false, future: Box::pin(None) }
+        Slot { envelope: Envelope::default(), wait_slot, waiter, wakes, waker, parked: false, future: Box::pin(None) }
     }
 
     pub(crate) fn fill(&mut self, envelope: Envelope, future: F) {
@@ -72,7 +75,7 @@ impl<F> Slot<F> {
 impl<F> Slot<F> {
     /// True if nothing has a waker of the request, so that nothing will wake it that has not done so already.
     fn is_forsaken(&self) -> bool {
-        let forsaken = Arc::strong_count(&self.wait_slot) == OWN_HANDLES;
+        let forsaken = Arc::strong_count(&self.wakes) == OWN_HANDLES;
         // Ordering: pairs with the release of the last waker that was dropped: if it woke, that is seen.
         fence(Ordering::Acquire);
         forsaken
@@ -84,7 +87,7 @@ impl<F> Slot<F> {
             let generation = self.wait_slot.generation();
             self.wait_slot().ask_to_abort(generation, AbortCause::Stalled);
         } else if now >= self.envelope.expires_at {
-            self.waker.wake_by_ref();
+            self.wait_slot.wake();
         }
     }
 }
