@@ -10,6 +10,7 @@ use clap::Parser;
 use forebay::config::Config;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 
 /// Most that is sent to the network of a client without a cookie, per byte that comes from it: an answer with addresses is
 /// twice as long as its question, one with a signature up to six times.
@@ -91,7 +92,7 @@ impl Arguments {
         let sources = self.sources()?;
         let zones = ArcSwap::from_pointee(Zones::load(&sources)?);
         let cookies = Cookies::new(self.cookie_secret.as_deref())?;
-        let service = Service { zones, cookies, payload: self.payload };
+        let service = Service { zones, cookies, payload: self.payload, tcp_messages: AtomicU64::new(0) };
         Ok(Plan { config, sources, service, connections: usize::from(self.connections), check: self.check })
     }
 

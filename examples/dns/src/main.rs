@@ -13,6 +13,7 @@ use signal_hook::iterator::Signals;
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 
 /// Exit code for wrong arguments, files among them.
@@ -42,7 +43,7 @@ fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let service = Arc::new(service);
-    let server = Server::bind(&config)?.stop_on_signals()?;
+    let server = metrics(Server::bind(&config)?.stop_on_signals()?, &sources, &service)?;
     let address = server.udp_address();
     let tcp = TcpServer::start(Arc::clone(&service), address, connections).with_context(|| format!("TCP {address}"))?;
     let mut hangups = Signals::new([SIGHUP])?;
@@ -61,6 +62,17 @@ fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
     let _ = reloader.join();
     print(&forebay::metrics::summary(&report.totals))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the server does beside answering over UDP, on the page of its metrics.
+fn metrics(server: Server, sources: &[Source], service: &Arc<Service>) -> anyhow::Result<Server> {
+    let signers: Vec<_> = sources.iter().filter_map(|source| source.signer.clone()).collect();
+    let made = move || signers.iter().map(|signer| signer.made() as f64).sum();
+    let service = Arc::clone(service);
+    // Ordering: relaxed, a count.
+    let over_tcp = move || service.tcp_messages.load(Ordering::Relaxed) as f64;
+    let server = server.counter("dns_signatures_made", "Signatures that were not known and had to be made", made)?;
+    Ok(server.counter("dns_tcp_messages", "Messages that came over TCP", over_tcp)?)
 }
 
 /// The zones in one line each, after the DS records that their parents need.

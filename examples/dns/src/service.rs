@@ -6,10 +6,11 @@ use crate::query::{Fault, Query, Rcode};
 use crate::reply::{Options, write_error};
 use crate::zones::Zones;
 use arc_swap::{ArcSwap, Guard};
-use forebay::fate::{Malformed, Refused, Status};
+use forebay::fate::{CLASSES, Malformed, Refused, Status};
 use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved, hop, uninterrupted};
 use forebay::time::clock;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The class of questions that want signatures, for metrics and for policies that know classes beforehand.
 const SIGNED_CLASS: u8 = 1;
@@ -22,6 +23,8 @@ pub struct Service {
     pub cookies: Cookies,
     /// Bytes of the longest answer over UDP: 1,232 fit into one packet nearly everywhere.
     pub payload: u16,
+    /// Number of messages that came over TCP.
+    pub tcp_messages: AtomicU64,
 }
 
 /// The code of the answer to a message that is no question, or [`Rcode::NoError`].
@@ -37,6 +40,8 @@ impl Default for Code {
 impl Service {
     /// The answer to a message that came over TCP; `None` if there is none. Signatures are made at once.
     pub fn answer_stream(&self, message: &[u8], client: IpAddr) -> Option<Vec<u8>> {
+        // Ordering: relaxed, a count.
+        self.tcp_messages.fetch_add(1, Ordering::Relaxed);
         let mut out = vec![0; usize::from(u16::MAX)];
         let length = match Query::parse(message) {
             Err(Fault::Silent) => None,
@@ -63,6 +68,9 @@ impl Service {
 
 impl Handler for Service {
     type Ticket = Code;
+
+    const CLASS_NAMES: [&'static str; CLASSES] =
+        ["plain", "signed", "class2", "class3", "class4", "class5", "class6", "class7"];
 
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<Code>, Rejected<Code>> {
         let query = match Query::parse(arrival.bytes()) {

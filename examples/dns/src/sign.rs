@@ -11,6 +11,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How long a signature is valid, in seconds: longer than a weekend in which nothing works.
 const VALID_SECONDS: u32 = 14 * 86_400;
@@ -28,6 +29,7 @@ pub struct Signer {
     /// Of the owner and content of a record set, hashed with a secret: nothing can be made to collide.
     signatures: Cache<u128, Arc<Signature>>,
     secret: [u8; 16],
+    made: AtomicU64,
 }
 
 /// The data of an RRSIG record.
@@ -47,7 +49,7 @@ impl Signer {
         let mut secret = [0; 16];
         let filled = SystemRandom::new().fill(&mut secret);
         filled.map_err(|_| anyhow::anyhow!("the system gives no random numbers"))?;
-        Ok(Signer { zone, key, signatures: Cache::new(signatures), secret })
+        Ok(Signer { zone, key, signatures: Cache::new(signatures), secret, made: AtomicU64::new(0) })
     }
 
     /// The zone's DNSKEY records.
@@ -59,6 +61,12 @@ impl Signer {
     /// Their time to live.
     pub(crate) fn dnskey_ttl(&self) -> u32 {
         DNSKEY_TTL
+    }
+
+    /// Number of signatures made.
+    pub fn made(&self) -> u64 {
+        // Ordering: relaxed, a count.
+        self.made.load(Ordering::Relaxed)
     }
 
     /// The key that signs.
@@ -99,6 +107,7 @@ impl Signer {
             }
         }
         let signature = self.key.pair.sign_raw(&data).ok()?;
+        self.made.fetch_add(1, Ordering::Relaxed);
         data.truncate(head_bytes);
         data.extend_from_slice(signature.as_ref());
         let signature = Arc::new(Signature { made_at: now, data: data.into() });

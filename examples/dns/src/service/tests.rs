@@ -11,7 +11,12 @@ fn service(algorithm: Option<Algorithm>) -> Service {
     let source = Source::parse(&format!("example.test={}", file.display())).expect("a zone");
     let signed = algorithm.map(|algorithm| source.clone().signed(algorithm, None, 100).expect("a key"));
     let zones = ArcSwap::from_pointee(Zones::load(&[signed.unwrap_or(source)]).expect("the zone"));
-    Service { zones, cookies: Cookies::new(None).expect("random numbers"), payload: 1_232 }
+    Service {
+        zones,
+        cookies: Cookies::new(None).expect("random numbers"),
+        payload: 1_232,
+        tcp_messages: AtomicU64::new(0),
+    }
 }
 
 /// A question for the long texts, with an OPT record of `payload`, and `padding` bytes of an unknown option.

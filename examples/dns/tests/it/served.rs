@@ -189,6 +189,32 @@ fn zones_are_loaded_again_without_loss() {
     assert_eq!(serial(), 20);
 }
 
+// Do the metrics tell what UDP alone does not, by the names of the README?
+#[test]
+fn metrics_tell_of_signatures_and_tcp() {
+    let server = Server::start(&example_zone(), &["--sign", "ed25519"]);
+    let mut signed = question(1, "www.example.test", A, Some(b""));
+    let flags = signed.len() - 4;
+    signed[flags] = 0x80;
+    (0..3).for_each(|_| assert_eq!(essence(&over_udp(&server, &signed)).2, 3));
+    let mut stream = connect(&server);
+    (0..2).for_each(|_| {
+        stream.write_all(&framed(&signed)).expect("sent");
+        read(&mut stream);
+    });
+    let metric = |name: &str| {
+        let mut page = String::new();
+        let mut endpoint = TcpStream::connect(server.admin).expect("connected");
+        endpoint.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
+        endpoint.read_to_string(&mut page).expect("text");
+        let line = page.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {page}"));
+        line.rsplit(' ').next().expect("a value").parse::<f64>().expect("a number")
+    };
+    assert_eq!((metric("dns_signatures_made_total"), metric("dns_tcp_messages_total")), (1.0, 2.0));
+    let signed = || metric("forebay_latency_seconds_count{stage=\"total\",class=\"signed\"}");
+    await_until(|| signed() == 3.0, "answers with signatures are not counted as such");
+}
+
 // Is no more sent to a client without a valid cookie than came from it, and as much as it asks for to one with a cookie?
 #[test]
 fn only_cookies_open_the_way_for_long_answers() {

@@ -35,6 +35,8 @@ impl Drop for Process {
 pub(crate) struct Server {
     pub(crate) process: Process,
     pub(crate) address: SocketAddr,
+    /// Where its metrics are.
+    pub(crate) admin: SocketAddr,
     /// What it said before it served.
     pub(crate) said: Vec<String>,
     pub(crate) output: BufReader<ChildStdout>,
@@ -64,9 +66,9 @@ impl Server {
                     break;
                 }
                 if let Some(rest) = line.strip_prefix("listening on udp and tcp ") {
-                    let (address, _) = rest.split_once(',').expect("two addresses");
-                    let address = address.parse().expect("an address");
-                    return Server { process, address, said, output, log, _dir: dir };
+                    let (address, admin) = rest.trim_end().split_once(", admin http://").expect("two addresses");
+                    let [address, admin] = [address, admin].map(|address| address.parse().expect("an address"));
+                    return Server { process, address, admin, said, output, log, _dir: dir };
                 }
                 said.push(line.trim_end().to_owned());
             }
