@@ -1,0 +1,185 @@
+//! What does a plain answer cost, and how long does it take while signatures are made, beside NSD and Knot?
+//! Method: all servers have the same zone and two workers, and take turns; one open-loop client asks over UDP.
+//! `cargo bench -p forebay-dns --bench compare` prints the tables of the README; it takes some minutes, and a machine that
+//! does nothing else.
+
+#![allow(dead_code, reason = "the tests use more of what both have")]
+
+mod client;
+mod cpu;
+#[path = "../../tests/it/peers.rs"]
+mod peers;
+#[path = "../../tests/it/support.rs"]
+mod support;
+
+use client::{Load, run};
+use forebay::output::print;
+use forebay::time::Nanos;
+use std::net::SocketAddr;
+use std::path::Path;
+use support::{Process, Server, example_zone};
+
+/// Rounds, in each of which every server has a turn.
+const ROUNDS: usize = 5;
+
+/// Plain questions per second where their cost is measured: less than half of what any of the servers can do.
+const COST_RATE: f64 = 20_000.0;
+
+/// Plain questions per second beside signatures.
+const PLAIN_RATE: f64 = 2_000.0;
+
+/// CPUs that signatures take.
+const SIGNING: f64 = 0.8;
+
+const TURN: Nanos = Nanos::from_secs(5);
+
+/// A server with a name for the tables.
+struct Contender {
+    name: String,
+    address: SocketAddr,
+    pid: u32,
+    _server: Running,
+}
+
+enum Running {
+    Ours(Server),
+    Peer(Process),
+}
+
+fn main() -> std::io::Result<()> {
+    assert!(support::have(&["nsd", "knotd"]), "Debian: apt-get install nsd knot");
+    // On a thread of its own: the servers would inherit it.
+    let prioritized = std::thread::spawn(client::prioritize).join().expect("no panic");
+    print(&format!(
+        "client {}\n\n",
+        if prioritized { "with real-time priority" } else { "WITHOUT real-time priority" }
+    ))?;
+    // A word after `--` chooses a part.
+    let chosen = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let wants = |part: &str| chosen.as_ref().is_none_or(|chosen| chosen == part);
+    if wants("cost") {
+        costs()?;
+    }
+    for (ours, knots) in [("rsa2048", "rsasha256"), ("ed25519", "ed25519")] {
+        if wants(ours) {
+            latencies(ours, knots)?;
+        }
+    }
+    Ok(())
+}
+
+/// The table of CPU time for each plain answer.
+fn costs() -> std::io::Result<()> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (nsd, knot) = (peers::nsd(dir.path()), peers::knot(dir.path(), None));
+    let contenders = [
+        ours("forebay-dns", &["--set", "amplification=1000"]),
+        ours("forebay-dns --set wait=park", &["--set", "amplification=1000", "--set", "wait=park"]),
+        ours(
+            "forebay-dns --policy isolated --set wait=park",
+            &["--set", "amplification=1000", "--policy", "isolated", "--set", "wait=park"],
+        ),
+        peer("Knot", knot),
+        peer("NSD", nsd),
+    ];
+    let mut spent = contenders.each_ref().map(|_| (Vec::new(), 0, Vec::new(), Vec::new()));
+    for _ in 0..ROUNDS {
+        for (contender, (at_rate, lost, flooded, answers)) in contenders.iter().zip(&mut spent) {
+            let cpu_of = |ask: &mut dyn FnMut() -> u64| {
+                let before = cpu::of_tree(contender.pid);
+                let answered = ask();
+                (cpu::of_tree(contender.pid).saturating_sub(before) as f64 / answered as f64 / 1e3, answered)
+            };
+            at_rate.push(
+                cpu_of(&mut || {
+                    let result = run(contender.address, &[Load::plain(COST_RATE)], TURN);
+                    *lost += result[0].sent - result[0].answered;
+                    result[0].answered
+                })
+                .0,
+            );
+            let (cost, answered) = cpu_of(&mut || client::flood(contender.address, TURN));
+            flooded.push(cost);
+            answers.push(answered as f64 / TURN.as_secs_f64());
+        }
+    }
+    print(&format!("Plain answers, us of CPU for each: median (least to most) of {ROUNDS} rounds\n\n"))?;
+    print(&format!("| server | at {COST_RATE:.0}/s | unanswered | at as many as it answers | answers/s |\n"))?;
+    print("|---|---|---|---|---|\n")?;
+    for (contender, (at_rate, lost, flooded, mut answers)) in contenders.iter().zip(spent) {
+        let (at_rate, flooded) = (spread(at_rate, 2), spread(flooded, 2));
+        answers.sort_by(f64::total_cmp);
+        let answers = answers[answers.len() / 2];
+        print(&format!("| {} | {at_rate} | {lost} | {flooded} | {answers:.0} |\n", contender.name))?;
+    }
+    print("\n")
+}
+
+/// The median, the least and the most, with this many digits after the point.
+fn spread(mut values: Vec<f64>, digits: usize) -> String {
+    values.sort_by(f64::total_cmp);
+    let [median, least, most] = [values[values.len() / 2], values[0], values[values.len() - 1]];
+    format!("{median:.digits$} ({least:.digits$} to {most:.digits$})")
+}
+
+/// The table of latencies of plain answers while signatures are made.
+fn latencies(algorithm: &str, of_knot: &str) -> std::io::Result<()> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let signed = |arguments: &[&str]| {
+        let mut all = vec!["--sign", algorithm, "--set", "amplification=1000"];
+        all.extend(arguments);
+        ours(&format!("forebay-dns {}", arguments.join(" ")), &all)
+    };
+    let contenders = [
+        signed(&["--policy", "auto"]),
+        signed(&["--policy", "pools", "--set", "pools=front=1,heavy=1"]),
+        signed(&["--policy", "steal"]),
+        signed(&["--policy", "isolated"]),
+        peer("Knot, mod-onlinesign", peers::knot(dir.path(), Some(of_knot))),
+    ];
+    // What a signature costs each server says how many it is asked for.
+    let rates = contenders.each_ref().map(|contender| {
+        let before = cpu::of_tree(contender.pid);
+        let result = run(contender.address, &[Load::signed(300.0)], Nanos::from_secs(3));
+        let cpu = cpu::of_tree(contender.pid).saturating_sub(before) as f64 / 1e9;
+        SIGNING * result[0].answered as f64 / cpu
+    });
+    let mut results = contenders.each_ref().map(|_| (<[Vec<f64>; 5]>::default(), 0));
+    for _ in 0..ROUNDS {
+        for ((contender, rate), (columns, lost)) in contenders.iter().zip(rates).zip(&mut results) {
+            let before = cpu::of_tree(contender.pid);
+            let mut outcomes = run(contender.address, &[Load::plain(PLAIN_RATE), Load::signed(rate)], TURN);
+            let cpus = cpu::of_tree(contender.pid).saturating_sub(before) as f64 / TURN.get() as f64;
+            *lost += outcomes[0].sent - outcomes[0].answered;
+            let [p50, p99, p99_9] = [0.5, 0.99, 0.999].map(|quantile| outcomes[0].percentile(quantile));
+            let values = [p50, p99, p99_9, outcomes[1].percentile(0.99), cpus];
+            columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+        }
+    }
+    print(&format!(
+        "Plain answers at {PLAIN_RATE:.0}/s while {algorithm} signatures take {SIGNING} CPUs, us: median (least to most) of \
+         {ROUNDS} rounds\n\n"
+    ))?;
+    print(
+        "| server | plain p50 | p99 | p99.9 | unanswered | signed/s | signed p99 | CPUs |\n|---|---|---|---|---|---|---|---|\n",
+    )?;
+    for ((contender, rate), (columns, lost)) in contenders.iter().zip(rates).zip(results) {
+        let [p50, p99, p99_9, signed, cpus] = columns;
+        let [p50, p99, p99_9, signed] = [p50, p99, p99_9, signed].map(|values| spread(values, 0));
+        let cpus = spread(cpus, 2);
+        print(&format!("| {} | {p50} | {p99} | {p99_9} | {lost} | {rate:.0} | {signed} | {cpus} |\n", contender.name))?;
+    }
+    print("\n")
+}
+
+fn ours(name: &str, arguments: &[&str]) -> Contender {
+    let file: &Path = &example_zone();
+    let server = Server::start(file, arguments);
+    let (address, pid) = (server.address, server.process.0.id());
+    Contender { name: name.to_owned(), address, pid, _server: Running::Ours(server) }
+}
+
+fn peer(name: &str, (process, address): (Process, SocketAddr)) -> Contender {
+    let pid = process.0.id();
+    Contender { name: name.to_owned(), address, pid, _server: Running::Peer(process) }
+}

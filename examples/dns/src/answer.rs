@@ -1,0 +1,90 @@
+//! Questions answered: independent of sockets, in three steps, so that a server can say between them what is slow.
+//!
+//! [`Answer::find`] searches, [`Answer::sign`] makes one signature that is not known yet, [`Answer::write`] writes.
+
+use crate::find::{ANSWERS_MAX, AUTHORITIES_MAX, Found, Item};
+use crate::query::{CLASS_IN, Query, Rcode, rtype};
+use crate::reply::{self, Options};
+use crate::sign::Signature;
+use crate::zone::Zone;
+use crate::zones::Zones;
+use arrayvec::ArrayVec;
+use std::sync::Arc;
+
+/// An answer on its way.
+#[derive(Debug)]
+pub struct Answer<'z> {
+    query: &'z Query<'z>,
+    zone: Option<&'z Zone>,
+    found: Found<'z>,
+    /// For each record set the signature, where one is wanted and known.
+    signatures: ArrayVec<Option<Arc<Signature>>, { ANSWERS_MAX + AUTHORITIES_MAX }>,
+    now: u32,
+}
+
+impl<'z> Answer<'z> {
+    /// Finds what `zones` say to `query`; `now` is in seconds since 1970.
+    pub fn find(zones: &'z Zones, query: &'z Query<'z>, now: u32) -> Answer<'z> {
+        let error = |rcode| Answer { query, zone: None, found: Found::error(rcode), signatures: ArrayVec::new(), now };
+        if query.edns.as_ref().is_some_and(|edns| edns.version != 0) {
+            return error(Rcode::BadVers);
+        }
+        // Zones are not given away as a whole.
+        if query.class != CLASS_IN || matches!(query.rtype, rtype::AXFR | rtype::IXFR) {
+            return error(Rcode::Refused);
+        }
+        let Some(zone) = zones.select(query) else { return error(Rcode::Refused) };
+        let found = Found::search(zone, query);
+        let mut answer = Answer { query, zone: Some(zone), found, signatures: ArrayVec::new(), now };
+        answer.signatures = (0..answer.count()).map(|index| answer.known(index)).collect();
+        answer
+    }
+
+    /// Number of record sets.
+    fn count(&self) -> usize {
+        self.found.answer.len() + self.found.authority.len()
+    }
+
+    fn item(&self, index: usize) -> &Item<'z> {
+        let answers = self.found.answer.len();
+        self.found.answer.get(index).unwrap_or_else(|| &self.found.authority[index - answers])
+    }
+
+    fn known(&self, index: usize) -> Option<Arc<Signature>> {
+        let signer = self.zone?.signer.as_ref()?;
+        let item = self.item(index);
+        if !self.query.dnssec_ok() || !item.signed {
+            return None;
+        }
+        signer.known(item, self.now)
+    }
+
+    /// The first record set whose signature has yet to be made.
+    pub fn unsigned(&self) -> Option<usize> {
+        if !self.query.dnssec_ok() {
+            return None;
+        }
+        self.zone?.signer.as_ref()?;
+        (0..self.count()).find(|index| self.signatures[*index].is_none() && self.item(*index).signed)
+    }
+
+    /// Makes the signature of the record set `index`.
+    pub fn sign(&mut self, index: usize) {
+        let signer = self.zone.and_then(|zone| zone.signer.as_ref());
+        match signer.and_then(|signer| signer.sign(self.item(index), self.now)) {
+            Some(signature) => self.signatures[index] = Some(signature),
+            None => {
+                self.found = Found::error(Rcode::ServFail);
+                self.signatures.clear();
+            }
+        }
+    }
+
+    /// Writes the answer into `out`, and returns its length; `None` if not even the question fits.
+    pub fn write(&self, options: &Options, out: &mut [u8]) -> Option<usize> {
+        reply::write(self.query, &self.found, &self.signatures, self.zone, options, out)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,316 @@
+use super::*;
+use crate::keys::Algorithm;
+use crate::query::HEADER_BYTES;
+use crate::zones::Source;
+use domain::base::iana::Rtype;
+use domain::base::message::Message;
+use domain::base::name::ToLabelIter;
+use domain::base::{Name, ParsedName};
+use domain::crypto::common::PublicKey;
+use domain::rdata::{AllRecordData, Dnskey, Rrsig};
+use std::fmt::Write;
+use std::path::Path;
+
+const NOW: u32 = 1_800_000_000;
+
+/// The zone of `example.zone`, signed or not.
+fn zones(algorithm: Option<Algorithm>) -> Zones {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("example.zone");
+    let source = Source::parse(&format!("example.test={}", file.display())).expect("a zone");
+    let signed = algorithm.map(|algorithm| source.clone().signed(algorithm, None, 1_000).expect("a key"));
+    Zones::load(&[signed.unwrap_or(source)]).expect("the zone")
+}
+
+/// A question; `flags` of an OPT record where there is to be one.
+fn question(name: &str, rtype: Rtype, flags: Option<u16>) -> Vec<u8> {
+    let name: Name<Vec<u8>> = name.parse().expect("a name");
+    let mut message = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0".to_vec();
+    message.extend(name.as_slice());
+    message.extend([rtype.to_int().to_be_bytes(), [0, 1]].concat());
+    if let Some(flags) = flags {
+        message[11] = 1;
+        message.extend(b"\0\0\x29\x10\0\0\0");
+        message.extend(flags.to_be_bytes());
+        message.extend([0, 0]);
+    }
+    message
+}
+
+fn answered(zones: &Zones, message: &[u8], limit: usize) -> Vec<u8> {
+    let query = Query::parse(message).expect("a question");
+    let mut answer = Answer::find(zones, &query, NOW);
+    while let Some(index) = answer.unsigned() {
+        answer.sign(index);
+    }
+    let mut out = vec![0; limit];
+    let length = answer.write(&Options { payload: 1_232, cookie: None }, &mut out).expect("room");
+    out.truncate(length);
+    out
+}
+
+const DO: Option<u16> = Some(0x8000);
+
+/// The answer as one line: code, flags, and the types of each section, those of other owners than the name with them.
+fn line(zones: &Zones, name: &str, rtype: Rtype, flags: Option<u16>) -> String {
+    let message = answered(zones, &question(name, rtype, flags), 4_096);
+    let message = Message::from_octets(message).expect("a message");
+    assert_eq!((message.header().id(), message.header().qr(), message.header().rd()), (0x1234, true, true));
+    let mut line = message.header().rcode().to_string();
+    for (set, flag) in [(message.header().aa(), " aa"), (message.header().tc(), " tc")] {
+        line.push_str(if set { flag } else { "" });
+    }
+    let (_, answer, authority, additional) = message.sections().expect("sections");
+    let asked: Name<Vec<u8>> = name.parse().expect("a name");
+    for section in [answer, authority, additional] {
+        line.push_str(" |");
+        for record in section.limit_to::<AllRecordData<_, ParsedName<_>>>() {
+            let record = record.expect("a record");
+            write!(line, " {}", record.rtype()).expect("text");
+            if record.owner() != &asked && record.rtype() != Rtype::OPT {
+                write!(line, "({})", record.owner().iter_labels().next().expect("a label")).expect("text");
+            }
+        }
+    }
+    line
+}
+
+// Is every kind of answer what RFC 1034 and its successors say?
+#[test]
+fn answers_of_an_unsigned_zone() {
+    let zones = zones(None);
+    for (name, rtype, expected) in [
+        ("example.test", Rtype::SOA, "NOERROR aa | SOA | |"),
+        ("WWW.example.test", Rtype::A, "NOERROR aa | A A | |"),
+        ("www.example.test", Rtype::MX, "NOERROR aa | | SOA(example) |"),
+        ("no.example.test", Rtype::A, "NXDOMAIN aa | | SOA(example) |"),
+        ("and.example.test", Rtype::A, "NOERROR aa | | SOA(example) |"),
+        ("chain.example.test", Rtype::A, "NOERROR aa | CNAME CNAME(alias) A(www) A(www) | |"),
+        ("chain.example.test", Rtype::CNAME, "NOERROR aa | CNAME | |"),
+        ("outside.example.test", Rtype::A, "NOERROR aa | CNAME | |"),
+        ("dangling.example.test", Rtype::A, "NXDOMAIN aa | CNAME | SOA(example) |"),
+        ("tostar.example.test", Rtype::A, "NOERROR aa | CNAME A(some) | |"),
+        ("tochild.example.test", Rtype::A, "NOERROR aa | CNAME | NS(child) NS(child) | A(ns) AAAA(ns)"),
+        ("a.b.star.example.test", Rtype::A, "NOERROR aa | A | |"),
+        ("a.b.star.example.test", Rtype::MX, "NOERROR aa | | SOA(example) |"),
+        ("here.star.example.test", Rtype::TXT, "NOERROR aa | | SOA(example) |"),
+        ("x.stars.example.test", Rtype::AAAA, "NOERROR aa | CNAME AAAA(www) | |"),
+        ("child.example.test", Rtype::A, "NOERROR | | NS NS | A(ns) AAAA(ns)"),
+        ("x.child.example.test", Rtype::DS, "NOERROR | | NS(child) NS(child) | A(ns) AAAA(ns)"),
+        ("child.example.test", Rtype::DS, "NOERROR aa | | SOA(example) |"),
+        ("secure.example.test", Rtype::DS, "NOERROR aa | DS | |"),
+        ("away.example.test", Rtype::A, "NOERROR | | NS NS | A(ns1) AAAA(ns1)"),
+        ("www.example.test", Rtype::ANY, "NOERROR aa | A A | |"),
+        ("chain.example.test", Rtype::ANY, "NOERROR aa | CNAME | |"),
+        ("www.example.test", Rtype::AXFR, "REFUSED | | |"),
+        ("example.test", Rtype::DNSKEY, "NOERROR aa | | SOA |"),
+        ("www.example.org", Rtype::A, "REFUSED | | |"),
+        ("test", Rtype::NS, "REFUSED | | |"),
+    ] {
+        assert_eq!(line(&zones, name, rtype, None), expected, "{name} {rtype}");
+        // With EDNS, even with DO, there is an OPT record and nothing else.
+        let expected = format!("{expected} OPT");
+        assert_eq!(line(&zones, name, rtype, DO), expected, "{name} {rtype} DO");
+    }
+    // A circle ends.
+    let circle = line(&zones, "circle.example.test", Rtype::A, None);
+    assert_eq!(circle.matches("CNAME").count(), crate::find::ALIASES_MAX, "{circle}");
+    assert!(circle.starts_with("NOERROR aa"), "{circle}");
+}
+
+// Is everything that is the zone's own signed, and what is not there denied compactly?
+#[test]
+fn answers_of_a_signed_zone() {
+    let zones = zones(Some(Algorithm::Ed25519));
+    for (name, rtype, flags, expected) in [
+        ("www.example.test", Rtype::A, DO, "NOERROR aa | A A RRSIG | | OPT"),
+        ("www.example.test", Rtype::A, Some(0), "NOERROR aa | A A | | OPT"),
+        ("www.example.test", Rtype::A, None, "NOERROR aa | A A | |"),
+        ("www.example.test", Rtype::MX, DO, "NOERROR aa | | SOA(example) RRSIG(example) NSEC RRSIG | OPT"),
+        ("no.example.test", Rtype::A, DO, "NOERROR aa | | SOA(example) RRSIG(example) NSEC RRSIG | OPT"),
+        ("no.example.test", Rtype::A, Some(0xc000), "NXDOMAIN aa | | SOA(example) RRSIG(example) NSEC RRSIG | OPT"),
+        ("no.example.test", Rtype::A, None, "NXDOMAIN aa | | SOA(example) |"),
+        ("alias.example.test", Rtype::A, DO, "NOERROR aa | CNAME RRSIG A(www) A(www) RRSIG(www) | | OPT"),
+        (
+            "dangling.example.test",
+            Rtype::A,
+            DO,
+            "NOERROR aa | CNAME RRSIG | SOA(example) RRSIG(example) NSEC(nothing) RRSIG(nothing) | OPT",
+        ),
+        ("a.star.example.test", Rtype::A, DO, "NOERROR aa | A RRSIG | | OPT"),
+        ("child.example.test", Rtype::A, DO, "NOERROR | | NS NS NSEC RRSIG | A(ns) AAAA(ns) OPT"),
+        ("a.secure.example.test", Rtype::A, DO, "NOERROR | | NS(secure) DS(secure) RRSIG(secure) | A(ns) OPT"),
+        ("secure.example.test", Rtype::DS, DO, "NOERROR aa | DS RRSIG | | OPT"),
+        ("child.example.test", Rtype::DS, DO, "NOERROR aa | | SOA(example) RRSIG(example) NSEC RRSIG | OPT"),
+        ("example.test", Rtype::DNSKEY, DO, "NOERROR aa | DNSKEY RRSIG | | OPT"),
+        ("www.example.test", Rtype::NSEC, DO, "NOERROR aa | NSEC RRSIG | | OPT"),
+        ("www.example.test", Rtype::ANY, DO, "NOERROR aa | A A RRSIG | | OPT"),
+        ("www.example.org", Rtype::A, DO, "REFUSED | | | OPT"),
+    ] {
+        assert_eq!(line(&zones, name, rtype, flags), expected, "{name} {rtype} {flags:?}");
+    }
+}
+
+// Do the proofs list the types that are there, and is what does not exist said not to?
+#[test]
+fn proofs_list_what_is_there() {
+    let zones = zones(Some(Algorithm::Ed25519));
+    for (name, rtype, types) in [
+        ("www.example.test", Rtype::MX, "A AAAA RRSIG NSEC"),
+        ("and.example.test", Rtype::A, "RRSIG NSEC"),
+        ("child.example.test", Rtype::DS, "NS RRSIG NSEC"),
+        // The address at a delegation is the child's.
+        ("own.example.test", Rtype::DS, "NS RRSIG NSEC"),
+        ("a.star.example.test", Rtype::MX, "A TXT RRSIG NSEC"),
+        ("no.example.test", Rtype::A, "RRSIG NSEC NXNAME"),
+        ("unknown.example.test", Rtype::A, "RRSIG NSEC TYPE65280"),
+        ("example.test", Rtype::PTR, "A NS SOA MX TXT AAAA RRSIG NSEC DNSKEY CAA"),
+    ] {
+        let message = Message::from_octets(answered(&zones, &question(name, rtype, DO), 4_096)).expect("a message");
+        let mut records = message.authority().expect("a section").limit_to::<domain::rdata::Nsec<_, ParsedName<_>>>();
+        let nsec = records.next().expect("a proof").expect("a record");
+        let listed: Vec<String> = nsec.data().types().iter().map(|rtype| rtype.to_string()).collect();
+        assert_eq!(listed.join(" "), types, "{name}");
+        assert_eq!(nsec.data().next_name().to_string(), format!("\\000.{name}"));
+    }
+    assert_eq!(crate::find::NXNAME_BITMAP, *crate::zone::bitmap([rtype::RRSIG, rtype::NSEC, rtype::NXNAME]));
+}
+
+// Do signatures hold, by each algorithm? Method: what they cover is put together anew from the answer (RFC 4034, 3.1.8.1).
+#[test]
+fn signatures_hold() {
+    for algorithm in [Algorithm::Ed25519, Algorithm::P256, Algorithm::Rsa2048] {
+        let zones = zones(Some(algorithm));
+        let key: Dnskey<Vec<u8>> = {
+            let message = Message::from_octets(answered(&zones, &question("example.test", Rtype::DNSKEY, None), 4_096));
+            let message = message.expect("a message");
+            let mut keys = message.answer().expect("a section").limit_to::<Dnskey<_>>();
+            keys.next().expect("a key").expect("a record").into_data().convert()
+        };
+        let public = PublicKey::from_dnskey(&key).expect("a key");
+        for (name, rtype) in
+            [("chain.example.test", Rtype::A), ("no.example.test", Rtype::A), ("big.example.test", Rtype::TXT)]
+        {
+            let message = Message::from_octets(answered(&zones, &question(name, rtype, DO), 4_096)).expect("a message");
+            let records: Vec<_> = message
+                .iter()
+                .filter_map(|record| {
+                    record.expect("a record").0.into_record::<AllRecordData<_, ParsedName<_>>>().expect("data")
+                })
+                .collect();
+            let mut verified = 0;
+            for signature in &records {
+                let AllRecordData::Rrsig(rrsig) = signature.data() else { continue };
+                let covered = records
+                    .iter()
+                    .filter(|record| record.rtype() == rrsig.type_covered() && record.owner() == signature.owner());
+                let mut data = unsigned(rrsig);
+                for record in covered {
+                    let mut record = record.clone();
+                    record.set_ttl(rrsig.original_ttl());
+                    record.compose_canonical(&mut data).expect("room");
+                }
+                public.verify(&data, rrsig.signature()).expect("the signature holds");
+                assert_eq!(
+                    (rrsig.key_tag(), rrsig.signer_name().to_string()),
+                    (key.key_tag(), "example.test".to_owned())
+                );
+                let times = [rrsig.inception(), rrsig.expiration()].map(|time| time.into_int());
+                assert!(times[0] < NOW && times[1] > NOW + 86_400);
+                verified += 1;
+            }
+            assert_eq!(
+                verified,
+                if name.starts_with("chain") {
+                    3
+                } else if name.starts_with("no") {
+                    2
+                } else {
+                    1
+                }
+            );
+        }
+    }
+}
+
+/// The data of an RRSIG record up to the signature.
+fn unsigned<'a>(rrsig: &Rrsig<&'a [u8], ParsedName<&'a [u8]>>) -> Vec<u8> {
+    use domain::base::rdata::ComposeRecordData;
+    let mut data = Vec::new();
+    let Ok(()) = rrsig.compose_canonical_rdata(&mut data);
+    data.truncate(data.len() - rrsig.signature().len());
+    data
+}
+
+// Is a signature made once, until it is old, and is their number bounded?
+#[test]
+fn signatures_are_remembered() {
+    let zones = zones(Some(Algorithm::Ed25519));
+    let message = question("www.example.test", Rtype::A, DO);
+    let query = Query::parse(&message).expect("a question");
+    let find = |now| Answer::find(&zones, &query, now);
+    let mut answer = find(NOW);
+    assert_eq!(answer.unsigned(), Some(0));
+    answer.sign(0);
+    let day = 86_400;
+    for (now, known) in [(NOW, true), (NOW + 7 * day - 1, true), (NOW + 7 * day, false), (NOW - 1, false)] {
+        assert_eq!(find(now).unsigned().is_none(), known, "{now}");
+    }
+    let of_name = |number: usize| {
+        let message = question(&format!("x{number}.star.example.test"), Rtype::A, DO);
+        let query = Query::parse(&message).expect("a question");
+        let mut answer = Answer::find(&zones, &query, NOW);
+        let known = answer.unsigned().is_none();
+        answer.unsigned().into_iter().for_each(|index| answer.sign(index));
+        known
+    };
+    assert!((0..3_000).all(|number| !of_name(number)), "each name has a signature of its own");
+    let known = (0..3_000).filter(|number| of_name(*number)).count();
+    assert!((100..=1_000).contains(&known), "{known}");
+}
+
+// Does an answer that does not fit say so, and nothing else, and does one that fits fill its room to the last byte?
+#[test]
+fn what_does_not_fit_is_left_out() {
+    let zones = zones(None);
+    for (name, rtype, flags) in [("big.example.test", Rtype::TXT, None), ("child.example.test", Rtype::A, DO)] {
+        let message = question(name, rtype, flags);
+        let whole = answered(&zones, &message, 4_096);
+        assert_eq!(answered(&zones, &message, whole.len()), whole);
+        let short = answered(&zones, &message, whole.len() - 1);
+        let head = message.len();
+        assert_eq!((short.len(), short[2] & 2), (head, 2), "TC, the question, and an OPT record");
+        assert_eq!(short[6..10], [0; 4]);
+        let query = Query::parse(&message).expect("a question");
+        let options = Options { payload: 1_232, cookie: None };
+        assert_eq!(Answer::find(&zones, &query, NOW).write(&options, &mut vec![0; head - 1]), None);
+    }
+    // The addresses of servers elsewhere in the zone are a help, and left out alone.
+    let message = question("away.example.test", Rtype::A, None);
+    let whole = answered(&zones, &message, 4_096);
+    let less = answered(&zones, &message, whole.len() - 1);
+    assert_eq!((less[2] & 2, whole[11], less[11]), (0, 2, 1));
+}
+
+// Is what the header and the OPT record of an answer say as the standards have it?
+#[test]
+fn headers_say_what_they_must() {
+    let zones = zones(None);
+    let mut message = question("www.example.test", Rtype::A, Some(0xc000));
+    // CD, and reserved bits.
+    message[3] = 0xff;
+    let answer = answered(&zones, &message, 4_096);
+    assert_eq!((answer[2], answer[3]), (0x85, 0x00));
+    assert_eq!(answer[answer.len() - 11..], *b"\0\0\x29\x04\xd0\0\0\xc0\0\0\0");
+    // A version that there is not.
+    let version = message.len() - 5;
+    message[version] = 1;
+    let answer = answered(&zones, &message, 4_096);
+    assert_eq!((answer[3] & 0xf, answer[answer.len() - 6], answer[6..10].to_vec()), (0, 1, vec![0; 4]), "BADVERS");
+    let mut out = [0; 12];
+    assert_eq!(reply::write_error(&message, Rcode::FormErr, &mut out), Some(HEADER_BYTES));
+    assert_eq!(out, *b"\x12\x34\x81\x01\0\0\0\0\0\0\0\0");
+    // Other classes are refused.
+    let mut chaos = question("version.bind", Rtype::TXT, None);
+    *chaos.last_mut().expect("a class") = 3;
+    assert_eq!(answered(&zones, &chaos, 512)[3] & 0xf, 5);
+}

@@ -1,0 +1,126 @@
+//! The command line, and what it makes: zones, the service, and Forebay's configuration.
+
+use crate::cookies::Cookies;
+use crate::keys::Algorithm;
+use crate::service::Service;
+use crate::zones::{Source, Zones};
+use anyhow::anyhow;
+use arc_swap::ArcSwap;
+use clap::Parser;
+use forebay::config::Config;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+
+/// Most that is sent to the network of a client without a cookie, per byte that comes from it: an answer with addresses is
+/// twice as long as its question, one with a signature up to six times.
+const AMPLIFICATION: &str = "8";
+
+/// An authoritative DNS server that signs its answers when they are asked for.
+#[derive(Debug, Parser)]
+#[command(name = "forebay-dns", version, about)]
+pub struct Arguments {
+    /// A zone and its master file; may be given several times. SIGHUP loads all files again.
+    #[arg(long = "zone", value_name = "ORIGIN=FILE", required = true)]
+    zones: Vec<String>,
+
+    /// Address and port for UDP and TCP.
+    #[arg(long, default_value = "127.0.0.1:5300", value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+
+    /// Sign all zones, with this algorithm.
+    #[arg(long, value_name = "ALGORITHM")]
+    sign: Option<Algorithm>,
+
+    /// Directory of the keys, K<zone>+<algorithm>+<tag>.private and .key; a key that is missing is made. Without it, keys
+    /// are made anew at each start.
+    #[arg(long, value_name = "DIR", requires = "sign")]
+    key_dir: Option<PathBuf>,
+
+    /// Signatures that are kept, for each zone: about half a kilobyte each.
+    #[arg(long, default_value = "65536", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    signatures: u32,
+
+    /// File with the secret of cookies, 32 hexadecimal digits, the same for all servers of one address. Without it, the
+    /// secret is made anew at each start.
+    #[arg(long, value_name = "FILE")]
+    cookie_secret: Option<PathBuf>,
+
+    /// Bytes of the longest answer over UDP.
+    #[arg(long, default_value = "1232", value_name = "BYTES", value_parser = clap::value_parser!(u16).range(512..=4_096))]
+    payload: u16,
+
+    /// Connections that are served at once; more wait.
+    #[arg(long, default_value = "128", value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    connections: u16,
+
+    /// Policy of Forebay; short for --set policy=POLICY.
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<String>,
+
+    /// A setting of Forebay, such as workers=4, or amplification=1; may be given several times. `forebay serve --help`
+    /// lists them.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    settings: Vec<String>,
+
+    /// Load everything, print the DS records, and end.
+    #[arg(long)]
+    check: bool,
+}
+
+/// What the arguments ask for.
+pub struct Plan {
+    /// Forebay's configuration.
+    pub config: Config,
+    /// The zones, to be loaded again.
+    pub sources: Vec<Source>,
+    /// Zones, cookies and limits.
+    pub service: Service,
+    /// Most connections at once.
+    pub connections: usize,
+    /// Whether to end now.
+    pub check: bool,
+}
+
+impl Arguments {
+    /// Loads keys and zones, and checks the settings.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with the argument it stands in.
+    pub fn plan(self) -> anyhow::Result<Plan> {
+        let config = self.config()?;
+        let sources = self.sources()?;
+        let zones = ArcSwap::from_pointee(Zones::load(&sources)?);
+        let cookies = Cookies::new(self.cookie_secret.as_deref())?;
+        let service = Service { zones, cookies, payload: self.payload, tcp_messages: AtomicU64::new(0) };
+        Ok(Plan { config, sources, service, connections: usize::from(self.connections), check: self.check })
+    }
+
+    fn sources(&self) -> anyhow::Result<Vec<Source>> {
+        let source = |argument: &String| {
+            let source = Source::parse(argument).map_err(|error| anyhow!("--zone {argument}: {error:#}"))?;
+            match self.sign {
+                Some(algorithm) => source.signed(algorithm, self.key_dir.as_deref(), self.signatures as usize),
+                None => Ok(source),
+            }
+        };
+        self.zones.iter().map(source).collect()
+    }
+
+    fn config(&self) -> anyhow::Result<Config> {
+        let listen = self.listen.to_string();
+        let payload = self.payload.max(2_048).to_string();
+        // A free port for the endpoint: several servers may run on one host.
+        let mut pairs = vec![("admin", "127.0.0.1:0"), ("amplification", AMPLIFICATION), ("datagram-max", &*payload)];
+        pairs.extend(self.policy.as_deref().map(|policy| ("policy", policy)));
+        for setting in &self.settings {
+            let pair = setting.split_once('=').ok_or_else(|| anyhow!("--set {setting}: allowed: NAME=VALUE"))?;
+            if pair.0 == "listen" {
+                return Err(anyhow!("--set {setting}: TCP listens there, too: use --listen"));
+            }
+            pairs.push(pair);
+        }
+        pairs.push(("listen", &listen));
+        Config::from_pairs(pairs).map_err(|problems| anyhow!("{problems}"))
+    }
+}

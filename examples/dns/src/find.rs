@@ -1,0 +1,193 @@
+//! What belongs into an answer: the search of RFC 1034, 4.3.2, in one zone, with aliases followed and what does not exist
+//! denied.
+
+use crate::query::{Query, Rcode, rtype};
+use crate::zone::{Node, Place, RrSet, Zone};
+use arrayvec::ArrayVec;
+
+/// Aliases followed in one answer: each may cost a signature, and a client asks again for the last one's target.
+pub const ALIASES_MAX: usize = 8;
+
+/// Most record sets in the answer section: the aliases, and what the last one leads to.
+pub const ANSWERS_MAX: usize = ALIASES_MAX + 1;
+
+/// Most record sets in the authority section: an SOA record and an NSEC record, or NS and DS records.
+pub const AUTHORITIES_MAX: usize = 2;
+
+/// The parts of an answer.
+#[derive(Debug)]
+pub struct Found<'z> {
+    /// The response code, as far as it is below 16.
+    pub rcode: Rcode,
+    /// Whether the answer is this zone's own (AA).
+    pub authoritative: bool,
+    /// The answer section.
+    pub answer: ArrayVec<Item<'z>, ANSWERS_MAX>,
+    /// The authority section.
+    pub authority: ArrayVec<Item<'z>, AUTHORITIES_MAX>,
+}
+
+/// A record set with its owner.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<'z> {
+    /// The owner.
+    pub owner: Owner<'z>,
+    /// The records.
+    pub set: Set<'z>,
+    /// Whether signatures cover it: not what belongs to the child of a delegation.
+    pub signed: bool,
+}
+
+/// The owner of a record set: a name that the answer has already, so that a pointer to it is enough.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'z> {
+    /// The name, in lower case.
+    pub name: &'z [u8],
+    /// Where it begins, counted from the name in the question or from the target of the last alias.
+    pub skip: usize,
+    /// Whether it is counted from the target of the last alias.
+    pub in_target: bool,
+}
+
+/// Records as an answer has them.
+#[derive(Clone, Copy, Debug)]
+pub enum Set<'z> {
+    /// Of the zone's file.
+    Stored(&'z RrSet),
+    /// Made for the answer: which types the owner has, and that no name comes right after it (RFC 9824).
+    Nsec {
+        /// The types.
+        bitmap: &'z [u8],
+        /// Time to live, that of negative answers (RFC 9077).
+        ttl: u32,
+    },
+}
+
+/// The types of a name that does not exist: RRSIG, NSEC and NXNAME (RFC 9824, 3.1).
+pub(crate) const NXNAME_BITMAP: [u8; 19] = [0, 17, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80];
+
+impl Set<'_> {
+    /// The type of the records.
+    pub fn rtype(&self) -> u16 {
+        match self {
+            Set::Stored(set) => set.rtype,
+            Set::Nsec { .. } => rtype::NSEC,
+        }
+    }
+
+    /// Time to live as answers give it.
+    pub fn ttl(&self) -> u32 {
+        match self {
+            Set::Stored(set) => set.ttl,
+            Set::Nsec { ttl, .. } => *ttl,
+        }
+    }
+}
+
+impl<'z> Found<'z> {
+    /// An error, with nothing found.
+    pub fn error(rcode: Rcode) -> Found<'z> {
+        Found { rcode, authoritative: false, answer: ArrayVec::new(), authority: ArrayVec::new() }
+    }
+
+    /// Searches `zone` for what `query` asks for; the name asked for must be within the zone.
+    pub fn search(zone: &'z Zone, query: &'z Query<'_>) -> Found<'z> {
+        let mut found = Found { authoritative: true, ..Found::error(Rcode::NoError) };
+        let mut owner = Owner::asked(query);
+        loop {
+            let node = match zone.search(owner.name, query.rtype) {
+                Place::Node(node) => node,
+                Place::Cut(node, length) => {
+                    found.refer(zone, query, node, owner.ending(length));
+                    return found;
+                }
+                Place::Absent => {
+                    found.rcode = Rcode::NxDomain;
+                    found.deny(zone, query, owner, &NXNAME_BITMAP);
+                    return found;
+                }
+            };
+            let alias = node.set(rtype::CNAME).filter(|_| follows_aliases(query.rtype));
+            let Some(alias) = alias else {
+                found.conclude(zone, query, node, owner);
+                return found;
+            };
+            found.answer.push(Item { owner, set: Set::Stored(alias), signed: true });
+            let target = &alias.targets[0];
+            // What other zones have is for the client to ask for.
+            if !target.in_zone || found.answer.len() >= ALIASES_MAX {
+                return found;
+            }
+            owner = Owner { name: target.name.as_bytes(), skip: 0, in_target: true };
+        }
+    }
+
+    /// Adds what the name itself has of the type asked for.
+    fn conclude(&mut self, zone: &'z Zone, query: &'z Query<'_>, node: &'z Node, owner: Owner<'z>) {
+        let set = match query.rtype {
+            rtype::NSEC if zone.signer.is_some() => Some(nsec(zone, &node.bitmap)),
+            // Signatures are made for answers; alone they are of no use but to load this server.
+            rtype::ANY | rtype::RRSIG => node.first().map(Set::Stored),
+            rtype => node.set(rtype).map(Set::Stored),
+        };
+        match set {
+            Some(set) => self.answer.push(Item { owner, set, signed: true }),
+            None => self.deny(zone, query, owner, &node.bitmap),
+        }
+    }
+
+    /// Adds the SOA record, and where signatures are wanted the proof that `owner` has no other types than those.
+    fn deny(&mut self, zone: &'z Zone, query: &'z Query<'_>, owner: Owner<'z>, bitmap: &'z [u8]) {
+        let apex = Owner::asked(query).ending(zone.apex.len());
+        self.authority.push(Item { owner: apex, set: Set::Stored(&zone.negative), signed: true });
+        if query.dnssec_ok() && zone.signer.is_some() {
+            self.authority.push(Item { owner, set: nsec(zone, bitmap), signed: true });
+            // The proof is one for a name that exists, so the code says so, unless the client knows (RFC 9824, 5).
+            if !query.edns.as_ref().is_some_and(|edns| edns.compact_ok) {
+                self.rcode = Rcode::NoError;
+            }
+        }
+    }
+
+    /// Adds the delegation at `cut`.
+    fn refer(&mut self, zone: &'z Zone, query: &Query<'_>, node: &'z Node, cut: Owner<'z>) {
+        // The bit is about the first owner in the answer (RFC 1035, 4.1.1).
+        self.authoritative = !self.answer.is_empty();
+        let Some(servers) = node.set(rtype::NS) else { return };
+        self.authority.push(Item { owner: cut, set: Set::Stored(servers), signed: false });
+        if query.dnssec_ok() && zone.signer.is_some() {
+            let set = node.set(rtype::DS).map_or_else(|| nsec(zone, &node.bitmap), Set::Stored);
+            self.authority.push(Item { owner: cut, set, signed: true });
+        }
+    }
+
+    /// The name and the servers of the delegation that the answer is, if it is one.
+    pub fn delegation(&self) -> Option<(Owner<'z>, &'z RrSet)> {
+        self.authority.first().and_then(|item| match item.set {
+            Set::Stored(set) if set.rtype == rtype::NS => Some((item.owner, set)),
+            _ => None,
+        })
+    }
+}
+
+impl<'z> Owner<'z> {
+    /// The name asked for.
+    fn asked(query: &'z Query<'_>) -> Owner<'z> {
+        Owner { name: query.name.as_bytes(), skip: 0, in_target: false }
+    }
+
+    /// The ancestor whose name is `length` bytes long.
+    fn ending(self, length: usize) -> Owner<'z> {
+        let skip = self.name.len() - length;
+        Owner { name: &self.name[skip..], skip: self.skip + skip, ..self }
+    }
+}
+
+/// Whether a CNAME record stands for the type asked for, as it does unless it is itself wanted, or what goes with it.
+fn follows_aliases(rtype: u16) -> bool {
+    !matches!(rtype, rtype::CNAME | rtype::NSEC | rtype::RRSIG | rtype::ANY)
+}
+
+fn nsec<'z>(zone: &Zone, bitmap: &'z [u8]) -> Set<'z> {
+    Set::Nsec { bitmap, ttl: zone.negative.ttl }
+}

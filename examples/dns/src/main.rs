@@ -1,0 +1,106 @@
+//! The `forebay-dns` binary: what the arguments ask for, until a signal ends it.
+
+use anyhow::Context;
+use clap::Parser;
+use forebay::output::{LogWriter, complain, flush_log, print};
+use forebay::server::Server;
+use forebay_dns::arguments::{Arguments, Plan};
+use forebay_dns::service::Service;
+use forebay_dns::tcp::TcpServer;
+use forebay_dns::zones::{Source, Zones};
+use signal_hook::consts::SIGHUP;
+use signal_hook::iterator::Signals;
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+/// Exit code for wrong arguments, files among them.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    start_logging();
+    let code = match Arguments::parse().plan() {
+        Ok(plan) => serve(plan),
+        Err(error) => {
+            complain(&format!("forebay-dns: {error:#}"));
+            return ExitCode::from(USAGE);
+        }
+    };
+    flush_log();
+    code.unwrap_or_else(|error| {
+        complain(&format!("forebay-dns: {error:#}"));
+        ExitCode::FAILURE
+    })
+}
+
+fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
+    let Plan { config, sources, service, connections, check } = plan;
+    let about = describe(&sources, &service.zones.load());
+    if check {
+        print(&about)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let service = Arc::new(service);
+    let server = metrics(Server::bind(&config)?.stop_on_signals()?, &sources, &service)?;
+    let address = server.udp_address();
+    let tcp = TcpServer::start(Arc::clone(&service), address, connections).with_context(|| format!("TCP {address}"))?;
+    let mut hangups = Signals::new([SIGHUP])?;
+    let handle = hangups.handle();
+    let reloaded = Arc::clone(&service);
+    let reloader = thread::Builder::new().name("dns-reload".to_owned()).spawn(move || {
+        hangups.forever().for_each(|_| reload(&sources, &reloaded));
+    })?;
+    let admin = server.admin_address();
+    let report = server.run_announced(&*service, || {
+        // Where nothing reads the output, there is nothing to say.
+        let _ = print(&format!("{about}listening on udp and tcp {address}, admin http://{admin}\n"));
+    })?;
+    handle.close();
+    drop(tcp);
+    let _ = reloader.join();
+    print(&forebay::metrics::summary(&report.totals))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the server does beside answering over UDP, on the page of its metrics.
+fn metrics(server: Server, sources: &[Source], service: &Arc<Service>) -> anyhow::Result<Server> {
+    let signers: Vec<_> = sources.iter().filter_map(|source| source.signer.clone()).collect();
+    let made = move || signers.iter().map(|signer| signer.made() as f64).sum();
+    let service = Arc::clone(service);
+    // Ordering: relaxed, a count.
+    let over_tcp = move || service.tcp_messages.load(Ordering::Relaxed) as f64;
+    let server = server.counter("dns_signatures_made", "Signatures that were not known and had to be made", made)?;
+    Ok(server.counter("dns_tcp_messages", "Messages that came over TCP", over_tcp)?)
+}
+
+/// The zones in one line each, after the DS records that their parents need.
+fn describe(sources: &[Source], zones: &Zones) -> String {
+    let mut text = String::new();
+    for Source { apex, signer, .. } in sources {
+        if let Some(signer) = signer {
+            let _ = writeln!(text, "{}\n{}", signer.key().dnskey_record(apex), signer.key().ds_record(apex));
+        }
+    }
+    for zone in zones.iter() {
+        let _ = writeln!(text, "{}", zone.summary());
+    }
+    text
+}
+
+/// Loads all files again. Questions on their way have their answers from the zones with which they began.
+fn reload(sources: &[Source], service: &Service) {
+    match Zones::load(sources) {
+        Ok(zones) => {
+            zones.iter().for_each(|zone| tracing::info!("loaded {}", zone.summary()));
+            service.zones.store(Arc::new(zones));
+        }
+        Err(error) => tracing::error!("the zones are served on as they were: {error:#}"),
+    }
+}
+
+fn start_logging() {
+    let Ok(log) = LogWriter::start() else { return };
+    tracing_subscriber::fmt().with_writer(move || log.clone()).with_ansi(false).log_internal_errors(false).init();
+}

@@ -1,0 +1,249 @@
+//! What a question says, checked once: header, question, EDNS (RFC 1035, 6891, 9619).
+
+use crate::name::Name;
+use domain::base::opt::cookie::Cookie;
+use octets::{Reader, u16_at};
+
+/// Length of a message's header, after which the question begins.
+pub const HEADER_BYTES: usize = 12;
+
+/// Numbers of record types that mean something to this server (IANA, DNS parameters).
+pub mod rtype {
+    #![allow(missing_docs, reason = "the names of the types")]
+    pub const A: u16 = 1;
+    pub const NS: u16 = 2;
+    pub const CNAME: u16 = 5;
+    pub const SOA: u16 = 6;
+    pub const PTR: u16 = 12;
+    pub const MX: u16 = 15;
+    pub const AAAA: u16 = 28;
+    pub const SRV: u16 = 33;
+    pub const DNAME: u16 = 39;
+    pub const OPT: u16 = 41;
+    pub const DS: u16 = 43;
+    pub const RRSIG: u16 = 46;
+    pub const NSEC: u16 = 47;
+    pub const DNSKEY: u16 = 48;
+    pub const NSEC3: u16 = 50;
+    pub const NSEC3PARAM: u16 = 51;
+    /// In an NSEC record: the name does not exist (RFC 9824).
+    pub const NXNAME: u16 = 128;
+    pub const IXFR: u16 = 251;
+    pub const AXFR: u16 = 252;
+    pub const ANY: u16 = 255;
+}
+
+/// The class of the Internet, the only one served.
+pub const CLASS_IN: u16 = 1;
+
+/// Response codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+#[allow(missing_docs, reason = "the names of RFC 6895")]
+pub enum Rcode {
+    NoError = 0,
+    FormErr = 1,
+    ServFail = 2,
+    NxDomain = 3,
+    NotImp = 4,
+    Refused = 5,
+    BadVers = 16,
+}
+
+/// Why a message has no answer but an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Not a question: too short for one, or an answer. It must not be answered at all.
+    Silent,
+    /// To be answered with a header that says why.
+    Answered(Rcode),
+}
+
+/// A well-formed question.
+#[derive(Clone, Debug)]
+pub struct Query<'a> {
+    /// The first bytes of the message: header and question, as they came.
+    pub head: &'a [u8],
+    /// The name asked for, in lower case.
+    pub name: Name,
+    /// The type asked for.
+    pub rtype: u16,
+    /// The class asked for.
+    pub class: u16,
+    /// What the OPT record says, if there is one.
+    pub edns: Option<Edns>,
+}
+
+/// An OPT record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edns {
+    /// Bytes that the client takes over UDP, at least 512.
+    pub payload: u16,
+    /// 0 is the only version there is.
+    pub version: u8,
+    /// Whether signatures are wanted (DO).
+    pub dnssec_ok: bool,
+    /// Whether a non-existent name may be called so although the proof says otherwise (CO, RFC 9824).
+    pub compact_ok: bool,
+    /// The client's cookie.
+    pub cookie: Option<Cookie>,
+}
+
+/// Bits of an OPT record's flags.
+pub(crate) const DNSSEC_OK: u16 = 0x8000;
+pub(crate) const COMPACT_OK: u16 = 0x4000;
+
+const QR: u8 = 0x80;
+const OPCODE: u8 = 0x78;
+const COOKIE: u16 = 10;
+
+/// Whether `message` may be answered at all: it has a header, and is not itself an answer.
+pub fn is_question(message: &[u8]) -> bool {
+    message.len() >= HEADER_BYTES && message[2] & QR == 0
+}
+
+impl<'a> Query<'a> {
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// What to do with a message that is no question for a server of zones.
+    pub fn parse(message: &'a [u8]) -> Result<Query<'a>, Fault> {
+        if !is_question(message) {
+            return Err(Fault::Silent);
+        }
+        if message[2] & OPCODE != 0 {
+            return Err(Fault::Answered(Rcode::NotImp));
+        }
+        Query::sections(message).ok_or(Fault::Answered(Rcode::FormErr))
+    }
+
+    fn sections(message: &'a [u8]) -> Option<Query<'a>> {
+        let [questions, answers, authorities, additional] = [4, 6, 8, 10].map(|at| u16_at(message, at));
+        if questions != 1 || answers != 0 {
+            return None;
+        }
+        let name = Name::parse(&message[HEADER_BYTES..])?;
+        let mut reader = Reader::new(message, HEADER_BYTES + name.as_bytes().len());
+        let (rtype, class) = (reader.u16()?, reader.u16()?);
+        let head = &message[..reader.at()];
+        // An IXFR says there which version its client has; it is refused later.
+        if authorities > u16::from(rtype == rtype::IXFR) {
+            return None;
+        }
+        (0..authorities).try_for_each(|_| reader.record().map(drop))?;
+        let mut edns = None;
+        for _ in 0..additional {
+            let record = reader.record()?;
+            if record.rtype == rtype::OPT {
+                // A second OPT, or one that is not the root's, is an error (RFC 6891, 6.1.1).
+                let opt = Edns::parse(&record).filter(|_| edns.is_none() && record.at_root)?;
+                edns = Some(opt);
+            }
+        }
+        let complete = reader.at() == message.len() && rtype != rtype::OPT && rtype != rtype::NXNAME;
+        complete.then_some(Query { head, name, rtype, class, edns })
+    }
+
+    /// Whether signatures are wanted.
+    pub fn dnssec_ok(&self) -> bool {
+        self.edns.as_ref().is_some_and(|edns| edns.dnssec_ok)
+    }
+
+    /// Bytes that the client takes over UDP (RFC 1035, 4.2.1; RFC 6891, 6.2.3).
+    pub fn payload(&self) -> usize {
+        self.edns.as_ref().map_or(512, |edns| usize::from(edns.payload))
+    }
+}
+
+impl Edns {
+    fn parse(record: &octets::Record<'_>) -> Option<Edns> {
+        let flags = record.ttl as u16;
+        let mut edns = Edns {
+            payload: record.class.max(512),
+            version: (record.ttl >> 16) as u8,
+            dnssec_ok: flags & DNSSEC_OK != 0,
+            compact_ok: flags & COMPACT_OK != 0,
+            cookie: None,
+        };
+        let mut options = Reader::new(record.data, 0);
+        while options.at() < record.data.len() {
+            let (code, length) = (options.u16()?, options.u16()?);
+            let data = options.bytes(usize::from(length))?;
+            if code == COOKIE && edns.cookie.is_none() {
+                // Lengths other than 8 and 16 to 40 are errors (RFC 7873, 5.2.2).
+                if data.len() != 8 && !(16..=40).contains(&data.len()) {
+                    return None;
+                }
+                edns.cookie = Some(Cookie::parse(&mut domain::dep::octseq::Parser::from_ref(data)).ok()?);
+            }
+        }
+        Some(edns)
+    }
+}
+
+/// Reading bytes in order.
+mod octets {
+    /// A position in a message.
+    pub(super) struct Reader<'a> {
+        bytes: &'a [u8],
+        at: usize,
+    }
+
+    /// A record of a question's message.
+    pub(super) struct Record<'a> {
+        pub(super) at_root: bool,
+        pub(super) rtype: u16,
+        pub(super) class: u16,
+        pub(super) ttl: u32,
+        pub(super) data: &'a [u8],
+    }
+
+    /// The big-endian number at `at`, which must lie within `bytes`.
+    pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+        u16::from_be_bytes([bytes[at], bytes[at + 1]])
+    }
+
+    impl<'a> Reader<'a> {
+        pub(super) fn new(bytes: &'a [u8], at: usize) -> Reader<'a> {
+            Reader { bytes, at }
+        }
+
+        pub(super) fn at(&self) -> usize {
+            self.at
+        }
+
+        pub(super) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+            let bytes = self.bytes.get(self.at..self.at + count)?;
+            self.at += count;
+            Some(bytes)
+        }
+
+        pub(super) fn u16(&mut self) -> Option<u16> {
+            self.bytes(2).map(|bytes| u16_at(bytes, 0))
+        }
+
+        /// Passes over an owner, which may end in a pointer; whether it was the root.
+        fn owner(&mut self) -> Option<bool> {
+            let start = self.at;
+            loop {
+                match self.bytes(1)?[0] {
+                    0 => return Some(self.at == start + 1),
+                    0xc0.. => return self.bytes(1).map(|_| false),
+                    length @ 1..=63 => self.bytes(usize::from(length)).map(drop)?,
+                    _ => return None,
+                }
+            }
+        }
+
+        pub(super) fn record(&mut self) -> Option<Record<'a>> {
+            let at_root = self.owner()?;
+            let (rtype, class, high, low) = (self.u16()?, self.u16()?, self.u16()?, self.u16()?);
+            let length = self.u16()?;
+            let data = self.bytes(usize::from(length))?;
+            Some(Record { at_root, rtype, class, ttl: u32::from(high) << 16 | u32::from(low), data })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! Writing answers: what was found, in the wire's format, as far as there is room.
+
+use crate::find::{Found, Item, Set};
+use crate::name::{is_within, successor};
+use crate::query::{COMPACT_OK, DNSSEC_OK, HEADER_BYTES, Query, Rcode, rtype};
+use crate::sign::Signature;
+use crate::zone::{RECORD_HEAD_BYTES, RrSet, Zone};
+use domain::base::opt::cookie::Cookie;
+use std::sync::Arc;
+
+const QR: u8 = 0x80;
+const AA: u8 = 0x04;
+const TC: u8 = 0x02;
+/// Opcode and RD, which answers repeat.
+const REPEATED: u8 = 0x79;
+
+/// Bytes of an OPT record without options, and of a cookie with the server's part.
+const OPT_BYTES: usize = 11;
+const COOKIE_BYTES: usize = 4 + 8 + 16;
+
+/// What the OPT record of an answer says beside the response code.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes that this server takes over UDP.
+    pub payload: u16,
+    /// The cookie to give to the client.
+    pub cookie: Option<Cookie>,
+}
+
+/// Writes an answer to `query` into `out`, and returns its length; `None` if not even the question fits. What does not
+/// fit as a whole is left out as a whole, and the client asks again over TCP (TC).
+pub fn write(
+    query: &Query<'_>,
+    found: &Found<'_>,
+    signatures: &[Option<Arc<Signature>>],
+    zone: Option<&Zone>,
+    options: &Options,
+    out: &mut [u8],
+) -> Option<usize> {
+    let mut writer = Writer::new(query, found, zone, options, out)?;
+    let complete = writer.sections(found, signatures);
+    if complete.is_none() {
+        writer.truncate();
+    }
+    writer.finish(query, found, options)
+}
+
+/// Writes the answer to a message that could not be understood; returns its length.
+pub fn write_error(message: &[u8], rcode: Rcode, out: &mut [u8]) -> Option<usize> {
+    let header = out.get_mut(..HEADER_BYTES)?;
+    header.fill(0);
+    header[..2].copy_from_slice(&message[..2]);
+    header[2] = QR | message[2] & REPEATED;
+    header[3] = rcode as u8;
+    Some(HEADER_BYTES)
+}
+
+struct Writer<'a, 'o> {
+    out: &'o mut [u8],
+    at: usize,
+    /// Where the question ends.
+    start: usize,
+    /// Bytes kept free for the OPT record.
+    reserved: usize,
+    counts: [u16; 3],
+    truncated: bool,
+    zone: Option<&'a Zone>,
+    /// Where the apex stands in the question.
+    apex: usize,
+    /// Where the target of the last alias stands.
+    target: usize,
+}
+
+impl<'a, 'o> Writer<'a, 'o> {
+    fn new(
+        query: &Query<'_>,
+        found: &Found<'_>,
+        zone: Option<&'a Zone>,
+        options: &Options,
+        out: &'o mut [u8],
+    ) -> Option<Writer<'a, 'o>> {
+        let start = query.head.len();
+        let cookie = options.cookie.as_ref().map_or(0, |_| COOKIE_BYTES);
+        let mut reserved = query.edns.as_ref().map_or(0, |_| OPT_BYTES + cookie);
+        // Where a reply may be no longer than its question, a new cookie has no room; over TCP there is one.
+        if out.len() < start + reserved {
+            reserved -= cookie;
+        }
+        if out.len() < start + reserved {
+            return None;
+        }
+        out[..start].copy_from_slice(query.head);
+        out[2] = QR | query.head[2] & REPEATED | if found.authoritative { AA } else { 0 };
+        // Without CD: nothing is checked here (RFC 4035, 3.1.6).
+        // Without CD: nothing is checked here (RFC 4035, 3.1.6).
+        out[3] = found.rcode as u8 & 0xf;
+        let apex = zone.map_or(0, |zone| HEADER_BYTES + query.name.as_bytes().len() - zone.apex.len());
+        Some(Writer { out, at: start, start, reserved, counts: [0; 3], truncated: false, zone, apex, target: 0 })
+    }
+
+    /// Writes the three sections; `None` as soon as something does not fit.
+    fn sections(&mut self, found: &Found<'_>, signatures: &[Option<Arc<Signature>>]) -> Option<()> {
+        let items = found.answer.iter().map(|item| (0, item)).chain(found.authority.iter().map(|item| (1, item)));
+        let mut servers_at = 0;
+        for ((section, item), signature) in items.zip(signatures) {
+            if item.set.rtype() == rtype::NS {
+                servers_at = self.at;
+            }
+            self.item(section, item, signature.as_deref())?;
+        }
+        found.delegation().map_or(Some(()), |(cut, servers)| self.glue(cut.name, servers, servers_at))
+    }
+
+    /// The next `count` bytes.
+    fn room(&mut self, count: usize) -> Option<&mut [u8]> {
+        if self.at + count > self.out.len() - self.reserved {
+            return None;
+        }
+        let room = &mut self.out[self.at..self.at + count];
+        self.at += count;
+        Some(room)
+    }
+
+    fn item(&mut self, section: usize, item: &Item<'_>, signature: Option<&Signature>) -> Option<()> {
+        let base = if item.owner.in_target { self.target } else { HEADER_BYTES };
+        let owner = (base + item.owner.skip) as u16;
+        match item.set {
+            Set::Stored(set) => {
+                self.set(section, owner, set)?;
+                // The target of an alias is the owner of what comes after it.
+                if set.rtype == rtype::CNAME {
+                    self.target = self.at - set.len() + usize::from(set.targets[0].at);
+                }
+            }
+            Set::Nsec { bitmap, ttl } => {
+                let mut data = Vec::with_capacity(item.owner.name.len() + 2 + bitmap.len());
+                successor(item.owner.name, &mut data);
+                data.extend_from_slice(bitmap);
+                self.record(section, owner, rtype::NSEC, ttl, &data)?;
+            }
+        }
+        signature
+            .map_or(Some(()), |signature| self.record(section, owner, rtype::RRSIG, item.set.ttl(), &signature.data))
+    }
+
+    fn set(&mut self, section: usize, owner: u16, set: &RrSet) -> Option<()> {
+        let apex = self.apex as u16;
+        set.write(owner, apex, self.room(set.len())?);
+        self.counts[section] += set.count;
+        Some(())
+    }
+
+    fn record(&mut self, section: usize, owner: u16, rtype: u16, ttl: u32, data: &[u8]) -> Option<()> {
+        let room = self.room(RECORD_HEAD_BYTES + data.len())?;
+        let (head, body) = room.split_at_mut(RECORD_HEAD_BYTES);
+        head[..2].copy_from_slice(&(0xc000 | owner).to_be_bytes());
+        head[2..4].copy_from_slice(&rtype.to_be_bytes());
+        head[4..6].copy_from_slice(&crate::query::CLASS_IN.to_be_bytes());
+        head[6..10].copy_from_slice(&ttl.to_be_bytes());
+        head[10..].copy_from_slice(&(data.len() as u16).to_be_bytes());
+        body.copy_from_slice(data);
+        self.counts[section] += 1;
+        Some(())
+    }
+
+    /// Adds the addresses of the servers. Those of servers below the delegation cannot be learnt elsewhere, so an answer
+    /// without them is not whole (RFC 9471); others are a help.
+    fn glue(&mut self, cut: &[u8], servers: &RrSet, servers_at: usize) -> Option<()> {
+        let zone = self.zone?;
+        for target in servers.targets.iter().filter(|target| target.in_zone) {
+            let name = target.name.as_bytes();
+            for set in zone.addresses(name) {
+                let written = self.set(2, (servers_at + usize::from(target.at)) as u16, set);
+                if written.is_none() && is_within(name, cut) {
+                    return None;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Leaves out all sections.
+    fn truncate(&mut self) {
+        self.at = self.start;
+        self.counts = [0; 3];
+        self.truncated = true;
+    }
+
+    fn finish(mut self, query: &Query<'_>, found: &Found<'_>, options: &Options) -> Option<usize> {
+        if let Some(edns) = &query.edns {
+            let cookie = options.cookie.as_ref().filter(|_| self.reserved > OPT_BYTES);
+            self.reserved = 0;
+            let flags = if edns.dnssec_ok { DNSSEC_OK } else { 0 } | if edns.compact_ok { COMPACT_OK } else { 0 };
+            let room = self.room(OPT_BYTES + cookie.map_or(0, |_| COOKIE_BYTES))?;
+            let (opt, rest) = room.split_at_mut(OPT_BYTES);
+            opt[0] = 0;
+            opt[1..3].copy_from_slice(&rtype::OPT.to_be_bytes());
+            opt[3..5].copy_from_slice(&options.payload.to_be_bytes());
+            opt[5..7].copy_from_slice(&[(found.rcode as u16 >> 4) as u8, 0]);
+            opt[7..9].copy_from_slice(&flags.to_be_bytes());
+            opt[9..].copy_from_slice(&(rest.len() as u16).to_be_bytes());
+            if let Some((cookie, server)) = cookie.and_then(|cookie| Some((cookie, cookie.server()?.as_ref()))) {
+                rest[..4].copy_from_slice(&[0, 10, 0, (COOKIE_BYTES - 4) as u8]);
+                rest[4..12].copy_from_slice(cookie.client().as_ref());
+                rest[12..].copy_from_slice(server);
+            }
+            self.counts[2] += 1;
+        }
+        if self.truncated {
+            self.out[2] |= TC;
+        }
+        // One question, as it came.
+        self.out[4..6].copy_from_slice(&1_u16.to_be_bytes());
+        for (count, at) in self.counts.iter().zip([6, 8, 10]) {
+            self.out[at..at + 2].copy_from_slice(&count.to_be_bytes());
+        }
+        Some(self.at)
+    }
+}

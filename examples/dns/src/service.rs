@@ -1,0 +1,145 @@
+//! The server's state, and its handler: how Forebay's requests become questions and answers.
+
+use crate::answer::Answer;
+use crate::cookies::Cookies;
+use crate::query::{Fault, Query, Rcode};
+use crate::reply::{Options, write_error};
+use crate::zones::Zones;
+use arc_swap::{ArcSwap, Guard};
+use forebay::fate::{CLASSES, Malformed, Refused, Status};
+use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved, hop, uninterrupted};
+use forebay::time::clock;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The class of questions that want signatures, for metrics and for policies that know classes beforehand.
+const SIGNED_CLASS: u8 = 1;
+
+/// Answers questions over UDP, and over [TCP](crate::tcp).
+pub struct Service {
+    /// The zones; a reload puts others in their place.
+    pub zones: ArcSwap<Zones>,
+    /// What makes and checks cookies.
+    pub cookies: Cookies,
+    /// Bytes of the longest answer over UDP: 1,232 fit into one packet nearly everywhere.
+    pub payload: u16,
+    /// Number of messages that came over TCP.
+    pub tcp_messages: AtomicU64,
+}
+
+/// The code of the answer to a message that is no question, or [`Rcode::NoError`].
+#[derive(Clone, Copy, Debug)]
+pub struct Code(Rcode);
+
+impl Default for Code {
+    fn default() -> Code {
+        Code(Rcode::NoError)
+    }
+}
+
+impl Service {
+    /// The answer to a message that came over TCP; `None` if there is none. Signatures are made at once.
+    pub fn answer_stream(&self, message: &[u8], client: IpAddr) -> Option<Vec<u8>> {
+        // Ordering: relaxed, a count.
+        self.tcp_messages.fetch_add(1, Ordering::Relaxed);
+        let mut out = vec![0; usize::from(u16::MAX)];
+        let length = match Query::parse(message) {
+            Err(Fault::Silent) => None,
+            Err(Fault::Answered(rcode)) => write_error(message, rcode, &mut out),
+            Ok(query) => {
+                let now = now();
+                let zones = self.zones.load();
+                let mut answer = Answer::find(&zones, &query, now);
+                while let Some(index) = answer.unsigned() {
+                    answer.sign(index);
+                }
+                answer.write(&self.options(&query, client, now), &mut out)
+            }
+        }?;
+        out.truncate(length);
+        Some(out)
+    }
+
+    fn options(&self, query: &Query<'_>, client: IpAddr, now: u32) -> Options {
+        let cookie = query.edns.as_ref().and_then(|edns| edns.cookie.as_ref());
+        Options { payload: self.payload, cookie: cookie.map(|cookie| self.cookies.renewed(cookie, client, now)) }
+    }
+}
+
+impl Handler for Service {
+    type Ticket = Code;
+
+    const CLASS_NAMES: [&'static str; CLASSES] =
+        ["plain", "signed", "class2", "class3", "class4", "class5", "class6", "class7"];
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<Code>, Rejected<Code>> {
+        let query = match Query::parse(arrival.bytes()) {
+            Ok(query) => query,
+            Err(Fault::Silent) if arrival.bytes().len() < crate::query::HEADER_BYTES => {
+                return Err(Rejected::Malformed(Malformed::Truncated));
+            }
+            Err(Fault::Silent) => return Err(Rejected::Malformed(Malformed::Reply)),
+            Err(Fault::Answered(rcode)) => {
+                return Err(Rejected::Refused(Admitted::new(Code(rcode)), Refused::Other));
+            }
+        };
+        let cookie = query.edns.as_ref().and_then(|edns| edns.cookie.as_ref());
+        let shown = |cookie| self.cookies.is_valid(cookie, arrival.peer().ip(), now());
+        let admitted = Admitted::new(Code::default())
+            .class(if query.dnssec_ok() { SIGNED_CLASS } else { 0 })
+            .reply_limit(query.payload().min(usize::from(self.payload)).max(arrival.bytes().len()))
+            .validated(cookie.is_some_and(shown));
+        Ok(admitted)
+    }
+
+    async fn handle(&self, request: Request<'_, Code>, reply: &mut Reply<'_>) {
+        let Ok(query) = Query::parse(request.bytes()) else { return };
+        let now = now();
+        let options = self.options(&query, request.peer().ip(), now);
+        let zones = self.zones.load();
+        if put(&Answer::find(&zones, &query, now), &query, &options, reply) {
+            return;
+        }
+        // From here on the request may wait, and a reload must not; what was found is found again in 100 ns.
+        let zones = Guard::into_inner(zones);
+        let mut answer = Answer::find(&zones, &query, now);
+        // Under `pools` a signature is made where it keeps nothing light waiting.
+        hop(1).await;
+        while let Some(index) = answer.unsigned() {
+            uninterrupted(|| answer.sign(index)).await;
+        }
+        put(&answer, &query, &options, reply);
+    }
+
+    fn refuse(&self, request: Request<'_, Code>, unserved: Unserved, reply: &mut Reply<'_>) {
+        let rcode = match (unserved.status, request.ticket().0) {
+            (Status::Refused, rcode) => rcode,
+            // Over its rate, a client that is what it seems to be asks again over TCP.
+            (Status::Failed | Status::Stalled, _) => Rcode::ServFail,
+            // What is shed because of load is asked again, or elsewhere; an answer would only be more load.
+            _ => return,
+        };
+        let written = write_error(request.bytes(), rcode, reply.spare_mut());
+        written.into_iter().for_each(|length| reply.advance(length));
+    }
+}
+
+/// Writes the answer if no signature has yet to be made.
+fn put(answer: &Answer<'_>, query: &Query<'_>, options: &Options, reply: &mut Reply<'_>) -> bool {
+    if answer.unsigned().is_some() {
+        return false;
+    }
+    // A long question makes no room that its client has not.
+    let limit = query.payload().min(reply.room());
+    let written = answer.write(options, &mut reply.spare_mut()[..limit]);
+    written.into_iter().for_each(|length| reply.advance(length));
+    true
+}
+
+/// Seconds since 1970, as DNS counts them: modulo 2^32.
+fn now() -> u32 {
+    (clock::realtime().get() / 1_000_000_000) as u32
+}
+
+#[cfg(test)]
+mod tests;

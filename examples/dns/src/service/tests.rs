@@ -1,0 +1,101 @@
+use super::*;
+use crate::keys::Algorithm;
+use crate::zones::Source;
+use forebay::time::Nanos;
+use std::path::Path;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+fn service(algorithm: Option<Algorithm>) -> Service {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("example.zone");
+    let source = Source::parse(&format!("example.test={}", file.display())).expect("a zone");
+    let signed = algorithm.map(|algorithm| source.clone().signed(algorithm, None, 100).expect("a key"));
+    let zones = ArcSwap::from_pointee(Zones::load(&[signed.unwrap_or(source)]).expect("the zone"));
+    Service {
+        zones,
+        cookies: Cookies::new(None).expect("random numbers"),
+        payload: 1_232,
+        tcp_messages: AtomicU64::new(0),
+    }
+}
+
+/// A question for the long texts, with an OPT record of `payload`, and `padding` bytes of an unknown option.
+fn question(payload: u16, dnssec_ok: bool, padding: u16) -> Vec<u8> {
+    let mut message = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\x01\x03big\x07example\x04test\0\0\x10\0\x01\0\0\x29".to_vec();
+    message.extend(payload.to_be_bytes());
+    message.extend([0, 0, u8::from(dnssec_ok) << 7, 0]);
+    message.extend((padding + 4).to_be_bytes());
+    message.extend([0, 12]);
+    message.extend(padding.to_be_bytes());
+    message.extend(vec![0; usize::from(padding)]);
+    message
+}
+
+fn arrival(bytes: &[u8]) -> Arrival<'_> {
+    let local = |port| ([127, 0, 0, 1], port).into();
+    Arrival::new(bytes, local(1_000), local(53), Nanos::ZERO)
+}
+
+/// The answer, written into `room` bytes at most.
+fn handled(service: &Service, message: &[u8], room: usize) -> Vec<u8> {
+    let mut buffer = vec![0; room];
+    let mut reply = Reply::new(&mut buffer);
+    let ticket = Code::default();
+    {
+        let mut future = pin!(service.handle(Request::new(arrival(message), &ticket), &mut reply));
+        // Outside a worker nothing waits.
+        assert_eq!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
+    }
+    reply.bytes().to_vec()
+}
+
+// Does an answer keep to what its client takes, also where its question was long or the server has more room?
+#[test]
+fn answers_keep_to_what_the_client_takes() {
+    let service = service(None);
+    let whole = handled(&service, &question(1_232, false, 0), 4_096);
+    assert_eq!((whole[2] & 2, whole[7]), (0, 6));
+    let exact = handled(&service, &question(whole.len() as u16, false, 900), 4_096);
+    assert_eq!(exact.len(), whole.len());
+    let short = handled(&service, &question(whole.len() as u16 - 1, false, 900), 4_096);
+    assert_eq!((short[2] & 2, short[7]), (2, 0));
+}
+
+// Are signatures made where they are not known, by the handler and over TCP?
+#[test]
+fn signatures_are_made_on_the_way() {
+    for over_tcp in [false, true] {
+        let service = service(Some(Algorithm::Ed25519));
+        let message = question(1_232, true, 0);
+        let answer = || match over_tcp {
+            true => service.answer_stream(&message, [127, 0, 0, 1].into()).expect("an answer"),
+            false => handled(&service, &message, 1_232),
+        };
+        let (first, second) = (answer(), answer());
+        assert_eq!((first[2] & 2, first[7]), (0, 7), "six texts and a signature");
+        assert_eq!(first, second, "the same signature");
+    }
+}
+
+// What is said to a client that was not served: why, where the client can do something about it?
+#[test]
+fn refusals_say_why() {
+    let service = service(None);
+    let said = |message: &[u8], rcode, status| {
+        let refused = matches!(service.admit(&arrival(message)), Err(Rejected::Refused(..)));
+        assert_eq!(refused, status == Status::Refused);
+        let (mut buffer, code) = ([0; 512], Code(rcode));
+        let mut reply = Reply::new(&mut buffer);
+        let unserved = Unserved { status, retry_after: Nanos::ZERO };
+        service.refuse(Request::new(arrival(message), &code), unserved, &mut reply);
+        reply.bytes().to_vec()
+    };
+    let good = question(512, false, 0);
+    let mut update = good.clone();
+    update[2] = 0x28;
+    assert_eq!(said(&update, Rcode::NotImp, Status::Refused), b"\x12\x34\xa8\x04\0\0\0\0\0\0\0\0");
+    assert_eq!(said(&good[..20], Rcode::FormErr, Status::Refused), b"\x12\x34\x81\x01\0\0\0\0\0\0\0\0");
+    assert_eq!(said(&good, Rcode::NoError, Status::Failed), b"\x12\x34\x81\x02\0\0\0\0\0\0\0\0");
+    assert_eq!(said(&good, Rcode::NoError, Status::ShedQueueFull), b"");
+    assert_eq!(said(&good, Rcode::NoError, Status::ShedDraining), b"");
+}

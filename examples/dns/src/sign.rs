@@ -1,0 +1,162 @@
+//! Signatures made when an answer needs them, and kept for the answers after it (RFC 4034).
+
+use crate::find::{Item, Set};
+use crate::keys::{DNSKEY_TTL, Key};
+use crate::name::{Name, signed_labels, successor};
+use crate::query::CLASS_IN;
+use crate::zone::Data;
+use domain::crypto::sign::SignRaw;
+use quick_cache::sync::Cache;
+use ring::rand::{SecureRandom, SystemRandom};
+use siphasher::sip128::{Hasher128, SipHasher24};
+use std::hash::Hasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How long a signature is valid, in seconds: longer than a weekend in which nothing works.
+const VALID_SECONDS: u32 = 14 * 86_400;
+
+/// How long a signature is given out: what is left then is longer than caches keep records.
+const REUSED_SECONDS: u32 = 7 * 86_400;
+
+/// How long before its making a signature begins to be valid: clocks differ.
+const BACKDATED_SECONDS: u32 = 3_600;
+
+/// Signs the records of one zone.
+pub struct Signer {
+    zone: Name,
+    key: Key,
+    /// Of the owner and content of a record set, hashed with a secret: nothing can be made to collide.
+    signatures: Cache<u128, Arc<Signature>>,
+    secret: [u8; 16],
+    made: AtomicU64,
+}
+
+/// The data of an RRSIG record.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Signature {
+    made_at: u32,
+    /// As the wire has it.
+    pub data: Box<[u8]>,
+}
+
+impl Signer {
+    /// Signs for `zone` with `key`, and remembers up to `signatures` signatures.
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
+    pub fn new(zone: Name, key: Key, signatures: usize) -> anyhow::Result<Signer> {
+        let mut secret = [0; 16];
+        let filled = SystemRandom::new().fill(&mut secret);
+        filled.map_err(|_| anyhow::anyhow!("the system gives no random numbers"))?;
+        Ok(Signer { zone, key, signatures: Cache::new(signatures), secret, made: AtomicU64::new(0) })
+    }
+
+    /// The zone's DNSKEY records.
+    pub(crate) fn dnskey(&self) -> Data {
+        let data = self.key.dnskey_data();
+        Data { plain: data.clone(), canonical: data }
+    }
+
+    /// Their time to live.
+    pub(crate) fn dnskey_ttl(&self) -> u32 {
+        DNSKEY_TTL
+    }
+
+    /// Number of signatures made.
+    pub fn made(&self) -> u64 {
+        // Ordering: relaxed, a count.
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// The key that signs.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The signature over `item`, if there is one still fresh at `now`, in seconds since 1970.
+    pub(crate) fn known(&self, item: &Item<'_>, now: u32) -> Option<Arc<Signature>> {
+        let signature = self.signatures.get(&self.digest(item))?;
+        // A clock that was set back makes its age negative, and so huge.
+        (now.wrapping_sub(signature.made_at) < REUSED_SECONDS).then_some(signature)
+    }
+
+    /// Signs `item` and remembers the signature. Takes 20 us to 600 us, after the algorithm.
+    ///
+    /// # Errors
+    /// The key is not able to: the system gives no random numbers.
+    pub(crate) fn sign(&self, item: &Item<'_>, now: u32) -> Option<Arc<Signature>> {
+        let owner = item.owner.name;
+        let mut data = self.head(item, now);
+        let head_bytes = data.len();
+        let mut add = |rdata: &[u8]| {
+            data.extend_from_slice(owner);
+            data.extend_from_slice(&item.set.rtype().to_be_bytes());
+            data.extend_from_slice(&CLASS_IN.to_be_bytes());
+            data.extend_from_slice(&item.set.original_ttl().to_be_bytes());
+            data.extend_from_slice(&(rdata.len() as u16).to_be_bytes());
+            data.extend_from_slice(rdata);
+        };
+        match item.set {
+            Set::Stored(set) => set.canonical.iter().for_each(|rdata| add(rdata)),
+            Set::Nsec { bitmap, .. } => {
+                let mut rdata = Vec::new();
+                successor(owner, &mut rdata);
+                rdata.extend_from_slice(bitmap);
+                add(&rdata);
+            }
+        }
+        let signature = self.key.pair.sign_raw(&data).ok()?;
+        self.made.fetch_add(1, Ordering::Relaxed);
+        data.truncate(head_bytes);
+        data.extend_from_slice(signature.as_ref());
+        let signature = Arc::new(Signature { made_at: now, data: data.into() });
+        self.signatures.insert(self.digest(item), Arc::clone(&signature));
+        Some(signature)
+    }
+
+    /// The data of an RRSIG record up to the signature (RFC 4034, 3.1). A name that a wildcard stands for is signed as if
+    /// it were in the zone (RFC 9824, 3.3), so that nothing has to be proved about it.
+    fn head(&self, item: &Item<'_>, now: u32) -> Vec<u8> {
+        let mut head = Vec::with_capacity(1_024);
+        head.extend_from_slice(&item.set.rtype().to_be_bytes());
+        head.extend_from_slice(&[self.key.algorithm(), signed_labels(item.owner.name)]);
+        head.extend_from_slice(&item.set.original_ttl().to_be_bytes());
+        head.extend_from_slice(&now.wrapping_add(VALID_SECONDS).to_be_bytes());
+        head.extend_from_slice(&now.wrapping_sub(BACKDATED_SECONDS).to_be_bytes());
+        head.extend_from_slice(&self.key.tag().to_be_bytes());
+        head.extend_from_slice(self.zone.as_bytes());
+        head
+    }
+
+    fn digest(&self, item: &Item<'_>) -> u128 {
+        let mut hasher = SipHasher24::new_with_key(&self.secret);
+        // A name says where it ends.
+        hasher.write(item.owner.name);
+        hasher.write(&item.set.rtype().to_be_bytes());
+        match item.set {
+            Set::Stored(set) => hasher.write(&set.digest),
+            Set::Nsec { bitmap, ttl } => {
+                hasher.write(&ttl.to_be_bytes());
+                hasher.write(bitmap);
+            }
+        }
+        hasher.finish128().as_u128()
+    }
+}
+
+impl Set<'_> {
+    /// Time to live in the zone, which a signature covers.
+    fn original_ttl(&self) -> u32 {
+        match self {
+            Set::Stored(set) => set.original_ttl,
+            Set::Nsec { ttl, .. } => *ttl,
+        }
+    }
+}
+
+impl std::fmt::Debug for Signer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Signer({:?})", self.zone)
+    }
+}

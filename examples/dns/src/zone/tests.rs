@@ -1,0 +1,125 @@
+use super::*;
+use std::fs;
+use std::path::Path;
+
+fn name(text: &str) -> Name {
+    Name::parse(domain::base::Name::<Vec<u8>>::vec_from_str(text).expect("a name").as_slice()).expect("a name")
+}
+
+/// The zone of `lines` after an SOA and an NS record.
+fn zone(lines: &str) -> Result<Zone, String> {
+    let text = format!("$TTL 60\n@ SOA ns host 7 1 1 1 30\n@ NS ns\nns A 192.0.2.1\n{lines}\n");
+    from_text(&text)
+}
+
+fn from_text(text: &str) -> Result<Zone, String> {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), text).expect("written");
+    load(&name("z.test."), file.path(), None).map_err(|error| error.to_string())
+}
+
+// Does a search end where RFC 1034 and RFC 4592 have it end?
+#[test]
+fn searches_end_where_they_should() {
+    let zone = zone(
+        "*.w A 192.0.2.2\nb.w TXT x\nx.y.e A 192.0.2.3\nc NS ns.c\nns.c A 192.0.2.4\nc DS 1 8 2 ab\n\
+        d.c NS ns.d.c\nns.d.c A 192.0.2.5",
+    )
+    .expect("a zone");
+    let place = |text: &str, rtype| match zone.search(name(text).as_bytes(), rtype) {
+        Place::Node(node) => format!("{:?}", node.sets.iter().map(|set| set.rtype).collect::<Vec<_>>()),
+        Place::Cut(_, length) => format!("cut {length}"),
+        Place::Absent => "absent".to_owned(),
+    };
+    let cut = format!("cut {}", "_c_z_test.".len());
+    for (name, rtype, expected) in [
+        ("z.test.", rtype::A, "[2, 6]"),
+        ("ns.z.test.", rtype::A, "[1]"),
+        ("no.z.test.", rtype::A, "absent"),
+        // A wildcard: for what is below it only, at any depth, and not beside or below a name that exists.
+        ("a.w.z.test.", rtype::A, "[1]"),
+        ("a.a.w.z.test.", rtype::A, "[1]"),
+        ("w.z.test.", rtype::A, "[]"),
+        ("b.w.z.test.", rtype::A, "[16]"),
+        ("a.b.w.z.test.", rtype::A, "absent"),
+        ("*.w.z.test.", rtype::A, "[1]"),
+        // Empty non-terminals.
+        ("e.z.test.", rtype::A, "[]"),
+        ("y.e.z.test.", rtype::A, "[]"),
+        ("q.e.z.test.", rtype::A, "absent"),
+        // A delegation hides what is below, other delegations too; its DS records are here.
+        ("c.z.test.", rtype::A, &cut),
+        ("c.z.test.", rtype::NS, &cut),
+        ("c.z.test.", rtype::DS, "[2, 43]"),
+        ("ns.c.z.test.", rtype::A, &cut),
+        ("no.c.z.test.", rtype::DS, &cut),
+        ("d.c.z.test.", rtype::DS, &cut),
+        ("x.d.c.z.test.", rtype::A, &cut),
+    ] {
+        assert_eq!(place(name, rtype), expected, "{name} {rtype}");
+    }
+    assert_eq!((zone.serial, zone.negative.ttl, zone.negative.original_ttl), (7, 30, 60));
+}
+
+// Is each file that cannot be served refused with one line that says where and why?
+#[test]
+fn what_cannot_be_served_is_refused() {
+    let soa = "$TTL 60\n@ SOA ns host 7 1 1 1 30\n";
+    for (text, problem) in [
+        ("", "one SOA record, at its apex"),
+        (soa, "an NS record at its apex"),
+        (&format!("{soa}@ SOA ns host 8 1 1 1 30\n"), "one SOA record"),
+        (&format!("{soa}a SOA ns host 7 1 1 1 30\n"), "a.z.test. SOA: only the apex"),
+        (&format!("{soa}@ NS ns\n\na A 192.0.2\n"), ": expected IPv4 address"),
+        (&format!("{soa}a.example. A 192.0.2.1\n"), "a.example. A: does not belong to the zone"),
+        (&format!("{soa}a CNAME b\na A 192.0.2.1\n"), "a.z.test. CNAME: a name with a CNAME record can have no"),
+        (&format!("{soa}a CNAME b\na CNAME c\n"), "a.z.test. CNAME: there is more than one"),
+        (&format!("{soa}a DNAME b\n"), "a.z.test. DNAME: DNAME records are not served"),
+        (&format!("{soa}*.a NS b\n"), "*.a.z.test. NS: a wildcard cannot be delegated"),
+        (&format!("{soa}@ DS 1 8 2 ab\n"), "z.test. DS: stands in the parent's zone"),
+        (&format!("{soa}a NSEC b A\n"), "a.z.test. NSEC: the zone is signed already"),
+        (&format!("{soa}a TYPE200 \\# 0\n"), "is no type that records can have"),
+        (&format!("{soa}$INCLUDE nowhere\n"), "nowhere): No such file"),
+    ] {
+        let error = from_text(text).err().unwrap_or_else(|| panic!("served: {text}"));
+        assert!(error.starts_with("zone z.test. (") && error.contains(problem), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    let huge: String = (0..250).map(|n| format!("a TXT \"{n:0>250}\"\n")).collect();
+    assert!(zone(&huge).expect_err("refused").contains("a.z.test. TXT: is too large to serve"));
+    let error = load(&name("z.test."), Path::new("/nowhere/at/all"), None).expect_err("refused").to_string();
+    assert!(error.contains("/nowhere/at/all") && error.contains("No such file"), "{error}");
+}
+
+// Are included files read with their origin, and does a circle of them end?
+#[test]
+fn files_include_files() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).expect("written");
+    write("main", "$TTL 60\n@ SOA ns host 7 1 1 1 30\n@ NS ns\n$INCLUDE other sub.z.test.\nafter A 192.0.2.2\n");
+    write("other", "$TTL 60\na A 192.0.2.1\n");
+    let load = || load(&name("z.test."), &dir.path().join("main"), None).map_err(|error| error.to_string());
+    let zone = load().expect("a zone");
+    for there in ["a.sub.z.test.", "after.z.test."] {
+        assert!(matches!(zone.search(name(there).as_bytes(), rtype::A), Place::Node(_)), "{there}");
+    }
+    write("other", "$INCLUDE other\n");
+    assert!(load().expect_err("refused").contains("other): $INCLUDE more than 8 files deep"));
+}
+
+// Are records of a set sorted, without doubles, and of one TTL, and are names in them pointers to the apex?
+#[test]
+fn sets_are_made_ready() {
+    let zone = zone("m 90 MX 10 A.mail\nm MX 5 b.example.\nm MX 10 a.mail\nm MX 7 @").expect("a zone");
+    let Place::Node(node) = zone.search(name("m.z.test.").as_bytes(), rtype::MX) else { panic!("not found") };
+    let set = node.set(rtype::MX).expect("a set");
+    assert_eq!((set.count, set.ttl), (3, 60));
+    assert!(set.canonical.is_sorted() && set.canonical[2].ends_with(b"\x01a\x04mail\x01z\x04test\0"));
+    let mut wire = vec![0; set.len()];
+    set.write(0x0c, 0x0e, &mut wire);
+    assert_eq!(wire[..12], *b"\xc0\x0c\0\x0f\0\x01\0\0\0\x3c\0\x0d");
+    assert_eq!(wire[12..25], *b"\0\x05\x01b\x07example\0");
+    assert_eq!(wire[25..41], *b"\xc0\x0c\0\x0f\0\x01\0\0\0\x3c\0\x04\0\x07\xc0\x0e");
+    // As the file has it, in capitals.
+    assert_eq!(wire[41 + 12..], *b"\0\x0a\x01A\x04mail\xc0\x0e");
+}

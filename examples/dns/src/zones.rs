@@ -1,0 +1,123 @@
+//! The zones that are served, as one value: a reload replaces all of them at once, or none.
+
+use crate::keys::{Algorithm, Key};
+use crate::name::{Name, suffixes, text};
+use crate::query::{Query, rtype};
+use crate::sign::Signer;
+use crate::zone::{LoadError, Zone, load};
+use anyhow::{Context, anyhow, bail};
+use hashbrown::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Zones by name.
+#[derive(Debug, Default)]
+pub struct Zones(HashMap<Box<[u8]>, Zone>);
+
+/// A zone to serve.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Its name.
+    pub apex: Name,
+    /// Its master file.
+    pub file: PathBuf,
+    /// What signs it.
+    pub signer: Option<Arc<Signer>>,
+}
+
+impl Source {
+    /// Parses `origin=file`.
+    ///
+    /// # Errors
+    /// No such pair, or no name.
+    pub fn parse(argument: &str) -> anyhow::Result<Source> {
+        let (origin, file) = argument.split_once('=').ok_or_else(|| anyhow!("allowed: origin=file"))?;
+        let name: domain::base::Name<Vec<u8>> = origin.parse().with_context(|| format!("{origin:?} is not a name"))?;
+        let apex = Name::parse(name.as_slice()).ok_or_else(|| anyhow!("{origin:?} is not a name"))?;
+        Ok(Source { apex, file: file.into(), signer: None })
+    }
+
+    /// Has the zone signed, with the key in `keys` or a new one.
+    ///
+    /// # Errors
+    /// No key can be read, made or written.
+    pub fn signed(mut self, algorithm: Algorithm, keys: Option<&Path>, signatures: usize) -> anyhow::Result<Source> {
+        let key = Key::of_zone(&self.apex, algorithm, keys)?;
+        self.signer = Some(Arc::new(Signer::new(self.apex, key, signatures)?));
+        Ok(self)
+    }
+}
+
+impl Zones {
+    /// Loads all zones.
+    ///
+    /// # Errors
+    /// The first file that cannot be served, and a name given twice.
+    pub fn load(sources: &[Source]) -> anyhow::Result<Zones> {
+        let mut zones = HashMap::new();
+        for Source { apex, file, signer } in sources {
+            let zone: Result<Zone, LoadError> = load(apex, file, signer.clone());
+            if zones.insert(apex.as_bytes().into(), zone?).is_some() {
+                bail!("--zone {}: given twice", text(apex.as_bytes()));
+            }
+        }
+        Ok(Zones(zones))
+    }
+
+    /// The zone that has the answer: the one with the longest name that the name asked for lies within; for DS records
+    /// of a zone itself its parent, if that is served, too (RFC 4035, 3.1.4.1).
+    pub fn select(&self, query: &Query<'_>) -> Option<&Zone> {
+        let name = query.name.as_bytes();
+        let mut zones = suffixes(name).filter_map(|suffix| self.0.get(suffix));
+        let nearest = zones.next()?;
+        if query.rtype == rtype::DS && nearest.apex.len() == name.len() {
+            return zones.next().or(Some(nearest));
+        }
+        Some(nearest)
+    }
+
+    /// The zones, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Zone> {
+        self.0.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is each question answered by the nearest zone, and one for DS records by that zone's parent, if it is served?
+    #[test]
+    fn the_nearest_zone_answers_and_its_parent_for_ds() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let source = |origin: &str| {
+            let file = dir.path().join(origin);
+            std::fs::write(&file, "@ 60 SOA ns host 1 1 1 1 30\n@ 60 NS ns\n").expect("written");
+            Source::parse(&format!("{origin}={}", file.display())).expect("a zone")
+        };
+        let sources = ["test", "b.test", "c.b.test"].map(source);
+        let selected = |zones: &[Source], name: &str, rtype: u16| {
+            let zones = Zones::load(zones).expect("zones");
+            let name: domain::base::Name<Vec<u8>> = name.parse().expect("a name");
+            let counts = b"\0\0\0\0\0\x01\0\0\0\0\0\0";
+            let message = [&counts[..], name.as_slice(), &rtype.to_be_bytes(), &[0, 1]].concat();
+            let query = Query::parse(&message).expect("a question");
+            zones.select(&query).map_or("none".to_owned(), |zone| text(&zone.apex))
+        };
+        for (name, rtype, zone) in [
+            ("test", rtype::A, "test."),
+            ("x.test", rtype::A, "test."),
+            ("b.test", rtype::A, "b.test."),
+            ("x.c.b.test", rtype::A, "c.b.test."),
+            ("b.test", rtype::DS, "test."),
+            ("c.b.test", rtype::DS, "b.test."),
+            ("x.c.b.test", rtype::DS, "c.b.test."),
+            ("test", rtype::DS, "test."),
+            ("xb.test", rtype::A, "test."),
+            ("example", rtype::A, "none"),
+        ] {
+            assert_eq!(selected(&sources, name, rtype), zone, "{name} {rtype}");
+        }
+        assert_eq!(selected(&sources[1..2], "b.test", rtype::DS), "b.test.");
+    }
+}

@@ -1,0 +1,151 @@
+//! Does the program answer as NSD and Knot do, where these two agree?
+//! Method: the same zone file in all three, the same questions to each by kdig; codes, flags, answers and authorities.
+
+#![allow(clippy::print_stdout, reason = "a test says how much it has compared")]
+
+use crate::peers::{knot, nsd};
+use crate::support::{Server, example_zone, have, output};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::process::Command;
+
+const NAMES: [&str; 50] = [
+    "",
+    "ns1.",
+    "mail.",
+    "www.",
+    "WWW.",
+    "alias.",
+    "chain.",
+    "outside.",
+    "dangling.",
+    "tostar.",
+    "tochild.",
+    "star.",
+    "a.star.",
+    "b.a.star.",
+    "*.star.",
+    "here.star.",
+    "not.here.star.",
+    "stars.",
+    "x.stars.",
+    "tcp.",
+    "_tcp.",
+    "_sip._tcp.",
+    "_udp._tcp.",
+    "sip.",
+    "and.",
+    "er.and.",
+    "deep.er.and.",
+    "deeper.er.and.",
+    "ptr.",
+    "unknown.",
+    "child.",
+    "ns.child.",
+    "www.child.",
+    "a.b.c.child.",
+    "away.",
+    "www.away.",
+    "secure.",
+    "ns.secure.",
+    "www.secure.",
+    "big.",
+    "mixed.case.",
+    "MIXED.case.",
+    "case.",
+    "no.",
+    "no.such.name.",
+    "www.www.",
+    "x.alias.",
+    "own.",
+    "no-such.",
+    "a.very.long.name.with.many.labels.of.which.none.is.in.the.zone.",
+];
+
+const TYPES: [&str; 12] = ["A", "AAAA", "NS", "SOA", "MX", "TXT", "CNAME", "SRV", "CAA", "PTR", "DS", "TYPE65280"];
+
+const WAYS: [&[&str]; 5] = [
+    &["+noedns", "+ignore"],
+    &["+edns", "+ignore"],
+    &["+dnssec", "+ignore"],
+    &["+bufsize=4096", "+ignore", "+norecurse", "+cdflag"],
+    &["+tcp"],
+];
+
+/// What is compared of an answer.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Said {
+    code: String,
+    flags: String,
+    answer: BTreeSet<String>,
+    authority: BTreeSet<String>,
+}
+
+#[test]
+fn answers_are_those_of_nsd_and_knot() {
+    if !have(&["kdig", "nsd", "knotd"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    // Every answer, also where hundreds come from one client in a second.
+    let ours = Server::start(&example_zone(), &["--set", "amplification=1000"]);
+    let (nsd, knot) = (nsd(dir.path()), knot(dir.path(), None));
+    let mut differences = Vec::new();
+    let mut compared = 0;
+    for way in WAYS {
+        let questions: Vec<(String, &str)> =
+            NAMES.iter().flat_map(|name| TYPES.map(|rtype| (format!("{name}example.test"), rtype))).collect();
+        let [ours, nsd, knot] = [ours.address, nsd.1, knot.1].map(|server| ask(server, way, &questions));
+        for (index, (name, rtype)) in questions.iter().enumerate() {
+            let (ours, nsd, knot) = (&ours[index], &nsd[index], &knot[index]);
+            let mut compare = |what: &str, agree: bool, same: bool| {
+                compared += usize::from(agree);
+                if agree && !same {
+                    differences.push(format!("{what} of {name} {rtype} {way:?}:\n  {ours:?}\n  {nsd:?}"));
+                }
+            };
+            compare("code", nsd.code == knot.code, ours.code == nsd.code);
+            compare("flags", nsd.flags == knot.flags, ours.flags == nsd.flags);
+            // What is not whole is asked for again, so it does not matter which part it is.
+            if !nsd.flags.contains(" tc") {
+                compare("answer", nsd.answer == knot.answer, ours.answer == nsd.answer);
+                compare("authority", nsd.authority == knot.authority, ours.authority == nsd.authority);
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
+    println!("compared {compared} parts of {} answers", NAMES.len() * TYPES.len() * WAYS.len());
+    assert!(compared > 10_000, "NSD and Knot agree on {compared} parts only");
+}
+
+/// Asks all questions in one run of kdig.
+fn ask(server: SocketAddr, way: &[&str], questions: &[(String, &str)]) -> Vec<Said> {
+    let mut command = Command::new("kdig");
+    command.arg(format!("@{}", server.ip())).args(["-p", &server.port().to_string()]).args(way);
+    command.args(["+noall", "+comments", "+header", "+answer", "+authority", "+nocrypto", "+timeout=10"]);
+    command.args(questions.iter().flat_map(|(name, rtype)| [name.as_str(), rtype]));
+    let text = output(&mut command);
+    let answers: Vec<Said> = text.split(";; ->>HEADER<<- ").skip(1).map(parse).collect();
+    assert_eq!(answers.len(), questions.len(), "{server} {way:?}: {text}");
+    answers
+}
+
+fn parse(text: &str) -> Said {
+    let mut said = Said::default();
+    let field = |name: &str| text.split_once(name).and_then(|(_, rest)| rest.split(';').next()).unwrap_or_default();
+    said.code = field("status: ").trim().to_owned();
+    said.flags = field(";; Flags: ").trim().to_owned();
+    let mut authority = false;
+    for line in text.lines() {
+        match line {
+            ";; AUTHORITY SECTION:" => authority = true,
+            line if line.starts_with(';') || line.is_empty() || line.contains("opcode:") => {}
+            // Names are the same in capitals.
+            line => {
+                let section = if authority { &mut said.authority } else { &mut said.answer };
+                section.insert(line.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase());
+            }
+        }
+    }
+    said
+}

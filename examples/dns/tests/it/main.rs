@@ -1,0 +1,8 @@
+//! The program as its clients see it. Each module asks one question, in its first line.
+
+mod compared;
+mod page;
+mod peers;
+mod served;
+mod support;
+mod validated;

@@ -1,0 +1,54 @@
+//! Other servers of the same zone, from Debian's packages, without their own accounts and folders.
+
+use crate::support::{Process, await_until, example_zone, free_port, path};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+fn started(command: &mut Command, port: u16) -> (Process, SocketAddr) {
+    let process =
+        Process(command.env("PATH", path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"));
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    await_until(|| TcpStream::connect(address).is_ok(), &format!("{command:?} does not serve"));
+    (process, address)
+}
+
+/// NSD, with its files in `dir`.
+pub(crate) fn nsd(dir: &Path) -> (Process, SocketAddr) {
+    let (port, at, zone) = (free_port(), dir.display(), example_zone());
+    let text = format!(
+        "server:\n  ip-address: 127.0.0.1@{port}\n  username: \"\"\n  chroot: \"\"\n  zonesdir: \"{at}\"\n  database: \"\"\n  \
+         pidfile: \"{at}/nsd.pid\"\n  xfrdfile: \"{at}/nsd.xfrd\"\n  zonelistfile: \"{at}/nsd.list\"\n  \
+         logfile: \"{at}/nsd.log\"\n  server-count: 2\n  reuseport: yes\n  rrl-ratelimit: 0\nremote-control:\n  control-enable: no\n\
+         zone:\n  name: example.test\n  zonefile: \"{}\"\n",
+        zone.display()
+    );
+    let file = dir.join("nsd.conf");
+    fs::write(&file, text).expect("written");
+    started(Command::new("nsd").args(["-d", "-c"]).arg(file), port)
+}
+
+/// Knot, with its files in `dir`; signing when asked with `algorithm`, where there is one.
+pub(crate) fn knot(dir: &Path, algorithm: Option<&str>) -> (Process, SocketAddr) {
+    let (port, at, zone) = (free_port(), dir.display(), example_zone());
+    let signing = algorithm.map(|algorithm| {
+        let size = if algorithm.starts_with("rsa") { "    zsk-size: 2048\n    ksk-size: 2048\n" } else { "" };
+        format!(
+            "policy:\n  - id: online\n    algorithm: {algorithm}\n{size}    single-type-signing: on\nmod-onlinesign:\n  \
+             - id: online\n    policy: online\n"
+        )
+    });
+    let module = algorithm.map_or("", |_| "    module: mod-onlinesign/online\n");
+    let text = format!(
+        "server:\n  rundir: {at}\n  listen: 127.0.0.1@{port}\n  udp-workers: 2\n  tcp-workers: 1\n  background-workers: 1\n\
+         database:\n  storage: {at}/knot\n{}zone:\n  - domain: example.test\n    file: {}\n    zonefile-sync: -1\n    \
+         journal-content: none\n{module}",
+        signing.unwrap_or_default(),
+        zone.display()
+    );
+    let file = dir.join("knot.conf");
+    fs::create_dir(dir.join("knot")).expect("a directory");
+    fs::write(&file, text).expect("written");
+    started(Command::new("knotd").arg("-c").arg(file), port)
+}

@@ -1,0 +1,308 @@
+//! Does the program serve over UDP and TCP, load zones again, keep the bound against amplification, and say what is wrong?
+//! Method: raw messages, signals, and its output.
+
+use crate::support::{PATIENCE, Process, Server, await_until, example_zone};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// A question, with these options in an OPT record where there is to be one.
+fn question(id: u16, name: &str, rtype: u16, options: Option<&[u8]>) -> Vec<u8> {
+    let mut message = [&id.to_be_bytes()[..], b"\x01\0\0\x01\0\0\0\0\0\0"].concat();
+    for label in name.split('.') {
+        message.push(label.len() as u8);
+        message.extend(label.as_bytes());
+    }
+    message.push(0);
+    message.extend([rtype.to_be_bytes(), [0, 1]].concat());
+    if let Some(options) = options {
+        message[11] = 1;
+        message.extend(b"\0\0\x29\x04\xd0\0\0\0\0");
+        message.extend((options.len() as u16).to_be_bytes());
+        message.extend(options);
+    }
+    message
+}
+
+const TXT: u16 = 16;
+const SOA: u16 = 6;
+const A: u16 = 1;
+
+fn over_udp(server: &Server, message: &[u8]) -> Vec<u8> {
+    let socket = server.socket();
+    socket.send(message).expect("sent");
+    let mut answer = vec![0; 4_096];
+    let length = socket.recv(&mut answer).expect("an answer");
+    answer.truncate(length);
+    answer
+}
+
+fn read(stream: &mut TcpStream) -> Vec<u8> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).expect("a length");
+    let mut answer = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut answer).expect("an answer");
+    answer
+}
+
+fn framed(message: &[u8]) -> Vec<u8> {
+    [&(message.len() as u16).to_be_bytes()[..], message].concat()
+}
+
+fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.address).expect("connected");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout above zero");
+    stream
+}
+
+/// Code, truncation and number of answers.
+fn essence(answer: &[u8]) -> (u8, bool, u8) {
+    (answer[3] & 0xf, answer[2] & 2 != 0, answer[7])
+}
+
+// Are short answers the same both ways, and long ones whole over TCP, where messages may come together or in pieces?
+#[test]
+fn udp_and_tcp_give_the_same_answers() {
+    let server = Server::start(&example_zone(), &[]);
+    let short = question(1, "www.example.test", A, None);
+    let answer = over_udp(&server, &short);
+    assert_eq!(essence(&answer), (0, false, 2));
+    let mut stream = connect(&server);
+    let long = question(2, "big.example.test", TXT, None);
+    stream.write_all(&[framed(&short), framed(&long)].concat()).expect("sent");
+    assert_eq!(read(&mut stream), answer);
+    let whole = read(&mut stream);
+    assert_eq!((essence(&whole), whole.len() > 512), ((0, false, 6), true));
+    for byte in framed(&short) {
+        stream.write_all(&[byte]).expect("sent");
+    }
+    assert_eq!(read(&mut stream), answer);
+    assert_eq!(essence(&over_udp(&server, &long)), (0, true, 0));
+    // With EDNS there is room; 8 times the question are not what it takes, but the network has credit from before.
+    let roomy = question(3, "mail.example.test", A, Some(b""));
+    assert_eq!(essence(&over_udp(&server, &roomy)), (0, false, 1));
+}
+
+// Is an answer never answered, is what is wrong answered with why, and does each message count?
+#[test]
+fn what_is_no_question_is_answered_with_why_or_not_at_all() {
+    let mut server = Server::start(&example_zone(), &[]);
+    let good = question(7, "www.example.test", A, None);
+    let changed = |at: usize, byte: u8| {
+        let mut message = good.clone();
+        message[at] = byte;
+        message
+    };
+    let socket = server.socket();
+    socket.send(&changed(2, 0x81)).expect("sent");
+    socket.send(&good[..5]).expect("sent");
+    // The next answer is that to the next question.
+    socket.send(&changed(2, 0x21)).expect("sent");
+    let mut answer = [0; 512];
+    assert_eq!(socket.recv(&mut answer).expect("an answer"), 12);
+    assert_eq!((answer[3] & 0xf, answer[2]), (4, 0xa1), "NOTIMP, with the opcode");
+    assert_eq!(essence(&over_udp(&server, &changed(5, 2))).0, 1, "FORMERR");
+    assert_eq!(essence(&over_udp(&server, &question(8, "www.example.org", A, None))).0, 5, "REFUSED");
+    let mut stream = connect(&server);
+    stream.write_all(&framed(&changed(5, 0))).expect("sent");
+    assert_eq!(essence(&read(&mut stream)).0, 1);
+    stream.write_all(&framed(&changed(2, 0x81))).expect("sent");
+    assert_eq!(stream.read(&mut [0]).expect("it is closed"), 0);
+    assert_eq!(stop(&mut server), "received 5, answered 1, malformed 2, refused 2");
+}
+
+/// Stops the server; what it says of the datagrams.
+fn stop(server: &mut Server) -> String {
+    signal(&server.process, Signal::SIGTERM);
+    let mut ended = None;
+    let mut has_ended = || {
+        ended = server.process.0.try_wait().expect("a child of this process");
+        ended.is_some()
+    };
+    await_until(&mut has_ended, "it does not end");
+    let mut said = String::new();
+    server.output.read_to_string(&mut said).expect("text");
+    assert!(ended.is_some_and(|status| status.success()), "{said}{}", server.log());
+    said.lines().find(|line| line.starts_with("received ")).unwrap_or_default().to_owned()
+}
+
+fn signal(process: &Process, signal: Signal) {
+    kill(Pid::from_raw(process.0.id().cast_signed()), signal).expect("it lives");
+}
+
+/// Raises its flag at its end.
+struct Raised<'a>(&'a AtomicBool);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+// Does a reload lose no question, take what is new, and leave everything as it was where a file is wrong?
+// Method: a client asks without a pause while files change 20 times.
+#[test]
+fn zones_are_loaded_again_without_loss() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let zone = |serial: u32| format!("$TTL 60\n@ SOA ns host {serial} 1 1 1 30\n@ NS ns\nns A 192.0.2.1\n");
+    fs::write(file.path(), zone(1)).expect("written");
+    let server = Server::start(file.path(), &[]);
+    let serial = || {
+        let answer = over_udp(&server, &question(1, "example.test", SOA, None));
+        assert_eq!(essence(&answer), (0, false, 1));
+        let at = answer.len() - 20;
+        u32::from_be_bytes(answer[at..at + 4].try_into().expect("four bytes"))
+    };
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Also where this test fails: the scope ends with its threads.
+        let _end = Raised(&done);
+        let asker = scope.spawn(|| {
+            let (mut answered, mut last) = (0, 1);
+            // Ordering: relaxed, a flag that is read again.
+            while !done.load(Ordering::Relaxed) {
+                let now = serial();
+                assert!(now >= last, "an older zone came back");
+                (answered, last) = (answered + 1, now);
+            }
+            answered
+        });
+        for number in 2..=20 {
+            fs::write(file.path(), zone(number)).expect("written");
+            signal(&server.process, Signal::SIGHUP);
+            await_until(|| serial() == number, "the zone is not loaded");
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(asker.join().expect("no question is lost") > 20);
+    });
+    let errors = || server.log().matches("the zones are served on as they were").count();
+    assert_eq!(errors(), 0);
+    fs::write(file.path(), zone(21) + "a A 192.0.2\n").expect("written");
+    signal(&server.process, Signal::SIGHUP);
+    await_until(|| errors() == 1, "the error is not logged");
+    assert!(server.log().contains("expected IPv4 address"), "{}", server.log());
+    assert_eq!(serial(), 20);
+}
+
+// Do the metrics tell what UDP alone does not, by the names of the README?
+#[test]
+fn metrics_tell_of_signatures_and_tcp() {
+    let server = Server::start(&example_zone(), &["--sign", "ed25519"]);
+    let mut signed = question(1, "www.example.test", A, Some(b""));
+    let flags = signed.len() - 4;
+    signed[flags] = 0x80;
+    (0..3).for_each(|_| assert_eq!(essence(&over_udp(&server, &signed)).2, 3));
+    let mut stream = connect(&server);
+    (0..2).for_each(|_| {
+        stream.write_all(&framed(&signed)).expect("sent");
+        read(&mut stream);
+    });
+    let metric = |name: &str| {
+        let mut page = String::new();
+        let mut endpoint = TcpStream::connect(server.admin).expect("connected");
+        endpoint.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
+        endpoint.read_to_string(&mut page).expect("text");
+        let line = page.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {page}"));
+        line.rsplit(' ').next().expect("a value").parse::<f64>().expect("a number")
+    };
+    assert_eq!((metric("dns_signatures_made_total"), metric("dns_tcp_messages_total")), (1.0, 2.0));
+    let signed = || metric("forebay_latency_seconds_count{stage=\"total\",class=\"signed\"}");
+    await_until(|| signed() == 3.0, "answers with signatures are not counted as such");
+}
+
+// Is no more sent to a client without a valid cookie than came from it, and as much as it asks for to one with a cookie?
+#[test]
+fn only_cookies_open_the_way_for_long_answers() {
+    let server = Server::start(&example_zone(), &["--set", "amplification=1"]);
+    let (mut sent, mut received) = (0, 0);
+    let mut ask = |options: &[u8]| {
+        let message = question(9, "big.example.test", TXT, Some(options));
+        let answer = over_udp(&server, &message);
+        (sent, received) = (sent + message.len(), received + answer.len());
+        assert!(answer.len() <= message.len() && essence(&answer) == (0, true, 0));
+    };
+    ask(b"");
+    let client = b"\0\x0a\0\x08abcdefgh";
+    ask(client);
+    let forged = [&b"\0\x0a\0\x18abcdefgh\x01\0\0\0"[..], &[0x77; 12]].concat();
+    (0..100).for_each(|_| ask(&forged));
+    assert!(received <= sent, "{received} bytes for {sent}");
+    // Where a server's part has room it is given, and opens the way.
+    let message = question(9, "big.example.test", TXT, Some(&forged));
+    let answer = over_udp(&server, &message);
+    let cookie = &answer[answer.len() - 24..];
+    assert_eq!(cookie[..8], *b"abcdefgh");
+    let shown = [b"\0\x0a\0\x18", cookie].concat();
+    let message = question(9, "big.example.test", TXT, Some(&shown));
+    for _ in 0..100 {
+        let answer = over_udp(&server, &message);
+        assert_eq!((essence(&answer), answer.len() > 600), ((0, false, 6), true));
+    }
+}
+
+// Are connections beyond the limit served once others end, and does an idle one end?
+#[test]
+fn connections_are_bounded() {
+    let server = Server::start(&example_zone(), &["--connections", "2"]);
+    let message = framed(&question(1, "www.example.test", A, None));
+    let mut connections: Vec<TcpStream> = (0..3).map(|_| connect(&server)).collect();
+    for stream in &mut connections {
+        stream.write_all(&message).expect("sent");
+    }
+    for stream in &mut connections[..2] {
+        read(stream);
+    }
+    // The first two say nothing more; the third is served once one of them has been closed, which takes a second.
+    assert_eq!(essence(&read(&mut connections[2])), (0, false, 2));
+    let mut is_closed = |index: usize| {
+        let stream: &mut TcpStream = &mut connections[index];
+        stream.set_nonblocking(true).expect("an open descriptor");
+        matches!(stream.read(&mut [0]), Ok(0))
+    };
+    assert!(is_closed(0) || is_closed(1));
+}
+
+// Does each wrong argument end the program with 2 and one line that names it?
+#[test]
+fn wrong_arguments_are_named() {
+    let zone = format!("example.test={}", example_zone().display());
+    let missing = "example.test=/nowhere";
+    for (arguments, named) in [
+        (&["--zone", missing][..], "zone example.test. (/nowhere): No such file"),
+        (&["--zone", "example.test"], "--zone example.test: allowed: origin=file"),
+        (&["--zone", "a..b=x"], "--zone a..b=x: \"a..b\" is not a name"),
+        (&["--zone", &zone, "--zone", &zone], "--zone example.test.: given twice"),
+        (&["--zone", &zone, "--set", "workers"], "--set workers: allowed: NAME=VALUE"),
+        (&["--zone", &zone, "--set", "workers=none"], "workers"),
+        (&["--zone", &zone, "--set", "listen=127.0.0.1:1"], "use --listen"),
+        (&["--zone", &zone, "--policy", "best"], "policy"),
+        (&["--zone", &zone, "--sign", "p256", "--key-dir", "/nowhere"], "--key-dir /nowhere: No such file"),
+        (&["--zone", &zone, "--cookie-secret", "/nowhere"], "--cookie-secret /nowhere: No such file"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_forebay-dns")).args(arguments).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.starts_with("forebay-dns: ") && said.contains(named), "{arguments:?}: {said}");
+        // Forebay's own settings have a line each below a first one.
+        assert!(said.trim_end().lines().count() <= 2, "{said}");
+    }
+    // Right ones: --check says what would be served.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay-dns"));
+    command.args(["--zone", &zone, "--check", "--sign", "p256"]).stderr(Stdio::inherit());
+    let said = crate::support::output(&mut command);
+    assert!(said.contains("example.test. IN DS ") && said.contains("serial 2026112101, 28 names, signed"), "{said}");
+}
+
+// Does the program end soon when connections are open?
+#[test]
+fn open_connections_do_not_keep_it() {
+    let mut server = Server::start(&example_zone(), &[]);
+    let _idle = connect(&server);
+    assert_eq!(essence(&over_udp(&server, &question(1, "www.example.test", A, None))).2, 2);
+    assert_eq!(stop(&mut server), "received 1, answered 1");
+}

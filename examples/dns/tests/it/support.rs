@@ -1,0 +1,142 @@
+//! The program under test and the tools that ask it, as child processes.
+
+#![allow(clippy::print_stdout, reason = "a test that cannot run here says so")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// How long to wait for what must come: a busy machine is slow, and a hang must end.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often to look for it.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The zone of the first steps.
+pub(crate) fn example_zone() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("example.zone")
+}
+
+/// A process that ends with its test.
+pub(crate) struct Process(pub(crate) Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The program, serving.
+pub(crate) struct Server {
+    pub(crate) process: Process,
+    pub(crate) address: SocketAddr,
+    /// Where its metrics are.
+    pub(crate) admin: SocketAddr,
+    /// What it said before it served.
+    pub(crate) said: Vec<String>,
+    pub(crate) output: BufReader<ChildStdout>,
+    log: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+impl Server {
+    /// Starts the program with a zone's file and further arguments, on a free port.
+    pub(crate) fn start(file: &Path, arguments: &[&str]) -> Server {
+        let dir = tempfile::tempdir().expect("a directory");
+        let log = dir.path().join("log");
+        let zone = format!("example.test={}", file.display());
+        // Another program may take the port between the two sockets.
+        for _ in 0..10 {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_forebay-dns"));
+            command.args(["--zone", &zone, "--listen", &format!("127.0.0.1:{}", free_port()), "--set", "workers=2"]);
+            command.args(arguments).stdout(Stdio::piped()).stderr(fs::File::create(&log).expect("a file"));
+            let mut process = Process(command.spawn().expect("the program starts"));
+            let mut output = BufReader::new(process.0.stdout.take().expect("it is piped"));
+            let mut said = Vec::new();
+            loop {
+                let mut line = String::new();
+                if output.read_line(&mut line).expect("text") == 0 {
+                    let log = fs::read_to_string(&log).expect("text");
+                    assert!(log.contains("in use"), "it ended: {log}");
+                    break;
+                }
+                if let Some(rest) = line.strip_prefix("listening on udp and tcp ") {
+                    let (address, admin) = rest.trim_end().split_once(", admin http://").expect("two addresses");
+                    let [address, admin] = [address, admin].map(|address| address.parse().expect("an address"));
+                    return Server { process, address, admin, said, output, log, _dir: dir };
+                }
+                said.push(line.trim_end().to_owned());
+            }
+        }
+        panic!("no port is free");
+    }
+
+    /// The log so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).expect("text")
+    }
+
+    /// A socket that sends to the server.
+    pub(crate) fn socket(&self) -> UdpSocket {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        socket.connect(self.address).expect("a local address");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout above zero");
+        socket
+    }
+}
+
+/// A port that is free for UDP and TCP, as far as can be known.
+pub(crate) fn free_port() -> u16 {
+    loop {
+        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = udp.local_addr().expect("it is bound");
+        if TcpListener::bind(address).is_ok() {
+            return address.port();
+        }
+    }
+}
+
+/// Waits until `holds`.
+pub(crate) fn await_until(mut holds: impl FnMut() -> bool, otherwise: &str) {
+    for _ in 0..PATIENCE.as_millis() / LOOK_AGAIN.as_millis() {
+        if holds() {
+            return;
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+    panic!("{otherwise}");
+}
+
+/// Whether all of these programs are there. In CI they must be.
+pub(crate) fn have(tools: &[&str]) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default();
+    // Servers are where a user's path may not lead.
+    let places: Vec<&str> = path.split(':').chain(["/usr/sbin", "/usr/local/sbin"]).collect();
+    let missing: Vec<_> =
+        tools.iter().filter(|tool| !places.iter().any(|place| Path::new(place).join(tool).exists())).collect();
+    if missing.is_empty() {
+        return true;
+    }
+    assert!(std::env::var_os("CI").is_none(), "these programs are missing: {missing:?}");
+    println!("skipped: these programs are missing: {missing:?} (Debian: knot-dnsutils bind9-dnsutils nsd knot)");
+    false
+}
+
+/// A program's standard output; it must succeed.
+pub(crate) fn output(command: &mut Command) -> String {
+    let output = command.env("PATH", path()).output().expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let program = command.get_program();
+    assert!(output.status.success(), "{program:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+    said
+}
+
+/// The path, with the places of servers.
+pub(crate) fn path() -> String {
+    format!("{}:/usr/sbin:/usr/local/sbin", std::env::var("PATH").unwrap_or_default())
+}

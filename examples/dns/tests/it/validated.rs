@@ -1,0 +1,69 @@
+//! Do validating resolvers accept signed answers, denials and delegations among them?
+//! Method: delv, with the program's own key as the trust anchor.
+
+use crate::support::{Server, example_zone, have};
+use std::fs;
+use std::process::Command;
+
+#[test]
+fn delv_accepts_every_kind_of_answer() {
+    if !have(&["delv"]) {
+        return;
+    }
+    for algorithm in ["ed25519", "p256", "rsa2048"] {
+        let server = Server::start(&example_zone(), &["--sign", algorithm, "--set", "amplification=1000"]);
+        let dir = tempfile::tempdir().expect("a directory");
+        let anchor = dir.path().join("anchor");
+        let key = server.said.iter().find(|line| line.contains(" IN DNSKEY ")).expect("the key is printed");
+        // example.test. 3600 IN DNSKEY 257 3 15 key
+        let fields: Vec<&str> = key.split_whitespace().collect();
+        let text = format!(
+            "trust-anchors {{ example.test. static-key {} {} {} \"{}\"; }};\n",
+            fields[4], fields[5], fields[6], fields[7]
+        );
+        fs::write(&anchor, text).expect("written");
+        for (name, rtype, verdict) in [
+            ("www", "A", "; fully validated"),
+            ("@", "DNSKEY", "; fully validated"),
+            ("@", "SOA", "; fully validated"),
+            ("big", "TXT", "; fully validated"),
+            ("unknown", "TYPE65280", "; fully validated"),
+            ("chain", "A", "; fully validated"),
+            ("any.name.star", "A", "; fully validated"),
+            ("x.stars", "AAAA", "; fully validated"),
+            ("_sip._tcp", "SRV", "; fully validated"),
+            ("secure", "DS", "; fully validated"),
+            ("www", "MX", "; negative response, fully validated"),
+            ("any.name.star", "MX", "; negative response, fully validated"),
+            ("and", "A", "; negative response, fully validated"),
+            ("no", "A", "; negative response, fully validated"),
+            ("no.such.name", "TXT", "; negative response, fully validated"),
+            // A delegation without DS records is proved to be one.
+            ("child", "DS", "; negative response, fully validated"),
+        ] {
+            let name = if name == "@" { "example.test".to_owned() } else { format!("{name}.example.test") };
+            let mut command = Command::new("delv");
+            command.args([&format!("@{}", server.address.ip()), "-p", &server.address.port().to_string(), "-a"]);
+            command.arg(&anchor).args(["+root=example.test", &name, rtype]);
+            let output = command.output().expect("delv starts");
+            let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+            assert!(said.lines().any(|line| line == verdict), "{algorithm} {name} {rtype}: {said}");
+        }
+        // Another key's anchor accepts nothing.
+        let text = fs::read_to_string(&anchor).expect("text").replacen(fields[7], &other(fields[7]), 1);
+        fs::write(&anchor, text).expect("written");
+        let mut command = Command::new("delv");
+        command.args([&format!("@{}", server.address.ip()), "-p", &server.address.port().to_string(), "-a"]);
+        let output =
+            command.arg(&anchor).args(["+root=example.test", "www.example.test", "A"]).output().expect("delv starts");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("fully validated"), "{said}");
+    }
+}
+
+/// Another key: one character of it is another.
+fn other(key: &str) -> String {
+    let at = key.len() / 2;
+    let changed = if key.as_bytes()[at] == b'A' { "B" } else { "A" };
+    format!("{}{changed}{}", &key[..at], &key[at + 1..])
+}
