@@ -7,7 +7,7 @@
 use super::harness::{Arm, Size, interleaved, ns, text};
 use super::page::{Answer, Table};
 use forebay::handler::builtin::wire::Header;
-use forebay::handler::{Handler, Reply, Request, Ticket, checkpoint, hop};
+use forebay::handler::{Arrival, Handler, Reply, Request, checkpoint, hop};
 use forebay::metrics::{Sample, WorkerMetrics};
 use forebay::overheads::Overheads;
 use forebay::sched::{Hybrid, Kind, Local, Outcome, Policy, PoolId, Step, Topology, View, Wait, WorkerId};
@@ -260,6 +260,8 @@ fn record(times: usize) {
 struct Empty;
 
 impl Handler for Empty {
+    type Ticket = ();
+
     async fn handle(&self, request: Request<'_>, _: &mut Reply<'_>) {
         black_box(request.bytes().len());
     }
@@ -279,7 +281,8 @@ fn first_poll(times: usize) {
 
 async fn handled(bytes: &[u8], peer: SocketAddr) {
     let mut buffer = [0; 64];
-    Empty.handle(Request::new(bytes, peer, Ticket::default()), &mut Reply::new(&mut buffer)).await;
+    let arrival = Arrival::new(bytes, peer, peer, Nanos::ZERO);
+    Empty.handle(Request::new(arrival, &()), &mut Reply::new(&mut buffer)).await;
 }
 
 fn task(times: usize) {
