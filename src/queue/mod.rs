@@ -1,7 +1,8 @@
 //! The sharded queue that joins pools: several bounded queues that act as one.
 //!
-//! Producers spread over the shards, so they do not meet on one cache line; consumers begin at a shard of their own and
-//! look at all of them, so nothing is overlooked. Order holds within a shard only.
+//! Producers spread over the shards, so they do not meet on one cache line; consumers go round and look at all of them, so
+//! nothing is overlooked. Order holds within a shard only; [`Sharded`] says how far the whole is from first come, first
+//! served.
 
 mod pool;
 
@@ -11,6 +12,30 @@ use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 
 /// A bounded queue of several shards.
+///
+/// # How far from first come, first served
+///
+/// The *rank error* of an item is the number of items that were put before it and are still there when it is taken; as
+/// many times, in all, later items overtake earlier ones. Take an item of shard `A`, and another shard `B`. When the item
+/// is put, `B` holds some number of items more than `A` does, `L` (or fewer: then `L` is negative); while the item waits,
+/// consumers take some number of items more from `A` than from `B`, `T`. Shards are first in, first out, and the item is
+/// the last of those that `A` held when it was put: they are all taken, and of the earlier ones in `B` at most `L + T` are
+/// left. So the rank error is at most the sum of `max(0, L + T)` over all other shards. That holds for any producers and
+/// consumers, if each operation takes effect at one moment.
+///
+/// - Each of `C` consumers that begin their search one shard further after each item they take takes at most one item more
+///   from `A` than from `B`, as long as no shard that it begins at is empty: `T <= C`.
+/// - `P` producers that put their items into the shards in turn ([`crate::sched::Insertion::RoundRobin`]) put at most one
+///   each more into `B` than into `A`, as long as none is full: with such consumers, since the queue was last even,
+///   `L <= P + C`. The rank error of an item in `S` shards is at most `(S - 1) (P + 2C)`, however long the queue is.
+/// - [`crate::sched::Insertion::ShorterOfTwo`], drawn at random, has no such bound for `L`, only one that holds with high
+///   probability; `benches/RESULTS.md` has what was measured. By chance alone ([`crate::sched::Insertion::Random`]) `L` grows
+///   with the root of the number of items.
+/// - Consumers that always begin at a shard of their own have no bound for `T` either: a shard that is no consumer's own
+///   is served when all others are empty, which under overload is never.
+///
+/// With fewer items than shards a consumer finds some empty; the error is then bounded by the number of items. An operation
+/// that is interrupted in the middle counts as many more as pass meanwhile, as in any concurrent queue.
 pub struct Sharded<T> {
     shards: Box<[CachePadded<ArrayQueue<T>>]>,
 }
@@ -49,7 +74,8 @@ impl<T> Sharded<T> {
         Err(item)
     }
 
-    /// Takes an item, looking first at the shard of `hint`, then at every other.
+    /// Takes an item, looking first at the shard of `hint`, then at every other. A consumer that counts its hint up with
+    /// each item serves all shards equally.
     pub fn pop(&self, hint: usize) -> Option<T> {
         if let [only] = &*self.shards {
             return only.pop();

@@ -21,6 +21,10 @@ pub(super) struct Queues<J> {
     turns: Box<[CachePadded<AtomicUsize>]>,
 }
 
+/// The shard of each queue at which a worker begins its next search: the one after that of the last, so that the worker
+/// serves all shards equally ([`Sharded`]).
+pub(super) struct NextShards(Box<[usize]>);
+
 /// The producer of a job that is put by a thread that is no worker.
 pub(super) const OUTSIDE: WorkerId = WorkerId::MAX;
 
@@ -59,14 +63,24 @@ impl<J> Queues<J> {
         pushed
     }
 
+    /// Where the first searches of `worker` begin.
+    pub(super) fn next_shards(&self, worker: WorkerId) -> NextShards {
+        NextShards(vec![worker; self.queues.len()].into())
+    }
+
     /// Takes a job from a level of the queue of `pool`.
-    pub(super) fn pop(&self, pool: PoolId, level: usize, hint: usize) -> Option<J> {
-        self.levels(pool)[level].pop(hint).inspect(|_| self.taken(level))
+    pub(super) fn pop(&self, pool: PoolId, level: usize, next: &mut NextShards) -> Option<J> {
+        let queue = pool * self.levels + level;
+        let job = self.queues[queue].pop(next.0[queue])?;
+        next.0[queue] = next.0[queue].wrapping_add(1);
+        self.taken(level);
+        Some(job)
     }
 
     /// Takes a job from any queue.
     pub(super) fn pop_any(&self) -> Option<J> {
-        (0..self.queues.len()).find_map(|queue| self.pop(queue / self.levels, queue % self.levels, 0))
+        let any = |(number, queue): (usize, &Sharded<J>)| queue.pop(0).inspect(|_| self.taken(number % self.levels));
+        self.queues.iter().enumerate().find_map(any)
     }
 
     /// Whether nothing waits for `pool`; exact when nothing moves.
@@ -117,6 +131,7 @@ mod tests {
     #[test]
     fn the_bound_is_that_of_all_pools_and_levels_together() {
         let queues = Queues::new(8, UrgentCount::new(2), 2, 4, 3, Insertion::ShorterOfTwo);
+        let mut next = queues.next_shards(0);
         assert_eq!(queues.push(0, 1, 0, 10), Ok(()));
         assert!(!queues.are_half_full());
         assert_eq!(queues.push(7, 0, 0, 11), Ok(()));
@@ -124,24 +139,41 @@ mod tests {
         assert_eq!(queues.push(0, 0, 1, 12), Ok(()));
         assert_eq!(queues.push(3, 0, 0, 13), Err(13));
         assert_eq!(queues.push(0, 1, 0, 13), Err(13));
-        assert_eq!(queues.pop(7, 0, 0), Some(11));
+        assert_eq!(queues.pop(7, 0, &mut next), Some(11));
         assert_eq!(queues.push(3, 1, 0, 14), Ok(()));
         assert_eq!(queues.lengths().collect::<Vec<_>>(), [2, 0, 0, 1, 0, 0, 0, 0]);
         let mut left: Vec<i32> = std::iter::from_fn(|| queues.pop_any()).collect();
         left.sort_unstable();
         assert_eq!(left, [10, 12, 14]);
-        assert_eq!(queues.pop(0, 0, 0), None);
+        assert_eq!(queues.pop(0, 0, &mut next), None);
         assert_eq!(queues.count.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn levels_and_pools_are_kept_apart() {
         let queues = Queues::new(2, UrgentCount::new(3), 3, 1, 8, Insertion::ShorterOfTwo);
+        let mut next = queues.next_shards(0);
         assert_eq!((queues.push(1, 2, 0, 'c'), queues.push(1, 0, 0, 'a')), (Ok(()), Ok(())));
         assert_eq!((queues.is_empty(0), queues.is_empty(1)), (true, false));
         assert_eq!([0, 1, 2].map(|level| queues.len_up_to(1, level)), [1, 1, 2]);
-        assert_eq!((queues.pop(1, 1, 0), queues.pop(0, 2, 0)), (None, None));
-        assert_eq!((queues.pop(1, 2, 0), queues.pop(1, 0, 0)), (Some('c'), Some('a')));
+        assert_eq!((queues.pop(1, 1, &mut next), queues.pop(0, 2, &mut next)), (None, None));
+        assert_eq!((queues.pop(1, 2, &mut next), queues.pop(1, 0, &mut next)), (Some('c'), Some('a')));
         assert!(queues.is_empty(1));
+    }
+
+    #[test]
+    fn one_worker_serves_all_shards_of_each_queue_equally() {
+        const EACH: usize = 30;
+        let (workers, shards) = (2 * WORKERS_PER_SHARD, 2);
+        let queues = Queues::new(2, UrgentCount::new(1), 1, workers, 10 * EACH, Insertion::RoundRobin);
+        let mut next = queues.next_shards(1);
+        for job in 0..EACH {
+            assert_eq!((queues.push(0, 0, 0, job), queues.push(1, 0, 1, job)), (Ok(()), Ok(())));
+        }
+        // In turn out of two queues: the way through one is not the way through the other.
+        for taken in 0..EACH {
+            let jobs = [0, 1].map(|pool| queues.pop(pool, 0, &mut next).expect("as many as were put"));
+            assert!(jobs.iter().all(|job| job.abs_diff(taken) < shards), "{jobs:?} after {taken}");
+        }
     }
 }

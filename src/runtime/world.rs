@@ -3,6 +3,7 @@
 use super::Shared;
 use super::deques::Deques;
 use super::notice;
+use super::queues::NextShards;
 use super::sleep::sleeper::Sleeper;
 use crate::sched::turn::{Stolen, World};
 use crate::sched::{Amount, Policy, PoolId, View, Watch, WorkerId};
@@ -20,6 +21,7 @@ pub(super) struct ThreadWorld<'s, J> {
     pub(super) shared: &'s Shared<J>,
     pub(super) deques: Rc<Deques<J>>,
     pub(super) sleeper: Sleeper,
+    next_shards: NextShards,
     /// Whether the worker counts in `Shared::spinning`.
     spins: bool,
     /// The clock reading of the last moment at which the worker had nothing to do.
@@ -28,7 +30,8 @@ pub(super) struct ThreadWorld<'s, J> {
 
 impl<'s, J: Send> ThreadWorld<'s, J> {
     pub(super) fn new(id: WorkerId, shared: &'s Shared<J>, deques: Rc<Deques<J>>) -> ThreadWorld<'s, J> {
-        ThreadWorld { id, shared, deques, sleeper: Sleeper::new(id), spins: false, idle_at: Nanos::ZERO }
+        let next_shards = shared.queues.next_shards(id);
+        ThreadWorld { id, shared, deques, sleeper: Sleeper::new(id), next_shards, spins: false, idle_at: Nanos::ZERO }
     }
 
     /// Whether the worker may spin: search again and again instead of sleeping.
@@ -139,7 +142,7 @@ impl<J: Send> World for ThreadWorld<'_, J> {
     }
 
     fn pop_queue(&mut self, pool: PoolId, level: usize) -> Option<J> {
-        self.shared.queues.pop(pool, level, self.id)
+        self.shared.queues.pop(pool, level, &mut self.next_shards)
     }
 
     fn push_queue(&mut self, pool: PoolId, level: usize, job: J) -> Result<(), J> {

@@ -12,6 +12,8 @@ pub(super) struct Queues<J> {
     insertion: Insertion,
     /// Number of jobs that each worker has put here.
     turns: Box<[usize]>,
+    /// The shard at which each worker begins its next search of each queue.
+    next_shards: Box<[Box<[WorkerId]>]>,
 }
 
 impl<J> Queues<J> {
@@ -23,6 +25,7 @@ impl<J> Queues<J> {
             capacity,
             insertion,
             turns: vec![0; workers].into(),
+            next_shards: (0..workers).map(|worker| vec![worker; queues].into()).collect(),
         }
     }
 
@@ -37,11 +40,15 @@ impl<J> Queues<J> {
         self.queues[pool].push(shards, job).inspect(|()| self.count += 1)
     }
 
-    pub(super) fn pop(&mut self, pool: PoolId, hint: WorkerId) -> Option<J> {
+    pub(super) fn pop(&mut self, pool: PoolId, consumer: WorkerId) -> Option<J> {
         if self.count == 0 {
             return None;
         }
-        self.queues[pool].pop(hint).inspect(|_| self.count -= 1)
+        let next = &mut self.next_shards[consumer][pool];
+        let job = self.queues[pool].pop(*next)?;
+        *next = next.wrapping_add(1);
+        self.count -= 1;
+        Some(job)
     }
 
     pub(super) fn is_empty(&self, pool: PoolId) -> bool {

@@ -1,5 +1,4 @@
-//! What do the options of sharing cost or bring, each against its default? `stealing.md` has the figures and what was made
-//! of them.
+//! What do the options of sharing cost or bring, each against its default? `benches/stealing.md` says what was made of it.
 //!
 //! Four situations on the task runtime: `equal`, every worker has 30 tasks in its deque, each of which ends by spawning
 //! the next one, for as long as the run takes; `one`, one worker has 200 ms of work in its deque, in 32 tasks, and the
@@ -9,14 +8,11 @@
 //! workers, whatever processors there are; `emulated`, eight workers and tasks that sleep for 1 ms; `shards`, the same with
 //! 64 workers, whose queue has four shards.
 //!
-//! A figure is the time until the last task has ended, all options in turn, each repetition in another order. An
-//! option's is shown as its ratio to the default's in the same repetition: median, and least to largest. The share is that
-//! of tasks which were taken from another's deque, in all repetitions together. Every run checks that all its tasks ran.
-//!
-//! `cargo bench --bench stealing -- cpu` (or another machine; all of them without a name).
+//! A figure is the time until the last task has ended. An option's is shown as its ratio to the default's in the same
+//! round. The share is that of tasks which were taken from another's deque; above 100 % they were taken more than once.
 
-#![allow(clippy::print_stdout, reason = "a bench tells people")]
-
+use super::harness::{Arm, Figures, Size, interleaved, text, threads};
+use super::page::{Answer, Table};
 use forebay::handler::builtin::Burner;
 use forebay::sched::{Amount, Insertion, Sharing, Victim};
 use forebay::tasks::{Options, Runtime, Spawner};
@@ -25,8 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-/// Odd, so that the median is one of them.
-const REPETITIONS: usize = 15;
+pub(crate) const QUESTION: &str = "What do the options of sharing cost or bring: whom a thief asks, how much it takes, how often, from how many deques, and where a job enters a queue?";
 
 struct Machine {
     name: &'static str,
@@ -34,7 +29,7 @@ struct Machine {
     work: Work,
     /// What a task costs where the situation does not say it.
     cost: Nanos,
-    /// About so many tasks in one run, where the situation does not say it.
+    /// Number of tasks in one run, about, where the situation does not say it.
     tasks: usize,
     /// The default first.
     options: Vec<(String, Sharing)>,
@@ -54,36 +49,64 @@ struct Tasks {
 }
 
 /// Returns how many tasks it made, and how long they took.
-type Situation = fn(&Runtime, &Tasks, &Machine) -> (usize, Nanos);
+type Situation = fn(Size, &Runtime, &Tasks, &Machine) -> (usize, Nanos);
 
 const SITUATIONS: [(&str, Situation); 4] = [("equal", equal), ("one", one), ("spawner", spawner), ("all", all)];
 
 /// Tasks that a deque holds before the next one goes into the queue.
 const IN_A_DEQUE: usize = 32;
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let wanted: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
-    // `cargo test --benches` runs this too: to see that it works, and not to measure.
-    let repetitions = if arguments.iter().any(|argument| argument == "--bench") { REPETITIONS } else { 1 };
-    // Threads that are started from here on sleep as long as they are told to, not 50 us longer.
-    nix::sys::prctl::set_timerslack(1).expect("timer slack can be set");
-    for machine in machines() {
-        if wanted.is_empty() || wanted.iter().any(|name| **name == machine.name) {
-            table(&machine, repetitions);
+pub(crate) fn ask(size: Size) -> Answer {
+    let asked = || {
+        // Threads that are started from here on sleep as long as they ask for, not 50 us longer.
+        nix::sys::prctl::set_timerslack(1).expect("timer slack can be set");
+        let mut extremes = Extremes::default();
+        let tables = machines(size).iter().map(|machine| table(size, machine, &mut extremes)).collect();
+        Answer { tables, not_shown: NOT_SHOWN, verdict: extremes.verdict(), failure: None }
+    };
+    // The slack is that of a thread and of those that it starts.
+    thread::scope(|scope| scope.spawn(asked).join().expect("no panic"))
+}
+
+const NOT_SHOWN: &str = "More thieves that run at once than processors, caches that are not shared, and tasks whose costs differ. \
+    Tasks that sleep hide whatever costs less than tens of microseconds: that no option differs there says that none wastes a \
+    worker, not that all cost the same. Single runs differ by a factor of two: the medians carry the tables.";
+
+/// The options that are furthest from their default on either side, by the median of one situation.
+#[derive(Default)]
+struct Extremes {
+    least: Option<(f64, String)>,
+    most: Option<(f64, String)>,
+}
+
+impl Extremes {
+    fn see(&mut self, ratio: f64, name: &str) {
+        if self.least.as_ref().is_none_or(|(least, _)| ratio < *least) {
+            self.least = Some((ratio, name.to_owned()));
         }
+        if self.most.as_ref().is_none_or(|(most, _)| ratio > *most) {
+            self.most = Some((ratio, name.to_owned()));
+        }
+    }
+
+    fn verdict(&self) -> String {
+        let shown = |extreme: &Option<(f64, String)>| {
+            let (ratio, name) = extreme.as_ref().expect("an option");
+            format!("{} times the time of the default ({name})", text(*ratio))
+        };
+        format!("The best median of any option is {}, the worst {}.", shown(&self.least), shown(&self.most))
     }
 }
 
-fn machines() -> [Machine; 4] {
+fn machines(size: Size) -> [Machine; 4] {
     let processors = thread::available_parallelism().map_or(2, usize::from);
     let work = Work::Compute(Burner::calibrated());
     let computing = |name, workers| {
         let options = theft();
-        Machine { name, workers, work, cost: Nanos::new(500), tasks: 20_000, options }
+        Machine { name, workers, work, cost: Nanos::new(500), tasks: size.of(20_000, 400), options }
     };
     let sleeping = |name, workers, options| {
-        let (cost, tasks) = (Nanos::from_millis(1), workers * 40);
+        let (cost, tasks) = (Nanos::from_millis(1), workers * size.of(40, 2));
         Machine { name, workers, work: Work::Sleep, cost, tasks, options }
     };
     [
@@ -117,55 +140,44 @@ fn with_default(mut others: Vec<(String, Sharing)>) -> Vec<(String, Sharing)> {
     others
 }
 
-fn table(machine: &Machine, repetitions: usize) {
+fn table(size: Size, machine: &Machine, extremes: &mut Extremes) -> Table {
     let Machine { name, workers, options, .. } = machine;
-    println!("\n### {name}: {workers} workers, {repetitions} repetitions\n");
-    println!("| option | {} |", SITUATIONS.map(|(name, _)| name).join(" | "));
-    println!("|---|{}", "---|".repeat(SITUATIONS.len()));
-    let mut cells = vec![Vec::new(); options.len()];
-    for (_, situation) in SITUATIONS {
-        let mut runs = vec![vec![Run::default(); options.len()]; repetitions];
-        for (repetition, runs) in runs.iter_mut().enumerate() {
-            for turn in 0..options.len() {
-                let option = (turn + repetition) % options.len();
-                runs[option] = measure(machine, options[option].1, situation);
+    let names = SITUATIONS.map(|(name, _)| name);
+    let columns = [&["option"], &names[..]].concat();
+    let mut table = Table::new(format!("`{name}`: {}", threads(*workers, "worker")), &columns);
+    let mut cells: Vec<Vec<String>> = options.iter().map(|(name, _)| vec![name.clone()]).collect();
+    for (situation_name, situation) in SITUATIONS {
+        let arm = |(_, sharing): &(String, Sharing)| -> Arm<'_, 2> {
+            let sharing = *sharing;
+            Box::new(move || measure(size, machine, sharing, situation))
+        };
+        let figures = interleaved(size, options.iter().map(arm).collect());
+        let [default, _] = &figures[0];
+        for (option, ([time, share], cells)) in figures.iter().zip(&mut cells).enumerate() {
+            if option > 0 {
+                let name = format!("{} in `{situation_name}` on `{name}`", options[option].0);
+                extremes.see(time.over(default).median(), &name);
             }
-        }
-        for (option, cells) in cells.iter_mut().enumerate() {
-            cells.push(cell(&runs, option));
+            cells.push(cell(option, time, default, share));
         }
     }
-    for ((name, _), cells) in options.iter().zip(cells) {
-        println!("| {name} | {} |", cells.join(" | "));
-    }
+    cells.into_iter().for_each(|cells| table.row(cells));
+    table
 }
 
-/// The default as it is, in milliseconds; the others by what the default took in the same repetition.
-fn cell(runs: &[Vec<Run>], option: usize) -> String {
-    let (unit, digits) = if option == 0 { (" ms", 1) } else { ("", 2) };
-    let mut values: Vec<f64> =
-        runs.iter().map(|runs| runs[option].ms / if option == 0 { 1.0 } else { runs[0].ms }).collect();
-    values.sort_by(f64::total_cmp);
-    let [median, least, most] = [runs.len() / 2, 0, runs.len() - 1].map(|at| values[at]);
-    let sum = |of: fn(&Run) -> usize| runs.iter().map(|runs| of(&runs[option])).sum::<usize>() as f64;
-    let stolen = 100.0 * sum(|run| run.stolen) / sum(|run| run.tasks);
-    format!("{median:.digits$}{unit} ({least:.digits$}-{most:.digits$}), {stolen:.1} %")
+/// The default as it is, in milliseconds; the others by what the default took in the same round.
+fn cell(option: usize, time: &Figures, default: &Figures, share: &Figures) -> String {
+    let time = if option == 0 { format!("{} ms", time.text()) } else { time.over(default).text() };
+    format!("{time}, {} %", text(share.median()))
 }
 
-#[derive(Clone, Copy, Default)]
-struct Run {
-    ms: f64,
-    tasks: usize,
-    /// Tasks that were taken from another's deque.
-    stolen: usize,
-}
-
-fn measure(machine: &Machine, sharing: Sharing, situation: Situation) -> Run {
+/// Milliseconds, and the share of tasks that were taken from another's deque, in percent.
+fn measure(size: Size, machine: &Machine, sharing: Sharing, situation: Situation) -> [f64; 2] {
     let runtime = Runtime::builder().pool("main", machine.workers).sharing(sharing).build().expect("a runtime");
     let counted = Tasks { work: machine.work, done: Arc::default() };
-    let (tasks, time) = situation(&runtime, &counted, machine);
+    let (tasks, time) = situation(size, &runtime, &counted, machine);
     assert_eq!(counted.done.load(Ordering::Relaxed), tasks, "every task runs once");
-    Run { ms: time.as_micros_f64() / 1_000.0, tasks, stolen: runtime.counters().total().stolen as usize }
+    [time.as_micros_f64() / 1_000.0, 100.0 * runtime.counters().total().stolen as f64 / tasks as f64]
 }
 
 impl Tasks {
@@ -177,7 +189,7 @@ impl Tasks {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Spawns so many of this cost from the calling task.
+    /// Spawns `count` tasks of this cost from the calling task.
     fn spawn(&self, count: usize, cost: Nanos) {
         let spawner = Spawner::current().expect("this is a task");
         for _ in 0..count {
@@ -186,7 +198,7 @@ impl Tasks {
         }
     }
 
-    /// Spawns one from the calling task, which spawns the next, so many in all.
+    /// Spawns one from the calling task, which spawns the next, `generations` in all.
     fn repeat(&self, generations: usize, cost: Nanos) {
         let tasks = self.clone();
         drop(Spawner::current().expect("this is a task").spawn(move || {
@@ -242,7 +254,7 @@ fn from_one_task(runtime: &Runtime, task: impl FnOnce() + Send + 'static) -> Nan
     clock::now().minus(start)
 }
 
-fn equal(runtime: &Runtime, tasks: &Tasks, machine: &Machine) -> (usize, Nanos) {
+fn equal(_: Size, runtime: &Runtime, tasks: &Tasks, machine: &Machine) -> (usize, Nanos) {
     const EACH: usize = IN_A_DEQUE - 2;
     let generations = (machine.tasks / machine.workers / EACH).max(1);
     let (tasks, cost) = (tasks.clone(), machine.cost);
@@ -250,8 +262,8 @@ fn equal(runtime: &Runtime, tasks: &Tasks, machine: &Machine) -> (usize, Nanos) 
     (generations * machine.workers * EACH, from_standstill(runtime, machine.workers, load))
 }
 
-fn one(runtime: &Runtime, tasks: &Tasks, machine: &Machine) -> (usize, Nanos) {
-    let (tasks, cost) = (tasks.clone(), Nanos::new(Nanos::from_millis(200).get() / IN_A_DEQUE as u64));
+fn one(size: Size, runtime: &Runtime, tasks: &Tasks, machine: &Machine) -> (usize, Nanos) {
+    let (tasks, cost) = (tasks.clone(), Nanos::new(Nanos::from_millis(size.of(200, 2)).get() / IN_A_DEQUE as u64));
     let load = move |worker| {
         if worker == 0 {
             tasks.spawn(IN_A_DEQUE, cost);
@@ -260,12 +272,12 @@ fn one(runtime: &Runtime, tasks: &Tasks, machine: &Machine) -> (usize, Nanos) {
     (IN_A_DEQUE, from_standstill(runtime, machine.workers, load))
 }
 
-fn spawner(runtime: &Runtime, tasks: &Tasks, machine: &Machine) -> (usize, Nanos) {
+fn spawner(_: Size, runtime: &Runtime, tasks: &Tasks, machine: &Machine) -> (usize, Nanos) {
     let (count, tasks, cost) = (machine.tasks, tasks.clone(), machine.cost);
     (count, from_one_task(runtime, move || tasks.spawn(count, cost)))
 }
 
-fn all(runtime: &Runtime, tasks: &Tasks, machine: &Machine) -> (usize, Nanos) {
+fn all(_: Size, runtime: &Runtime, tasks: &Tasks, machine: &Machine) -> (usize, Nanos) {
     let depth = machine.tasks.ilog2();
     let (tasks, cost) = (tasks.clone(), machine.cost);
     ((1 << (depth + 1)) - 2, from_one_task(runtime, move || tasks.branch(depth, cost)))

@@ -1,0 +1,120 @@
+//! The runtimes that are compared, behind one face: a task is spawned and says itself when it is done.
+
+use forebay::tasks::{Runtime, Spawner};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use tokio::runtime::{Builder, Handle};
+
+/// A runtime to be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Forebay,
+    Rayon,
+    Tokio,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 3] = [Kind::Forebay, Kind::Rayon, Kind::Tokio];
+
+    pub(crate) fn start(self, workers: usize) -> Contender {
+        match self {
+            Kind::Forebay => Contender::Forebay(Runtime::with_workers(workers).expect("threads")),
+            Kind::Rayon => Contender::Rayon(ThreadPoolBuilder::new().num_threads(workers).build().expect("threads")),
+            Kind::Tokio => {
+                Contender::Tokio(Builder::new_multi_thread().worker_threads(workers).build().expect("threads"))
+            }
+        }
+    }
+}
+
+/// A runtime at work; its drop ends its threads, but for rayon's, which end by themselves soon after.
+pub(crate) enum Contender {
+    Forebay(Runtime),
+    Rayon(ThreadPool),
+    Tokio(tokio::runtime::Runtime),
+}
+
+/// What spawns from within a task.
+#[derive(Clone)]
+pub(crate) enum Here {
+    Forebay(Spawner),
+    Rayon,
+    Tokio(Handle),
+}
+
+impl Contender {
+    /// Spawns from outside.
+    pub(crate) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
+        match self {
+            Contender::Forebay(runtime) => drop(runtime.spawn(task)),
+            Contender::Rayon(pool) => pool.spawn(task),
+            Contender::Tokio(runtime) => drop(runtime.spawn(async { task() })),
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        match self {
+            Contender::Forebay(_) => Kind::Forebay,
+            Contender::Rayon(_) => Kind::Rayon,
+            Contender::Tokio(_) => Kind::Tokio,
+        }
+    }
+
+    /// Runs `root`, which is to make `tasks` tasks, as a task; returns when all have counted down.
+    pub(crate) fn run(&self, tasks: usize, root: impl FnOnce(&Here, &Arc<Latch>) + Send + 'static) {
+        let latch = Latch::new(tasks);
+        let (kind, inner) = (self.kind(), Arc::clone(&latch));
+        self.spawn(move || root(&Here::of(kind), &inner));
+        latch.wait();
+    }
+}
+
+impl Here {
+    fn of(kind: Kind) -> Here {
+        match kind {
+            Kind::Forebay => Here::Forebay(Spawner::current().expect("this is a task")),
+            Kind::Rayon => Here::Rayon,
+            Kind::Tokio => Here::Tokio(Handle::current()),
+        }
+    }
+
+    pub(crate) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
+        match self {
+            Here::Forebay(spawner) => drop(spawner.spawn(task)),
+            Here::Rayon => rayon::spawn(task),
+            Here::Tokio(handle) => drop(handle.spawn(async { task() })),
+        }
+    }
+}
+
+/// Opens when it has been counted down to zero.
+pub(crate) struct Latch {
+    left: AtomicUsize,
+    open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Latch {
+    pub(crate) fn new(count: usize) -> Arc<Latch> {
+        Arc::new(Latch { left: AtomicUsize::new(count), open: Mutex::new(count == 0), opened: Condvar::new() })
+    }
+
+    /// Counts down; returns whether that was the last.
+    pub(crate) fn is_last(&self) -> bool {
+        let before = self.left.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "more tasks ran than were spawned");
+        before == 1
+    }
+
+    pub(crate) fn count_down(&self) {
+        if self.is_last() {
+            *self.open.lock().unwrap() = true;
+            self.opened.notify_one();
+        }
+    }
+
+    pub(crate) fn wait(&self) {
+        drop(self.opened.wait_while(self.open.lock().unwrap(), |open| !*open).unwrap());
+    }
+}

@@ -1,0 +1,317 @@
+//! What does each step of a request cost beside its work?
+//!
+//! Steps of one thread in a loop; steps between threads as `forebay calibrate` measures them, beside what simulations take
+//! for granted (`--overheads stock`). Where valgrind is installed, the instructions of each step of one thread: what no other
+//! load on the machine changes, and so the one figure that is held to a bound.
+
+use super::harness::{Arm, Size, interleaved, ns, text};
+use super::page::{Answer, Table};
+use forebay::handler::builtin::wire::Header;
+use forebay::handler::{Handler, Reply, Request, Ticket, checkpoint, hop};
+use forebay::metrics::{Sample, WorkerMetrics};
+use forebay::overheads::Overheads;
+use forebay::sched::{Hybrid, Kind, Local, Outcome, Policy, PoolId, Step, Topology, View, Wait, WorkerId};
+use forebay::tasks::{Options, Runtime, Spawner};
+use forebay::time::{Nanos, clock};
+use std::future::Future;
+use std::hint::black_box;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Command;
+use std::task::{Context, Poll, Waker};
+
+pub(crate) const QUESTION: &str = "What does each step of a request cost beside its work?";
+
+/// A step of one thread.
+pub(crate) struct OneStep {
+    pub(crate) name: &'static str,
+    what: &'static str,
+    /// Does it some times.
+    pub(crate) times: fn(usize),
+    /// Instructions that it takes at most: a tenth above what it took when this was written.
+    instructions_max: f64,
+}
+
+pub(crate) const STEPS: &[OneStep] = &[
+    OneStep {
+        name: "policy, own",
+        what: "`hybrid` searches and finds a job in its own deque",
+        times: policy_own,
+        instructions_max: 178.0,
+    },
+    OneStep {
+        name: "policy, all",
+        what: "`hybrid` searches all places of 4 workers and finds nothing",
+        times: policy_all,
+        instructions_max: 5640.0,
+    },
+    OneStep { name: "wire", what: "a header read, and one written", times: wire, instructions_max: 54.0 },
+    OneStep {
+        name: "record",
+        what: "an answer with its four times into the histograms",
+        times: record,
+        instructions_max: 569.0,
+    },
+    OneStep {
+        name: "first poll",
+        what: "the future of an empty handler put into its box and polled",
+        times: first_poll,
+        instructions_max: 58.0,
+    },
+    OneStep {
+        name: "task",
+        what: "a task spawned by another, run, and joined with all others, on one worker",
+        times: task,
+        instructions_max: 2232.0,
+    },
+];
+
+/// Steps of tasks on our runtime: their name, what they are, and nanoseconds of one.
+type TaskStep = (&'static str, &'static str, fn(Size) -> f64);
+
+const OF_TASKS: [TaskStep; 3] = [
+    ("checkpoint", "one that finds nothing, in a task", |size| switched(size, Nanos::MAX, 1, false)),
+    ("yield", "from one task to another of the same worker", |size| switched(size, Nanos::ZERO, 2, false)),
+    ("hop", "a task between pools of one worker each", |size| switched(size, Nanos::ZERO, 1, true)),
+];
+
+pub(crate) fn ask(size: Size) -> Answer {
+    let mut exceeded = Vec::new();
+    let mut alone = Table::new("Steps of one thread, ns", &["step", "what", "ns", "instructions"]);
+    let times = size.of(20_000, 100);
+    let of_one =
+        |step: &'static OneStep| -> Arm<'static> { Box::new(move || [ns(|| (step.times)(times)) / times as f64]) };
+    let of_tasks = |(_, _, measure): TaskStep| -> Arm<'static> { Box::new(move || [measure(size)]) };
+    let figures = interleaved(size, STEPS.iter().map(of_one).chain(OF_TASKS.map(of_tasks)).collect());
+    for (step, [figures]) in STEPS.iter().zip(&figures) {
+        // One shows in a test that it works.
+        let counted = size.of(true, step.name == STEPS[0].name).then(|| instructions(size, step.name)).flatten();
+        let most = step.instructions_max;
+        // Tests are compiled with fewer optimisations.
+        if let Some(counted) = counted.filter(|counted| size == Size::Full && *counted > most) {
+            exceeded.push(format!("{}: {} instructions, at most {most} are allowed", step.name, text(counted)));
+        }
+        let counted = counted.map_or_else(|| "-".to_owned(), |counted| format!("{}, bound {most}", text(counted)));
+        alone.row(vec![step.name.to_owned(), step.what.to_owned(), figures.text(), counted]);
+    }
+    for ((name, what, _), [figures]) in OF_TASKS.iter().zip(&figures[STEPS.len()..]) {
+        alone.row(vec![(*name).to_owned(), (*what).to_owned(), figures.text(), "-".to_owned()]);
+    }
+
+    let title = "Steps as `forebay calibrate` measures them, ns, beside those of `--overheads stock`";
+    let mut calibrated = Table::new(title, &["step", "here", "stock", "here over stock"]);
+    let stock = steps_of(Overheads::STOCK);
+    let mut far = Vec::new();
+    // Once: its figures are medians already, and with other load on the machine it takes long.
+    for ((name, here), (_, stock)) in steps_of(calibrate(size)).into_iter().zip(stock) {
+        let ratio = here / stock;
+        if !(0.5..=2.0).contains(&ratio) {
+            far.push(format!("`{name}` ({} times)", text(ratio)));
+        }
+        calibrated.row([name.to_owned()].into_iter().chain([here, stock, ratio].map(text)).collect());
+    }
+    let sum = |names: &[&str]| {
+        let is_named = |(step, _): &(&OneStep, &[super::harness::Figures; 1])| names.contains(&step.name);
+        text(STEPS.iter().zip(&figures).filter(is_named).map(|(_, [figures])| figures.median()).sum())
+    };
+    let far = if far.is_empty() { "none".to_owned() } else { far.join(", ") };
+    let verdict = format!(
+        "Search, wire, first poll and record of a request take {} ns together; of the steps that simulations take for granted, \
+         these differ by more than a factor of two here: {far}.",
+        sum(&["policy, own", "wire", "record", "first poll"])
+    );
+    Answer {
+        tables: vec![alone, calibrated],
+        not_shown: "Caches that are cold, as between requests of a real server; a loop shows a step at its best. Instructions \
+            are counted where valgrind is installed. What the server adds to a call as a whole is the question of `dispatch`.",
+        verdict,
+        failure: (!exceeded.is_empty()).then(|| exceeded.join("; ")),
+    }
+}
+
+/// The steps of `overheads` in nanoseconds.
+fn steps_of(overheads: Overheads) -> [(&'static str, f64); 10] {
+    let Overheads { steal, hop, yield_, wake, receive, send, poll, look, notice, checkpoint } = overheads;
+    [
+        ("steal", steal),
+        ("hop", hop),
+        ("yield", yield_),
+        ("wake", wake),
+        ("receive", receive),
+        ("send", send),
+        ("poll", poll),
+        ("look", look),
+        ("notice", notice),
+        ("checkpoint", checkpoint),
+    ]
+    .map(|(name, time)| (name, time.get() as f64))
+}
+
+/// What the program measures on this machine.
+fn calibrate(size: Size) -> Overheads {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("steps.toml");
+    let mut calibrate = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    calibrate.arg("calibrate").arg("--out").arg(&file).args(size.of(None, Some("--quick")));
+    let output = calibrate.output().expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    format!("file:{}", file.display()).parse().expect("what the program writes, it reads")
+}
+
+/// Instructions of one step, if valgrind is there: of many, less those of few.
+fn instructions(size: Size, name: &str) -> Option<f64> {
+    const FEW: usize = 100;
+    let many = size.of(10_100, 200);
+    let [few, all] = [FEW, many].map(|times| {
+        let mut valgrind = Command::new("valgrind");
+        valgrind.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]);
+        valgrind.arg(std::env::current_exe().ok()?).args([super::ONLY, name, &times.to_string()]);
+        let output = valgrind.output().ok()?;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8(output.stderr).ok()?;
+        let count = said.lines().find_map(|line| line.split_once("refs:")).expect("a count of instructions").1;
+        count.trim().replace(',', "").parse::<f64>().ok()
+    });
+    Some((all? - few?) / (many - FEW) as f64)
+}
+
+/// A world in which nothing waits anywhere.
+struct Nothing;
+
+impl View for Nothing {
+    fn busy_since(&self, _: WorkerId) -> Option<Nanos> {
+        None
+    }
+
+    fn backlog(&self, _: WorkerId) -> usize {
+        0
+    }
+
+    fn queue_len_up_to(&self, _: PoolId, _: usize) -> usize {
+        0
+    }
+
+    fn queue_is_empty(&self, _: PoolId) -> bool {
+        true
+    }
+
+    fn queues_are_half_full(&self) -> bool {
+        false
+    }
+
+    fn next_socket(&self) -> WorkerId {
+        0
+    }
+}
+
+fn hybrid() -> (Policy, Local) {
+    let slice = Nanos::from_micros(20);
+    let topology = Topology::new(&[4]);
+    let kind = Kind::Hybrid(Hybrid { budget: slice, reserved: 1, short_slice: slice, long_slice: slice });
+    (Policy::new(kind, &topology), Local::new(0, &topology))
+}
+
+fn policy_own(times: usize) {
+    let (policy, mut local) = hybrid();
+    let mut own = 0;
+    for _ in 0..times {
+        local.begin();
+        let step = policy.next(&mut local, black_box(Nanos::ZERO), &Nothing);
+        policy.on_outcome(&mut local, Outcome::Found);
+        own += usize::from(step == Step::Own);
+    }
+    // A rare search begins elsewhere.
+    assert!(own > times / 2, "{own} of {times}");
+}
+
+fn policy_all(times: usize) {
+    let (policy, mut local) = hybrid();
+    for _ in 0..times {
+        local.begin();
+        let mut steps = 0;
+        while !matches!(policy.next(&mut local, black_box(Nanos::ZERO), &Nothing), Step::Idle { .. }) {
+            policy.on_outcome(&mut local, Outcome::Empty);
+            steps += 1;
+        }
+        assert!(steps > 4, "it has looked at others");
+    }
+}
+
+fn wire(times: usize) {
+    let mut message = Header::request(1, 0, Nanos::from_micros(7)).emit();
+    for id in 0..times {
+        let mut header = Header::parse(black_box(&message)).expect("a request");
+        header.id = id as u64;
+        message = header.emit();
+    }
+    assert_eq!(Header::parse(&message).expect("a request").id, times as u64 - 1);
+}
+
+fn record(times: usize) {
+    let metrics = WorkerMetrics::new(1);
+    let mut recorder = metrics.recorder(0);
+    let [kernel, queue, service, send] = [4_000, 2_000, 1_500, 2_400].map(Nanos::new);
+    for turn in 0..times as u64 {
+        let sample = Sample { class: 0, kernel, queue: queue.plus(Nanos::new(turn % 512)), service, send };
+        recorder.answered(black_box(&sample));
+    }
+}
+
+/// The handler that does nothing.
+struct Empty;
+
+impl Handler for Empty {
+    async fn handle(&self, request: Request<'_>, _: &mut Reply<'_>) {
+        black_box(request.bytes().len());
+    }
+}
+
+fn first_poll(times: usize) {
+    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
+    let bytes = [7; 64];
+    let mut context = Context::from_waker(Waker::noop());
+    let mut slot = Box::pin(None);
+    for _ in 0..times {
+        slot.set(Some(handled(&bytes, peer)));
+        let future = slot.as_mut().as_pin_mut().expect("it was put there");
+        assert_eq!(black_box(future).poll(&mut context), Poll::Ready(()));
+    }
+}
+
+async fn handled(bytes: &[u8], peer: SocketAddr) {
+    let mut buffer = [0; 64];
+    Empty.handle(Request::new(bytes, peer, Ticket::default()), &mut Reply::new(&mut buffer)).await;
+}
+
+fn task(times: usize) {
+    let runtime = Runtime::builder().pool("main", 1).wait(Wait::Park).build().expect("threads");
+    let root = runtime.spawn_with(Options::new().with_children(), move || {
+        let spawner = Spawner::current().expect("this is a task");
+        (0..times).for_each(|_| drop(spawner.spawn(|| black_box(1))));
+    });
+    root.join().expect("no task panics");
+    assert_eq!(runtime.counters().total().completed, times as u64 + 1);
+}
+
+/// Nanoseconds of one checkpoint of `tasks` tasks that take turns on one worker, whose slice is `slice`; or of one hop between
+/// two workers, if it `hops`.
+fn switched(size: Size, slice: Nanos, tasks: usize, hops: bool) -> f64 {
+    let times = size.of(5_000, 50);
+    let builder = Runtime::builder().slice(slice).pool("one", 1);
+    let runtime = if hops { builder.pool("two", 1) } else { builder }.build().expect("threads");
+    // One task starts all, so that they take turns from the beginning.
+    let starter = runtime.spawner().clone();
+    let root = runtime.spawn(move || {
+        let task = |_| {
+            starter.spawn_future(async move {
+                let start = clock::now();
+                for turn in 0..times {
+                    if hops { hop((turn + 1) % 2).await } else { checkpoint().await }
+                }
+                clock::now().minus(start).get() as f64
+            })
+        };
+        (0..tasks).map(task).collect::<Vec<_>>()
+    });
+    let took = root.join().expect("no panic").into_iter().map(|task| task.join().expect("no panic"));
+    took.fold(0.0, f64::max) / (times * tasks) as f64
+}
