@@ -32,7 +32,7 @@ pub struct Arguments {
     #[arg(long, value_name = "ALGORITHM")]
     sign: Option<Algorithm>,
 
-    /// Directory of the keys, K<zone>+<algorithm>+<tag>.private and .key; a key that is missing is made. Without it, keys
+    /// Directory of the keys, `K<zone>+<algorithm>+<tag>.private` and `.key`; a key that is missing is made. Without it, keys
     /// are made anew at each start.
     #[arg(long, value_name = "DIR", requires = "sign")]
     key_dir: Option<PathBuf>,
