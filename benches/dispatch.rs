@@ -155,10 +155,10 @@ fn called<H: Handler>(handler: &H, request: &[u8], count: usize) -> Duration {
         let arrival = Arrival::new(bytes, peer, peer, Nanos::ZERO);
         let admitted = handler.admit(&arrival).ok().expect("a request");
         let mut reply = Reply::new(&mut buffer);
-        let done = pin!(handler.handle(Request::new(arrival, &admitted.ticket), &mut reply)).poll(&mut context);
+        let done = pin!(handler.handle(Request::new(&arrival, &admitted.ticket), &mut reply)).poll(&mut context);
         assert_eq!(done, Poll::Ready(()));
         let length = reply.len();
-        handler.seal(Request::new(arrival, &admitted.ticket), &served, &mut buffer[..length]);
+        handler.seal(Request::new(&arrival, &admitted.ticket), &served, &mut buffer[..length]);
         black_box(&buffer);
     }
     clock::now().minus(start).into()

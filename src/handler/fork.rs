@@ -55,7 +55,7 @@ use std::task::{Context, Poll};
 /// # let mut reply = Reply::new(&mut buffer);
 /// # let peer = ([127, 0, 0, 1], 9).into();
 /// # let arrival = forebay::Arrival::new(b"100?", peer, peer, forebay::time::Nanos::ZERO);
-/// # let request = Request::new(arrival, &());
+/// # let request = Request::new(&arrival, &());
 /// # let done = pin!(Primes.handle(request, &mut reply)).poll(&mut Context::from_waker(Waker::noop()));
 /// # assert_eq!((done, reply.len()), (Poll::Ready(()), 2));
 /// # assert_eq!(&buffer[..2], b"25");

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 /// A request that was admitted.
 #[derive(Debug)]
 pub struct Request<'a, T = ()> {
-    arrival: Arrival<'a>,
+    arrival: &'a Arrival<'a>,
     ticket: &'a T,
     class: u8,
     expires_at: Option<Nanos>,
@@ -27,7 +27,7 @@ impl<T> Copy for Request<'_, T> {}
 
 impl<'a, T> Request<'a, T> {
     /// A request of class 0 without a deadline, on worker 0; for tests of handlers, too.
-    pub fn new(arrival: Arrival<'a>, ticket: &'a T) -> Request<'a, T> {
+    pub fn new(arrival: &'a Arrival<'a>, ticket: &'a T) -> Request<'a, T> {
         Request { arrival, ticket, class: 0, expires_at: None, worker: 0 }
     }
 

@@ -3,7 +3,7 @@
 use super::execute::Engine;
 use super::slot::{Job, Slot};
 use crate::fate::{Ending, Failed, Fate, Status};
-use crate::handler::{Handler, Unserved};
+use crate::handler::{Handler, Reply, Unserved};
 use crate::metrics::Counter;
 use crate::net::Link;
 use crate::runtime::continuation::{AbortCause, guarded};
@@ -76,8 +76,9 @@ where
         let Serving { handler, address, .. } = self.common.serving;
         // A source that may be forged is sent no more than it sent.
         let room = if envelope.validated { envelope.reply_limit } else { envelope.request_len };
-        let (request, mut reply) = packet.parts(*address, room);
-        let written = guarded(|| handler.refuse(request, unserved, &mut reply));
+        let (about, place) = packet.parts(*address);
+        let mut reply = Reply::new(&mut place[..room]);
+        let written = guarded(|| handler.refuse(about.request(), unserved, &mut reply));
         let length = reply.len();
         if written.is_err() || length == 0 || reply.has_overflowed() {
             return self.recycle(packet);

@@ -114,8 +114,8 @@ where
 
     /// Sends the reply of a handler that has finished.
     fn finish(&mut self, mut packet: Packet<'s, H::Ticket>, envelope: &Envelope) {
-        packet.envelope = *envelope;
         if packet.overflowed {
+            packet.envelope = *envelope;
             // The handler allows as much, but the sender may not be sent it.
             if packet.room < envelope.reply_limit {
                 return self.end(packet, Fate::ShedRate);

@@ -74,22 +74,30 @@ impl<T: Copy + Default> PacketBody<T> {
     /// Lets `handler` put what only the server knows into the reply.
     pub(crate) fn sealed_by<H: Handler<Ticket = T>>(&mut self, handler: &H, address: SocketAddr, served: &Served) {
         let length = self.reply_len;
-        let (request, reply) = self.request_and_reply(address);
-        handler.seal(request, served, &mut reply[..length]);
+        let (about, reply) = self.parts(address);
+        handler.seal(about.request(), served, &mut reply[..length]);
     }
 
-    /// The request and its reply area with this much room; `address` is that of the socket.
-    pub(crate) fn parts(&mut self, address: SocketAddr, room: usize) -> (Request<'_, T>, Reply<'_>) {
-        let (request, reply) = self.request_and_reply(address);
-        (request, Reply::new(&mut reply[..room]))
-    }
-
-    fn request_and_reply(&mut self, address: SocketAddr) -> (Request<'_, T>, &mut [u8]) {
-        let Envelope { class, expires_at, worker, .. } = self.envelope;
+    /// The request, and the place of its reply; `address` is that of the socket.
+    pub(crate) fn parts(&mut self, address: SocketAddr) -> (About<'_, T>, &mut [u8]) {
         let arrival = self.envelope.arrival(&self.request, address);
+        (About { arrival, ticket: &self.ticket, envelope: &self.envelope }, &mut self.reply)
+    }
+}
+
+/// All that a request refers to.
+pub(crate) struct About<'a, T> {
+    arrival: Arrival<'a>,
+    ticket: &'a T,
+    envelope: &'a Envelope,
+}
+
+impl<T> About<'_, T> {
+    /// The request.
+    pub(crate) fn request(&self) -> Request<'_, T> {
+        let Envelope { class, expires_at, worker, .. } = *self.envelope;
         let expires_at = (expires_at < Nanos::MAX).then_some(expires_at);
-        let request = Request::new(arrival, &self.ticket).admitted(class, expires_at, usize::from(worker));
-        (request, &mut self.reply)
+        Request::new(&self.arrival, self.ticket).admitted(class, expires_at, usize::from(worker))
     }
 }
 
@@ -207,8 +215,9 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
         let mut held = Held { packet: Some(packet), serving: self };
         let body = &mut *held;
         let room = self.room(&body.envelope);
-        let (request, mut reply) = body.parts(self.address, room);
-        self.handler.handle(request, &mut reply).await;
+        let (about, place) = body.parts(self.address);
+        let mut reply = Reply::new(&mut place[..room]);
+        self.handler.handle(about.request(), &mut reply).await;
         (body.room, body.overflowed, body.reply_len) = (room, reply.has_overflowed(), reply.len());
         if !body.overflowed && Serving::<H>::is_bounded(&body.envelope) {
             self.credit.give_back(body.envelope.peer.ip(), clock::now(), room - body.reply_len);

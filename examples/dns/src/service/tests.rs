@@ -42,7 +42,8 @@ fn handled(service: &Service, message: &[u8], room: usize) -> Vec<u8> {
     let mut reply = Reply::new(&mut buffer);
     let ticket = Code::default();
     {
-        let mut future = pin!(service.handle(Request::new(arrival(message), &ticket), &mut reply));
+        let arrival = arrival(message);
+        let mut future = pin!(service.handle(Request::new(&arrival, &ticket), &mut reply));
         // Outside a worker nothing waits.
         assert_eq!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
     }
@@ -87,7 +88,7 @@ fn refusals_say_why() {
         let (mut buffer, code) = ([0; 512], Code(rcode));
         let mut reply = Reply::new(&mut buffer);
         let unserved = Unserved { status, retry_after: Nanos::ZERO };
-        service.refuse(Request::new(arrival(message), &code), unserved, &mut reply);
+        service.refuse(Request::new(&arrival(message), &code), unserved, &mut reply);
         reply.bytes().to_vec()
     };
     let good = question(512, false, 0);
