@@ -132,7 +132,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:5683".into());
     let server = Server::builder().set("listen", &address).set("admin", "127.0.0.1:0").amplification(4);
     let server = server.set("policy", "ondemand").bind()?.stop_on_signals()?;
-    println!("listening on udp {}, admin http://{}", server.udp_address(), server.admin_address());
+    println!("{}", server.announcement());
     let sender = server.sender()?;
     server.run(&Coap { sender })?;
     Ok(())

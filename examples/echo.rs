@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let _ = reply.put(b"!").and_then(|()| reply.put(text));
     });
     let server = Server::builder().set("listen", &address).set("admin", "127.0.0.1:0").bind()?.stop_on_signals()?;
-    println!("listening on udp {}, admin http://{}", server.udp_address(), server.admin_address());
+    println!("{}", server.announcement());
     server.run(&echo)?;
     Ok(())
 }

@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server =
         Server::builder().set("listen", &address).set("admin", "127.0.0.1:0").set("reject-source-ports", "none");
     let server = server.bind()?.stop_on_signals()?;
-    println!("listening on udp {}, admin http://{}", server.udp_address(), server.admin_address());
+    println!("{}", server.announcement());
     server.run(&Ntp { started: now() })?;
     Ok(())
 }

@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // 20 bytes ask, 32 answer, over IPv6 44.
     let server = Server::builder().set("listen", &address).set("admin", "127.0.0.1:0").amplification(3);
     let server = server.bind()?.stop_on_signals()?;
-    println!("listening on udp {}, admin http://{}", server.udp_address(), server.admin_address());
+    println!("{}", server.announcement());
     server.run(&Stun)?;
     Ok(())
 }

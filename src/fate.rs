@@ -1,6 +1,5 @@
 //! How a datagram ends. Every received datagram ends in exactly one fate, or is still in flight.
 
-use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The longest datagram that a server receives by default: what an Ethernet frame carries, and some room.
@@ -84,7 +83,8 @@ macro_rules! fates {
 
         /// The number of datagrams by fate: `received` is the sum of all others but `kernel_dropped`, and arrivals are
         /// `received + kernel_dropped`.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[cfg_attr(feature = "admin", derive(serde::Deserialize, serde::Serialize))]
         pub struct Fates {
             /// Datagrams received from the sockets.
             pub received: u64,

@@ -46,6 +46,10 @@
 //! | wait slot | where a request stands while it waits for its children |
 //! | watch set, watcher | the sockets of busy workers, and the one sleeper that the kernel tells of them |
 
+// What only a feature's code uses is seen by builds with it.
+#![cfg_attr(not(feature = "cli"), allow(dead_code))]
+
+#[cfg(feature = "cli")]
 pub mod cli;
 pub mod config;
 pub mod fate;
@@ -58,10 +62,12 @@ pub mod queue;
 pub mod runtime;
 pub mod sched;
 pub mod server;
+#[cfg(feature = "cli")]
 pub mod sim;
 pub mod stats;
 pub mod tasks;
 pub mod time;
+#[cfg(feature = "cli")]
 pub mod workload;
 
 pub use handler::builtin::wire;

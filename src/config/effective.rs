@@ -1,10 +1,12 @@
 //! The configuration in effect: all layers together, parsed, with the rules between settings applied.
 
-use super::layers::{Given, Layers};
+use super::layers::{Given, Layers, no_such_setting};
 use super::problem::{Claim, Origin, Problem, Problems};
 use super::setting::{DefaultValue, Shape, environment_name, find};
-use super::{Config, rules, sources, table};
-use clap::ArgMatches;
+#[cfg(feature = "cli")]
+use super::sources;
+use super::{Config, rules, table};
+#[cfg(feature = "cli")]
 use std::ffi::OsString;
 use std::fmt;
 
@@ -39,8 +41,9 @@ pub struct Row {
 ///
 /// # Panics
 /// If the command behind `matches` lacks one of those flags.
+#[cfg(feature = "cli")]
 pub fn load(
-    matches: &ArgMatches,
+    matches: &clap::ArgMatches,
     environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Effective, Problems> {
     let mut layers = Layers::default();
@@ -62,7 +65,7 @@ pub(super) fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>
             }
             None => layers.problems.push(Problem {
                 claims: vec![Claim { key: key.to_owned(), value: value.to_owned(), origin: Origin::Code }],
-                message: sources::no_such_setting(key),
+                message: no_such_setting(key),
             }),
         }
     }

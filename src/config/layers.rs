@@ -1,10 +1,11 @@
 //! The texts of a configuration, gathered from its layers: flag, environment, file.
 
-use super::Config;
-use super::problem::{Claim, Origin, Problem};
-use super::setting::find;
+use super::problem::{Claim, Origin, Problem, suggestion};
+use super::setting::{CHECK_CONFIG, CONFIG, find};
 use super::value::Refusal;
+use super::{Config, SETTINGS};
 use std::collections::BTreeMap;
+#[cfg(feature = "cli")]
 use std::path::PathBuf;
 
 /// The texts in the layers, and the problems found so far.
@@ -13,6 +14,7 @@ pub(super) struct Layers {
     /// The settings that some layer has.
     pub(super) given: BTreeMap<&'static str, Given>,
     /// The file to read, and where its path was written.
+    #[cfg(feature = "cli")]
     pub(super) config_file: Option<(PathBuf, Origin)>,
     /// The problems found so far.
     pub(super) problems: Vec<Problem>,
@@ -33,6 +35,7 @@ pub(super) struct Given {
 
 impl Layers {
     /// Takes the value of a layer, unless a higher layer had one: layers are read from the top.
+    #[cfg(feature = "cli")]
     pub(super) fn offer(&mut self, key: &'static str, text: String, origin: Origin) {
         self.given.entry(key).or_insert(Given { text, origin });
     }
@@ -93,4 +96,13 @@ impl Layers {
             (None, None) => Origin::Default,
         }
     }
+}
+
+/// What is said about a key that is no setting.
+pub(super) fn no_such_setting(key: &str) -> String {
+    if key == CONFIG || key == CHECK_CONFIG {
+        return "only a flag, never a key".to_owned();
+    }
+    let keys = SETTINGS.map(|setting| setting.key);
+    format!("no such setting{}; allowed: {}", suggestion(key, keys), keys.join(", "))
 }

@@ -17,21 +17,26 @@
 #[macro_use]
 mod setting;
 
+mod addresses;
 mod effective;
 mod layers;
 mod problem;
 mod reload;
 mod rules;
+#[cfg(feature = "cli")]
 mod sources;
 mod table;
 mod value;
 
 pub use crate::net::Io;
 pub use crate::sched::{MaxWait, Notices, Wait};
-pub use effective::{Effective, Row, load};
+#[cfg(feature = "cli")]
+pub use effective::load;
+pub use effective::{Effective, Row};
 pub use problem::{Claim, Origin, Problem, Problems};
 pub use reload::{Reloaded, reload};
 pub use setting::{Change, DefaultValue, Setting, Shape, Words, markdown_table};
+#[cfg(feature = "cli")]
 pub use sources::{flags, meta_flags, wants_check};
 pub use table::{Config, SETTINGS};
 pub use value::{Burn, Classify, HandlerName, LogFormat, LogLevel, ShedAnswers};

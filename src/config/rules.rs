@@ -7,7 +7,7 @@ use crate::sched::Sizes;
 
 /// Applies every rule to `config`, whose settings are valid by themselves.
 pub(super) fn apply(config: &mut Config, layers: &mut Layers) {
-    for rule in [pools, parking, charges, handler, addresses, classes, reserved] {
+    for rule in [pools, parking, charges, handler, addresses, hand_over, classes, reserved] {
         rule(config, layers);
     }
 }
@@ -68,6 +68,14 @@ fn addresses(config: &mut Config, layers: &mut Layers) {
         let why = "no portable call tells which address a datagram came to, and the reply must come from there; \
                    allowed: listen on one address, or io batches or gro";
         layers.conflict(config, ["io", "listen"], why);
+    }
+}
+
+/// A successor takes the endpoint over with the sockets.
+fn hand_over(config: &mut Config, layers: &mut Layers) {
+    if config.handover.is_some() && config.admin.is_none() {
+        let why = "a successor is to take the admin endpoint over; allowed: handover off, or an address for admin";
+        layers.conflict(config, ["handover", "admin"], why);
     }
 }
 

@@ -4,6 +4,11 @@ use super::{Config, SETTINGS};
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
+/// The flag that names the file.
+pub(super) const CONFIG: &str = "config";
+/// The flag that prints the configuration instead of using it.
+pub(super) const CHECK_CONFIG: &str = "check-config";
+
 const INFALLIBLE: &str = "a String takes whatever is written";
 
 /// One setting: a row of [`SETTINGS`].
@@ -120,7 +125,7 @@ macro_rules! settings {
         $(#[$about:meta])*
         $field:ident: $type:ty {
             key: $key:literal, value_name: $value_name:literal, shape: $shape:ident, change: $change:ident,
-            default: $default:ident($default_text:literal $(, $computed:expr)?),
+            default: $default:ident($default_text:expr $(, $computed:expr)?),
             allowed: $allowed:ident($allowed_text:expr),
             help: $help:ident($($help_text:expr),+),
             parse: $parse:expr, show: $show:expr,

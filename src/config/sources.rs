@@ -1,20 +1,15 @@
 //! The layers above the defaults: command line, environment and file, each as text by setting.
 
 use super::SETTINGS;
-use super::layers::Layers;
+use super::layers::{Layers, no_such_setting};
 use super::problem::{Claim, Origin, Problem, suggestion};
-use super::setting::{Setting, Shape, environment_name, find};
+use super::setting::{CHECK_CONFIG, CONFIG, Setting, Shape, environment_name, find};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
-
-/// The flag that names the file.
-const CONFIG: &str = "config";
-/// The flag that prints the configuration instead of using it.
-const CHECK_CONFIG: &str = "check-config";
 
 /// A flag for each setting. Values are not parsed here: [`super::load`] parses them, so that all problems of all layers
 /// are reported together.
@@ -197,15 +192,6 @@ fn read_table(table: &DeTable<'_>, text: &str, path: &Path, layers: &mut Layers)
             },
         }
     }
-}
-
-/// What is said about a key that is no setting.
-pub(super) fn no_such_setting(key: &str) -> String {
-    if key == CONFIG || key == CHECK_CONFIG {
-        return "only a flag, never a key".to_owned();
-    }
-    let keys = SETTINGS.map(|setting| setting.key);
-    format!("no such setting{}; allowed: {}", suggestion(key, keys), keys.join(", "))
 }
 
 /// The text of `value` in the form that flags have, if it is of the type that `shape` asks for.

@@ -1,5 +1,6 @@
 //! The table of settings. Rules between settings are in `rules.rs`.
 
+use super::addresses;
 use super::layers::Layers;
 use super::setting::{Change, DefaultValue, Setting, Shape, Words};
 use super::value::{self, Refusal, names};
@@ -14,6 +15,9 @@ const HOUR: Nanos = Nanos::from_secs(3_600);
 const SECOND: Nanos = Nanos::from_secs(1);
 const MICROSECOND: Nanos = Nanos::from_micros(1);
 
+/// A program without the endpoint's code has no endpoint.
+const ADMIN: &str = if cfg!(feature = "admin") { "127.0.0.1:9001" } else { "off" };
+
 settings! {
     /// Where requests arrive (UDP); an address of one host, or the wildcard. Port 0 takes a free one.
     listen: SocketAddr {
@@ -24,15 +28,15 @@ settings! {
              a free one"
         ),
         help: Fixed("Where requests arrive, over UDP."),
-        parse: value::listen, show: ToString::to_string,
+        parse: addresses::listen, show: ToString::to_string,
     }
-    /// The address of metrics, latency and health (HTTP over TCP). Port 0 takes a free one.
-    admin: SocketAddr {
+    /// The address of metrics, latency and health (HTTP over TCP). Port 0 takes a free one; `None` = there is no endpoint.
+    admin: Option<SocketAddr> {
         key: "admin", value_name: "ADDRESS", shape: Text, change: Restart,
-        default: Text("127.0.0.1:9001"),
-        allowed: Fixed("an IP address and a port, like 127.0.0.1:9001; port 0 takes a free one"),
+        default: Text(ADMIN),
+        allowed: Fixed("off, or an IP address and a port, like 127.0.0.1:9001; port 0 takes a free one"),
         help: Fixed("Where metrics, latency and health are served, over HTTP. Keep it private."),
-        parse: value::address, show: ToString::to_string,
+        parse: addresses::admin, show: |admin| addresses::admin_text(*admin),
     }
     /// Which worker serves which request.
     policy: PolicyName {
@@ -208,7 +212,7 @@ settings! {
                 "Not 53 and 123, from which DNS and NTP clients ask.",
             ])
         ),
-        parse: value::ports, show: |ports| value::ports_text(ports),
+        parse: addresses::ports, show: |ports| addresses::ports_text(ports),
     }
     /// The longest datagram received, and the longest reply, 512 to 65,507 bytes.
     datagram_max: usize {
@@ -296,7 +300,7 @@ settings! {
             "The same path, listen, admin and number of workers for both, and the same user.",
             "With no server at the path it starts as ever, and listens there for its own successor.",
         ])),
-        parse: value::socket_path, show: |path| value::socket_path_text(path.as_deref()),
+        parse: addresses::socket_path, show: |path| addresses::socket_path_text(path.as_deref()),
     }
     /// How long no worker of a pool may move before the server counts as unhealthy; 0 (never) to 1 h. Never scaled.
     unhealthy_after: Nanos {

@@ -2,14 +2,12 @@
 //! values are in the table of settings.
 
 use super::problem::suggestion;
-use super::{POOLS_MAX, Pool, REJECTED_PORTS_MAX, WORKERS_MAX};
+use super::{POOLS_MAX, Pool, WORKERS_MAX};
 use crate::net::Io;
 use crate::overheads::{Overheads, OverheadsError};
 use crate::sched::{Notices, PolicyName, Wait};
 use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
-use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
 
 /// A type whose values are a fixed list of names.
 pub(super) trait Choice: Copy + 'static {
@@ -25,9 +23,10 @@ pub(super) trait Choice: Copy + 'static {
 macro_rules! choices {
     ($($(#[$about:meta])* $type:ident { $($(#[$meaning:meta])* $variant:ident = $name:literal,)+ })+) => { $(
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
         pub enum $type {
-            $($(#[$meaning])* #[value(name = $name)] $variant,)+
+            $($(#[$meaning])* #[cfg_attr(feature = "cli", value(name = $name))] $variant,)+
         }
 
         impl $type {
@@ -118,49 +117,6 @@ impl_choice! { PolicyName Classify ShedAnswers HandlerName Burn Wait Notices Io 
 /// The reason why a text is not a value of its setting.
 pub(super) type Refusal = String;
 
-/// An IP address and a port.
-pub(super) fn address(text: &str) -> Result<SocketAddr, Refusal> {
-    text.parse().map_err(|_| "not an IP address and a port".to_owned())
-}
-
-/// An IP address of one host, or the wildcard, and a port. The broadcast addresses of networks are known only to the
-/// host that binds them.
-pub(super) fn listen(text: &str) -> Result<SocketAddr, Refusal> {
-    let address = address(text)?;
-    match address.ip().to_canonical() {
-        ip if ip.is_multicast() => Err("a multicast address is not one host's".to_owned()),
-        IpAddr::V4(ip) if ip.is_broadcast() => Err("the broadcast address is not one host's".to_owned()),
-        _ => Ok(address),
-    }
-}
-
-/// Ports separated by commas; `none` for no port.
-pub(super) fn ports(text: &str) -> Result<Vec<u16>, Refusal> {
-    if text == "none" {
-        return Ok(Vec::new());
-    }
-    let mut ports = Vec::new();
-    for part in text.split(',').map(str::trim) {
-        let port = count(part, 1..=u16::MAX.into()).map_err(|refusal| format!("port {part:?} is {refusal}"))? as u16;
-        if ports.contains(&port) {
-            return Err(format!("port {port} is named twice"));
-        }
-        if ports.len() == REJECTED_PORTS_MAX {
-            return Err(format!("more than {REJECTED_PORTS_MAX} ports"));
-        }
-        ports.push(port);
-    }
-    Ok(ports)
-}
-
-/// The text that [`ports`] parses as `ports`.
-pub(super) fn ports_text(ports: &[u16]) -> String {
-    if ports.is_empty() {
-        return "none".to_owned();
-    }
-    ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
-}
-
 /// One name of a fixed list.
 pub(super) fn choice<T: Choice>(text: &str) -> Result<T, Refusal> {
     T::CHOICES.iter().copied().find(|choice| choice.text() == text).ok_or_else(|| {
@@ -223,25 +179,6 @@ pub(super) fn duration(text: &str, bounds: RangeInclusive<Nanos>) -> Result<Nano
         Ok(_) | Err(DurationError::TooLong(_)) => Err("out of range".to_owned()),
         Err(DurationError::Form(_)) => Err(format!("not a duration; write {DURATION_FORM}")),
     }
-}
-
-/// The longest path of a Unix socket, which ends with a zero byte in 108.
-const SOCKET_PATH_BYTES_MAX: usize = 107;
-
-/// The path of a Unix socket; `None` for `off`.
-pub(super) fn socket_path(text: &str) -> Result<Option<PathBuf>, Refusal> {
-    match text {
-        "off" => Ok(None),
-        "" => Err("no path".to_owned()),
-        _ if text.len() > SOCKET_PATH_BYTES_MAX => Err(format!("{} bytes long", text.len())),
-        _ if text.contains(['"', '\\']) || text.contains(char::is_control) => Err("not a plain path".to_owned()),
-        _ => Ok(Some(PathBuf::from(text))),
-    }
-}
-
-/// The text that [`socket_path`] parses as `path`.
-pub(super) fn socket_path_text(path: Option<&Path>) -> String {
-    path.map_or_else(|| "off".to_owned(), |path| path.display().to_string())
 }
 
 /// A set of overheads.
@@ -340,50 +277,6 @@ mod tests {
             ("a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1", "9 pools"),
         ] {
             let refusal = pools(text).unwrap_err();
-            assert!(refusal.contains(reason), "{text:?}: {refusal}");
-        }
-    }
-
-    // Which addresses may a server be bound to?
-    #[test]
-    fn a_server_listens_on_addresses_of_one_host() {
-        for text in ["0.0.0.0:9000", "[::]:0", "127.0.0.1:1", "10.0.0.255:9000", "[::ffff:10.0.0.1]:9000"] {
-            assert!(listen(text).is_ok(), "{text}");
-        }
-        for (text, reason) in [
-            ("224.0.0.1:9000", "a multicast address"),
-            ("239.255.255.250:1900", "a multicast address"),
-            ("[ff02::1]:9000", "a multicast address"),
-            ("[::ffff:224.0.0.1]:9000", "a multicast address"),
-            ("255.255.255.255:9000", "the broadcast address"),
-            ("[::ffff:255.255.255.255]:9000", "the broadcast address"),
-            ("localhost:9000", "not an IP address"),
-        ] {
-            assert!(listen(text).unwrap_err().starts_with(reason), "{text}");
-        }
-    }
-
-    // Which lists of ports are refused, and is a list the text that it was?
-    #[test]
-    fn ports_are_different_and_few() {
-        for (text, ports_of_it) in [("none", vec![]), ("7", vec![7]), ("65535,1", vec![65_535, 1])] {
-            assert_eq!(ports(text), Ok(ports_of_it.clone()), "{text}");
-            assert_eq!(ports_text(&ports_of_it), text);
-        }
-        assert_eq!(ports("7, 19"), Ok(vec![7, 19]));
-        let many: Vec<String> = (1..=65).map(|port| port.to_string()).collect();
-        assert!(ports(&many[..64].join(",")).is_ok());
-        for (text, reason) in [
-            ("", "port \"\" is not a whole number"),
-            ("7,", "port \"\" is not a whole number"),
-            ("0", "port \"0\" is out of range"),
-            ("65536", "out of range"),
-            ("7,none", "not a whole number"),
-            ("7-19", "not a whole number"),
-            ("7,19,7", "port 7 is named twice"),
-            (&many.join(","), "more than 64 ports"),
-        ] {
-            let refusal = ports(text).unwrap_err();
             assert!(refusal.contains(reason), "{text:?}: {refusal}");
         }
     }

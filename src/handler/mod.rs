@@ -110,3 +110,8 @@ pub struct Unserved {
     /// Zero where nothing is known, or sending it again would not help.
     pub retry_after: Nanos,
 }
+
+/// Runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("README.md")]
+mod readme {}

@@ -2,12 +2,12 @@
 //! known.
 
 use super::{Bounds, Percentile};
-use serde::{Serialize, Serializer};
 
 /// The distribution of a latency in microseconds, or of a dimensionless slowdown. Percentiles are nearest ranks.
 ///
 /// `None` means infinity and prints as `null`. An empty sample has percentiles of 0 and `supported` = `"none"`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "admin", derive(serde::Serialize))]
 pub struct Block {
     /// The number of finite values.
     pub count: u64,
@@ -28,10 +28,10 @@ pub struct Block {
     /// The highest percentile that the sample bounds: by the width of its interval where there are `bounds`; otherwise by
     /// the number of values, infinite ones included (see [`Percentile::samples_needed`]), which holds for independent
     /// values only. `None` prints as `"none"`.
-    #[serde(serialize_with = "name_or_none")]
+    #[cfg_attr(feature = "admin", serde(serialize_with = "name_or_none"))]
     pub supported: Option<Percentile>,
     /// The 95 % intervals of the percentiles, where the order of the values was known.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "admin", serde(skip_serializing_if = "Option::is_none"))]
     pub bounds: Option<Bounds>,
 }
 
@@ -107,7 +107,8 @@ impl Default for Block {
     }
 }
 
-fn name_or_none<S: Serializer>(supported: &Option<Percentile>, serializer: S) -> Result<S::Ok, S::Error> {
+#[cfg(feature = "admin")]
+fn name_or_none<S: serde::Serializer>(supported: &Option<Percentile>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(supported.map_or("none", Percentile::name))
 }
 

@@ -1,7 +1,10 @@
 //! How far the percentiles of a block may be from those of a run without end.
 
 use super::Percentile;
-use crate::stats::{Interval, Memory, PRECISION, Sample};
+use crate::stats::Interval;
+#[cfg(feature = "cli")]
+use crate::stats::{Memory, PRECISION, Sample};
+#[cfg(feature = "admin")]
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// The 95 % interval of each percentile, and how wide one may be.
@@ -16,6 +19,7 @@ pub struct Bounds {
 impl Bounds {
     /// The bounds of `sample`, from a queue with `memory`. Percentiles count as known with an upper end of at most
     /// [`PRECISION`] times the lower one.
+    #[cfg(feature = "cli")]
     pub fn of(sample: &Sample, memory: Memory) -> Bounds {
         let interval = |percentile: Percentile| sample.interval(percentile.quantile(), memory);
         Bounds { intervals: Percentile::ALL.map(interval), precision: PRECISION }
@@ -47,6 +51,7 @@ impl Bounds {
     }
 }
 
+#[cfg(feature = "admin")]
 impl Serialize for Bounds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(Percentile::ALL.len()))?;

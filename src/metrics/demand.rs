@@ -9,11 +9,11 @@ use super::own::ClassNames;
 use super::unanswered::UnansweredCounts;
 use crate::fate::Fate;
 use crate::time::Nanos;
-use serde::{Serialize, Serializer};
 use std::collections::VecDeque;
 
 /// Demand over the last minute, or since the start where that is shorter.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "admin", derive(serde::Serialize))]
 pub struct Demand {
     /// The time that is covered.
     pub seconds: f64,
@@ -22,12 +22,13 @@ pub struct Demand {
     /// Those of them that the kernel dropped; `None` (`null`) where that is not known: then they are not among them.
     pub kernel_dropped: Option<u64>,
     /// By name, each class with a request.
-    #[serde(serialize_with = "as_object")]
+    #[cfg_attr(feature = "admin", serde(serialize_with = "as_object"))]
     pub classes: Vec<(&'static str, ClassDemand)>,
 }
 
 /// Demand of one class.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "admin", derive(serde::Serialize))]
 pub struct ClassDemand {
     /// Requests that were answered.
     pub answered: u64,
@@ -39,7 +40,8 @@ pub struct ClassDemand {
     pub bins_us: Vec<(f64, u64)>,
 }
 
-fn as_object<S: Serializer>(classes: &[(&'static str, ClassDemand)], serializer: S) -> Result<S::Ok, S::Error> {
+#[cfg(feature = "admin")]
+fn as_object<S: serde::Serializer>(classes: &[(&'static str, ClassDemand)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(classes.iter().map(|(name, class)| (name, class)))
 }
 

@@ -12,11 +12,14 @@ mod counters;
 mod demand;
 mod distribution;
 mod histograms;
+#[cfg(feature = "admin")]
 mod latency;
 mod measured;
 mod own;
 mod percentile;
+#[cfg(feature = "admin")]
 mod process;
+#[cfg(feature = "admin")]
 mod prometheus;
 mod ring;
 mod snapshot;
@@ -37,6 +40,7 @@ pub use histograms::Sample;
 pub(crate) use histograms::class_bytes;
 pub use own::{ClassNames, OwnKind, OwnValue};
 pub use percentile::{Percentile, PercentileError};
+#[cfg(feature = "admin")]
 pub use prometheus::Format;
 pub use snapshot::{ALL_CLASSES, Decision, Description, Emulation, Gauges, Latencies, Recent, Snapshot};
 pub use stage::Stage;

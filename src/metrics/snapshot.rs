@@ -9,6 +9,7 @@ use super::measured::Measured;
 use super::own::{ClassNames, OwnValue};
 use crate::fate::{CLASSES, Fates};
 use crate::time::Nanos;
+#[cfg(feature = "admin")]
 use serde::Serialize;
 
 /// The part of a scrape that the worker metrics do not contain, read for each scrape.
@@ -35,20 +36,25 @@ pub struct Gauges {
 }
 
 /// The decision of an adaptive policy, and its reason.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "admin", derive(Serialize))]
 pub struct Decision {
     /// The policy that the workers follow.
     pub policy: String,
     /// CPU time after which a request counts as heavy; `None` for a policy without a budget.
-    #[serde(rename = "budget_us", serialize_with = "budget_us", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "admin",
+        serde(rename = "budget_us", serialize_with = "budget_us", skip_serializing_if = "Option::is_none")
+    )]
     pub budget: Option<Nanos>,
     /// Workers reserved for fresh requests; `None` for a policy that reserves none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "admin", serde(skip_serializing_if = "Option::is_none"))]
     pub reserved: Option<usize>,
     /// The reason in words.
     pub reason: String,
 }
 
+#[cfg(feature = "admin")]
 fn budget_us<S: serde::Serializer>(budget: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
     budget.map(Nanos::as_micros_f64).serialize(serializer)
 }
@@ -74,7 +80,8 @@ pub struct Recent {
 }
 
 /// The set-up of a server, as shown on `/latency`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "admin", derive(Serialize))]
 pub struct Description {
     /// The policy in force.
     pub policy: String,
@@ -87,7 +94,7 @@ pub struct Description {
     /// The factor by which times are scaled up under emulation; 1 otherwise.
     pub time_scale: u64,
     /// What each step costs an emulated core, unscaled, as `--overheads` takes it; `None` where cores are real.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "admin", serde(skip_serializing_if = "Option::is_none"))]
     pub overheads: Option<String>,
     /// How heavy requests learn of fresh ones: `ring` or `looks`, and the reason where the kernel does not permit `ring`.
     pub notices: String,
@@ -183,7 +190,8 @@ impl Snapshot {
 }
 
 /// The inaccuracy of emulated cores since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "admin", derive(Serialize))]
 pub struct Emulation {
     /// Time slept in place of working, in microseconds.
     pub slept_us: f64,

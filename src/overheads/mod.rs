@@ -1,6 +1,16 @@
 //! What each step costs beside the work itself, by name or as measured on this host.
 
+#[cfg(feature = "cli")]
 pub(crate) mod file;
+#[cfg(not(feature = "cli"))]
+mod file {
+    //! No file can be read without a reader of TOML.
+    pub(super) const DEFAULT_PATH: &str = "forebay-overheads.toml";
+
+    pub(super) fn read(_: &str) -> Result<super::Overheads, String> {
+        Err("this program was built without forebay's feature cli, which reads such files".to_owned())
+    }
+}
 
 use crate::time::{Nanos, parse_duration};
 use std::fmt;

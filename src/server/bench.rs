@@ -3,9 +3,8 @@
 use super::{Ended, Report, ServeError, Server};
 use crate::config::{Burn, Config, Effective, HandlerName, LogLevel, Problems};
 use crate::handler::builtin::{Bench, Burner, Digest, Echo, Forking, Spin, Work};
-use crate::metrics::{Snapshot, summary};
+use crate::metrics::summary;
 use crate::output;
-use std::io;
 
 /// How the bench server reads its configuration again.
 pub struct Reloading {
@@ -34,7 +33,7 @@ pub fn serve(effective: &Effective, reloading: Reloading) -> Result<Ended, Serve
         }
         HandlerName::Digest => bench.run(Digest),
     }?;
-    match (report.ended, print_summary(&report.totals)) {
+    match (report.ended, output::print(&summary(&report.totals))) {
         (Ended::Drained, Err(error)) => Err(ServeError::Output(error)),
         (ended, _) => Ok(ended),
     }
@@ -49,7 +48,7 @@ struct BenchServer<'a> {
 impl BenchServer<'_> {
     fn run(self, work: impl Work) -> Result<Report, ServeError> {
         let BenchServer { server, effective, reloading: Reloading { load, set_log_level } } = self;
-        let line = format!("listening on udp {}, admin http://{}\n", server.udp_address(), server.admin_address());
+        let line = server.announcement() + "\n";
         let serving = || {
             if let Err(error) = output::print(&line) {
                 tracing::error!(%error, "standard output does not take the line that says where the server listens");
@@ -70,8 +69,4 @@ fn burner(config: &Config) -> Burner {
         Burn::Cpu => Burner::calibrated(),
         Burn::Sleep => Burner::Sleep,
     }
-}
-
-pub(super) fn print_summary(totals: &Snapshot) -> io::Result<()> {
-    output::print(&summary(totals))
 }

@@ -1,10 +1,11 @@
 //! Building a server by code.
 
+use super::inherited::Inherited;
 use super::{ServeError, Server};
 use crate::config::Config;
 use crate::sched::PolicyName;
 use crate::time::Nanos;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 
 /// A server to be: settings, checked all at once by [`Builder::bind`]. What is not set has its default.
 ///
@@ -16,10 +17,11 @@ use std::net::SocketAddr;
 /// server.run(&handler_fn(|_: Request<'_>, _: &mut Reply<'_>| {}))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 #[must_use]
 pub struct Builder {
     settings: Vec<(String, String)>,
+    sockets: Vec<UdpSocket>,
 }
 
 impl Builder {
@@ -28,9 +30,21 @@ impl Builder {
         self.set("listen", &address.to_string())
     }
 
-    /// Where metrics, latency and health are served; port 0 takes a free one.
-    pub fn admin(self, address: SocketAddr) -> Builder {
-        self.set("admin", &address.to_string())
+    /// Where metrics, latency and health are served, over HTTP; port 0 takes a free one. With `None` nowhere:
+    /// [`Server::metrics`] tells them all the same.
+    pub fn admin(self, address: impl Into<Option<SocketAddr>>) -> Builder {
+        self.set("admin", &address.into().map_or_else(|| "off".to_owned(), |address| address.to_string()))
+    }
+
+    /// Sockets that are bound already, one for each worker and all to one address with `SO_REUSEPORT`, in place of new
+    /// ones: sets `listen` and `workers`, too. What waits in them when the server stops is left to whoever else has them.
+    pub fn sockets(mut self, sockets: Vec<UdpSocket>) -> Builder {
+        let (count, address) = (sockets.len(), sockets.first().and_then(|socket| socket.local_addr().ok()));
+        self.sockets = sockets;
+        match address {
+            Some(address) => self.listen(address).workers(count),
+            None => self,
+        }
     }
 
     /// The number of worker threads.
@@ -77,9 +91,10 @@ impl Builder {
     /// Binds the server: see [`Server::bind`].
     ///
     /// # Errors
-    /// [`ServeError::Settings`] with everything that is wrong, and those of [`Server::bind`].
-    pub fn bind(&self) -> Result<Server, ServeError> {
-        Server::bind(&self.config()?)
+    /// [`ServeError::Settings`] with everything that is wrong, [`ServeError::Inherited`] when the [`Builder::sockets`] are
+    /// not those that the settings ask for, and those of [`Server::bind`].
+    pub fn bind(self) -> Result<Server, ServeError> {
+        Server::with(&self.config()?, Inherited { sockets: self.sockets, admin: None })
     }
 }
 

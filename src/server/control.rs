@@ -339,6 +339,7 @@ impl<J: Send> Probe for Control<'_, J> {
         }
     }
 
+    #[cfg(feature = "admin")]
     fn config(&self) -> String {
         self.reloads.to_json(&self.live.load())
     }

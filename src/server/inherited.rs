@@ -4,8 +4,6 @@
 use super::ServeError;
 use crate::config::Config;
 use crate::net::{Group, Io};
-use listenfd::ListenFd;
-use std::env;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 
@@ -23,10 +21,11 @@ impl Inherited {
     ///
     /// # Errors
     /// When a socket is of no use here; the error names it as its unit does.
+    #[cfg(feature = "admin")]
     pub(super) fn from_environment() -> Result<Inherited, ServeError> {
-        let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
+        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut names = names.split(':');
-        let mut passed = ListenFd::from_env();
+        let mut passed = listenfd::ListenFd::from_env();
         let mut inherited = Inherited::default();
         for number in 0..passed.len() {
             let name = names.next().unwrap_or_default();

@@ -13,7 +13,8 @@ use std::os::fd::OwnedFd;
 #[derive(Debug)]
 pub(super) struct Listening {
     pub(super) group: Group,
-    pub(super) admin: TcpListener,
+    /// `None` where no endpoint is wanted.
+    pub(super) admin: Option<TcpListener>,
     /// Whether the sockets outlive this server, with what waits in them: systemd holds them too.
     pub(super) kept: bool,
     /// Whether the sockets were bound by another process: the kernel may have dropped datagrams that are not this server's
@@ -48,6 +49,7 @@ impl Listening {
             let Given { sockets, admin, listener, kept, predecessor } = given;
             let (group, admin) = (Group::adopt(sockets, io)?, tcp_listener(admin)?);
             let door = Some(Door::taken(listener, path));
+            let admin = Some(admin);
             Ok(Listening { group, admin, kept, used: true, door, predecessor: Some(predecessor) })
         };
         let given = handover::ask(path, config, io == Io::Gro).map_err(failed)?;
@@ -63,9 +65,10 @@ impl Listening {
         } else {
             Group::open(config.listen, config.workers, io).map_err(bind_error("listen", config.listen))?
         };
-        let admin = match admin {
-            Some(listener) => listener,
-            None => TcpListener::bind(config.admin).map_err(bind_error("admin", config.admin))?,
+        let admin = match (admin, config.admin) {
+            (Some(listener), _) => Some(listener),
+            (None, Some(address)) => Some(TcpListener::bind(address).map_err(bind_error("admin", address))?),
+            (None, None) => None,
         };
         Ok(Listening { group, admin, kept: used, used, door: None, predecessor: None })
     }

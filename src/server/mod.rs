@@ -3,12 +3,14 @@
 pub mod admin;
 
 mod adapt;
+#[cfg(feature = "cli")]
 mod bench;
 mod builder;
 mod control;
 mod descriptors;
 mod drain;
-#[cfg(test)]
+mod error;
+#[cfg(all(test, feature = "cli"))]
 mod explore;
 mod handover;
 mod inherited;
@@ -35,8 +37,11 @@ mod waiting;
 mod watchdog;
 pub(crate) mod yields;
 
+pub use admin::Metrics;
+#[cfg(feature = "cli")]
 pub use bench::{Reloading, serve};
 pub use builder::Builder;
+pub use error::ServeError;
 pub use handover::HandOverError;
 pub use sender::Sender;
 pub use sizes::Memory;
@@ -45,11 +50,12 @@ pub use stop::{FollowError, PolicyHandle, StopHandle};
 use crate::config::{Config, Effective, Problems};
 use crate::handler::Handler;
 use crate::metrics::{Fates, Snapshot};
-use crate::net::{AddressFilter, Group, HostAddresses, NoWay, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Ways};
+use crate::net::{AddressFilter, Group, HostAddresses, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Ways};
 use crate::queue::ObjectPool;
 use crate::server::path::credit::Credit;
 use crate::server::path::packet::{PacketBody, Serving};
 use crate::time::clock;
+use admin::Questions;
 use inherited::Inherited;
 use listening::Listening;
 use own_metrics::OwnMetrics;
@@ -57,7 +63,6 @@ use reload::Reloads;
 use sizes::Sizes;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use stop::Demand;
 use supervisor::Supervisor;
@@ -78,82 +83,9 @@ impl Ended {
     }
 }
 
-/// Why a server could not start or go on.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// An address cannot be bound.
-    #[error("cannot bind {address} (--{setting}): {source}")]
-    Bind {
-        /// Key of the setting that names the address: `listen` or `admin`.
-        setting: &'static str,
-        /// The address that cannot be bound.
-        address: SocketAddr,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// The system permits no backend to receive datagrams, or none to send them.
-    #[error("{0}; allow one of these calls, or choose another --io or --listen")]
-    NoWay(#[from] NoWay),
-    /// The kernel gives no notices of arrivals, and `--notices ring` wants them.
-    #[error("--notices ring: this system has no io_uring of Linux 6.1: {0}; allowed: auto, looks")]
-    NoNotices(io::Error),
-    /// Too few file descriptors are allowed.
-    #[error(
-        "--workers {workers}: needs {needed} file descriptors, and this process may open {allowed} (the hard limit of \
-         RLIMIT_NOFILE); allowed: fewer workers, five descriptors each, or a higher limit: LimitNOFILE={needed} in a \
-         systemd unit, --ulimit nofile={needed} for a container, `ulimit -Hn {needed}` as root in a shell"
-    )]
-    Descriptors {
-        /// The configured number of workers.
-        workers: usize,
-        /// Descriptors that the workers and everything else need.
-        needed: u64,
-        /// Descriptors that the kernel allows.
-        allowed: u64,
-    },
-    /// The sockets of the server that runs cannot be taken over.
-    #[error("--handover {}: {source}", .path.display())]
-    HandOver {
-        /// The configured path.
-        path: PathBuf,
-        /// The reason.
-        source: HandOverError,
-    },
-    /// Nothing can listen for successors.
-    #[error("--handover {}: cannot listen there: {source}; allowed: off, or a path where this user may make a socket", .path.display())]
-    Door {
-        /// The configured path.
-        path: PathBuf,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// The sockets that systemd passes are not those that are needed.
-    #[error("LISTEN_FDS: {0}")]
-    Inherited(String),
-    /// A metric of the handler's own cannot be shown.
-    #[error("metric {name:?}: not allowed; allowed: {allowed}")]
-    Metric {
-        /// The name as given.
-        name: String,
-        /// The broken rule.
-        allowed: &'static str,
-    },
-    /// Settings of a [`Builder`] are wrong.
-    #[error("{0}")]
-    Settings(#[from] Problems),
-    /// The admin endpoint ended by itself. Everything received until then was served.
-    #[error("the admin endpoint has ended: {0}")]
-    Admin(String),
-    /// The summary could not be written to standard output.
-    #[error("the summary cannot be written to standard output: {0}")]
-    Output(io::Error),
-    /// The kernel refused something else that the server cannot do without.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-}
-
 /// The result of a server run.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Report {
     /// How the run ended.
     pub ended: Ended,
@@ -221,6 +153,8 @@ pub struct Server {
     reloads: Option<Reloads>,
     supervisor: Supervisor,
     own_metrics: OwnMetrics,
+    metrics: Metrics,
+    questions: Questions,
 }
 
 impl Server {
@@ -240,6 +174,7 @@ impl Server {
     ///
     /// # Errors
     /// See [`Server::bind`]; [`ServeError::Inherited`] when the sockets are not those that `config` asks for.
+    #[cfg(feature = "admin")]
     pub fn bind_or_inherit(config: &Config) -> Result<Server, ServeError> {
         Server::with(config, Inherited::from_environment()?)
     }
@@ -272,6 +207,7 @@ impl Server {
             listening.group.limit_recv_buffers(bytes)?;
         }
         let (stop, demands) = StopHandle::new();
+        let (questions, metrics) = Questions::new();
         let filter = AddressFilter::new(listening.group.address(), &config.reject_source_ports, addresses);
         Ok(Server {
             config: config.clone(),
@@ -287,6 +223,8 @@ impl Server {
             reloads: None,
             supervisor: Supervisor::default(),
             own_metrics: OwnMetrics::default(),
+            metrics,
+            questions,
         })
     }
 
@@ -295,10 +233,21 @@ impl Server {
         self.listening.group.address()
     }
 
-    /// The bound address of the admin endpoint.
-    pub fn admin_address(&self) -> SocketAddr {
+    /// The bound address of the admin endpoint; `None` if there is none.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
         // A bound listener has an address; if the kernel does not report it, the configured one is the best answer.
-        self.listening.admin.local_addr().unwrap_or(self.config.admin)
+        self.listening.admin.as_ref().and_then(|listener| listener.local_addr().ok().or(self.config.admin))
+    }
+
+    /// What `forebay serve` says when it serves: `listening on udp 127.0.0.1:9000, admin http://127.0.0.1:9001`, or `admin off`.
+    pub fn announcement(&self) -> String {
+        let admin = self.admin_address().map_or_else(|| "off".to_owned(), |address| format!("http://{address}"));
+        format!("listening on udp {}, admin {admin}", self.udp_address())
+    }
+
+    /// A handle that tells what this server has measured, from another thread.
+    pub fn metrics(&self) -> Metrics {
+        self.metrics.clone()
     }
 
     /// A handle that stops the server from another thread.
@@ -382,5 +331,5 @@ impl Server {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 mod tests;

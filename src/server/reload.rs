@@ -3,7 +3,6 @@
 
 use crate::config::{Config, Effective, Origin, Problems, Reloaded, Row, SETTINGS, Setting, reload};
 use crate::time::{Nanos, clock};
-use serde_json::{Value, json};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -71,7 +70,9 @@ impl Reloads {
     }
 
     /// The settings of `live`, where each comes from, and the last attempt to read them again.
+    #[cfg(feature = "admin")]
     pub(super) fn to_json(&self, live: &Config) -> String {
+        use serde_json::{Value, json};
         let state = self.state();
         let texts = |rows: &[Row]| rows.iter().map(|row| row.key).collect::<Vec<_>>();
         let last = state.last.as_ref().map(|(at, result)| match result {

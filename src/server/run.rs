@@ -20,7 +20,7 @@ use super::waiting::Waiting;
 use super::{Ended, Report, ServeError, Server, StopHandle, panics, signals};
 use crate::config::{Burn, Classify, Config, ShedAnswers};
 use crate::handler::Handler;
-use crate::metrics::{ClassNames, Collector, WorkerMetrics};
+use crate::metrics::{ClassNames, Collector, WorkerMetrics, summary};
 use crate::net::{Drops, Io, KernelLink, Socket};
 use crate::output;
 use crate::queue::ObjectPool;
@@ -67,6 +67,7 @@ where
     }
     let config = &server.config;
     let Listening { group, admin: listener, kept, used, door, predecessor } = server.listening;
+    let questions = server.questions;
     let sockets = group.sockets();
     let sizes = Sizes::of(config.workers);
     let runtime_id = new_runtime_id();
@@ -117,9 +118,9 @@ where
     let runtime = admin::runtime()?;
     let prices = prices(config, server.notices.by_kernel);
     let mut collector = Collector::new(&metrics);
-    let admin_address = listener.local_addr().unwrap_or(config.admin);
     // The admin thread has the listener; this is what a successor is given.
-    let mut spare_listener = door.as_ref().map(|_| listener.try_clone()).transpose()?;
+    let mut spare_listener =
+        door.as_ref().zip(listener.as_ref()).map(|(_, listener)| listener.try_clone()).transpose()?;
     let reloads = server.reloads.unwrap_or_else(|| Reloads::none(config));
     let control = Control {
         config,
@@ -186,7 +187,7 @@ where
             let _ = admin_ran.send(());
             let begins = latch.wait();
             unasked.ended(if begins {
-                admin::run(runtime, listener, &mut collector, control, admin_stop)
+                admin::run(runtime, listener, &mut collector, control, questions, admin_stop)
             } else {
                 Ok(())
             });
@@ -253,14 +254,11 @@ where
                 tracing::info!(policy = config.policy.name(), workers = config.workers, "serving");
                 control.supervisor.ready(config);
                 serving();
-                let offer = door.as_ref().zip(spare_listener.as_ref()).map(|(door, admin_listener)| Offer {
-                    listen: [config.listen, group.address()],
-                    admin: [config.admin, admin_address],
-                    group: &group,
-                    admin_listener,
-                    door,
-                    receive: ways.receive,
-                    kept,
+                let offer = door.as_ref().zip(spare_listener.as_ref()).and_then(|(door, admin_listener)| {
+                    let bound = admin_listener.local_addr().ok()?;
+                    let listen = [config.listen, group.address()];
+                    let admin = [config.admin.unwrap_or(bound), bound];
+                    Some(Offer { listen, admin, group: &group, admin_listener, door, receive: ways.receive, kept })
                 });
                 follow_demands(control, &mut demands, offer.as_ref(), || admin_stopper.release())
             }
@@ -297,7 +295,7 @@ where
         let totals = collector.snapshot(control.gauges());
         panics::settle();
         if exit {
-            let printed = super::bench::print_summary(&totals);
+            let printed = output::print(&summary(&totals));
             output::flush_log();
             // A thread that does not end keeps the scope from returning.
             std::process::exit(match Ended::with(&totals.fates) {

@@ -292,7 +292,7 @@ fn the_stuck_server_itself() {
     let pairs = [("listen", listen.as_str()), ("admin", "127.0.0.1:0"), ("workers", "1"), ("drain-timeout", "50ms")];
     let config = Config::from_pairs(pairs).expect("a configuration");
     let server = Server::bind(&config).and_then(Server::stop_on_signals).expect("free ports").exit_when_stuck();
-    println!("listening on udp {}, admin http://{}", server.udp_address(), server.admin_address());
+    println!("{}", server.announcement());
     let report = server.run(&Stuck);
     panic!("the server ended without its handler: {report:?}");
 }

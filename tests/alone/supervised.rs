@@ -133,7 +133,7 @@ fn the_watched_server_itself() {
     let pairs = [("listen", listen.as_str()), ("admin", "127.0.0.1:0"), ("workers", "2"), ("unhealthy-after", "1s")];
     let config = Config::from_pairs(pairs).expect("a configuration");
     let server = Server::bind(&config).expect("free ports").notify_supervisor();
-    println!("listening on udp {}, admin http://{}", server.udp_address(), server.admin_address());
+    println!("{}", server.announcement());
     let report = server.run(&LongOrStuck);
     panic!("the server ended by itself: {report:?}");
 }

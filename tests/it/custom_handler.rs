@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let settings: Vec<String> = std::env::args().collect(); // such as policy=pools listen=127.0.0.1:9000
     let config = Config::from_pairs(settings.iter().filter_map(|setting| setting.split_once('=')))?;
     let server = Server::bind(&config)?.stop_on_signals()?;
-    println!("listening on udp {}, admin http://{}", server.udp_address(), server.admin_address());
+    println!("{}", server.announcement());
     let report = server.run(&Factors)?;
     print!("{}", forebay::metrics::summary(&report.totals));
     Ok(())

@@ -115,7 +115,8 @@ fn names_and_metrics_are_the_handlers_own() {
     let read = Arc::clone(&counted);
     let server = bind().counter("lookups", "Names looked up", move || read.load(Ordering::SeqCst) as f64);
     let server = server.and_then(|server| server.gauge("cache_entries", "Entries", || 2.5)).expect("fine names");
-    let (udp, admin, stop) = (server.udp_address(), server.admin_address(), server.stop_handle());
+    let (udp, admin, stop) =
+        (server.udp_address(), server.admin_address().expect("there is one"), server.stop_handle());
     let thread = std::thread::spawn(move || server.run(&&Informed).map(drop));
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     socket.send_to(b"where do you listen, please?", udp).expect("a local address");

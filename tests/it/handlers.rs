@@ -10,14 +10,18 @@ use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{Served, Status};
 use std::io::Write;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::panic::{panic_any, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 pub(super) fn client(server: &Running) -> UdpSocket {
+    client_of(server.udp)
+}
+
+pub(super) fn client_of(server: SocketAddr) -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    socket.connect(server.udp).expect("a local address");
+    socket.connect(server).expect("a local address");
     socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
     socket
 }

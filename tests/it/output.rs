@@ -70,7 +70,7 @@ fn the_panicking_server_itself() {
     let pairs = [("listen", listen.as_str()), ("admin", "127.0.0.1:0"), ("workers", "2")];
     let server = Server::bind(&Config::from_pairs(pairs).expect("a configuration")).expect("free ports");
     let server = server.stop_on_signals().expect("signals");
-    println!("listening on udp {}, admin http://{}", server.udp_address(), server.admin_address());
+    println!("{}", server.announcement());
     server.run(&scripted().0).expect("it serves");
 }
 

@@ -68,7 +68,8 @@ impl Running {
         let pairs = ports.into_iter().chain(classify).chain(settings.iter().copied());
         let config = Config::from_pairs(pairs).expect("a configuration");
         let server = Server::bind(&config).expect("free ports");
-        let (udp, admin, stop) = (server.udp_address(), server.admin_address(), server.stop_handle());
+        let (udp, admin, stop) =
+            (server.udp_address(), server.admin_address().expect("there is one"), server.stop_handle());
         let policy = server.policy_handle();
         let run = move || {
             first();

@@ -52,10 +52,10 @@ fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
     let reloader = thread::Builder::new().name("dns-reload".to_owned()).spawn(move || {
         hangups.forever().for_each(|_| reload(&sources, &reloaded));
     })?;
-    let admin = server.admin_address();
+    let announcement = server.announcement().replacen("udp", "udp and tcp", 1);
     let report = server.run_announced(&*service, || {
         // Where nothing reads the output, there is nothing to say.
-        let _ = print(&format!("{about}listening on udp and tcp {address}, admin http://{admin}\n"));
+        let _ = print(&format!("{about}{announcement}\n"));
     })?;
     handle.close();
     drop(tcp);

@@ -2,6 +2,7 @@
 
 mod bench;
 mod burn;
+#[cfg(feature = "cli")]
 mod digest;
 mod echo;
 pub mod emulated;
@@ -11,6 +12,7 @@ pub mod wire;
 
 pub use bench::{Asked, Bench, CostCap, Order, Work};
 pub use burn::Burner;
+#[cfg(feature = "cli")]
 pub use digest::Digest;
 pub use echo::Echo;
 pub use forking::Forking;

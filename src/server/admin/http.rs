@@ -1,13 +1,13 @@
 //! The HTTP side: routes, and the bounds of a connection.
 
-use super::{About, Answer, Question};
+use super::{About, Answer, Limits, Question};
 use crate::metrics::Format;
 use crate::time::Nanos;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -15,26 +15,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-/// Bounds on clients. A connection carries one request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    /// Open connections; one more cuts the oldest off. A healthy connection takes milliseconds, so the oldest is a
-    /// stalled one.
-    pub(super) connections: usize,
-    /// The longest time from accepting to the end of the request's header.
-    pub(super) header: Nanos,
-    /// The longest time from accepting to the last byte of the reply.
-    pub(super) connection: Nanos,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { connections: 32, header: Nanos::from_secs(5), connection: Nanos::from_secs(10) }
-    }
-}
-
 /// The largest request in bytes, the smallest bound that hyper allows; a scraper's request has some hundred.
 const REQUEST_MAX_BYTES: usize = 8_192;
+
+const JSON: &str = "application/json";
 
 /// The pause after a failed `accept`: the missing resource (descriptors, memory) does not return at once.
 const ACCEPT_AGAIN_AFTER: Nanos = Nanos::from_millis(100);
@@ -76,44 +60,45 @@ fn make_room(open: &mut VecDeque<AbortHandle>, connections: usize) {
 }
 
 async fn respond(request: Request<Incoming>, asker: mpsc::Sender<Question>) -> Result<Response<String>, Infallible> {
-    let Some(about) = asked(request.uri().path(), request.headers()) else {
-        return Ok(text(StatusCode::NOT_FOUND, "try /metrics, /latency, /config, /healthz or /readyz\n".to_owned()));
+    let path = request.uri().path();
+    let about = match path {
+        "/metrics" | "/latency" => About::Measurements,
+        "/config" => About::Config,
+        "/healthz" => About::Health,
+        "/readyz" => About::Readiness,
+        _ => {
+            return Ok(text(
+                StatusCode::NOT_FOUND,
+                "try /metrics, /latency, /config, /healthz or /readyz\n".to_owned(),
+            ));
+        }
     };
-    Ok(match *request.method() {
-        // hyper leaves the body out of a reply to HEAD.
-        Method::GET | Method::HEAD => ask(&asker, about).await,
-        _ => method_not_allowed(),
+    // hyper leaves the body out of a reply to HEAD.
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Ok(method_not_allowed());
+    }
+    Ok(match ask(&asker, about).await {
+        None => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned()),
+        Some(Answer::State(Err(reason))) => text(StatusCode::SERVICE_UNAVAILABLE, reason + "\n"),
+        Some(Answer::State(Ok(()))) => {
+            text(StatusCode::OK, if path == "/readyz" { "ready\n" } else { "ok\n" }.to_owned())
+        }
+        Some(Answer::Config(body)) => reply(StatusCode::OK, JSON, body),
+        Some(Answer::Measurements(snapshot)) if path == "/latency" => reply(StatusCode::OK, JSON, snapshot.to_json()),
+        Some(Answer::Measurements(snapshot)) => {
+            let format = Format::accepted(request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok()));
+            reply(StatusCode::OK, format.content_type(), snapshot.to_prometheus(format))
+        }
     })
 }
 
-/// The question that `path` asks; `None` for an unknown path.
-fn asked(path: &str, headers: &HeaderMap) -> Option<About> {
-    match path {
-        "/metrics" => {
-            let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
-            Some(About::Metrics(Format::accepted(accept)))
-        }
-        "/latency" => Some(About::Latency),
-        "/config" => Some(About::Config),
-        "/healthz" => Some(About::Health),
-        "/readyz" => Some(About::Readiness),
-        _ => None,
-    }
-}
-
-async fn ask(asker: &mpsc::Sender<Question>, about: About) -> Response<String> {
+/// The answer; `None` after the control loop has stopped.
+async fn ask(asker: &mpsc::Sender<Question>, about: About) -> Option<Answer> {
     let (answer, answered) = oneshot::channel();
-    // Neither call fails while the control loop runs; after it has stopped there is no client to answer.
-    let asked = asker.send(Question { about, answer }).await;
-    match (asked, answered.await) {
-        (Ok(()), Ok(Answer::Ready(Ok(())))) => text(StatusCode::OK, "ready\n".to_owned()),
-        (Ok(()), Ok(Answer::Healthy(Ok(())))) => text(StatusCode::OK, "ok\n".to_owned()),
-        (Ok(()), Ok(Answer::Ready(Err(reason)) | Answer::Healthy(Err(reason)))) => {
-            text(StatusCode::SERVICE_UNAVAILABLE, reason + "\n")
-        }
-        (Ok(()), Ok(Answer::Text { content_type, body })) => reply(StatusCode::OK, content_type, body),
-        (Err(_), _) | (_, Err(_)) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned()),
-    }
+    // A closed connection needs no answer.
+    let answer = Box::new(|said| drop(answer.send(said)));
+    asker.send(Question { about, answer }).await.ok()?;
+    answered.await.ok()
 }
 
 fn text(status: StatusCode, body: String) -> Response<String> {

@@ -1,17 +1,23 @@
-//! The admin endpoint: `GET /metrics /latency /config /healthz /readyz` over HTTP, and the control thread that it runs on.
+//! The control thread: collects every second, lets policies adapt, and answers what is asked about the server: over HTTP
+//! (`GET /metrics /latency /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
 //!
 //! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The timers of handlers run on
-//! it too. The collector and the
-//! probe are borrowed from the server's scope, while HTTP handlers may borrow nothing; so connections ask over a
-//! channel, and the loop in [`run`], which owns the borrows, collects once for all questions that have arrived and
-//! answers them.
+//! it too. The collector and the probe are borrowed from the server's scope, while HTTP handlers may borrow nothing; so who
+//! wants to know asks over a channel, and the loop in [`run`], which owns the borrows, collects once for all questions that
+//! have arrived and answers them.
 
+#[cfg(feature = "admin")]
 mod http;
+mod in_process;
 
-use crate::metrics::{Collector, Format, Gauges, Recent, Snapshot};
+pub use in_process::Metrics;
+
+use crate::metrics::{Collector, Gauges, Recent, Snapshot};
 use crate::time::Nanos;
-use http::Limits;
+use std::future::pending;
 use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
@@ -37,6 +43,7 @@ pub trait Probe {
     /// Description, kernel drops and queue depths, as of now.
     fn gauges(&self) -> Gauges;
     /// The settings in effect, and what became of the last attempt to read them again, as JSON.
+    #[cfg(feature = "admin")]
     fn config(&self) -> String;
     /// Datagrams that the kernel has dropped since the start; `None` where that cannot be read.
     fn kernel_dropped(&self) -> Option<u64>;
@@ -86,7 +93,41 @@ pub fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-/// Serves the endpoint on `listener` and collects every second, until `stop`. Runs on the calling thread.
+/// Bounds on clients. A connection carries one request.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Open connections; one more cuts the oldest off. A healthy connection takes milliseconds, so the oldest is a
+    /// stalled one.
+    connections: usize,
+    /// The longest time from accepting to the end of the request's header.
+    header: Nanos,
+    /// The longest time from accepting to the last byte of the reply.
+    connection: Nanos,
+}
+
+impl Limits {
+    const DEFAULT: Limits = Limits { connections: 32, header: Nanos::from_secs(5), connection: Nanos::from_secs(10) };
+}
+
+/// What [`run`] is asked.
+#[derive(Debug)]
+pub struct Questions {
+    asker: mpsc::Sender<Question>,
+    asked: mpsc::Receiver<Question>,
+}
+
+impl Questions {
+    /// No questions yet, and the handle that asks from within this process.
+    pub fn new() -> (Questions, Metrics) {
+        // One from each connection, as many from those that were cut off since, and room for this process, which asks one at
+        // a time.
+        let (asker, asked) = mpsc::channel(2 * Limits::DEFAULT.connections + 1);
+        (Questions { asker: asker.clone(), asked }, Metrics::new(asker))
+    }
+}
+
+/// Collects every second and answers `questions`, also those of HTTP clients on `listener` if there is one, until `stop`.
+/// Runs on the calling thread.
 ///
 /// Answers within 100 ms while every worker is busy: collecting waits 20 ms at most, once for all pending questions. A
 /// client that stalls is cut off and delays no other.
@@ -95,68 +136,90 @@ pub fn runtime() -> io::Result<Runtime> {
 /// [`Collector::collect`] makes the totals exact.
 ///
 /// # Errors
-/// When `listener` cannot be registered with it, or connections are no longer accepted.
+/// When `listener` cannot be registered with `runtime`, or connections are no longer accepted.
 pub fn run(
     runtime: &Runtime,
-    listener: std::net::TcpListener,
+    listener: Option<TcpListener>,
     collector: &mut Collector<'_>,
     probe: &impl Probe,
+    questions: Questions,
     stop: Stop,
 ) -> io::Result<()> {
-    run_limited(runtime, listener, collector, probe, stop, Limits::default())
+    run_limited(runtime, listener, collector, probe, questions, stop, Limits::DEFAULT)
 }
 
 fn run_limited(
     runtime: &Runtime,
-    listener: std::net::TcpListener,
+    listener: Option<TcpListener>,
     collector: &mut Collector<'_>,
     probe: &impl Probe,
+    questions: Questions,
     stop: Stop,
     limits: Limits,
 ) -> io::Result<()> {
+    let Questions { asker, asked } = questions;
+    let Stop { stopped, released } = stop;
     runtime.block_on(async {
-        listener.set_nonblocking(true)?;
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        let (asker, questions) = mpsc::channel(limits.connections);
-        let Stop { stopped, released } = stop;
-        let accepting = tokio::spawn(accept(http::serve(listener, asker, limits), released));
+        let accepting = tokio::spawn(accept(listener, asker, limits, released));
         tokio::select! {
-            () = control(collector, probe, questions, stopped) => Ok(()),
-            // The accept loop ends only by a panic.
-            ended = accepting => Err(io::Error::other(format!("connections are no longer accepted: {ended:?}"))),
+            () = control(collector, probe, asked, stopped) => Ok(()),
+            // The accept loop ends only by an error or a panic.
+            ended = accepting => ended.unwrap_or_else(|panic| Err(io::Error::other(panic))),
         }
     })
 }
 
-/// Accepts until released, and then stays as it is: without a listener, which is dropped with `serving`.
-async fn accept(serving: impl Future<Output = ()>, released: oneshot::Receiver<()>) {
-    tokio::select! {
-        () = serving => {}
-        Ok(()) = released => std::future::pending().await,
+/// Accepts until released, and then stays as it is: without a listener.
+#[cfg_attr(not(feature = "admin"), expect(unused_variables, reason = "there is no HTTP"))]
+async fn accept(
+    listener: Option<TcpListener>,
+    asker: mpsc::Sender<Question>,
+    limits: Limits,
+    released: oneshot::Receiver<()>,
+) -> io::Result<()> {
+    #[cfg(feature = "admin")]
+    if let Some(listener) = listener {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        tokio::select! {
+            () = http::serve(listener, asker, limits) => {}
+            Ok(()) = released => {}
+        }
     }
+    pending().await
 }
 
-/// A connection's question, and the channel for the answer.
-#[derive(Debug)]
+/// A question, and what to do with the answer.
 struct Question {
     about: About,
-    answer: oneshot::Sender<Answer>,
+    answer: Box<dyn FnOnce(Answer) + Send>,
+}
+
+impl std::fmt::Debug for Question {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Question").field(&self.about).finish()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum About {
+    #[cfg(feature = "admin")]
     Readiness,
+    #[cfg(feature = "admin")]
     Health,
-    Latency,
+    #[cfg(feature = "admin")]
     Config,
-    Metrics(Format),
+    Measurements,
 }
 
+/// As the question is about.
 #[derive(Debug)]
 enum Answer {
-    Ready(Result<(), String>),
-    Healthy(Result<(), String>),
-    Text { content_type: &'static str, body: String },
+    #[cfg(feature = "admin")]
+    State(Result<(), String>),
+    #[cfg(feature = "admin")]
+    Config(String),
+    Measurements(Arc<Snapshot>),
 }
 
 async fn control(
@@ -191,21 +254,18 @@ async fn control(
 fn answer(collector: &mut Collector<'_>, probe: &impl Probe, asked: Vec<Question>) {
     let mut snapshot = None;
     for Question { about, answer } in asked {
-        let text = match about {
-            About::Readiness => Answer::Ready(probe.ready()),
-            About::Health => Answer::Healthy(probe.healthy()),
-            About::Config => Answer::Text { content_type: "application/json", body: probe.config() },
-            About::Latency => {
-                let snapshot = snapshot.get_or_insert_with(|| scrape(collector, probe));
-                Answer::Text { content_type: "application/json", body: snapshot.to_json() }
+        answer(match about {
+            #[cfg(feature = "admin")]
+            About::Readiness => Answer::State(probe.ready()),
+            #[cfg(feature = "admin")]
+            About::Health => Answer::State(probe.healthy()),
+            #[cfg(feature = "admin")]
+            About::Config => Answer::Config(probe.config()),
+            About::Measurements => {
+                let snapshot = snapshot.get_or_insert_with(|| Arc::new(scrape(collector, probe)));
+                Answer::Measurements(Arc::clone(snapshot))
             }
-            About::Metrics(format) => {
-                let snapshot = snapshot.get_or_insert_with(|| scrape(collector, probe));
-                Answer::Text { content_type: format.content_type(), body: snapshot.to_prometheus(format) }
-            }
-        };
-        // A closed connection needs no answer.
-        let _ = answer.send(text);
+        });
     }
 }
 
@@ -215,5 +275,5 @@ fn scrape(collector: &mut Collector<'_>, probe: &impl Probe) -> Snapshot {
     collector.snapshot(probe.gauges())
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "admin"))]
 mod tests;

@@ -64,8 +64,10 @@ fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(So
     let address = listener.local_addr().expect("a bound socket has an address");
     let (server, (stopper, stop)) = (Server::default(), stop_pair());
     std::thread::scope(|scope| {
-        let endpoint = scope
-            .spawn(|| run_limited(&runtime().unwrap(), listener, &mut Collector::new(metrics), &server, stop, limits));
+        let endpoint = scope.spawn(|| {
+            let (questions, mut collector) = (Questions::new().0, Collector::new(metrics));
+            run_limited(&runtime().unwrap(), Some(listener), &mut collector, &server, questions, stop, limits)
+        });
         // Moved in, so that a client that panics stops the endpoint too.
         let stopper = stopper;
         client(address, &server);
@@ -98,7 +100,7 @@ fn request(address: SocketAddr, line: &str) -> (u16, String) {
 /// Does each route answer as CONTRACTS.md says, and everything else 404 or 405?
 #[test]
 fn routes_answer() {
-    with_endpoint(Limits::default(), &WorkerMetrics::new(1), |address, server| {
+    with_endpoint(Limits::DEFAULT, &WorkerMetrics::new(1), |address, server| {
         assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
         assert_eq!(request(address, "GET /readyz"), (200, "ready\n".into()));
         server.draining.store(true, Ordering::SeqCst);
@@ -119,7 +121,7 @@ fn routes_answer() {
 /// Are the headers right, and is an unknown method or path answered as HTTP requires?
 #[test]
 fn replies_keep_to_http() {
-    with_endpoint(Limits::default(), &WorkerMetrics::new(1), |address, _| {
+    with_endpoint(Limits::DEFAULT, &WorkerMetrics::new(1), |address, _| {
         for (line, status, header, body) in [
             ("GET /healthz", "200 OK", "content-type: text/plain; charset=utf-8", "ok\n"),
             ("GET /readyz?verbose", "200 OK", "content-length: 6", "ready\n"),
@@ -142,7 +144,7 @@ fn replies_keep_to_http() {
 /// Does `/metrics` choose its format by the client's `Accept` header?
 #[test]
 fn metrics_come_in_the_accepted_format() {
-    with_endpoint(Limits::default(), &WorkerMetrics::new(1), |address, _| {
+    with_endpoint(Limits::DEFAULT, &WorkerMetrics::new(1), |address, _| {
         let classic = exchange(address, "GET /metrics HTTP/1.1\r\nhost: forebay\r\n\r\n");
         assert!(classic.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{classic}");
         assert!(classic.contains("# TYPE forebay_datagrams_total counter\n"), "{classic}");
@@ -163,7 +165,7 @@ fn a_busy_worker_does_not_hold_the_endpoint_up() {
     let mut recorder = metrics.recorder(0);
     recorder.received(2);
     recorder.answered(&Sample::default());
-    with_endpoint(Limits::default(), &metrics, |address, server| {
+    with_endpoint(Limits::DEFAULT, &metrics, |address, server| {
         assert_eq!(request(address, "GET /config"), (200, "{}\n".into()));
         let (status, body) = request(address, "GET /latency");
         let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
@@ -176,7 +178,7 @@ fn a_busy_worker_does_not_hold_the_endpoint_up() {
 /// Do silent clients leave room for one that sends? Method: more silent clients than connections, all kept open.
 #[test]
 fn silent_clients_do_not_block_others() {
-    let limits = Limits { connections: 4, ..Limits::default() };
+    let limits = Limits { connections: 4, ..Limits::DEFAULT };
     with_endpoint(limits, &WorkerMetrics::new(1), |address, _| {
         let silent: Vec<TcpStream> = (0..10).map(|_| connect(address)).collect();
         assert_eq!(request(address, "GET /healthz").0, 200);
@@ -189,10 +191,10 @@ fn silent_clients_do_not_block_others() {
 #[test]
 fn a_stalling_client_is_cut_off() {
     let short = Nanos::from_millis(50);
-    with_endpoint(Limits { header: short, ..Limits::default() }, &WorkerMetrics::new(1), |address, _| {
+    with_endpoint(Limits { header: short, ..Limits::DEFAULT }, &WorkerMetrics::new(1), |address, _| {
         assert_eq!(exchange(address, "GET /healthz HTTP/1.1\r\nhost:"), "", "no answer to half a header");
     });
-    let no_other = Limits { header: GIVE_UP_AFTER.into(), connection: GIVE_UP_AFTER.into(), ..Limits::default() };
+    let no_other = Limits { header: GIVE_UP_AFTER.into(), connection: GIVE_UP_AFTER.into(), ..Limits::DEFAULT };
     with_endpoint(Limits { connection: short, ..no_other }, &WorkerMetrics::new(1), |address, _| {
         assert!(is_cut_off(&connect(address)));
     });
@@ -224,7 +226,7 @@ fn a_released_listener_is_another_process_s() {
     let (server, metrics, (mut stopper, stop)) = (Server::default(), WorkerMetrics::new(1), stop_pair());
     std::thread::scope(|scope| {
         let endpoint = scope.spawn(|| {
-            run_limited(&runtime().unwrap(), listener, &mut Collector::new(&metrics), &server, stop, Limits::default())
+            run(&runtime().unwrap(), Some(listener), &mut Collector::new(&metrics), &server, Questions::new().0, stop)
         });
         assert_eq!(request(address, "GET /healthz"), (200, "ok\n".into()));
         let mut open = TcpStream::connect(address).expect("it listens");

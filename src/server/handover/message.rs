@@ -7,7 +7,6 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg, sockopt,
 };
-use serde::{Deserialize, Serialize};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -28,8 +27,8 @@ const MESSAGE_BYTES_MAX: usize = 16_384;
 const SEND_WITHIN: Nanos = Nanos::from_secs(1);
 
 /// What the two processes say to each other, in this order. README.md argues each step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "admin", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
 pub(super) enum Message {
     /// The successor asks.
     Hello(Hello),
@@ -51,8 +50,32 @@ pub(super) enum Message {
     Staying { reason: String },
 }
 
+#[cfg(feature = "admin")]
+impl Message {
+    fn encode(&self) -> io::Result<Vec<u8>> {
+        Ok(serde_json::to_vec(self)?)
+    }
+
+    fn decode(text: &[u8]) -> io::Result<Message> {
+        Ok(serde_json::from_slice(text)?)
+    }
+}
+
+// `handover` is `off` here: `config` allows nothing else.
+#[cfg(not(feature = "admin"))]
+impl Message {
+    fn encode(&self) -> io::Result<Vec<u8>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn decode(_: &[u8]) -> io::Result<Message> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
 /// What a successor wants.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "admin", derive(serde::Deserialize, serde::Serialize))]
 pub(super) struct Hello {
     pub(super) protocol: u32,
     /// The program's version, for the log.
@@ -112,7 +135,7 @@ impl Connection {
     }
 
     fn send_with(&self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let text = serde_json::to_vec(message)?;
+        let text = message.encode()?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut beside = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(descriptors)) {
@@ -164,7 +187,7 @@ impl Connection {
                 "a message was cut off: too few file descriptors are allowed, or it is none of ours",
             ));
         }
-        let message = serde_json::from_slice(&text[..received.bytes])?;
+        let message = Message::decode(&text[..received.bytes])?;
         Ok(Heard::Message(message, descriptors))
     }
 }

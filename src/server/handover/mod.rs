@@ -18,6 +18,7 @@ const PATIENCE: Nanos = Nanos::from_secs(10);
 
 /// Why a server that runs did not hand over, or one that starts could not take over.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum HandOverError {
     /// The running server will not hand over to this one.
     #[error("the running server refuses: {0}")]

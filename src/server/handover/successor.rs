@@ -43,11 +43,14 @@ const FAREWELL_WITHIN: Nanos = Nanos::from_secs(10);
 /// Asks the server that listens at `path` for its sockets, for a server with `config` that receives in GRO batches or not.
 /// `None` if there is no server.
 pub(in crate::server) fn ask(path: &Path, config: &Config, gro: bool) -> Result<Option<Given>, HandOverError> {
+    let Some(admin) = config.admin else {
+        return Err(io::Error::other("there is no admin endpoint to take over").into());
+    };
     let hello = Hello {
         protocol: PROTOCOL,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         listen: config.listen,
-        admin: config.admin,
+        admin,
         workers: config.workers,
         gro,
     };

@@ -1,0 +1,145 @@
+//! Where a server is reached: parsing the text of addresses, ports and paths, and showing it again.
+
+use super::REJECTED_PORTS_MAX;
+use super::value::{Refusal, count};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// An IP address and a port.
+pub(super) fn address(text: &str) -> Result<SocketAddr, Refusal> {
+    text.parse().map_err(|_| "not an IP address and a port".to_owned())
+}
+
+/// What a value that takes code which a feature adds is answered where it is missing.
+const NO_ADMIN: &str =
+    "more than this program has: it was built without forebay's feature admin, so that only off works";
+
+/// The address of the admin endpoint; `None` for `off`.
+pub(super) fn admin(text: &str) -> Result<Option<SocketAddr>, Refusal> {
+    match text {
+        "off" => Ok(None),
+        _ if cfg!(feature = "admin") => address(text).map(Some),
+        _ => Err(NO_ADMIN.to_owned()),
+    }
+}
+
+/// The text that [`admin`] parses as `address`.
+pub(super) fn admin_text(address: Option<SocketAddr>) -> String {
+    address.map_or_else(|| "off".to_owned(), |address| address.to_string())
+}
+
+/// An IP address of one host, or the wildcard, and a port. The broadcast addresses of networks are known only to the
+/// host that binds them.
+pub(super) fn listen(text: &str) -> Result<SocketAddr, Refusal> {
+    let address = address(text)?;
+    match address.ip().to_canonical() {
+        ip if ip.is_multicast() => Err("a multicast address is not one host's".to_owned()),
+        IpAddr::V4(ip) if ip.is_broadcast() => Err("the broadcast address is not one host's".to_owned()),
+        _ => Ok(address),
+    }
+}
+
+/// Ports separated by commas; `none` for no port.
+pub(super) fn ports(text: &str) -> Result<Vec<u16>, Refusal> {
+    if text == "none" {
+        return Ok(Vec::new());
+    }
+    let mut ports = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let port = count(part, 1..=u16::MAX.into()).map_err(|refusal| format!("port {part:?} is {refusal}"))? as u16;
+        if ports.contains(&port) {
+            return Err(format!("port {port} is named twice"));
+        }
+        if ports.len() == REJECTED_PORTS_MAX {
+            return Err(format!("more than {REJECTED_PORTS_MAX} ports"));
+        }
+        ports.push(port);
+    }
+    Ok(ports)
+}
+
+/// The text that [`ports`] parses as `ports`.
+pub(super) fn ports_text(ports: &[u16]) -> String {
+    if ports.is_empty() {
+        return "none".to_owned();
+    }
+    ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The longest path of a Unix socket, which ends with a zero byte in 108.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// The path of a Unix socket; `None` for `off`.
+pub(super) fn socket_path(text: &str) -> Result<Option<PathBuf>, Refusal> {
+    match text {
+        "off" => Ok(None),
+        _ if cfg!(not(feature = "admin")) => Err(NO_ADMIN.to_owned()),
+        "" => Err("no path".to_owned()),
+        _ if text.len() > SOCKET_PATH_BYTES_MAX => Err(format!("{} bytes long", text.len())),
+        _ if text.contains(['"', '\\']) || text.contains(char::is_control) => Err("not a plain path".to_owned()),
+        _ => Ok(Some(PathBuf::from(text))),
+    }
+}
+
+/// The text that [`socket_path`] parses as `path`.
+pub(super) fn socket_path_text(path: Option<&Path>) -> String {
+    path.map_or_else(|| "off".to_owned(), |path| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is `off` no endpoint, and everything else an address?
+    #[test]
+    fn the_endpoint_may_be_off() {
+        for text in ["off", "127.0.0.1:9001", "[::1]:0"] {
+            assert_eq!(admin(text).map(admin_text).as_deref(), Ok(text));
+        }
+        assert_eq!(admin("none"), Err("not an IP address and a port".to_owned()));
+    }
+
+    // Which addresses may a server be bound to?
+    #[test]
+    fn a_server_listens_on_addresses_of_one_host() {
+        for text in ["0.0.0.0:9000", "[::]:0", "127.0.0.1:1", "10.0.0.255:9000", "[::ffff:10.0.0.1]:9000"] {
+            assert!(listen(text).is_ok(), "{text}");
+        }
+        for (text, reason) in [
+            ("224.0.0.1:9000", "a multicast address"),
+            ("239.255.255.250:1900", "a multicast address"),
+            ("[ff02::1]:9000", "a multicast address"),
+            ("[::ffff:224.0.0.1]:9000", "a multicast address"),
+            ("255.255.255.255:9000", "the broadcast address"),
+            ("[::ffff:255.255.255.255]:9000", "the broadcast address"),
+            ("localhost:9000", "not an IP address"),
+        ] {
+            assert!(listen(text).unwrap_err().starts_with(reason), "{text}");
+        }
+    }
+
+    // Which lists of ports are refused, and is a list the text that it was?
+    #[test]
+    fn ports_are_different_and_few() {
+        for (text, ports_of_it) in [("none", vec![]), ("7", vec![7]), ("65535,1", vec![65_535, 1])] {
+            assert_eq!(ports(text), Ok(ports_of_it.clone()), "{text}");
+            assert_eq!(ports_text(&ports_of_it), text);
+        }
+        assert_eq!(ports("7, 19"), Ok(vec![7, 19]));
+        let many: Vec<String> = (1..=65).map(|port| port.to_string()).collect();
+        assert!(ports(&many[..64].join(",")).is_ok());
+        for (text, reason) in [
+            ("", "port \"\" is not a whole number"),
+            ("7,", "port \"\" is not a whole number"),
+            ("0", "port \"0\" is out of range"),
+            ("65536", "out of range"),
+            ("7,none", "not a whole number"),
+            ("7-19", "not a whole number"),
+            ("7,19,7", "port 7 is named twice"),
+            (&many.join(","), "more than 64 ports"),
+        ] {
+            let refusal = ports(text).unwrap_err();
+            assert!(refusal.contains(reason), "{text:?}: {refusal}");
+        }
+    }
+}

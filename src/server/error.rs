@@ -1,0 +1,83 @@
+//! Why a server does not serve.
+
+use super::HandOverError;
+use crate::config::Problems;
+use crate::net::NoWay;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why a server could not start or go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// An address cannot be bound.
+    #[error("cannot bind {address} (--{setting}): {source}")]
+    Bind {
+        /// Key of the setting that names the address: `listen` or `admin`.
+        setting: &'static str,
+        /// The address that cannot be bound.
+        address: SocketAddr,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// The system permits no backend to receive datagrams, or none to send them.
+    #[error("{0}; allow one of these calls, or choose another --io or --listen")]
+    NoWay(#[from] NoWay),
+    /// The kernel gives no notices of arrivals, and `--notices ring` wants them.
+    #[error("--notices ring: this system has no io_uring of Linux 6.1: {0}; allowed: auto, looks")]
+    NoNotices(io::Error),
+    /// Too few file descriptors are allowed.
+    #[error(
+        "--workers {workers}: needs {needed} file descriptors, and this process may open {allowed} (the hard limit of \
+         RLIMIT_NOFILE); allowed: fewer workers, five descriptors each, or a higher limit: LimitNOFILE={needed} in a \
+         systemd unit, --ulimit nofile={needed} for a container, `ulimit -Hn {needed}` as root in a shell"
+    )]
+    Descriptors {
+        /// The configured number of workers.
+        workers: usize,
+        /// Descriptors that the workers and everything else need.
+        needed: u64,
+        /// Descriptors that the kernel allows.
+        allowed: u64,
+    },
+    /// The sockets of the server that runs cannot be taken over.
+    #[error("--handover {}: {source}", .path.display())]
+    HandOver {
+        /// The configured path.
+        path: PathBuf,
+        /// The reason.
+        source: HandOverError,
+    },
+    /// Nothing can listen for successors.
+    #[error("--handover {}: cannot listen there: {source}; allowed: off, or a path where this user may make a socket", .path.display())]
+    Door {
+        /// The configured path.
+        path: PathBuf,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// The sockets that systemd passes are not those that are needed.
+    #[error("LISTEN_FDS: {0}")]
+    Inherited(String),
+    /// A metric of the handler's own cannot be shown.
+    #[error("metric {name:?}: not allowed; allowed: {allowed}")]
+    Metric {
+        /// The name as given.
+        name: String,
+        /// The broken rule.
+        allowed: &'static str,
+    },
+    /// Settings of a [`Builder`](super::Builder) are wrong.
+    #[error("{0}")]
+    Settings(#[from] Problems),
+    /// The admin endpoint ended by itself. Everything received until then was served.
+    #[error("the admin endpoint has ended: {0}")]
+    Admin(String),
+    /// The summary could not be written to standard output.
+    #[error("the summary cannot be written to standard output: {0}")]
+    Output(io::Error),
+    /// The kernel refused something else that the server cannot do without.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}

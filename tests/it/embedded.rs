@@ -1,0 +1,125 @@
+//! Can a program have a server of its own way: without an endpoint, asked for what it measures from within; on sockets that
+//! the program has bound; in a build without what the program `forebay` needs?
+//! Method: servers by `Server::builder` behind real sockets; Cargo's own list of crates.
+
+use super::handlers::client_of;
+use crate::support::await_until;
+use forebay::fate::Fate;
+use forebay::server::{Builder, Metrics, Server, StopHandle};
+use forebay::{Reply, Request, handler_fn};
+use socket2::{Domain, Socket, Type};
+use std::net::{SocketAddr, UdpSocket};
+use std::process::Command;
+use std::thread::{self, JoinHandle};
+
+/// A server that sends back what it gets.
+struct Echo {
+    udp: SocketAddr,
+    metrics: Metrics,
+    stop: StopHandle,
+    thread: JoinHandle<u64>,
+}
+
+impl Echo {
+    fn start(builder: Builder) -> Echo {
+        let server = builder.bind().expect("free ports");
+        let (udp, metrics, stop) = (server.udp_address(), server.metrics(), server.stop_handle());
+        let echo = handler_fn(|request: Request<'_>, reply: &mut Reply<'_>| {
+            reply.put(request.bytes()).expect("as long as the request");
+        });
+        let thread = thread::spawn(move || server.run(&echo).expect("it runs").totals.fates.answered);
+        Echo { udp, metrics, stop, thread }
+    }
+
+    fn ask(&self) {
+        let client = client_of(self.udp);
+        client.send(b"forebay").expect("sent");
+        let mut answer = [0; 16];
+        assert_eq!(client.recv(&mut answer).map(|bytes| &answer[..bytes]).expect("an answer"), b"forebay");
+    }
+
+    /// Stops it; how many requests it has answered.
+    fn stop(self) -> u64 {
+        self.stop.stop();
+        self.thread.join().expect("no panic")
+    }
+}
+
+// Does a server without an endpoint serve, and tell the program what it measures, as numbers and as both texts, for as long
+// as it runs?
+#[test]
+fn measurements_without_an_endpoint() {
+    let builder = Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None).workers(2);
+    let bound = Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None).bind().expect("free ports");
+    assert_eq!(bound.admin_address(), None);
+    assert_eq!(bound.announcement(), format!("listening on udp {}, admin off", bound.udp_address()));
+    let unused = bound.metrics();
+    drop(bound);
+    assert!(unused.snapshot().is_none(), "it has never run");
+
+    let echo = Echo::start(builder);
+    echo.ask();
+    // A reply is counted once it is sent.
+    let answered = || echo.metrics.snapshot().is_some_and(|snapshot| snapshot.fates.of(Fate::Answered) == 1);
+    await_until(answered, "the answer was never counted");
+    let snapshot = echo.metrics.snapshot().expect("it runs");
+    assert_eq!((snapshot.fates.received, snapshot.description.workers), (1, 2));
+    assert!(snapshot.to_json().contains("\"answered\":1"), "{}", snapshot.to_json());
+    let text = snapshot.to_prometheus(forebay::metrics::Format::Classic);
+    assert!(text.contains("forebay_datagrams_received_total 1\n"), "{text}");
+    let metrics = echo.metrics.clone();
+    assert_eq!(echo.stop(), 1);
+    assert!(metrics.snapshot().is_none(), "it has ended");
+}
+
+/// A UDP socket of a group at `address`.
+fn bound(address: SocketAddr) -> UdpSocket {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
+    socket.set_reuse_port(true).expect("an option of Linux");
+    socket.bind(&address.into()).expect("a free port, or that of the group");
+    socket.into()
+}
+
+// Does a server serve on the sockets that it is given, one for each worker, and say what does not fit?
+#[test]
+fn sockets_of_the_program() {
+    let first = bound(([127, 0, 0, 1], 0).into());
+    let address = first.local_addr().expect("it is bound");
+    let second = bound(address);
+    let echo = Echo::start(Server::builder().admin(None).sockets(vec![first, second]));
+    assert_eq!(echo.udp, address);
+    (0..20).for_each(|_| echo.ask());
+    assert_eq!(echo.stop(), 20);
+
+    let few =
+        Server::builder().admin(None).sockets(vec![bound(address)]).workers(2).bind().expect_err("one is missing");
+    assert!(few.to_string().contains("workers 2, and 1 UDP sockets"), "{few}");
+    let elsewhere = Server::builder().sockets(vec![bound(address)]).listen(([127, 0, 0, 9], 1).into()).admin(None);
+    let elsewhere = elsewhere.bind().expect_err("they are bound elsewhere");
+    assert!(elsewhere.to_string().contains("127.0.0.9:1"), "{elsewhere}");
+}
+
+// Is a server that cannot be looked at by a successor told that it has none?
+#[test]
+fn a_hand_over_takes_an_endpoint() {
+    let refused = Server::builder().admin(None).set("handover", "/tmp/forebay-none").bind().expect_err("no endpoint");
+    let text = refused.to_string();
+    assert!(text.contains("handover") && text.contains("allowed: handover off, or an address for admin"), "{text}");
+}
+
+// Is the library without the features that only programs want at most 40 crates, itself included?
+#[test]
+fn the_library_alone_is_small() {
+    let tree = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--locked", "--package", "forebay", "--edges", "normal", "--no-default-features"])
+        .args(["--prefix", "none", "--format", "{p}"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let text = String::from_utf8(tree.stdout).expect("names");
+    let mut crates: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    crates.sort_unstable();
+    crates.dedup();
+    assert!(crates.contains(&"mio") && crates.len() <= 40, "{}: {crates:?}", crates.len());
+}
