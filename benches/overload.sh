@@ -1,15 +1,17 @@
 #!/bin/sh
 # What do clients with a timeout get while more comes than the server can do, and after it? Prints the rows of the table
-# of benches/overload.md. Needs jq, and `cargo build --release --workspace`.
+# of benches/overload.md. Needs curl, jq, and `cargo build --release --workspace`.
 #
 # Four emulated workers, requests of 10 ms (and 50 us for the way in and out): 398/s can be served. 3 s at .5, then 8 s at
-# each load, then 8 s at .5; the timeout of an attempt is 1 s. Each list is words: POLICIES="steal auto" benches/overload.sh
+# each load, then 8 s at THEN (.5); the timeout of an attempt is 1 s. Each list is words: POLICIES="steal auto" benches/overload.sh
 set -eu
 
 policies=${POLICIES:-isolated steal pools hybrid ondemand auto}
 loads=${LOADS:-1.2 2 5}
 retries=${RETRIES:-0 2}
 waits=${WAITS:-auto off}
+# The load after it.
+afterwards=${THEN:-0.5}
 # Further flags of the server and of loadgen.
 serve=${SERVE:-}
 run=${RUN:-}
@@ -24,6 +26,8 @@ end() {
 }
 trap end EXIT
 
+rate() { awk "BEGIN { print $1 * $capacity }"; }
+
 row() {
     rm -f "$tmp/server"
     # shellcheck disable=SC2086 # the lists are words
@@ -36,13 +40,14 @@ row() {
     # The verdict is INVALID where emulated cores overslept: the exit code is no failure.
     $generator --rate 199 --duration 3s >/dev/null || true
     # shellcheck disable=SC2086
-    $generator --rate "$(awk "BEGIN { print $2 * $capacity }")" --then-rate 199 --duration 16s --timeout 1s \
+    $generator --rate "$(rate "$2")" --then-rate "$(rate "$afterwards")" --duration 16s --timeout 1s \
         --retries "$3" $run --json "$tmp/run.json" >/dev/null || true
+    useful=$(curl -s "http://$admin/latency" | jq '1 - .unanswered_us / .busy_us')
     kill -TERM "$server"
     wait "$server" || true
     server=
     # Seconds 2 to 6 of the load: what comes later may be answered, by a retry, after its end.
-    jq -r --arg head "| $1 | $2 | $3 | $4" --argjson capacity $capacity '
+    jq -r --arg head "| $1 | $2 | $3 | $4" --argjson capacity $capacity --argjson useful "$useful" '
         def hundredths: . * 100 | round / 100;
         [.by_second[1:6][] | .[1] / $capacity] as $goodput
         | .by_second[8:16] as $after
@@ -50,11 +55,11 @@ row() {
         | [$head, "\($goodput | add / length | hundredths) (\($goodput | min | hundredths)..\($goodput | max | hundredths))",
            ($after[0] | .[1] / .[0] | hundredths),
            (if $bad == 7 then "not within 8 s" else "second \($bad + 2)" end),
-           (.attempts.sent / .sent | hundredths)] | map(tostring) | join(" | ") + " |"' "$tmp/run.json"
+           (.attempts.sent / .sent | hundredths), ($useful | hundredths)] | map(tostring) | join(" | ") + " |"' "$tmp/run.json"
 }
 
-echo '| policy | load | retries | `--max-wait` | in time, over capacity | first second at .5 | .98 from | attempts |'
-echo '|---|---|---|---|---|---|---|---|'
+echo '| policy | load | retries | `--max-wait` | in time, over capacity | first second at .5 | .98 from | attempts | useful CPU |'
+echo '|---|---|---|---|---|---|---|---|---|'
 for policy in $policies; do
     for load in $loads; do
         for retry in $retries; do
