@@ -130,7 +130,7 @@ mod tests {
         let config = Config::from_pairs([]).unwrap();
         assert_eq!(config, Config::default());
         assert_eq!(config.workers, cpus());
-        assert_eq!((config.policy.name(), config.wait, config.burn), ("steal", Wait::Adaptive, Burn::Cpu));
+        assert_eq!((config.policy.name(), config.wait, config.burn), ("auto", Wait::Adaptive, Burn::Cpu));
         assert_eq!(config.slice, Nanos::from_micros(50));
         assert_eq!(config.listen.to_string(), "127.0.0.1:9000");
     }

@@ -41,7 +41,7 @@ settings! {
     /// Which worker serves which request.
     policy: PolicyName {
         key: "policy", value_name: "NAME", shape: Text, change: Live,
-        default: Text("steal"),
+        default: Text("auto"),
         allowed: Made(names::<PolicyName>),
         help: Detailed("Which worker serves which request.", || {
             PolicyName::ALL.iter().map(|policy| format!("{policy}: {}.", policy.entry().help)).collect()

@@ -100,6 +100,10 @@ pub struct Auto {
     yield_cost: Nanos,
     current: Decision,
     candidate: Option<(Choice, u32)>,
+    /// A different choice comes into force once it is the outcome of this many decisions in a row.
+    in_a_row: u32,
+    /// Decisions since the last change, or since `in_a_row` was last halved.
+    unchanged: u32,
 }
 
 /// Requests in the last seconds that are enough to judge by. A gap with one thin side needs more than this
@@ -110,14 +114,18 @@ const REQUESTS_MIN: u64 = 500;
 /// yields.
 const YIELDS_PER_REQUEST: u64 = 20;
 
-/// A different choice comes into force once it is the outcome of this many decisions in a row.
+/// A different choice comes into force once it is the outcome of this many decisions in a row. Each change doubles the
+/// number, up to the second, and an hour without one halves it: near the bound between two choices chance decides each time,
+/// and no margin is wide enough for a sample of which one request has a twentieth of the time.
 const DECISIONS_IN_A_ROW: u32 = 3;
+const DECISIONS_IN_A_ROW_MAX: u32 = 48;
+const DECISIONS_UNCHANGED: u32 = 3_600;
 
 impl Auto {
     /// The state of `auto` when nothing is known but the cost of a yield.
     pub fn new(yield_cost: Nanos) -> Auto {
         let current = Decision { choice: Choice::Start, reason: Reason::TooFew { requests: 0 } };
-        Auto { yield_cost, current, candidate: None }
+        Auto { yield_cost, current, candidate: None, in_a_row: DECISIONS_IN_A_ROW, unchanged: 0 }
     }
 
     /// The decision in force.
@@ -125,9 +133,13 @@ impl Auto {
         &self.current
     }
 
-    /// Judges anew; returns the decision if it changes what is in force. To be called at regular intervals with the
-    /// service times of the last seconds.
+    /// Judges anew; returns the decision if it changes what is in force. To be called every second with the service times
+    /// of the last seconds.
     pub fn decide(&mut self, times: &ServiceTimes) -> Option<&Decision> {
+        self.unchanged += 1;
+        if self.unchanged >= DECISIONS_UNCHANGED {
+            (self.in_a_row, self.unchanged) = ((self.in_a_row / 2).max(DECISIONS_IN_A_ROW), 0);
+        }
         let Decision { choice, reason } = judge(times, self.yield_cost);
         // Too little to judge by is no reason to leave what was chosen on better grounds.
         if choice.is_like(&self.current.choice) || matches!(reason, Reason::TooFew { .. }) {
@@ -138,11 +150,16 @@ impl Auto {
             Some((candidate, times)) if choice.is_like(candidate) => times + 1,
             _ => 1,
         };
-        if times_in_a_row < DECISIONS_IN_A_ROW {
+        if times_in_a_row < self.in_a_row {
             self.candidate = Some((choice, times_in_a_row));
             return None;
         }
         self.candidate = None;
+        // The first choice rests on a few seconds: to correct it is no change of mind.
+        if self.current.choice != Choice::Start {
+            self.in_a_row = (self.in_a_row * 2).min(DECISIONS_IN_A_ROW_MAX);
+        }
+        self.unchanged = 0;
         self.current = Decision { choice, reason };
         Some(&self.current)
     }
@@ -234,110 +251,4 @@ fn mean_within(times: &ServiceTimes, budget: Nanos) -> Nanos {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use rand::{RngExt, SeedableRng};
-    use rand_xoshiro::Xoshiro256PlusPlus;
-
-    fn times(bins: &[(u64, u64)]) -> ServiceTimes {
-        ServiceTimes::new(bins.iter().map(|(ns, count)| (Nanos::new(*ns), *count)))
-    }
-
-    fn extreme() -> ServiceTimes {
-        times(&[(500, 99_500), (500_000, 500)])
-    }
-
-    fn judged(times: &ServiceTimes, yield_ns: u64) -> Choice {
-        judge(times, Nanos::new(yield_ns)).choice
-    }
-
-    fn first_limit(times: &ServiceTimes, yield_ns: u64) -> Nanos {
-        match judged(times, yield_ns) {
-            Choice::Levels { limits } => limits[0],
-            other => panic!("levels, and not {other:?}"),
-        }
-    }
-
-    #[test]
-    fn the_cost_of_a_yield_decides_between_the_three() {
-        assert!(matches!(judged(&extreme(), 150), Choice::Levels { .. }));
-        assert!(matches!(judged(&extreme(), 450), Choice::Hybrid { .. }));
-        assert_eq!(judged(&extreme(), 2_000), Choice::Steal);
-        // Where a light request takes 3.18 us of its worker, the same yields cost it less.
-        let charged = extreme().with_beside(Nanos::new(2_680));
-        assert!(matches!(judged(&charged, 450), Choice::Hybrid { .. }));
-        assert!(matches!(judged(&charged, 2_000), Choice::Hybrid { .. }));
-        assert_eq!(judged(&charged, 4_000), Choice::Steal);
-    }
-
-    #[test]
-    fn the_first_level_ends_in_the_gap() {
-        let limit = first_limit(&extreme(), 100);
-        assert!(limit >= Nanos::new(1_000) && limit < Nanos::new(10_000), "{limit}");
-        let limit = first_limit(&times(&[(10_000, 900), (500_000, 1_100)]), 100);
-        assert!(limit > Nanos::new(10_000) && limit < Nanos::new(250_000), "{limit}");
-    }
-
-    #[test]
-    fn alike_requests_and_near_costs_are_first_come_first_served() {
-        assert_eq!(judged(&times(&[(10_000, 50_000)]), 100), Choice::Global);
-        assert_eq!(judged(&times(&[(1_000, 50_000)]), 100), Choice::Steal, "one queue costs too much");
-        let charged = times(&[(1_000, 50_000)]).with_beside(Nanos::new(2_680));
-        assert_eq!(judged(&charged, 100), Choice::Global, "not beside 2.68 us more");
-        assert_eq!(judged(&times(&[(500, 9_000), (5_500, 1_000)]), 300), Choice::Steal, "20 yields outlast the heavy");
-        assert_eq!(judged(&times(&[(500, 300), (500_000, 100)]), 100), Choice::Start, "too few");
-    }
-
-    // Emulated cores measure service times exactly: would a real core's noise change what is chosen, and how far the budget?
-    // Method: a spread of 1 %, and interruptions of 2.3 us or 46 us at 1,200 a second, as measured on a busy virtual machine.
-    #[test]
-    fn the_noise_of_a_real_clock_changes_no_choice() {
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
-        // Extreme and high bimodal, micropools, and two mixes for real cores: heavy requests in 10,000, and both costs.
-        for (heavies, light, heavy) in [
-            (50, 500, 500_000),
-            (5_000, 1_000, 100_000),
-            (1, 1_000, 2_000_000),
-            (100, 10_000, 1_000_000),
-            (50, 20_000, 10_000_000),
-        ] {
-            let mut budget = |interruption: u64| {
-                let noisy = (0..400_000).map(|request| {
-                    let exact = f64::from(if request % 10_000 < heavies { heavy } else { light });
-                    let expected = exact * 1_200e-9;
-                    let hits = expected.floor() + f64::from(u8::from(random.random::<f64>() < expected.fract()));
-                    let took = exact * random.random_range(0.99..1.01) + hits * interruption as f64;
-                    (Nanos::new(took as u64), 1)
-                });
-                first_limit(&ServiceTimes::new(noisy.collect::<Vec<_>>()), 100).get()
-            };
-            let (exact, brief, long) = (budget(0), budget(2_300), budget(46_000));
-            // What light requests take, and some that were interrupted count among them.
-            for (noisy, interruption) in [(brief, 2_300), (long, 46_000)] {
-                let most = (exact + 2 * interruption) * 3 / 2;
-                assert!(noisy >= exact && noisy <= most, "{light} and {heavy} ns: {noisy}, {exact} to {most}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_change_of_mind_takes_three_in_a_row() {
-        let mut auto = Auto::new(Nanos::new(100));
-        let alike = times(&[(10_000, 50_000)]);
-        assert_eq!(auto.decide(&extreme()), None);
-        assert_eq!(auto.decide(&extreme()), None);
-        assert_eq!(auto.decide(&alike), None, "begins anew");
-        assert_eq!(auto.decide(&extreme()), None);
-        assert_eq!(auto.decide(&extreme()), None);
-        let decision = auto.decide(&extreme()).expect("the third in a row").clone();
-        assert!(matches!(decision.choice, Choice::Levels { .. }));
-        assert_eq!(*auto.current(), decision);
-        for _ in 0..5 {
-            assert_eq!(auto.decide(&extreme()), None, "nothing new");
-            assert_eq!(auto.decide(&ServiceTimes::default()), None, "silence changes nothing");
-        }
-        assert_eq!(auto.decide(&alike), None);
-        assert_eq!(auto.decide(&alike), None);
-        assert_eq!(auto.decide(&alike).map(|decision| decision.choice.clone()), Some(Choice::Global));
-    }
-}
+mod tests;

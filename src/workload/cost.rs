@@ -13,6 +13,8 @@ pub const COST_MAX: Nanos = Nanos::from_secs(3_600);
 pub const VARIATION_MAX: f64 = 1_000.0;
 /// The largest exponent of a Pareto cost: there it hardly varies any more.
 pub const ALPHA_MAX: f64 = 1_000.0;
+/// The smallest exponent of a bounded Pareto cost. Near zero the logarithm of the cost is uniform.
+pub const BOUNDED_ALPHA_MIN: f64 = 0.01;
 
 /// The distribution of a class's CPU time. A value that is not parsed must keep to the bounds of each variant; parsing
 /// ensures them.
@@ -39,6 +41,15 @@ pub enum Cost {
         /// The exponent; above 1, where the mean is, and at most [`ALPHA_MAX`].
         alpha: f64,
     },
+    /// Bounded Pareto: a power law between two costs. Its variance is finite, and most of the time may be in few requests.
+    BoundedPareto {
+        /// The smallest cost, above zero.
+        low: Nanos,
+        /// The largest cost, above `low`.
+        high: Nanos,
+        /// The exponent, [`BOUNDED_ALPHA_MIN`] to [`ALPHA_MAX`].
+        alpha: f64,
+    },
     /// One of the recorded costs, each as likely as the others.
     Recorded(Recorded),
 }
@@ -51,7 +62,7 @@ impl Cost {
             | Cost::Exponential { mean }
             | Cost::LogNormal { mean, .. }
             | Cost::Pareto { mean, .. } => mean,
-            Cost::Recorded(ref recorded) => Nanos::new((recorded.mean_seconds() * 1e9).round() as u64),
+            Cost::Recorded(_) | Cost::BoundedPareto { .. } => Nanos::new((self.mean_seconds() * 1e9).round() as u64),
         }
     }
 
@@ -60,17 +71,22 @@ impl Cost {
     /// # Panics
     /// If a parameter is out of its variant's bounds.
     pub fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> Nanos {
-        let mean_ns = self.mean().get() as f64;
+        let ns = |time: Nanos| time.get() as f64;
         let cost_ns = match *self {
             Cost::Fixed(cost) => return cost,
             Cost::Recorded(ref recorded) => return recorded.costs()[rng.random_range(0..recorded.costs().len())],
-            Cost::Exponential { .. } => Exp::new(1.0 / mean_ns).expect("a mean above zero").sample(rng),
-            Cost::LogNormal { variation, .. } => {
-                LogNormal::from_mean_cv(mean_ns, variation).expect("a mean above zero").sample(rng)
+            Cost::Exponential { mean } => Exp::new(1.0 / ns(mean)).expect("a mean above zero").sample(rng),
+            Cost::LogNormal { mean, variation } => {
+                LogNormal::from_mean_cv(ns(mean), variation).expect("a mean above zero").sample(rng)
             }
             // The mean of a Pareto is scale * alpha / (alpha - 1).
-            Cost::Pareto { alpha, .. } => {
-                Pareto::new(mean_ns * (alpha - 1.0) / alpha, alpha).expect("alpha above one").sample(rng)
+            Cost::Pareto { mean, alpha } => {
+                Pareto::new(ns(mean) * (alpha - 1.0) / alpha, alpha).expect("alpha above one").sample(rng)
+            }
+            // The inverse of the distribution function, (1 - (low / cost)^alpha) / (1 - (low / high)^alpha).
+            Cost::BoundedPareto { low, high, alpha } => {
+                let below = rng.random::<f64>() * (-alpha * (ns(high) / ns(low)).ln()).exp_m1();
+                (ns(low) * (-below.ln_1p() / alpha).exp()).clamp(ns(low), ns(high))
             }
         };
         Nanos::new(cost_ns.round() as u64).clamp(Nanos::new(1), COST_MAX)
@@ -79,6 +95,13 @@ impl Cost {
     pub(super) fn mean_seconds(&self) -> f64 {
         match self {
             Cost::Recorded(recorded) => recorded.mean_seconds(),
+            Cost::BoundedPareto { low, high, alpha } => {
+                // The integral of x^-alpha from 1 to high / low, over its part that is not cut off.
+                let span = (high.get() as f64 / low.get() as f64).ln();
+                let exponent = 1.0 - alpha;
+                let integral = if exponent.abs() < 1e-12 { span } else { (exponent * span).exp_m1() / exponent };
+                low.as_secs_f64() * alpha * integral / -(-alpha * span).exp_m1()
+            }
             other => other.mean().as_secs_f64(),
         }
     }

@@ -23,7 +23,7 @@ mod shape;
 mod trace;
 
 pub use arrivals::{Arrival, Arrivals};
-pub use cost::{ALPHA_MAX, COST_MAX, Cost, VARIATION_MAX};
+pub use cost::{ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Cost, VARIATION_MAX};
 pub use more_long::{MoreLong, NoMoreLong};
 pub use parse::{FORMS, PRESETS, WorkloadError};
 pub use recorded::{RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded, RecordingError};
@@ -186,7 +186,18 @@ mod tests {
 
     #[test]
     fn drawn_means_and_shares_converge() {
-        let forms = ["fixed:20us", "exponential:20us", "lognormal:20us:1.5", "pareto:20us:3", "bimodal:0.9:5us:0.1ms"];
+        let forms = [
+            "fixed:20us",
+            "exponential:20us",
+            "lognormal:20us:1.5",
+            "pareto:20us:3",
+            "bounded-pareto:1us:1ms:1.1",
+            "bounded-pareto:1us:1ms:1",
+            "bounded-pareto:1us:100us:0.01",
+            "bounded-pareto:1us:1h:1000",
+            "bimodal:0.9:5us:0.1ms",
+            "mix:0.95@lognormal:3us:0.25+0.045@lognormal:120us:0.25+0.005@lognormal:1ms:0.25",
+        ];
         for text in PRESETS.into_iter().chain(forms) {
             let workload = parsed(text);
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);

@@ -1,7 +1,8 @@
 //! From text to a [`Workload`]: the presets and the general forms.
 
 use super::recorded::{self, RecordingError};
-use super::{ALPHA_MAX, COST_MAX, Class, Cost, VARIATION_MAX, Workload};
+use super::{ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Class, Cost, VARIATION_MAX, Workload};
+use crate::fate::CLASSES;
 use crate::time::{DurationError, Nanos, parse_duration};
 use std::str::FromStr;
 
@@ -19,11 +20,25 @@ pub const PRESETS: [&str; 8] = [
 
 /// The general forms, as help and errors show them. `D`, `MEAN`, `A` and `B` are durations; `P` is a share of requests,
 /// between 0 and 1; `CV` is standard deviation over mean, at most [`VARIATION_MAX`]; `ALPHA` is above 1 and at most
-/// [`ALPHA_MAX`]. Durations are at most [`COST_MAX`]. `bimodal`: share `P` costs `A`, the rest
-/// `B`. `file`: each request costs what one line of the file at `PATH` says, written `COST` or `CLASS COST`; every line
+/// [`ALPHA_MAX`]. Durations are at most [`COST_MAX`]. `bounded-pareto`: between `A` and `B`, and `ALPHA` from
+/// [`BOUNDED_ALPHA_MIN`]. `bimodal`: share `P` costs `A`, the rest `B`. `mix`: a class for each part, of share `P`, with
+/// the costs of any form of one class. `file`: each request costs what one line of the file at `PATH` says, written `COST` or `CLASS COST`; every line
 /// is equally likely, blank lines and what follows a `#` do not count.
-pub const FORMS: [&str; 6] =
-    ["fixed:D", "exponential:MEAN", "lognormal:MEAN:CV", "pareto:MEAN:ALPHA", "bimodal:P:A:B", "file:PATH"];
+pub const FORMS: [&str; 8] = [
+    "fixed:D",
+    "exponential:MEAN",
+    "lognormal:MEAN:CV",
+    "pareto:MEAN:ALPHA",
+    "bounded-pareto:A:B:ALPHA",
+    "bimodal:P:A:B",
+    MIX,
+    "file:PATH",
+];
+
+const MIX: &str = "mix:P@FORM+P@FORM...";
+
+/// The shares of a mix sum to 1 but for this.
+const SHARES_TOLERANCE: f64 = 1e-6;
 
 /// Why a text is not a workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +77,26 @@ pub enum WorkloadError {
         /// The problem with the file.
         problem: RecordingError,
     },
+    /// Costs of which the first is not below the second.
+    #[error("`{0}` has no range: the first cost must be below the second")]
+    Range(String),
+    /// A mix of too many parts, or with shares that do not sum to 1.
+    #[error(
+        "the shares of the {parts} parts of `{text}` sum to {sum}: write 1 to {CLASSES} parts whose shares sum to 1"
+    )]
+    Mix {
+        /// The whole text.
+        text: String,
+        /// The number of parts.
+        parts: usize,
+        /// The sum of their shares, to six digits.
+        sum: String,
+    },
+    /// A part of a mix that is itself of several classes.
+    #[error(
+        "`{0}` is no part of a mix, which is a form of one class: fixed, exponential, lognormal, pareto or bounded-pareto"
+    )]
+    Part(String),
     /// A number out of its range.
     #[error("`{value}` in `{text}` is not {allowed}")]
     Number {
@@ -109,6 +144,9 @@ fn form(text: &str) -> Result<Vec<Class>, WorkloadError> {
     if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
         return recorded::read(path).map_err(|problem| WorkloadError::File { path: path.to_owned(), problem });
     }
+    if let Some(parts) = text.strip_prefix("mix:").filter(|parts| !parts.is_empty()) {
+        return mix(text, parts);
+    }
     let parts: Vec<&str> = text.split(':').collect();
     let form = FORMS.into_iter().find(|form| form.split(':').next() == Some(parts[0]));
     let form = form.ok_or_else(|| WorkloadError::Unknown(text.to_owned()))?;
@@ -120,10 +158,7 @@ fn form(text: &str) -> Result<Vec<Class>, WorkloadError> {
         cost if cost > COST_MAX => Err(WorkloadError::Cost { text: text.to_owned(), value: part.to_owned() }),
         cost => Ok(cost),
     };
-    let number = |part: &str, allowed: &'static str, fits: fn(f64) -> bool| {
-        let error = || WorkloadError::Number { text: text.to_owned(), value: part.to_owned(), allowed };
-        part.parse().ok().filter(|&number: &f64| number.is_finite() && fits(number)).ok_or_else(error)
-    };
+    let number = |part: &str, allowed: &'static str, fits: fn(f64) -> bool| number(text, part, allowed, fits);
     let cost = match parts[..] {
         ["fixed", constant] => Cost::Fixed(cost(constant)?),
         ["exponential", mean] => Cost::Exponential { mean: cost(mean)? },
@@ -139,8 +174,17 @@ fn form(text: &str) -> Result<Vec<Class>, WorkloadError> {
                 alpha > 1.0 && alpha <= ALPHA_MAX
             })?,
         },
+        ["bounded-pareto", low, high, alpha] => {
+            let (low, high) = (cost(low)?, cost(high)?);
+            let alpha =
+                number(alpha, "an exponent, 0.01 to 1000", |alpha| (BOUNDED_ALPHA_MIN..=ALPHA_MAX).contains(&alpha))?;
+            if low >= high {
+                return Err(WorkloadError::Range(text.to_owned()));
+            }
+            Cost::BoundedPareto { low, high, alpha }
+        }
         ["bimodal", share, short, long] => {
-            let share = number(share, "a share between 0 and 1", |share| 0.0 < share && share < 1.0)?;
+            let share = number(share, SHARE, is_share)?;
             return Ok(vec![
                 Class { share, cost: Cost::Fixed(cost(short)?) },
                 Class { share: 1.0 - share, cost: Cost::Fixed(cost(long)?) },
@@ -149,6 +193,39 @@ fn form(text: &str) -> Result<Vec<Class>, WorkloadError> {
         _ => return Err(WorkloadError::Unknown(text.to_owned())),
     };
     Ok(vec![Class { share: 1.0, cost }])
+}
+
+const SHARE: &str = "a share between 0 and 1";
+
+fn is_share(share: f64) -> bool {
+    0.0 < share && share < 1.0
+}
+
+fn number(text: &str, part: &str, allowed: &'static str, fits: fn(f64) -> bool) -> Result<f64, WorkloadError> {
+    let error = || WorkloadError::Number { text: text.to_owned(), value: part.to_owned(), allowed };
+    part.parse().ok().filter(|&number: &f64| number.is_finite() && fits(number)).ok_or_else(error)
+}
+
+fn mix(text: &str, parts: &str) -> Result<Vec<Class>, WorkloadError> {
+    let class = |part: &str| {
+        let parts_error = || WorkloadError::Parts { text: text.to_owned(), form: MIX };
+        let (share, form_text) = part.split_once('@').ok_or_else(parts_error)?;
+        let share = number(text, share, SHARE, is_share)?;
+        // A file has one class or several; neither it nor a mix in a mix is worth the trouble.
+        if ["file:", "mix:"].iter().any(|several| form_text.starts_with(several)) {
+            return Err(WorkloadError::Part(form_text.to_owned()));
+        }
+        match <[Class; 1]>::try_from(form(form_text)?) {
+            Ok([Class { cost, .. }]) => Ok(Class { share, cost }),
+            Err(_) => Err(WorkloadError::Part(form_text.to_owned())),
+        }
+    };
+    let classes = parts.split('+').map(class).collect::<Result<Vec<Class>, _>>()?;
+    let sum: f64 = classes.iter().map(|class| class.share).sum();
+    if classes.len() > CLASSES || (sum - 1.0).abs() > SHARES_TOLERANCE {
+        return Err(WorkloadError::Mix { text: text.to_owned(), parts: classes.len(), sum: format!("{sum:.6}") });
+    }
+    Ok(classes.into_iter().map(|class| Class { share: class.share / sum, ..class }).collect())
 }
 
 #[cfg(test)]
@@ -188,7 +265,7 @@ mod tests {
         // allowed?
         #[test]
         fn any_form_is_drawn_from_or_refused(
-            form in prop::sample::select(vec!["fixed", "exponential", "lognormal", "pareto", "bimodal", "uniform"]),
+            form in prop::sample::select(vec!["fixed", "exponential", "lognormal", "pareto", "bounded-pareto", "bimodal", "uniform"]),
             parts in prop::collection::vec(part(), 0..4),
         ) {
             let text = [&[form.to_owned()], parts.as_slice()].concat().join(":");
@@ -215,6 +292,17 @@ mod tests {
     }
 
     #[test]
+    fn a_mix_has_a_class_for_each_part() {
+        let workload: Workload = "mix:0.75@fixed:20us+0.25@lognormal:2ms:0.3".parse().expect("a workload");
+        let classes: Vec<(f64, Nanos)> =
+            workload.classes().iter().map(|class| (class.share, class.cost.mean())).collect();
+        assert_eq!(classes, [(0.75, Nanos::from_micros(20)), (0.25, Nanos::from_millis(2))]);
+        let nine = ["0.111111111@fixed:1us"; 9].join("+");
+        let error = format!("mix:{nine}").parse::<Workload>().expect_err("nine classes").to_string();
+        assert!(error.contains("9 parts") && error.contains("1 to 8 parts"), "{error}");
+    }
+
+    #[test]
     fn errors_name_what_is_allowed() {
         for (text, expected) in [
             ("extreme", "extreme-bimodal"),
@@ -230,6 +318,16 @@ mod tests {
             ("lognormal:1us:nan", "`nan` in `lognormal:1us:nan` is not a coefficient of variation, 0 to 1000"),
             ("lognormal:1us:1e300", "`1e300` in `lognormal:1us:1e300` is not a coefficient of variation, 0 to 1000"),
             ("pareto:1us:1e9", "at most 1000"),
+            ("bounded-pareto:1us:100ms", "write bounded-pareto:A:B:ALPHA"),
+            ("bounded-pareto:1us:1us:1.1", "the first cost must be below the second"),
+            ("bounded-pareto:1us:1ms:0", "an exponent, 0.01 to 1000"),
+            ("mix", "write mix:P@FORM+P@FORM..."),
+            ("mix:0.5@fixed:1us", "the shares of the 1 parts of `mix:0.5@fixed:1us` sum to 0.500000"),
+            ("mix:1e-8@fixed:1us+2@fixed:2us", "`2` in `mix:1e-8@fixed:1us+2@fixed:2us` is not a share"),
+            ("mix:0.5@fixed:1us+0.5@bimodal:0.5:1us:2us", "`bimodal:0.5:1us:2us` is no part of a mix"),
+            ("mix:0.5@fixed:1us+0.5@mix:0.5@fixed:1us", "is no part of a mix"),
+            ("mix:0.5@fixed:1us+0.5@tpcc", "`tpcc` is not a workload"),
+            ("mix:0.5+0.5@fixed:1us", "write mix:P@FORM+P@FORM..."),
             ("file", "write file:PATH"),
             ("file:", "write file:PATH"),
             ("fixed:", "write fixed:D"),

@@ -75,7 +75,7 @@ fn what_the_server_does_is_told() {
     command.env_clear().args(["serve", "--listen", &listen(), "--admin", "127.0.0.1:0", "--workers", "2"]);
     notices.set_for(&mut command, Nanos::from_millis(400));
     let server = Forebay::spawn(&mut command);
-    let serving = "READY=1\nSTATUS=serving: policy steal, 2 workers\n";
+    let serving = "READY=1\nSTATUS=serving: policy auto, 2 workers\n";
     assert_eq!(notices.event(), serving);
     let begin = clock::now();
     (0..5).for_each(|_| assert_eq!(notices.next(GIVE_UP_AFTER).as_deref(), Some(FED)));

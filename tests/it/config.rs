@@ -155,7 +155,7 @@ fn layers_take_precedence_in_order() {
     assert_eq!(rows["cost-cap"], "\"300us\" # environment FOREBAY_COST_CAP");
     assert_eq!(rows["drain-timeout"], format!("\"3ms\" # file {} line 3", file.path().display()));
     assert_eq!(rows["pin"], "false # flag --pin");
-    assert_eq!(rows["policy"], "\"steal\" # default");
+    assert_eq!(rows["policy"], "\"auto\" # default");
 
     let mut command = forebay();
     command.env("FOREBAY_CONFIG", file.path()).arg("--pin");
