@@ -5,6 +5,7 @@ mod bad_input;
 mod config;
 mod custom_handler;
 mod examples;
+mod fleets;
 mod handler_api;
 mod handlers;
 mod imports;

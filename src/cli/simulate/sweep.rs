@@ -4,23 +4,28 @@ use super::arguments::{Pools, SimulateArguments};
 use super::progress::Bar;
 use super::result::Results;
 use crate::sched::Sizes;
-use crate::sim::Replay;
 use crate::sim::study::capacity::{SIMULATIONS, best_sizes, max_load, max_load_of_best};
 use crate::sim::study::goal::Goal;
 use crate::sim::study::parallel;
 use crate::sim::study::policy_spec::PolicySpec;
 use crate::sim::study::replayed::Replayed;
 use crate::sim::study::scenario::Scenario;
+use crate::sim::{Balance, Fleet, Replay};
 
 /// All simulations of one report.
 #[derive(Clone, Debug)]
 pub(super) struct Sweep<'a> {
+    /// What all of them have in common.
     pub(super) scenario: Scenario<'a>,
+    /// One scenario for each fleet; without a fleet the one.
+    scenarios: Vec<Scenario<'a>>,
     arguments: &'a SimulateArguments,
 }
 
 /// The lowest load that a search for the highest one looks at.
 const LOAD_MIN: f64 = 0.01;
+/// The most workers of a fleet: so many take some hundred MiB.
+const WORKERS_MAX: usize = 16_384;
 /// The goal that `--pools best` optimises at a given load.
 const BEST: &str = "p99.9-slowdown<=10";
 
@@ -71,8 +76,16 @@ impl<'a> Sweep<'a> {
                 arguments.requests_or_default(),
             ),
         };
+        let servers = arguments.servers.map_or(1, usize::from);
+        if servers * workers > WORKERS_MAX {
+            return Err(format!(
+                "--servers {servers} of {workers} workers are {} workers, and a fleet has {WORKERS_MAX} at most: lower \
+                 --servers or --workers",
+                servers * workers
+            ));
+        }
         let scenario = Scenario {
-            flows: arguments.flows.unwrap_or(new.flows),
+            flows: arguments.flows.unwrap_or(Scenario::flows_for(servers * workers)),
             slice: arguments.slice,
             thief_threshold: arguments.thief_threshold,
             sharing: arguments.sharing,
@@ -84,10 +97,14 @@ impl<'a> Sweep<'a> {
             ..new
         };
         let loads = if arguments.max_load.is_some() { &[LOAD_MIN] } else { arguments.load.0.as_slice() };
-        for spec in &arguments.policy {
-            loads.iter().try_for_each(|load| scenario.check(*spec, *load))?;
+        let fleets = fleets(arguments)?;
+        let scenarios: Vec<_> = fleets.into_iter().map(|fleet| Scenario { fleet, ..scenario.clone() }).collect();
+        for scenario in &scenarios {
+            for spec in &arguments.policy {
+                loads.iter().try_for_each(|load| scenario.check(*spec, *load))?;
+            }
         }
-        Ok(Sweep { scenario, arguments })
+        Ok(Sweep { scenario, scenarios, arguments })
     }
 
     /// Runs all simulations.
@@ -100,10 +117,11 @@ impl<'a> Sweep<'a> {
         };
         let best = arguments.pools == Some(Pools::Best);
         if let Some(goal) = arguments.max_load {
-            let progress = Bar::new(arguments.policy.len() as u64 * SIMULATIONS * each, arguments.quiet);
-            let searches = parallel::map(&arguments.policy, |spec| match best {
-                true => max_load_of_best(&self.scenario, *spec, &goal, &progress),
-                false => max_load(&self.scenario, *spec, &goal, sizes.filter(|_| spec.has_sizes()), &progress),
+            let runs: Vec<_> = self.policies().collect();
+            let progress = Bar::new(runs.len() as u64 * SIMULATIONS * each, arguments.quiet);
+            let searches = parallel::map(&runs, |(spec, scenario)| match best {
+                true => max_load_of_best(scenario, *spec, &goal, &progress),
+                false => max_load(scenario, *spec, &goal, sizes.filter(|_| spec.has_sizes()), &progress),
             });
             progress.finish();
             return Results::Sustained(goal, searches);
@@ -111,15 +129,43 @@ impl<'a> Sweep<'a> {
         // Rounded, for display.
         let of_run = self.scenario.replayed.map(|replayed| vec![(replayed.offered.load() * 1e3).round() / 1e3]);
         let loads = of_run.as_ref().unwrap_or(&arguments.load.0);
-        let runs: Vec<(PolicySpec, f64)> =
-            arguments.policy.iter().flat_map(|spec| loads.iter().map(|load| (*spec, *load))).collect();
+        let runs: Vec<_> = self
+            .policies()
+            .flat_map(|(spec, scenario)| loads.iter().map(move |load| (spec, scenario, *load)))
+            .collect();
         let progress = Bar::new(runs.len() as u64 * each, arguments.quiet);
         let lowest: Goal = BEST.parse().expect("a goal");
-        let simulations = parallel::map(&runs, |(spec, load)| match best && spec.has_sizes() {
-            true => best_sizes(&self.scenario, *spec, *load, &lowest, &progress),
-            false => self.scenario.run(*spec, *load, sizes.filter(|_| spec.has_sizes()), &progress),
+        let simulations = parallel::map(&runs, |(spec, scenario, load)| match best && spec.has_sizes() {
+            true => best_sizes(scenario, *spec, *load, &lowest, &progress),
+            false => scenario.run(*spec, *load, sizes.filter(|_| spec.has_sizes()), &progress),
         });
         progress.finish();
         Results::Outcomes(simulations)
     }
+
+    /// Every policy in every scenario.
+    fn policies(&self) -> impl Iterator<Item = (PolicySpec, &Scenario<'a>)> {
+        self.arguments.policy.iter().flat_map(|spec| self.scenarios.iter().map(|scenario| (*spec, scenario)))
+    }
+}
+
+/// The fleets that `arguments` ask for: every balancer with all servers, and without those that are lost. One server
+/// without a balancer is `None`.
+///
+/// # Errors
+/// A message about flags that contradict each other.
+fn fleets(arguments: &SimulateArguments) -> Result<Vec<Option<Fleet>>, String> {
+    let Some(servers) = arguments.servers else { return Ok(vec![None]) };
+    if let Some(reference) = arguments.policy.iter().find(|spec| spec.entry().is_none()) {
+        return Err(format!(
+            "--policy {reference}: with --servers each server follows a policy of forebay serve; leave {reference} or \
+             --servers out"
+        ));
+    }
+    if let Some(lost) = arguments.lost.iter().find(|lost| **lost >= servers) {
+        return Err(format!("--lost {lost}: of --servers {servers} one must be left; allowed: 0 to {}", servers - 1));
+    }
+    let fleet = |balance, lost: u16| Fleet { servers: servers.into(), lost: lost.into(), balance };
+    let with = |balance: &Balance| arguments.lost.iter().map(|lost| Some(fleet(*balance, *lost))).collect::<Vec<_>>();
+    Ok(arguments.balance.iter().flat_map(with).collect())
 }

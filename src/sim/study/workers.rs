@@ -108,7 +108,7 @@ impl<'a> Question<'a> {
     /// up, whose figure is only a beginning, as worst.
     pub(crate) fn rank(&self, judged: &Judged) -> (u8, f64) {
         let grade = match judged.verdict {
-            Verdict::Fails(Cause::Overload | Cause::Sizes(_)) => 2,
+            Verdict::Fails(Cause::Overload | Cause::Sizes(_) | Cause::Server(_)) => 2,
             Verdict::Fails(Cause::Starves(..) | Cause::Grows(_)) => 1,
             _ => 0,
         };
