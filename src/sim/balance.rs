@@ -142,9 +142,11 @@ pub(super) fn busiest_share(balance: Balance, servers: usize, flows: u16, seed: 
 
 /// The server of each flow: of all servers the one with the highest hash of flow and server.
 fn hashed(flows: u16, servers: usize, seed: u64) -> Vec<ServerId> {
-    let hash = |flow: u16, server: ServerId| {
-        SplitMix64::seed_from_u64(seed ^ 0x7265_6e64_657a_0000 ^ ((server as u64) << 32) ^ u64::from(flow)).next_u64()
-    };
+    // Each server has a key, drawn from the seed. Flow, server and seed in one number would not do: seeds that differ by
+    // little would only change places of flows.
+    let mut draw = SplitMix64::seed_from_u64(seed ^ 0x7265_6e64_657a_0000);
+    let keys: Vec<u64> = (0..servers).map(|_| draw.next_u64()).collect();
+    let hash = |flow: u16, server: ServerId| SplitMix64::seed_from_u64(keys[server] ^ u64::from(flow)).next_u64();
     let highest = |flow| (0..servers).max_by_key(|server| hash(flow, *server)).unwrap_or(0);
     (0..flows).map(highest).collect()
 }
@@ -175,7 +177,15 @@ mod tests {
         assert!(moved.iter().all(|flows| (40..100).contains(flows)), "{moved:?} of about 1,000");
         let first = all.iter().filter(|server| **server == 0).count();
         assert!((900..1_100).contains(&first), "{first} of 16,000 flows at one of 16 servers");
-        assert_ne!(all, hashed(16_000, 16, 2));
+        // Another seed is another hash, and not other places for the same flows.
+        let counts = |seed| {
+            let all = hashed(4_096, 16, seed);
+            let mut counts: Vec<usize> =
+                (0..16).map(|server| all.iter().filter(|chosen| **chosen == server).count()).collect();
+            counts.sort_unstable();
+            counts
+        };
+        assert_ne!(counts(1), counts(2));
     }
 
     #[test]

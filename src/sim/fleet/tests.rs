@@ -80,7 +80,7 @@ fn by_chance_each_server_is_alone() {
 fn two_choices_are_as_good_as_published() {
     let workload = workload("exponential:10us");
     let mean = |load: f64, balance| {
-        let offer = offer(&workload, load, 64, 500_000);
+        let offer = offer(&workload, load, 64, 300_000);
         served(&ideal("isolated", &workload, 1), 64, balance, &offer).tally.latency_mean(None).as_micros_f64()
     };
     for load in [0.5, 0.9] {
