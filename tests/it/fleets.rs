@@ -1,4 +1,4 @@
-//! Does `forebay simulate --servers` show fleets as its help says? Method: the program is run with few requests; its table,
+//! Do `forebay simulate --servers` and `forebay plan --servers` show fleets as their help says? Method: the program is run with few requests; its table,
 //! its files and its exit codes are read. What fleets do is asked beside the code, against theory.
 
 use assert_cmd::Command;
@@ -77,6 +77,34 @@ fn the_highest_load_of_a_fleet_is_within_its_bound() {
     assert!(found[1] > found[0] && found[1] < 0.75 && (bounds[1] - 0.75).abs() < 1e-9, "{found:?} within {bounds:?}");
 }
 
+// Does what is planned for a fleet hold without a server, by the simulator and another seed, and one worker less not?
+#[test]
+fn a_plan_for_a_fleet_holds_without_a_server() {
+    let demand = "--servers 4 --balance jsq --workload exponential:10us --overheads none --policy steal --json -";
+    let plan = |lost: usize| -> Value {
+        let goal = "--slo p99-latency<=60us --rate 1200000 --requests 1000000";
+        serde_json::from_str(&stdout(&format!("plan {demand} --lost {lost} {goal}"))).expect("JSON")
+    };
+    let workers = |plan: &Value| plan["recommendation"]["workers"].as_u64().expect("a number");
+    let (whole, without) = (plan(0), plan(1));
+    assert_eq!((&without["fleet"]["servers"], &without["fleet"]["lost"]), (&4.into(), &1.into()));
+    assert!(
+        workers(&whole) >= 4 && workers(&without) > workers(&whole),
+        "{} and {}",
+        workers(&whole),
+        workers(&without)
+    );
+    let p99 = |workers: u64| {
+        // The rate with the headroom of a tenth, of 10 us each.
+        let load = 13.2 / (4 * workers) as f64;
+        let flags = format!("simulate {demand} --lost 1 --workers {workers} --load {load} --requests 300000 --seed 7");
+        let report: Value = serde_json::from_str(&stdout(&flags)).expect("JSON");
+        report["results"][0]["latency_us"]["all"]["p99"].as_f64().expect("a latency")
+    };
+    let (holds, less) = (p99(workers(&without)), p99(workers(&without) - 1));
+    assert!(holds <= 60.0 && less > 60.0, "{holds} us, and {less} us with a worker less");
+}
+
 #[test]
 fn bad_input_gets_one_error_that_says_what_is_allowed() {
     for (arguments, said) in [
@@ -87,8 +115,16 @@ fn bad_input_gets_one_error_that_says_what_is_allowed() {
         ("simulate --lost 1", "--servers <N>"),
         ("simulate --servers 4 --lost 0,4", "--lost 4: of --servers 4 one must be left; allowed: 0 to 3"),
         ("simulate --servers 4 --policy steal,srpt", "--policy srpt: with --servers each server follows a policy of "),
-        ("simulate --servers 256 --workers 1024", "a fleet has 16384 at most: lower --servers or --workers"),
+        ("simulate --servers 256 --workers 1024", "a fleet has 16384 at most: lower --servers or the workers of each"),
         ("simulate --servers 2 --replay x", "cannot be used with"),
+        ("plan --servers 2 --replay x", "cannot be used with"),
+        ("plan --workload fixed:1us --rate 1000 --balance jsq", "--servers <N>"),
+        (
+            "plan --workload fixed:1us --rate 1000 --servers 1",
+            "--lost 1: of --servers 1 one must be left; allowed: 0 to 0",
+        ),
+        ("plan --workload fixed:1us --rate 1000 --servers 256 --workers 1024", "a fleet has 16384 at most"),
+        ("plan --workload fixed:1us --rate 1e8 --servers 2", "404.8 workers of each server that is left busy"),
     ] {
         let ended = forebay(arguments).code(2);
         let error = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();

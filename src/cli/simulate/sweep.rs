@@ -1,6 +1,7 @@
 //! From flags to simulations.
 
 use super::arguments::{Pools, SimulateArguments};
+use super::fleets::fleet;
 use super::progress::Bar;
 use super::result::Results;
 use crate::sched::Sizes;
@@ -10,7 +11,7 @@ use crate::sim::study::parallel;
 use crate::sim::study::policy_spec::PolicySpec;
 use crate::sim::study::replayed::Replayed;
 use crate::sim::study::scenario::Scenario;
-use crate::sim::{Balance, Fleet, Replay};
+use crate::sim::{Fleet, Replay};
 
 /// All simulations of one report.
 #[derive(Clone, Debug)]
@@ -24,8 +25,6 @@ pub(super) struct Sweep<'a> {
 
 /// The lowest load that a search for the highest one looks at.
 const LOAD_MIN: f64 = 0.01;
-/// The most workers of a fleet: so many take some hundred MiB.
-const WORKERS_MAX: usize = 16_384;
 /// The goal that `--pools best` optimises at a given load.
 const BEST: &str = "p99.9-slowdown<=10";
 
@@ -77,13 +76,6 @@ impl<'a> Sweep<'a> {
             ),
         };
         let servers = arguments.servers.map_or(1, usize::from);
-        if servers * workers > WORKERS_MAX {
-            return Err(format!(
-                "--servers {servers} of {workers} workers are {} workers, and a fleet has {WORKERS_MAX} at most: lower \
-                 --servers or --workers",
-                servers * workers
-            ));
-        }
         let scenario = Scenario {
             flows: arguments.flows.unwrap_or(Scenario::flows_for(servers * workers)),
             slice: arguments.slice,
@@ -97,7 +89,7 @@ impl<'a> Sweep<'a> {
             ..new
         };
         let loads = if arguments.max_load.is_some() { &[LOAD_MIN] } else { arguments.load.0.as_slice() };
-        let fleets = fleets(arguments)?;
+        let fleets = fleets(arguments, workers)?;
         let scenarios: Vec<_> = fleets.into_iter().map(|fleet| Scenario { fleet, ..scenario.clone() }).collect();
         for scenario in &scenarios {
             for spec in &arguments.policy {
@@ -149,12 +141,12 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// The fleets that `arguments` ask for: every balancer with all servers, and without those that are lost. One server
+/// The fleets of servers of this many workers that `arguments` ask for: every balancer with all servers, and without those that are lost. One server
 /// without a balancer is `None`.
 ///
 /// # Errors
 /// A message about flags that contradict each other.
-fn fleets(arguments: &SimulateArguments) -> Result<Vec<Option<Fleet>>, String> {
+fn fleets(arguments: &SimulateArguments, workers: usize) -> Result<Vec<Option<Fleet>>, String> {
     let Some(servers) = arguments.servers else { return Ok(vec![None]) };
     if let Some(reference) = arguments.policy.iter().find(|spec| spec.entry().is_none()) {
         return Err(format!(
@@ -162,10 +154,6 @@ fn fleets(arguments: &SimulateArguments) -> Result<Vec<Option<Fleet>>, String> {
              --servers out"
         ));
     }
-    if let Some(lost) = arguments.lost.iter().find(|lost| **lost >= servers) {
-        return Err(format!("--lost {lost}: of --servers {servers} one must be left; allowed: 0 to {}", servers - 1));
-    }
-    let fleet = |balance, lost: u16| Fleet { servers: servers.into(), lost: lost.into(), balance };
-    let with = |balance: &Balance| arguments.lost.iter().map(|lost| Some(fleet(*balance, *lost))).collect::<Vec<_>>();
-    Ok(arguments.balance.iter().flat_map(with).collect())
+    let each = arguments.balance.iter().flat_map(|balance| arguments.lost.iter().map(move |lost| (*balance, *lost)));
+    each.map(|(balance, lost)| fleet(servers, workers, lost, balance).map(Some)).collect()
 }

@@ -127,7 +127,7 @@ impl Scenario<'_> {
 
     /// The least measured requests that can say that a goal holds at `load`, where all workers share all work.
     pub(super) fn least_at(&self, load: f64) -> u64 {
-        self.least(load, self.memory(load))
+        self.least(load, self.memory(self.load_of_left(load)))
     }
 
     /// The memory of workers that share all work, at `load`; of a fleet, of those of each server.
