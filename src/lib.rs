@@ -22,12 +22,14 @@
 //! |---|---|
 //! | admission | the checks between a datagram's arrival and its first run: address, protocol, cost cap |
 //! | backlog | jobs that wait in a deque, a queue or a socket |
+//! | balancer | what gives each request of a fleet to one of the servers |
 //! | batch | datagrams received, or replies sent, by one system call |
 //! | checkpoint | a place where a handler may be interrupted; the only places where it is |
 //! | child | a part of a request that runs as a job of its own, after a fork |
 //! | class | the kind of a request, 0 to 7: 0 is short, 1 is long |
 //! | continuation | a request that has run and will run on: after a yield, a hop or a join |
 //! | fate | how a datagram ended; each has exactly one |
+//! | fleet | equal servers behind a balancer, in virtual time |
 //! | goodput | requests answered in time, per second |
 //! | hop | a handler's move to another pool |
 //! | ingress | the socket, or the part of a socket's flows, that one worker receives from |

@@ -63,31 +63,6 @@ impl<E: VirtualEngine> Driver<E> {
         Driver { skips_vain, ..self }
     }
 
-    /// Lets `arrivals` come, in the order of their times, until all is done. After the first `until_look` of them `look`
-    /// says how many come before it is asked again; `None` = no more.
-    pub(crate) fn run_while(
-        mut self,
-        mut arrivals: impl Iterator<Item = E::Arrival>,
-        mut until_look: u64,
-        mut look: impl FnMut(&E) -> Option<u64>,
-    ) -> E {
-        let mut next = arrivals.next();
-        loop {
-            match next {
-                Some(came) if E::time(&came) < self.next_at() => {
-                    self.arrive(came);
-                    until_look = until_look.saturating_sub(1);
-                    let more = until_look > 0 || look(&self.engine).inspect(|more| until_look = *more).is_some();
-                    next = if more { arrivals.next() } else { None };
-                }
-                _ if self.next_at() < Nanos::MAX => self.act(),
-                _ => break,
-            }
-        }
-        assert!(self.world.waiting() == 0, "{} requests were forgotten", self.world.waiting());
-        self.engine
-    }
-
     /// When a worker acts next; [`Nanos::MAX`] if all wait for others.
     pub(crate) fn next_at(&self) -> Nanos {
         self.world.event_list.first().0

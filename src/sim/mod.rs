@@ -2,14 +2,16 @@
 //!
 //! [`simulate`] drives the very worker that the server's threads drive, [`Turn`](crate::sched::turn::Turn), under the
 //! same [`Policy`] objects. `world.rs` is what that worker acts on, `idle.rs` which workers sleep and which one
-//! watches, `model.rs` what a request is. What threads do beside the work has a price ([`Overheads`]). The same
-//! requests give the same result, bit for bit.
+//! watches, `model.rs` what a request is. What threads do beside the work has a price ([`Overheads`]). The same requests
+//! give the same result, bit for bit. Several servers behind a balancer are a [`Fleet`], in one time (`servers.rs`).
 //!
 //! Sockets, deques, queues and packets are bounded as in the server, so memory does not grow with the run.
 
+mod balance;
 mod driver;
 mod event_list;
 mod fit;
+mod fleet;
 mod idle;
 mod model;
 mod open_loop;
@@ -17,14 +19,17 @@ mod queues;
 mod reference;
 mod replay;
 mod requests;
+mod servers;
 pub(crate) mod study;
 mod tally;
 mod wakes;
 mod world;
 
+pub use balance::{Balance, UnknownBalance, ZIPF_MAX};
 #[cfg(test)]
 pub(crate) use driver::{Driver, VirtualEngine};
 pub use fit::Fit;
+pub use fleet::{Fleet, FleetTally};
 pub use open_loop::{ArrivingRequest, OpenLoop};
 pub use reference::Reference;
 pub use replay::Replay;
@@ -38,9 +43,8 @@ use crate::sched::estimate::ServiceTimes;
 use crate::sched::overload::{WaitBounds, expected_service};
 use crate::sched::{MaxWait, Policy};
 use crate::time::Nanos;
-#[cfg(not(test))]
-use driver::Driver;
-use model::CostModel;
+use servers::Servers;
+use std::cell::RefCell;
 
 /// A server to simulate.
 #[derive(Clone, Debug)]
@@ -155,10 +159,10 @@ pub fn simulate_while(
     until_look: u64,
     mut look: impl FnMut(&Tally) -> Option<u64>,
 ) -> Tally {
-    let queued = setup.limits.queued_per_worker * setup.policy.topology().workers();
-    let driver = Driver::new(setup.policy.clone(), CostModel::new(setup), setup.rest, setup.overheads.wake, queued);
-    let driver = driver.skips_vain_searches(setup.overheads.poll == Nanos::ZERO);
-    driver.run_while(incoming, until_look, |model: &CostModel<'_>| look(model.tally())).into_tally()
+    let tally = RefCell::new(Tally::new());
+    let one = Servers::new(setup, 1, &tally);
+    one.run_while(incoming.map(|request| (request, 0)), |_, _, _| 0, until_look, || look(&tally.borrow()));
+    tally.into_inner()
 }
 
 #[cfg(test)]

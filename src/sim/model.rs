@@ -9,6 +9,7 @@ use crate::sched::overload::{HeavyQueue, StandingQueues, latest_start};
 use crate::sched::turn::{Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued};
 use crate::sched::{Resume, Watch, WorkerId};
 use crate::time::Nanos;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 
 /// All requests of a simulation, and what each step costs.
@@ -28,7 +29,7 @@ pub(super) struct CostModel<'a> {
     heavy: Box<[HeavyQueue]>,
     /// Requests under way that have been interrupted.
     interrupted: usize,
-    tally: Tally,
+    tally: &'a RefCell<Tally>,
 }
 
 /// How a slice ends.
@@ -41,7 +42,8 @@ enum End {
 }
 
 impl<'a> CostModel<'a> {
-    pub(super) fn new(setup: &'a Setup) -> CostModel<'a> {
+    /// The requests of a server at rest, which are counted in `tally`.
+    pub(super) fn new(setup: &'a Setup, tally: &'a RefCell<Tally>) -> CostModel<'a> {
         assert!(setup.checkpoint_step > Nanos::ZERO, "checkpoints are apart");
         let workers = setup.policy.topology().workers();
         CostModel {
@@ -55,22 +57,19 @@ impl<'a> CostModel<'a> {
             queues: (0..workers).map(|_| StandingQueues::new(workers + 1)).collect(),
             heavy: vec![HeavyQueue::default(); workers].into(),
             interrupted: 0,
-            tally: Tally::new(),
+            tally,
         }
     }
 
-    pub(super) fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    pub(super) fn into_tally(self) -> Tally {
-        self.tally
+    /// Requests that came and have not ended.
+    pub(super) fn in_flight(&self) -> usize {
+        self.requests.len()
     }
 
     /// Ends a request that is not answered and holds a packet.
     fn end(&mut self, request: RequestId, fate: Fate) {
         let request = self.removed(request);
-        self.tally.lost(request.class, Some(fate), request.counts);
+        self.tally.borrow_mut().lost(request.class, Some(fate), request.counts);
     }
 
     /// The request that ends and gives its packet back.
@@ -132,7 +131,8 @@ impl<'a> CostModel<'a> {
                     self.heavy[self.worker].on_light();
                 }
                 let sent = self.now.plus(send);
-                self.tally.answered(request.class, request.cost, sent.minus(request.due), sent, request.counts);
+                let (latency, counts) = (sent.minus(request.due), request.counts);
+                self.tally.borrow_mut().answered(request.class, request.cost, latency, sent, counts);
                 send
             }
             Some((request, end)) => {
@@ -162,7 +162,7 @@ impl VirtualEngine for CostModel<'_> {
         if fits {
             socket.push_back(self.requests.add(Request::new(&arrival)));
         } else {
-            self.tally.lost(arrival.class, None, arrival.counts);
+            self.tally.borrow_mut().lost(arrival.class, None, arrival.counts);
         }
         fits
     }

@@ -53,25 +53,33 @@ impl<'w> OpenLoop<'w> {
     /// All requests in another shape, in the order of their times, spread over this many sockets.
     pub fn shaped(&self, shape: Shape, sockets: usize) -> impl Iterator<Item = ArrivingRequest> + use<'w> {
         let socket_of = spread(self.flows, sockets, self.seed);
-        let arrivals = Arrivals::new(self.workload, self.rate, self.flows, self.seed).shaped(shape);
+        self.by_flow(shape, 0.0)
+            .map(move |(request, flow)| ArrivingRequest { socket: socket_of[usize::from(flow)], ..request })
+    }
+
+    /// All requests with their flows, in the order of their times, before they are given sockets. The rates of flows fall
+    /// with their rank to the power of `zipf`.
+    pub(super) fn by_flow(&self, shape: Shape, zipf: f64) -> impl Iterator<Item = (ArrivingRequest, u16)> + use<'w> {
+        let arrivals = Arrivals::new(self.workload, self.rate, self.flows, self.seed).shaped(shape).with_zipf(zipf);
         let (deadline, warmup, all) = (self.deadline, self.warmup, self.warmup + self.requests);
-        (0..all).zip(arrivals).map(move |(number, Arrival { at, cost, flow, class })| ArrivingRequest {
-            at,
-            due: at,
-            cost,
-            class,
-            socket: socket_of[usize::from(flow)],
-            deadline,
-            counts: number >= warmup,
+        (0..all).zip(arrivals).map(move |(number, Arrival { at, cost, flow, class })| {
+            let counts = number >= warmup;
+            (ArrivingRequest { at, due: at, cost, class, socket: 0, deadline, counts }, flow)
         })
     }
 }
 
 /// The socket of each flow, as the kernel's hash of addresses would choose it: any socket is as likely as any other.
 pub(super) fn spread(flows: u16, sockets: usize, seed: u64) -> Vec<WorkerId> {
+    spread_each(1, flows, sockets, seed).swap_remove(0)
+}
+
+/// The socket of each flow at each of `servers`, independently of the others; at the first as [`spread`] has it.
+pub(super) fn spread_each(servers: usize, flows: u16, sockets: usize, seed: u64) -> Vec<Vec<WorkerId>> {
     // Of the seed's own family and yet not the streams of times, costs and flows, which begin with the seed itself.
     let mut hash = SplitMix64::seed_from_u64(seed ^ 0x666c_6f77_7320_6f66);
-    (0..flows).map(|_| ((u128::from(hash.next_u64()) * sockets as u128) >> 64) as WorkerId).collect()
+    let mut socket = |_| ((u128::from(hash.next_u64()) * sockets as u128) >> 64) as WorkerId;
+    (0..servers).map(|_| (0..flows).map(&mut socket).collect()).collect()
 }
 
 #[cfg(test)]

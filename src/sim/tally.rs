@@ -133,6 +133,11 @@ impl Tally {
         Tally { memory, precision, ..self }
     }
 
+    /// The same tally, already [`Tally::of_queue`], where there are so many queues, one at each server.
+    pub fn of_servers(self, servers: usize) -> Tally {
+        Tally { memory: self.memory.of_servers(servers), ..self }
+    }
+
     /// How all requests ended, warm-up included.
     pub fn fates(&self) -> Fates {
         Fates::new(self.ended.iter().sum(), &self.ended, Some(self.kernel_dropped))

@@ -35,6 +35,12 @@ impl Memory {
         Memory { episode: (self.episode * share).max(1.0), relaxation: self.relaxation * share }
     }
 
+    /// The memory in the requests of this many servers together, each of which has a queue of its own that remembers as
+    /// much as this. Episodes on different servers are independent, so as many values are worth as much as on one.
+    pub fn of_servers(self, servers: usize) -> Memory {
+        Memory { relaxation: self.relaxation * servers as f64, ..self }
+    }
+
     /// The requests that a run needs to say anything.
     pub fn requests_needed(self) -> f64 {
         RELAXATIONS_MIN * self.relaxation

@@ -5,6 +5,7 @@ use super::Workload;
 use super::shape::{Clusters, Phases, Shape, exponential};
 use crate::time::Nanos;
 use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Zipf};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// One request before it is sent.
@@ -29,6 +30,8 @@ pub struct Arrivals<'w> {
     workload: &'w Workload,
     rate: f64,
     flows: u16,
+    /// The rank of a request's flow, counted from 1; `None` where all flows are alike.
+    ranks: Option<Zipf<f64>>,
     at_seconds: f64,
     streams: [Xoshiro256PlusPlus; 3],
     phases: Option<Phases>,
@@ -42,7 +45,18 @@ impl<'w> Arrivals<'w> {
     /// If there is no flow, or `rate` is not above zero.
     pub fn new(workload: &'w Workload, rate: f64, flows: u16, seed: u64) -> Arrivals<'w> {
         assert!(flows > 0 && rate > 0.0, "something arrives, on a flow");
-        Arrivals { workload, rate, flows, at_seconds: 0.0, streams: streams(seed), phases: None, clusters: None }
+        let streams = streams(seed);
+        Arrivals { workload, rate, flows, ranks: None, at_seconds: 0.0, streams, phases: None, clusters: None }
+    }
+
+    /// The same arrivals, not yet begun, on flows whose rates fall with their rank to the power of `exponent` (Zipf): flow
+    /// 0 has the highest. With 0 all flows are alike, as without.
+    ///
+    /// # Panics
+    /// If `exponent` is below zero, or not finite.
+    pub fn with_zipf(self, exponent: f64) -> Arrivals<'w> {
+        let ranks = (exponent != 0.0).then(|| Zipf::new(f64::from(self.flows), exponent).expect("a finite exponent"));
+        Arrivals { ranks, ..self }
     }
 
     /// The same arrivals, not yet begun, in another shape.
@@ -70,7 +84,11 @@ impl Iterator for Arrivals<'_> {
             None => self.workload.draw(costs),
             Some(clusters) => clusters.next(|| self.workload.draw(costs)),
         };
-        Some(Arrival { at, cost, flow: flows.random_range(0..self.flows), class })
+        let flow = match &self.ranks {
+            None => flows.random_range(0..self.flows),
+            Some(ranks) => ranks.sample(flows) as u16 - 1,
+        };
+        Some(Arrival { at, cost, flow, class })
     }
 }
 
@@ -81,4 +99,27 @@ fn streams(seed: u64) -> [Xoshiro256PlusPlus; 3] {
     let mut flows = costs.clone();
     flows.long_jump();
     [times, costs, flows]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Do the rates of flows fall as they should, and nothing else change?
+    #[test]
+    fn flows_may_differ_in_their_rates() {
+        let workload: Workload = "exponential:1us".parse().expect("a form");
+        let arrivals = || Arrivals::new(&workload, 1e6, 100, 1);
+        let mut counts = [0_u32; 100];
+        for (alike, ranked) in arrivals().zip(arrivals().with_zipf(1.0)).take(200_000) {
+            assert_eq!(Arrival { flow: 0, ..alike }, Arrival { flow: 0, ..ranked });
+            counts[usize::from(ranked.flow)] += 1;
+        }
+        let harmonic: f64 = (1..=100).map(|rank| 1.0 / f64::from(rank)).sum();
+        for rank in [1, 2, 10, 100] {
+            let (count, expected) = (f64::from(counts[rank - 1]), 2e5 / rank as f64 / harmonic);
+            assert!((count / expected - 1.0).abs() < 0.15, "rank {rank}: {count}, expected {expected}");
+        }
+        assert!(arrivals().with_zipf(0.0).take(1_000).eq(arrivals().take(1_000)));
+    }
 }

@@ -6,6 +6,7 @@ mod config;
 mod custom_handler;
 mod embedded;
 mod examples;
+mod fleets;
 mod handler_api;
 mod handlers;
 mod imports;

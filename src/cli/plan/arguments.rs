@@ -2,6 +2,7 @@
 
 use crate::cli::simulate::{parse_positive, workloads};
 use crate::overheads::Overheads;
+use crate::sim::Balance;
 use crate::sim::study::goal::Goal;
 use crate::sim::study::policy_spec::PolicySpec;
 use crate::time::Nanos;
@@ -41,6 +42,16 @@ pub(crate) struct PlanArguments {
     /// Plan for this number of workers, instead of looking for the smallest that holds the goal
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers: Option<u16>,
+    /// Plan for a fleet of this many servers behind a balancer: how many workers each needs, so that the goal also holds
+    /// with --lost of them lost. The rate is that of all
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), conflicts_with_all = ["from", "replay"])]
+    pub(super) servers: Option<u16>,
+    /// With --servers, how the balancer chooses: random, flow-hash, flow-hash:zipf=S, two-choices or jsq, as for simulate
+    #[arg(long, value_name = "NAME", default_value = "random", requires = "servers")]
+    pub(super) balance: Balance,
+    /// With --servers, how many of them are lost while as much comes as to all
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "servers")]
+    pub(super) lost: u16,
     /// The most workers to consider
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers_max: u16,

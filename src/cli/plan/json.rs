@@ -4,6 +4,7 @@
 
 use super::text::toml;
 use crate::cli::simulate::json::by_class;
+use crate::sim::Fleet;
 use crate::sim::study::advice::{Advice, Findings, Report};
 use crate::sim::study::goal::Goal;
 use crate::sim::study::judge::{Judged, Verdict};
@@ -26,7 +27,7 @@ fn value(report: &Report<'_>) -> Value {
         Findings::Impossible(held) => (None, Some(held)),
     };
     let answers = report.search.answers.iter().map(|answer| of_look(goal, &answer.look));
-    json!({
+    let mut document = json!({
         "schema": "forebay-plan/1",
         "goal": goal.to_string(),
         "demand": {
@@ -47,7 +48,11 @@ fn value(report: &Report<'_>) -> Value {
         "reasons": advice.map(|advice| &advice.reasons),
         "sensitivity": advice.map(|advice| sensitivity(goal, advice)),
         "sustained": impossible.map(|all| all.iter().map(|held| sustained(question, held)).collect::<Vec<_>>()),
-    })
+    });
+    if let Some(Fleet { servers, lost, balance }) = scenario.fleet {
+        document["fleet"] = json!({"servers": servers, "lost": lost, "balance": balance.to_string()});
+    }
+    document
 }
 
 fn of_look(goal: &Goal, look: &Look) -> Value {
@@ -104,7 +109,7 @@ fn sustained(question: &Question<'_>, held: &Held) -> Value {
         "policy": held.settings.spec.to_string(),
         "workers": workers,
         "load": held.load,
-        "rate": question.scenario.workload.rate_at(held.load, workers, 1),
+        "rate": question.rate_at(held.load, workers),
         "sizes": held.settings.sizes,
         "idle": held.idle.as_ref().map(|idle| figures(&question.goal, idle)),
     })

@@ -8,8 +8,10 @@ mod text;
 pub(super) use arguments::PlanArguments;
 
 use super::results::{Failure, open, printed, write};
+use super::simulate::fleet;
 use super::simulate::progress::Bar;
 use crate::sched::Sizes;
+use crate::sim::Fleet;
 use crate::sim::study::advice::{Advice, Findings, Report};
 use crate::sim::study::goal::Goal;
 use crate::sim::study::policy_spec::PolicySpec;
@@ -93,7 +95,7 @@ fn demand(arguments: &PlanArguments) -> Result<Demand, String> {
         (workload, None, source, None)
     };
     let workload = workload.with_time_beside(beside);
-    let workers = arguments.workers.map(usize::from);
+    let workers = arguments.workers.map(|workers| usize::from(workers) * arguments.servers.map_or(1, usize::from));
     let at_load = arguments.load.zip(workers).map(|(load, workers)| workload.rate_at(load, workers, 1));
     let rate = arguments.rate.or(at_load).or(measured);
     let rate = rate.ok_or("say how much is offered: --rate N (requests/s), or --load SHARE with --workers N")?;
@@ -105,7 +107,11 @@ fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<Questio
     if let Some(bound) = policies.iter().find(|spec| matches!(spec, PolicySpec::Reference(_))) {
         return Err(format!("--policy {bound}: it exists in simulation only, no server can follow it"));
     }
-    let busy = workload.load_at(rate * (1.0 + arguments.headroom), 1, 1);
+    let most = arguments.workers.unwrap_or(arguments.workers_max);
+    let fleet = |servers| fleet(servers, most.into(), arguments.lost, arguments.balance);
+    let fleet = arguments.servers.map(fleet).transpose()?;
+    // At each server that is left.
+    let busy = workload.load_at(rate * (1.0 + arguments.headroom), fleet.map_or(1, Fleet::left), 1);
     let pools = policies.iter().any(|spec| spec.sizes() == Sizes::Pools);
     // As many workers as are busy fall behind.
     let least = (busy.floor() as usize + 1).max(if pools { 2 } else { 1 });
@@ -114,14 +120,16 @@ fn question<'a>(arguments: &PlanArguments, demand: &'a Demand) -> Result<Questio
         Some(workers) => usize::from(workers)..=usize::from(workers),
         None if least > usize::from(arguments.workers_max) => {
             return Err(format!(
-                "the requests keep {busy:.1} workers busy with the headroom, and --workers-max is {}: raise it, or lower the rate",
+                "the requests keep {busy:.1} workers {}busy with the headroom, and --workers-max is {}: raise it, or lower \
+                 the rate",
+                if fleet.is_some() { "of each server that is left " } else { "" },
                 arguments.workers_max
             ));
         }
         None => least..=usize::from(arguments.workers_max),
     };
     let scenario = Scenario::new(workload, *workers.start(), arguments.overheads, arguments.seed, arguments.requests);
-    let scenario = Scenario { checkpoint_step: arguments.checkpoint, ..scenario };
+    let scenario = Scenario { fleet, checkpoint_step: arguments.checkpoint, ..scenario };
     // Of long requests no more than one simulation may take, and of the longest not even that.
     let requests = most_requests(workload.mean(), arguments.checkpoint).max(REQUESTS_MIN).min(arguments.requests);
     let scenario = Scenario { slice: Some(scenario.budget()), requests, ..scenario };

@@ -2,6 +2,7 @@
 
 use crate::metrics::Percentile;
 use crate::overheads::Overheads;
+use crate::sim::Fleet;
 use crate::sim::study::advice::{Advice, Findings, Report};
 use crate::sim::study::goal::{shown_latency, shown_slowdown};
 use crate::sim::study::judge::{Cause, Judged, Verdict};
@@ -29,8 +30,13 @@ fn demand(report: &Report<'_>) -> String {
     let Question { scenario, rate, headroom, goal, .. } = question;
     let busy = |rate: f64| scenario.workload.load_at(rate, 1, 1);
     let goal_source = goal_source.as_ref().map_or_else(String::new, |source| format!(": {source}"));
+    let fleet = scenario.fleet.map_or_else(String::new, |Fleet { servers, lost, balance }| {
+        format!(
+            "fleet      {servers} servers behind {balance}, planned for with {lost} of them lost at the same rate\n"
+        )
+    });
     format!(
-        "demand     {source}: {} requests/s of {} in the mean keep {:.2} workers busy\n\
+        "{fleet}demand     {source}: {} requests/s of {} in the mean keep {:.2} workers busy\n\
          headroom   {:.0} %: planned for {} requests/s, {:.2} workers busy\n\
          goal       {goal}{goal_source}\noverheads  {}\n\n",
         per_second(*rate),
@@ -114,19 +120,26 @@ fn recommended(question: &Question<'_>, advice: &Advice) -> String {
     let Advice { look, settings, reasons, changes, no_more_long } = advice;
     let workers = look.settings.workers;
     let plural = if workers == 1 { "" } else { "s" };
-    let mut text = format!("Do this: {} on {workers} worker{plural}. In forebay.toml:\n\n", look.settings.spec);
+    let (each, lost) = match question.scenario.fleet {
+        Some(Fleet { servers, lost, .. }) => {
+            (format!(" at each of {servers} servers"), format!(" with {lost} of {servers} servers lost"))
+        }
+        None => Default::default(),
+    };
+    let mut text = format!("Do this: {} on {workers} worker{plural}{each}. In forebay.toml:\n\n", look.settings.spec);
     text.push_str(&toml(settings).lines().map(|line| format!("    {line}\n")).collect::<String>());
     text.push_str("\nWhy:\n");
     text.push_str(&reasons.iter().map(|reason| format!("  - {reason}\n")).collect::<String>());
     let simulation = &look.judged.simulation;
     text.push_str(&format!(
-        "\nThese settings hold the goal at a load of {:.2}, {} requests/s; plan for no more than {} on them.{} If things \
+        "\nThese settings hold the goal at a load of {:.2}, {} requests/s{lost}; plan for no more than {} on them.{} If things \
          change:\n\n",
         simulation.load,
         per_second(question.planned_rate()),
         per_second(question.rate),
         simulation.unstable_from.filter(|bound| *bound < 1.0).map_or_else(String::new, |bound| {
-            format!(" From a load of {bound:.3} on these sizes cannot keep up.")
+            let what = if question.scenario.fleet.is_some() { "the busiest server" } else { "these sizes" };
+            format!(" From a load of {bound:.3} on {what} cannot keep up.")
         })
     ));
     let wide = changes.iter().map(|change| change.what.len()).max().unwrap_or(0);
@@ -148,8 +161,8 @@ fn recommended(question: &Question<'_>, advice: &Advice) -> String {
 /// The text when no policy holds the goal, with what would.
 fn impossible(question: &Question<'_>, held: &[Held]) -> String {
     let workers = *question.workers.end();
-    let (workload, goal) = (question.scenario.workload, &question.goal);
-    let rate_at = |load: f64| per_second(workload.rate_at(load, workers, 1));
+    let goal = &question.goal;
+    let rate_at = |load: f64| per_second(question.rate_at(load, workers));
     let mut text = format!(
         "No policy here holds {goal} on {workers} workers at load {:.2}, {} requests/s with the headroom. As far as short \
          looks tell they hold it up to:\n\n",
@@ -173,7 +186,7 @@ fn impossible(question: &Question<'_>, held: &[Held]) -> String {
         Some(most) => format!(
             "\nOffer at most {} requests/s under {}, which leaves the headroom, or allow more workers (--workers, \
              --workers-max), or relax --slo.\n",
-            per_second(workload.rate_at(most.load, workers, 1) / (1.0 + question.headroom)),
+            per_second(question.rate_at(most.load, workers) / (1.0 + question.headroom)),
             most.settings.spec
         ),
         None => format!("\nLess load or more workers do not help: relax --slo. {}\n", alone(question)),

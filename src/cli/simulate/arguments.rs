@@ -2,6 +2,7 @@
 
 use crate::overheads::Overheads;
 use crate::sched::{MaxWait, Sharing};
+use crate::sim::Balance;
 use crate::sim::study::goal::Goal;
 use crate::sim::study::policy_spec::PolicySpec;
 use crate::sim::study::scenario::most_requests;
@@ -22,6 +23,16 @@ pub(crate) struct SimulateArguments {
     /// Workers of the server [default: the sum of --pools, else 14]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers: Option<u16>,
+    /// Simulate a fleet of this many such servers behind a balancer; a load is a share of the capacity of all, see
+    /// --help
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), long_help = SERVERS_HELP)]
+    pub(super) servers: Option<u16>,
+    /// With --servers, how the balancer chooses: any of random, flow-hash, flow-hash:zipf=S, two-choices and jsq
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "random", requires = "servers")]
+    pub(super) balance: Vec<Balance>,
+    /// With --servers, how many of them are lost while as much comes as to all: 0,1 shows the fleet whole and without one
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", requires = "servers")]
+    pub(super) lost: Vec<u16>,
     /// Policies to simulate: any that `forebay serve` has, and, to compare with, srpt, ps, central, rr:QUANTUM:SWITCH,
     /// priority and jsq, which no server can follow
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "steal,pools,ondemand")]
@@ -61,7 +72,8 @@ pub(crate) struct SimulateArguments {
     /// Let policies know the class of a request beforehand, as --classify header does; reserve always knows it
     #[arg(long)]
     pub(super) classified: bool,
-    /// Source ports that requests come from, each at one worker's socket [default: 32 per worker, at least 256]
+    /// Source ports that requests come from, each at one worker's socket [default: 32 per worker, of a fleet of each of
+    /// its workers, at least 256, at most 32768]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) flows: Option<u16>,
     /// How workers share what waits: options that differ from the server's, like
@@ -105,8 +117,10 @@ pub(super) struct Loads(pub(super) Vec<f64>);
 const LOADS_MAX: usize = 1_000;
 
 /// Flags that cannot be combined with `--replay`, because their values come from the trace.
-const DRAWN: [&str; 9] =
-    ["workload", "workers", "load", "max_load", "seed", "requests", "flows", "deadline", "max_wait"];
+const DRAWN: [&str; 12] = [
+    "workload", "workers", "servers", "balance", "lost", "load", "max_load", "seed", "requests", "flows", "deadline",
+    "max_wait",
+];
 
 const REPLAY_HELP: &str = "\
 Instead of --workload: the requests of a real run, from a file that `loadgen --dump` wrote
@@ -118,6 +132,17 @@ seed, warm-up and deadline are those of the run. The file has a header and then 
   forebay-trace/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal
   # intended sent class cost flow socket
   1.204us 18.7us short 500ns 211 7";
+
+const SERVERS_HELP: &str = "\
+Simulate a fleet of this many such servers behind a balancer; a load is a share of the capacity of all
+
+Each has --workers workers and follows the policy by itself. --balance says how a request comes to one of them:
+
+random: any server. flow-hash: each of --flows has a server, by rendezvous hashing; with flow-hash:zipf=S the rates of the \
+flows fall with their rank to the power of S. two-choices: of two servers at random the one that holds fewer requests. \
+jsq: the server that holds the fewest. The last two know what each server holds at that very moment and take no time for \
+it: what a real balancer learns late makes it worse. --lost 1: the last of the servers is gone, its flows go to the \
+others, and as much comes as before.";
 
 const MAX_LOAD_HELP: &str = "\
 Instead of --load: find the highest load at which each policy reaches this goal, like p99.9-slowdown<=10

@@ -1,4 +1,5 @@
-//! The results as comma-separated values: a line for each class of each run. Infinity is `inf`.
+//! The results as comma-separated values: a line for each class of each run. Infinity is `inf`. Fleets have four columns
+//! more.
 
 use super::result::Results;
 use crate::metrics::{Block, Percentile};
@@ -10,13 +11,21 @@ pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
         let percentiles = Percentile::ALL.map(|percentile| format!(",{figure}_{}", percentile.name()));
         format!("{},{figure}_max", percentiles.concat())
     };
-    let mut text =
-        format!("policy,workers,workload,seed,load,class,count{}{}\n", names("slowdown"), names("latency_us"));
+    let is_fleet = results.simulations().iter().any(|simulation| simulation.fleet.is_some());
+    let of_fleet = if is_fleet { ",servers,lost,balance,busiest_load" } else { "" };
+    let mut text = format!(
+        "policy,workers{of_fleet},workload,seed,load,class,count{}{}\n",
+        names("slowdown"),
+        names("latency_us")
+    );
     for simulation in results.simulations() {
+        let of_fleet = simulation.fleet.map_or_else(String::new, |(fleet, busiest)| {
+            format!(",{},{},{},{busiest}", fleet.servers, fleet.lost, fleet.balance)
+        });
         for ((class, slowdown), (_, latency)) in simulation.tally.slowdown().iter().zip(&simulation.tally.latency_us())
         {
             text.push_str(&format!(
-                "{},{},{},{},{},{class},{}{}{}\n",
+                "{},{}{of_fleet},{},{},{},{class},{}{}{}\n",
                 simulation.spec,
                 scenario.workers,
                 scenario.workload.name(),

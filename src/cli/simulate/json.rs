@@ -24,6 +24,11 @@ pub(super) fn value(scenario: &Scenario<'_>, results: &Results) -> Value {
                     .at
                     .as_ref()
                     .map_or_else(|| named(scenario, &search.spec.to_string()), |at| item(scenario, &at.simulation));
+                if let (None, Some(not)) = (&search.at, &search.not_at)
+                    && not.simulation.fleet.is_some()
+                {
+                    item["fleet"] = fleet(&not.simulation);
+                }
                 item["max_load"] = search.max_load.into();
                 item["requests"] = search.at.as_ref().map(|at| at.requests).into();
                 item["beyond"] = search.not_at.as_ref().map(|not| beyond(goal, search.beyond, not)).into();
@@ -62,12 +67,27 @@ fn named(scenario: &Scenario<'_>, policy: &str) -> Value {
     json!({"policy": policy, "workers": scenario.workers, "workload": scenario.workload.name()})
 }
 
+/// The fleet of a simulation, with the load that came to its busiest server; null without one.
+fn fleet(simulation: &Simulation) -> Value {
+    simulation.fleet.map_or(Value::Null, |(fleet, busiest)| {
+        json!({
+            "servers": fleet.servers,
+            "lost": fleet.lost,
+            "balance": fleet.balance.to_string(),
+            "busiest_load": busiest,
+        })
+    })
+}
+
 fn item(scenario: &Scenario<'_>, simulation: &Simulation) -> Value {
     let fates = simulation.tally.fates();
     let mut item = named(scenario, &simulation.spec.to_string());
     item["load"] = simulation.load.into();
     item["chosen"] = simulation.chosen.as_str().into();
-    item["overload"] = (simulation.load >= 1.0).into();
+    item["overload"] = simulation.is_overload().into();
+    if simulation.fleet.is_some() {
+        item["fleet"] = fleet(simulation);
+    }
     item["unstable_from"] = simulation.unstable_from.into();
     item["fates"] = FATES.into_iter().map(|fate| (fate.name(), fates.of(fate))).collect::<Value>();
     item["fates"]["kernel_dropped"] = fates.kernel_dropped.into();

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod csv;
+mod fleets;
 mod html;
 pub(super) mod json;
 pub(super) mod progress;
@@ -10,6 +11,7 @@ mod sweep;
 mod table;
 
 pub(super) use arguments::{SimulateArguments, parse_positive, workloads};
+pub(super) use fleets::fleet;
 
 use super::results::{Failure, one_on_stdout, open, printed, write};
 use crate::sim::study::replayed::Replayed;

@@ -1,21 +1,25 @@
 //! From flags to simulations.
 
 use super::arguments::{Pools, SimulateArguments};
+use super::fleets::fleet;
 use super::progress::Bar;
 use super::result::Results;
 use crate::sched::Sizes;
-use crate::sim::Replay;
 use crate::sim::study::capacity::{SIMULATIONS, best_sizes, max_load, max_load_of_best};
 use crate::sim::study::goal::Goal;
 use crate::sim::study::parallel;
 use crate::sim::study::policy_spec::PolicySpec;
 use crate::sim::study::replayed::Replayed;
 use crate::sim::study::scenario::Scenario;
+use crate::sim::{Fleet, Replay};
 
 /// All simulations of one report.
 #[derive(Clone, Debug)]
 pub(super) struct Sweep<'a> {
+    /// What all of them have in common.
     pub(super) scenario: Scenario<'a>,
+    /// One scenario for each fleet; without a fleet the one.
+    scenarios: Vec<Scenario<'a>>,
     arguments: &'a SimulateArguments,
 }
 
@@ -71,8 +75,9 @@ impl<'a> Sweep<'a> {
                 arguments.requests_or_default(),
             ),
         };
+        let servers = arguments.servers.map_or(1, usize::from);
         let scenario = Scenario {
-            flows: arguments.flows.unwrap_or(new.flows),
+            flows: arguments.flows.unwrap_or(Scenario::flows_for(servers * workers)),
             slice: arguments.slice,
             thief_threshold: arguments.thief_threshold,
             sharing: arguments.sharing,
@@ -84,10 +89,14 @@ impl<'a> Sweep<'a> {
             ..new
         };
         let loads = if arguments.max_load.is_some() { &[LOAD_MIN] } else { arguments.load.0.as_slice() };
-        for spec in &arguments.policy {
-            loads.iter().try_for_each(|load| scenario.check(*spec, *load))?;
+        let fleets = fleets(arguments, workers)?;
+        let scenarios: Vec<_> = fleets.into_iter().map(|fleet| Scenario { fleet, ..scenario.clone() }).collect();
+        for scenario in &scenarios {
+            for spec in &arguments.policy {
+                loads.iter().try_for_each(|load| scenario.check(*spec, *load))?;
+            }
         }
-        Ok(Sweep { scenario, arguments })
+        Ok(Sweep { scenario, scenarios, arguments })
     }
 
     /// Runs all simulations.
@@ -100,10 +109,11 @@ impl<'a> Sweep<'a> {
         };
         let best = arguments.pools == Some(Pools::Best);
         if let Some(goal) = arguments.max_load {
-            let progress = Bar::new(arguments.policy.len() as u64 * SIMULATIONS * each, arguments.quiet);
-            let searches = parallel::map(&arguments.policy, |spec| match best {
-                true => max_load_of_best(&self.scenario, *spec, &goal, &progress),
-                false => max_load(&self.scenario, *spec, &goal, sizes.filter(|_| spec.has_sizes()), &progress),
+            let runs: Vec<_> = self.policies().collect();
+            let progress = Bar::new(runs.len() as u64 * SIMULATIONS * each, arguments.quiet);
+            let searches = parallel::map(&runs, |(spec, scenario)| match best {
+                true => max_load_of_best(scenario, *spec, &goal, &progress),
+                false => max_load(scenario, *spec, &goal, sizes.filter(|_| spec.has_sizes()), &progress),
             });
             progress.finish();
             return Results::Sustained(goal, searches);
@@ -111,15 +121,39 @@ impl<'a> Sweep<'a> {
         // Rounded, for display.
         let of_run = self.scenario.replayed.map(|replayed| vec![(replayed.offered.load() * 1e3).round() / 1e3]);
         let loads = of_run.as_ref().unwrap_or(&arguments.load.0);
-        let runs: Vec<(PolicySpec, f64)> =
-            arguments.policy.iter().flat_map(|spec| loads.iter().map(|load| (*spec, *load))).collect();
+        let runs: Vec<_> = self
+            .policies()
+            .flat_map(|(spec, scenario)| loads.iter().map(move |load| (spec, scenario, *load)))
+            .collect();
         let progress = Bar::new(runs.len() as u64 * each, arguments.quiet);
         let lowest: Goal = BEST.parse().expect("a goal");
-        let simulations = parallel::map(&runs, |(spec, load)| match best && spec.has_sizes() {
-            true => best_sizes(&self.scenario, *spec, *load, &lowest, &progress),
-            false => self.scenario.run(*spec, *load, sizes.filter(|_| spec.has_sizes()), &progress),
+        let simulations = parallel::map(&runs, |(spec, scenario, load)| match best && spec.has_sizes() {
+            true => best_sizes(scenario, *spec, *load, &lowest, &progress),
+            false => scenario.run(*spec, *load, sizes.filter(|_| spec.has_sizes()), &progress),
         });
         progress.finish();
         Results::Outcomes(simulations)
     }
+
+    /// Every policy in every scenario.
+    fn policies(&self) -> impl Iterator<Item = (PolicySpec, &Scenario<'a>)> {
+        self.arguments.policy.iter().flat_map(|spec| self.scenarios.iter().map(|scenario| (*spec, scenario)))
+    }
+}
+
+/// The fleets of servers of this many workers that `arguments` ask for: every balancer with all servers, and without those that are lost. One server
+/// without a balancer is `None`.
+///
+/// # Errors
+/// A message about flags that contradict each other.
+fn fleets(arguments: &SimulateArguments, workers: usize) -> Result<Vec<Option<Fleet>>, String> {
+    let Some(servers) = arguments.servers else { return Ok(vec![None]) };
+    if let Some(reference) = arguments.policy.iter().find(|spec| spec.entry().is_none()) {
+        return Err(format!(
+            "--policy {reference}: with --servers each server follows a policy of forebay serve; leave {reference} or \
+             --servers out"
+        ));
+    }
+    let each = arguments.balance.iter().flat_map(|balance| arguments.lost.iter().map(move |lost| (*balance, *lost)));
+    each.map(|(balance, lost)| fleet(servers, workers, lost, balance).map(Some)).collect()
 }

@@ -2,20 +2,25 @@
 
 use super::result::Results;
 use crate::metrics::{Block, Percentile};
-use crate::sim::FATES;
 use crate::sim::study::capacity::Sustained;
 use crate::sim::study::goal::Goal;
 use crate::sim::study::judge::Judged;
 use crate::sim::study::scenario::{Scenario, Simulation};
+use crate::sim::{FATES, Fleet};
 
 const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
-/// What figures at a load of 1 and above are.
+/// The width of a balancer's column.
+const BALANCE: usize = 27;
+
+/// What figures at a load of 1 and above are, and those of a server beyond that.
 const OVERLOAD: &str = "more comes than all workers can do; figures of what is not shed grow with --requests";
+const OVERLOADED: &str =
+    "more comes to the busiest server than it can do; figures of what is not shed grow with --requests";
 
 /// The whole text: a line for each class of each run.
 pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
-    let mut text = header(scenario, matches!(results, Results::Sustained(..)));
+    let mut text = header(scenario, results.servers(), matches!(results, Results::Sustained(..)));
     if let Results::Sustained(goal, searches) = results {
         text.push_str(&format!("highest load with {goal}\n"));
         text.push_str(&searches.iter().map(|search| sustained(goal, search)).collect::<String>());
@@ -25,9 +30,11 @@ pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
     if simulations.is_empty() {
         return text;
     }
+    let is_fleet = simulations.iter().any(|simulation| simulation.fleet.is_some());
+    let (margin, title) = if is_fleet { (BALANCE, "balance") } else { (0, "") };
     let titles = SHOWN.map(|percentile| format!("{:>9}", percentile.to_string())).concat();
-    text.push_str(&format!("{:24}{:>36}  {:>36}\n", "", "slowdown", "latency, us"));
-    text.push_str(&format!("{:<10} {:>5} {:<7}{titles}  {titles}\n", "policy", "load", "class"));
+    text.push_str(&format!("{:margin$}{:24}{:>36}  {:>36}\n", "", "", "slowdown", "latency, us"));
+    text.push_str(&format!("{:<10} {title:margin$}{:>5} {:<7}{titles}  {titles}\n", "policy", "load", "class"));
     text.push_str(&simulations.into_iter().map(rows).collect::<String>());
     text.push_str(&format!(
         "\nslowdown: latency over cost. ?: not known within a factor of {} (95 % confidence): a longer run may tell.\n",
@@ -36,7 +43,7 @@ pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
     text
 }
 
-fn header(scenario: &Scenario<'_>, is_search: bool) -> String {
+fn header(scenario: &Scenario<'_>, servers: Option<usize>, is_search: bool) -> String {
     let requests = match is_search {
         true => format!("at most {} requests for each load", scenario.requests),
         false => format!("{} requests after {} of warm-up", scenario.requests, scenario.warmup()),
@@ -44,8 +51,9 @@ fn header(scenario: &Scenario<'_>, is_search: bool) -> String {
     let replayed = scenario.replayed.map_or_else(String::new, |run| {
         format!("the requests of {}, times divided by {}\n", run.path.display(), run.offered.time_scale)
     });
+    let servers = servers.map_or_else(String::new, |servers| format!("{servers} servers of "));
     format!(
-        "{} (mean {}), {} workers, {requests}, seed {}\n{replayed}overheads: {}\n\n",
+        "{} (mean {}), {servers}{} workers, {requests}, seed {}\n{replayed}overheads: {}\n\n",
         scenario.workload.name(),
         scenario.workload.mean(),
         scenario.workers,
@@ -57,7 +65,9 @@ fn header(scenario: &Scenario<'_>, is_search: bool) -> String {
 fn sustained(goal: &Goal, search: &Sustained) -> String {
     let chosen = search.at.as_ref().map_or("", |at| at.simulation.chosen.as_str());
     let load = if search.at.is_some() { format!("{:.2}", search.max_load) } else { "< 0.01".to_owned() };
-    let line = format!("{:<10} {load:>6}  {chosen}", search.spec.to_string());
+    let fleet = search.at.as_ref().or(search.not_at.as_ref()).and_then(|judged| judged.simulation.fleet);
+    let fleet = fleet.map_or_else(String::new, |(fleet, _)| format!("{:BALANCE$}", behind(fleet)));
+    let line = format!("{:<10} {fleet}{load:>6}  {chosen}", search.spec.to_string());
     let beyond = search.not_at.as_ref().map_or_else(String::new, |not| beyond(goal, search.beyond, not));
     format!("{}\n{beyond}", line.trim_end())
 }
@@ -77,25 +87,43 @@ fn rows(simulation: &Simulation) -> String {
     let cells = |block: &Block| SHOWN.map(|percentile| format!("{:>9}", figure(block, percentile))).concat();
     let blocks = simulation.tally.slowdown().into_iter().zip(simulation.tally.latency_us());
     let mut text = String::new();
+    let margin = if simulation.fleet.is_some() { BALANCE } else { 0 };
+    let behind = simulation.fleet.map_or_else(String::new, |(fleet, _)| behind(fleet));
     for (number, ((class, slowdown), (_, latency))) in blocks.enumerate() {
-        let (policy, load) =
-            if number == 0 { (simulation.spec.to_string(), simulation.load.to_string()) } else { <_>::default() };
-        text.push_str(&format!("{policy:<10} {load:>5} {class:<7}{}  {}\n", cells(&slowdown), cells(&latency)));
+        let (policy, behind, load) = match number {
+            0 => (simulation.spec.to_string(), behind.as_str(), simulation.load.to_string()),
+            _ => <_>::default(),
+        };
+        let cells = format!("{}  {}", cells(&slowdown), cells(&latency));
+        text.push_str(&format!("{policy:<10} {behind:margin$}{load:>5} {class:<7}{cells}\n"));
     }
+    let indent = margin + 17;
     if !simulation.chosen.is_empty() {
-        text.push_str(&format!("{:<17}{}\n", "", simulation.chosen));
+        text.push_str(&format!("{:indent$}{}\n", "", simulation.chosen));
     }
-    if simulation.load >= 1.0 {
-        text.push_str(&format!("{:<17}OVERLOAD: {OVERLOAD}\n", ""));
+    if let Some((_, busiest)) = simulation.fleet {
+        let bound =
+            simulation.unstable_from.map_or_else(String::new, |load| format!(", unstable from a load of {load:.3} on"));
+        text.push_str(&format!("{:indent$}busiest server at {busiest:.3}{bound}\n", ""));
+    }
+    if simulation.is_overload() {
+        let why = if simulation.load >= 1.0 { OVERLOAD } else { OVERLOADED };
+        text.push_str(&format!("{:indent$}OVERLOAD: {why}\n", ""));
     }
     let fates = simulation.tally.fates();
     let (came, dropped) = (fates.arrived().unwrap_or(0), fates.kernel_dropped.unwrap_or(0));
     if fates.answered < came {
         let shed = FATES.into_iter().filter_map(|fate| Some((fates.of(fate), fate.name().strip_prefix("shed_")?)));
         let shed: String = shed.map(|(count, why)| format!("{count} {}, ", why.replace('_', " "))).collect();
-        text.push_str(&format!("{:<17}not answered: {shed}{dropped} dropped at the socket, of {came}\n", ""));
+        text.push_str(&format!("{:indent$}not answered: {shed}{dropped} dropped at the socket, of {came}\n", ""));
     }
     text
+}
+
+/// A fleet's balancer, and the servers that are lost.
+fn behind(fleet: Fleet) -> String {
+    let lost = if fleet.lost > 0 { format!(", {} lost", fleet.lost) } else { String::new() };
+    format!("{}{lost}", fleet.balance)
 }
 
 /// Three digits or so, in at most eight columns.

@@ -78,7 +78,8 @@ pub(crate) fn reasons(question: &Question<'_>, look: &Look, search: &Search) -> 
         percent(1.0 + question.headroom),
         look.judged.requests
     )];
-    let busy = question.load_at(question.planned_rate(), 1);
+    // Of each server that is left.
+    let busy = question.scenario.load_of_left(question.load_at(question.planned_rate(), 1));
     match &search.less {
         Some(less) => reasons.push(format!(
             "On {} it {}: {}.",
@@ -92,7 +93,8 @@ pub(crate) fn reasons(question: &Question<'_>, look: &Look, search: &Search) -> 
         )),
         None if workers as f64 <= busy + 1.0 => {
             reasons.push(format!(
-                "The requests would keep {busy:.2} workers busy: fewer than {workers} fall behind for ever."
+                "The requests would keep {busy:.2} workers busy{}: fewer than {workers} fall behind for ever.",
+                if question.scenario.fleet.is_some() { " at each server that is left" } else { "" }
             ));
         }
         None if question.workers.start() < question.workers.end() => {

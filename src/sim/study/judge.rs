@@ -10,7 +10,7 @@ use super::progress::Progress;
 use super::replayed::Replayed;
 use super::scenario::{Length, Scenario, Simulation};
 use crate::fate::CLASS_NAMES;
-use crate::sim::Tally;
+use crate::sim::{Fleet, Tally};
 use crate::stats::{Memory, Sample};
 use std::fmt;
 
@@ -41,6 +41,8 @@ pub(crate) enum Cause {
     Overload,
     /// More comes to some group than its workers can do, from this load on.
     Sizes(f64),
+    /// More comes to the busiest server of a fleet than it can do, from this load on.
+    Server(f64),
     /// The percentile of the goal is above its limit.
     Goal,
     /// A class waits for more than ten times what it takes alone, and longer than the goal allows: its slowdown.
@@ -61,7 +63,7 @@ impl Verdict {
 
     /// Whether the goal fails since more comes than can be done: then figures are only a beginning.
     pub(crate) fn is_hopeless(self) -> bool {
-        matches!(self, Verdict::Fails(Cause::Overload | Cause::Sizes(_)))
+        matches!(self, Verdict::Fails(Cause::Overload | Cause::Sizes(_) | Cause::Server(_)))
     }
 
     /// Why the goal does not hold.
@@ -75,6 +77,7 @@ impl fmt::Display for Cause {
         match self {
             Cause::Overload => f.write_str("more comes than all workers can do"),
             Cause::Sizes(load) => write!(f, "these sizes are unstable from a load of {load:.3} on"),
+            Cause::Server(load) => write!(f, "the busiest server is overloaded from a load of {load:.3} on"),
             Cause::Goal => f.write_str("the goal is missed"),
             Cause::Starves(class, slowdown) => write!(f, "class {class} starves, p99 of its slowdown is {slowdown:.1}"),
             Cause::Grows(class) => write!(f, "unstable: the latency of class {class} grows"),
@@ -118,19 +121,26 @@ impl Scenario<'_> {
         let beside = self.workload.time_beside();
         let longest = self.workload.classes().iter().map(|class| class.cost.mean().plus(beside)).max();
         let services = LONGEST_SERVICES * longest.unwrap_or_default().as_secs_f64();
-        let requests = services * self.workload.rate_at(load, self.workers, 1);
+        let requests = services * self.rate(load);
         (requests.max(memory.requests_needed()).ceil() as u64).max(LEAST)
     }
 
     /// The least measured requests that can say that a goal holds at `load`, where all workers share all work.
     pub(super) fn least_at(&self, load: f64) -> u64 {
-        self.least(load, self.memory(load))
+        self.least(load, self.memory(self.load_of_left(load)))
     }
 
-    /// The memory of workers that share all work, at `load`.
+    /// The memory of workers that share all work, at `load`; of a fleet, of those of each server.
     fn memory(&self, load: f64) -> Memory {
         let fit = self.fit(load);
         Memory::of_queue(load, fit.times.clone().with_beside(fit.beside).dispersion())
+            .of_servers(self.fleet.map_or(1, Fleet::left))
+    }
+
+    /// Why no run of any length is needed to say that `load` is too much for what is unstable from `bound` on.
+    fn hopeless(&self, load: f64, bound: f64) -> Option<Cause> {
+        let cause = if self.fleet.is_some() { Cause::Server } else { Cause::Sizes };
+        if load >= 1.0 { Some(Cause::Overload) } else { (load >= bound).then(|| cause(bound)) }
     }
 
     fn trial<'t>(&self, goal: &'t Goal, load: f64, bound: f64, most: u64) -> Trial<'t> {
@@ -159,7 +169,7 @@ impl Scenario<'_> {
         progress: &dyn Progress,
     ) -> Judged {
         let bound = self.unstable_from(spec, load, sizes).unwrap_or(1.0);
-        let hopeless = hopeless(load, bound);
+        let hopeless = self.hopeless(load, bound);
         let most = if hopeless.is_some() { FIRST.min(most) } else { most };
         let trial = self.trial(goal, load, bound, most);
         let warmup = (trial.least.min(most) / 10).max(1);
@@ -200,14 +210,10 @@ impl Scenario<'_> {
         let incoming = replayed.stretched(self.workload.rate_at(load, self.workers, 1), self.workers);
         let simulation = self.run_with(spec, policy, (load, sizes), incoming, progress);
         let trial = self.trial(goal, load, bound, requests);
-        let told = hopeless(load, bound).map(Verdict::Fails).or_else(|| trial.verdict(&simulation.tally, requests));
+        let told =
+            self.hopeless(load, bound).map(Verdict::Fails).or_else(|| trial.verdict(&simulation.tally, requests));
         Judged { simulation, verdict: told.unwrap_or(Verdict::Undecided), requests }
     }
-}
-
-/// Why no run of any length is needed to say that `load` is too much for sizes that are unstable from `bound` on.
-fn hopeless(load: f64, bound: f64) -> Option<Cause> {
-    if load >= 1.0 { Some(Cause::Overload) } else { (load >= bound).then_some(Cause::Sizes(bound)) }
 }
 
 impl Trial<'_> {

@@ -6,7 +6,7 @@ use super::replayed::Replayed;
 use crate::overheads::Overheads;
 use crate::sched::auto::Decision;
 use crate::sched::{Made, MaxWait, PolicyName, Sharing};
-use crate::sim::{ArrivingRequest, Fit, OpenLoop, Replay, Setup, Tally, simulate_while};
+use crate::sim::{ArrivingRequest, Fit, Fleet, OpenLoop, Replay, Setup, Tally, simulate_while};
 use crate::stats::PRECISION;
 use crate::time::Nanos;
 use crate::workload::{Shape, Workload};
@@ -15,7 +15,10 @@ use crate::workload::{Shape, Workload};
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario<'a> {
     pub(crate) workload: &'a Workload,
+    /// Workers of each server.
     pub(crate) workers: usize,
+    /// The servers, of whose workers a load is a share; `None` = one server without a balancer.
+    pub(crate) fleet: Option<Fleet>,
     pub(crate) seed: u64,
     pub(crate) requests: u64,
     pub(crate) flows: u16,
@@ -45,11 +48,21 @@ pub(crate) struct Scenario<'a> {
 pub(crate) struct Simulation {
     pub(crate) spec: PolicySpec,
     pub(crate) load: f64,
+    /// Where there is a fleet, that and the load of its busiest server.
+    pub(crate) fleet: Option<(Fleet, f64)>,
     /// The sizes and budgets, in words.
     pub(crate) chosen: String,
-    /// The load from which on the sizes cannot keep up, however long the queues; `None` without sizes, or unknown.
+    /// The load from which on the sizes, or the busiest server of a fleet, cannot keep up, however long the queues; `None`
+    /// where that is all the capacity, or unknown.
     pub(crate) unstable_from: Option<f64>,
     pub(crate) tally: Tally,
+}
+
+impl Simulation {
+    /// Whether more comes than all workers, or those of the busiest server, can do.
+    pub(crate) fn is_overload(&self) -> bool {
+        self.load >= 1.0 || self.fleet.and(self.unstable_from).is_some_and(|bound| self.load >= bound)
+    }
 }
 
 /// How long a simulation goes on: while `look` wants more, which is asked after the first `until_look` requests and says
@@ -93,7 +106,8 @@ impl<'a> Scenario<'a> {
                 self.workload.mean(),
             ));
         }
-        let seconds = (work / self.workers as f64).max(requests / self.workload.rate_at(load, self.workers, 1));
+        // A balancer may send all to one server.
+        let seconds = (work / self.workers as f64).max(requests / self.rate(load));
         if seconds > SECONDS_MAX {
             return Err(format!(
                 "{requests:.0} requests at load {load} last {seconds:.1e} simulated seconds, and one simulation at most \
@@ -114,6 +128,7 @@ impl<'a> Scenario<'a> {
         Scenario {
             workload,
             workers,
+            fleet: None,
             seed,
             requests,
             flows: Scenario::flows_for(workers),
@@ -134,6 +149,16 @@ impl<'a> Scenario<'a> {
     /// The number of source ports that `loadgen` would use.
     pub(crate) fn flows_for(workers: usize) -> u16 {
         (32 * workers).clamp(256, 32_768) as u16
+    }
+
+    /// Requests per second at `load`.
+    pub(crate) fn rate(&self, load: f64) -> f64 {
+        self.workload.rate_at(load, self.workers * self.fleet.map_or(1, |fleet| fleet.servers), 1)
+    }
+
+    /// The load of the servers that are left where `load` comes to all.
+    pub(crate) fn load_of_left(&self, load: f64) -> f64 {
+        self.fleet.map_or(load, |fleet| load * fleet.servers as f64 / fleet.left() as f64)
     }
 
     /// The slice, given or fitted.
@@ -180,10 +205,12 @@ impl<'a> Scenario<'a> {
             (PolicySpec::Reference(reference), replay) => Served {
                 chosen: String::new(),
                 unstable_from: None,
+                busiest: None,
                 tally: match replay {
                     Some(replay) => reference.simulate(self.workers, watched(replay.arrivals(), progress)),
                     None => again_while(&mut length, |warmup, most| {
-                        reference.simulate(self.workers, watched(self.drawn(load, warmup, most), progress))
+                        let drawn = self.offer(load, warmup, most).shaped(self.shape, self.workers);
+                        reference.simulate(self.workers, watched(drawn, progress))
                     }),
                 },
             },
@@ -191,8 +218,14 @@ impl<'a> Scenario<'a> {
                 Served::by(replay.server(policy), watched(replay.arrivals(), progress), length)
             }
             (PolicySpec::Server(policy), None) => {
-                let drawn = self.drawn(load, length.warmup, length.most);
-                Served::by(self.server(policy, load, sizes), watched(drawn, progress), length)
+                let (server, offer) = (self.server(policy, load, sizes), self.offer(load, length.warmup, length.most));
+                match self.fleet {
+                    None => Served::by(server, watched(offer.shaped(self.shape, self.workers), progress), length),
+                    Some(fleet) => {
+                        let arrivals = watched(fleet.arrivals(&offer, self.shape), progress);
+                        Served::by_fleet(fleet, server, &offer, arrivals, length)
+                    }
+                }
             }
         };
         self.finished(spec, load, served)
@@ -213,32 +246,44 @@ impl<'a> Scenario<'a> {
     }
 
     fn finished(&self, spec: PolicySpec, load: f64, served: Served) -> Simulation {
-        let Served { chosen, unstable_from, tally } = served;
+        let Served { chosen, unstable_from, tally, busiest } = served;
+        let unstable_from = self.bound(unstable_from);
         // A group at its own bound is as busy as all workers at theirs.
         let busy = load / unstable_from.unwrap_or(1.0);
         let tally = tally.of_queue(busy, self.overheads.per_request(), self.precision);
-        Simulation { spec, load, chosen, unstable_from, tally }
+        let tally = tally.of_servers(self.fleet.map_or(1, Fleet::left));
+        Simulation { spec, load, fleet: self.fleet.zip(busiest), chosen, unstable_from, tally }
     }
 
-    /// Draws `warmup + requests` requests at `load`.
-    fn drawn(&self, load: f64, warmup: u64, requests: u64) -> impl Iterator<Item = ArrivingRequest> + use<'a> {
-        let offer = OpenLoop {
+    /// The offer of `warmup + requests` requests at `load`.
+    fn offer(&self, load: f64, warmup: u64, requests: u64) -> OpenLoop<'a> {
+        OpenLoop {
             workload: self.workload,
-            rate: self.workload.rate_at(load, self.workers, 1),
+            rate: self.rate(load),
             flows: self.flows,
             seed: self.seed,
             deadline: self.deadline.unwrap_or(Nanos::MAX),
             warmup,
             requests,
-        };
-        offer.shaped(self.shape, self.workers)
+        }
     }
 
-    /// The load from which on the sizes of `spec` cannot keep up; `None` without sizes.
+    /// The load from which on the sizes of `spec`, or the busiest server, cannot keep up; `None` where that is all the
+    /// capacity.
     pub(super) fn unstable_from(&self, spec: PolicySpec, load: f64, sizes: Option<&[usize]>) -> Option<f64> {
         match spec {
-            PolicySpec::Server(policy) => self.server(policy, load, sizes).0.unstable_from,
+            PolicySpec::Server(policy) => self.bound(self.server(policy, load, sizes).0.unstable_from),
             PolicySpec::Reference(_) => None,
+        }
+    }
+
+    /// The load of the whole fleet from which on its busiest server is beyond `of_server`, the bound of one server.
+    fn bound(&self, of_server: Option<f64>) -> Option<f64> {
+        let share = self.fleet.map(|fleet| fleet.servers as f64 * fleet.busiest_share(self.flows, self.seed));
+        // Rounding alone is no bound.
+        match share.filter(|share| *share > 1.0 + 1e-9) {
+            Some(share) => Some(of_server.unwrap_or(1.0) / share),
+            None => of_server,
         }
     }
 
@@ -277,7 +322,7 @@ impl<'a> Scenario<'a> {
     pub(super) fn fit(&self, load: f64) -> Fit {
         let mut fit = match self.replayed {
             Some(run) => Replay::new(&run.offered).fit,
-            None => Fit::new(self.workload, self.workers, load),
+            None => Fit::new(self.workload, self.workers, self.load_of_left(load)),
         };
         self.choose(&mut fit);
         fit
@@ -296,15 +341,32 @@ impl<'a> Scenario<'a> {
 struct Served {
     /// The options in words.
     chosen: String,
+    /// The bound of one server.
     unstable_from: Option<f64>,
     tally: Tally,
+    /// The load of the busiest server of a fleet.
+    busiest: Option<f64>,
 }
 
 impl Served {
     fn by((made, setup): (Made, Setup), incoming: impl Iterator<Item = ArrivingRequest>, length: Length<'_>) -> Served {
         let Made { chosen, unstable_from, .. } = made;
         let tally = simulate_while(&setup, incoming, length.until_look, length.look);
-        Served { chosen, unstable_from, tally }
+        Served { chosen, unstable_from, tally, busiest: None }
+    }
+
+    /// By servers of a fleet, each like that.
+    fn by_fleet(
+        fleet: Fleet,
+        (made, setup): (Made, Setup),
+        offer: &OpenLoop<'_>,
+        arrivals: impl Iterator<Item = (ArrivingRequest, u16)>,
+        length: Length<'_>,
+    ) -> Served {
+        let Made { chosen, unstable_from, .. } = made;
+        let came = fleet.simulate_while(&setup, offer, arrivals, length.until_look, length.look);
+        let busiest = Some(came.busiest());
+        Served { chosen, unstable_from, tally: came.tally, busiest }
     }
 }
 

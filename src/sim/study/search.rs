@@ -112,7 +112,7 @@ impl Question<'_> {
         let look = |hundredths: u32| {
             let load = f64::from(hundredths) / 100.0;
             let fitted = self.refitted(&settings, load);
-            let rate = self.scenario.workload.rate_at(load, workers, 1);
+            let rate = self.rate_at(load, workers);
             (self.judge(&fitted, rate, HELD, progress), fitted)
         };
         let (mut holds, mut fails, mut at) = (0, 100, None);

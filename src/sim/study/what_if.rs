@@ -7,6 +7,7 @@ use super::replayed::Replayed;
 use super::scenario::Scenario;
 use super::workers::{Look, Question, Settings};
 use crate::sched::Sizes;
+use crate::sim::Fleet;
 use crate::time::Nanos;
 use crate::workload::{NoMoreLong, Shape, Workload};
 
@@ -24,6 +25,8 @@ pub(crate) struct WhatIf<'a> {
     /// Another workload, where that is what changes.
     workload: Option<Workload>,
     shape: Shape,
+    /// How many servers are lost, where that is what changes.
+    lost: Option<usize>,
     replayed: Option<&'a Replayed>,
 }
 
@@ -47,9 +50,17 @@ impl<'a> Question<'a> {
             rate: self.rate,
             workload: None,
             shape: Shape::Poisson,
+            lost: None,
             replayed: None,
         };
         let mut all = vec![same("the rate as asked for")];
+        if let Some(fleet) = self.scenario.fleet {
+            for lost in [fleet.lost.checked_sub(1), Some(fleet.lost + 1)].into_iter().flatten() {
+                if lost < fleet.servers {
+                    all.push(WhatIf { lost: Some(lost), ..same(&servers_left(fleet.servers, lost)) });
+                }
+            }
+        }
         for (what, factor) in [("20 % less load", 0.8), ("20 % more load", 1.2)] {
             all.push(WhatIf { rate: self.rate * factor, ..same(what) });
         }
@@ -58,7 +69,8 @@ impl<'a> Question<'a> {
             let workload = &more.workload;
             let what = times_the_long(more.factor);
             let load = self.load_at(self.rate, chosen.settings.workers);
-            let rates = [workload.rate_at(load, chosen.settings.workers, 1), self.rate];
+            let workers = chosen.settings.workers * self.servers();
+            let rates = [workload.rate_at(load, workers, 1), self.rate];
             for (at, rate) in ["at the same load", "at the same rate"].into_iter().zip(rates) {
                 all.push(WhatIf { rate, workload: Some(workload.clone()), ..same(&format!("{what}, {at}")) });
             }
@@ -82,12 +94,13 @@ impl<'a> Question<'a> {
 
     /// Looks at one change.
     pub(crate) fn look_at(&self, what_if: &WhatIf<'a>, progress: &dyn Progress) -> Change {
-        let WhatIf { what, settings, rate, workload, shape, replayed } = what_if;
+        let WhatIf { what, settings, rate, workload, shape, lost, replayed } = what_if;
         let workload = workload.as_ref().unwrap_or(self.scenario.workload);
-        let load = workload.load_at(*rate, settings.workers, 1);
+        let load = workload.load_at(*rate, settings.workers * self.servers(), 1);
         let most = MOST.min(self.scenario.requests);
         let spec = settings.spec;
-        let scenario = Scenario { workload, shape: *shape, ..self.scenario_of(settings) };
+        let fleet = self.scenario.fleet.map(|fleet| Fleet { lost: lost.unwrap_or(fleet.lost), ..fleet });
+        let scenario = Scenario { workload, fleet, shape: *shape, ..self.scenario_of(settings) };
         let judged = match replayed {
             Some(replayed) => {
                 scenario.judge_recorded(spec, load, settings.sizes.as_deref(), &self.goal, replayed, progress)
@@ -103,6 +116,11 @@ fn times_the_long(factor: f64) -> String {
     let times = (factor * 100.0).round() / 100.0;
     let times = if times == 2.0 { "twice".to_owned() } else { format!("{times} x") };
     format!("{times} the share of long requests")
+}
+
+/// The servers that are left of a fleet, in words.
+fn servers_left(servers: usize, lost: usize) -> String {
+    if lost == 0 { format!("all {servers} servers") } else { format!("{} of {servers} servers", servers - lost) }
 }
 
 /// The role of `front` workers in the first group of a policy, in words.

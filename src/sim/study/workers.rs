@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 /// The question of a plan: the fewest workers for a workload, a rate and a goal.
 #[derive(Clone, Debug)]
 pub(crate) struct Question<'a> {
-    /// The scenario of every simulation, except for the number of workers and the budget. Its requests are the most of one
+    /// The scenario of every simulation, except for the number of workers (of each server) and the budget. Its requests are the most of one
     /// simulation.
     pub(crate) scenario: Scenario<'a>,
     /// The rate that is asked for, in requests per second.
@@ -70,14 +70,25 @@ impl<'a> Question<'a> {
         self.rate * (1.0 + self.headroom)
     }
 
-    /// The share of the capacity of `workers` workers that `rate` requests per second are.
+    /// The share of the capacity of `workers` workers that `rate` requests per second are; of a fleet, of as many at each
+    /// of its servers.
     pub(crate) fn load_at(&self, rate: f64, workers: usize) -> f64 {
-        self.scenario.workload.load_at(rate, workers, 1)
+        self.scenario.workload.load_at(rate, workers * self.servers(), 1)
+    }
+
+    /// The requests per second that are this share of that capacity.
+    pub(crate) fn rate_at(&self, load: f64, workers: usize) -> f64 {
+        self.scenario.workload.rate_at(load, workers * self.servers(), 1)
+    }
+
+    /// Servers in all.
+    pub(crate) fn servers(&self) -> usize {
+        self.scenario.fleet.map_or(1, |fleet| fleet.servers)
     }
 
     pub(crate) fn scenario_of(&self, settings: &Settings) -> Scenario<'a> {
         let workers = settings.workers;
-        let flows = Scenario::flows_for(workers);
+        let flows = Scenario::flows_for(workers * self.servers());
         Scenario { workers, flows, slice: Some(settings.slice), ..self.scenario.clone() }
     }
 
@@ -108,7 +119,7 @@ impl<'a> Question<'a> {
     /// up, whose figure is only a beginning, as worst.
     pub(crate) fn rank(&self, judged: &Judged) -> (u8, f64) {
         let grade = match judged.verdict {
-            Verdict::Fails(Cause::Overload | Cause::Sizes(_)) => 2,
+            Verdict::Fails(Cause::Overload | Cause::Sizes(_) | Cause::Server(_)) => 2,
             Verdict::Fails(Cause::Starves(..) | Cause::Grows(_)) => 1,
             _ => 0,
         };

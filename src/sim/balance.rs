@@ -1,0 +1,220 @@
+//! Balancers: to which server of a fleet a request goes.
+
+use super::servers::ServerId;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
+use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
+
+/// How a balancer chooses the server of a request. Those that look at servers know how many requests each holds at that
+/// very moment; a real balancer knows it late, so these are bounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Balance {
+    /// Any server, each as likely as the others.
+    Random,
+    /// The server to which the request's flow is hashed (rendezvous hashing: where a server is lost, its flows move and no
+    /// others). Request rates of flows fall with their rank to the power of `zipf`; 0 = all flows are alike.
+    FlowHash {
+        /// The exponent of the flows' rates, 0 to [`ZIPF_MAX`].
+        zipf: f64,
+    },
+    /// Of two servers, drawn at random, the one that holds fewer requests (power of two choices).
+    TwoChoices,
+    /// The server that holds the fewest requests (JSQ); of several, any.
+    JoinShortestQueue,
+}
+
+/// The largest exponent of flows' rates.
+pub const ZIPF_MAX: f64 = 4.0;
+
+/// The error for a text that names no balancer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no balancer is called `{text}`; there are random, flow-hash, flow-hash:zipf=S (S from 0 to {ZIPF_MAX}, like \
+     flow-hash:zipf=0.9), two-choices and jsq"
+)]
+pub struct UnknownBalance {
+    text: String,
+}
+
+impl FromStr for Balance {
+    type Err = UnknownBalance;
+
+    fn from_str(text: &str) -> Result<Balance, UnknownBalance> {
+        let zipf = || {
+            let exponent: f64 = text.strip_prefix("flow-hash:zipf=")?.parse().ok()?;
+            (0.0..=ZIPF_MAX).contains(&exponent).then_some(Balance::FlowHash { zipf: exponent })
+        };
+        match text {
+            "random" => Ok(Balance::Random),
+            "flow-hash" => Ok(Balance::FlowHash { zipf: 0.0 }),
+            "two-choices" => Ok(Balance::TwoChoices),
+            "jsq" => Ok(Balance::JoinShortestQueue),
+            _ => zipf().ok_or_else(|| UnknownBalance { text: text.to_owned() }),
+        }
+    }
+}
+
+impl fmt::Display for Balance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Balance::Random => f.pad("random"),
+            Balance::FlowHash { zipf: 0.0 } => f.pad("flow-hash"),
+            Balance::FlowHash { zipf } => f.pad(&format!("flow-hash:zipf={zipf}")),
+            Balance::TwoChoices => f.pad("two-choices"),
+            Balance::JoinShortestQueue => f.pad("jsq"),
+        }
+    }
+}
+
+impl Balance {
+    /// The exponent of the flows' rates; 0 = all flows are alike.
+    pub fn zipf(self) -> f64 {
+        if let Balance::FlowHash { zipf } = self { zipf } else { 0.0 }
+    }
+}
+
+/// A balancer at work.
+#[derive(Clone, Debug)]
+pub(super) struct Balancer {
+    balance: Balance,
+    servers: usize,
+    /// The server of each flow; empty where flows do not count.
+    server_of: Vec<ServerId>,
+    random: Xoshiro256PlusPlus,
+}
+
+impl Balancer {
+    /// A balancer before this many servers, above zero.
+    pub(super) fn new(balance: Balance, servers: usize, flows: u16, seed: u64) -> Balancer {
+        assert!(servers > 0, "requests need a server");
+        let hashes = matches!(balance, Balance::FlowHash { .. });
+        let server_of = if hashes { hashed(flows, servers, seed) } else { Vec::new() };
+        // A stream of its own: whatever the balancer draws, the requests are the same.
+        let random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x6261_6c61_6e63_6572);
+        Balancer { balance, servers, server_of, random }
+    }
+
+    /// The server for the next request, which is of `flow`, where `in_flight` tells how many requests each one holds.
+    pub(super) fn choose(&mut self, flow: u16, in_flight: impl Fn(ServerId) -> usize) -> ServerId {
+        let Balancer { servers, ref mut random, .. } = *self;
+        match self.balance {
+            Balance::Random => random.random_range(0..servers),
+            Balance::FlowHash { .. } => self.server_of[usize::from(flow)],
+            Balance::TwoChoices if servers == 1 => 0,
+            Balance::TwoChoices => {
+                let one = random.random_range(0..servers);
+                // One of the others.
+                let other = (one + random.random_range(1..servers)) % servers;
+                if in_flight(other) < in_flight(one) { other } else { one }
+            }
+            Balance::JoinShortestQueue => {
+                let (mut fewest, mut ties, mut chosen) = (usize::MAX, 0, 0);
+                for server in 0..servers {
+                    let held = in_flight(server);
+                    match held.cmp(&fewest) {
+                        Ordering::Less => (fewest, ties, chosen) = (held, 1, server),
+                        // Each of those that hold as few is chosen as often.
+                        Ordering::Equal => {
+                            ties += 1;
+                            chosen = if random.random_range(0..ties) == 0 { server } else { chosen };
+                        }
+                        Ordering::Greater => {}
+                    }
+                }
+                chosen
+            }
+        }
+    }
+}
+
+/// The share of the requests that comes to the busiest of so many servers in the long run.
+pub(super) fn busiest_share(balance: Balance, servers: usize, flows: u16, seed: u64) -> f64 {
+    let Balance::FlowHash { zipf } = balance else { return 1.0 / servers as f64 };
+    let rate = |flow: usize| ((flow + 1) as f64).powf(-zipf);
+    let mut rates = vec![0.0; servers];
+    for (flow, server) in hashed(flows, servers, seed).into_iter().enumerate() {
+        rates[server] += rate(flow);
+    }
+    rates.iter().copied().fold(0.0, f64::max) / rates.iter().sum::<f64>()
+}
+
+/// The server of each flow: of all servers the one with the highest hash of flow and server.
+fn hashed(flows: u16, servers: usize, seed: u64) -> Vec<ServerId> {
+    // Each server has a key, drawn from the seed. Flow, server and seed in one number would not do: seeds that differ by
+    // little would only change places of flows.
+    let mut draw = SplitMix64::seed_from_u64(seed ^ 0x7265_6e64_657a_0000);
+    let keys: Vec<u64> = (0..servers).map(|_| draw.next_u64()).collect();
+    let hash = |flow: u16, server: ServerId| SplitMix64::seed_from_u64(keys[server] ^ u64::from(flow)).next_u64();
+    let highest = |flow| (0..servers).max_by_key(|server| hash(flow, *server)).unwrap_or(0);
+    (0..flows).map(highest).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_shown() {
+        for text in ["random", "flow-hash", "flow-hash:zipf=0.9", "two-choices", "jsq"] {
+            assert_eq!(text.parse::<Balance>().map(|balance| balance.to_string()), Ok(text.to_owned()));
+        }
+        for text in ["", "rr", "flow-hash:", "flow-hash:zipf=", "flow-hash:zipf=-1", "flow-hash:zipf=nan", "JSQ"] {
+            let error = text.parse::<Balance>().expect_err(text).to_string();
+            assert!(error.contains("two-choices and jsq"), "{error}");
+        }
+    }
+
+    // Where a server is lost, do its flows move evenly to the others, and no flow of another?
+    #[test]
+    fn a_lost_server_moves_its_own_flows_alone() {
+        let (all, left) = (hashed(16_000, 16, 1), hashed(16_000, 15, 1));
+        let mut moved = vec![0; 15];
+        for (before, after) in all.iter().zip(&left) {
+            if *before == 15 { moved[*after] += 1 } else { assert_eq!(before, after) }
+        }
+        assert!(moved.iter().all(|flows| (40..100).contains(flows)), "{moved:?} of about 1,000");
+        let first = all.iter().filter(|server| **server == 0).count();
+        assert!((900..1_100).contains(&first), "{first} of 16,000 flows at one of 16 servers");
+        // Another seed is another hash, and not other places for the same flows.
+        let counts = |seed| {
+            let all = hashed(4_096, 16, seed);
+            let mut counts: Vec<usize> =
+                (0..16).map(|server| all.iter().filter(|chosen| **chosen == server).count()).collect();
+            counts.sort_unstable();
+            counts
+        };
+        assert_ne!(counts(1), counts(2));
+    }
+
+    #[test]
+    fn fewer_in_flight_win() {
+        let held = [3, 1, 4, 1];
+        let counts = |balance| {
+            let mut balancer = Balancer::new(balance, 4, 8, 1);
+            let mut counts = [0; 4];
+            (0..6_000).for_each(|_| counts[balancer.choose(0, |server| held[server])] += 1);
+            counts
+        };
+        let [none, one, never, other] = counts(Balance::JoinShortestQueue);
+        assert!(none == 0 && never == 0 && one > 2_800 && other > 2_800, "{one} and {other}");
+        // Of the six pairs the first server wins one, the two with the fewest two and a half each, the last none.
+        let [first, one, never, other] = counts(Balance::TwoChoices);
+        assert!((900..1_100).contains(&first) && never == 0, "{first}");
+        assert!((2_350..2_650).contains(&one) && (2_350..2_650).contains(&other), "{one} and {other}");
+        assert!(counts(Balance::Random).iter().all(|count| (1_350..1_650).contains(count)));
+    }
+
+    #[test]
+    fn a_large_flow_makes_a_busy_server() {
+        let share = |balance, flows| busiest_share(balance, 4, flows, 1);
+        assert_eq!(share(Balance::TwoChoices, 100), 0.25);
+        assert_eq!(share(Balance::FlowHash { zipf: 0.0 }, 1), 1.0);
+        let alike = share(Balance::FlowHash { zipf: 0.0 }, 10_000);
+        assert!(alike > 0.25 && alike < 0.27, "{alike}");
+        // The largest of 10,000 flows whose rates fall with the square has 6 / pi^2 of all.
+        let large = share(Balance::FlowHash { zipf: 2.0 }, 10_000);
+        assert!(large > 0.607 && large < 0.95, "{large}");
+    }
+}

@@ -1,0 +1,125 @@
+//! Do fleets do what theory says of balancers, and is one server alone what it was?
+
+use super::*;
+use crate::metrics::Percentile;
+use crate::sched::PolicyName;
+use crate::sim::{Fit, Reference, simulate};
+use crate::workload::Workload;
+
+const BALANCES: [&str; 5] = ["random", "flow-hash", "flow-hash:zipf=0.9", "two-choices", "jsq"];
+
+fn balance(text: &str) -> Balance {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn workload(text: &str) -> Workload {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn offer(workload: &Workload, load: f64, workers: usize, requests: u64) -> OpenLoop<'_> {
+    let rate = workload.rate_at(load, workers, 1);
+    OpenLoop { workload, rate, flows: 4_096, seed: 5, deadline: Nanos::MAX, warmup: requests / 10, requests }
+}
+
+/// The result of a fleet of which none is lost, with Poisson arrivals.
+fn served(setup: &Setup, servers: usize, balance: &str, offer: &OpenLoop<'_>) -> FleetTally {
+    let fleet = Fleet { servers, lost: 0, balance: self::balance(balance) };
+    fleet.simulate_while(setup, offer, fleet.arrivals(offer, Shape::Poisson), u64::MAX, |_| None)
+}
+
+/// A server without overheads.
+fn ideal(policy: &str, workload: &Workload, workers: usize) -> Setup {
+    let name: PolicyName = policy.parse().expect("a policy");
+    Setup::ideal(Fit::new(workload, workers, 0.7).policy(name).policy())
+}
+
+#[test]
+fn a_fleet_of_one_is_a_server_to_the_bit() {
+    let workload = workload("extreme-bimodal");
+    let offer = offer(&workload, 0.8, 4, 30_000);
+    for policy in ["isolated", "steal", "pools", "ondemand"] {
+        let setup = ideal(policy, &workload, 4);
+        let all = |tally: &Tally| (tally.fates(), tally.ended_at(), tally.latency_us(), tally.slowdown());
+        let alone = simulate(&setup, offer.arrivals(4));
+        for balance in ["random", "flow-hash", "two-choices", "jsq"] {
+            let fleet = served(&setup, 1, balance, &offer);
+            assert_eq!(all(&fleet.tally), all(&alone), "{policy} behind {balance}");
+        }
+    }
+}
+
+#[test]
+fn the_same_requests_give_the_same_result_and_each_is_answered() {
+    let workload = workload("extreme-bimodal");
+    let offer = offer(&workload, 0.7, 12, 20_000);
+    let setup = ideal("ondemand", &workload, 4);
+    for balance in BALANCES {
+        let [first, second] = [(); 2].map(|()| served(&setup, 3, balance, &offer));
+        assert_eq!(first.tally.slowdown(), second.tally.slowdown(), "{balance}");
+        assert_eq!((first.tally.fates().answered, &first.loads), (22_000, &second.loads), "{balance}");
+    }
+}
+
+// Servers of one worker each, exponential costs: by chance each is M/M/1, whose latency is exponential too.
+#[test]
+fn by_chance_each_server_is_alone() {
+    let workload = workload("exponential:10us");
+    let offer = offer(&workload, 0.7, 8, 1_000_000);
+    let fleet = served(&ideal("isolated", &workload, 1), 8, "random", &offer);
+    let latency = &fleet.tally.latency_us()[0].1;
+    for (percentile, above) in [(Percentile::P50, 0.5_f64), (Percentile::P99, 0.01), (Percentile::P99_9, 0.001)] {
+        let (exact, found) = (-above.ln() * 10.0 / 0.3, latency.percentile(percentile).expect("answered"));
+        assert!((found / exact - 1.0).abs() < 0.04, "{percentile}: {found} us, exact {exact}");
+    }
+    assert!(fleet.loads.iter().all(|load| (load / 0.7 - 1.0).abs() < 0.02), "{:?}", fleet.loads);
+}
+
+// Two choices: the mean latency of many servers is the sum of load^(2^i - 2) services (Mitzenmacher 1996; Vvedenskaya,
+// Dobrushin and Karpelevich 1996).
+#[test]
+fn two_choices_are_as_good_as_published() {
+    let workload = workload("exponential:10us");
+    let mean = |load: f64, balance| {
+        let offer = offer(&workload, load, 64, 300_000);
+        served(&ideal("isolated", &workload, 1), 64, balance, &offer).tally.latency_mean(None).as_micros_f64()
+    };
+    for load in [0.5, 0.9] {
+        let exact: f64 = 10.0 * (1..8).map(|i| f64::powi(load, (1 << i) - 2)).sum::<f64>();
+        let found = mean(load, "two-choices");
+        assert!((found / exact - 1.0).abs() < 0.03, "at {load}: {found} us, published {exact}");
+        let [random, jsq] = ["random", "jsq"].map(|balance| mean(load, balance));
+        assert!(random > 1.4 * found && jsq < 0.8 * found, "at {load}: {random}, {found}, {jsq}");
+    }
+}
+
+// Servers of one worker each behind JSQ are the workers of the reference policy of that name.
+#[test]
+fn the_shortest_queue_is_that_of_the_reference() {
+    let workload = workload("exponential:10us");
+    let offer = offer(&workload, 0.9, 8, 1_000_000);
+    let fleet = served(&ideal("isolated", &workload, 1), 8, "jsq", &offer).tally;
+    let reference = Reference::JoinShortestQueue.simulate(8, offer.arrivals(8));
+    for percentile in [Percentile::P50, Percentile::P99, Percentile::P99_9] {
+        let [one, other] = [&fleet, &reference].map(|tally| tally.latency_us()[0].1.percentile(percentile).unwrap());
+        assert!((one / other - 1.0).abs() < 0.03, "{percentile}: {one} and {other}");
+    }
+}
+
+// Does the busiest server have the load that its flows bring in the long run, and do those that are left have all of it?
+#[test]
+fn lost_servers_leave_their_load_to_others() {
+    let workload = workload("fixed:10us");
+    let offer = offer(&workload, 0.3, 16, 200_000);
+    let setup = ideal("steal", &workload, 2);
+    for text in BALANCES {
+        for lost in [0, 2] {
+            let fleet = Fleet { servers: 8, lost, balance: balance(text) };
+            let arrivals = fleet.arrivals(&offer, Shape::Poisson);
+            let came = fleet.simulate_while(&setup, &offer, arrivals, u64::MAX, |_| None);
+            let sum: f64 = came.loads.iter().sum();
+            assert!(came.loads.len() == 8 - lost && (sum / (0.3 * 8.0) - 1.0).abs() < 0.01, "{text}: {sum}");
+            let expected = fleet.busiest_share(offer.flows, offer.seed) * 0.3 * 8.0;
+            assert!((came.busiest() / expected - 1.0).abs() < 0.03, "{text}: {} for {expected}", came.busiest());
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Do `forebay simulate --servers` and `forebay plan --servers` show fleets as their help says? Method: the program is run with few requests; its table,
+//! its files and its exit codes are read. What fleets do is asked beside the code, against theory.
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn forebay(arguments: &str) -> assert_cmd::assert::Assert {
+    let mut command = Command::cargo_bin("forebay").expect("the program is built");
+    command.args(arguments.split_whitespace()).assert()
+}
+
+fn stdout(arguments: &str) -> String {
+    String::from_utf8_lossy(&forebay(arguments).success().get_output().stdout).into_owned()
+}
+
+fn results(arguments: &str) -> Vec<Value> {
+    let report: Value = serde_json::from_str(&stdout(&format!("{arguments} --json -"))).expect("JSON");
+    report["results"].as_array().expect("results").clone()
+}
+
+#[test]
+fn a_fleet_is_shown_with_each_balancer_whole_and_without_a_server() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (csv, html) = (path("a.csv"), path("a.html"));
+    let flags = "simulate --servers 4 --workers 2 --policy steal,ondemand --balance random,flow-hash:zipf=1.5,jsq \
+                 --lost 0,1 --load 0.5,0.7 --requests 5000";
+    let table = stdout(&format!("{flags} --csv {csv} --html {html}"));
+    for said in
+        ["4 servers of 2 workers", "flow-hash:zipf=1.5, 1 lost", "busiest server at ", "the busiest server than"]
+    {
+        assert!(table.contains(said), "no {said:?} in:\n{table}");
+    }
+    assert_eq!(stdout(flags), table, "the same seed repeats it");
+    let results = results(flags);
+    assert_eq!(results.len(), 2 * 3 * 2 * 2);
+    for result in &results {
+        assert_eq!((&result["fates"]["answered"], &result["fleet"]["servers"]), (&5_500.into(), &4.into()), "{result}");
+        let (busiest, load) = (result["fleet"]["busiest_load"].as_f64(), result["load"].as_f64());
+        let left = 4.0 - result["fleet"]["lost"].as_f64().expect("a number");
+        assert!(busiest >= load.map(|load| load * 4.0 / left * 0.8), "{result}");
+        // What makes one server busier than its share: a lost one, or a large flow.
+        let bound = result["unstable_from"].as_f64().unwrap_or(1.0);
+        assert_eq!(result["overload"] == true, load >= Some(bound), "{result}");
+        match result["fleet"]["balance"].as_str() {
+            Some("flow-hash:zipf=1.5") => assert!(bound < 0.6, "{result}"),
+            _ => assert!((bound - left / 4.0).abs() < 1e-9, "{result}"),
+        }
+    }
+    let csv = std::fs::read_to_string(&csv).expect("it was written");
+    assert!(csv.starts_with("policy,workers,servers,lost,balance,busiest_load,workload,"), "{csv}");
+    assert!(csv.lines().all(|line| line.split(',').count() == 7 + 4 + 14));
+    assert!(std::fs::read_to_string(&html).is_ok_and(|page| page.contains("flow-hash:zipf=1.5")));
+}
+
+// Is a fleet of one what there is without --servers, and is its load that of all workers?
+#[test]
+fn a_fleet_of_one_is_one_server() {
+    let flags = "simulate --workers 3 --policy pools,ondemand --requests 5000 --load 0.6";
+    let (alone, fleet) = (results(flags), results(&format!("{flags} --servers 1 --balance jsq")));
+    for (alone, fleet) in alone.iter().zip(&fleet) {
+        let figures = |result: &Value| (result["slowdown"].clone(), result["fates"].clone(), result["load"].clone());
+        assert_eq!(figures(alone), figures(fleet));
+        assert_eq!((alone.get("fleet"), &fleet["fleet"]["lost"]), (None, &0.into()));
+    }
+}
+
+// Does the highest load know that a server is lost, and that flows make one busier than the others?
+#[test]
+fn the_highest_load_of_a_fleet_is_within_its_bound() {
+    let flags = "simulate --servers 4 --workers 2 --policy steal --workload exponential:10us --overheads none --requests \
+                 400000 --balance flow-hash:zipf=1,jsq --lost 1 --max-load p99-slowdown<=1000";
+    let results = results(flags);
+    let of = |key: &str| -> Vec<f64> { results.iter().map(|result| result[key].as_f64().expect("a number")).collect() };
+    let (found, bounds) = (of("max_load"), of("unstable_from"));
+    assert!(found[0] > 0.3 && found[0] < bounds[0] && bounds[0] < 0.74, "{found:?} within {bounds:?}");
+    assert!(found[1] > found[0] && found[1] < 0.75 && (bounds[1] - 0.75).abs() < 1e-9, "{found:?} within {bounds:?}");
+}
+
+// Does what is planned for a fleet hold without a server, by the simulator and another seed, and one worker less not?
+#[test]
+fn a_plan_for_a_fleet_holds_without_a_server() {
+    let demand = "--servers 4 --balance jsq --workload exponential:10us --overheads none --policy steal --json -";
+    let plan = |lost: usize| -> Value {
+        let goal = "--slo p99-latency<=60us --rate 1200000 --requests 1000000";
+        serde_json::from_str(&stdout(&format!("plan {demand} --lost {lost} {goal}"))).expect("JSON")
+    };
+    let workers = |plan: &Value| plan["recommendation"]["workers"].as_u64().expect("a number");
+    let (whole, without) = (plan(0), plan(1));
+    assert_eq!((&without["fleet"]["servers"], &without["fleet"]["lost"]), (&4.into(), &1.into()));
+    assert!(
+        workers(&whole) >= 4 && workers(&without) > workers(&whole),
+        "{} and {}",
+        workers(&whole),
+        workers(&without)
+    );
+    let p99 = |workers: u64| {
+        // The rate with the headroom of a tenth, of 10 us each.
+        let load = 13.2 / (4 * workers) as f64;
+        let flags = format!("simulate {demand} --lost 1 --workers {workers} --load {load} --requests 300000 --seed 7");
+        let report: Value = serde_json::from_str(&stdout(&flags)).expect("JSON");
+        report["results"][0]["latency_us"]["all"]["p99"].as_f64().expect("a latency")
+    };
+    let (holds, less) = (p99(workers(&without)), p99(workers(&without) - 1));
+    assert!(holds <= 60.0 && less > 60.0, "{holds} us, and {less} us with a worker less");
+}
+
+#[test]
+fn bad_input_gets_one_error_that_says_what_is_allowed() {
+    for (arguments, said) in [
+        ("simulate --servers 0", "1..=256"),
+        ("simulate --servers 2 --balance rr", "no balancer is called `rr`; there are random, flow-hash, "),
+        ("simulate --servers 2 --balance flow-hash:zipf=9", "S from 0 to 4"),
+        ("simulate --balance jsq", "--servers <N>"),
+        ("simulate --lost 1", "--servers <N>"),
+        ("simulate --servers 4 --lost 0,4", "--lost 4: of --servers 4 one must be left; allowed: 0 to 3"),
+        ("simulate --servers 4 --policy steal,srpt", "--policy srpt: with --servers each server follows a policy of "),
+        ("simulate --servers 256 --workers 1024", "a fleet has 16384 at most: lower --servers or the workers of each"),
+        ("simulate --servers 2 --replay x", "cannot be used with"),
+        ("plan --servers 2 --replay x", "cannot be used with"),
+        ("plan --workload fixed:1us --rate 1000 --balance jsq", "--servers <N>"),
+        (
+            "plan --workload fixed:1us --rate 1000 --servers 1",
+            "--lost 1: of --servers 1 one must be left; allowed: 0 to 0",
+        ),
+        ("plan --workload fixed:1us --rate 1000 --servers 256 --workers 1024", "a fleet has 16384 at most"),
+        ("plan --workload fixed:1us --rate 1e8 --servers 2", "404.8 workers of each server that is left busy"),
+    ] {
+        let ended = forebay(arguments).code(2);
+        let error = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
+        assert!(error.contains(said), "{arguments}: no {said:?} in:\n{error}");
+        assert!(ended.get_output().stdout.is_empty(), "{arguments}");
+    }
+}
