@@ -141,13 +141,18 @@ impl Auto {
             (self.in_a_row, self.unchanged) = ((self.in_a_row / 2).max(DECISIONS_IN_A_ROW), 0);
         }
         let Decision { choice, reason } = judge(times, self.yield_cost);
+        let begins = self.current.choice == Choice::Start;
         // Too little to judge by is no reason to leave what was chosen on better grounds.
         if choice.is_like(&self.current.choice) || matches!(reason, Reason::TooFew { .. }) {
             self.candidate = None;
+            if begins {
+                self.current.reason = reason;
+            }
             return None;
         }
         let times_in_a_row = match &self.candidate {
-            Some((candidate, times)) if choice.is_like(candidate) => times + 1,
+            // Whatever the first decisions are, they know more than none.
+            Some((candidate, times)) if begins || choice.is_like(candidate) => times + 1,
             _ => 1,
         };
         if times_in_a_row < self.in_a_row {
@@ -156,7 +161,7 @@ impl Auto {
         }
         self.candidate = None;
         // The first choice rests on a few seconds: to correct it is no change of mind.
-        if self.current.choice != Choice::Start {
+        if !begins {
             self.in_a_row = (self.in_a_row * 2).min(DECISIONS_IN_A_ROW_MAX);
         }
         self.unchanged = 0;

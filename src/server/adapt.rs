@@ -65,6 +65,7 @@ impl Adaptation {
         };
         // A change needs two measurements in a row that agree.
         if made.is_like(&self.made) {
+            self.made.reason = made.reason;
             self.next = None;
             return false;
         }

@@ -91,10 +91,7 @@ fn a_change_of_mind_takes_three_in_a_row() {
     let alike = times(&[(10_000, 50_000)]);
     assert_eq!(auto.decide(&extreme()), None);
     assert_eq!(auto.decide(&extreme()), None);
-    assert_eq!(auto.decide(&alike), None, "begins anew");
-    assert_eq!(auto.decide(&extreme()), None);
-    assert_eq!(auto.decide(&extreme()), None);
-    let decision = auto.decide(&extreme()).expect("the third in a row").clone();
+    let decision = auto.decide(&extreme()).expect("the third").clone();
     assert!(matches!(decision.choice, Choice::Levels { .. }));
     assert_eq!(*auto.current(), decision);
     for _ in 0..5 {
@@ -103,7 +100,23 @@ fn a_change_of_mind_takes_three_in_a_row() {
     }
     assert_eq!(auto.decide(&alike), None);
     assert_eq!(auto.decide(&alike), None);
+    assert_eq!(auto.decide(&times(&[(2_000, 50_000), (200_000, 50_000)])), None, "begins anew");
+    assert_eq!(auto.decide(&alike), None);
+    assert_eq!(auto.decide(&alike), None);
     assert_eq!(auto.decide(&alike).map(|decision| decision.choice.clone()), Some(Choice::Global));
+}
+
+// Is something chosen after three seconds with enough requests, also where each of them calls for something else? Is it
+// said until then how few there were?
+#[test]
+fn the_first_choice_is_made_whether_or_not_it_rests() {
+    let mut auto = Auto::new(Nanos::new(100));
+    let (few, alike) = (times(&[(10_000, 400)]), times(&[(10_000, 50_000)]));
+    assert_eq!(auto.decide(&few), None);
+    assert_eq!(auto.current().reason, Reason::TooFew { requests: 400 });
+    assert_eq!(auto.decide(&extreme()), None);
+    assert_eq!(auto.decide(&alike), None);
+    assert!(auto.decide(&extreme()).is_some_and(|decision| matches!(decision.choice, Choice::Levels { .. })));
 }
 
 /// How often the choice changes in an hour of decisions, each on the last ten seconds of 100 requests a second, whose
