@@ -202,8 +202,8 @@ fn workload_help() -> String {
         "Requests to draw: a preset or a form [default: extreme-bimodal]\n\nPresets: {}\nForms: {}\n\n\
          D, MEAN, A and B are durations like 0.5us or 2ms; bimodal:P:A:B means that the share P costs A, the rest B; \
          CV is the standard deviation over the mean; ALPHA is above 1, but for bounded-pareto, whose costs are A to B; \
-         mix:P@FORM+P@FORM... has a class for each part, and its shares sum to 1. file:PATH draws from a file with one recorded cost in \
-         each line, written as 20us, or with its class as 0 20us or long 2ms; # begins a comment.",
+         mix:P@FORM+P@FORM... has a class for each part, and its shares sum to 1. file:PATH draws from a file \
+         with one recorded cost in each line, written as 20us, or with its class as 0 20us or long 2ms; # begins a comment.",
         forebay::workload::PRESETS.join(", "),
         forebay::workload::FORMS.join(", ")
     )

@@ -1,6 +1,7 @@
 //! The control thread's side of the metrics: asks workers for their histograms, sums them up, and answers scrapes.
 
 use super::Stage;
+use super::censored::served_to_the_end;
 use super::counters::Counts;
 use super::demand::{Mark, Marks};
 use super::distribution::Distribution;
@@ -148,17 +149,21 @@ impl<'b> Collector<'b> {
             let service = &measured.classes[class].stages[Stage::Service as usize];
             (service.count(), Nanos::new(service.sum()))
         });
-        let mut service_times: Vec<(Nanos, u64)> = answered.collect();
+        let answered = answered.collect();
         let of_class = |class: usize| {
             let service = &measured.classes[class].stages[Stage::Service as usize];
             service.values().map(|(time, count)| (Nanos::new(time), count)).collect()
         };
-        let mut times_of_class: [Vec<_>; CLASSES] = std::array::from_fn(of_class);
+        let (mut broken_off, mut broken_off_of_class) = (Vec::new(), [const { Vec::new() }; CLASSES]);
         for (class, spent, count) in now.unanswered.since(&before.unanswered) {
-            service_times.push((spent, count));
-            times_of_class[class].push((spent, count));
+            broken_off.push((spent, count));
+            broken_off_of_class[class].push((spent, count));
             by_class[class] = (by_class[class].0 + count, by_class[class].1.plus(spent.times(count)));
         }
+        let service_times = served_to_the_end(answered, broken_off);
+        let times_of_class = std::array::from_fn(|class| {
+            served_to_the_end(of_class(class), std::mem::take(&mut broken_off_of_class[class]))
+        });
         let span = now.at.minus(before.at).as_secs_f64().max(f64::MIN_POSITIVE);
         let mean = |of: fn(&Reading) -> Nanos| of(&now).minus(of(before)).as_secs_f64() / span;
         let (busy_workers, charged_workers) = (mean(|reading| reading.busy), mean(|reading| reading.charged));

@@ -7,6 +7,7 @@
 
 mod block;
 mod bounds;
+mod censored;
 mod collector;
 mod counters;
 mod demand;

@@ -62,12 +62,12 @@ fn budget_us<S: serde::Serializer>(budget: &Option<Nanos>, serializer: S) -> Res
 /// Recent measurements, as input for adaptive policies.
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
-    /// Service times of the last 9 to 10 seconds, of all classes together, each with its number of requests. Requests that
-    /// were not answered are among them with the time that they took.
+    /// Service times of the last 9 to 10 seconds, of all classes together, each with its number of requests, as they
+    /// would be if those that were not answered had been served to their end (`censored`).
     pub service_times: Vec<(Nanos, u64)>,
     /// The number of requests of each class, and their total service time, answered or not.
     pub by_class: [(u64, Nanos); CLASSES],
-    /// `service_times` of each class by itself.
+    /// The same of each class by itself.
     pub times_of_class: [Vec<(Nanos, u64)>; CLASSES],
     /// The mean number of workers in handlers during that time, also of requests that still run.
     pub busy_workers: f64,

@@ -22,8 +22,8 @@ pub const PRESETS: [&str; 8] = [
 /// between 0 and 1; `CV` is standard deviation over mean, at most [`VARIATION_MAX`]; `ALPHA` is above 1 and at most
 /// [`ALPHA_MAX`]. Durations are at most [`COST_MAX`]. `bounded-pareto`: between `A` and `B`, and `ALPHA` from
 /// [`BOUNDED_ALPHA_MIN`]. `bimodal`: share `P` costs `A`, the rest `B`. `mix`: a class for each part, of share `P`, with
-/// the costs of any form of one class. `file`: each request costs what one line of the file at `PATH` says, written `COST` or `CLASS COST`; every line
-/// is equally likely, blank lines and what follows a `#` do not count.
+/// the costs of any form of one class. `file`: each request costs what one line of the file at `PATH` says, written `COST` or
+/// `CLASS COST`; every line is equally likely, blank lines and what follows a `#` do not count.
 pub const FORMS: [&str; 8] = [
     "fixed:D",
     "exponential:MEAN",
@@ -265,7 +265,9 @@ mod tests {
         // allowed?
         #[test]
         fn any_form_is_drawn_from_or_refused(
-            form in prop::sample::select(vec!["fixed", "exponential", "lognormal", "pareto", "bounded-pareto", "bimodal", "uniform"]),
+            form in prop::sample::select(vec![
+                "fixed", "exponential", "lognormal", "pareto", "bounded-pareto", "bimodal", "uniform",
+            ]),
             parts in prop::collection::vec(part(), 0..4),
         ) {
             let text = [&[form.to_owned()], parts.as_slice()].concat().join(":");

@@ -12,8 +12,8 @@ use std::ops::RangeInclusive;
 /// The question of a plan: the fewest workers for a workload, a rate and a goal.
 #[derive(Clone, Debug)]
 pub(crate) struct Question<'a> {
-    /// The scenario of every simulation, except for the number of workers (of each server) and the budget. Its requests are the most of one
-    /// simulation.
+    /// The scenario of every simulation, except for the number of workers (of each server) and the budget. Its requests are
+    /// the most of one simulation.
     pub(crate) scenario: Scenario<'a>,
     /// The rate that is asked for, in requests per second.
     pub(crate) rate: f64,
