@@ -50,13 +50,12 @@ fn pages() -> Vec<String> {
 
 /// The contents of the pages' blocks of this language.
 fn blocks(language: &str) -> Vec<String> {
-    let fence = format!("\n```{language}\n");
-    let of_page = |page: String| {
-        let text = read(&page);
-        let blocks = text.split(&fence).skip(1).map(|rest| rest.split("\n```").next().unwrap_or_default().to_owned());
-        blocks.collect::<Vec<_>>()
-    };
-    pages().into_iter().flat_map(of_page).collect()
+    pages().iter().flat_map(|page| blocks_of(page, language)).collect()
+}
+
+fn blocks_of(page: &str, language: &str) -> Vec<String> {
+    let (text, fence) = (read(page), format!("\n```{language}\n"));
+    text.split(&fence).skip(1).map(|rest| rest.split("\n```").next().unwrap_or_default().to_owned()).collect()
 }
 
 fn commands() -> Vec<String> {
@@ -279,5 +278,10 @@ fn the_custom_server_is_the_one_that_is_tested() {
     let source = read("tests/it/custom_handler.rs");
     let begin = source.split("// README begin\n").nth(1).expect("the marked program");
     let program = begin.split("// README end").next().unwrap_or_default().trim_end();
-    assert_eq!(blocks("rust"), [program]);
+    // Those of one page are run as tests of the documentation.
+    assert!(read("src/handler/mod.rs").contains("#[cfg(doctest)]\n#[doc = include_str!(\"README.md\")]"));
+    let run_as_documentation = blocks_of("src/handler/README.md", "rust");
+    let programs: Vec<String> =
+        blocks("rust").into_iter().filter(|block| !run_as_documentation.contains(block)).collect();
+    assert_eq!(programs, [program]);
 }
