@@ -12,7 +12,7 @@ pub(super) fn served_to_the_end(ended: Vec<(Nanos, u64)>, broken_off: Vec<(Nanos
     if broken_off.is_empty() {
         return ended;
     }
-    // Of equal times those that ended come first: who was broken off would have taken longer.
+    // Of equal times the ended ones come first: a request that was broken off would have taken longer.
     let mut all: Vec<(Nanos, bool, u64)> = ended.into_iter().map(|(took, count)| (took, false, count)).collect();
     all.extend(broken_off.into_iter().map(|(took, count)| (took, true, count)));
     all.sort_unstable();

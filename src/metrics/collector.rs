@@ -289,6 +289,8 @@ mod tests {
         first.answered(&sample(0, 100));
         first.unanswered(1, Nanos::from_millis(60));
         first.unanswered(1, Nanos::ZERO);
+        // It would have taken as long as one of the two that took longer.
+        first.unanswered(0, Nanos::from_micros(10));
         first.end_slice(Nanos::from_millis(60));
         second.begin_slice(start);
         drop(first);
@@ -296,7 +298,13 @@ mod tests {
         let recent = collector.recent();
         let count = |of: fn(&Nanos) -> bool| recent.service_times.iter().filter(|(time, _)| of(time)).count();
         assert_eq!((recent.service_times.len(), count(|time| *time > Nanos::from_millis(45))), (2, 1));
-        assert_eq!((recent.by_class[0].0, recent.by_class[1].0), (1, 1));
+        let requests = |times: &[(Nanos, u64)]| times.iter().map(|(_, count)| count).sum::<u64>();
+        assert!(
+            recent.service_times.iter().all(|(took, count)| *took > Nanos::from_micros(90) && *count == 2),
+            "{recent:?}"
+        );
+        assert_eq!(recent.times_of_class.each_ref().map(|times| requests(times))[..3], [2, 1, 0]);
+        assert_eq!((recent.by_class[0].0, recent.by_class[1].0), (2, 1));
         assert!(recent.by_class[1].1 > Nanos::from_millis(45), "{:?}", recent.by_class[1]);
         assert!(recent.busy_workers > 1.0, "one worker is busy from the start, another was: {}", recent.busy_workers);
     }

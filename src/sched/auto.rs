@@ -151,7 +151,7 @@ impl Auto {
             return None;
         }
         let times_in_a_row = match &self.candidate {
-            // Whatever the first decisions are, they know more than none.
+            // Any decision from measurements is better than the start, which has none.
             Some((candidate, times)) if begins || choice.is_like(candidate) => times + 1,
             _ => 1,
         };

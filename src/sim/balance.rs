@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// How a balancer chooses the server of a request. Those that look at servers know how many requests each holds at that
-/// very moment; a real balancer knows it late, so these are bounds.
+/// How a balancer chooses the server of a request. `TwoChoices` and `JoinShortestQueue` are bounds: the number of requests in
+/// a server is exact and of that very moment, where a real balancer has it late.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Balance {
     /// Any server, each as likely as the others.

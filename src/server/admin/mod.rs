@@ -2,9 +2,9 @@
 //! (`GET /metrics /latency /config /healthz /readyz`, feature `admin`) and by [`Metrics`].
 //!
 //! One thread runs all of it, on a single-threaded tokio runtime that never handles a packet. The timers of handlers run on
-//! it too. The collector and the probe are borrowed from the server's scope, while HTTP handlers may borrow nothing; so who
-//! wants to know asks over a channel, and the loop in [`run`], which owns the borrows, collects once for all questions that
-//! have arrived and answers them.
+//! it too. The collector and the probe are borrowed from the server's scope, while HTTP handlers may borrow nothing; so
+//! questions come over a channel, and the loop in [`run`], which owns the borrows, collects once for all questions that have
+//! arrived and answers them.
 
 #[cfg(feature = "admin")]
 mod http;
