@@ -9,25 +9,12 @@ set -eu
 
 policies=${POLICIES:-isolated steal pools hybrid ondemand levels auto}
 loads=${LOADS:-0.9 2 5}
-bin=${BIN:-target/release}
-
-tmp=$(mktemp -d)
-server=
-end() {
-    [ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true
-    rm -rf "$tmp"
-}
-trap end EXIT
+. "${0%/*}/server.sh"
 
 resident() { curl -s "http://$admin/metrics" | awk '/^process_resident_memory_bytes / { print $2 / 1048576 }'; }
 
 row() {
-    rm -f "$tmp/server"
-    "$bin/forebay" serve --listen 127.0.0.1:0 --admin 127.0.0.1:0 --workers 4 --policy "$1" --burn sleep --time-scale 20 \
-        --drain-timeout 0s >"$tmp/server" 2>/dev/null &
-    server=$!
-    until grep -qs '^listening' "$tmp/server"; do sleep 0.1; done
-    admin=$(sed -n 's|^listening.* admin http://||p' "$tmp/server")
+    start --workers 4 --policy "$1" --burn sleep --time-scale 20
     generator="$bin/loadgen run --quiet --admin $admin --cost bimodal:0.99:50us:5ms --warmup 0s --percentile 50"
     # The verdict is INVALID where emulated cores overslept: the exit code is no failure.
     $generator --load 0.9 --duration 4s >/dev/null || true
@@ -35,9 +22,7 @@ row() {
     $generator --load "$2" --duration 12s --json "$tmp/run.json" >/dev/null || true
     after=$(resident)
     curl -s "http://$admin/latency" >"$tmp/latency.json"
-    kill -TERM "$server"
-    wait "$server" || true
-    server=
+    stop
     jq -r --arg head "| $1 | $2" --argjson before "$before" --argjson after "$after" --slurpfile run "$tmp/run.json" '
         def tenths: . * 10 | round / 10;
         .windows["10s"].total.short as $short

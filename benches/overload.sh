@@ -15,27 +15,14 @@ afterwards=${THEN:-0.5}
 # Further flags of the server and of loadgen.
 serve=${SERVE:-}
 run=${RUN:-}
-bin=${BIN:-target/release}
 capacity=398
-
-tmp=$(mktemp -d)
-server=
-end() {
-    [ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true
-    rm -rf "$tmp"
-}
-trap end EXIT
+. "${0%/*}/server.sh"
 
 rate() { awk "BEGIN { print $1 * $capacity }"; }
 
 row() {
-    rm -f "$tmp/server"
     # shellcheck disable=SC2086 # the lists are words
-    "$bin/forebay" serve --listen 127.0.0.1:0 --admin 127.0.0.1:0 --workers 4 --policy "$1" --burn sleep --time-scale 20 \
-        --drain-timeout 0s --max-wait "$4" $serve >"$tmp/server" 2>/dev/null &
-    server=$!
-    until grep -qs '^listening' "$tmp/server"; do sleep 0.1; done
-    admin=$(sed -n 's|^listening.* admin http://||p' "$tmp/server")
+    start --workers 4 --policy "$1" --burn sleep --time-scale 20 --max-wait "$4" $serve
     generator="$bin/loadgen run --quiet --admin $admin --cost fixed:500us --warmup 0s --percentile 50"
     # The verdict is INVALID where emulated cores overslept: the exit code is no failure.
     $generator --rate 199 --duration 3s >/dev/null || true
@@ -43,9 +30,7 @@ row() {
     $generator --rate "$(rate "$2")" --then-rate "$(rate "$afterwards")" --duration 16s --timeout 1s \
         --retries "$3" $run --json "$tmp/run.json" >/dev/null || true
     useful=$(curl -s "http://$admin/latency" | jq '1 - .unanswered_us / .busy_us')
-    kill -TERM "$server"
-    wait "$server" || true
-    server=
+    stop
     # Seconds 2 to 6 of the load: what comes later may be answered, by a retry, after its end.
     jq -r --arg head "| $1 | $2 | $3 | $4" --argjson capacity $capacity --argjson useful "$useful" '
         def hundredths: . * 100 | round / 100;

@@ -1,19 +1,14 @@
 //! The control thread's side of the metrics: asks workers for their histograms, sums them up, and answers scrapes.
 
 use super::Stage;
-use super::censored::served_to_the_end;
-use super::counters::Counts;
 use super::demand::{Mark, Marks};
-use super::distribution::Distribution;
 use super::histograms::{Histograms, Totals};
 use super::measured::Measured;
+use super::recent::{Reading, Readings, Recent};
 use super::ring::Ring;
-use super::snapshot::{Gauges, Recent, Snapshot};
-use super::unanswered::UnansweredCounts;
+use super::snapshot::{Gauges, Snapshot};
 use super::worker_metrics::WorkerMetrics;
-use crate::fate::CLASSES;
 use crate::time::{Nanos, clock};
-use std::collections::VecDeque;
 use std::thread;
 
 /// The longest wait of one [`Collector::collect`] for workers to hand over. A worker between two turns of its loop
@@ -37,30 +32,12 @@ pub struct Collector<'b> {
     start_time: Nanos,
     seconds: Ring,
     tens: Ring,
-    /// Readings of the counters, one for each second of the last ten or so.
-    readings: VecDeque<Reading>,
+    readings: Readings,
     /// Counters at the limits of the slots of `tens`.
     marks: Marks,
     /// Datagrams that the kernel has dropped since the start; `None` where that is not known.
     kernel_dropped: Option<u64>,
 }
-
-/// The counters that say how much work there was, at one time.
-#[derive(Debug)]
-struct Reading {
-    at: Nanos,
-    /// Time that all workers have spent on requests.
-    busy: Nanos,
-    /// Time in which workers found nothing to do.
-    idle: Nanos,
-    /// Time that emulated cores were charged beside requests.
-    charged: Nanos,
-    received: u64,
-    unanswered: UnansweredCounts,
-}
-
-/// Readings kept: enough to cover the time of [`Collector::recent`].
-const READINGS: usize = 10;
 
 /// Slots of the window of a minute.
 const TENS: usize = 6;
@@ -78,7 +55,7 @@ struct Asked {
 impl<'b> Collector<'b> {
     /// The collector of `metrics`.
     pub fn new(metrics: &'b WorkerMetrics) -> Collector<'b> {
-        let mut collector = Collector {
+        Collector {
             metrics,
             asked: (0..metrics.recorders()).map(|_| Asked { spare: Some(Box::default()), recorded: 0 }).collect(),
             gathered: Histograms::default(),
@@ -86,18 +63,10 @@ impl<'b> Collector<'b> {
             start_time: clock::realtime(),
             seconds: Ring::new(10, Nanos::from_secs(1)),
             tens: Ring::new(TENS, Nanos::from_secs(10)),
-            readings: VecDeque::with_capacity(READINGS + 1),
+            readings: Readings::new(Reading::new(metrics)),
             marks: Marks::new(TENS as u64, Mark::new(clock::now(), &metrics.counts(), metrics.unanswered(), Some(0))),
             kernel_dropped: None,
-        };
-        collector.readings.push_back(collector.reading());
-        collector
-    }
-
-    fn reading(&self) -> Reading {
-        let Counts { busy, idle, charged, received, .. } = self.metrics.counts();
-        let busy = busy.into_iter().fold(Nanos::ZERO, Nanos::plus);
-        Reading { at: clock::now(), busy, idle, charged, received, unanswered: self.metrics.unanswered() }
+        }
     }
 
     /// Asks every worker with new measurements for its histograms, calls `wake` with the number of each (a sleeping
@@ -141,40 +110,9 @@ impl<'b> Collector<'b> {
     /// The work of the last seconds, answered or not, as of the last [`Collector::collect`]. To be called once per
     /// second.
     pub fn recent(&mut self) -> Recent {
-        let (before, now) = (self.readings.front().expect("there is one from the start"), self.reading());
-        let measured = self.seconds.last_of(now.at, &[Stage::Service]);
-        let services = measured.classes.iter().map(|class| &class.stages[Stage::Service as usize]);
-        let answered = services.clone().flat_map(Distribution::values).map(|(time, count)| (Nanos::new(time), count));
-        let mut by_class: [_; CLASSES] = std::array::from_fn(|class| {
-            let service = &measured.classes[class].stages[Stage::Service as usize];
-            (service.count(), Nanos::new(service.sum()))
-        });
-        let answered = answered.collect();
-        let of_class = |class: usize| {
-            let service = &measured.classes[class].stages[Stage::Service as usize];
-            service.values().map(|(time, count)| (Nanos::new(time), count)).collect()
-        };
-        let (mut broken_off, mut broken_off_of_class) = (Vec::new(), [const { Vec::new() }; CLASSES]);
-        for (class, spent, count) in now.unanswered.since(&before.unanswered) {
-            broken_off.push((spent, count));
-            broken_off_of_class[class].push((spent, count));
-            by_class[class] = (by_class[class].0 + count, by_class[class].1.plus(spent.times(count)));
-        }
-        let service_times = served_to_the_end(answered, broken_off);
-        let times_of_class = std::array::from_fn(|class| {
-            served_to_the_end(of_class(class), std::mem::take(&mut broken_off_of_class[class]))
-        });
-        let span = now.at.minus(before.at).as_secs_f64().max(f64::MIN_POSITIVE);
-        let mean = |of: fn(&Reading) -> Nanos| of(&now).minus(of(before)).as_secs_f64() / span;
-        let (busy_workers, charged_workers) = (mean(|reading| reading.busy), mean(|reading| reading.charged));
-        let idle_workers = mean(|reading| reading.idle);
-        let between_workers = (self.metrics.workers() as f64 - idle_workers - busy_workers).max(0.0);
-        let rate = (now.received - before.received) as f64 / span;
-        self.readings.push_back(now);
-        if self.readings.len() > READINGS {
-            self.readings.pop_front();
-        }
-        Recent { service_times, by_class, times_of_class, busy_workers, between_workers, charged_workers, rate }
+        let reading = Reading::new(self.metrics);
+        let measured = self.seconds.last_of(reading.at, &[Stage::Service]);
+        self.readings.recent(reading, &measured, self.metrics.workers())
     }
 
     /// Offers the worker empty histograms if it has new entries, can still answer and owes nothing.

@@ -182,6 +182,8 @@ pub(super) struct WorkerCounters {
     pub(super) charged_ns: Tally,
     /// Time spent on requests that were not answered.
     pub(super) unanswered_ns: Tally,
+    /// Time spent on requests that passed checkpoints.
+    pub(super) interruptible_ns: Tally,
     /// Entries made in histograms: shows the control thread whether there is anything to ask for.
     pub(super) recorded: Tally,
 }
@@ -215,6 +217,8 @@ pub(crate) struct Counts {
     pub(crate) charged: Nanos,
     /// Time spent on requests that were not answered.
     pub(crate) unanswered: Nanos,
+    /// Time spent on requests that passed checkpoints.
+    pub(crate) interruptible: Nanos,
 }
 
 impl Counts {
@@ -239,6 +243,7 @@ impl Counts {
             counts.late = counts.late.plus(Nanos::new(worker.late_ns.read()));
             counts.charged = counts.charged.plus(Nanos::new(worker.charged_ns.read()));
             counts.unanswered = counts.unanswered.plus(Nanos::new(worker.unanswered_ns.read()));
+            counts.interruptible = counts.interruptible.plus(Nanos::new(worker.interruptible_ns.read()));
         }
         counts
     }

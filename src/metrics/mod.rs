@@ -22,6 +22,7 @@ mod percentile;
 mod process;
 #[cfg(feature = "admin")]
 mod prometheus;
+mod recent;
 mod ring;
 mod snapshot;
 mod stage;
@@ -43,7 +44,8 @@ pub use own::{ClassNames, OwnKind, OwnValue};
 pub use percentile::{Percentile, PercentileError};
 #[cfg(feature = "admin")]
 pub use prometheus::Format;
-pub use snapshot::{ALL_CLASSES, Decision, Description, Emulation, Gauges, Latencies, Recent, Snapshot};
+pub use recent::Recent;
+pub use snapshot::{ALL_CLASSES, Decision, Description, Emulation, Gauges, Latencies, Snapshot};
 pub use stage::Stage;
 pub use summary::summary;
 pub use worker_metrics::{Failures, Recorder, WorkerMetrics};

@@ -7,7 +7,7 @@ use super::demand::Demand;
 use super::distribution::Distribution;
 use super::measured::Measured;
 use super::own::{ClassNames, OwnValue};
-use crate::fate::{CLASSES, Fates};
+use crate::fate::Fates;
 use crate::time::Nanos;
 #[cfg(feature = "admin")]
 use serde::Serialize;
@@ -59,26 +59,6 @@ fn budget_us<S: serde::Serializer>(budget: &Option<Nanos>, serializer: S) -> Res
     budget.map(Nanos::as_micros_f64).serialize(serializer)
 }
 
-/// Recent measurements, as input for adaptive policies.
-#[derive(Clone, Debug, Default)]
-pub struct Recent {
-    /// Service times of the last 9 to 10 seconds, of all classes together, each with its number of requests, as they
-    /// would be if those that were not answered had been served to their end (`censored`).
-    pub service_times: Vec<(Nanos, u64)>,
-    /// The number of requests of each class, and their total service time, answered or not.
-    pub by_class: [(u64, Nanos); CLASSES],
-    /// The same of each class by itself.
-    pub times_of_class: [Vec<(Nanos, u64)>; CLASSES],
-    /// The mean number of workers in handlers during that time, also of requests that still run.
-    pub busy_workers: f64,
-    /// The mean number of workers that were neither in a handler nor idle: that received, chose, passed on, answered.
-    pub between_workers: f64,
-    /// The mean number of emulated cores that were busy with what they were charged beside handlers.
-    pub charged_workers: f64,
-    /// Datagrams received per second.
-    pub rate: f64,
-}
-
 /// The set-up of a server, as shown on `/latency`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "admin", derive(Serialize))]
@@ -123,6 +103,8 @@ pub struct Snapshot {
     pub busy: Vec<Nanos>,
     /// Time spent on requests that were not answered, by all workers together.
     pub unanswered: Nanos,
+    /// Time spent on requests that passed checkpoints, by all workers together.
+    pub interruptible: Nanos,
     /// How long requests may wait now, where a queue stands; `None` where they may for ever.
     pub max_wait: Option<Nanos>,
     /// Datagrams that the kernel dropped, by socket; `None` where that cannot be read.
@@ -172,6 +154,7 @@ impl Snapshot {
             counted: counts.counted,
             busy: counts.busy,
             unanswered: counts.unanswered,
+            interruptible: counts.interruptible,
             max_wait,
             kernel_dropped,
             run_queue_waits,

@@ -250,6 +250,12 @@ impl Recorder<'_> {
         self.counters.busy.end(time);
     }
 
+    /// Records that a slice, which took `time`, passed a checkpoint: there the request could have given way.
+    #[inline]
+    pub fn interruptible(&mut self, time: Nanos) {
+        self.counters.interruptible_ns.add(time.get());
+    }
+
     /// The worker has found nothing to do, at `now`: until [`Recorder::end_idle`] the time counts as idle.
     pub fn begin_idle(&mut self, now: Nanos) {
         self.counters.idle.begin(now);

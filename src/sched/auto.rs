@@ -39,6 +39,8 @@ pub enum Reason {
     },
     /// What has taken long ends as soon as what begins.
     Alike,
+    /// Requests pass no checkpoints, where they could give way.
+    RunToCompletion,
     /// What has taken long should give way, but a yield costs more than that brings.
     YieldTooDear {
         /// The measured cost of a yield.
@@ -69,6 +71,7 @@ impl fmt::Display for Reason {
             Reason::Alike => {
                 f.write_str("by the measured service times, what has taken long ends as soon as what begins")
             }
+            Reason::RunToCompletion => f.write_str("requests pass no checkpoints, where they could give way"),
             Reason::YieldTooDear { yield_cost, light } => {
                 write!(f, "a yield costs {yield_cost}, and light requests take {light}")
             }
@@ -233,6 +236,9 @@ fn judge(times: &ServiceTimes, yield_cost: Nanos) -> Decision {
         return Decision { choice: Choice::Start, reason: Reason::TooFew { requests } };
     }
     let alike = if times.mean() >= yield_cost.times(YIELDS_PER_REQUEST) { Choice::Global } else { Choice::Steal };
+    if times.are_run_to_completion() {
+        return Decision { choice: alike, reason: Reason::RunToCompletion };
+    }
     let limits = gittins::limits(times, yield_cost);
     let Some(budget) = limits.first().copied() else { return Decision { choice: alike, reason: Reason::Alike } };
     // What gives way at each arrival may cost 0.6 of a light request's time in its handler, and soft reservation one of

@@ -9,6 +9,8 @@ use crate::time::Nanos;
 /// Measured service times, of all classes together.
 #[derive(Clone, Debug, Default)]
 pub struct ServiceTimes {
+    /// Whether no request passes a checkpoint.
+    run_to_completion: bool,
     /// Service time and how many requests took it, ascending.
     bins: Vec<(Nanos, u64)>,
     /// Time that each request takes of its worker beside its handler.
@@ -46,7 +48,7 @@ impl ServiceTimes {
     pub fn new(times: impl IntoIterator<Item = (Nanos, u64)>) -> ServiceTimes {
         let mut bins: Vec<(Nanos, u64)> = times.into_iter().filter(|(_, count)| *count > 0).collect();
         bins.sort_unstable();
-        ServiceTimes { bins, beside: Nanos::ZERO }
+        ServiceTimes { bins, ..ServiceTimes::default() }
     }
 
     /// The same service times of requests that each take `beside` of their worker's time beside their handler: to be
@@ -54,6 +56,16 @@ impl ServiceTimes {
     /// handler, which is what a checkpoint knows.
     pub fn with_beside(self, beside: Nanos) -> ServiceTimes {
         ServiceTimes { beside, ..self }
+    }
+
+    /// The same service times of requests that pass no checkpoint: nothing can make them give way.
+    pub fn run_to_completion(self) -> ServiceTimes {
+        ServiceTimes { run_to_completion: true, ..self }
+    }
+
+    /// Whether no request passes a checkpoint.
+    pub(super) fn are_run_to_completion(&self) -> bool {
+        self.run_to_completion
     }
 
     /// Time that each request takes of its worker beside its handler.

@@ -90,10 +90,16 @@ impl Adaptation {
     }
 }
 
+/// Where more than this share of the handlers' time passes no checkpoint, nothing would be won if the rest gave way.
+const UNINTERRUPTIBLE_SHARE: f64 = 0.999;
+
 /// What policies are made from: all work of the last seconds, with what goes into requests beside their handlers. An
 /// emulated core works on that for as long as it is charged, a real one for as long as it takes.
 fn measured(recent: &Recent, burn: Burn) -> Measured {
-    let times = ServiceTimes::new(recent.service_times.iter().copied());
+    let mut times = ServiceTimes::new(recent.service_times.iter().copied());
+    if recent.uninterruptible_workers > recent.busy_workers * UNINTERRUPTIBLE_SHARE {
+        times = times.run_to_completion();
+    }
     let beside_workers = match burn {
         Burn::Cpu => recent.between_workers,
         Burn::Sleep => recent.charged_workers,
@@ -165,6 +171,19 @@ mod tests {
         let budget = decision.budget.expect("a first level");
         assert!(budget > Nanos::from_micros(500) && budget < Nanos::from_millis(3), "{budget}");
         assert!(decision.reason.contains("ends later"), "{}", decision.reason);
+    }
+
+    // Are there levels where a hundredth of the time passes checkpoints, and none where a hundred-thousandth does?
+    #[test]
+    fn auto_makes_no_levels_of_what_cannot_give_way() {
+        for (uninterruptible_workers, policy) in [(0.99, "levels"), (0.999_99, "global")] {
+            let mut adaptation = Adaptation::new(&config(&[("policy", "auto"), ("workers", "2")]));
+            let divided = Recent { uninterruptible_workers, ..recent(&[(10, 9_900), (500, 100)], 1.0) };
+            for _ in 0..3 {
+                adaptation.follow(&divided);
+            }
+            assert_eq!(adaptation.decision().expect("auto decides").policy, policy);
+        }
     }
 
     #[test]

@@ -266,3 +266,40 @@ fn datagrams_are_as_long_as_the_setting_says() {
         }
     }
 }
+
+/// Takes 2 ms, with checkpoints if it is sent "pass".
+struct Takes2Ms;
+
+impl Handler for Takes2Ms {
+    type Ticket = ();
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        let begin = clock::now();
+        while clock::now().minus(begin) < Nanos::from_millis(2) {
+            if request.bytes() == b"pass" {
+                checkpoint().await;
+            }
+        }
+        reply.put(request.bytes()).expect("as long as the request");
+    }
+}
+
+// Does the time that passes checkpoints count apart, and only that? What follows the last pause may have none.
+#[test]
+fn time_with_checkpoints_is_interruptible() {
+    for policy in ["steal", "ondemand"] {
+        let server = Running::start(&settings(policy), Takes2Ms);
+        let interruptible = || {
+            metric(
+                &http(server.admin, "GET /metrics").expect("the endpoint answers").body,
+                "forebay_interruptible_seconds_total",
+            )
+        };
+        assert_eq!(ask(&server, "stay"), "stay");
+        server.quiescent(1);
+        assert_eq!(interruptible(), 0.0, "{policy}");
+        assert_eq!(ask(&server, "pass"), "pass");
+        server.quiescent(2);
+        assert!(interruptible() >= 0.001, "{policy}: {}", interruptible());
+    }
+}

@@ -211,6 +211,10 @@ fn queues_and_workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::
     let help = "Time that workers spent on requests that were not answered";
     let mut family = families.start("forebay_unanswered_seconds", help, MetricType::Counter)?;
     counter(&mut family, &[], &snapshot.unanswered.as_secs_f64())?;
+
+    let help = "Time that workers spent on requests that passed checkpoints, where they can give way";
+    let mut family = families.start("forebay_interruptible_seconds", help, MetricType::Counter)?;
+    counter(&mut family, &[], &snapshot.interruptible.as_secs_f64())?;
     if let Some(max_wait) = snapshot.max_wait {
         let help = "How long a request may wait before it is shed, where a queue stands";
         gauge(&mut families.start("forebay_max_wait_seconds", help, MetricType::Gauge)?, &[], &max_wait.as_secs_f64())?;

@@ -220,6 +220,12 @@ pub(crate) fn fork_pauses() -> bool {
     pauses
 }
 
+/// Whether the poll that began at `start`, the last one on this thread, came to a checkpoint that let it go on.
+pub(crate) fn passed_checkpoint(start: Nanos) -> bool {
+    // The first checkpoint of each poll reads the clock.
+    STRETCH.get().0 > start
+}
+
 /// Whether a leaf future has left a reason in this poll.
 pub(crate) fn is_pausing() -> bool {
     PAUSE.get().is_some()

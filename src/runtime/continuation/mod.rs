@@ -24,7 +24,7 @@ pub(crate) use crate::sched::Resume;
 pub(crate) use child::{Child, ChildFuture, Found};
 pub(crate) use context::{
     Limits, abort_pauses, checkpoint_pauses, fork_pauses, hop_pauses, interrupted_pauses, is_pausing, join_pauses,
-    joined, uninterrupted_pauses,
+    joined, passed_checkpoint, uninterrupted_pauses,
 };
 pub(crate) use join_state::{JoinState, Rest};
 pub(crate) use local_queue::{LocalQueue, Ready, new_runtime_id, runtime_id};

@@ -53,6 +53,15 @@ fn alike_requests_and_near_costs_are_first_come_first_served() {
     assert_eq!(judged(&times(&[(500, 300), (500_000, 100)]), 100), Choice::Start, "too few");
 }
 
+// Does what cannot give way get no levels?
+#[test]
+fn without_checkpoints_there_are_no_levels() {
+    for (yield_ns, choice) in [(100, Choice::Global), (200, Choice::Steal)] {
+        let expected = Decision { choice, reason: Reason::RunToCompletion };
+        assert_eq!(judge(&extreme().run_to_completion(), Nanos::new(yield_ns)), expected);
+    }
+}
+
 // Emulated cores measure service times exactly: would a real core's noise change what is chosen, and how far the budget?
 // Method: a spread of 1 %, and interruptions of 2.3 us or 46 us at 1,200 a second, as measured on a busy virtual machine.
 #[test]

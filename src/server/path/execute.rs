@@ -202,6 +202,9 @@ where
         self.charge_vain_looks();
         let ran = self.core_now().minus(start);
         self.recorder.end_slice(ran);
+        if paused.is_some() || continuation::passed_checkpoint(start) {
+            self.recorder.interruptible(ran);
+        }
         match paused {
             Some((child, resume)) => Ran::Paused { job: Job::Child(child), resume, ran },
             None => Ran::Ended { ran },
@@ -245,8 +248,12 @@ where
         self.recorder.end_slice(ran);
         self.charge_vain_looks();
         slot.envelope.service = slot.envelope.service.plus(ran).plus(joined);
+        let ended = matches!(polled, Polled::Ended(_));
+        if !ended || continuation::passed_checkpoint(start) {
+            self.recorder.interruptible(ran);
+        }
         if fresh {
-            self.gathering.on_first_run(ran, waits, !matches!(polled, Polled::Ended(_)));
+            self.gathering.on_first_run(ran, waits, !ended);
         }
         let cause = match polled {
             Polled::Paused { resume } => {

@@ -1,0 +1,25 @@
+# A server in a process of its own, which ends with the script that reads this file. Needs `cargo build --release --workspace`.
+
+bin=${BIN:-target/release}
+tmp=$(mktemp -d)
+server=
+end() {
+    [ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true
+    rm -rf "$tmp"
+}
+trap end EXIT
+
+# Starts a server with these flags; its process is $server, its endpoint $admin.
+start() {
+    rm -f "$tmp/server"
+    "$bin/forebay" serve --listen 127.0.0.1:0 --admin 127.0.0.1:0 --drain-timeout 0s "$@" >"$tmp/server" 2>/dev/null &
+    server=$!
+    until grep -qs '^listening' "$tmp/server"; do sleep 0.1; done
+    admin=$(sed -n 's|^listening.* admin http://||p' "$tmp/server")
+}
+
+stop() {
+    kill -TERM "$server"
+    wait "$server" || true
+    server=
+}
