@@ -3,6 +3,9 @@
 //! What a core can do beside the kernel's part and a policy's own is not known beforehand, so it is measured: a short
 //! run above capacity, and the work that was completed over the time to the last reply. Requests per second would
 //! credit a server that leaves heavy requests for last, and a fixed window one that works on many at a time.
+//!
+//! To shed a request takes a server's time too, so that far above its capacity it completes less than a little above:
+//! [`most`] looks for the load at which it completes most.
 
 use crate::drive::Completed;
 use crate::endpoint::Endpoint;
@@ -16,6 +19,12 @@ use serde::Serialize;
 
 /// A saturated server is offered this many times what its cores could do if requests were nothing but their cost.
 pub const OVERLOAD: f64 = 1.5;
+/// How much more than it has completed a server is offered next.
+const STEP: f64 = 1.1;
+/// The search ends where a step brings less than this: two runs differ by as much.
+const GROWTH_MIN: f64 = 1.02;
+/// From a tenth of what is offered first, the steps lead up to that.
+const STEPS_MAX: usize = 24;
 /// The capacity is known if the server completed at most this share of what it was offered.
 const KEPT_UP: f64 = 0.97;
 /// Requests that a worker's socket and queues hold, rounded up: after the last send they are still to be served.
@@ -44,6 +53,27 @@ impl Capacity {
         let (cpus, offered) = (per_second(completed.work, completed.took), per_second(completed.offered, sending));
         Capacity { cpus, rps: cpus / mean_s, is_reached: cpus <= KEPT_UP * offered, run_queue_share: None }
     }
+}
+
+/// The most that a server completes at any load: `run` offers so many requests per second. The first are `rps`, which are to
+/// be far more than it can serve.
+///
+/// # Errors
+/// What `run` returns.
+pub fn most<E>(rps: f64, mut run: impl FnMut(f64) -> Result<Capacity, E>) -> Result<Capacity, E> {
+    let mut most = run(rps)?;
+    if !most.is_reached || most.rps <= 0.0 {
+        return Ok(most);
+    }
+    for _ in 0..STEPS_MAX {
+        let next = run((most.rps * STEP).min(rps))?;
+        if next.rps < most.rps * GROWTH_MIN {
+            break;
+        }
+        // It may have kept up with these: at the load above it does no more.
+        most = Capacity { is_reached: true, ..next };
+    }
+    Ok(most)
 }
 
 /// Carries out `plan`, one of [`saturating`], against the server of `endpoint`, and waits for what the server then holds.
@@ -96,6 +126,32 @@ mod tests {
         // All of it was answered, as it came.
         assert!(!of(s(3), ms(2_020)).is_reached);
         assert_eq!(of(Nanos::ZERO, Nanos::ZERO).cpus, 0.0);
+    }
+
+    // Is the capacity of a server found that can do 1,000 requests a second, and spends a fifth of a request on what it sheds?
+    // Does one that keeps up, or does nothing, end the search?
+    #[test]
+    fn the_capacity_is_what_a_server_does_where_it_sheds_little() {
+        let search = |rps: f64, done: &dyn Fn(f64) -> f64| {
+            let mut offers = 0;
+            let most = most(rps, |offered| {
+                offers += 1;
+                let rps = done(offered);
+                let (cpus, is_reached) = (rps / 1e3, rps <= KEPT_UP * offered);
+                Ok::<_, ()>(Capacity { cpus, rps, is_reached, run_queue_share: None })
+            });
+            (most.expect("no error"), offers)
+        };
+        // What is shed, (offered - done), costs 0.2 each.
+        let shedding = |offered: f64| if offered <= 1_000.0 { offered } else { (1_250.0 - 0.25 * offered).max(50.0) };
+        let (found, offers) = search(4_000.0, &shedding);
+        assert!(found.is_reached && (970.0..=1_000.0).contains(&found.rps), "{found:?}");
+        assert!(offers <= 25, "{offers}");
+        let (found, offers) = search(4_000.0, &|offered: f64| offered.min(1_000.0));
+        assert!(found.is_reached && (found.rps - 1_000.0).abs() < 1.0 && offers == 2, "{found:?} after {offers}");
+        assert_eq!(search(900.0, &shedding).1, 1);
+        assert!(!search(900.0, &shedding).0.is_reached);
+        assert_eq!(search(4_000.0, &|_| 0.0).1, 1);
     }
 
     // Is the wait for what the server holds as long as its requests, with a bound?

@@ -82,9 +82,11 @@ impl<'a> CostModel<'a> {
 
     /// True if a fresh request that turns out heavy would wait for too long when it is to go on.
     fn would_be_shed_later(&mut self, request: &Request) -> bool {
-        let (waiting, waits) = (self.continuations(), &self.setup.waits);
-        let (heavy, waited) = (&mut self.heavy[self.worker], self.now.minus(request.came_at));
-        heavy.is_certain() && waits.bound != Nanos::MAX && heavy.is_full(self.now, waiting, waited, waits)
+        let Setup { waits, expected, .. } = *self.setup;
+        let (waiting, waited) = (self.continuations(), self.now.minus(request.came_at));
+        let start_by = latest_start(request.expires_at, request.deadline, expected, Nanos::ZERO);
+        let (heavy, waits_here) = (&mut self.heavy[self.worker], waits.within(start_by.minus(request.came_at)));
+        heavy.is_certain() && waits.bound != Nanos::MAX && heavy.is_full(self.now, waiting, waited, &waits_here)
     }
 
     /// Requests in queues of continuations, about: one for each worker runs.

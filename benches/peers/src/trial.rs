@@ -9,7 +9,7 @@ use forebay::workload::Workload;
 use loadgen::compare::server_process::ServerProcess;
 use loadgen::plan::Plan;
 use loadgen::report::validity::RUN_QUEUE_SHARE_MAX;
-use loadgen::saturation::{Capacity, OVERLOAD};
+use loadgen::saturation::{Capacity, OVERLOAD, most};
 use std::thread;
 use std::time::Duration;
 
@@ -58,23 +58,28 @@ pub(crate) struct Run {
 }
 
 impl Trial<'_> {
-    /// What the server completes while it is offered more than it can for `span`, and the share of its CPUs that others
-    /// took.
+    /// The most that the server completes while it is offered more than it can, for `span` at each load, and the largest
+    /// share of its CPUs that others took meanwhile.
     ///
     /// # Errors
     /// See [`offer`].
     pub(crate) fn capacity(&self, span: Nanos, patient: bool) -> Result<(Capacity, f64)> {
-        // A generator that is late does not matter to a server with more to do than it can.
-        let run = repeated(if patient { CAPACITY_TRIES } else { 1 }, || {
-            let run = self.run(OVERLOAD * self.cores as f64, Nanos::ZERO, span)?;
-            let waited = run.offered.report.run_queue_share.is_some_and(|share| share > RUN_QUEUE_SHARE_MAX);
-            Ok(Run { is_valid: run.others <= OTHERS_SHARE_MAX && !waited, ..run })
+        let mean_s = self.workload.mean().as_secs_f64();
+        let mut others = 0.0_f64;
+        let capacity = most(OVERLOAD * self.cores as f64 / mean_s, |rps| -> Result<Capacity> {
+            // A generator that is late does not matter to a server with more to do than it can.
+            let run = repeated(if patient { CAPACITY_TRIES } else { 1 }, || {
+                let run = self.run(rps * mean_s, Nanos::ZERO, span)?;
+                let waited = run.offered.report.run_queue_share.is_some_and(|share| share > RUN_QUEUE_SHARE_MAX);
+                Ok(Run { is_valid: run.others <= OTHERS_SHARE_MAX && !waited, ..run })
+            })?;
+            others = others.max(run.others);
+            let sending = Nanos::new((run.offered.report.duration_s * 1e9) as u64);
+            let run_queue_share = run.offered.report.run_queue_share;
+            Ok(Capacity { run_queue_share, ..Capacity::of(&run.offered.completed, sending, mean_s) })
         })?;
-        let sending = Nanos::new((run.offered.report.duration_s * 1e9) as u64);
-        let run_queue_share = run.offered.report.run_queue_share;
-        let capacity = Capacity::of(&run.offered.completed, sending, self.workload.mean().as_secs_f64());
         anyhow::ensure!(capacity.cpus > 0.0, "{} completed nothing while it was saturated", self.name);
-        Ok((Capacity { run_queue_share, ..capacity }, run.others))
+        Ok((capacity, others))
     }
 
     /// Offers this many CPUs' worth of work.

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::report::validity::RUN_QUEUE_SHARE_MAX;
-use crate::saturation::{Capacity, saturate, saturating};
+use crate::saturation::{Capacity, most, saturate, saturating};
 use crate::text::{factor, grouped, wrapped};
 use anyhow::anyhow;
 use serde::Serialize;
@@ -47,9 +47,12 @@ pub(crate) fn measure(
         }
         // Killed when dropped, not stopped: draining what it still holds would take seconds and show nothing.
         let process = ServerProcess::start(&settings.serve_arguments(policy, ANY_PORT), arguments.verbose)?;
-        let plan = saturating(&settings.plan(arguments, process.udp)?, settings.saturating_rps, span);
-        let progress = Progress::new(&format!("saturating {policy}"), &plan, arguments.offer.quiet);
-        let capacity = saturate(&plan, &Endpoint::new(&process.admin)?, interrupt, progress)?;
+        let (plan, endpoint) = (settings.plan(arguments, process.udp)?, Endpoint::new(&process.admin)?);
+        let capacity = most(settings.saturating_rps, |rps| {
+            let plan = saturating(&plan, rps, span);
+            let progress = Progress::new(&format!("saturating {policy}"), &plan, arguments.offer.quiet);
+            saturate(&plan, &endpoint, interrupt, progress)
+        })?;
         if interrupt.is_raised() {
             return Err(anyhow!("interrupted while servers were saturated: nothing was compared").into());
         }

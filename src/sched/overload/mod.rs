@@ -83,6 +83,11 @@ impl fmt::Display for MaxWait {
 }
 
 impl WaitBounds {
+    /// The same for a request that must begin within `patience` of its arrival.
+    pub fn within(self, patience: Nanos) -> WaitBounds {
+        WaitBounds { bound: self.bound.min(patience), ..self }
+    }
+
     /// No bounds.
     pub const NONE: WaitBounds = WaitBounds { target: Nanos::MAX, interval: Nanos::MAX, bound: Nanos::MAX };
 

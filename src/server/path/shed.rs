@@ -75,13 +75,14 @@ where
         Some((self.filled(packet), start))
     }
 
-    /// True if a fresh request that turns out heavy would wait for too long when it is to go on: its first slice would be
-    /// lost.
+    /// True if a fresh request that turns out heavy would wait for too long when it is to go on, by the bound for all or by
+    /// its own deadline: its first slice would be lost.
     #[cold]
     fn would_be_shed_later(&mut self, envelope: &Envelope, now: Nanos) -> bool {
         let (bounds, waiting) = (self.common.limits.bounds(), self.continuations());
-        let waited = now.minus(envelope.arrived_at());
-        bounds.bound != Nanos::MAX && self.heavy.is_full(now, waiting, waited, &bounds)
+        let arrived_at = envelope.arrived_at();
+        let patience = self.latest_start(envelope).minus(arrived_at);
+        bounds.bound != Nanos::MAX && self.heavy.is_full(now, waiting, now.minus(arrived_at), &bounds.within(patience))
     }
 
     /// Requests in queues of continuations, about: one slot for each worker is in use by what it runs, or kept for that.
