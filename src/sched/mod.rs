@@ -237,6 +237,12 @@ impl Policy {
         self.rules().ask_after(&self.topology, running)
     }
 
+    /// How long a fresh request runs before another may go first; `None` = to its end.
+    pub fn first_slice(&self) -> Option<Nanos> {
+        let (attained, ran) = (Nanos::ZERO, Nanos::ZERO);
+        self.ask_after(&Running { worker: 0, pool: 0, continuation: false, attained, ran, flagged: false })
+    }
+
     /// What becomes of `running`.
     pub fn at_checkpoint(&self, running: &Running) -> Verdict {
         self.rules().at_checkpoint(&self.topology, running)

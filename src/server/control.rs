@@ -352,9 +352,9 @@ impl<J: Send> Probe for Control<'_, J> {
         (self.wake_overdue)(clock::now());
         self.refresh_addresses();
         self.look_after_transport();
-        self.waiting.follow(recent);
         self.stuck();
         let mut following = self.following();
+        self.waiting.follow(recent, following.policy().first_slice());
         if !following.adaptation.follow(recent) {
             return;
         }

@@ -6,7 +6,7 @@ use crate::fate::CLASSES;
 use crate::metrics::Recent;
 use crate::sched::MaxWait;
 use crate::sched::estimate::ServiceTimes;
-use crate::sched::overload::{WaitBounds, expected_service};
+use crate::sched::overload::{QueueBounds, expected_service};
 use crate::time::Nanos;
 use std::sync::{Mutex, PoisonError};
 
@@ -42,8 +42,8 @@ impl Waiting {
         let max_wait = config.max_wait_scaled();
         let overheads = config.overheads_scaled();
         let beside = if config.burn == Burn::Sleep { overheads.receive.plus(overheads.send) } else { KERNEL };
-        let bounds = WaitBounds::new(max_wait, &ServiceTimes::default(), beside);
-        let limits = Limits::new(bounds.unwrap_or(WaitBounds::NONE));
+        let bounds = QueueBounds::new(max_wait, &ServiceTimes::default(), beside, None);
+        let limits = Limits::new(bounds.unwrap_or(QueueBounds::NONE));
         Waiting { max_wait: Mutex::new(max_wait), beside, classified: config.classify == Classify::Header, limits }
     }
 
@@ -52,9 +52,9 @@ impl Waiting {
         &self.limits
     }
 
-    /// How long a request may wait where a queue stands; `None` = for ever.
+    /// How long a request may wait where a queue stands, before it begins; `None` = for ever.
     pub(super) fn max_wait(&self) -> Option<Nanos> {
-        Some(self.limits.bounds().bound).filter(|bound| *bound != Nanos::MAX)
+        Some(self.limits.bounds(false).bound).filter(|bound| *bound != Nanos::MAX)
     }
 
     /// Follows another setting: at once, and under `auto` from the next measurement on.
@@ -63,19 +63,20 @@ impl Waiting {
         if std::mem::replace(&mut *current, max_wait) == max_wait {
             return;
         }
-        let bounds = WaitBounds::new(max_wait, &ServiceTimes::default(), self.beside);
-        self.limits.set_bounds(bounds.unwrap_or(WaitBounds::NONE));
+        let bounds = QueueBounds::new(max_wait, &ServiceTimes::default(), self.beside, None);
+        self.limits.set_bounds(bounds.unwrap_or(QueueBounds::NONE));
         if max_wait == MaxWait::Off {
             (0..CLASSES).for_each(|class| self.limits.set_expected(class, Nanos::ZERO));
         }
     }
 
-    /// Follows `recent` measurements; too few of them change nothing. To be called every second.
-    pub(super) fn follow(&self, recent: &Recent) {
+    /// Follows `recent` measurements, under a policy whose first slices are so long; too few measurements change nothing. To be
+    /// called every second.
+    pub(super) fn follow(&self, recent: &Recent, first_slice: Option<Nanos>) {
         let times = ServiceTimes::new(recent.service_times.iter().copied());
         // Held until the end: a setting that comes meanwhile is not overwritten.
         let max_wait = self.max_wait.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(bounds) = WaitBounds::new(*max_wait, &times, self.beside) {
+        if let Some(bounds) = QueueBounds::new(*max_wait, &times, self.beside, first_slice) {
             self.limits.set_bounds(bounds);
         }
         if *max_wait == MaxWait::Off {
@@ -117,15 +118,15 @@ mod tests {
     fn auto_knows_no_bound_until_it_has_measured() {
         let waiting = Waiting::new(&config(&[]));
         assert_eq!(waiting.max_wait(), None);
-        waiting.follow(&Recent::default());
+        waiting.follow(&Recent::default(), None);
         assert_eq!(waiting.max_wait(), None, "silence");
-        waiting.follow(&recent());
+        waiting.follow(&recent(), None);
         let bound = waiting.max_wait().expect("measured");
         assert!(
             bound > Nanos::from_millis(1_900) && bound < Nanos::from_millis(2_000),
             "20 of the heavy ones: {bound}"
         );
-        waiting.follow(&Recent::default());
+        waiting.follow(&Recent::default(), None);
         assert_eq!(waiting.max_wait(), Some(bound), "silence says nothing");
     }
 
@@ -145,7 +146,7 @@ mod tests {
         let scaled = Waiting::new(&config(&[("max-wait", "20ms"), ("time-scale", "100"), ("burn", "sleep")]));
         assert_eq!(scaled.max_wait(), Some(Nanos::from_secs(2)));
         let off = Waiting::new(&config(&[("max-wait", "off")]));
-        off.follow(&recent());
+        off.follow(&recent(), None);
         assert_eq!((off.max_wait(), latest_starts(&off, false)), (None, [Nanos::from_millis(1_000); 2]));
     }
 
@@ -153,7 +154,7 @@ mod tests {
     #[test]
     fn another_setting_counts_at_once() {
         let waiting = Waiting::new(&config(&[]));
-        waiting.follow(&recent());
+        waiting.follow(&recent(), None);
         assert!(latest_starts(&waiting, false)[0] < Nanos::from_millis(1_000));
         let second = Nanos::from_secs(1);
         for (max_wait, bound) in [(MaxWait::For(second), Some(second)), (MaxWait::Off, None), (MaxWait::Auto, None)] {
@@ -161,7 +162,7 @@ mod tests {
             assert_eq!(waiting.max_wait(), bound);
         }
         assert_eq!(latest_starts(&waiting, false), [Nanos::from_millis(1_000); 2], "nothing is expected any more");
-        waiting.follow(&recent());
+        waiting.follow(&recent(), None);
         let measured = waiting.max_wait();
         assert!(measured.is_some());
         waiting.set(MaxWait::Auto);
@@ -175,7 +176,7 @@ mod tests {
         for (classify, expected) in [("none", [ms(900), ms(900)]), ("header", [ms(999), ms(900)])] {
             let waiting = Waiting::new(&config(&[("classify", classify)]));
             assert_eq!(latest_starts(&waiting, classify == "header"), [ms(1_000); 2], "nothing is expected yet");
-            waiting.follow(&recent());
+            waiting.follow(&recent(), None);
             assert_eq!(latest_starts(&waiting, classify == "header"), expected, "{classify}");
         }
     }

@@ -40,7 +40,7 @@ pub(crate) use world::Fault;
 use crate::overheads::Overheads;
 use crate::sched::bounds::{BATCH, PACKETS_PER_WORKER, QUEUED_PER_WORKER};
 use crate::sched::estimate::ServiceTimes;
-use crate::sched::overload::{WaitBounds, expected_service};
+use crate::sched::overload::{QueueBounds, expected_service};
 use crate::sched::{MaxWait, Policy};
 use crate::time::Nanos;
 use servers::Servers;
@@ -62,7 +62,7 @@ pub struct Setup {
     /// Bounds.
     pub limits: Limits,
     /// How long requests may wait.
-    pub waits: WaitBounds,
+    pub waits: QueueBounds,
     /// The service that is expected of a request with a deadline: it must not begin where less time is left.
     pub expected: Nanos,
 }
@@ -115,7 +115,7 @@ impl Setup {
             checkpoint_step: Nanos::from_micros(1),
             classified: false,
             limits: Limits::SERVER,
-            waits: WaitBounds::NONE,
+            waits: QueueBounds::NONE,
             expected: Nanos::ZERO,
         }
     }
@@ -128,8 +128,12 @@ impl Setup {
         if max_wait == MaxWait::Off {
             return self;
         }
-        let waits = WaitBounds::new(max_wait, times, self.overheads.per_request()).unwrap_or(WaitBounds::NONE);
-        Setup { waits, expected: expected_service(times).unwrap_or(Nanos::ZERO), ..self }
+        let waits = QueueBounds::new(max_wait, times, self.overheads.per_request(), self.policy.first_slice());
+        Setup {
+            waits: waits.unwrap_or(QueueBounds::NONE),
+            expected: expected_service(times).unwrap_or(Nanos::ZERO),
+            ..self
+        }
     }
 
     /// A server with these overheads. Where waking costs something its workers sleep as in `forebay serve`.

@@ -85,8 +85,9 @@ impl<'a> CostModel<'a> {
         let Setup { waits, expected, .. } = *self.setup;
         let (waiting, waited) = (self.continuations(), self.now.minus(request.came_at));
         let start_by = latest_start(request.expires_at, request.deadline, expected, Nanos::ZERO);
-        let (heavy, waits_here) = (&mut self.heavy[self.worker], waits.within(start_by.minus(request.came_at)));
-        heavy.is_certain() && waits.bound != Nanos::MAX && heavy.is_full(self.now, waiting, waited, &waits_here)
+        let (heavy, waits) = (&mut self.heavy[self.worker], waits.interrupted);
+        let within = waits.within(start_by.minus(request.came_at));
+        heavy.is_certain() && waits.bound != Nanos::MAX && heavy.is_full(self.now, waiting, waited, &within)
     }
 
     /// Requests in queues of continuations, about: one for each worker runs.
@@ -98,7 +99,8 @@ impl<'a> CostModel<'a> {
     fn start_by(&self, request: &Request) -> Nanos {
         let Setup { waits, expected, .. } = *self.setup;
         let served = request.cost.minus(request.left);
-        let old = if request.resumed { Nanos::MAX } else { request.came_at.plus(served).plus(waits.target) };
+        let target = waits.of(request.continuation).target;
+        let old = if request.resumed { Nanos::MAX } else { request.came_at.plus(served).plus(target) };
         old.min(latest_start(request.expires_at, request.deadline, expected, served))
     }
 
@@ -119,6 +121,7 @@ impl<'a> CostModel<'a> {
             return Some(End::Expired);
         }
         let wait = self.now.minus(request.came_at).minus(served);
+        let waits = waits.of(request.continuation);
         let old = wait >= waits.target && !request.resumed;
         (old && queues.on_old(queue, self.now, wait, waits)).then_some(End::Waited)
     }
@@ -210,7 +213,7 @@ impl Engine for CostModel<'_> {
                 self.end(request, Fate::ShedExpired);
                 continue;
             }
-            let (wait, waits) = (self.now.minus(known.came_at), &self.setup.waits);
+            let (wait, waits) = (self.now.minus(known.came_at), &self.setup.waits.fresh);
             if wait >= waits.target && self.queues[self.worker].on_old(owner, self.now, wait, waits) {
                 self.end(request, Fate::ShedWaited);
                 continue;

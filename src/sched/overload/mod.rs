@@ -30,6 +30,15 @@ pub struct WaitBounds {
     pub bound: Nanos,
 }
 
+/// The bounds of both kinds of queues: what is served from them takes different times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueBounds {
+    /// For requests that have not begun.
+    pub fresh: WaitBounds,
+    /// For requests that stepped aside.
+    pub interrupted: WaitBounds,
+}
+
 /// The range of [`MaxWait::For`].
 const FOR_MIN: Nanos = Nanos::from_micros(1);
 const FOR_MAX: Nanos = Nanos::from_secs(3_600);
@@ -82,6 +91,29 @@ impl fmt::Display for MaxWait {
     }
 }
 
+impl QueueBounds {
+    /// No bounds.
+    pub const NONE: QueueBounds = QueueBounds { fresh: WaitBounds::NONE, interrupted: WaitBounds::NONE };
+
+    /// The bounds of `max_wait`, where requests took `times`, and each of them `beside` for its way in and out, of which the
+    /// first `first_slice` before other fresh ones could go first (`None` = all). `None` where too few were measured to tell.
+    pub fn new(
+        max_wait: MaxWait,
+        times: &ServiceTimes,
+        beside: Nanos,
+        first_slice: Option<Nanos>,
+    ) -> Option<QueueBounds> {
+        let interrupted = WaitBounds::new(max_wait, times, beside)?;
+        let fresh = first_slice.and_then(|slice| WaitBounds::new(max_wait, &times.within(slice), beside));
+        Some(QueueBounds { fresh: fresh.unwrap_or(interrupted), interrupted })
+    }
+
+    /// Those of a request, which has `begun` or not.
+    pub fn of(&self, begun: bool) -> &WaitBounds {
+        if begun { &self.interrupted } else { &self.fresh }
+    }
+}
+
 impl WaitBounds {
     /// The same for a request that must begin within `patience` of its arrival.
     pub fn within(self, patience: Nanos) -> WaitBounds {
@@ -91,7 +123,7 @@ impl WaitBounds {
     /// No bounds.
     pub const NONE: WaitBounds = WaitBounds { target: Nanos::MAX, interval: Nanos::MAX, bound: Nanos::MAX };
 
-    /// The bounds of `max_wait`, where requests took `times`, and each of them `beside` for its way in and out. `None`
+    /// The bounds of `max_wait` for a queue whose requests take `times`, and each of them `beside` for its way in and out. `None`
     /// where too few were measured to tell.
     pub fn new(max_wait: MaxWait, times: &ServiceTimes, beside: Nanos) -> Option<WaitBounds> {
         match max_wait {

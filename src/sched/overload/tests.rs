@@ -63,6 +63,22 @@ fn the_bounds_follow_what_is_measured() {
     assert_eq!(beside.target, MS(30), "the way in and out counts, where the work is nothing");
 }
 
+// Is the bound for fresh requests as long as their first slices call for, where others may go first after that?
+#[test]
+fn what_has_not_begun_waits_for_first_slices_only() {
+    let times = times(&[(1_000, 990), (100_000, 10)]);
+    let bounds = |max_wait, slice| QueueBounds::new(max_wait, &times, Nanos::ZERO, slice).expect("enough was measured");
+    let sliced = bounds(MaxWait::Auto, Some(MS(5)));
+    // 20 of (99 + 25) / (99 + 5) ms, and 20 of (99 + 10,000) / (99 + 100) ms.
+    assert!(sliced.fresh.bound > MS(23) && sliced.fresh.bound < MS(24), "{sliced:?}");
+    assert!(sliced.interrupted.bound > MS(1_014) && sliced.interrupted.bound < MS(1_016), "{sliced:?}");
+    let whole = bounds(MaxWait::Auto, None);
+    assert_eq!((whole.fresh, whole.interrupted), (sliced.interrupted, sliced.interrupted));
+    let fixed = bounds(MaxWait::For(MS(7)), Some(MS(5)));
+    assert_eq!((fixed.fresh, fixed.fresh.bound), (fixed.interrupted, MS(7)));
+    assert_eq!(bounds(MaxWait::Off, Some(MS(5))), QueueBounds::NONE);
+}
+
 // At twice the load: is nothing young lost, does nothing wait longer than the bound once the queue has stood, and is the
 // server as busy as it can be?
 #[test]

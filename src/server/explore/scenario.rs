@@ -2,7 +2,7 @@
 
 use super::handler::{HEADER, IGNORED, LONG, MAGIC, MUTE, OVER_RATE, PROVEN, REFUSED};
 use crate::sched::estimate::Groups;
-use crate::sched::overload::WaitBounds;
+use crate::sched::overload::{QueueBounds, WaitBounds};
 use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, Policy, Pools, Reserve, Shed, Steal, Topology, WorkerId};
 use crate::sim::Rest;
 use crate::time::Nanos;
@@ -29,7 +29,7 @@ pub(super) struct Scenario {
     /// Events in the order of their times.
     pub(super) events: Vec<(Nanos, Event)>,
     /// How long requests may wait.
-    pub(super) waits: WaitBounds,
+    pub(super) waits: QueueBounds,
     /// The time for a drain, from the last event on.
     pub(super) drain: Nanos,
 }
@@ -69,7 +69,7 @@ impl Scenario {
             unsent_every: [0, 0, 3, 20][random.random_range(0..4)],
             odd_every: 0,
             events: Vec::new(),
-            waits: WaitBounds::NONE,
+            waits: QueueBounds::NONE,
             drain: us(random.random_range(0..400)),
         };
         let mut at = us(1);
@@ -93,7 +93,8 @@ impl Scenario {
         if random.random_bool(0.4) {
             let target = us(random.random_range(1..40));
             let interval = us([0, 0, 20, 100][random.random_range(0..4)]);
-            scenario.waits = WaitBounds { target, interval, bound: target.times(2) };
+            let of = |target: Nanos| WaitBounds { target, interval, bound: target.times(2) };
+            scenario.waits = QueueBounds { fresh: of(target), interrupted: of(target.times(2)) };
         }
         scenario.odd_every = [0, 0, 3, 7][random.random_range(0..4)];
         scenario

@@ -155,6 +155,11 @@ impl Envelope {
         self.received_at.minus(self.kernel_wait)
     }
 
+    /// Whether the request has been in its handler.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.service > Nanos::ZERO
+    }
+
     /// The datagram that is in `bytes`, as its handler sees it; `address` is that of the socket.
     pub(crate) fn arrival<'a>(&self, bytes: &'a [u8], address: SocketAddr) -> Arrival<'a> {
         let local = self.local.map_or(address, |ip| SocketAddr::new(ip, address.port()));

@@ -49,7 +49,7 @@ where
         let longest = self.longest_wait(owner);
         let oldest = self.link.datagrams().first().copied().unwrap_or_default();
         let (is_odd, is_old) =
-            (oldest.ahead || oldest.kernel_wait > longest, oldest.kernel_wait >= self.common.limits.target());
+            (oldest.ahead || oldest.kernel_wait > longest, oldest.kernel_wait >= self.common.limits.target(false));
         for (number, packet) in packets.into_iter().enumerate() {
             let mut datagram = self.link.datagrams()[number];
             if is_odd {

@@ -34,7 +34,7 @@ where
     /// too late.
     pub(super) fn start_by(&self, envelope: &Envelope) -> Nanos {
         let old = match envelope.resumed {
-            false => envelope.arrived_at().plus(envelope.service).plus(self.common.limits.target()),
+            false => envelope.arrived_at().plus(envelope.service).plus(self.common.limits.target(envelope.has_begun())),
             true => Nanos::MAX,
         };
         match envelope.deadline {
@@ -79,7 +79,7 @@ where
     /// its own deadline: its first slice would be lost.
     #[cold]
     fn would_be_shed_later(&mut self, envelope: &Envelope, now: Nanos) -> bool {
-        let (bounds, waiting) = (self.common.limits.bounds(), self.continuations());
+        let (bounds, waiting) = (self.common.limits.bounds(true), self.continuations());
         let arrived_at = envelope.arrived_at();
         let patience = self.latest_start(envelope).minus(arrived_at);
         bounds.bound != Nanos::MAX && self.heavy.is_full(now, waiting, now.minus(arrived_at), &bounds.within(patience))
@@ -129,7 +129,7 @@ where
             return Some(Cause::Expired(Expired::TooLate));
         }
         let wait = start.minus(envelope.arrived_at()).minus(envelope.service);
-        let bounds = self.common.limits.bounds();
+        let bounds = self.common.limits.bounds(queue == self.common.sockets.len());
         let old = wait >= bounds.target;
         (old && !envelope.resumed && self.queues.on_old(queue, start, wait, &bounds)).then_some(Cause::Waited)
     }
@@ -152,7 +152,7 @@ where
     /// all that waits now has left, served or shed. No queue is longer than the bound; where a request expired, it is
     /// about as long as that request waited. Where a queue was full, nothing is known but the bound.
     pub(super) fn retry_after(&self, envelope: &Envelope, status: Status) -> Nanos {
-        let bound = self.common.limits.bounds().bound;
+        let bound = self.common.limits.bounds(envelope.has_begun()).bound;
         match status {
             Status::ShedWaited | Status::ShedQueueFull if bound == Nanos::MAX => Nanos::ZERO,
             Status::ShedWaited | Status::ShedQueueFull => bound,
@@ -164,7 +164,7 @@ where
     /// True if a datagram of a batch from the socket of `owner` has waited for too long.
     #[cold]
     pub(super) fn is_shed_unserved(&mut self, owner: WorkerId, wait: Nanos) -> bool {
-        let bounds = self.common.limits.bounds();
+        let bounds = self.common.limits.bounds(false);
         wait >= bounds.target && self.queues.on_old(owner, self.now, wait, &bounds)
     }
 

@@ -1,0 +1,112 @@
+use super::*;
+use rand::SeedableRng;
+use rand_distr::{Distribution, Exp, LogNormal, Pareto};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+fn bimodal(light: (u64, u64), heavy: (u64, u64)) -> ServiceTimes {
+    ServiceTimes::new([light, heavy].map(|(ns, count)| (Nanos::new(ns), count)))
+}
+
+fn drawn(distribution: impl Distribution<f64>) -> ServiceTimes {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+    ServiceTimes::new((0..30_000).map(|_| (Nanos::new(distribution.sample(&mut random) as u64), 1)))
+}
+
+#[test]
+fn a_gap_stands_between_two_humps() {
+    let gap = bimodal((500, 19_900), (500_000, 100)).widest_gap().expect("extreme bimodal has one");
+    assert!(gap.below >= Nanos::new(500) && gap.below < Nanos::new(1_000), "{gap:?}");
+    assert!(gap.above <= Nanos::new(500_000) && gap.above > Nanos::new(250_000), "{gap:?}");
+    assert!(bimodal((1_000, 5_000), (100_000, 5_000)).widest_gap().is_some(), "high bimodal");
+    assert!(bimodal((500, 9_000), (5_500, 1_000)).widest_gap().is_some(), "a factor of eleven");
+}
+
+#[test]
+fn a_few_interrupted_light_requests_do_not_fill_it() {
+    let times = [(500, 19_900), (4_000, 5), (15_000, 5), (60_000, 5), (500_000, 100)];
+    assert!(ServiceTimes::new(times.map(|(ns, count)| (Nanos::new(ns), count))).widest_gap().is_some());
+}
+
+#[test]
+fn there_is_none_where_costs_are_alike() {
+    assert_eq!(bimodal((1_000, 50_000), (1_100, 50_000)).widest_gap(), None);
+    assert_eq!(bimodal((20_000, 4_400), (5_700, 4_400)).widest_gap(), None, "too narrow to matter");
+    assert_eq!(bimodal((500, 20_000), (500_000, 3)).widest_gap(), None, "outliers");
+    assert_eq!(ServiceTimes::default().widest_gap(), None);
+}
+
+#[test]
+fn there_is_none_in_a_distribution_with_one_hump() {
+    assert_eq!(drawn(Exp::new(1.0 / 10_000.0).expect("a rate")).widest_gap(), None);
+    assert_eq!(drawn(LogNormal::new(9.0, 2.0).expect("a spread")).widest_gap(), None);
+    assert_eq!(drawn(Pareto::new(1_000.0, 1.2).expect("a shape")).widest_gap(), None);
+}
+
+#[test]
+fn groups_follow_the_demand_of_their_classes() {
+    let us = Nanos::from_micros;
+    let mut measured = [(0, Nanos::ZERO); CLASSES];
+    assert_eq!(Groups::by_demand(&measured, 7.0, 14, None), None);
+    // High bimodal: the light half needs a hundredth of the time, and one worker at least.
+    (measured[0], measured[1]) = ((1_000, us(1_000)), (1_000, us(100_000)));
+    let groups = Groups::by_demand(&measured, 7.0, 14, None).expect("measured");
+    assert_eq!((groups.sizes.as_slice(), groups.of(0), groups.of(1), groups.of(7)), (&[1, 13][..], 0, 1, 1));
+    // TPC-C: 5.7 and 6 us are alike, 88 and 100 us too.
+    let costs_ns = [5_700, 6_000, 20_000, 88_000, 100_000];
+    let counts = [440, 40, 440, 40, 40];
+    for (class, (cost, count)) in costs_ns.into_iter().zip(counts).enumerate() {
+        measured[class] = (count, Nanos::new(cost * count));
+    }
+    let groups = Groups::by_demand(&measured, 13.3, 14, None).expect("measured");
+    assert_eq!(groups.group_of[..5], [0, 0, 1, 2, 2]);
+    assert_eq!(groups.sizes, [2, 6, 6]);
+    let sizes = |workers, lightest| Groups::by_demand(&measured, 7.0, workers, lightest).expect("measured").sizes;
+    assert_eq!(
+        (sizes(14, Some(3)), sizes(14, Some(14)), sizes(3, Some(2))),
+        (vec![3, 6, 5], vec![12, 1, 1], vec![1, 1, 1])
+    );
+    assert_eq!(Groups::by_demand(&measured, 1.0, 2, None).expect("measured").sizes, [1, 1]);
+    assert_eq!(Groups::by_demand(&measured, 0.5, 1, None).expect("measured").sizes, [1]);
+}
+
+#[test]
+fn no_group_is_overloaded_while_another_has_workers_to_spare() {
+    let mut measured = [(0, Nanos::ZERO); CLASSES];
+    // Extreme bimodal: 0.166 and 0.834 of the time.
+    (measured[0], measured[1]) = ((99_500, Nanos::new(49_750_000)), (500, Nanos::from_millis(250)));
+    let groups = |workers, lightest| Groups::by_demand(&measured, 7.0, workers, lightest).expect("measured");
+    let sizes = |workers, lightest| groups(workers, lightest).sizes;
+    assert_eq!(sizes(14, None), [3, 11], "2.3 of 14 would overload two");
+    let bound = |lightest| (groups(14, Some(lightest)).unstable_from(&measured) * 1e3).round();
+    assert_eq!([2, 3, 13].map(bound), [1_000.0, 942.0, 86.0]);
+    assert_eq!((sizes(3, None), sizes(64, None)), (vec![1, 2], vec![11, 53]));
+    assert_eq!((sizes(14, Some(4)), sizes(1, Some(1))), (vec![4, 10], vec![1]));
+}
+
+#[test]
+fn softly_reserved_workers_follow_the_demand() {
+    // Extreme bimodal: a sixth of the time is spent on light requests.
+    let times = bimodal((500, 99_500), (500_000, 500));
+    let budget = Nanos::new(5_000);
+    assert!((times.share_within(budget) - 0.174).abs() < 0.001);
+    assert_eq!(softly_reserved_workers(&times, budget, 0.9 * 14.0, 14), 4);
+    assert_eq!(softly_reserved_workers(&times, budget, 0.0, 14), 1);
+    assert_eq!(softly_reserved_workers(&times, Nanos::MAX, 14.0, 14), 14);
+}
+
+// Does the time beside the handler, which a light request takes as a heavy one does, count for the light ones?
+#[test]
+fn the_time_beside_handlers_is_work_too() {
+    let free = bimodal((500, 99_500), (500_000, 500));
+    let charged = free.clone().with_beside(Nanos::new(2_680));
+    let budget = Nanos::new(5_000);
+    // 3.18 us of each light request, and 5 us of each heavy one, of 5.68 us in the mean.
+    assert!((charged.share_within(budget) - 0.5617).abs() < 0.0001, "{}", charged.share_within(budget));
+    assert_eq!((free.mean(), charged.mean()), (Nanos::new(2_997), Nanos::new(5_677)));
+    assert_eq!(ServiceTimes::default().with_beside(budget).mean(), Nanos::ZERO);
+    assert_eq!(softly_reserved_workers(&charged, budget, 0.7 * 14.0, 14), 2, "what handlers take of it");
+    assert_eq!(free.widest_gap(), charged.widest_gap(), "a gap is of the time in the handler");
+    // Heavy ones that take a tenth of the time in handlers, and a fiftieth of the workers'.
+    let few = bimodal((500, 100_000), (50_000, 100));
+    assert!(few.widest_gap().is_some() && few.with_beside(Nanos::new(2_680)).widest_gap().is_none());
+}
