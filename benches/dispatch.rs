@@ -40,7 +40,7 @@ use net::{AddressFilter, HostAddresses, Io, KernelLink, Socket};
 use queue::ObjectPool;
 use runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use runtime::{Shared, Wait};
-use sched::overload::WaitBounds;
+use sched::overload::{QueueBounds, WaitBounds};
 use sched::{Hybrid, Kind, Policy, Topology};
 use server::path::credit::Credit;
 use server::path::execute::{Common, Engine};
@@ -106,7 +106,8 @@ where
     let transport = Transport::new(1);
     // Bounds that are looked at, and that nothing exceeds.
     let millis = Nanos::from_millis;
-    let limits = Limits::new(WaitBounds { target: millis(1_000), interval: millis(4_000), bound: millis(2_000) });
+    let bounds = WaitBounds { target: millis(1_000), interval: millis(4_000), bound: millis(2_000) };
+    let limits = Limits::new(QueueBounds { fresh: bounds, interrupted: bounds });
     let common = Common {
         serving,
         make: &make,
