@@ -14,6 +14,7 @@ mod fit;
 mod fleet;
 mod idle;
 mod model;
+mod notices;
 mod open_loop;
 mod queues;
 mod reference;

@@ -4,8 +4,8 @@
 use super::Rest;
 use super::event_list::EventList;
 use super::idle::Idle;
+use super::notices::Notice;
 use super::queues::Queues;
-use crate::sched::bounds::LOOK_MAX;
 use crate::sched::turn::{Stolen, World};
 use crate::sched::{Amount, Policy, PoolId, View, Watch, WorkerId};
 use crate::time::Nanos;
@@ -60,19 +60,6 @@ pub(crate) enum Fault {
     OrphansQueues,
     /// No permit to work uninterrupted is given back.
     KeepsPermits,
-}
-
-/// How a worker's job notices arrivals: the kernel raises a mark that its next checkpoint sees, once, and for one
-/// worker at each arrival (`runtime/notice`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Notice {
-    /// The kernel does not know that the worker wants to know.
-    #[default]
-    Off,
-    /// The kernel is going to raise the mark.
-    Armed,
-    /// Something has come since.
-    Raised,
 }
 
 /// What is known of a worker's socket; its datagrams are the engine's.
@@ -169,42 +156,6 @@ impl<J> VirtualWorld<J> {
                 || !self.idle.is_candidate(self.me)
                 // Without a threshold it may take from any socket, watched or not.
                 || self.thief_threshold > Nanos::ZERO && self.takeable_at().is_none_or(|at| at > self.now))
-    }
-
-    /// Number of watched sockets in which something waits.
-    fn sockets_with_arrivals(&self) -> usize {
-        if self.in_sockets == 0 {
-            return 0;
-        }
-        let waits = self.sockets.iter().filter(|socket| socket.watched && socket.datagrams > 0);
-        waits.take(LOOK_MAX).count()
-    }
-
-    /// Makes the kernel give this worker notice of the next arrival, or of one that waits already.
-    fn arm(&mut self) {
-        if self.notices[self.me] == Notice::Off {
-            if self.sockets_with_arrivals() > 0 {
-                self.notices[self.me] = Notice::Raised;
-            } else {
-                self.notices[self.me] = Notice::Armed;
-                self.armed.push_back(self.me);
-            }
-        }
-    }
-
-    /// Lets the kernel give notice to other workers only.
-    fn disarm(&mut self) {
-        if self.notices[self.me] == Notice::Armed {
-            self.notices[self.me] = Notice::Off;
-            self.armed.retain(|worker| *worker != self.me);
-        }
-    }
-
-    /// Gives one of the workers that want to know notice of an arrival.
-    fn notify(&mut self) {
-        if let Some(worker) = self.armed.pop_front() {
-            self.notices[worker] = Notice::Raised;
-        }
     }
 
     fn own(&self) -> &VecDeque<J> {
