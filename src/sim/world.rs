@@ -2,6 +2,7 @@
 //! set.
 
 use super::Rest;
+use super::contention::{Contention, Place};
 use super::event_list::EventList;
 use super::idle::Idle;
 use super::notices::Notice;
@@ -45,6 +46,7 @@ pub(crate) struct VirtualWorld<J> {
     abandoned: bool,
     pub(super) idle: Idle,
     pub(super) event_list: EventList,
+    pub(super) contention: Contention,
     /// What goes wrong, if anything.
     #[cfg(test)]
     pub(crate) fault: Option<Fault>,
@@ -97,6 +99,7 @@ impl<J> VirtualWorld<J> {
             abandoned: false,
             idle: Idle::new(policy),
             event_list: EventList::new(workers),
+            contention: Contention::none(),
             #[cfg(test)]
             fault: None,
         }
@@ -156,6 +159,12 @@ impl<J> VirtualWorld<J> {
                 || !self.idle.is_candidate(self.me)
                 // Without a threshold it may take from any socket, watched or not.
                 || self.thief_threshold > Nanos::ZERO && self.takeable_at().is_none_or(|at| at > self.now))
+    }
+
+    /// Carries out `operations` on `place`, which others may be using.
+    #[inline]
+    fn hold(&mut self, place: Place, operations: usize) {
+        self.contention.hold(place, self.me, self.now, operations);
     }
 
     fn own(&self) -> &VecDeque<J> {
@@ -254,16 +263,23 @@ impl<J> World for VirtualWorld<J> {
         {
             return None;
         }
-        self.queues.pop(pool, self.me)
+        let job = self.queues.pop(pool, self.me)?;
+        self.hold(Place::Queue(pool), 1);
+        Some(job)
     }
 
     fn push_queue(&mut self, pool: PoolId, _: usize, job: J) -> Result<(), J> {
-        self.queues.push(pool, self.me, job)
+        self.queues.push(pool, self.me, job)?;
+        self.hold(Place::Queue(pool), 1);
+        Ok(())
     }
 
     fn received(&mut self, owner: WorkerId, datagrams: usize) {
         self.sockets[owner].datagrams -= datagrams;
         self.in_sockets -= datagrams;
+        if datagrams > 0 {
+            self.hold(Place::Socket(owner), datagrams);
+        }
     }
 
     fn set_busy(&mut self, since: Option<Nanos>) {
@@ -272,8 +288,14 @@ impl<J> World for VirtualWorld<J> {
 
     fn begin_work(&mut self, policy: &Policy, more: bool) {
         let socket = &mut self.sockets[self.me];
-        if !std::mem::replace(&mut socket.watched, true) && socket.datagrams > 0 {
-            self.notify();
+        if !std::mem::replace(&mut socket.watched, true) {
+            if socket.datagrams > 0 {
+                self.notify();
+            }
+            // A worker that has only spun has left its socket where it was.
+            if self.idle.seats[self.me].slept && (policy.has_watchers() || policy.watches()) {
+                self.hold(Place::WatchSet, 1);
+            }
         }
         self.hand_on();
         if more {
@@ -345,6 +367,10 @@ impl<J> World for VirtualWorld<J> {
             }
             *notice = Notice::Off;
         }
-        Some(self.sockets_with_arrivals())
+        let waiting = self.sockets_with_arrivals();
+        if waiting > 0 {
+            self.hold(Place::WatchSet, 1);
+        }
+        Some(waiting)
     }
 }
