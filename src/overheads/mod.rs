@@ -75,7 +75,7 @@ impl Overheads {
     /// Measured on a 2-core Linux 6.18 virtual machine with stock UDP sockets: sendmmsg 2.3 us and recvmmsg 0.38 us for
     /// each datagram in batches, an empty receive 0.18 us, a wake-up 20 us; a look at the
     /// watch set 0.15 us, a notice and asking for the next one 0.9 us, a checkpoint that finds nothing 2 ns. Hand-overs are a core-to-core round trip (43 to 350 ns there) and a queue.
-    /// A push or a pop takes one thread alone 12 ns, and two at once 36 ns each after the other.
+    /// A push or a pop takes one thread alone 12 ns, and two at once 30 ns each, one after the other.
     pub const STOCK: Overheads = Overheads {
         steal: ns(200),
         hop: ns(200),
@@ -88,7 +88,7 @@ impl Overheads {
         notice: ns(900),
         checkpoint: ns(2),
         serial: ns(12),
-        contend: ns(24),
+        contend: ns(18),
     };
 
     /// Emulated cores (`--burn sleep`), before the time scale. A core that is busy takes its next job at the very

@@ -242,6 +242,21 @@ fn stealing_at_a_low_load_is_hardly_slower_with_contention() {
     assert_eq!(without.contention(), Some(0.0));
 }
 
+// Does only a worker that has slept put its socket into the set of all? Method: two get a request each at the same moment,
+// and either both have slept or both have looked all the while.
+#[test]
+fn a_worker_that_has_not_slept_meets_no_other_at_the_watch_set() {
+    let us = Nanos::from_micros;
+    let policy = Fit::new(&workload("fixed:10us"), 2, 0.5).policy(named("steal")).policy();
+    let overheads = Overheads { serial: us(1), ..Overheads::NONE };
+    let sleeps = Rest::Sleeps { spin_for: Nanos::ZERO, nap_min: us(1_000) };
+    for (rest, latency) in [(Rest::Looks, Nanos::new(10_000)), (sleeps, Nanos::new(10_500))] {
+        let setup = Setup { rest, overheads, ..Setup::ideal(policy.clone()) };
+        let requests = [0, 1].map(|socket| ArrivingRequest { socket, ..arriving(1, 10, 0) });
+        assert_eq!(simulate(&setup, requests.into_iter()).latency_mean(None), latency, "{rest:?}");
+    }
+}
+
 // Is a worker busy for as long as its steps take, and what others cost it part of that?
 #[test]
 fn utilisation_is_the_share_of_time_that_steps_take() {
