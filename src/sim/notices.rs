@@ -1,20 +1,7 @@
 //! How running jobs notice arrivals in virtual time: notices of the kernel, and looks at the watched sockets.
 
-use super::world::VirtualWorld;
+use super::world::{Notice, VirtualWorld};
 use crate::sched::bounds::LOOK_MAX;
-
-/// How a worker's job notices arrivals: the kernel raises a mark that its next checkpoint sees, once, and for one
-/// worker at each arrival (`runtime/notice`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Notice {
-    /// The kernel does not know that the worker wants to know.
-    #[default]
-    Off,
-    /// The kernel is going to raise the mark.
-    Armed,
-    /// Something has come since.
-    Raised,
-}
 
 impl<J> VirtualWorld<J> {
     /// Number of watched sockets in which something waits.

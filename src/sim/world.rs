@@ -5,7 +5,6 @@ use super::Rest;
 use super::contention::{Contention, Place};
 use super::event_list::EventList;
 use super::idle::Idle;
-use super::notices::Notice;
 use super::queues::Queues;
 use crate::sched::turn::{Stolen, World};
 use crate::sched::{Amount, Policy, PoolId, View, Watch, WorkerId};
@@ -62,6 +61,19 @@ pub(crate) enum Fault {
     OrphansQueues,
     /// No permit to work uninterrupted is given back.
     KeepsPermits,
+}
+
+/// How a worker's job notices arrivals: the kernel raises a mark that its next checkpoint sees, once, and for one
+/// worker at each arrival (`runtime/notice`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// The kernel does not know that the worker wants to know.
+    #[default]
+    Off,
+    /// The kernel is going to raise the mark.
+    Armed,
+    /// Something has come since.
+    Raised,
 }
 
 /// What is known of a worker's socket; its datagrams are the engine's.

@@ -5,7 +5,6 @@ use super::Effort;
 use super::samples::Samples;
 use crate::config::cpus;
 use crate::runtime::exchange::{Exchange, User};
-use crate::sched::WorkerId;
 use crate::time::{Nanos, clock};
 use std::hint;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,7 +52,7 @@ impl Contention {
 /// `None` if they were not at it together, each on a CPU.
 fn operation(users: usize) -> Option<f64> {
     let (queue, ready) = (Exchange::new(users), AtomicUsize::new(0));
-    let used = |user: WorkerId| {
+    let used = |user: usize| {
         let mut user = queue.user(user);
         // Ordering: relaxed, a moment to begin at; the queue orders what goes through it.
         ready.fetch_add(1, Ordering::Relaxed);
