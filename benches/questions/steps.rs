@@ -130,8 +130,9 @@ pub(crate) fn ask(size: Size) -> Answer {
 }
 
 /// The steps of `overheads` in nanoseconds.
-fn steps_of(overheads: Overheads) -> [(&'static str, f64); 10] {
-    let Overheads { steal, hop, yield_, wake, receive, send, poll, look, notice, checkpoint } = overheads;
+fn steps_of(overheads: Overheads) -> [(&'static str, f64); 12] {
+    let Overheads { steal, hop, yield_, wake, receive, send, poll, look, notice, checkpoint, serial, contend } =
+        overheads;
     [
         ("steal", steal),
         ("hop", hop),
@@ -143,6 +144,8 @@ fn steps_of(overheads: Overheads) -> [(&'static str, f64); 10] {
         ("look", look),
         ("notice", notice),
         ("checkpoint", checkpoint),
+        ("serial", serial),
+        ("contend", contend),
     ]
     .map(|(name, time)| (name, time.get() as f64))
 }

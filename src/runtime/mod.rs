@@ -6,6 +6,7 @@
 pub(crate) mod arrivals;
 pub(crate) mod continuation;
 mod deques;
+pub(crate) mod exchange;
 pub(crate) mod notice;
 mod priority;
 mod queues;

@@ -1,7 +1,10 @@
 //! The event loop: requests come and workers take their turns, in the order of their times.
 
 use super::Rest;
+use super::contention::Contention;
+use super::tally::Worked;
 use super::world::VirtualWorld;
+use crate::overheads::Overheads;
 use crate::sched::turn::{Boundary, Did, Engine, Turn};
 use crate::sched::{Policy, WorkerId};
 use crate::time::Nanos;
@@ -32,6 +35,8 @@ pub(crate) struct Driver<E: VirtualEngine> {
     workers: Box<[Worker<E::Job>]>,
     pub(crate) world: VirtualWorld<E::Job>,
     pub(crate) engine: E,
+    /// What steps have taken of all workers' time, but for searches that found nothing.
+    busy: Nanos,
     /// Whether a search that finds nothing takes no time, and so need not be made where nothing can be.
     skips_vain: bool,
 }
@@ -55,12 +60,23 @@ impl<E: VirtualEngine> Driver<E> {
         }
         let worker = |id| Worker { turn: Turn::new(id, topology, 1, 0), policy: Arc::clone(&policy), epoch: 0 };
         let workers = (0..topology.workers()).map(worker).collect();
-        Driver { policy, epoch: 0, workers, world, engine, skips_vain: false }
+        Driver { policy, epoch: 0, workers, world, engine, busy: Nanos::ZERO, skips_vain: false }
     }
 
     /// The same driver where a search that finds nothing takes no time, and may be left out where nothing can be.
     pub(crate) fn skips_vain_searches(self, skips_vain: bool) -> Driver<E> {
         Driver { skips_vain, ..self }
+    }
+
+    /// The same driver where workers wait for one another as `overheads` say.
+    pub(crate) fn contended(mut self, overheads: &Overheads) -> Driver<E> {
+        self.world.contention = Contention::new(overheads, self.policy.queues(), self.workers.len());
+        self
+    }
+
+    /// What the workers' time has gone into.
+    pub(super) fn worked(&self) -> Worked {
+        Worked { workers: self.workers.len() as u64, busy: self.busy, contended: self.world.contention.total() }
     }
 
     /// When a worker acts next; [`Nanos::MAX`] if all wait for others.
@@ -103,7 +119,7 @@ impl<E: VirtualEngine> Driver<E> {
     /// Lets the worker whose time has come act until it is idle or busy for a time.
     pub(crate) fn act(&mut self) {
         let (now, id) = self.world.event_list.first();
-        let Driver { policy, epoch, workers, world, engine, skips_vain } = self;
+        let Driver { policy, epoch, workers, world, engine, busy, skips_vain } = self;
         let worker = &mut workers[id];
         (world.now, world.me) = (now, id);
         engine.set(id, now);
@@ -129,12 +145,13 @@ impl<E: VirtualEngine> Driver<E> {
                 }
             }
             let did = worker.turn.step(&worker.policy, world, engine);
-            let took = engine.charge(did);
+            let took = engine.charge(did).plus(world.contention.take_delay());
             if matches!(did, Did::Nothing { .. }) {
                 engine.boundary(Boundary::Rest);
                 return world.rest(took);
             }
             if took > Nanos::ZERO {
+                *busy = busy.plus(took);
                 return world.event_list.set(id, now.plus(took));
             }
         }

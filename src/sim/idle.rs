@@ -18,6 +18,8 @@ pub(super) struct Seat {
     pub(super) owns: bool,
     /// Whether the worker sleeps, and no other has woken it yet.
     pub(super) asleep: bool,
+    /// Whether the worker has slept, and not only spun, before what it does now.
+    pub(super) slept: bool,
     /// Whether the worker has nothing to do: its next step begins a search.
     pub(super) idle: bool,
     /// Until when the worker spins instead of sleeping.
@@ -31,7 +33,7 @@ impl Idle {
         let topology = policy.topology();
         let seat = |worker| {
             let owns = policy.receives_own(topology.pool_of(worker));
-            Seat { owns, asleep: false, idle: true, spins_until: Nanos::ZERO, free_at: Nanos::ZERO }
+            Seat { owns, asleep: false, slept: false, idle: true, spins_until: Nanos::ZERO, free_at: Nanos::ZERO }
         };
         Idle {
             roster: Roster::new(policy),

@@ -32,7 +32,9 @@ impl<'o> Replay<'o> {
         let threads = if offered.emulated { Overheads::EMULATED } else { Overheads::STOCK };
         let threads = threads.divided_by(offered.time_scale);
         let wake = offered.overheads.wake.plus(threads.wake);
-        let overheads = if offered.emulated { Overheads { wake, ..offered.overheads } } else { threads };
+        // Emulated cores are threads, which were not charged for contention but had it, shorter by the time scale.
+        let charged = offered.overheads.without_contention();
+        let overheads = if offered.emulated { Overheads { wake, ..charged } } else { threads };
         let workers = usize::from(offered.workers);
         let requests = offered.requests.iter().map(|request| (request.class, request.cost));
         let beside = overheads.per_request();
@@ -135,6 +137,13 @@ mod tests {
         assert_eq!(setup.overheads, Overheads::EMULATED.divided_by(1_000));
         assert_eq!(setup.rest, Rest::Sleeps { spin_for: Nanos::ZERO, nap_min: Nanos::from_micros(1) });
         assert_eq!(setup.policy.thief_threshold(), Nanos::from_micros(20));
+        let charged = Trace { overheads: Overheads::STOCK, ..offered.clone() };
+        let (_, setup) = Replay::new(&charged).server(named("steal"));
+        assert_eq!(
+            Overheads { wake: Nanos::ZERO, ..setup.overheads },
+            Overheads { wake: Nanos::ZERO, ..Overheads::STOCK }.without_contention(),
+            "threads contended by themselves"
+        );
         let cpu = Trace { emulated: false, time_scale: 1, ..offered };
         let (_, setup) = Replay::new(&cpu).server(named("steal"));
         let as_served = Rest::Sleeps { spin_for: Nanos::from_micros(50), nap_min: Nanos::from_millis(1) };

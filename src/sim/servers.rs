@@ -16,6 +16,7 @@ pub(super) struct Servers<'a> {
     servers: Vec<Driver<CostModel<'a>>>,
     /// When a worker of each server acts next.
     event_list: EventList,
+    tally: &'a RefCell<Tally>,
 }
 
 impl<'a> Servers<'a> {
@@ -25,9 +26,10 @@ impl<'a> Servers<'a> {
         let server = |_| {
             let model = CostModel::new(setup, tally);
             let driver = Driver::new(setup.policy.clone(), model, setup.rest, setup.overheads.wake, queued);
-            driver.skips_vain_searches(setup.overheads.poll == Nanos::ZERO)
+            driver.contended(&setup.overheads).skips_vain_searches(setup.overheads.poll == Nanos::ZERO)
         };
-        let mut all = Servers { servers: (0..count).map(server).collect(), event_list: EventList::new(count.max(1)) };
+        let event_list = EventList::new(count.max(1));
+        let mut all = Servers { servers: (0..count).map(server).collect(), event_list, tally };
         (0..count).for_each(|server| all.schedule(server));
         all
     }
@@ -68,6 +70,7 @@ impl<'a> Servers<'a> {
         }
         for server in &self.servers {
             assert!(server.world.waiting() == 0, "{} requests were forgotten", server.world.waiting());
+            self.tally.borrow_mut().add_worked(server.worked());
         }
     }
 

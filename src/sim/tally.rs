@@ -22,6 +22,18 @@ pub struct Tally {
     precision: f64,
     /// When the last request ended.
     ended_at: Nanos,
+    /// What the workers' time went into; none under a reference, which has no workers.
+    worked: Worked,
+}
+
+/// What the time of workers went into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Worked {
+    pub(super) workers: u64,
+    /// Steps of all workers, but for searches that found nothing.
+    pub(super) busy: Nanos,
+    /// The part of that which workers have cost one another at queues, sockets and the watch set.
+    pub(super) contended: Nanos,
 }
 
 /// Values in their order.
@@ -82,6 +94,7 @@ impl Tally {
             memory: Memory::UNKNOWN,
             precision: PRECISION,
             ended_at: Nanos::ZERO,
+            worked: Worked::default(),
         }
     }
 
@@ -146,6 +159,30 @@ impl Tally {
     /// When the last request was answered, after the start.
     pub fn ended_at(&self) -> Nanos {
         self.ended_at
+    }
+
+    /// Counts what more workers did.
+    pub(super) fn add_worked(&mut self, more: Worked) {
+        let Worked { workers, busy, contended } = &mut self.worked;
+        *workers += more.workers;
+        (*busy, *contended) = (busy.plus(more.busy), contended.plus(more.contended));
+    }
+
+    /// The share of the workers' time until the last answer in which they were busy, warm-up included; `None` under a
+    /// reference.
+    pub fn utilisation(&self) -> Option<f64> {
+        self.share_of_time(self.worked.busy)
+    }
+
+    /// The share of the workers' time until the last answer that they have cost one another, part of
+    /// [`Tally::utilisation`]; `None` under a reference.
+    pub fn contention(&self) -> Option<f64> {
+        self.share_of_time(self.worked.contended)
+    }
+
+    fn share_of_time(&self, time: Nanos) -> Option<f64> {
+        let all = self.ended_at.as_secs_f64() * self.worked.workers as f64;
+        (all > 0.0).then(|| time.as_secs_f64() / all)
     }
 
     /// Latency in microseconds: of `all`, and of each class that occurred, by name.

@@ -166,6 +166,110 @@ fn an_oracle_beats_everybody_and_nobody_beats_the_service_time() {
     }
 }
 
+/// What is compared of two runs: all distributions, to the bit.
+fn figures(tally: &Tally) -> impl PartialEq + std::fmt::Debug + use<> {
+    (tally.fates(), tally.ended_at(), tally.latency_us(), tally.slowdown(), tally.utilisation().map(f64::to_bits))
+}
+
+// Is a queue that all share a serial resource: however many workers there are, no more goes through it than one after the
+// other? Each request is a push and a pop, with one other worker waiting for each at least.
+#[test]
+fn a_shared_queue_bounds_the_throughput_however_many_workers_there_are() {
+    let workload = workload("fixed:100ns");
+    let overheads = Overheads { serial: Nanos::from_micros(1), ..Overheads::NONE };
+    for workers in [4, 64, 1_024] {
+        let policy = Fit::new(&workload, workers, 0.9).policy(named("global")).policy();
+        let load = 1e6 / workload.rate_at(1.0, workers, 1);
+        let tally =
+            simulate(&Setup::with_overheads(policy, overheads), offer(&workload, load, workers).arrivals(workers));
+        let per_second = tally.fates().answered as f64 / tally.ended_at().as_secs_f64();
+        assert!((per_second / 500e3 - 1.0).abs() < 0.05, "{workers} workers: {per_second}");
+    }
+}
+
+// Is what others at the same place cost added for each of them? Method: as above, where every worker waits at the queue.
+#[test]
+fn each_worker_at_a_queue_makes_the_others_slower() {
+    let workload = workload("fixed:100ns");
+    let overheads = Overheads { serial: Nanos::new(500), contend: Nanos::new(100), ..Overheads::NONE };
+    for workers in [2, 6, 11] {
+        let policy = Fit::new(&workload, workers, 0.9).policy(named("global")).policy();
+        let load = 3e6 / workload.rate_at(1.0, workers, 1);
+        let tally =
+            simulate(&Setup::with_overheads(policy, overheads), offer(&workload, load, workers).arrivals(workers));
+        let per_second = tally.fates().answered as f64 / tally.ended_at().as_secs_f64();
+        let bound = 1e9 / (2.0 * (500.0 + 100.0 * (workers as f64 - 1.0)));
+        assert!((0.95..1.3).contains(&(per_second / bound)), "{workers} workers: {per_second}, and {bound}");
+    }
+}
+
+// Do workers that meet no other pay what they paid without contention, to the bit: one alone, and those that serve their
+// own sockets only?
+#[test]
+fn what_is_not_shared_costs_what_it_did() {
+    let workload = workload("bimodal:0.9:2us:100us");
+    let dear = Overheads { serial: Nanos::from_micros(2), contend: Nanos::from_micros(1), ..Overheads::STOCK };
+    let both = |policy: &Policy, workers, overheads: Overheads| {
+        [overheads, overheads.without_contention()].map(|overheads| {
+            let setup = Setup::with_overheads(policy.clone(), overheads);
+            figures(&simulate(&setup, offer(&workload, 0.8, workers).arrivals(workers)))
+        })
+    };
+    for (name, policy) in policies(&workload, 0.8, 1) {
+        let [with, without] = both(&policy, 1, dear);
+        assert_eq!(with, without, "{name} alone");
+    }
+    for (name, policy) in policies(&workload, 0.8, 5) {
+        let [with, without] = both(&policy, 5, dear);
+        assert_eq!(with == without, name == named("isolated"), "{name}");
+        // Operations that take no time never meet.
+        let [with, without] = both(&policy, 5, Overheads { serial: Nanos::ZERO, ..dear });
+        assert_eq!(with, without, "{name} without a hold");
+    }
+}
+
+// Do workers with deques of their own stay what they are at a low load?
+#[test]
+fn stealing_at_a_low_load_is_hardly_slower_with_contention() {
+    let workload = workload("extreme-bimodal").with_time_beside(Overheads::STOCK.per_request());
+    let policy = Fit::new(&workload, 14, 0.3).policy(named("steal")).policy();
+    let [with, without] = [Overheads::STOCK, Overheads::STOCK.without_contention()].map(|overheads| {
+        simulate(&Setup::with_overheads(policy.clone(), overheads), offer(&workload, 0.3, 14).arrivals(14))
+    });
+    let ratio = with.slowdown_mean(None) / without.slowdown_mean(None);
+    assert!((0.99..1.01).contains(&ratio), "{ratio}");
+    assert!(with.contention() > Some(0.0) && with.contention() < Some(0.001), "{:?}", with.contention());
+    assert_eq!(without.contention(), Some(0.0));
+}
+
+// Does only a worker that has slept put its socket into the set of all? Method: two get a request each at the same moment,
+// and either both have slept or both have looked all the while.
+#[test]
+fn a_worker_that_has_not_slept_meets_no_other_at_the_watch_set() {
+    let us = Nanos::from_micros;
+    let policy = Fit::new(&workload("fixed:10us"), 2, 0.5).policy(named("steal")).policy();
+    let overheads = Overheads { serial: us(1), ..Overheads::NONE };
+    let sleeps = Rest::Sleeps { spin_for: Nanos::ZERO, nap_min: us(1_000) };
+    for (rest, latency) in [(Rest::Looks, Nanos::new(10_000)), (sleeps, Nanos::new(10_500))] {
+        let setup = Setup { rest, overheads, ..Setup::ideal(policy.clone()) };
+        let requests = [0, 1].map(|socket| ArrivingRequest { socket, ..arriving(1, 10, 0) });
+        assert_eq!(simulate(&setup, requests.into_iter()).latency_mean(None), latency, "{rest:?}");
+    }
+}
+
+// Is a worker busy for as long as its steps take, and what others cost it part of that?
+#[test]
+fn utilisation_is_the_share_of_time_that_steps_take() {
+    let workload = workload("fixed:10us");
+    let overheads = Overheads { send: Nanos::from_micros(10), ..Overheads::NONE };
+    let policy = Fit::new(&workload, 4, 0.3).policy(named("isolated")).policy();
+    let tally = simulate(&Setup::with_overheads(policy, overheads), offer(&workload, 0.3, 4).arrivals(4));
+    let busy = tally.utilisation().expect("workers");
+    let exact = tally.fates().answered as f64 * 20e-6 / (4.0 * tally.ended_at().as_secs_f64());
+    assert!((busy / exact - 1.0).abs() < 1e-6 && (busy - 0.6).abs() < 0.02, "{busy}, and {exact}");
+    assert_eq!(Reference::Srpt.simulate(4, offer(&workload, 0.3, 4).arrivals(4)).utilisation(), None);
+}
+
 /// The share of the requests of a span (in microseconds) that was answered, and the longest that any of these took.
 fn answered(setup: &Setup, requests: &[ArrivingRequest], [since, until]: [u64; 2]) -> (f64, Nanos) {
     let counted = |request: &ArrivingRequest| (since..until).contains(&(request.at.get() / 1_000));

@@ -48,7 +48,7 @@ impl<J> VirtualWorld<J> {
                 self.event_list.set(id, at);
                 return false;
             }
-            self.idle.remove(id);
+            self.stand_up(id);
         }
         self.idle.seats[id].idle = false;
         true
@@ -131,13 +131,19 @@ impl<J> VirtualWorld<J> {
         watched.filter_map(|(_, busy_since)| busy_since.map(|since| since.plus(self.thief_threshold))).min()
     }
 
+    /// Takes a worker off the list of sleepers.
+    fn stand_up(&mut self, id: WorkerId) {
+        self.idle.seats[id].slept = !self.spins(id);
+        self.idle.remove(id);
+    }
+
     fn spins(&self, id: WorkerId) -> bool {
         self.idle.seats[id].spins_until > self.now
     }
 
     pub(super) fn wake(&mut self, id: WorkerId) {
         let cost = if self.spins(id) { Nanos::ZERO } else { self.wake_cost };
-        self.idle.remove(id);
+        self.stand_up(id);
         let ready_at = self.now.max(self.idle.seats[id].free_at);
         self.event_list.set(id, ready_at.plus(cost));
     }

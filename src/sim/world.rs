@@ -2,10 +2,10 @@
 //! set.
 
 use super::Rest;
+use super::contention::{Contention, Place};
 use super::event_list::EventList;
 use super::idle::Idle;
 use super::queues::Queues;
-use crate::sched::bounds::LOOK_MAX;
 use crate::sched::turn::{Stolen, World};
 use crate::sched::{Amount, Policy, PoolId, View, Watch, WorkerId};
 use crate::time::Nanos;
@@ -45,6 +45,7 @@ pub(crate) struct VirtualWorld<J> {
     abandoned: bool,
     pub(super) idle: Idle,
     pub(super) event_list: EventList,
+    pub(super) contention: Contention,
     /// What goes wrong, if anything.
     #[cfg(test)]
     pub(crate) fault: Option<Fault>,
@@ -110,6 +111,7 @@ impl<J> VirtualWorld<J> {
             abandoned: false,
             idle: Idle::new(policy),
             event_list: EventList::new(workers),
+            contention: Contention::none(),
             #[cfg(test)]
             fault: None,
         }
@@ -171,40 +173,10 @@ impl<J> VirtualWorld<J> {
                 || self.thief_threshold > Nanos::ZERO && self.takeable_at().is_none_or(|at| at > self.now))
     }
 
-    /// Number of watched sockets in which something waits.
-    fn sockets_with_arrivals(&self) -> usize {
-        if self.in_sockets == 0 {
-            return 0;
-        }
-        let waits = self.sockets.iter().filter(|socket| socket.watched && socket.datagrams > 0);
-        waits.take(LOOK_MAX).count()
-    }
-
-    /// Makes the kernel give this worker notice of the next arrival, or of one that waits already.
-    fn arm(&mut self) {
-        if self.notices[self.me] == Notice::Off {
-            if self.sockets_with_arrivals() > 0 {
-                self.notices[self.me] = Notice::Raised;
-            } else {
-                self.notices[self.me] = Notice::Armed;
-                self.armed.push_back(self.me);
-            }
-        }
-    }
-
-    /// Lets the kernel give notice to other workers only.
-    fn disarm(&mut self) {
-        if self.notices[self.me] == Notice::Armed {
-            self.notices[self.me] = Notice::Off;
-            self.armed.retain(|worker| *worker != self.me);
-        }
-    }
-
-    /// Gives one of the workers that want to know notice of an arrival.
-    fn notify(&mut self) {
-        if let Some(worker) = self.armed.pop_front() {
-            self.notices[worker] = Notice::Raised;
-        }
+    /// Carries out `operations` on `place`, which others may be using.
+    #[inline]
+    fn hold(&mut self, place: Place, operations: usize) {
+        self.contention.hold(place, self.me, self.now, operations);
     }
 
     fn own(&self) -> &VecDeque<J> {
@@ -303,16 +275,23 @@ impl<J> World for VirtualWorld<J> {
         {
             return None;
         }
-        self.queues.pop(pool, self.me)
+        let job = self.queues.pop(pool, self.me)?;
+        self.hold(Place::Queue(pool), 1);
+        Some(job)
     }
 
     fn push_queue(&mut self, pool: PoolId, _: usize, job: J) -> Result<(), J> {
-        self.queues.push(pool, self.me, job)
+        self.queues.push(pool, self.me, job)?;
+        self.hold(Place::Queue(pool), 1);
+        Ok(())
     }
 
     fn received(&mut self, owner: WorkerId, datagrams: usize) {
         self.sockets[owner].datagrams -= datagrams;
         self.in_sockets -= datagrams;
+        if datagrams > 0 {
+            self.hold(Place::Socket(owner), datagrams);
+        }
     }
 
     fn set_busy(&mut self, since: Option<Nanos>) {
@@ -321,8 +300,14 @@ impl<J> World for VirtualWorld<J> {
 
     fn begin_work(&mut self, policy: &Policy, more: bool) {
         let socket = &mut self.sockets[self.me];
-        if !std::mem::replace(&mut socket.watched, true) && socket.datagrams > 0 {
-            self.notify();
+        if !std::mem::replace(&mut socket.watched, true) {
+            if socket.datagrams > 0 {
+                self.notify();
+            }
+            // A worker that has only spun has left its socket where it was.
+            if self.idle.seats[self.me].slept && (policy.has_watchers() || policy.watches()) {
+                self.hold(Place::WatchSet, 1);
+            }
         }
         self.hand_on();
         if more {
@@ -394,6 +379,10 @@ impl<J> World for VirtualWorld<J> {
             }
             *notice = Notice::Off;
         }
-        Some(self.sockets_with_arrivals())
+        let waiting = self.sockets_with_arrivals();
+        if waiting > 0 {
+            self.hold(Place::WatchSet, 1);
+        }
+        Some(waiting)
     }
 }

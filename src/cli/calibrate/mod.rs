@@ -1,6 +1,7 @@
 //! `forebay calibrate`: what each step of a server costs on this host, measured, as a table and as a file for
 //! `--overheads`. README.md beside this file says how.
 
+mod contention;
 mod jobs;
 mod network;
 mod samples;
@@ -11,6 +12,7 @@ use crate::overheads::file::{DEFAULT_PATH, SCHEMA};
 use crate::overheads::{Overheads, STEP_MAX};
 use crate::time::Nanos;
 use clap::Args;
+use contention::Contention;
 use jobs::Jobs;
 use network::Network;
 use samples::Samples;
@@ -75,6 +77,7 @@ fn measured(effort: Effort) -> io::Result<Vec<Row>> {
     let jobs = Jobs::measure(effort)?;
     let network = Network::measure(effort)?;
     let threads = Threads::measure(effort)?;
+    let (serial, contend) = Contention::measure(effort).map(|Contention { serial, contend }| (serial, contend)).unzip();
     let step = |name, samples: Option<Samples>, what| Row { name, is_step: true, samples, what };
     let beside = |name, samples, what| Row { name, is_step: false, samples: Some(samples), what };
     Ok(vec![
@@ -88,6 +91,8 @@ fn measured(effort: Effort) -> io::Result<Vec<Row>> {
         step("look", Some(jobs.look), "at the sockets of busy workers, from within a job"),
         step("notice", jobs.notice, "taking the kernel's notice, and asking for the next"),
         step("checkpoint", Some(jobs.checkpoint), "one that finds nothing"),
+        step("serial", serial, "a push or a pop, by one thread alone"),
+        step("contend", contend, "how much longer it takes for each other thread at it"),
         beside("receive alone", network.receive_one, "one by one, CPU time"),
         beside("send alone", network.send_one, "one by one, CPU time"),
         beside("clock", jobs.clock, "one reading"),
@@ -143,7 +148,7 @@ mod tests {
         let said = calibrate(&CalibrateArguments { out: path.clone(), quick: true }).expect("a table");
         assert!(said.contains("quartiles") && said.contains("--overheads file:"), "{said}");
         let overheads: Overheads = format!("file:{}", path.display()).parse().expect("overheads");
-        let Overheads { receive, send, wake, checkpoint, look, yield_, .. } = overheads;
+        let Overheads { receive, send, wake, checkpoint, look, yield_, serial, contend, .. } = overheads;
         let (ns, us) = (Nanos::new, Nanos::from_micros);
         for (step, least, most) in [
             (receive, ns(50), us(50)),
@@ -152,6 +157,8 @@ mod tests {
             (look, ns(20), us(20)),
             (yield_, ns(5), us(20)),
             (checkpoint, ns(0), us(1)),
+            (serial, ns(1), us(10)),
+            (contend, ns(0), us(10)),
         ] {
             assert!(step >= least && step <= most, "{overheads}");
         }

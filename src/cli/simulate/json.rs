@@ -91,6 +91,8 @@ fn item(scenario: &Scenario<'_>, simulation: &Simulation) -> Value {
     item["unstable_from"] = simulation.unstable_from.into();
     item["fates"] = FATES.into_iter().map(|fate| (fate.name(), fates.of(fate))).collect::<Value>();
     item["fates"]["kernel_dropped"] = fates.kernel_dropped.into();
+    item["utilisation"] = simulation.tally.utilisation().into();
+    item["contention"] = simulation.tally.contention().into();
     item["slowdown"] = by_class(simulation.tally.slowdown());
     item["latency_us"] = by_class(simulation.tally.latency_us());
     item

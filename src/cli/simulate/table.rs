@@ -101,6 +101,14 @@ fn rows(simulation: &Simulation) -> String {
     if !simulation.chosen.is_empty() {
         text.push_str(&format!("{:indent$}{}\n", "", simulation.chosen));
     }
+    if let (Some(busy), Some(contended)) = (simulation.tally.utilisation(), simulation.tally.contention())
+        && contended > 0.0
+    {
+        text.push_str(&format!(
+            "{:indent$}busy {busy:.3} of the time, {contended:.3} with waiting for one another\n",
+            ""
+        ));
+    }
     if let Some((_, busiest)) = simulation.fleet {
         let bound =
             simulation.unstable_from.map_or_else(String::new, |load| format!(", unstable from a load of {load:.3} on"));

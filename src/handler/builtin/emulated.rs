@@ -13,6 +13,8 @@
 //! spins: the thread's own wake-up is real, but shorter than a real core's by the time scale. Threads that wake and find
 //! nothing, as those that hand over measurements do, pay nothing. What a woken worker finds is out of its socket before
 //! it has paid, and other workers cannot take it meanwhile: the one difference to a real core's wake-up.
+//!
+//! Contention is not charged ([`Overheads::serial`], [`Overheads::contend`]): threads have it for real at their queues.
 
 use crate::overheads::Overheads;
 use crate::time::{Nanos, clock};

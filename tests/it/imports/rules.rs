@@ -63,6 +63,7 @@ const TABLE: &[Layer] = &[
             "server::yields",
             "handler",
             "runtime::arrivals",
+            "runtime::exchange",
             "runtime::notice",
             "runtime::continuation",
             "net",

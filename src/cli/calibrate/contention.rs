@@ -1,0 +1,112 @@
+//! What a queue between workers costs when several use it at once: a line through the time of an operation, by number of
+//! users.
+
+use super::Effort;
+use super::samples::Samples;
+use crate::config::cpus;
+use crate::runtime::exchange::{Exchange, User};
+use crate::time::{Nanos, clock};
+use std::hint;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// How long users are at the queue in one run.
+const SPAN: Nanos = Nanos::from_micros(300);
+/// Jobs that a user puts into the queue and takes out between two looks at the clock.
+const JOBS: u64 = 64;
+/// The share of a run that each user must have had a CPU: else some were at the queue by themselves.
+const ON_CPU_MIN: f64 = 0.9;
+/// Runs until each user has had a CPU.
+const TRIES: usize = 3;
+/// The most users: beyond them a run takes longer and tells little more of the slope.
+const USERS_MAX: usize = 16;
+
+/// An operation on a queue between workers.
+pub(super) struct Contention {
+    /// The time of one operation of a single user.
+    pub(super) serial: Samples,
+    /// How much longer it takes for each other user.
+    pub(super) contend: Samples,
+}
+
+impl Contention {
+    /// Measures, with at most one thread for each CPU; `None` where no two threads are at work at once, as with one CPU.
+    pub(super) fn measure(effort: Effort) -> Option<Contention> {
+        let users = cpus().min(USERS_MAX);
+        if users < 2 {
+            return None;
+        }
+        let fit = |_| {
+            let point = |users| Some((users as f64 - 1.0, (0..TRIES).find_map(|_| operation(users))?));
+            (1..=users).map(point).collect::<Option<Vec<_>>>().map(|points| least_squares(&points))
+        };
+        let fits: Vec<(f64, f64)> = (0..effort.samples(200)).filter_map(fit).collect();
+        (!fits.is_empty()).then(|| Contention {
+            serial: Samples::of(fits.iter().map(|(serial, _)| serial.max(0.0))),
+            contend: Samples::of(fits.iter().map(|(_, contend)| contend.max(0.0))),
+        })
+    }
+}
+
+/// Nanoseconds from the end of one operation, a push or a pop, to the end of the next, on a queue with this many users;
+/// `None` if they were not at it together, each on a CPU.
+fn operation(users: usize) -> Option<f64> {
+    let (queue, ready) = (Exchange::new(users), AtomicUsize::new(0));
+    let used = |user: usize| {
+        let mut user = queue.user(user);
+        // Ordering: relaxed, a moment to begin at; the queue orders what goes through it.
+        ready.fetch_add(1, Ordering::Relaxed);
+        while ready.load(Ordering::Relaxed) < users {
+            hint::spin_loop();
+        }
+        let (start, on_cpu, mut jobs) = (clock::now(), clock::of_thread(), 0);
+        while clock::now().minus(start) < SPAN {
+            (0..JOBS).for_each(|job| pass(&mut user, job));
+            jobs += JOBS;
+        }
+        let (took, on_cpu) = (clock::now().minus(start).as_secs_f64(), clock::of_thread().minus(on_cpu).as_secs_f64());
+        (on_cpu >= ON_CPU_MIN * took).then_some((start, (2 * jobs) as f64 / (took * 1e9)))
+    };
+    let runs: Option<Vec<(Nanos, f64)>> = thread::scope(|scope| {
+        let used = &used;
+        let others: Vec<_> = (1..users).map(|user| scope.spawn(move || used(user))).collect();
+        let own = used(0);
+        let joined = others.into_iter().map(|other| other.join().expect("a user of the queue does not panic"));
+        joined.chain([own]).collect()
+    });
+    let runs = runs?;
+    let first = runs.iter().map(|(start, _)| *start).min()?;
+    let together = runs.iter().all(|(start, _)| start.minus(first).times(10) < SPAN);
+    together.then(|| 1.0 / runs.iter().map(|(_, rate)| rate).sum::<f64>())
+}
+
+/// Puts a job into the queue and takes one out, each as soon as others let it.
+fn pass(user: &mut User<'_>, job: u64) {
+    while !user.push(job) {
+        hint::spin_loop();
+    }
+    while user.pop().is_none() {
+        hint::spin_loop();
+    }
+}
+
+/// The line through `points` with the least squares: its value at 0, and its slope.
+fn least_squares(points: &[(f64, f64)]) -> (f64, f64) {
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
+    let slope = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum::<f64>()
+        / points.iter().map(|point| (point.0 - x).powi(2)).sum::<f64>();
+    (y - slope * x, slope)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_found_again() {
+        let (serial, contend) = least_squares(&[(0.0, 20.0), (1.0, 55.0), (2.0, 80.0), (3.0, 125.0)]);
+        assert!((serial - 19.0).abs() < 1e-9 && (contend - 34.0).abs() < 1e-9, "{serial} and {contend}");
+    }
+}
