@@ -40,7 +40,7 @@ pub use counters::{Continuation, Counted, Counter, Steal};
 pub use demand::{ClassDemand, Demand};
 pub use histograms::Sample;
 pub(crate) use histograms::class_bytes;
-pub use own::{ClassNames, OwnKind, OwnValue};
+pub use own::{ClassNames, OwnKind, OwnReasons, OwnValue};
 pub use percentile::{Percentile, PercentileError};
 #[cfg(feature = "admin")]
 pub use prometheus::Format;

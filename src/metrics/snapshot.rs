@@ -6,7 +6,7 @@ use super::counters::{Counted, Counts};
 use super::demand::Demand;
 use super::distribution::Distribution;
 use super::measured::Measured;
-use super::own::{ClassNames, OwnValue};
+use super::own::{ClassNames, OwnReasons, OwnValue};
 use crate::fate::Fates;
 use crate::time::Nanos;
 #[cfg(feature = "admin")]
@@ -31,6 +31,8 @@ pub struct Gauges {
     pub max_wait: Option<Nanos>,
     /// The names of the classes.
     pub class_names: ClassNames,
+    /// The names of the handler's own reasons to reject.
+    pub reason_names: &'static [&'static str],
     /// Metrics of the handler's own.
     pub own: Vec<OwnValue>,
 }
@@ -99,6 +101,8 @@ pub struct Snapshot {
     pub fates: Fates,
     /// All other counters of the workers.
     pub counted: Counted,
+    /// Datagrams that the handler rejected for reasons of its own, which `counted` does not contain.
+    pub own_reasons: OwnReasons,
     /// Time spent on requests, by worker.
     pub busy: Vec<Nanos>,
     /// Time spent on requests that were not answered, by all workers together.
@@ -152,6 +156,7 @@ impl Snapshot {
             start_time,
             fates: Fates::new(counts.received, &counts.ended, kernel_dropped.iter().copied().sum()),
             counted: counts.counted,
+            own_reasons: OwnReasons::new(gauges.reason_names, counts.rejected),
             busy: counts.busy,
             unanswered: counts.unanswered,
             interruptible: counts.interruptible,

@@ -47,6 +47,7 @@ pub(super) struct Control<'a, J> {
     pub(super) addresses_known: AtomicBool,
     pub(super) shared: &'a Shared<J>,
     pub(super) class_names: ClassNames,
+    pub(super) reason_names: &'static [&'static str],
     pub(super) own_metrics: &'a OwnMetrics,
     pub(super) wait_slots: &'a WaitSlots<J>,
     /// Wakes the requests in `wait_slots` whose time is over, and those that nothing else will wake.
@@ -335,6 +336,7 @@ impl<J: Send> Probe for Control<'_, J> {
             decision: following.adaptation.decision(),
             max_wait: self.waiting.max_wait(),
             class_names: self.class_names,
+            reason_names: self.reason_names,
             own: self.own_metrics.values(),
         }
     }

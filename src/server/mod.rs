@@ -22,6 +22,7 @@ mod ownership;
 mod panics;
 mod path;
 mod pin;
+mod reasons;
 mod reload;
 mod run;
 mod run_queue;
@@ -310,7 +311,8 @@ impl Server {
     /// Serves requests with `handler` until stopped, then drains.
     ///
     /// # Errors
-    /// When the kernel refuses threads, readiness queues or the like, and [`ServeError::Admin`].
+    /// [`ServeError::Reason`] when a name in [`Handler::REASON_NAMES`] is not allowed, [`ServeError::Admin`], and when the
+    /// kernel refuses threads, readiness queues or the like.
     pub fn run<H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
         self.run_announced(handler, || {})
     }
@@ -320,6 +322,7 @@ impl Server {
     /// # Errors
     /// See [`Server::run`].
     pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
+        reasons::check(H::REASON_NAMES)?;
         let count = Sizes::of(self.config.workers).packets;
         let mut numbers = 0..count;
         let packets = ObjectPool::new(count, || {

@@ -132,6 +132,7 @@ where
         addresses_known: AtomicBool::new(true),
         shared: &shared,
         class_names: ClassNames(H::CLASS_NAMES),
+        reason_names: H::REASON_NAMES,
         own_metrics: &server.own_metrics,
         wait_slots: &common.wait_slots,
         wake_overdue: &wake_overdue,

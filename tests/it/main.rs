@@ -13,6 +13,7 @@ mod imports;
 mod output;
 mod pin;
 mod plan;
+mod reasons;
 mod replies;
 mod simulate;
 #[path = "../support/mod.rs"]

@@ -173,10 +173,11 @@ fn datagrams(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let help = "Datagrams that ended, by fate and reason; received less their sum is in flight";
     let mut family = families.start("forebay_datagrams", help, MetricType::Counter)?;
     for fate in Fate::ALL {
-        let whole = [snapshot.fates.of(fate)];
-        let (reasons, counts) = snapshot.counted.reasons(fate).unwrap_or((&[""], &whole));
-        for (reason, count) in reasons.iter().zip(counts) {
-            counter(&mut family, &[("fate", fate.name()), ("reason", reason)], count)?;
+        let own_reasons = || snapshot.own_reasons.of(fate);
+        let rest = [snapshot.fates.of(fate) - own_reasons().map(|(_, count)| count).sum::<u64>()];
+        let (reasons, counts) = snapshot.counted.reasons(fate).unwrap_or((&[""], &rest));
+        for (reason, count) in reasons.iter().copied().zip(counts.iter().copied()).chain(own_reasons()) {
+            counter(&mut family, &[("fate", fate.name()), ("reason", reason)], &count)?;
         }
     }
     counters(families, snapshot.counted.datagrams())?;
