@@ -25,6 +25,19 @@ labels! {
         /// A busy victim's socket was empty.
         SocketEmpty = "socket_empty",
     }
+    /// What became of work that other threads put on the workers.
+    SpawnEnd {
+        /// It came to its result.
+        Finished = "finished",
+        /// It panicked.
+        Panicked = "panicked",
+        /// It waited for what could not wake it, or a part of its own or a queue on its way failed it.
+        Aborted = "aborted",
+        /// The server ended before it did.
+        Stopped = "stopped",
+        /// It was not accepted: too much was under way, or the server stopped.
+        Refused = "refused",
+    }
     /// Why a request left its worker before its end.
     Continuation {
         /// The policy wanted the worker back at a checkpoint.

@@ -2,7 +2,7 @@
 
 use super::Stage;
 use super::block::Block;
-use super::counters::{Counted, Counts};
+use super::counters::{Counted, Counts, SpawnEnd};
 use super::demand::Demand;
 use super::distribution::Distribution;
 use super::measured::Measured;
@@ -35,6 +35,8 @@ pub struct Gauges {
     pub reason_names: &'static [&'static str],
     /// Metrics of the handler's own.
     pub own: Vec<OwnValue>,
+    /// Work that other threads put on the workers and that has ended, in the order of [`SpawnEnd::ALL`].
+    pub spawned: [u64; SpawnEnd::ALL.len()],
 }
 
 /// The decision of an adaptive policy, and its reason.
@@ -133,6 +135,8 @@ pub struct Snapshot {
     pub class_names: ClassNames,
     /// Metrics of the handler's own.
     pub own: Vec<OwnValue>,
+    /// Work that other threads put on the workers and that has ended, in the order of [`SpawnEnd::ALL`].
+    pub spawned: [u64; SpawnEnd::ALL.len()],
     /// Distributions since the start, for the histograms of `/metrics`.
     pub(super) measured: Measured,
 }
@@ -148,7 +152,7 @@ impl Snapshot {
         demand: Demand,
     ) -> Snapshot {
         let Gauges { description, kernel_dropped, unstamped, run_queue_waits, queue_depths, .. } = gauges;
-        let Gauges { decision, max_wait, class_names, own, .. } = gauges;
+        let Gauges { decision, max_wait, class_names, own, spawned, .. } = gauges;
         let latencies = |measured: &Measured| Latencies::new(measured, class_names, unstamped);
         let emulation = description.is_emulated().then(|| Emulation::new(&counts, &since_start.overshoot));
         Snapshot {
@@ -171,6 +175,7 @@ impl Snapshot {
             last_60s: latencies(last_60s),
             class_names,
             own,
+            spawned,
             demand,
             measured: since_start,
         }

@@ -29,6 +29,7 @@ mod run_queue;
 mod sender;
 mod signals;
 mod sizes;
+mod spawner;
 mod stop;
 mod stuck;
 mod supervisor;
@@ -46,11 +47,12 @@ pub use error::ServeError;
 pub use handover::HandOverError;
 pub use sender::Sender;
 pub use sizes::Memory;
+pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
 pub use stop::{FollowError, PolicyHandle, StopHandle};
 
 use crate::config::{Config, Effective, Problems};
 use crate::handler::Handler;
-use crate::metrics::{Fates, Snapshot};
+use crate::metrics::{Snapshot, SpawnEnd};
 use crate::net::{AddressFilter, Group, HostAddresses, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Ways};
 use crate::queue::ObjectPool;
 use crate::server::path::credit::Credit;
@@ -62,8 +64,10 @@ use listening::Listening;
 use own_metrics::OwnMetrics;
 use reload::Reloads;
 use sizes::Sizes;
+use spawner::Spawning;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use stop::Demand;
 use supervisor::Supervisor;
@@ -71,16 +75,17 @@ use supervisor::Supervisor;
 /// How a server run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Everything received was finished.
+    /// Everything received or spawned was finished.
     Drained,
-    /// The drain timeout passed, or a second signal came, with requests unfinished.
+    /// The drain timeout passed, or a second signal came, with requests or spawned work unfinished.
     Forced,
 }
 
 impl Ended {
     /// Determined by what was lost, not by how long the stop took or whether it was hastened.
-    fn with(fates: &Fates) -> Ended {
-        if fates.shed_draining + fates.in_flight > 0 { Ended::Forced } else { Ended::Drained }
+    fn with(totals: &Snapshot) -> Ended {
+        let lost = totals.fates.shed_draining + totals.fates.in_flight + totals.spawned[SpawnEnd::Stopped as usize];
+        if lost > 0 { Ended::Forced } else { Ended::Drained }
     }
 }
 
@@ -154,6 +159,7 @@ pub struct Server {
     reloads: Option<Reloads>,
     supervisor: Supervisor,
     own_metrics: OwnMetrics,
+    spawning: spawner::Owner,
     metrics: Metrics,
     questions: Questions,
 }
@@ -224,6 +230,7 @@ impl Server {
             reloads: None,
             supervisor: Supervisor::default(),
             own_metrics: OwnMetrics::default(),
+            spawning: spawner::Owner(Arc::new(Spawning::new(config.workers))),
             metrics,
             questions,
         })

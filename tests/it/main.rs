@@ -16,6 +16,7 @@ mod plan;
 mod reasons;
 mod replies;
 mod simulate;
+mod spawner;
 #[path = "../support/mod.rs"]
 mod support;
 mod tasks_graph;

@@ -8,7 +8,7 @@ use super::measured::ClassMeasured;
 use super::own::{OwnKind, OwnValue};
 use super::process::Process;
 use super::snapshot::{Latencies, Snapshot};
-use super::{Percentile, Stage};
+use super::{Percentile, SpawnEnd, Stage};
 use crate::fate::Fate;
 use families::{Families, counter, counters, gauge, histogram};
 use prometheus_client::collector::Collector;
@@ -249,7 +249,14 @@ fn queues_and_workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::
         }
     }
 
-    counters(families, snapshot.counted.workers())
+    counters(families, snapshot.counted.workers())?;
+
+    let help = "Work that other threads put on the workers and that has ended, by result";
+    let mut family = families.start("forebay_spawned", help, MetricType::Counter)?;
+    for (result, count) in SpawnEnd::NAMES.into_iter().zip(&snapshot.spawned) {
+        counter(&mut family, &[("result", result)], count)?;
+    }
+    Ok(())
 }
 
 /// What the handler counts by itself.
