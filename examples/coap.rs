@@ -21,6 +21,9 @@ const METHOD_NOT_ALLOWED: u8 = 0x85;
 const URI_PATH: u32 = 11;
 const URI_QUERY: u32 = 15;
 
+/// The place of its name among the reasons: an empty message, by which clients ask whether anything lives here.
+const PING: u8 = 0;
+
 struct Coap {
     sender: Sender,
 }
@@ -39,8 +42,13 @@ struct Message<'a> {
 impl Handler for Coap {
     type Ticket = ();
 
+    const REASON_NAMES: &'static [&'static str] = &["ping"];
+
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
         let message = parse(arrival.bytes()).ok_or(Rejected::Malformed(Malformed::Truncated))?;
+        if message.kind == CONFIRMABLE && message.code == 0 {
+            return Err(Rejected::Ignored.because(PING));
+        }
         // Acknowledgements, resets and responses are no requests, and are not answered.
         if message.kind > NON_CONFIRMABLE || !(1..32).contains(&message.code) {
             return Err(Rejected::Malformed(Malformed::Reply));

@@ -15,6 +15,11 @@ const MESSAGE: usize = 48;
 /// Mode of a client's question, and of the answer to it: a server that is sent an answer does not answer.
 const CLIENT: u8 = 3;
 const SERVER: u8 = 4;
+/// Modes of messages that ask for more than the time, as amplifiers are looked for.
+const CONTROL: u8 = 6;
+const PRIVATE: u8 = 7;
+/// The place of their name among the reasons.
+const MANAGEMENT: u8 = 0;
 
 struct Ntp {
     started: SystemTime,
@@ -23,12 +28,15 @@ struct Ntp {
 impl Handler for Ntp {
     type Ticket = ();
 
+    const REASON_NAMES: &'static [&'static str] = &["management"];
+
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
-        let Some(&[first, ..]) = arrival.bytes().get(..MESSAGE) else {
-            return Err(Rejected::Malformed(Malformed::Truncated));
-        };
+        let &[first, ..] = arrival.bytes() else { return Err(Rejected::Malformed(Malformed::Empty)) };
         let (version, mode) = (first >> 3 & 7, first & 7);
         match mode {
+            // These are shorter.
+            CONTROL | PRIVATE => Err(Rejected::Ignored.because(MANAGEMENT)),
+            _ if arrival.bytes().len() < MESSAGE => Err(Rejected::Malformed(Malformed::Truncated)),
             CLIENT if (1..=4).contains(&version) => Ok(Admitted::new(())),
             SERVER => Err(Rejected::Malformed(Malformed::Reply)),
             _ => Err(Rejected::Malformed(Malformed::Kind)),

@@ -42,6 +42,8 @@ impl<H: Handler> Handler for Limited<H> {
 
     const CLASS_NAMES: [&'static str; CLASSES] = H::CLASS_NAMES;
 
+    const REASON_NAMES: &'static [&'static str] = H::REASON_NAMES;
+
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<H::Ticket>, Rejected<H::Ticket>> {
         let admitted = self.inner.admit(arrival)?;
         if self.is_over(arrival) { Err(Rejected::OverRate(admitted)) } else { Ok(admitted) }

@@ -15,10 +15,16 @@ const BINDING_SUCCESS: u16 = 0x0101;
 const XOR_MAPPED_ADDRESS: u16 = 0x0020;
 const COOKIE: [u8; 4] = 0x2112_a442_u32.to_be_bytes();
 
+/// Places of the names of reasons: a length that is not the message's, and methods of TURN or an indication.
+const LENGTH: u8 = 0;
+const METHOD: u8 = 1;
+
 struct Stun;
 
 impl Handler for Stun {
     type Ticket = ();
+
+    const REASON_NAMES: &'static [&'static str] = &["length", "method"];
 
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
         let bytes = arrival.bytes();
@@ -29,10 +35,12 @@ impl Handler for Stun {
         let (kind, length) = (u16::from_be_bytes([bytes[0], bytes[1]]), u16::from_be_bytes([bytes[2], bytes[3]]));
         match kind {
             _ if bytes[4..8] != COOKIE => malformed(Malformed::Magic),
-            _ if usize::from(length) != bytes.len() - HEADER => malformed(Malformed::Truncated),
+            _ if usize::from(length) != bytes.len() - HEADER => {
+                Err(Rejected::Malformed(Malformed::Other).because(LENGTH))
+            }
             BINDING_REQUEST => Ok(Admitted::new(()).reply_limit(HEADER + 4 + 20)),
             BINDING_SUCCESS => malformed(Malformed::Reply),
-            _ => malformed(Malformed::Kind),
+            _ => Err(Rejected::Ignored.because(METHOD)),
         }
     }
 

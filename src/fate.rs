@@ -7,6 +7,10 @@ pub const DATAGRAM_MAX_BYTES: usize = 2_048;
 /// Classes are numbered 0 to `CLASSES - 1`: enough for every standard workload, few enough for one label each.
 pub const CLASSES: usize = 8;
 
+/// The most reasons of its own for which a handler may reject: enough to tell clients' mistakes apart, few enough for one
+/// label each.
+pub const REASONS: usize = 16;
+
 /// Names of the classes, as metrics and reports show them.
 pub const CLASS_NAMES: [&str; CLASSES] = ["short", "long", "class2", "class3", "class4", "class5", "class6", "class7"];
 
@@ -143,6 +147,11 @@ fates! {
     ShedWaited = shed_waited => Shed(ShedWaited = 8),
     /// Served, but the kernel did not take the reply.
     Unsent = unsent,
+}
+
+impl Fate {
+    /// The fates of what a handler rejects, which its own reasons divide.
+    pub const REJECTIONS: [Fate; 4] = [Fate::Ignored, Fate::Malformed, Fate::Refused, Fate::ShedRate];
 }
 
 /// What a client counts a reply as: fewer kinds than the server's fates.

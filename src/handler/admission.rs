@@ -1,6 +1,6 @@
 //! What a handler says of a datagram before anything is spent on it.
 
-use crate::fate::{Malformed, Refused};
+use crate::fate::{Fate, Malformed, Refused};
 use crate::time::{Nanos, clock};
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -122,4 +122,38 @@ pub enum Rejected<T = ()> {
     OverRate(Admitted<T>),
     /// A request that is neither served nor answered.
     Ignored,
+    /// Any of these for a reason of the handler's own; [`Rejected::because`] makes it.
+    Because(Because<T>),
+}
+
+impl<T> Rejected<T> {
+    /// The same rejection, counted under a reason of the handler's own in place of the server's: `reason` is the place of its
+    /// name in [`Handler::REASON_NAMES`](super::Handler::REASON_NAMES). Where no name has that place, the rejection counts
+    /// without a reason, or as `other`.
+    ///
+    /// ```
+    /// use forebay::fate::Malformed;
+    /// use forebay::handler::Rejected;
+    ///
+    /// let rejected: Rejected = Rejected::Malformed(Malformed::Other).because(0);
+    /// # let _ = rejected;
+    /// ```
+    pub fn because(self, reason: u8) -> Rejected<T> {
+        let (fate, admitted) = match self {
+            Rejected::Malformed(_) => (Fate::Malformed, None),
+            Rejected::Refused(admitted, _) => (Fate::Refused, Some(admitted)),
+            Rejected::OverRate(admitted) => (Fate::ShedRate, Some(admitted)),
+            Rejected::Ignored => (Fate::Ignored, None),
+            Rejected::Because(because) => (because.fate, because.admitted),
+        };
+        Rejected::Because(Because { fate, admitted, reason })
+    }
+}
+
+/// A rejection for a reason of the handler's own: see [`Rejected::because`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Because<T = ()> {
+    pub(crate) fate: Fate,
+    pub(crate) admitted: Option<Admitted<T>>,
+    pub(crate) reason: u8,
 }

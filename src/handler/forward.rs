@@ -16,6 +16,8 @@ macro_rules! forwards {
 
             const CLASS_NAMES: [&'static str; CLASSES] = H::CLASS_NAMES;
 
+            const REASON_NAMES: &'static [&'static str] = H::REASON_NAMES;
+
             fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<H::Ticket>, Rejected<H::Ticket>> {
                 (**self).admit(arrival)
             }

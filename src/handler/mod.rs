@@ -16,7 +16,7 @@ mod reply;
 mod request;
 
 pub use crate::runtime::continuation::CancellationToken;
-pub use admission::{Admitted, Arrival, Rejected};
+pub use admission::{Admitted, Arrival, Because, Rejected};
 pub use closure::{HandlerFn, handler_fn};
 pub use fork::{Fork, fork};
 pub use leaf::{checkpoint, hop, sleep, timeout, uninterrupted};
@@ -46,6 +46,11 @@ pub trait Handler: Sync {
 
     /// The names of the classes, as metrics show them; all different.
     const CLASS_NAMES: [&'static str; CLASSES] = fate::CLASS_NAMES;
+
+    /// The names of the handler's own reasons to reject, as metrics show them; [`Rejected::because`] says one of them by its
+    /// place. At most [`REASONS`](fate::REASONS), all different and none of the server's own ([`fate::Malformed`],
+    /// [`fate::Refused`]): a letter, then letters, digits and `_`. [`Server::run`](crate::server::Server::run) checks them.
+    const REASON_NAMES: &'static [&'static str] = &[];
 
     /// Looks at a datagram once, before anything is spent on it.
     ///

@@ -8,7 +8,7 @@
 
 use super::stretches::Stretches;
 use super::tally::Tally;
-use crate::fate::{ClockAnomaly, Expired, Failed, Fate, Malformed, ReceiveError, Refused, Unsent, labels};
+use crate::fate::{ClockAnomaly, Expired, Failed, Fate, Malformed, REASONS, ReceiveError, Refused, Unsent, labels};
 use crate::time::{Nanos, clock};
 
 labels! {
@@ -24,6 +24,19 @@ labels! {
         SocketFound = "socket_found",
         /// A busy victim's socket was empty.
         SocketEmpty = "socket_empty",
+    }
+    /// What became of work that other threads put on the workers.
+    SpawnEnd {
+        /// It came to its result.
+        Finished = "finished",
+        /// It panicked.
+        Panicked = "panicked",
+        /// It waited for what could not wake it, or a part of its own or a queue on its way failed it.
+        Aborted = "aborted",
+        /// The server ended before it did.
+        Stopped = "stopped",
+        /// It was not accepted: too much was under way, or the server stopped.
+        Refused = "refused",
     }
     /// Why a request left its worker before its end.
     Continuation {
@@ -169,6 +182,9 @@ pub(super) struct WorkerCounters {
     pub(super) received: Tally,
     /// Datagrams by `Fate as usize`; a fate with reasons stays 0 here, because its reasons are in `tallies`.
     pub(super) ended: [Tally; Fate::ALL.len()],
+    /// Datagrams rejected for reasons of the handler's own, by `Fate as usize` and then by reason. They are neither in
+    /// `ended` nor in `tallies`.
+    pub(super) rejected: [[Tally; REASONS]; Fate::ALL.len()],
     tallies: Tallies,
     /// Slices of jobs.
     pub(super) busy: Stretches,
@@ -201,8 +217,10 @@ impl WorkerCounters {
 pub(crate) struct Counts {
     /// Datagrams received.
     pub(crate) received: u64,
-    /// Datagrams by `Fate as usize`; a fate with reasons is the sum of its reasons.
+    /// Datagrams by `Fate as usize`; a fate with reasons is the sum of its reasons, the handler's own among them.
     pub(crate) ended: [u64; Fate::ALL.len()],
+    /// The part of `ended` that was rejected for reasons of the handler's own, by reason.
+    pub(crate) rejected: [[u64; REASONS]; Fate::ALL.len()],
     /// All other counters.
     pub(crate) counted: Counted,
     /// Busy time by worker.
@@ -227,6 +245,7 @@ impl Counts {
         let mut counts = Counts::default();
         for worker in workers.clone() {
             sum_up(&mut counts.ended, &worker.ended);
+            counts.rejected.iter_mut().zip(&worker.rejected).for_each(|(sums, tallies)| sum_up(sums, tallies));
             worker.tallies.add_to(&mut counts.counted);
         }
         let now = clock::now();
@@ -234,6 +253,7 @@ impl Counts {
             if let Some((_, reasons)) = counts.counted.reasons(fate) {
                 counts.ended[fate as usize] = reasons.iter().sum();
             }
+            counts.ended[fate as usize] += counts.rejected[fate as usize].iter().sum::<u64>();
         }
         for worker in workers {
             counts.received += worker.received.read();

@@ -1,16 +1,18 @@
 //! The body of `GET /latency`: schema `forebay-latency/1`.
 
-use super::Stage;
 use super::demand::Demand;
 use super::snapshot::{Decision, Description, Emulation, Latencies, Snapshot};
-use crate::fate::{Fates, Malformed};
+use super::{OwnReasons, Stage};
+use crate::fate::{Fate, Fates, Malformed};
 use crate::time::Nanos;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
 
 impl Snapshot {
     /// The body of `GET /latency` as one line of JSON. Times are microseconds; percentiles of an empty block are 0.
-    /// Under `--burn sleep` the object `emulation` is added, under an adaptive policy the object `decision`.
+    /// Under `--burn sleep` the object `emulation` is added, under an adaptive policy the object `decision`, and for a handler
+    /// that names reasons the object `own_reasons`.
     pub fn to_json(&self) -> String {
         let body = Body {
             schema: "forebay-latency/1",
@@ -18,6 +20,7 @@ impl Snapshot {
             start_time_seconds: self.start_time.as_secs_f64(),
             fates: &self.fates,
             malformed_by_reason: Reasons(&self.counted.malformed),
+            own_reasons: (!self.own_reasons.is_empty()).then_some(&self.own_reasons),
             run_queue_wait_us: self
                 .run_queue_waits
                 .iter()
@@ -44,6 +47,8 @@ struct Body<'a> {
     start_time_seconds: f64,
     fates: &'a Fates,
     malformed_by_reason: Reasons<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    own_reasons: Option<&'a OwnReasons>,
     /// Time that the workers' threads waited for a CPU, all together; `None` (`null`) where that cannot be read.
     run_queue_wait_us: Option<f64>,
     /// Microseconds that all workers together spent in handlers.
@@ -74,6 +79,13 @@ struct Reasons<'a>(&'a [u64; Malformed::ALL.len()]);
 impl Serialize for Reasons<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(Malformed::NAMES.iter().zip(self.0))
+    }
+}
+
+impl Serialize for OwnReasons {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let of_fate = |fate: Fate| (fate.name(), self.of(fate).collect::<BTreeMap<_, _>>());
+        serializer.collect_map(Fate::REJECTIONS.map(of_fate))
     }
 }
 
@@ -198,6 +210,26 @@ mod tests {
                 assert_eq!(latencies[stage]["all"]["count"], 2);
             }
         }
+    }
+
+    /// Do the handler's own reasons stand in an object of their own, by fate, where there are any, and within the fates?
+    #[test]
+    fn own_reasons_are_shown_by_fate() {
+        let metrics = WorkerMetrics::new(1);
+        let mut recorder = metrics.recorder(0);
+        recorder.received(3);
+        recorder.rejected(Fate::Refused, 1);
+        recorder.rejected(Fate::ShedRate, 0);
+        recorder.ended(Fate::Refused);
+        let gauges = Gauges { reason_names: &["network", "no_zone"], ..Gauges::default() };
+        let body = Collector::new(&metrics).snapshot(gauges).to_json();
+        let body: Value = serde_json::from_str(&body).expect("valid JSON");
+        let none = json!({"network": 0, "no_zone": 0});
+        let refused = json!({"network": 0, "no_zone": 1});
+        let over_rate = json!({"network": 1, "no_zone": 0});
+        let expected = json!({"ignored": none, "malformed": none, "refused": refused, "shed_rate": over_rate});
+        assert_eq!(body["own_reasons"], expected);
+        assert_eq!([&body["fates"]["refused"], &body["fates"]["shed_rate"], &body["fates"]["in_flight"]], [2, 1, 0]);
     }
 
     /// Does the body distinguish one start from the next, and does one server's start time stay the same?

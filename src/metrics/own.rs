@@ -1,6 +1,6 @@
-//! What a handler gives to the pages: names of its classes, metrics of its own.
+//! What a handler gives to the pages: names of its classes and of its reasons to reject, metrics of its own.
 
-use crate::fate::{CLASS_NAMES, CLASSES};
+use crate::fate::{CLASS_NAMES, CLASSES, Fate, REASONS};
 
 /// The names of the classes, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +9,31 @@ pub struct ClassNames(pub [&'static str; CLASSES]);
 impl Default for ClassNames {
     fn default() -> ClassNames {
         ClassNames(CLASS_NAMES)
+    }
+}
+
+/// The number of datagrams that a handler rejected for reasons of its own, by fate and by reason: a part of the fates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnReasons {
+    names: &'static [&'static str],
+    counts: [[u64; REASONS]; Fate::ALL.len()],
+}
+
+impl OwnReasons {
+    pub(super) fn new(names: &'static [&'static str], counts: [[u64; REASONS]; Fate::ALL.len()]) -> OwnReasons {
+        OwnReasons { names, counts }
+    }
+
+    /// True if the handler has named no reasons.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Each reason by name, in the order of [`Handler::REASON_NAMES`](crate::handler::Handler::REASON_NAMES), and the number
+    /// of datagrams that ended as `fate` for it. Empty for a fate that is none of [`Fate::REJECTIONS`].
+    pub fn of(&self, fate: Fate) -> impl Iterator<Item = (&'static str, u64)> {
+        let names = if Fate::REJECTIONS.contains(&fate) { self.names } else { &[] };
+        names.iter().copied().zip(self.counts[fate as usize])
     }
 }
 
@@ -32,4 +57,28 @@ pub struct OwnValue {
     pub kind: OwnKind,
     /// The present value.
     pub value: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::WorkerMetrics;
+
+    /// Is a rejection for a reason of the handler's own a part of its fate, and of nothing else?
+    #[test]
+    fn own_reasons_are_a_part_of_their_fate() {
+        let metrics = WorkerMetrics::new(2);
+        let (mut first, mut second) = (metrics.recorder(0), metrics.recorder(1));
+        first.rejected(Fate::Malformed, 2);
+        first.ended(Fate::Malformed);
+        second.rejected(Fate::Malformed, 2);
+        second.rejected(Fate::Ignored, 15);
+        second.ended(Fate::Ignored);
+        let counts = metrics.counts();
+        assert_eq!((counts.ended[Fate::Malformed as usize], counts.ended[Fate::Ignored as usize]), (3, 2));
+        assert_eq!(counts.ended.iter().sum::<u64>(), 5);
+        assert_eq!(counts.counted.malformed.iter().sum::<u64>(), 1, "the server's reasons");
+        assert_eq!((counts.rejected[Fate::Malformed as usize][2], counts.rejected[Fate::Ignored as usize][15]), (2, 1));
+        assert_eq!(counts.rejected.as_flattened().iter().sum::<u64>(), 3);
+    }
 }

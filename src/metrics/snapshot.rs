@@ -2,11 +2,11 @@
 
 use super::Stage;
 use super::block::Block;
-use super::counters::{Counted, Counts};
+use super::counters::{Counted, Counts, SpawnEnd};
 use super::demand::Demand;
 use super::distribution::Distribution;
 use super::measured::Measured;
-use super::own::{ClassNames, OwnValue};
+use super::own::{ClassNames, OwnReasons, OwnValue};
 use crate::fate::Fates;
 use crate::time::Nanos;
 #[cfg(feature = "admin")]
@@ -31,8 +31,12 @@ pub struct Gauges {
     pub max_wait: Option<Nanos>,
     /// The names of the classes.
     pub class_names: ClassNames,
+    /// The names of the handler's own reasons to reject.
+    pub reason_names: &'static [&'static str],
     /// Metrics of the handler's own.
     pub own: Vec<OwnValue>,
+    /// Work that other threads put on the workers and that has ended, in the order of [`SpawnEnd::ALL`].
+    pub spawned: [u64; SpawnEnd::ALL.len()],
 }
 
 /// The decision of an adaptive policy, and its reason.
@@ -99,6 +103,8 @@ pub struct Snapshot {
     pub fates: Fates,
     /// All other counters of the workers.
     pub counted: Counted,
+    /// Datagrams that the handler rejected for reasons of its own, which `counted` does not contain.
+    pub own_reasons: OwnReasons,
     /// Time spent on requests, by worker.
     pub busy: Vec<Nanos>,
     /// Time spent on requests that were not answered, by all workers together.
@@ -129,6 +135,8 @@ pub struct Snapshot {
     pub class_names: ClassNames,
     /// Metrics of the handler's own.
     pub own: Vec<OwnValue>,
+    /// Work that other threads put on the workers and that has ended, in the order of [`SpawnEnd::ALL`].
+    pub spawned: [u64; SpawnEnd::ALL.len()],
     /// Distributions since the start, for the histograms of `/metrics`.
     pub(super) measured: Measured,
 }
@@ -144,7 +152,7 @@ impl Snapshot {
         demand: Demand,
     ) -> Snapshot {
         let Gauges { description, kernel_dropped, unstamped, run_queue_waits, queue_depths, .. } = gauges;
-        let Gauges { decision, max_wait, class_names, own, .. } = gauges;
+        let Gauges { decision, max_wait, class_names, own, spawned, .. } = gauges;
         let latencies = |measured: &Measured| Latencies::new(measured, class_names, unstamped);
         let emulation = description.is_emulated().then(|| Emulation::new(&counts, &since_start.overshoot));
         Snapshot {
@@ -152,6 +160,7 @@ impl Snapshot {
             start_time,
             fates: Fates::new(counts.received, &counts.ended, kernel_dropped.iter().copied().sum()),
             counted: counts.counted,
+            own_reasons: OwnReasons::new(gauges.reason_names, counts.rejected),
             busy: counts.busy,
             unanswered: counts.unanswered,
             interruptible: counts.interruptible,
@@ -166,6 +175,7 @@ impl Snapshot {
             last_60s: latencies(last_60s),
             class_names,
             own,
+            spawned,
             demand,
             measured: since_start,
         }

@@ -214,6 +214,14 @@ impl Recorder<'_> {
         }
     }
 
+    /// Counts a datagram that ended as `fate` for a reason of the handler's own.
+    ///
+    /// # Panics
+    /// When `reason` is not below [`REASONS`](crate::fate::REASONS).
+    pub fn rejected(&mut self, fate: Fate, reason: u8) {
+        self.counters.rejected[fate as usize][usize::from(reason)].add(1);
+    }
+
     /// Adds one to `counter`. A counter that is a reason of a fate ends a datagram.
     #[inline]
     pub fn count(&mut self, counter: Counter) {

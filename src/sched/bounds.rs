@@ -19,6 +19,10 @@ pub(super) const WOKEN_MAX: usize = 32;
 /// Jobs in the queues between workers, of all pools together, for each worker.
 pub const QUEUED_PER_WORKER: usize = 256;
 
+/// Pieces of work that threads outside have put on the workers and that have not ended, for each worker: a quarter of what the
+/// queues hold.
+pub const SPAWNED_PER_WORKER: usize = 64;
+
 /// Workers for each shard of a queue: with fewer shards the order is closer to first come, first served, with more
 /// there is less contention for one cache line.
 pub const WORKERS_PER_SHARD: usize = 16;

@@ -9,6 +9,7 @@ use super::own_metrics::OwnMetrics;
 use super::path::wait_slots::WaitSlots;
 use super::reload::Reloads;
 use super::run_queue::RunQueue;
+use super::spawner::Spawning;
 use super::stop::{Demand, Demands};
 use super::stuck::{self, Stuck, Watch};
 use super::supervisor::Supervisor;
@@ -47,7 +48,9 @@ pub(super) struct Control<'a, J> {
     pub(super) addresses_known: AtomicBool,
     pub(super) shared: &'a Shared<J>,
     pub(super) class_names: ClassNames,
+    pub(super) reason_names: &'static [&'static str],
     pub(super) own_metrics: &'a OwnMetrics,
+    pub(super) spawning: &'a Spawning,
     pub(super) wait_slots: &'a WaitSlots<J>,
     /// Wakes the requests in `wait_slots` whose time is over, and those that nothing else will wake.
     pub(super) wake_overdue: &'a (dyn Fn(Nanos) + Sync),
@@ -109,6 +112,7 @@ impl<J: Send> Control<'_, J> {
             self.supervisor.stopping();
             self.be_lame_duck(demands);
         }
+        self.spawning.close();
         tracing::info!(in_flight = self.metrics.in_flight(), "draining");
         let mut drain = Drain::Receiving;
         if self.leaves_sockets() {
@@ -119,7 +123,7 @@ impl<J: Send> Control<'_, J> {
         }
         let deadline = clock::now().plus(self.live.load().drain_timeout);
         while !all_ended() {
-            drain = drain.next(self.group, self.metrics, self.shared);
+            drain = drain.next(self.group, self.metrics, self.shared, self.spawning.under_way());
             if clock::now() >= deadline || matches!(demands.next_within(DRAIN_POLL), Some(Demand::Stop)) {
                 return self.force(engine, all_ended);
             }
@@ -163,7 +167,7 @@ impl<J: Send> Control<'_, J> {
     pub(super) fn leave<E: Engine<Job = J>>(&self, engine: &mut E) {
         let leftover = |engine: &mut E| {
             let waits = self.shared.leftover().or_else(|| self.wait_slots.take_any());
-            waits.or_else(|| engine.ready().map(|(Ready::Forked(job) | Ready::Woken(job))| job))
+            waits.or_else(|| engine.ready().map(|(Ready::Forked(job) | Ready::Woken(job) | Ready::Spawned(job))| job))
         };
         // After a drain the sockets are empty, except for a datagram that the kernel was handling when the gate shut.
         self.shed_waiting(engine);
@@ -335,7 +339,9 @@ impl<J: Send> Probe for Control<'_, J> {
             decision: following.adaptation.decision(),
             max_wait: self.waiting.max_wait(),
             class_names: self.class_names,
+            reason_names: self.reason_names,
             own: self.own_metrics.values(),
+            spawned: self.spawning.ends(),
         }
     }
 

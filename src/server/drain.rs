@@ -11,7 +11,7 @@ pub(super) enum Drain {
     /// Nothing more can be received. A worker may hold a batch that it has not counted yet; once every worker has
     /// moved from the position stored here, everything is counted.
     Counting(Vec<u64>),
-    /// Received requests are being served.
+    /// Received requests are being served, and spawned work is done.
     Finishing,
     /// Nothing is left: the workers have been asked to end.
     Ending,
@@ -27,14 +27,20 @@ impl Drain {
         Drain::Counting(moves)
     }
 
-    /// The progress after one more look at sockets and metrics.
-    pub(super) fn next<J: Send>(self, group: &Group, metrics: &WorkerMetrics, shared: &Shared<J>) -> Drain {
+    /// The progress after one more look at sockets and metrics; `spawned` is the number of pieces of spawned work under way.
+    pub(super) fn next<J: Send>(
+        self,
+        group: &Group,
+        metrics: &WorkerMetrics,
+        shared: &Shared<J>,
+        spawned: usize,
+    ) -> Drain {
         match self {
             Drain::Receiving if !group.has_waiting() => Drain::of_received(metrics, shared),
             Drain::Counting(moves) if (0..metrics.workers()).all(|worker| metrics.moves(worker) != moves[worker]) => {
                 Drain::Finishing
             }
-            Drain::Finishing if metrics.in_flight() == 0 => {
+            Drain::Finishing if metrics.in_flight() == 0 && spawned == 0 => {
                 shared.stop();
                 Drain::Ending
             }
@@ -65,7 +71,7 @@ mod tests {
         let client = UdpSocket::bind("127.0.0.1:0").expect("a client socket");
         client.send_to(b"x", group.address()).expect("an open gate");
         group.shut_gate().expect("a filter");
-        let next = |drain: Drain| drain.next(&group, &metrics, &shared);
+        let next = |drain: Drain| drain.next(&group, &metrics, &shared, 0);
         let drain = next(Drain::Receiving);
         assert!(matches!(drain, Drain::Receiving), "the socket is not empty");
         let received = Receiver::new(Io::Batches).receive(socket, [&mut [0; 16][..]].into_iter());
@@ -77,6 +83,8 @@ mod tests {
         let drain = next(next(drain));
         assert!(matches!(drain, Drain::Finishing), "it is in flight");
         recorder.ended(Fate::Answered);
+        let drain = drain.next(&group, &metrics, &shared, 1);
+        assert!(matches!(drain, Drain::Finishing), "spawned work is under way");
         assert!(matches!(next(drain), Drain::Ending));
     }
 }

@@ -68,6 +68,14 @@ pub enum ServeError {
         /// The broken rule.
         allowed: &'static str,
     },
+    /// The handler's [`REASON_NAMES`](crate::handler::Handler::REASON_NAMES) cannot be shown.
+    #[error("REASON_NAMES: {name:?}: not allowed; allowed: {allowed}")]
+    Reason {
+        /// The name as given.
+        name: &'static str,
+        /// The broken rule.
+        allowed: &'static str,
+    },
     /// Settings of a [`Builder`](super::Builder) are wrong.
     #[error("{0}")]
     Settings(#[from] Problems),

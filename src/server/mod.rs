@@ -22,12 +22,14 @@ mod ownership;
 mod panics;
 mod path;
 mod pin;
+mod reasons;
 mod reload;
 mod run;
 mod run_queue;
 mod sender;
 mod signals;
 mod sizes;
+mod spawner;
 mod stop;
 mod stuck;
 mod supervisor;
@@ -45,11 +47,12 @@ pub use error::ServeError;
 pub use handover::HandOverError;
 pub use sender::Sender;
 pub use sizes::Memory;
+pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
 pub use stop::{FollowError, PolicyHandle, StopHandle};
 
 use crate::config::{Config, Effective, Problems};
 use crate::handler::Handler;
-use crate::metrics::{Fates, Snapshot};
+use crate::metrics::{Snapshot, SpawnEnd};
 use crate::net::{AddressFilter, Group, HostAddresses, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Ways};
 use crate::queue::ObjectPool;
 use crate::server::path::credit::Credit;
@@ -61,8 +64,10 @@ use listening::Listening;
 use own_metrics::OwnMetrics;
 use reload::Reloads;
 use sizes::Sizes;
+use spawner::Spawning;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use stop::Demand;
 use supervisor::Supervisor;
@@ -70,16 +75,17 @@ use supervisor::Supervisor;
 /// How a server run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Everything received was finished.
+    /// Everything received or spawned was finished.
     Drained,
-    /// The drain timeout passed, or a second signal came, with requests unfinished.
+    /// The drain timeout passed, or a second signal came, with requests or spawned work unfinished.
     Forced,
 }
 
 impl Ended {
     /// Determined by what was lost, not by how long the stop took or whether it was hastened.
-    fn with(fates: &Fates) -> Ended {
-        if fates.shed_draining + fates.in_flight > 0 { Ended::Forced } else { Ended::Drained }
+    fn with(totals: &Snapshot) -> Ended {
+        let lost = totals.fates.shed_draining + totals.fates.in_flight + totals.spawned[SpawnEnd::Stopped as usize];
+        if lost > 0 { Ended::Forced } else { Ended::Drained }
     }
 }
 
@@ -153,6 +159,7 @@ pub struct Server {
     reloads: Option<Reloads>,
     supervisor: Supervisor,
     own_metrics: OwnMetrics,
+    spawning: spawner::Owner,
     metrics: Metrics,
     questions: Questions,
 }
@@ -223,6 +230,7 @@ impl Server {
             reloads: None,
             supervisor: Supervisor::default(),
             own_metrics: OwnMetrics::default(),
+            spawning: spawner::Owner(Arc::new(Spawning::new(config.workers))),
             metrics,
             questions,
         })
@@ -310,7 +318,8 @@ impl Server {
     /// Serves requests with `handler` until stopped, then drains.
     ///
     /// # Errors
-    /// When the kernel refuses threads, readiness queues or the like, and [`ServeError::Admin`].
+    /// [`ServeError::Reason`] when a name in [`Handler::REASON_NAMES`] is not allowed, [`ServeError::Admin`], and when the
+    /// kernel refuses threads, readiness queues or the like.
     pub fn run<H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
         self.run_announced(handler, || {})
     }
@@ -320,6 +329,7 @@ impl Server {
     /// # Errors
     /// See [`Server::run`].
     pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
+        reasons::check(H::REASON_NAMES)?;
         let count = Sizes::of(self.config.workers).packets;
         let mut numbers = 0..count;
         let packets = ObjectPool::new(count, || {

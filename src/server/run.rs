@@ -17,14 +17,14 @@ use super::stuck::Watch;
 use super::threads::{prepare_thread, prices, spawn};
 use super::transport::Transport;
 use super::waiting::Waiting;
-use super::{Ended, Report, ServeError, Server, StopHandle, panics, signals};
+use super::{Ended, Report, ServeError, Server, StopHandle, panics, signals, spawner};
 use crate::config::{Burn, Classify, Config, ShedAnswers};
 use crate::handler::Handler;
 use crate::metrics::{ClassNames, Collector, WorkerMetrics, summary};
 use crate::net::{Drops, Io, KernelLink, Socket};
 use crate::output;
 use crate::queue::ObjectPool;
-use crate::runtime::continuation::{Outside, WaitSlot, new_runtime_id};
+use crate::runtime::continuation::WaitSlot;
 use crate::runtime::{AbortOnPanic, Shared};
 use crate::server::path::packet::{Packet, PacketBody, Serving};
 use crate::time::{Nanos, clock};
@@ -34,7 +34,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Mutex, Once};
 use std::thread::{self, ScopedJoinHandle};
 
 /// Exit code of a process that ended although a handler was stuck.
@@ -70,12 +70,13 @@ where
     let questions = server.questions;
     let sockets = group.sockets();
     let sizes = Sizes::of(config.workers);
-    let runtime_id = new_runtime_id();
-    let outside = Arc::new(Outside::new(sizes.slots));
+    // To the end: what no worker takes any more ends when it is dropped.
+    let spawner::Owner(spawning) = &server.spawning;
+    let (runtime_id, outside) = (spawning.runtime_id, &spawning.outside);
     let mut numbers = 0..;
     let slots = ObjectPool::new(sizes.slots, || {
         let number = numbers.next().expect("numbers without end");
-        Slot::<F>::new(WaitSlot::new(runtime_id, number, &outside))
+        Slot::<F>::new(WaitSlot::new(runtime_id, number, outside))
     });
     let metrics = WorkerMetrics::new(config.workers);
     let ways = &server.ways;
@@ -90,7 +91,7 @@ where
         packets,
         slots: &slots,
         wait_slots: WaitSlots::new(sizes.slots),
-        outside: &outside,
+        outside,
         runtime_id,
         classified: config.classify == Classify::Header,
         emulated: config.burn == Burn::Sleep,
@@ -132,7 +133,9 @@ where
         addresses_known: AtomicBool::new(true),
         shared: &shared,
         class_names: ClassNames(H::CLASS_NAMES),
+        reason_names: H::REASON_NAMES,
         own_metrics: &server.own_metrics,
+        spawning,
         wait_slots: &common.wait_slots,
         wake_overdue: &wake_overdue,
         metrics: &metrics,
@@ -298,7 +301,7 @@ where
             let printed = output::print(&summary(&totals));
             output::flush_log();
             // A thread that does not end keeps the scope from returning.
-            std::process::exit(match Ended::with(&totals.fates) {
+            std::process::exit(match Ended::with(&totals) {
                 Ended::Forced => EXIT_STUCK,
                 Ended::Drained if printed.is_ok() => 0,
                 Ended::Drained => EXIT_FAILED,
@@ -306,7 +309,7 @@ where
         }
         Ok(totals)
     })?;
-    Ok(Report { ended: Ended::with(&totals.fates), totals, packets_away: packets.in_use() })
+    Ok(Report { ended: Ended::with(&totals), totals, packets_away: packets.in_use() })
 }
 
 /// Does what is demanded until the server must end; returns the failure that ends it, if it is one. `offer` is what a

@@ -5,7 +5,7 @@ use crate::handler::builtin::Asked;
 use crate::metrics::class_bytes;
 use crate::net::{BATCH, SEND_BATCH_MAX};
 use crate::runtime::continuation::WaitSlot;
-use crate::sched::bounds::{PACKETS_PER_WORKER, QUEUED_PER_WORKER};
+use crate::sched::bounds::{PACKETS_PER_WORKER, QUEUED_PER_WORKER, SPAWNED_PER_WORKER};
 use crate::sched::{self};
 use crate::server::path::packet::PacketBody;
 use std::fmt;
@@ -41,13 +41,16 @@ pub(super) struct Sizes {
     /// Places for half-done requests, each with a wait slot: one for each packet, as each may be in a half-done
     /// request, and one spare for each worker.
     pub(super) slots: usize,
+    /// The largest number of pieces of spawned work under way.
+    pub(super) spawned: usize,
 }
 
 impl Sizes {
     /// The sizes for a server with `workers` workers.
     pub(super) fn of(workers: usize) -> Sizes {
         let packets = workers * PACKETS_PER_WORKER;
-        let sizes = Sizes { packets, queued: workers * QUEUED_PER_WORKER, slots: packets + workers };
+        let (queued, spawned) = (workers * QUEUED_PER_WORKER, workers * SPAWNED_PER_WORKER);
+        let sizes = Sizes { packets, queued, slots: packets + workers, spawned };
         let held = workers * WORKER + sizes.queued + STOPPING;
         assert!(held <= sizes.packets, "{held} packets may be held, there are {}", sizes.packets);
         sizes
@@ -105,7 +108,7 @@ mod tests {
     #[test]
     fn packets_suffice_for_all_holders_of_every_number_of_workers() {
         for workers in 1..=WORKERS_MAX {
-            let Sizes { packets, queued, slots } = Sizes::of(workers);
+            let Sizes { packets, queued, slots, .. } = Sizes::of(workers);
             assert!(2 * queued <= packets && slots == packets + workers, "{workers} workers");
         }
     }

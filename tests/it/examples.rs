@@ -3,7 +3,7 @@
 //! turnutils_stunclient and coap-client, where these are installed. With CI set they must be.
 
 use crate::support::GIVE_UP_AFTER;
-use crate::support::http::{fates, latency};
+use crate::support::http::{fates, http, latency, metric};
 use crate::support::process::Forebay;
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -42,6 +42,13 @@ fn ask(socket: &UdpSocket, question: &[u8]) -> Vec<u8> {
     receive(socket)
 }
 
+/// Waits until as many datagrams of `fate` have ended for the example's own `reason` as there must be by then.
+fn await_rejected(server: &Forebay, fate: &str, reason: &str, expected: f64) {
+    let series = format!("forebay_datagrams_total{{fate=\"{fate}\",reason=\"{reason}\"}}");
+    let count = || metric(&http(server.admin, "GET /metrics").expect("the endpoint answers").body, &series);
+    crate::support::await_until(|| count() == expected, &series);
+}
+
 /// What the program prints, or `None` where it is not installed.
 fn said(program: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(program).args(arguments).output() {
@@ -75,7 +82,7 @@ fn rate_limited_bounds_a_source() {
 
 #[test]
 fn ntp_tells_the_time() {
-    let (_server, socket) = start("ntp", &[]);
+    let (server, socket) = start("ntp", &[]);
     let mut question = [0; 48];
     // Version 4, client; the time of transmission is whatever the client says.
     question[0] = 0b00_100_011;
@@ -88,6 +95,11 @@ fn ntp_tells_the_time() {
     // An answer is none of its questions.
     socket.send(&answer).expect("the server's port is open");
     assert_eq!(ask(&socket, &question)[0], 0b00_100_100);
+    // What asks for a list of clients gets nothing, and is counted as that.
+    for scan in [&[0b00_010_110, 2, 0, 0][..], &[0b00_010_111, 0, 3, 42]] {
+        socket.send(scan).expect("the server's port is open");
+    }
+    await_rejected(&server, "ignored", "management", 2.0);
     // ntpdate asks port 123 alone, of an address that nothing else is likely to have; only root may bind that.
     let address = "127.123.123.123";
     if UdpSocket::bind((address, 123)).is_ok() {
@@ -114,6 +126,11 @@ fn stun_tells_the_address() {
         socket.send(malformed).expect("the server's port is open");
     }
     assert_eq!(ask(&socket, &question), answer, "and nothing before");
+    await_rejected(&server, "malformed", "length", 1.0);
+    let mut allocate = question;
+    allocate[1] = 3;
+    socket.send(&allocate).expect("the server's port is open");
+    await_rejected(&server, "ignored", "method", 1.0);
     let port = server.udp.port().to_string();
     if let Some(said) = said("turnutils_stunclient", &["-p", &port, "127.0.0.1"]) {
         assert!(said.contains("UDP reflexive addr: 127.0.0.1:"), "{said}");
@@ -141,7 +158,9 @@ fn coap_answers_at_once_or_later() {
     assert_eq!(ask(&socket, &get(b"hello", b"")), answer(0x45, b"\xffhello, too"));
     assert_eq!(receive(&socket), b"\x51\x45\x12\x34t\xffat last");
     socket.send(&[0x60, 0, 0x12, 0x34]).expect("an acknowledgement, which is not answered");
+    socket.send(&[0x40, 0, 0x12, 0x35]).expect("a ping, which is not answered");
     assert_eq!(ask(&socket, &get(b"factors", b"4")), answer(0x45, b"\xff2"));
+    await_rejected(&server, "ignored", "ping", 1.0);
     let address = format!("coap://127.0.0.1:{}/factors?1000003", server.udp.port());
     if let Some(said) = said("coap-client-notls", &["-m", "get", &address]) {
         assert_eq!(said.trim(), "1000003");

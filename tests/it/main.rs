@@ -13,8 +13,10 @@ mod imports;
 mod output;
 mod pin;
 mod plan;
+mod reasons;
 mod replies;
 mod simulate;
+mod spawner;
 #[path = "../support/mod.rs"]
 mod support;
 mod tasks_graph;

@@ -15,6 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The class of questions that want signatures, for metrics and for policies that know classes beforehand.
 const SIGNED_CLASS: u8 = 1;
 
+/// Places of the names of reasons: an operation that is no question, and a question that breaks a rule of the format.
+const OPCODE: u8 = 0;
+const FORMAT: u8 = 1;
+
 /// Answers questions over UDP, and over [TCP](crate::tcp).
 pub struct Service {
     /// The zones; a reload puts others in their place.
@@ -28,7 +32,7 @@ pub struct Service {
 }
 
 /// The code of the answer to a message that is no question, or [`Rcode::NoError`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code(Rcode);
 
 impl Default for Code {
@@ -72,6 +76,8 @@ impl Handler for Service {
     const CLASS_NAMES: [&'static str; CLASSES] =
         ["plain", "signed", "class2", "class3", "class4", "class5", "class6", "class7"];
 
+    const REASON_NAMES: &'static [&'static str] = &["opcode", "format"];
+
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<Code>, Rejected<Code>> {
         let query = match Query::parse(arrival.bytes()) {
             Ok(query) => query,
@@ -80,7 +86,8 @@ impl Handler for Service {
             }
             Err(Fault::Silent) => return Err(Rejected::Malformed(Malformed::Reply)),
             Err(Fault::Answered(rcode)) => {
-                return Err(Rejected::Refused(Admitted::new(Code(rcode)), Refused::Other));
+                let refused = Rejected::Refused(Admitted::new(Code(rcode)), Refused::Other);
+                return Err(refused.because(if rcode == Rcode::NotImp { OPCODE } else { FORMAT }));
             }
         };
         let cookie = query.edns.as_ref().and_then(|edns| edns.cookie.as_ref());

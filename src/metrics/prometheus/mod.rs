@@ -8,7 +8,7 @@ use super::measured::ClassMeasured;
 use super::own::{OwnKind, OwnValue};
 use super::process::Process;
 use super::snapshot::{Latencies, Snapshot};
-use super::{Percentile, Stage};
+use super::{Percentile, SpawnEnd, Stage};
 use crate::fate::Fate;
 use families::{Families, counter, counters, gauge, histogram};
 use prometheus_client::collector::Collector;
@@ -173,10 +173,11 @@ fn datagrams(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let help = "Datagrams that ended, by fate and reason; received less their sum is in flight";
     let mut family = families.start("forebay_datagrams", help, MetricType::Counter)?;
     for fate in Fate::ALL {
-        let whole = [snapshot.fates.of(fate)];
-        let (reasons, counts) = snapshot.counted.reasons(fate).unwrap_or((&[""], &whole));
-        for (reason, count) in reasons.iter().zip(counts) {
-            counter(&mut family, &[("fate", fate.name()), ("reason", reason)], count)?;
+        let own_reasons = || snapshot.own_reasons.of(fate);
+        let rest = [snapshot.fates.of(fate) - own_reasons().map(|(_, count)| count).sum::<u64>()];
+        let (reasons, counts) = snapshot.counted.reasons(fate).unwrap_or((&[""], &rest));
+        for (reason, count) in reasons.iter().copied().zip(counts.iter().copied()).chain(own_reasons()) {
+            counter(&mut family, &[("fate", fate.name()), ("reason", reason)], &count)?;
         }
     }
     counters(families, snapshot.counted.datagrams())?;
@@ -248,7 +249,14 @@ fn queues_and_workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::
         }
     }
 
-    counters(families, snapshot.counted.workers())
+    counters(families, snapshot.counted.workers())?;
+
+    let help = "Work that other threads put on the workers and that has ended, by result";
+    let mut family = families.start("forebay_spawned", help, MetricType::Counter)?;
+    for (result, count) in SpawnEnd::NAMES.into_iter().zip(&snapshot.spawned) {
+        counter(&mut family, &[("result", result)], count)?;
+    }
+    Ok(())
 }
 
 /// What the handler counts by itself.

@@ -94,6 +94,36 @@ fn samples_say_what_was_counted() {
     assert!((median / 249_002e-6 - 1.0).abs() < 1e-3, "{median}");
 }
 
+/// Do the handler's own reasons stand beside the server's, from the start, so that the samples of a fate sum to it?
+#[test]
+fn own_reasons_divide_their_fates() {
+    let metrics = WorkerMetrics::new(1);
+    let mut recorder = metrics.recorder(0);
+    recorder.received(6);
+    recorder.rejected(Fate::Malformed, 1);
+    recorder.count(Counter::Malformed(Malformed::Empty));
+    recorder.rejected(Fate::Ignored, 0);
+    recorder.rejected(Fate::Ignored, 0);
+    recorder.ended(Fate::Ignored);
+    recorder.ended(Fate::NoReply);
+    let gauges = Gauges { reason_names: &["rate", "opcode"], ..Gauges::default() };
+    let text = metrics::Collector::new(&metrics).snapshot(gauges).to_prometheus(Format::Classic);
+    let count = |fate: &str, reason: &str| {
+        value(&text, &format!("forebay_datagrams_total{{fate=\"{fate}\",reason=\"{reason}\"}}"))
+    };
+    assert_eq!(
+        [count("malformed", "opcode"), count("malformed", "rate"), count("malformed", "empty")],
+        [1.0, 0.0, 1.0]
+    );
+    assert_eq!([count("ignored", "rate"), count("ignored", "opcode"), count("ignored", "")], [2.0, 0.0, 1.0]);
+    assert_eq!([count("refused", "rate"), count("shed_rate", "opcode"), count("no_reply", "")], [0.0, 0.0, 1.0]);
+    assert_eq!(text.matches("reason=\"opcode\"").count(), Fate::REJECTIONS.len(), "no other fate has them");
+    let samples = text.lines().filter(|line| line.starts_with("forebay_datagrams_total{"));
+    let sum: f64 =
+        samples.map(|line| line.rsplit(' ').next().expect("a value").parse::<f64>().expect("a number")).sum();
+    assert_eq!(sum, 6.0);
+}
+
 /// Do the buckets of every histogram grow, and does the last equal the count? (A bin that straddles a bound must not
 /// count twice.)
 #[test]

@@ -1,4 +1,5 @@
-//! Children, which a request or another child has forked: the entry in queues, and the place of the result.
+//! Children, which a request or another child has forked, and work that was spawned from outside of the workers: the entry in
+//! queues, and the place of the result.
 
 use super::cancel::CancellationToken;
 use super::context::{self, Limits};
@@ -74,21 +75,31 @@ impl<T: Send + 'static> Child<T> {
             (waiter, generation)
         });
         let runtime_id = if owner.is_some() { local_queue::runtime_id() } else { 0 };
-        let child = Arc::new(Child {
+        let tokens = context::tokens();
+        let child = Arc::new(Child { expires_at, owner, tokens, ..Child::of_none(runtime_id, work) });
+        if runtime_id != 0 {
+            local_queue::forked(Arc::clone(&child) as Arc<dyn AnyChild>);
+        }
+        child
+    }
+
+    /// Work for the server `runtime_id` that no request has forked: without a deadline, and in no queue yet.
+    pub(crate) fn spawned(runtime_id: u64, work: ChildFuture<T>) -> Arc<Child<T>> {
+        Arc::new(Child::of_none(runtime_id, work))
+    }
+
+    fn of_none(runtime_id: u64, work: ChildFuture<T>) -> Child<T> {
+        Child {
             runtime_id,
-            expires_at,
-            owner,
-            tokens: context::tokens(),
+            expires_at: Nanos::MAX,
+            owner: None,
+            tokens: Vec::new(),
             state: JoinState::queued(),
             abort: AbortFlag::new(),
             ready_at: AtomicU64::new(0),
             cost: AtomicU64::new(0),
             inner: Mutex::new(Inner { stage: Stage::Fresh(work), joiner: None, unwanted: false }),
-        });
-        if runtime_id != 0 {
-            local_queue::forked(Arc::clone(&child) as Arc<dyn AnyChild>);
         }
-        child
     }
 
     /// The state of the child, whose end wakes `waker` if it is under way. A child that has not begun is left alone

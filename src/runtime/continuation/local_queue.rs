@@ -16,6 +16,8 @@ pub(crate) enum Ready {
     Child(Arc<dyn AnyChild>),
     /// The woken request in the wait slot of this number.
     Request(usize),
+    /// Work that was spawned from outside of the workers; never in the worker-local queue.
+    Spawned(Arc<dyn AnyChild>),
 }
 
 /// The worker-local queue of the calling thread, which is a worker of one server as long as this lives.

@@ -107,13 +107,15 @@ pub enum Requeued {
     Woken,
 }
 
-/// What running a job made ready to run.
+/// What running a job, or a thread outside of the workers, made ready to run.
 #[derive(Debug)]
 pub enum Ready<J> {
     /// A child of the job that ran; its parent runs it where there is no room for it in the queues.
     Forked(J),
     /// A job that waited.
     Woken(J),
+    /// A job from elsewhere than the sockets, which has not begun.
+    Spawned(J),
 }
 
 /// Where a worker stands between two actions.

@@ -196,24 +196,33 @@ where
         match ready {
             // Half of the room is kept for jobs that have no other place. A child without room stays with its parent.
             Ready::Forked(_) if self.world.queues_are_half_full() => {}
-            Ready::Forked(job) => drop(self.offer(job)),
+            Ready::Forked(job) => drop(self.offer(job, self.goes_on())),
             Ready::Woken(mut job) => {
                 self.engine.requeued(&mut job, Requeued::Woken);
-                if let Err(job) = self.offer(job) {
-                    // A woken job may not be shed: this worker keeps it in its own deque.
-                    self.world.push(self.turn.level, job);
-                }
+                self.take_in(job, self.goes_on());
             }
+            // Brief work stays where it is: what is spawned begins among the heaviest.
+            Ready::Spawned(job) => self.take_in(job, Event::Hopped(self.policy.topology().pools() - 1)),
+        }
+    }
+
+    /// The event of a job that belongs to a request which began before: it is placed as a continuation of that.
+    fn goes_on(&self) -> Event {
+        Event::Yielded(Running { continuation: true, ..self.turn.running })
+    }
+
+    /// Finds a place for a job that may not be shed: without room elsewhere, this worker keeps it in its own deque.
+    fn take_in(&mut self, job: J, event: Event) {
+        if let Err(job) = self.offer(job, event) {
+            self.world.push(self.turn.level, job);
         }
     }
 
     /// Finds a bounded place for `job`, and wakes a worker that looks there, if one sleeps.
-    fn offer(&mut self, job: J) -> Result<(), J> {
+    fn offer(&mut self, job: J, event: Event) -> Result<(), J> {
         let Actor { turn, policy, world, .. } = self;
         let (pool, level) = (turn.running.pool, turn.level);
-        // The job belongs to a request that began before, and is placed as a continuation of it.
-        let parent = Running { continuation: true, ..turn.running };
-        let target = match policy.place(pool, Event::Yielded(parent)) {
+        let target = match policy.place(pool, event) {
             Place::Own if world.len(level) < WOKEN_MAX => {
                 world.push(level, job);
                 pool

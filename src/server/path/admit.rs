@@ -2,7 +2,7 @@
 
 use super::execute::Engine;
 use crate::fate::{Failed, Fate, Malformed, Status};
-use crate::handler::{Handler, Rejected};
+use crate::handler::{Because, Handler, Rejected};
 use crate::metrics::Counter;
 use crate::net::{AddressRules, Datagram, Link};
 use crate::runtime::continuation::guarded;
@@ -72,6 +72,7 @@ where
                 Fate::ShedRate
             }
             Ok(Err(Rejected::Ignored)) => Fate::Ignored,
+            Ok(Err(Rejected::Because(because))) => return self.rejected(packet, because),
             Err(_) => {
                 self.recorder.count(Counter::Failed(Failed::Panic));
                 self.recycle(packet);
@@ -79,6 +80,31 @@ where
             }
         };
         self.end(packet, rejected);
+        None
+    }
+
+    /// Ends a datagram for a reason of the handler's own.
+    fn rejected(
+        &mut self,
+        mut packet: Packet<'s, H::Ticket>,
+        because: Because<H::Ticket>,
+    ) -> Option<Packet<'s, H::Ticket>> {
+        let Because { fate, admitted, reason } = because;
+        if let Some(admitted) = admitted {
+            packet.admit(admitted);
+        }
+        if matches!(fate, Fate::ShedRate | Fate::Ignored) {
+            self.recorder.unanswered(packet.envelope.class, packet.envelope.service);
+        }
+        if usize::from(reason) < H::REASON_NAMES.len() {
+            self.recorder.rejected(fate, reason);
+        } else {
+            self.recorder.ended(fate);
+        }
+        match fate.status() {
+            Some(status) => self.refuse(packet, status),
+            None => self.recycle(packet),
+        }
         None
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct Common<'s, 'e, H: Handler, M, F, S = Socket> {
     pub(crate) slots: &'e ObjectPool<Slot<F>>,
     /// Requests that wait.
     pub(crate) wait_slots: WaitSlots<Job<'s, 'e, F, H::Ticket>>,
-    /// Requests that were woken by other threads than workers.
+    /// Requests that were woken, and work that was spawned, by other threads than workers.
     pub(crate) outside: &'e Outside,
     /// Identity of this server among the servers of the process.
     pub(crate) runtime_id: u64,
@@ -338,12 +338,16 @@ where
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
         loop {
             let next = self.local_queue.next();
-            let next = next.or_else(|| self.common.outside.next().map(continuation::Ready::Request));
+            let next = next.or_else(|| self.common.outside.next());
             return Some(match next? {
                 continuation::Ready::Forked(child) if !child.is_wanted() => continue,
                 continuation::Ready::Forked(child) => {
                     child.queued(self.core_now());
                     Ready::Forked(Job::Child(child))
+                }
+                continuation::Ready::Spawned(work) => {
+                    work.queued(self.core_now());
+                    Ready::Spawned(Job::Child(work))
                 }
                 continuation::Ready::Child(child) => Ready::Woken(Job::Child(child)),
                 continuation::Ready::Request(number) => match self.common.wait_slots.take(number) {

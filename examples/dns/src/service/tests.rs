@@ -83,8 +83,10 @@ fn signatures_are_made_on_the_way() {
 fn refusals_say_why() {
     let service = service(None);
     let said = |message: &[u8], rcode, status| {
-        let refused = matches!(service.admit(&arrival(message)), Err(Rejected::Refused(..)));
-        assert_eq!(refused, status == Status::Refused);
+        let rejected = service.admit(&arrival(message)).err();
+        let reason = if rcode == Rcode::NotImp { OPCODE } else { FORMAT };
+        let refused = Rejected::Refused(Admitted::new(Code(rcode)), Refused::Other).because(reason);
+        assert_eq!(rejected, (status == Status::Refused).then_some(refused));
         let (mut buffer, code) = ([0; 512], Code(rcode));
         let mut reply = Reply::new(&mut buffer);
         let unserved = Unserved { status, retry_after: Nanos::ZERO };

@@ -189,9 +189,9 @@ fn zones_are_loaded_again_without_loss() {
     assert_eq!(serial(), 20);
 }
 
-// Do the metrics tell what UDP alone does not, by the names of the README?
+// Do the metrics tell what UDP alone does not, and why messages were refused, by the names of the README?
 #[test]
-fn metrics_tell_of_signatures_and_tcp() {
+fn metrics_tell_of_signatures_tcp_and_refusals() {
     let server = Server::start(&example_zone(), &["--sign", "ed25519"]);
     let mut signed = question(1, "www.example.test", A, Some(b""));
     let flags = signed.len() - 4;
@@ -213,6 +213,13 @@ fn metrics_tell_of_signatures_and_tcp() {
     assert_eq!((metric("dns_signatures_made_total"), metric("dns_tcp_messages_total")), (1.0, 2.0));
     let signed = || metric("forebay_latency_seconds_count{stage=\"total\",class=\"signed\"}");
     await_until(|| signed() == 3.0, "answers with signatures are not counted as such");
+    let mut update = question(2, "www.example.test", A, None);
+    update[2] |= 0x28;
+    assert_eq!(over_udp(&server, &update)[3] & 15, 4);
+    let cut = question(3, "www.example.test", A, None);
+    (0..2).for_each(|_| assert_eq!(over_udp(&server, &cut[..cut.len() - 1])[3] & 15, 1));
+    let refused = |reason: &str| metric(&format!("forebay_datagrams_total{{fate=\"refused\",reason=\"{reason}\"}}"));
+    assert_eq!([refused("opcode"), refused("format"), refused("other")], [1.0, 2.0, 0.0]);
 }
 
 // Is no more sent to a client without a valid cookie than came from it, and as much as it asks for to one with a cookie?

@@ -1,0 +1,213 @@
+//! Work from elsewhere than the sockets: what threads and tasks beside a server put on its workers.
+
+mod spawned;
+
+pub use spawned::{Spawned, Unfinished};
+
+use super::Server;
+use super::sizes::Sizes;
+use crate::metrics::SpawnEnd;
+use crate::runtime::continuation::{AbortCause, AnyChild, Child, Outside, new_runtime_id};
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// Puts work on the workers of a server, from any thread: what is too long for the task or thread that asks for it. Cheap to
+/// clone.
+///
+/// The policy treats it as a request that has hopped to the last pool. It may pass checkpoints, hop, fork, and work
+/// uninterrupted, as a handler does; it waits for its own parts only. It has no deadline and no fate: `/metrics` counts it as
+/// `forebay_spawned_total`.
+///
+/// ```
+/// use forebay::{Reply, Request, Server, handler_fn};
+///
+/// let server = Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None).workers(2).bind()?;
+/// let (spawner, stop) = (server.spawner(), server.stop_handle());
+/// let thread = std::thread::spawn(move || server.run(&handler_fn(|_: Request<'_>, _: &mut Reply<'_>| {})));
+/// let sum = spawner.spawn(async { (1..=100).sum::<u64>() }).expect("there is room");
+/// assert_eq!(sum.join(), Ok(5_050)); // a task of tokio awaits it
+/// stop.stop();
+/// thread.join().expect("no panic")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Spawner {
+    spawning: Arc<Spawning>,
+}
+
+/// Work that was not accepted, given back unchanged.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SpawnError<W> {
+    /// As much is under way as a server takes: 64 for each worker.
+    #[error("as much is under way as the server takes: 64 for each worker")]
+    Full(W),
+    /// The server drains, or has ended.
+    #[error("the server stops")]
+    Stopping(W),
+}
+
+impl Server {
+    /// What puts work on this server's workers. What is spawned before [`Server::run`] waits for it; at a stop all that was
+    /// accepted is finished like requests, within the drain timeout.
+    pub fn spawner(&self) -> Spawner {
+        Spawner { spawning: Arc::clone(&self.spawning.0) }
+    }
+}
+
+impl Spawner {
+    /// Puts `work` where the workers find it; never waits. Dropping the handle does not end the work. Two allocations.
+    ///
+    /// # Errors
+    /// [`SpawnError`] with the work, when it was not accepted.
+    pub fn spawn<W>(&self, work: W) -> Result<Spawned<W::Output>, SpawnError<W>>
+    where
+        W: Future + Send + 'static,
+        W::Output: Send + 'static,
+    {
+        let spawning = &self.spawning;
+        let entered = match spawning.enter() {
+            Ok(entered) => entered,
+            Err(SpawnError::Full(())) => return Err(SpawnError::Full(work)),
+            Err(SpawnError::Stopping(())) => return Err(SpawnError::Stopping(work)),
+        };
+        let counted = async move {
+            let mut entered = entered;
+            let value = work.await;
+            entered.finished = true;
+            value
+        };
+        let child = Child::spawned(spawning.runtime_id, Box::pin(counted));
+        spawning.outside.spawn(Arc::clone(&child) as Arc<dyn AnyChild>);
+        // Ordering: sequentially consistent, as is the store in `Owner::drop`: either this sees that the server has ended, or
+        // the server finds the work.
+        if spawning.ended.load(Ordering::SeqCst) {
+            spawning.abort_rest();
+        }
+        Ok(Spawned::new(child))
+    }
+}
+
+impl fmt::Debug for Spawner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spawner").field("under_way", &self.spawning.under_way()).finish_non_exhaustive()
+    }
+}
+
+/// Shows the error without the work: futures cannot be shown.
+impl<W> fmt::Debug for SpawnError<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// What a server and its spawners share.
+pub(super) struct Spawning {
+    pub(super) runtime_id: u64,
+    pub(super) outside: Arc<Outside>,
+    most: usize,
+    under_way: AtomicUsize,
+    /// Whether nothing more is accepted.
+    closed: AtomicBool,
+    /// Whether no worker will look for work any more.
+    ended: AtomicBool,
+    ends: [AtomicU64; SpawnEnd::ALL.len()],
+}
+
+impl Spawning {
+    /// For a server with `workers` workers, none of which runs yet.
+    pub(super) fn new(workers: usize) -> Spawning {
+        let Sizes { slots, spawned, .. } = Sizes::of(workers);
+        Spawning {
+            runtime_id: new_runtime_id(),
+            outside: Arc::new(Outside::new(slots + spawned)),
+            most: spawned,
+            under_way: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            ends: Default::default(),
+        }
+    }
+
+    /// From now on nothing is accepted; what was is still to be finished.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Work that was accepted and has not ended. After [`Spawning::close`] it only falls.
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::SeqCst)
+    }
+
+    /// The number of each [`SpawnEnd`] so far, in the order of [`SpawnEnd::ALL`].
+    pub(super) fn ends(&self) -> [u64; SpawnEnd::ALL.len()] {
+        // Ordering: relaxed, counts that guard nothing.
+        self.ends.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Room for one piece of work.
+    fn enter(self: &Arc<Self>) -> Result<Entered, SpawnError<()>> {
+        let room = |count: usize| (count < self.most).then_some(count + 1);
+        if self.under_way.fetch_update(Ordering::SeqCst, Ordering::SeqCst, room).is_err() {
+            self.count(SpawnEnd::Refused);
+            return Err(SpawnError::Full(()));
+        }
+        // Ordering: sequentially consistent, as are the count above, and the store and the readings of a stop: either this
+        // sees that nothing is accepted, or the stop sees the work and waits for its end.
+        if self.closed.load(Ordering::SeqCst) {
+            self.under_way.fetch_sub(1, Ordering::SeqCst);
+            self.count(SpawnEnd::Refused);
+            return Err(SpawnError::Stopping(()));
+        }
+        Ok(Entered { spawning: Arc::clone(self), finished: false })
+    }
+
+    fn count(&self, end: SpawnEnd) {
+        self.ends[end as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ends what no worker will take any more.
+    fn abort_rest(&self) {
+        while let Some(child) = self.outside.next_spawned() {
+            child.abort(AbortCause::Draining);
+        }
+    }
+}
+
+/// The server's hold on its spawners. When dropped, all that has not begun ends, and nothing more is accepted.
+pub(super) struct Owner(pub(super) Arc<Spawning>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.close();
+        self.0.ended.store(true, Ordering::SeqCst);
+        self.0.abort_rest();
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Owner").field("under_way", &self.0.under_way()).finish_non_exhaustive()
+    }
+}
+
+/// Lives within the work's future, and counts its end when it is dropped.
+struct Entered {
+    spawning: Arc<Spawning>,
+    finished: bool,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let end = match self.finished {
+            true => SpawnEnd::Finished,
+            false if std::thread::panicking() => SpawnEnd::Panicked,
+            // Until the drain is over nothing but a fault of its own ends it, and that may as well be in time.
+            false if self.spawning.closed.load(Ordering::SeqCst) => SpawnEnd::Stopped,
+            false => SpawnEnd::Aborted,
+        };
+        self.spawning.count(end);
+        self.spawning.under_way.fetch_sub(1, Ordering::SeqCst);
+    }
+}

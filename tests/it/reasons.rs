@@ -1,0 +1,122 @@
+//! Do a handler's own reasons to reject show, by its names, on `/metrics`, on `/latency` and to the program, as parts of the
+//! fates? Method: a handler that rejects what it is told to, behind real sockets; the pages are scraped.
+
+use super::handlers::{ask, client};
+use crate::support::Running;
+use crate::support::http::{fates, http, latency, metric};
+use forebay::config::Config;
+use forebay::fate::{Fate, Malformed, REASONS, Refused};
+use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
+use forebay::metrics::Fates;
+use forebay::server::Server;
+
+const OPCODE: u8 = 0;
+const NETWORK: u8 = 1;
+/// The place of no name.
+const NAMELESS: u8 = 2;
+
+/// Rejects by the first byte, for the reason whose number the second one is; `-` is none. The rest it sends back.
+struct Reasons;
+
+impl Handler for Reasons {
+    type Ticket = ();
+
+    const REASON_NAMES: &'static [&'static str] = &["opcode", "network"];
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        let admitted = Admitted::new(());
+        let rejected = match arrival.bytes()[0] {
+            b'm' => Rejected::Malformed(Malformed::Version),
+            b'r' => Rejected::Refused(admitted, Refused::UnknownClass),
+            b'o' => Rejected::OverRate(admitted),
+            b'i' => Rejected::Ignored,
+            _ => return Ok(admitted),
+        };
+        match arrival.bytes()[1] {
+            b'-' => Err(rejected),
+            // The last reason holds.
+            digit => Err(rejected.because(NETWORK).because(digit - b'0')),
+        }
+    }
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        reply.put(request.bytes()).expect("as long");
+    }
+
+    fn refuse(&self, request: Request<'_>, unserved: Unserved, reply: &mut Reply<'_>) {
+        assert_eq!(request.bytes().len(), 2);
+        reply.put(&[unserved.status as u8]).expect("shorter");
+    }
+}
+
+// Does each reason count once, under its fate and its name, and is whoever is rejected for one answered as without?
+#[test]
+fn rejections_show_by_the_handlers_names() {
+    let server = Running::start(&[("workers", "2")], &Reasons);
+    let own = |fate: char, reason: u8| format!("{fate}{reason}");
+    let silent = client(&server);
+    for question in [own('m', OPCODE), own('m', OPCODE), own('m', NETWORK), own('m', NAMELESS), "m-".into()] {
+        silent.send(question.as_bytes()).expect("the server's port is open");
+    }
+    for question in [own('i', NETWORK), own('i', NAMELESS), "i-".into()] {
+        silent.send(question.as_bytes()).expect("the server's port is open");
+    }
+    for question in [own('r', OPCODE), own('r', NAMELESS), "r-".into()] {
+        assert_eq!(ask(&server, &question), "\u{1}");
+    }
+    for question in [own('o', NETWORK), own('o', NETWORK), "o-".into()] {
+        assert_eq!(ask(&server, &question), "\u{4}");
+    }
+    assert_eq!(ask(&server, "hello"), "hello");
+    let expected = Fates { malformed: 5, ignored: 3, refused: 3, shed_rate: 3, answered: 1, ..Fates::default() };
+    let expected = Fates { received: 15, ..expected };
+    assert_eq!(server.quiescent(15), expected);
+
+    let page = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
+    let count = |fate: &str, reason: &str| {
+        metric(&page, &format!("forebay_datagrams_total{{fate=\"{fate}\",reason=\"{reason}\"}}"))
+    };
+    for (fate, opcode, network, rest) in [
+        ("malformed", 2.0, 1.0, ("version", 1.0)),
+        ("malformed", 2.0, 1.0, ("other", 1.0)),
+        ("refused", 1.0, 0.0, ("unknown_class", 1.0)),
+        ("refused", 1.0, 0.0, ("other", 1.0)),
+        ("shed_rate", 0.0, 2.0, ("", 1.0)),
+        ("ignored", 0.0, 1.0, ("", 2.0)),
+    ] {
+        assert_eq!([count(fate, "opcode"), count(fate, "network"), count(fate, rest.0)], [opcode, network, rest.1]);
+    }
+    let body = latency(server.admin);
+    let own = &body["own_reasons"];
+    assert_eq!([&own["malformed"]["opcode"], &own["refused"]["opcode"], &own["shed_rate"]["network"]], [2, 1, 2]);
+    assert_eq!(body["malformed_by_reason"]["version"], 1, "the server's reasons alone");
+    assert_eq!(fates(&body), expected);
+
+    let totals = server.stop().totals;
+    assert_eq!(totals.fates, expected);
+    let ignored: Vec<_> = totals.own_reasons.of(Fate::Ignored).collect();
+    assert_eq!(ignored, [("opcode", 0), ("network", 1)]);
+    assert_eq!(totals.own_reasons.of(Fate::Answered).count(), 0);
+}
+
+/// A handler whose names are one too many.
+struct Talkative;
+
+impl Handler for Talkative {
+    type Ticket = ();
+
+    const REASON_NAMES: &'static [&'static str] = &["x"; REASONS + 1];
+
+    async fn handle(&self, _: Request<'_>, _: &mut Reply<'_>) {}
+}
+
+// Does a server whose handler has names that cannot be shown refuse to run, also behind a reference?
+#[test]
+fn bad_names_are_said_before_anything_is_served() {
+    let config = Config::from_pairs([("listen", "127.0.0.1:0"), ("admin", "off"), ("workers", "1")]);
+    let server = Server::bind(&config.expect("settings")).expect("a free port");
+    // One that runs all the same ends at once.
+    server.stop_handle().stop();
+    let error = server.run(&&Talkative).expect_err("a name occurs twice").to_string();
+    assert_eq!(error, "REASON_NAMES: \"x\": not allowed; allowed: each name once");
+}
