@@ -1,5 +1,5 @@
 //! What does it cost that a request goes through the server and not straight to its handler: received, admitted,
-//! scheduled by `hybrid`, run, answered, recorded? One thread, no contention, no kernel.
+//! scheduled by a policy that `auto` may choose, run, answered, recorded? One thread, no contention, no kernel.
 //!
 //! The server's own engine and runtime do it: the files of `src/server` are compiled against sockets in memory
 //! (`dispatch/memory.rs`). `direct` calls the same handler's functions in a loop, over the same bytes. `batch 32` is a
@@ -41,7 +41,7 @@ use queue::ObjectPool;
 use runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use runtime::{Shared, Wait};
 use sched::overload::{QueueBounds, WaitBounds};
-use sched::{Hybrid, Kind, Policy, Topology};
+use sched::{PolicyName, Tuning};
 use server::path::credit::Credit;
 use server::path::execute::{Common, Engine};
 use server::path::limits::Limits;
@@ -73,16 +73,17 @@ impl Handler for Small {
     }
 }
 
-/// Serves `count` requests on this thread, and says how long that took.
-fn served<H: Handler>(handler: &H, request: &[u8], batch: usize, count: usize) -> Duration {
+/// Serves `count` requests on this thread under `policy`, and says how long that took.
+fn served<H: Handler>(handler: &H, policy: PolicyName, request: &[u8], batch: usize, count: usize) -> Duration {
     let mut numbers = 0..;
     let packets = ObjectPool::new(PACKETS, || PacketBody::new(numbers.next().unwrap(), 2_048));
     let serving = Serving::new(handler, (Ipv4Addr::LOCALHOST, 9_000).into(), Credit::new(1), PACKETS);
-    dispatched(&serving, &packets, request, batch, count, |packet| serving.drive(packet))
+    dispatched(&serving, policy, &packets, request, batch, count, |packet| serving.drive(packet))
 }
 
 fn dispatched<'s, H, M, F>(
     serving: &Serving<'s, '_, H>,
+    policy: PolicyName,
     packets: &'s ObjectPool<PacketBody<H::Ticket>>,
     request: &[u8],
     batch: usize,
@@ -124,11 +125,9 @@ where
         transport: &transport,
         limits: &limits,
     };
-    let slice = Nanos::from_micros(20);
-    let kind = Kind::Hybrid(Hybrid { budget: slice, reserved: 1, short_slice: slice, long_slice: slice });
     // A descriptor for the readiness queue, to which nothing ever comes.
     let descriptor = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let policy = Policy::new(kind, &Topology::new(&[1]));
+    let policy = (policy.entry().make)(&Tuning::new(1, Nanos::from_micros(20))).policy();
     let (shared, workers) =
         Shared::<Job<'s, '_, F, H::Ticket>>::new(policy, Wait::Spin, &[descriptor.as_raw_fd()], PACKETS / 2).unwrap();
     let before = net::sent();
@@ -170,10 +169,14 @@ fn compare<H: Handler>(group: &mut BenchmarkGroup<'_, WallTime>, handler: &H, re
     group.bench_function("direct", |bencher| {
         bencher.iter_custom(|iterations| called(handler, request, count(iterations)));
     });
-    for batch in [1, net::BATCH] {
-        group.bench_function(format!("hybrid, batch {batch}"), |bencher| {
-            bencher.iter_custom(|iterations| served(handler, request, batch, count(iterations)));
-        });
+    // What `auto` may choose.
+    for name in ["hybrid", "steal", "global", "levels"] {
+        let policy: PolicyName = name.parse().expect("a policy");
+        for batch in [1, net::BATCH] {
+            group.bench_function(format!("{name}, batch {batch}"), |bencher| {
+                bencher.iter_custom(|iterations| served(handler, policy, request, batch, count(iterations)));
+            });
+        }
     }
 }
 

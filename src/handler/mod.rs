@@ -44,7 +44,8 @@ pub trait Handler: Sync {
     /// has found. `()` if there is nothing to note.
     type Ticket: Copy + Default + Send + Sync;
 
-    /// The names of the classes, as metrics show them; all different.
+    /// The names of the classes, as metrics show them: all different, none of them `all`, each a letter, then letters, digits
+    /// and `_`. [`Server::run`](crate::server::Server::run) checks them.
     const CLASS_NAMES: [&'static str; CLASSES] = fate::CLASS_NAMES;
 
     /// The names of the handler's own reasons to reject, as metrics show them; [`Rejected::because`] says one of them by its

@@ -68,9 +68,12 @@ pub enum ServeError {
         /// The broken rule.
         allowed: &'static str,
     },
-    /// The handler's [`REASON_NAMES`](crate::handler::Handler::REASON_NAMES) cannot be shown.
-    #[error("REASON_NAMES: {name:?}: not allowed; allowed: {allowed}")]
-    Reason {
+    /// A name in [`CLASS_NAMES`](crate::handler::Handler::CLASS_NAMES) or
+    /// [`REASON_NAMES`](crate::handler::Handler::REASON_NAMES) of the handler cannot be shown.
+    #[error("{of}: {name:?}: not allowed; allowed: {allowed}")]
+    Name {
+        /// Which of both.
+        of: &'static str,
         /// The name as given.
         name: &'static str,
         /// The broken rule.

@@ -16,13 +16,13 @@ mod handover;
 mod inherited;
 mod latch;
 mod listening;
+mod names;
 mod notices;
 mod own_metrics;
 mod ownership;
 mod panics;
 mod path;
 mod pin;
-mod reasons;
 mod reload;
 mod run;
 mod run_queue;
@@ -318,8 +318,8 @@ impl Server {
     /// Serves requests with `handler` until stopped, then drains.
     ///
     /// # Errors
-    /// [`ServeError::Reason`] when a name in [`Handler::REASON_NAMES`] is not allowed, [`ServeError::Admin`], and when the
-    /// kernel refuses threads, readiness queues or the like.
+    /// [`ServeError::Name`] when a name in [`Handler::CLASS_NAMES`] or [`Handler::REASON_NAMES`] is not allowed,
+    /// [`ServeError::Admin`], and when the kernel refuses threads, readiness queues or the like.
     pub fn run<H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
         self.run_announced(handler, || {})
     }
@@ -329,7 +329,7 @@ impl Server {
     /// # Errors
     /// See [`Server::run`].
     pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
-        reasons::check(H::REASON_NAMES)?;
+        names::check::<H>()?;
         let count = Sizes::of(self.config.workers).packets;
         let mut numbers = 0..count;
         let packets = ObjectPool::new(count, || {

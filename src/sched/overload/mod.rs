@@ -251,9 +251,11 @@ impl StandingQueues {
     #[cold]
     pub fn on_old(&mut self, queue: usize, now: Nanos, wait: Nanos, bounds: &WaitBounds) -> bool {
         let standing = &mut self.queues[queue];
-        // What the worker saw before it last rested, or too long ago, is no queue that has stood since.
-        if standing.since == Nanos::MAX || standing.since < self.rested_at || now.minus(standing.last) > bounds.interval
-        {
+        // What the worker saw before it last rested, or too long ago, is no queue that has stood since; unless this job was
+        // in the queue then, and nothing behind it has left. A worker with many sockets comes to each once in a long while.
+        let unseen = now.minus(standing.last);
+        let is_lost = unseen > bounds.interval && unseen > wait;
+        if standing.since == Nanos::MAX || standing.since < self.rested_at || is_lost {
             standing.since = now;
         }
         standing.last = now;

@@ -146,6 +146,21 @@ fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
 }
 
 // Is a request certain to be heavy after 64 in a row, and not after a light one?
+// Does a queue stand that its worker comes to less often than once in an interval, where what waits in it shows that?
+#[test]
+fn a_queue_stands_while_it_is_seldom_looked_at() {
+    let bounds = WaitBounds { target: MS(5), interval: MS(100), bound: MS(10) };
+    let mut queues = StandingQueues::new(1);
+    assert!(!queues.on_old(0, MS(1_000), MS(60), &bounds));
+    assert!(!queues.on_old(0, MS(1_128), MS(120), &bounds), "it came after the last look: others may have emptied it");
+    assert!(queues.on_old(0, MS(1_256), MS(128), &bounds), "it waited already at the last look");
+    queues.on_young(0);
+    assert!(!queues.on_old(0, MS(1_384), MS(200), &bounds));
+    assert!(queues.on_old(0, MS(1_512), MS(200), &bounds));
+    queues.on_rest(MS(1_600));
+    assert!(!queues.on_old(0, MS(1_640), MS(200), &bounds));
+}
+
 #[test]
 fn many_heavy_ones_in_a_row_make_the_next_certain() {
     let mut heavy = HeavyQueue::default();

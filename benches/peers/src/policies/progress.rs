@@ -37,7 +37,8 @@ impl Progress {
             planned_s: 0.0,
             planned_done_s: 0.0,
         };
-        progress.planned_s = jobs.iter().map(|job| progress.planned(job)).sum();
+        // The sum of nothing is -0.
+        progress.planned_s = jobs.iter().map(|job| progress.planned(job)).fold(0.0, |sum, job| sum + job);
         let runs = jobs.iter().filter(|job| matches!(job, Job::Run(..))).count();
         let longer = if arguments.once { "" } else { ", longer where INVALID runs are repeated" };
         eprintln!(

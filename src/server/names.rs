@@ -1,0 +1,92 @@
+//! Names that a handler gives: what may be shown on `/metrics` beside the server's own.
+
+use super::ServeError;
+use crate::fate::{Malformed, REASONS, Refused};
+use crate::handler::Handler;
+use crate::metrics::ALL_CLASSES;
+
+/// Checks the names of the classes and of the reasons to reject of a handler.
+///
+/// # Errors
+/// [`ServeError::Name`] for the first name that is not allowed.
+pub(super) fn check<H: Handler>() -> Result<(), ServeError> {
+    classes(&H::CLASS_NAMES)?;
+    reasons(H::REASON_NAMES)
+}
+
+fn classes(names: &[&'static str]) -> Result<(), ServeError> {
+    let of_server =
+        |name: &str| (name == ALL_CLASSES).then_some("a name other than \"all\", which stands for all classes");
+    words("CLASS_NAMES", names, of_server)
+}
+
+fn reasons(names: &[&'static str]) -> Result<(), ServeError> {
+    let of_server = |name: &str| {
+        let taken = Malformed::NAMES.contains(&name) || Refused::NAMES.contains(&name);
+        taken.then_some("a name that no reason of the server has")
+    };
+    words("REASON_NAMES", names, of_server)?;
+    match names.get(REASONS) {
+        Some(name) => Err(ServeError::Name { of: "REASON_NAMES", name, allowed: "16 names" }),
+        None => Ok(()),
+    }
+}
+
+/// Whether these are words, all different, and none of them is one `of_server`, which says what is allowed then.
+fn words(
+    of: &'static str,
+    names: &[&'static str],
+    of_server: impl Fn(&str) -> Option<&'static str>,
+) -> Result<(), ServeError> {
+    for (place, name) in names.iter().copied().enumerate() {
+        let refuse = |allowed| Err(ServeError::Name { of, name, allowed });
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if !name.starts_with(|first: char| first.is_ascii_alphabetic()) || !name.bytes().all(is_word) {
+            return refuse("a letter, then letters, digits and _");
+        }
+        if let Some(allowed) = of_server(name) {
+            return refuse(allowed);
+        }
+        if names[..place].contains(&name) {
+            return refuse("each name once");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fate::CLASS_NAMES;
+
+    // Are as many names allowed as there are counters, and is each rule that a name breaks said, with the name?
+    #[test]
+    fn names_that_cannot_be_shown_are_refused() {
+        const NAMES: [&str; REASONS + 1] =
+            ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q"];
+        assert!(reasons(&[]).is_ok() && reasons(&NAMES[..REASONS]).is_ok() && reasons(&["Opcode_2"]).is_ok());
+        assert!(classes(&CLASS_NAMES).is_ok() && classes(&["magic"]).is_ok());
+        let bad: [(&[&'static str], &str, &str); 7] = [
+            (&NAMES, "q", "16 names"),
+            (&["fine", ""], "", "a letter, then"),
+            (&["2nd"], "2nd", "a letter, then"),
+            (&["no-cookie"], "no-cookie", "a letter, then"),
+            (&["opcode", "rate", "opcode"], "opcode", "each name once"),
+            (&["magic"], "magic", "a name that no reason of the server"),
+            (&["cost_cap"], "cost_cap", "a name that no reason of the server"),
+        ];
+        for (names, name, allowed) in bad {
+            let error = reasons(names).expect_err("a bad name").to_string();
+            let named = error.contains(&format!("REASON_NAMES: {name:?}: not allowed"));
+            assert!(named && error.contains(&format!("allowed: {allowed}")), "{error}");
+        }
+        for (names, error) in [
+            (["all", "b"], "CLASS_NAMES: \"all\": not allowed; allowed: a name other than \"all\""),
+            (["a b", "b"], "CLASS_NAMES: \"a b\": not allowed; allowed: a letter, then"),
+            (["b", "b"], "CLASS_NAMES: \"b\": not allowed; allowed: each name once"),
+        ] {
+            let said = classes(&names).expect_err("a bad name").to_string();
+            assert!(said.starts_with(error), "{said}");
+        }
+    }
+}
