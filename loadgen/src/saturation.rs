@@ -55,8 +55,8 @@ impl Capacity {
     }
 }
 
-/// The most that a server completes at any load: `run` offers so many requests per second. The first are `rps`, which are to
-/// be far more than it can serve.
+/// The most that a server completes at any load, where `run` offers it a number of requests per second: first `rps`, which is
+/// to be far more than it can serve, then a little more than it completed.
 ///
 /// # Errors
 /// What `run` returns.

@@ -230,6 +230,7 @@ mod tests {
         // It would have taken as long as one of the two that took longer.
         first.unanswered(0, Nanos::from_micros(10));
         first.end_slice(Nanos::from_millis(60));
+        first.interruptible(Nanos::from_millis(15));
         second.begin_slice(start);
         drop(first);
         collector.collect(|_| ());
@@ -244,6 +245,8 @@ mod tests {
         assert_eq!(recent.times_of_class.each_ref().map(|times| requests(times))[..3], [2, 1, 0]);
         assert_eq!((recent.by_class[0].0, recent.by_class[1].0), (2, 1));
         assert!(recent.by_class[1].1 > Nanos::from_millis(45), "{:?}", recent.by_class[1]);
+        let share = recent.uninterruptible_workers / recent.busy_workers;
+        assert!(share > 0.7 && share < 0.9, "15 ms of 60 and of what still runs passed checkpoints: {share}");
         assert!(recent.busy_workers > 1.0, "one worker is busy from the start, another was: {}", recent.busy_workers);
     }
 

@@ -49,7 +49,7 @@ impl Handler for Reasons {
     }
 }
 
-// Does each reason count once, under its fate and its name, and is whoever is rejected for one answered as without?
+// Does each reason count once, under its fate and its name, and is a client whose request is rejected for one answered as without?
 #[test]
 fn rejections_show_by_the_handlers_names() {
     let server = Running::start(&[("workers", "2")], &Reasons);

@@ -153,7 +153,7 @@ fn a_stop_waits_for_what_was_accepted() {
     }
 }
 
-// Does a second stop end what is under way and what has not begun, say so to whoever waits, and count as lost work?
+// Does a second stop end what is under way and what has not begun, say so to the threads that wait, and count as lost work?
 #[test]
 fn a_second_stop_ends_it() {
     let served = silent(builder(1).bind().expect("a free port"));

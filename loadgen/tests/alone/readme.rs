@@ -278,7 +278,7 @@ fn the_custom_server_is_the_one_that_is_tested() {
     let source = read("tests/it/custom_handler.rs");
     let begin = source.split("// README begin\n").nth(1).expect("the marked program");
     let program = begin.split("// README end").next().unwrap_or_default().trim_end();
-    // Those of one page are run as tests of the documentation.
+    // The programs of one page are run as tests of the documentation.
     assert!(read("src/handler/mod.rs").contains("#[cfg(doctest)]\n#[doc = include_str!(\"README.md\")]"));
     let run_as_documentation = blocks_of("src/handler/README.md", "rust");
     let programs: Vec<String> =

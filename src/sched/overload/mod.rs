@@ -108,7 +108,7 @@ impl QueueBounds {
         Some(QueueBounds { fresh: fresh.unwrap_or(interrupted), interrupted })
     }
 
-    /// Those of a request, which has `begun` or not.
+    /// The bounds for a request, which has `begun` or not.
     pub fn of(&self, begun: bool) -> &WaitBounds {
         if begun { &self.interrupted } else { &self.fresh }
     }

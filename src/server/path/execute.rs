@@ -249,7 +249,8 @@ where
         self.charge_vain_looks();
         slot.envelope.service = slot.envelope.service.plus(ran).plus(joined);
         let ended = matches!(polled, Polled::Ended(_));
-        if !ended || continuation::passed_checkpoint(start) {
+        let left = matches!(polled, Polled::Paused { .. } | Polled::Waits | Polled::Aborted(_));
+        if left || continuation::passed_checkpoint(start) {
             self.recorder.interruptible(ran);
         }
         if fresh {
