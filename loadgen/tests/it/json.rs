@@ -3,6 +3,8 @@
 
 use crate::support::admin;
 use crate::support::{Server, answer, number, run};
+use forebay::time::Nanos;
+use forebay::wire::Status;
 use serde_json::Value;
 use std::fs::OpenOptions;
 use std::io::pipe;
@@ -17,9 +19,15 @@ fn has_keys(value: &Value, keys: &[&str]) {
 
 #[test]
 fn a_valid_run_reports_every_key_and_exits_with_0() {
-    let server = Server::start(|_| answer());
+    // Latencies from 20 to 60 ms, in no order: what other tests do to a schedule is little beside them, and does not make
+    // neighbours alike, which is what a bound of the median would lose its width to.
+    let mut request = 0;
+    let server = Server::start(move |_| {
+        request += 17;
+        vec![(Status::Ok, Nanos::from_millis(20 + request % 41))]
+    });
     let (report, heard, output) =
-        run(server, "--workload extreme-bimodal --rate 2000 --duration 2s --warmup 200ms --percentile 99.9");
+        run(server, "--workload extreme-bimodal --rate 2000 --duration 2s --warmup 200ms --percentile 50");
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert_eq!(report["schema"], "forebay-loadgen/1");
     has_keys(&report, &["reasons", "seed", "workload", "policy", "burn", "time_scale", "workers", "offered_rps"]);
@@ -41,10 +49,8 @@ fn a_valid_run_reports_every_key_and_exits_with_0() {
     assert!(low <= p50 && p50 <= high && low > Some(0.0), "{bounds}");
     // 4,000 requests can bound p99, and p99.9 in no case: four are above it.
     assert!(bounds["p99_9"][1].is_null(), "{bounds}");
-    // A machine busy with other tests may spoil the schedule; then the code must say so.
-    let (verdict, code) = (report["verdict"].as_str(), output.status.code());
-    assert!(matches!((verdict, code), (Some("VALID"), Some(0)) | (Some("INVALID"), Some(3))), "{stdout}");
-    assert_eq!(verdict == Some("VALID"), report["reasons"] == serde_json::json!([]), "{stdout}");
+    assert_eq!((report["verdict"].as_str(), output.status.code()), (Some("VALID"), Some(0)), "{stdout}");
+    assert_eq!(report["reasons"], serde_json::json!([]), "{stdout}");
     assert!(stdout.lines().all(|line| line.chars().count() <= 100), "wider than 100 columns:\n{stdout}");
 }
 
