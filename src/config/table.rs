@@ -104,7 +104,7 @@ settings! {
         default: Text("none"),
         allowed: Made(names::<Classify>),
         help: Fixed(
-            "Whether the class in a request's header may choose its pool. none: nothing looks at it until the request \
+            "Whether the class in a request's header may choose its pool or its level. none: nothing looks at it until the request \
              has been served."
         ),
         parse: value::choice, show: value::name,

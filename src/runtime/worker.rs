@@ -128,7 +128,7 @@ mod tests {
         }
 
         fn describe(&self, _: &u8) -> Description {
-            Description { level: 0, continuation: false, attained: Nanos::ZERO }
+            Description { level: 0, class: None, continuation: false, attained: Nanos::ZERO }
         }
 
         fn discard(&mut self, _: u8, _: Discarded) {}

@@ -2,8 +2,9 @@
 //! hysteresis, and with a reason to publish. Where they call for none, first come, first served.
 
 use super::estimate::{Gap, ServiceTimes};
-use super::gittins::{self, Limits};
-use super::{Entry, Made, Sizes, Tuning, global, hybrid, levels, steal};
+use super::gittins;
+use super::ladder::{Ladder, Ladders};
+use super::{Entry, Made, Measured, Sizes, Tuning, global, hybrid, levels, steal};
 use crate::time::Nanos;
 use std::fmt;
 
@@ -19,8 +20,8 @@ pub enum Choice {
     Global,
     /// Requests give way to those that have taken less, by levels.
     Levels {
-        /// The CPU times at which levels begin.
-        limits: Limits,
+        /// The levels of requests.
+        ladders: Ladders,
     },
     /// Yields are too dear for that: heavy requests give way after slices, sooner on reserved workers.
     Hybrid {
@@ -136,14 +137,14 @@ impl Auto {
         &self.current
     }
 
-    /// Judges anew; returns the decision if it changes what is in force. To be called every second with the service times
-    /// of the last seconds.
-    pub fn decide(&mut self, times: &ServiceTimes) -> Option<&Decision> {
+    /// Judges anew; returns the decision if it changes what is in force. To be called every second with what was measured
+    /// in the last seconds.
+    pub fn decide(&mut self, measured: &Measured) -> Option<&Decision> {
         self.unchanged += 1;
         if self.unchanged >= DECISIONS_UNCHANGED {
             (self.in_a_row, self.unchanged) = ((self.in_a_row / 2).max(DECISIONS_IN_A_ROW), 0);
         }
-        let Decision { choice, reason } = judge(times, self.yield_cost);
+        let Decision { choice, reason } = judge(measured, self.yield_cost);
         let begins = self.current.choice == Choice::Start;
         // Too little to judge by is no reason to leave what was chosen on better grounds.
         if choice.is_like(&self.current.choice) || matches!(reason, Reason::TooFew { .. }) {
@@ -187,7 +188,7 @@ pub(super) const ENTRY: Entry = Entry {
         let mut auto = Auto::new(tuning.yield_cost);
         if let Some(measured) = &tuning.measured {
             for _ in 0..DECISIONS_IN_A_ROW {
-                auto.decide(&measured.times);
+                auto.decide(measured);
             }
         }
         auto.current().make(tuning)
@@ -198,14 +199,17 @@ impl Decision {
     /// The policy that was decided for, made from `tuning`.
     pub fn make(&self, tuning: &Tuning) -> Made {
         let made = match &self.choice {
-            Choice::Start => levels::with_limits(Limits::from_iter([tuning.budget]), tuning),
+            Choice::Start => levels::with_ladders(Ladders::blind(Ladder::from_iter([tuning.budget])), tuning),
             Choice::Steal => (steal::ENTRY.make)(tuning),
             Choice::Global => (global::ENTRY.make)(tuning),
-            Choice::Levels { limits } => levels::with_limits(limits.clone(), tuning),
+            Choice::Levels { ladders } => levels::with_ladders(ladders.clone(), tuning),
             Choice::Hybrid { budget } => (hybrid::ENTRY.make)(&Tuning { budget: *budget, ..tuning.clone() }),
         };
         let settings = if made.chosen.is_empty() { String::new() } else { format!(", {}", made.chosen) };
-        let reason = self.reason.to_string();
+        let reason = match &self.choice {
+            Choice::Levels { ladders } => format!("{}{}", self.reason, ladders.classes_text()),
+            _ => self.reason.to_string(),
+        };
         Made { chosen: format!("{}{settings}: {reason}", made.name), reason, ..made }
     }
 
@@ -213,7 +217,7 @@ impl Decision {
     pub fn budget(&self) -> Option<Nanos> {
         match &self.choice {
             Choice::Start | Choice::Steal | Choice::Global => None,
-            Choice::Levels { limits } => limits.first().copied(),
+            Choice::Levels { ladders } => ladders.first_limit(),
             Choice::Hybrid { budget } => Some(*budget),
         }
     }
@@ -224,13 +228,14 @@ impl Choice {
     fn is_like(&self, other: &Choice) -> bool {
         match (self, other) {
             (Choice::Hybrid { budget: a }, Choice::Hybrid { budget: b }) => *a <= b.times(2) && *b <= a.times(2),
-            (Choice::Levels { limits: a }, Choice::Levels { limits: b }) => gittins::are_like(a, b),
+            (Choice::Levels { ladders: a }, Choice::Levels { ladders: b }) => a.are_like(b),
             (one, other) => one == other,
         }
     }
 }
 
-fn judge(times: &ServiceTimes, yield_cost: Nanos) -> Decision {
+fn judge(measured: &Measured, yield_cost: Nanos) -> Decision {
+    let times = &measured.times;
     let requests = times.count();
     if requests < REQUESTS_MIN {
         return Decision { choice: Choice::Start, reason: Reason::TooFew { requests } };
@@ -239,13 +244,13 @@ fn judge(times: &ServiceTimes, yield_cost: Nanos) -> Decision {
     if times.are_run_to_completion() {
         return Decision { choice: alike, reason: Reason::RunToCompletion };
     }
-    let limits = gittins::limits(times, yield_cost);
-    let Some(budget) = limits.first().copied() else { return Decision { choice: alike, reason: Reason::Alike } };
+    let ladders = gittins::ladders(times, measured.of_class.as_deref(), yield_cost);
+    let Some(budget) = ladders.first_limit() else { return Decision { choice: alike, reason: Reason::Alike } };
     // What gives way at each arrival may cost 0.6 of a light request's time in its handler, and soft reservation one of
     // all that it takes of its worker (simulated, with and without the kernel's part).
     let light = mean_within(times, budget);
     if yield_cost.times(10) <= light.times(6) {
-        return Decision { choice: Choice::Levels { limits }, reason: Reason::Levels { yield_cost } };
+        return Decision { choice: Choice::Levels { ladders }, reason: Reason::Levels { yield_cost } };
     }
     let gap =
         times.widest_gap().filter(|gap| budget.times(2) <= gap.above && yield_cost <= gap.below.plus(times.beside()));

@@ -17,6 +17,9 @@ pub struct ServiceTimes {
     beside: Nanos,
 }
 
+/// Measured service times of each class by itself.
+pub type TimesOfClass = [ServiceTimes; CLASSES];
+
 /// A stretch of service times that next to no request has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
@@ -49,6 +52,11 @@ impl ServiceTimes {
         let mut bins: Vec<(Nanos, u64)> = times.into_iter().filter(|(_, count)| *count > 0).collect();
         bins.sort_unstable();
         ServiceTimes { bins, ..ServiceTimes::default() }
+    }
+
+    /// The service times of the requests of all classes.
+    pub fn together(of_class: &TimesOfClass) -> ServiceTimes {
+        ServiceTimes::new(of_class.iter().flat_map(|times| times.bins.iter().copied()))
     }
 
     /// The same service times of requests that each take `beside` of their worker's time beside their handler: to be

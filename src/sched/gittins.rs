@@ -10,18 +10,14 @@
 //! taken little go first; where it rises, first come goes first. `README.md` says why the chance is not weighed by 1/S,
 //! which would make the mean slowdown least.
 //!
+//! Where the class is known, `S` is the service time of requests of that class.
+//!
 //! A request may run for the `d` that is best at its age before another is looked at, since its index is no lower on the
 //! way. So the ages at which that `d` ends are where levels may begin, and one begins where the index has fallen by enough.
 
-use super::estimate::ServiceTimes;
+use super::estimate::{ServiceTimes, TimesOfClass};
+use super::ladder::{LIMITS_MAX, Ladder, Ladders};
 use crate::time::Nanos;
-use arrayvec::ArrayVec;
-
-/// Levels beside the first, at most: each adds two queues to a search that finds nothing.
-pub const LIMITS_MAX: usize = 7;
-
-/// The CPU times from which on a request belongs to level 1, 2 and so on, ascending; none = all requests are alike.
-pub type Limits = ArrayVec<Nanos, LIMITS_MAX>;
 
 /// The first level lasts for at least this many yields: with less, time sharing is worse than none.
 const YIELDS_PER_LEVEL: u64 = 20;
@@ -43,14 +39,6 @@ const TAIL_COUNT: f64 = 20.0;
 const TAIL_FACTOR: f64 = 4.0;
 const TAIL_TIME_MIN: f64 = 0.02;
 
-/// Whether two choices of limits differ by no more than noise: each limit of one has one of the other within a factor of
-/// two.
-pub fn are_like(one: &Limits, other: &Limits) -> bool {
-    let near = |a: Nanos, b: Nanos| a <= b.times(2) && b <= a.times(2);
-    let in_one = |from: &Limits, to: &Limits| from.iter().all(|a| to.iter().any(|b| near(*a, *b)));
-    in_one(one, other) && in_one(other, one)
-}
-
 /// Requests whose service times lie close together.
 struct Bucket {
     /// All of them take less than this.
@@ -60,17 +48,48 @@ struct Bucket {
     time: f64,
 }
 
-/// Where levels begin for requests with these service times, of which a yield costs `yield_cost`.
-pub fn limits(times: &ServiceTimes, yield_cost: Nanos) -> Limits {
-    let buckets = buckets(times);
-    let least = shortest_first_level(times, &buckets, yield_cost);
+/// The levels of requests with these service times, of which a yield costs `yield_cost`. Where the times of each class are
+/// known, requests of a class begin where its index is, and those of a class of which too little is known where that of all
+/// requests is.
+pub fn ladders(times: &ServiceTimes, of_class: Option<&TimesOfClass>, yield_cost: Nanos) -> Ladders {
+    let descent = |of: &ServiceTimes| Descent::new(of, times, yield_cost);
+    let all = descent(times);
+    let of_class = of_class.map(|of_class| of_class.each_ref().map(descent));
+    let known = of_class.iter().flatten().filter(|of| !of.stretches.is_empty());
+    let known: Vec<&Descent> = known.collect();
+    let mut indices: Vec<f64> = if known.is_empty() { vec![&all] } else { known }
+        .into_iter()
+        .flat_map(|descent| descent.stretches.iter().map(|(_, index)| *index))
+        .collect();
+    indices.sort_by(|one, other| other.total_cmp(one));
+    let bounds = bounds(&indices);
+    let whole = all.buckets.iter().map(|bucket| bucket.time).sum();
+    let all = all.ladder(&bounds, whole);
+    let of_class = of_class.map(|of_class| {
+        let ladder = |descent: Descent| match descent.stretches.is_empty() {
+            true => all.clone(),
+            false => descent.ladder(&bounds, whole),
+        };
+        Box::new(of_class.map(ladder))
+    });
+    Ladders { all, of_class }
+}
+
+/// The indices below which levels 1, 2 and so on are, from all `indices`, descending: few levels enough.
+fn bounds(indices: &[f64]) -> Vec<f64> {
     let mut fall = FALL_MIN;
     loop {
-        let Falls { mut limits, age } = falls(&buckets, yield_cost.get() as f64, least, fall);
+        let (mut bounds, mut top) = (Vec::new(), indices.first().copied().unwrap_or_default());
+        for pair in indices.windows(2) {
+            if pair[1] * fall <= top {
+                // An index of other requests belongs to the level that it is nearer to.
+                bounds.push((pair[0] * pair[1]).sqrt());
+                top = pair[1];
+            }
+        }
         // With a factor large enough there is none.
-        if limits.len() <= LIMITS_MAX {
-            extend(&mut limits, &buckets, age.max(least));
-            return limits.into_iter().map(|limit| Nanos::new(limit as u64)).collect();
+        if bounds.len() <= LIMITS_MAX {
+            return bounds;
         }
         fall *= FALL_STEP;
     }
@@ -79,7 +98,7 @@ pub fn limits(times: &ServiceTimes, yield_cost: Nanos) -> Limits {
 fn shortest_first_level(times: &ServiceTimes, buckets: &[Bucket], yield_cost: Nanos) -> f64 {
     let mean = times.mean().get() as f64;
     let (all, y) = (times.count() as f64, yield_cost.get() as f64);
-    let mut longer = all;
+    let mut longer: f64 = buckets.iter().map(|bucket| bucket.count).sum();
     let rises = buckets.iter().find(|bucket| {
         longer -= bucket.count;
         longer / all * y <= mean * RISE_SHARE_MAX
@@ -87,46 +106,57 @@ fn shortest_first_level(times: &ServiceTimes, buckets: &[Bucket], yield_cost: Na
     rises.map_or(f64::INFINITY, |bucket| bucket.end).max(y * YIELDS_PER_LEVEL as f64).max(1.0)
 }
 
-/// Where the index falls.
-struct Falls {
-    limits: Vec<f64>,
+/// How the index of some requests falls with their age.
+struct Descent {
+    buckets: Vec<Bucket>,
+    /// The ages at which stretches begin on which the index is no lower than there, and the lowest index up to there.
+    stretches: Vec<(f64, f64)>,
     /// The age that too few requests reach to say more.
     age: f64,
 }
 
-fn falls(buckets: &[Bucket], y: f64, least: f64, fall: f64) -> Falls {
-    let total = |buckets: &[Bucket]| buckets.iter().map(|bucket| bucket.count).sum::<f64>();
-    let few = (total(buckets) * TAIL_SHARE).max(TAIL_COUNT);
-    let mut limits: Vec<f64> = Vec::new();
-    let (mut rest, mut age, mut least, mut highest) = (buckets, 0.0, least, None);
-    while total(rest) > few {
-        let Some((index, over)) = index(rest, age, y, least) else { break };
-        match highest {
-            Some(before) if index * fall > before => {}
-            _ => {
-                limits.extend(highest.is_some().then_some(age));
-                highest = Some(index);
+impl Descent {
+    /// The index of the requests with the service times `of`, which are some or all of those with `times`.
+    fn new(of: &ServiceTimes, times: &ServiceTimes, yield_cost: Nanos) -> Descent {
+        let buckets = buckets(of);
+        let first = shortest_first_level(times, &buckets, yield_cost);
+        let total = |buckets: &[Bucket]| buckets.iter().map(|bucket| bucket.count).sum::<f64>();
+        let few = (total(&buckets) * TAIL_SHARE).max(TAIL_COUNT);
+        let mut stretches = Vec::new();
+        let (mut rest, mut age, mut least, mut lowest) = (&buckets[..], 0.0, first, f64::INFINITY);
+        while total(rest) > few {
+            let Some((index, over)) = index(rest, age, yield_cost.get() as f64, least) else { break };
+            lowest = index.min(lowest);
+            stretches.push((age, lowest));
+            age = rest[over - 1].end.max(least);
+            rest = &rest[over..];
+            least = age;
+        }
+        Descent { stretches, age: age.max(first), buckets }
+    }
+
+    /// The levels of these requests, which begin below the indices `bounds`, where all requests take `whole`. Where too few
+    /// requests say more, levels go on by a constant factor, as long as what takes longer has a share of the time.
+    fn ladder(&self, bounds: &[f64], whole: f64) -> Ladder {
+        let mut ladder = Ladder::new(0);
+        for (number, (age, index)) in self.stretches.iter().enumerate() {
+            let level = bounds.iter().filter(|bound| index < bound).count();
+            match number {
+                0 => ladder = Ladder::new(level),
+                _ => ladder.rise_to(level, Nanos::new(*age as u64)),
             }
         }
-        age = rest[over - 1].end.max(least);
-        rest = &rest[over..];
-        least = age;
-    }
-    Falls { limits, age }
-}
-
-/// Adds limits by a constant factor from `age` on, as long as what takes longer has a share of the time.
-fn extend(limits: &mut Vec<f64>, buckets: &[Bucket], age: f64) {
-    let tail_time = TAIL_TIME_MIN * buckets.iter().map(|bucket| bucket.time).sum::<f64>();
-    let time_beyond = |age: f64| -> f64 {
-        let longer = buckets.iter().filter(|bucket| bucket.end > age);
-        longer.map(|bucket| (bucket.time - age * bucket.count).max(0.0)).sum()
-    };
-    let near = limits.last().filter(|last| age < **last * FALL_MIN);
-    let mut age = near.map_or(age, |last| last * TAIL_FACTOR);
-    while limits.len() < LIMITS_MAX && time_beyond(age) > tail_time {
-        limits.push(age);
-        age *= TAIL_FACTOR;
+        let time_beyond = |age: f64| -> f64 {
+            let longer = self.buckets.iter().filter(|bucket| bucket.end > age);
+            longer.map(|bucket| (bucket.time - age * bucket.count).max(0.0)).sum()
+        };
+        let near = ladder.limits().last().map(|last| last.get() as f64).filter(|last| self.age < last * FALL_MIN);
+        let mut age = near.map_or(self.age, |last| last * TAIL_FACTOR);
+        while ladder.last() < LIMITS_MAX && time_beyond(age) > TAIL_TIME_MIN * whole {
+            ladder.rise_to(ladder.last() + 1, Nanos::new(age as u64));
+            age *= TAIL_FACTOR;
+        }
+        ladder
     }
 }
 
@@ -175,15 +205,19 @@ mod tests {
 
     const YIELD: Nanos = Nanos::new(100);
 
-    fn of(bins: &[(u64, u64)]) -> Limits {
+    fn of(bins: &[(u64, u64)]) -> Vec<Nanos> {
         limits(&times(bins), YIELD)
+    }
+
+    fn limits(times: &ServiceTimes, yield_cost: Nanos) -> Vec<Nanos> {
+        ladders(times, None, yield_cost).all.limits().collect()
     }
 
     fn times(bins: &[(u64, u64)]) -> ServiceTimes {
         ServiceTimes::new(bins.iter().map(|(ns, count)| (Nanos::new(*ns), *count)))
     }
 
-    fn drawn(us: impl Distribution<f64>, seed: u64, yield_cost: Nanos) -> Limits {
+    fn drawn(us: impl Distribution<f64>, seed: u64, yield_cost: Nanos) -> Vec<Nanos> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let times = (0..20_000).map(|_| (Nanos::new((us.sample(&mut random) * 1e3) as u64), 1));
         limits(&ServiceTimes::new(times), yield_cost)
@@ -195,7 +229,7 @@ mod tests {
 
     #[test]
     fn two_classes_have_two_levels() {
-        assert_eq!(of(&[(500, 99_500), (500_000, 500)]), Limits::from_iter([Nanos::new(2_000)]), "20 yields");
+        assert_eq!(of(&[(500, 99_500), (500_000, 500)]), [Nanos::new(2_000)], "20 yields");
         assert_eq!(of(&[(1_000, 50_000), (100_000, 50_000)]).len(), 1);
         // One in 10,000, with a sixth of the time: too few to look at one by one, and too heavy to be let be.
         assert_eq!(of(&[(1_000, 999_900), (2_000_000, 100)])[0], Nanos::new(2_000));
@@ -217,8 +251,8 @@ mod tests {
     fn light_tails_have_one_level() {
         for seed in 0..20 {
             let exponential = Exp::new(0.1).expect("a rate");
-            assert_eq!(drawn(exponential, seed, YIELD), Limits::new(), "exponential, seed {seed}");
-            assert_eq!(drawn(lognormal(0.3), seed, YIELD), Limits::new(), "a narrow hump, seed {seed}");
+            assert_eq!(drawn(exponential, seed, YIELD), [], "exponential, seed {seed}");
+            assert_eq!(drawn(lognormal(0.3), seed, YIELD), [], "a narrow hump, seed {seed}");
         }
     }
 
@@ -226,7 +260,7 @@ mod tests {
     #[test]
     fn heavy_tails_have_levels_far_apart() {
         let apart = |pair: &[Nanos]| pair[1].get() as f64 / pair[0].get() as f64;
-        let is_good = |limits: &Limits| {
+        let is_good = |limits: &[Nanos]| {
             (3..=LIMITS_MAX).contains(&limits.len())
                 && limits.windows(2).all(|pair| apart(pair) > 1.4 && apart(pair) < 6.0)
         };
@@ -278,6 +312,44 @@ mod tests {
         let tpcc = [(5_700, 44_000), (6_000, 4_000), (20_000, 44_000), (88_000, 4_000), (100_000, 4_000)];
         let [limit] = of(&tpcc)[..] else { panic!("{:?}", of(&tpcc)) };
         assert!(limit > Nanos::from_micros(20) && limit < Nanos::from_micros(23), "{limit}");
+    }
+
+    fn of_classes(classes: &[&[(u64, u64)]]) -> Ladders {
+        let of_class: TimesOfClass =
+            std::array::from_fn(|class| classes.get(class).map_or_else(ServiceTimes::default, |bins| times(bins)));
+        ladders(&ServiceTimes::together(&of_class), Some(&of_class), YIELD)
+    }
+
+    fn firsts(ladders: &Ladders, classes: u8) -> Vec<usize> {
+        (0..classes).map(|class| ladders.of(Some(class)).first()).collect()
+    }
+
+    // Do classes begin at levels by their costs, and do fixed costs stay there?
+    #[test]
+    fn a_class_begins_where_its_index_is() {
+        let tpcc: [&[_]; 5] =
+            [&[(5_700, 44_000)], &[(6_000, 4_000)], &[(20_000, 44_000)], &[(88_000, 4_000)], &[(100_000, 4_000)]];
+        let ladders = of_classes(&tpcc);
+        assert_eq!(firsts(&ladders, 5), [0, 0, 1, 2, 2]);
+        for class in 0..5 {
+            assert_eq!(ladders.of(Some(class)).limits().count(), 0, "class {class}");
+        }
+        assert_eq!(ladders.all.limits().collect::<Vec<_>>(), of(&tpcc.concat()), "the limits of what is not known");
+    }
+
+    // A class whose requests are of two kinds gives way within itself; one of which nothing is known, as all together do.
+    #[test]
+    fn a_class_has_limits_of_its_own() {
+        let ladders = of_classes(&[&[(1_000, 90_000)], &[(10_000, 9_000), (1_000_000, 1_000)], &[(50_000, 3)]]);
+        assert_eq!(firsts(&ladders, 3), [0, 1, 0]);
+        let own: Vec<Nanos> = ladders.of(Some(1)).limits().collect();
+        assert!(own.len() == 1 && own[0] > Nanos::from_micros(10) && own[0] < Nanos::from_micros(12), "{own:?}");
+        assert!(ladders.of(Some(1)).last() > 1);
+        for class in [2, 7] {
+            assert_eq!(ladders.of(Some(class)), &ladders.all, "class {class}");
+        }
+        let nothing = of_classes(&[]);
+        assert_eq!((nothing.last(), nothing.first_limit()), (0, None));
     }
 
     #[test]

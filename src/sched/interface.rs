@@ -64,6 +64,8 @@ pub struct Running {
     pub worker: WorkerId,
     /// The pool of that worker.
     pub pool: PoolId,
+    /// The class of its request; known under `--classify header` only.
+    pub class: Option<u8>,
     /// Whether the job was interrupted before.
     pub continuation: bool,
     /// CPU time that the job had taken before it was last taken from a queue.

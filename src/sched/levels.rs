@@ -5,8 +5,9 @@
 //! With one limit this is `ondemand`. With none it is first come, first served, as under `global`. Where the limits
 //! belong follows from the measured service times ([`super::gittins`]).
 
-use super::gittins::{self, Limits};
+use super::gittins;
 use super::global::Global;
+use super::ladder::{Ladder, Ladders};
 use super::ondemand::LOOK_AFTER;
 use super::tuning::unmeasured;
 use super::{
@@ -30,25 +31,28 @@ pub(super) const ENTRY: Entry = Entry {
 
 fn make(tuning: &Tuning) -> Made {
     let measured = tuning.measured.as_ref().filter(|measured| measured.times.count() > 0);
-    let (limits, reason) = match measured {
+    let (ladders, reason) = match measured {
         Some(measured) => {
-            let limits = gittins::limits(&measured.times, tuning.yield_cost);
-            (limits, format!("a yield costs {}", tuning.yield_cost))
+            let ladders = gittins::ladders(&measured.times, measured.of_class.as_deref(), tuning.yield_cost);
+            let reason = format!("a yield costs {}{}", tuning.yield_cost, ladders.classes_text());
+            (ladders, reason)
         }
-        None => (Limits::from_iter([tuning.budget]), unmeasured(tuning)),
+        None => (Ladders::blind(Ladder::from_iter([tuning.budget])), unmeasured(tuning)),
     };
-    Made { reason, ..with_limits(limits, tuning) }
+    Made { reason, ..with_ladders(ladders, tuning) }
 }
 
-/// The policy whose levels begin at these limits.
-pub(super) fn with_limits(limits: Limits, tuning: &Tuning) -> Made {
+/// The policy whose requests have these levels. Where all requests together have one, those of each class have too: to keep
+/// them apart would take queues for what is as good in the order of arrival.
+pub(super) fn with_ladders(ladders: Ladders, tuning: &Tuning) -> Made {
     let look_after = tuning.scaled(LOOK_AFTER);
-    let budget = limits.first().copied();
-    let (kind, chosen) = if limits.is_empty() {
+    let budget = ladders.first_limit();
+    let (kind, chosen) = if budget.is_none() {
         (Kind::Global(Global { look_after }), "one level".to_owned())
     } else {
-        let from = limits.iter().map(Nanos::to_string).collect::<Vec<_>>().join(", ");
-        (Kind::Levels(Levels { limits, look_after }), format!("levels from {from}"))
+        let from = ladders.all.limits().map(|limit| limit.to_string()).collect::<Vec<_>>().join(", ");
+        let chosen = format!("levels from {from}");
+        (Kind::Levels(Levels { ladders, look_after }), chosen)
     };
     Made { budget, chosen, ..Made::plain(&ENTRY, kind, tuning) }
 }
@@ -56,8 +60,8 @@ pub(super) fn with_limits(limits: Limits, tuning: &Tuning) -> Made {
 /// The rules of `levels`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Levels {
-    /// The CPU times from which on a request belongs to level 1, 2 and so on; at least one, ascending.
-    pub limits: Limits,
+    /// The levels of requests; at least one limit where the class is not known.
+    pub ladders: Ladders,
     /// Longest time between two looks for waiting requests, of all workers together.
     pub look_after: Nanos,
 }
@@ -73,18 +77,13 @@ const ORDER: &[SearchPlace] = &[
 ];
 
 impl Levels {
-    /// The level of a request that has taken this much CPU time.
-    fn level(&self, attained: Nanos) -> usize {
-        self.limits.iter().take_while(|limit| **limit <= attained).count()
-    }
-
     fn level_of(&self, running: &Running) -> usize {
-        self.level(running.attained.plus(running.ran))
+        self.ladders.of(running.class).level(running.attained.plus(running.ran))
     }
 
     /// Whether the request has come to another level since it was taken from its queue.
     fn has_risen(&self, running: &Running) -> bool {
-        self.level(running.attained) < self.level_of(running)
+        self.ladders.of(running.class).level(running.attained) < self.level_of(running)
     }
 }
 
@@ -101,7 +100,10 @@ impl Rules for Levels {
 
     fn place(&self, _: &Topology, pool: PoolId, event: Event) -> Place {
         match event {
-            Event::Arrived { .. } => Place::Own,
+            Event::Arrived { class, .. } => match self.ladders.of(class).first() {
+                0 => Place::Own,
+                level => Place::Queue(interrupted(level) + 1),
+            },
             Event::Hopped(_) => Place::Queue(pool),
             Event::Yielded(running) => {
                 let level = self.level_of(&running);
@@ -111,12 +113,12 @@ impl Rules for Levels {
     }
 
     fn queues(&self) -> PoolId {
-        interrupted(self.limits.len()) + 2
+        interrupted(self.ladders.last()) + 2
     }
 
     fn ask_after(&self, _: &Topology, running: &Running) -> Option<Nanos> {
         let attained = running.attained.plus(running.ran);
-        self.limits.iter().find(|limit| **limit > attained).map(|limit| limit.minus(attained))
+        self.ladders.of(running.class).next_limit(attained).map(|limit| limit.minus(attained))
     }
 
     fn at_checkpoint(&self, _: &Topology, running: &Running) -> Verdict {
@@ -128,7 +130,7 @@ impl Rules for Levels {
     }
 
     fn heavy_from(&self) -> Option<Nanos> {
-        self.limits.first().copied()
+        self.ladders.first_limit()
     }
 
     fn goes_first(&self, running: &Running) -> Range<PoolId> {

@@ -43,6 +43,7 @@ pub mod estimate;
 mod fresh_first;
 pub mod gittins;
 mod interface;
+pub mod ladder;
 mod notices;
 pub mod overload;
 mod pace;
@@ -78,7 +79,7 @@ pub type PoolId = usize;
 
 /// Number of queues of a server, whatever the policy: two for each level of `levels` but the first, which has one, and
 /// [`UNINTERRUPTED`]. Pools, of which there can be one for each class, need fewer.
-pub const QUEUES: usize = 2 * gittins::LIMITS_MAX + 2;
+pub const QUEUES: usize = 2 * ladder::LIMITS_MAX + 2;
 
 /// The queue of jobs that are going to work uninterrupted, while as many do as the policy allows.
 pub const UNINTERRUPTED: PoolId = QUEUES - 1;
@@ -240,7 +241,7 @@ impl Policy {
     /// How long a fresh request runs before another may go first; `None` = to its end.
     pub fn first_slice(&self) -> Option<Nanos> {
         let (attained, ran) = (Nanos::ZERO, Nanos::ZERO);
-        self.ask_after(&Running { worker: 0, pool: 0, continuation: false, attained, ran, flagged: false })
+        self.ask_after(&Running { worker: 0, pool: 0, class: None, continuation: false, attained, ran, flagged: false })
     }
 
     /// What becomes of `running`.

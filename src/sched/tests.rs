@@ -64,8 +64,8 @@ fn global() -> Global {
 
 /// Levels from 5 and 20 us on.
 fn levels() -> Levels {
-    let limits = [5, 20].map(Nanos::from_micros).into_iter().collect();
-    Levels { limits, look_after: Nanos::from_micros(10) }
+    let ladders = ladder::Ladders::blind([5, 20].map(Nanos::from_micros).into_iter().collect());
+    Levels { ladders, look_after: Nanos::from_micros(10) }
 }
 
 fn ondemand() -> OnDemand {
@@ -90,7 +90,7 @@ fn reserve() -> Reserve {
 /// A job on `worker`, which is in `pool`, that has run for `ran_us`.
 fn running(worker: WorkerId, pool: PoolId, ran_us: u64) -> Running {
     let ran = Nanos::from_micros(ran_us);
-    Running { worker, pool, continuation: false, attained: Nanos::ZERO, ran, flagged: false }
+    Running { worker, pool, class: None, continuation: false, attained: Nanos::ZERO, ran, flagged: false }
 }
 
 /// Every step of one search of `worker`, each answered with the next of `outcomes`, then with `Empty`.

@@ -1,7 +1,7 @@
 //! What policies are made from: by the server, the simulator, the planner and `loadgen compare`.
 
-use super::estimate::ServiceTimes;
-use super::{Entry, Kind, Policy, PolicyName, Topology, gittins};
+use super::estimate::{ServiceTimes, TimesOfClass};
+use super::{Entry, Kind, Policy, PolicyName, Topology};
 use crate::fate::CLASSES;
 use crate::time::Nanos;
 
@@ -41,6 +41,8 @@ pub struct Measured {
     pub by_class: [(u64, Nanos); CLASSES],
     /// Mean number of workers that the requests keep busy.
     pub busy_workers: f64,
+    /// Service times of each class by itself, where policies may know it.
+    pub of_class: Option<Box<TimesOfClass>>,
 }
 
 impl Measured {
@@ -48,7 +50,12 @@ impl Measured {
     /// received, dispatched and answered. `busy_workers` counts both.
     pub fn new(times: ServiceTimes, by_class: [(u64, Nanos); CLASSES], beside: Nanos, busy_workers: f64) -> Measured {
         let by_class = by_class.map(|(count, time)| (count, time.plus(beside.times(count))));
-        Measured { times: times.with_beside(beside), by_class, busy_workers }
+        Measured { times: times.with_beside(beside), by_class, busy_workers, of_class: None }
+    }
+
+    /// The same, and the service times of each class by itself, which policies may know.
+    pub fn classified(self, of_class: TimesOfClass) -> Measured {
+        Measured { of_class: Some(Box::new(of_class)), ..self }
     }
 
     /// How much of the workers' time goes into what handlers do not see, in words; nothing where that is none.
@@ -143,7 +150,7 @@ impl Made {
     /// Whether `other` makes the same decisions, but for limits that differ by no more than noise.
     pub fn is_like(&self, other: &Made) -> bool {
         match (&self.kind, &other.kind) {
-            (Kind::Levels(one), Kind::Levels(other)) => gittins::are_like(&one.limits, &other.limits),
+            (Kind::Levels(one), Kind::Levels(other)) => one.ladders.are_like(&other.ladders),
             (one, other) => one == other,
         }
     }

@@ -119,6 +119,7 @@ impl<J> Turn<J> {
             running: Running {
                 worker,
                 pool,
+                class: None,
                 continuation: false,
                 attained: Nanos::ZERO,
                 ran: Nanos::ZERO,

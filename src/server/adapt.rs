@@ -48,8 +48,8 @@ impl Adaptation {
 
     /// Updates the policy from `recent` measurements; true if it has changed. To be called every second.
     pub(super) fn follow(&mut self, recent: &Recent) -> bool {
-        let measured = measured(recent, self.burn);
-        let decided = self.auto.as_mut().and_then(|auto| auto.decide(&measured.times));
+        let measured = measured(recent, self.burn, self.tuning.classified);
+        let decided = self.auto.as_mut().and_then(|auto| auto.decide(&measured));
         // A second without requests says nothing about the load to come.
         if measured.times.count() == 0 && recent.by_class.iter().all(|(count, _)| *count == 0) {
             return false;
@@ -95,7 +95,7 @@ const UNINTERRUPTIBLE_SHARE: f64 = 0.999;
 
 /// What policies are made from: all work of the last seconds, with what goes into requests beside their handlers. An
 /// emulated core works on that for as long as it is charged, a real one for as long as it takes.
-fn measured(recent: &Recent, burn: Burn) -> Measured {
+fn measured(recent: &Recent, burn: Burn, classified: bool) -> Measured {
     let mut times = ServiceTimes::new(recent.service_times.iter().copied());
     if recent.uninterruptible_workers > recent.busy_workers * UNINTERRUPTIBLE_SHARE {
         times = times.run_to_completion();
@@ -106,7 +106,12 @@ fn measured(recent: &Recent, burn: Burn) -> Measured {
     };
     let beside = if recent.rate > 0.0 { beside_workers / recent.rate } else { 0.0 };
     let beside = Nanos::new((beside * 1e9).round() as u64);
-    Measured::new(times, recent.by_class, beside, recent.busy_workers + beside_workers)
+    let measured = Measured::new(times, recent.by_class, beside, recent.busy_workers + beside_workers);
+    if classified {
+        let of_class = |times: &Vec<(Nanos, u64)>| ServiceTimes::new(times.iter().copied());
+        return measured.classified(recent.times_of_class.each_ref().map(of_class));
+    }
+    measured
 }
 
 /// The cost of a yield in the unit in which service times are measured: what an emulated core is charged, or what a real
@@ -183,6 +188,21 @@ mod tests {
                 adaptation.follow(&divided);
             }
             assert_eq!(adaptation.decision().expect("auto decides").policy, policy);
+        }
+    }
+
+    // Do classes begin at levels of their own where policies may know them, and is it published? Nowhere else?
+    #[test]
+    fn auto_knows_classes_where_it_may() {
+        for classify in ["header", "none"] {
+            let mut adaptation = Adaptation::new(&config(&[("policy", "auto"), ("classify", classify)]));
+            let [light, heavy] = [10, 500].map(|us| (Nanos::from_micros(us), 5_000));
+            let mut recent = Recent { service_times: vec![light, heavy], busy_workers: 1.0, ..Recent::default() };
+            (recent.times_of_class[0], recent.times_of_class[1]) = (vec![light], vec![heavy]);
+            assert!((0..3).any(|_| adaptation.follow(&recent)));
+            let decision = adaptation.decision().expect("auto decides");
+            assert_eq!(decision.policy, "levels");
+            assert_eq!(decision.reason.ends_with(", class 1 begins at level 1"), classify == "header", "{decision:?}");
         }
     }
 
@@ -292,11 +312,11 @@ mod tests {
             ..recent(&[(1, 1_000)], 2.0)
         };
         for (burn, workers, beside_ns) in [(Burn::Cpu, 5.0, 3_000), (Burn::Sleep, 8.0, 6_000)] {
-            let measured = measured(&recent, burn);
+            let measured = measured(&recent, burn, false);
             assert_eq!((measured.busy_workers, measured.times.beside()), (workers, Nanos::new(beside_ns)));
             assert_eq!(measured.by_class[0], (1_000, Nanos::new(500_000 + beside_ns * 1_000)));
         }
-        let unknown = measured(&Recent { rate: 0.0, ..recent }, Burn::Cpu);
+        let unknown = measured(&Recent { rate: 0.0, ..recent }, Burn::Cpu, false);
         assert_eq!(unknown.times.beside(), Nanos::ZERO);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::fate::CLASSES;
 use crate::sched::auto::{Auto, Decision};
-use crate::sched::estimate::ServiceTimes;
+use crate::sched::estimate::{ServiceTimes, TimesOfClass};
 use crate::sched::{Made, Measured, PolicyName, Tuning};
 use crate::time::Nanos;
 use crate::workload::{Cost, Workload};
@@ -31,6 +31,8 @@ pub struct Fit {
     pub classified: bool,
     /// Service times of all classes together.
     pub times: ServiceTimes,
+    /// Service times of each class by itself.
+    pub of_class: TimesOfClass,
     /// For each class, the number of requests and their cost in all.
     pub by_class: [(u64, Nanos); CLASSES],
     /// Time that each request takes of a worker beside its cost.
@@ -48,9 +50,9 @@ impl Fit {
     /// A fit to `workload` at the share `load` of this many workers, both with the time that requests take beside their
     /// cost. The slice is ten of the smallest class's cost, within what a server takes.
     pub fn new(workload: &Workload, workers: usize, load: f64) -> Fit {
-        let mut times: Vec<(Nanos, u64)> = Vec::new();
+        let mut times: [Vec<(Nanos, u64)>; CLASSES] = Default::default();
         let mut by_class = [(0, Nanos::ZERO); CLASSES];
-        for (class, sums) in workload.classes().iter().zip(&mut by_class) {
+        for ((class, sums), times) in workload.classes().iter().zip(&mut by_class).zip(&mut times) {
             let requests = (class.share * REQUESTS).round().max(1.0) as u64;
             match class.cost {
                 Cost::Fixed(cost) => times.push((cost, requests)),
@@ -62,7 +64,7 @@ impl Fit {
             *sums = (requests, class.cost.mean().times(requests));
         }
         let slice = slice_of(workload.smallest_cost());
-        Fit::of(slice, workers, load, ServiceTimes::new(times), by_class, workload.time_beside())
+        Fit::of(slice, workers, load, times, by_class, workload.time_beside())
     }
 
     /// A fit to requests of these classes and costs, each with `beside` of a worker's time beside its cost, at the share
@@ -71,29 +73,44 @@ impl Fit {
     /// # Panics
     /// If there is no request.
     pub fn to_requests(requests: impl Iterator<Item = (u8, Nanos)>, workers: usize, load: f64, beside: Nanos) -> Fit {
-        let mut times: BTreeMap<Nanos, u64> = BTreeMap::new();
+        let mut times: [BTreeMap<Nanos, u64>; CLASSES] = Default::default();
         let mut by_class = [(0, Nanos::ZERO); CLASSES];
         for (class, cost) in requests {
-            *times.entry(cost).or_default() += 1;
-            let (count, sum) = &mut by_class[usize::from(class)];
+            let class = usize::from(class);
+            *times[class].entry(cost).or_default() += 1;
+            let (count, sum) = &mut by_class[class];
             (*count, *sum) = (*count + 1, sum.plus(cost));
         }
         let means = by_class.iter().filter(|(count, _)| *count > 0).map(|(count, sum)| Nanos::new(sum.get() / count));
         let slice = slice_of(means.min().expect("there is a request"));
-        Fit::of(slice, workers, load, ServiceTimes::new(times), by_class, beside)
+        Fit::of(slice, workers, load, times, by_class, beside)
     }
 
-    fn of(
+    fn of<T: IntoIterator<Item = (Nanos, u64)>>(
         slice: Nanos,
         workers: usize,
         load: f64,
-        times: ServiceTimes,
+        times: [T; CLASSES],
         by_class: [(u64, Nanos); CLASSES],
         beside: Nanos,
     ) -> Fit {
         let (offered, yield_cost) = (load * workers as f64, Nanos::new(100));
         let (sizes, thief_threshold, classified) = (None, None, false);
-        Fit { workers, offered, slice, sizes, thief_threshold, yield_cost, classified, times, by_class, beside }
+        let of_class = times.map(ServiceTimes::new);
+        let times = ServiceTimes::together(&of_class);
+        Fit {
+            workers,
+            offered,
+            slice,
+            sizes,
+            thief_threshold,
+            yield_cost,
+            classified,
+            times,
+            of_class,
+            by_class,
+            beside,
+        }
     }
 
     /// The policy called `name`, and what was chosen on the way.
@@ -106,15 +123,20 @@ impl Fit {
 
     /// What policies are made from.
     pub fn tuning(&self) -> Tuning {
-        let measured = Measured::new(self.times.clone(), self.by_class, self.beside, self.offered);
         Tuning {
             sizes: self.sizes.clone(),
             classified: self.classified,
             thief_threshold: self.thief_threshold,
             yield_cost: self.yield_cost,
-            measured: Some(measured),
+            measured: Some(self.measured()),
             ..Tuning::new(self.workers, self.slice)
         }
+    }
+
+    /// What a server would have measured.
+    fn measured(&self) -> Measured {
+        let measured = Measured::new(self.times.clone(), self.by_class, self.beside, self.offered);
+        if self.classified { measured.classified(self.of_class.clone()) } else { measured }
     }
 
     /// The budget that `auto` would choose for these service times; the slice where it would divide nothing.
@@ -125,9 +147,9 @@ impl Fit {
     /// What `auto` would decide for these service times, and why.
     pub fn decision(&self) -> Decision {
         let mut auto = Auto::new(self.yield_cost);
-        let times = self.times.clone().with_beside(self.beside);
+        let measured = self.measured();
         for _ in 0..DECISIONS {
-            auto.decide(&times);
+            auto.decide(&measured);
         }
         auto.current().clone()
     }

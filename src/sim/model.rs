@@ -252,7 +252,9 @@ impl Engine for CostModel<'_> {
 
     fn describe(&self, job: &RequestId) -> Description {
         let request = self.requests.get(*job);
-        Description { level: 0, continuation: request.continuation, attained: request.cost.minus(request.left) }
+        let class = self.setup.classified.then_some(request.class);
+        let attained = request.cost.minus(request.left);
+        Description { level: 0, class, continuation: request.continuation, attained }
     }
 
     fn discard(&mut self, job: RequestId, _: Discarded) {

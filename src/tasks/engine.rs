@@ -49,7 +49,7 @@ impl Engine for TaskEngine {
     }
 
     fn describe(&self, job: &Job) -> Description {
-        Description { level: job.level(), continuation: job.stage != Stage::Fresh, attained: Nanos::ZERO }
+        Description { level: job.level(), class: None, continuation: job.stage != Stage::Fresh, attained: Nanos::ZERO }
     }
 
     fn discard(&mut self, job: Job, why: Discarded) {

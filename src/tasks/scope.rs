@@ -150,7 +150,7 @@ impl<'env> Engine for ScopeEngine<'_, 'env> {
     }
 
     fn describe(&self, task: &Task<'env>) -> Description {
-        Description { level: task.priority.level(), continuation: false, attained: Nanos::ZERO }
+        Description { level: task.priority.level(), class: None, continuation: false, attained: Nanos::ZERO }
     }
 
     fn discard(&mut self, task: Task<'env>, _: Discarded) {

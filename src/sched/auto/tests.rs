@@ -1,4 +1,5 @@
 use super::*;
+use crate::fate::CLASSES;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp, LogNormal, Pareto};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -12,13 +13,22 @@ fn extreme() -> ServiceTimes {
     times(&[(500, 99_500), (500_000, 500)])
 }
 
+fn measured(times: &ServiceTimes) -> Measured {
+    let beside = times.beside();
+    Measured::new(times.clone(), [(0, Nanos::ZERO); CLASSES], beside, 1.0)
+}
+
 fn judged(times: &ServiceTimes, yield_ns: u64) -> Choice {
-    judge(times, Nanos::new(yield_ns)).choice
+    judge(&measured(times), Nanos::new(yield_ns)).choice
+}
+
+fn decide<'a>(auto: &'a mut Auto, times: &ServiceTimes) -> Option<&'a Decision> {
+    auto.decide(&measured(times))
 }
 
 fn first_limit(times: &ServiceTimes, yield_ns: u64) -> Nanos {
     match judged(times, yield_ns) {
-        Choice::Levels { limits } => limits[0],
+        Choice::Levels { ladders } => ladders.first_limit().expect("a limit"),
         other => panic!("levels, and not {other:?}"),
     }
 }
@@ -58,7 +68,7 @@ fn alike_requests_and_near_costs_are_first_come_first_served() {
 fn without_checkpoints_there_are_no_levels() {
     for (yield_ns, choice) in [(100, Choice::Global), (200, Choice::Steal)] {
         let expected = Decision { choice, reason: Reason::RunToCompletion };
-        assert_eq!(judge(&extreme().run_to_completion(), Nanos::new(yield_ns)), expected);
+        assert_eq!(judge(&measured(&extreme().run_to_completion()), Nanos::new(yield_ns)), expected);
     }
 }
 
@@ -98,21 +108,21 @@ fn the_noise_of_a_real_clock_changes_no_choice() {
 fn a_change_of_mind_takes_three_in_a_row() {
     let mut auto = Auto::new(Nanos::new(100));
     let alike = times(&[(10_000, 50_000)]);
-    assert_eq!(auto.decide(&extreme()), None);
-    assert_eq!(auto.decide(&extreme()), None);
-    let decision = auto.decide(&extreme()).expect("the third").clone();
+    assert_eq!(decide(&mut auto, &extreme()), None);
+    assert_eq!(decide(&mut auto, &extreme()), None);
+    let decision = decide(&mut auto, &extreme()).expect("the third").clone();
     assert!(matches!(decision.choice, Choice::Levels { .. }));
     assert_eq!(*auto.current(), decision);
     for _ in 0..5 {
-        assert_eq!(auto.decide(&extreme()), None, "nothing new");
-        assert_eq!(auto.decide(&ServiceTimes::default()), None, "silence changes nothing");
+        assert_eq!(decide(&mut auto, &extreme()), None, "nothing new");
+        assert_eq!(decide(&mut auto, &ServiceTimes::default()), None, "silence changes nothing");
     }
-    assert_eq!(auto.decide(&alike), None);
-    assert_eq!(auto.decide(&alike), None);
-    assert_eq!(auto.decide(&times(&[(2_000, 50_000), (200_000, 50_000)])), None, "begins anew");
-    assert_eq!(auto.decide(&alike), None);
-    assert_eq!(auto.decide(&alike), None);
-    assert_eq!(auto.decide(&alike).map(|decision| decision.choice.clone()), Some(Choice::Global));
+    assert_eq!(decide(&mut auto, &alike), None);
+    assert_eq!(decide(&mut auto, &alike), None);
+    assert_eq!(decide(&mut auto, &times(&[(2_000, 50_000), (200_000, 50_000)])), None, "begins anew");
+    assert_eq!(decide(&mut auto, &alike), None);
+    assert_eq!(decide(&mut auto, &alike), None);
+    assert_eq!(decide(&mut auto, &alike).map(|decision| decision.choice.clone()), Some(Choice::Global));
 }
 
 // Is something chosen after three seconds with enough requests, also where each of them calls for something else? Is it
@@ -121,11 +131,11 @@ fn a_change_of_mind_takes_three_in_a_row() {
 fn the_first_choice_is_made_whether_or_not_it_rests() {
     let mut auto = Auto::new(Nanos::new(100));
     let (few, alike) = (times(&[(10_000, 400)]), times(&[(10_000, 50_000)]));
-    assert_eq!(auto.decide(&few), None);
+    assert_eq!(decide(&mut auto, &few), None);
     assert_eq!(auto.current().reason, Reason::TooFew { requests: 400 });
-    assert_eq!(auto.decide(&extreme()), None);
-    assert_eq!(auto.decide(&alike), None);
-    assert!(auto.decide(&extreme()).is_some_and(|decision| matches!(decision.choice, Choice::Levels { .. })));
+    assert_eq!(decide(&mut auto, &extreme()), None);
+    assert_eq!(decide(&mut auto, &alike), None);
+    assert!(decide(&mut auto, &extreme()).is_some_and(|decision| matches!(decision.choice, Choice::Levels { .. })));
 }
 
 /// How often the choice changes in an hour of decisions, each on the last ten seconds of 100 requests a second, whose
@@ -137,7 +147,7 @@ fn changes_in_an_hour(yield_ns: u64, mut draw_us: impl FnMut(&mut Xoshiro256Plus
     let changes = (0..3_600).filter(|_| {
         recent.drain(..recent.len().saturating_sub(900));
         recent.extend((0..100).map(|_| (Nanos::new((draw_us(&mut random) * 1e3) as u64), 1)));
-        auto.decide(&ServiceTimes::new(recent.iter().copied())).is_some()
+        decide(&mut auto, &ServiceTimes::new(recent.iter().copied())).is_some()
     });
     changes.count()
 }

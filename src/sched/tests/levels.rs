@@ -1,6 +1,7 @@
 //! Do requests wait, run and give way by the CPU time that they have taken?
 
-use super::super::levels::{ENTRY, with_limits};
+use super::super::ladder::{Ladder, Ladders};
+use super::super::levels::{ENTRY, with_ladders};
 use super::*;
 
 fn policy() -> Policy {
@@ -66,6 +67,57 @@ fn only_lower_levels_go_before_what_runs() {
     assert_eq!(before(taken(20, 0)), [true, true, true, false, false]);
 }
 
+/// Class 1 begins at level 1 and comes to level 2 at 40 us; all others are as [`levels`] has them.
+fn of_two_classes() -> Policy {
+    let Levels { ladders: Ladders { all, .. }, look_after } = levels();
+    let mut later = Ladder::new(1);
+    later.rise_to(2, Nanos::from_micros(40));
+    let of_class = std::array::from_fn(|class| if class == 1 { later.clone() } else { all.clone() });
+    let ladders = Ladders { all, of_class: Some(Box::new(of_class)) };
+    Policy::new(Kind::Levels(Levels { ladders, look_after }), &Topology::new(&[5]))
+}
+
+// Does a request whose class begins higher wait behind all of level 0, and with what has come to its level? Does it step
+// aside from its begin on, and rise where its class does?
+#[test]
+fn a_class_begins_at_its_level_and_rises_by_its_own_limits() {
+    let (blind, policy) = (policy(), of_two_classes());
+    let arrived = |policy: &Policy, class| policy.place(0, Event::Arrived { class, backlog: 0 });
+    for class in [None, Some(0)] {
+        assert_eq!(arrived(&policy, class), Place::Own);
+    }
+    assert_eq!(arrived(&blind, Some(1)), Place::Own, "no class is known");
+    assert_eq!(arrived(&policy, Some(1)), policy.place(0, Event::Yielded(taken(0, 5))), "level 1, not begun");
+    let of_class = |running| Running { class: Some(1), ..running };
+    let ask_after = |running| policy.ask_after(&of_class(running)).map(Nanos::get);
+    assert_eq!([taken(0, 0), taken(20, 5)].map(ask_after), [Some(40_000), Some(15_000)]);
+    assert_eq!(ask_after(taken(40, 0)), None);
+    let verdict = |running| policy.at_checkpoint(&of_class(running));
+    assert_eq!([taken(0, 0), taken(20, 20)].map(verdict), [Verdict::YieldIfWanted, Verdict::Yield]);
+    assert_ne!(policy.watch(&of_class(taken(0, 0))), Watch::Never);
+    let level_one = policy.place(0, Event::Yielded(of_class(taken(0, 30))));
+    assert_eq!(level_one, policy.place(0, Event::Yielded(taken(5, 9))), "interrupted, in the same level");
+    let Place::Queue(interrupted) = level_one else { panic!("{level_one:?}") };
+    assert!(!policy.goes_first(&of_class(taken(0, 30))).contains(&interrupted));
+    assert!(policy.goes_first(&of_class(taken(30, 10))).contains(&interrupted));
+}
+
+// Do limits that only jitter change nothing where classes are known, and does a class that begins elsewhere?
+#[test]
+fn a_class_that_begins_elsewhere_is_another_policy() {
+    let made = |level, limit_us| {
+        let all = Ladder::from_iter([Nanos::from_micros(5)]);
+        let mut one = Ladder::new(level);
+        one.rise_to(level + 1, Nanos::from_micros(limit_us));
+        let ladders = Ladders { all, of_class: Some(Box::new(std::array::from_fn(|_| one.clone()))) };
+        with_ladders(ladders, &Tuning::new(4, Nanos::from_micros(50)))
+    };
+    assert!(made(1, 30).is_like(&made(1, 50)));
+    assert!(!made(1, 30).is_like(&made(2, 30)) && !made(1, 30).is_like(&made(1, 70)));
+    let blind = with_ladders(Ladders::blind(Ladder::from_iter([Nanos::from_micros(5)])), &Tuning::new(4, Nanos::ZERO));
+    assert!(!made(1, 30).is_like(&blind) && !blind.is_like(&made(1, 30)));
+}
+
 #[test]
 fn without_limits_it_is_global() {
     let alike = |ns: u64| estimate::ServiceTimes::new([(Nanos::new(ns), 50_000)]);
@@ -85,7 +137,7 @@ fn without_limits_it_is_global() {
 fn near_limits_are_alike() {
     let made = |limits: &[u64]| {
         let limits = limits.iter().map(|us| Nanos::from_micros(*us)).collect();
-        with_limits(limits, &Tuning::new(4, Nanos::from_micros(50)))
+        with_ladders(Ladders::blind(limits), &Tuning::new(4, Nanos::from_micros(50)))
     };
     assert!(made(&[5, 20]).is_like(&made(&[4, 35])));
     assert!(made(&[5, 20]).is_like(&made(&[5, 9, 20])), "one between them is near one of them");

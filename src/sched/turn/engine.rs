@@ -62,6 +62,8 @@ pub struct Received {
 pub struct Description {
     /// The priority level of the job, 0 the most urgent. A received job has level 0.
     pub level: usize,
+    /// The class of the request, where policies may know it.
+    pub class: Option<u8>,
     /// Whether the job has run before.
     pub continuation: bool,
     /// CPU time that the job has taken so far, where policies ask for it.

@@ -22,14 +22,14 @@ where
             // Several may have come at once, for which one worker was woken: this one.
             world.wake_for(policy, lighter);
         }
-        let Description { level, continuation, attained } = engine.describe(job);
+        let Description { level, class, continuation, attained } = engine.describe(job);
         if turn.shows_busy {
             // Within one search of the present time, which would be one more reading of the clock for each job.
             world.set_busy(Some(engine.now().max(world.recent()).minus(attained)));
         }
         world.lower_flag();
         turn.level = level;
-        turn.running = Running { continuation, attained, ran: Nanos::ZERO, flagged: false, ..turn.running };
+        turn.running = Running { class, continuation, attained, ran: Nanos::ZERO, flagged: false, ..turn.running };
         turn.ask_after = policy.ask_after(&turn.running).unwrap_or(Nanos::MAX);
         turn.watch = policy.watch(&turn.running);
     }

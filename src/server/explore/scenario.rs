@@ -2,8 +2,11 @@
 
 use super::handler::{HEADER, IGNORED, LONG, MAGIC, MUTE, OVER_RATE, PROVEN, REFUSED};
 use crate::sched::estimate::Groups;
+use crate::sched::ladder::{Ladder, Ladders};
 use crate::sched::overload::{QueueBounds, WaitBounds};
-use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, Policy, Pools, Reserve, Shed, Steal, Topology, WorkerId};
+use crate::sched::{
+    Global, Hybrid, Isolated, Kind, Levels, OnDemand, Policy, Pools, Reserve, Shed, Steal, Topology, WorkerId,
+};
 use crate::sim::Rest;
 use crate::time::Nanos;
 use rand::{RngExt, SeedableRng};
@@ -104,7 +107,7 @@ impl Scenario {
 fn policy(random: &mut impl RngExt, workers: usize) -> Policy {
     let budget = us(random.random_range(1..8));
     let thief_threshold = us(random.random_range(0..10));
-    let kind = match random.random_range(0..8) {
+    let kind = match random.random_range(0..9) {
         0 => Kind::Isolated(Isolated),
         1 => Kind::Global(Global { look_after: us(random.random_range(0..12)) }),
         2 => Kind::Steal(Steal { thief_threshold }),
@@ -117,13 +120,27 @@ fn policy(random: &mut impl RngExt, workers: usize) -> Policy {
             short_slice: us(1),
             long_slice: us(random.random_range(1..20)),
         }),
-        _ => Kind::OnDemand(OnDemand { budget, look_after: us(10) }),
+        7 => Kind::OnDemand(OnDemand { budget, look_after: us(10) }),
+        _ => Kind::Levels(Levels { ladders: ladders(random), look_after: us(10) }),
     };
     let sizes = match &kind {
         Kind::Pools(_) => split(random, workers),
         _ => vec![workers],
     };
     Policy::new(kind, &Topology::new(&sizes))
+}
+
+/// Levels of all requests, at least two, and of those of each class.
+fn ladders(random: &mut impl RngExt) -> Ladders {
+    let mut ladder = |rises: std::ops::Range<usize>| {
+        let (mut ladder, mut from) = (Ladder::new(random.random_range(0..3)), Nanos::ZERO);
+        for _ in 0..random.random_range(rises) {
+            from = from.plus(us(random.random_range(1..8)));
+            ladder.rise_to(ladder.last() + random.random_range(1..3), from);
+        }
+        ladder
+    };
+    Ladders { all: ladder(1..3), of_class: Some(Box::new(std::array::from_fn(|_| ladder(0..3)))) }
 }
 
 /// Splits `workers` into pools, each with at least one.

@@ -292,13 +292,14 @@ where
     }
 
     fn describe(&self, job: &Self::Job) -> Description {
-        let (continuation, attained) = match job {
-            Job::Fresh(_) => (false, Nanos::ZERO),
-            Job::Continuation(slot) => (true, slot.envelope.service),
+        let class_of = |class: u8| self.common.classified.then_some(class);
+        let (class, continuation, attained) = match job {
+            Job::Fresh(packet) => (class_of(packet.envelope.class), false, Nanos::ZERO),
+            Job::Continuation(slot) => (class_of(slot.envelope.class), true, slot.envelope.service),
             // A part of a heavy request.
-            Job::Child(_) => (true, Nanos::MAX),
+            Job::Child(_) => (None, true, Nanos::MAX),
         };
-        Description { level: 0, continuation, attained }
+        Description { level: 0, class, continuation, attained }
     }
 
     fn discard(&mut self, job: Self::Job, why: Discarded) {
