@@ -42,26 +42,23 @@ impl Default for Code {
 }
 
 impl Service {
-    /// The answer to a message that came over TCP; `None` if there is none. Signatures are made at once.
-    pub fn answer_stream(&self, message: &[u8], client: IpAddr) -> Option<Vec<u8>> {
+    /// The answer to a message that came over TCP; `None` if there is none. Work for a server's worker.
+    pub async fn answer_stream(&self, message: &[u8], client: IpAddr) -> Option<Vec<u8>> {
         // Ordering: relaxed, a count.
         self.tcp_messages.fetch_add(1, Ordering::Relaxed);
-        let mut out = vec![0; usize::from(u16::MAX)];
-        let length = match Query::parse(message) {
-            Err(Fault::Silent) => None,
-            Err(Fault::Answered(rcode)) => write_error(message, rcode, &mut out),
-            Ok(query) => {
-                let now = now();
-                let zones = self.zones.load();
-                let mut answer = Answer::find(&zones, &query, now);
-                while let Some(index) = answer.unsigned() {
-                    answer.sign(index);
-                }
-                answer.write(&self.options(&query, client, now), &mut out)
-            }
-        }?;
-        out.truncate(length);
-        Some(out)
+        let query = match Query::parse(message) {
+            Err(Fault::Silent) => return None,
+            Err(Fault::Answered(rcode)) => return stream_error(message, rcode),
+            Ok(query) => query,
+        };
+        let now = now();
+        let zones = self.zones.load_full();
+        let mut answer = Answer::find(&zones, &query, now);
+        while let Some(index) = answer.unsigned() {
+            uninterrupted(|| answer.sign(index)).await;
+        }
+        let options = self.options(&query, client, now);
+        written(|out| answer.write(&options, out))
     }
 
     fn options(&self, query: &Query<'_>, client: IpAddr, now: u32) -> Options {
@@ -131,6 +128,19 @@ impl Handler for Service {
     }
 }
 
+/// The answer over TCP to a message that comes to no other; `None` if none is due.
+pub(crate) fn stream_error(message: &[u8], rcode: Rcode) -> Option<Vec<u8>> {
+    written(|out| write_error(message, rcode, out))
+}
+
+/// A message of the length that `write` returns.
+fn written(write: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Vec<u8>> {
+    let mut out = vec![0; usize::from(u16::MAX)];
+    let length = write(&mut out)?;
+    out.truncate(length);
+    Some(out)
+}
+
 /// Writes the answer if no signature has yet to be made.
 fn put(answer: &Answer<'_>, query: &Query<'_>, options: &Options, reply: &mut Reply<'_>) -> bool {
     if answer.unsigned().is_some() {
@@ -149,4 +159,4 @@ fn now() -> u32 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,11 +1,13 @@
 //! DNS over TCP (RFC 7766): messages after their lengths, several on one connection, answered in their order.
 //!
-//! One thread serves all connections, beside the workers, and makes signatures itself: TCP is for what UDP has no room for.
+//! One thread reads and writes all connections. Answers, and the signatures in them, are made by the server's workers.
 
-use crate::service::Service;
+use crate::query::Rcode;
+use crate::service::{Service, stream_error};
+use forebay::server::{SpawnError, Spawner};
 use forebay::time::Nanos;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,11 +30,17 @@ pub struct TcpServer {
 }
 
 impl TcpServer {
-    /// Listens at `address`, and serves up to `connections` at once; more wait in the kernel.
+    /// Listens at `address`, and serves up to `connections` at once; more wait in the kernel. Answers are made where
+    /// `spawner` puts them.
     ///
     /// # Errors
     /// The address cannot be bound, or there can be no thread.
-    pub fn start(service: Arc<Service>, address: SocketAddr, connections: usize) -> io::Result<TcpServer> {
+    pub fn start(
+        service: Arc<Service>,
+        spawner: Spawner,
+        address: SocketAddr,
+        connections: usize,
+    ) -> io::Result<TcpServer> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -41,7 +49,7 @@ impl TcpServer {
         let serve = move || {
             runtime.block_on(async {
                 tokio::select! {
-                    ended = accept(service, listener, connections) => tracing::error!(?ended, "TCP is no longer served"),
+                    ended = accept(Answers { service, spawner }, listener, connections) => tracing::error!(?ended, "TCP is no longer served"),
                     _ = stopped => {}
                 }
             });
@@ -63,18 +71,39 @@ impl Drop for TcpServer {
     }
 }
 
-async fn accept(service: Arc<Service>, listener: TcpListener, connections: usize) -> io::Result<()> {
+/// Where answers come from.
+#[derive(Clone)]
+struct Answers {
+    service: Arc<Service>,
+    spawner: Spawner,
+}
+
+impl Answers {
+    /// The answer to `message`; `None` if there is none, or will be none as the server stops.
+    async fn of(&self, message: Vec<u8>, client: IpAddr) -> Option<Vec<u8>> {
+        let (service, message) = (Arc::clone(&self.service), Arc::new(message));
+        let of = Arc::clone(&message);
+        let found = match self.spawner.spawn(async move { service.answer_stream(&of, client).await }) {
+            Ok(spawned) => spawned.await.ok(),
+            Err(SpawnError::Full(_)) => None,
+            Err(SpawnError::Stopping(_)) => return None,
+        };
+        found.unwrap_or_else(|| stream_error(&message, Rcode::ServFail))
+    }
+}
+
+async fn accept(answers: Answers, listener: TcpListener, connections: usize) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let free = Arc::new(Semaphore::new(connections));
     loop {
         let permit = Arc::clone(&free).acquire_owned().await.expect("it is never closed");
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let (service, free) = (Arc::clone(&service), Arc::clone(&free));
+                let (answers, free) = (answers.clone(), Arc::clone(&free));
                 tokio::spawn(async move {
                     let idle = || if free.available_permits() < connections / 2 { IDLE_WHEN_BUSY } else { IDLE };
                     // A client that goes away, or sends nothing, is no news.
-                    let _ = serve(&service, stream, peer, idle).await;
+                    let _ = serve(&answers, stream, peer, idle).await;
                     drop(permit);
                 });
             }
@@ -87,19 +116,21 @@ async fn accept(service: Arc<Service>, listener: TcpListener, connections: usize
     }
 }
 
-async fn serve(service: &Service, mut stream: TcpStream, peer: SocketAddr, idle: impl Fn() -> Nanos) -> io::Result<()> {
+async fn serve(answers: &Answers, mut stream: TcpStream, peer: SocketAddr, idle: impl Fn() -> Nanos) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut message = Vec::new();
     loop {
-        timeout(idle().into(), read(&mut stream, &mut message)).await??;
-        let Some(answer) = service.answer_stream(&message, peer.ip()) else { return Ok(()) };
+        let message = timeout(idle().into(), read(&mut stream)).await??;
+        let Some(answer) = answers.of(message, peer.ip()).await else { return Ok(()) };
         let framed = [&(answer.len() as u16).to_be_bytes()[..], &answer].concat();
         timeout(idle().into(), stream.write_all(&framed)).await??;
     }
 }
 
-async fn read(stream: &mut TcpStream, message: &mut Vec<u8>) -> io::Result<()> {
-    let length = stream.read_u16().await?;
-    message.resize(usize::from(length), 0);
-    stream.read_exact(message).await.map(drop)
+async fn read(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut message = vec![0; usize::from(stream.read_u16().await?)];
+    stream.read_exact(&mut message).await?;
+    Ok(message)
 }
+
+#[cfg(test)]
+mod tests;

@@ -211,6 +211,8 @@ fn metrics_tell_of_signatures_tcp_and_refusals() {
         line.rsplit(' ').next().expect("a value").parse::<f64>().expect("a number")
     };
     assert_eq!((metric("dns_signatures_made_total"), metric("dns_tcp_messages_total")), (1.0, 2.0));
+    let by_workers = metric("forebay_spawned_total{result=\"finished\"}");
+    assert_eq!(by_workers, 2.0, "messages over TCP are answered by the workers");
     let signed = || metric("forebay_latency_seconds_count{stage=\"total\",class=\"signed\"}");
     await_until(|| signed() == 3.0, "answers with signatures are not counted as such");
     let mut update = question(2, "www.example.test", A, None);
