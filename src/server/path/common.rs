@@ -8,6 +8,7 @@ use crate::handler::Handler;
 use crate::net::{AddressFilter, Socket};
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::Outside;
+use crate::sched::WorkerId;
 use crate::server::transport::Transport;
 
 /// State shared by all engines of a server.
@@ -16,6 +17,7 @@ pub(crate) struct Common<'s, 'e, H: Handler, M, F, S = Socket> {
     pub(crate) serving: &'e Serving<'s, 'e, H>,
     /// Makes the future that runs the handler on a packet: the one place where its type is named.
     pub(crate) make: &'e M,
+    /// The sockets: those of worker 0 first, one for each address, then those of worker 1, and so on.
     pub(crate) sockets: &'e [S],
     pub(crate) filter: &'e AddressFilter,
     pub(crate) packets: &'s ObjectPool<PacketBody<H::Ticket>>,
@@ -36,4 +38,17 @@ pub(crate) struct Common<'s, 'e, H: Handler, M, F, S = Socket> {
     pub(crate) silent: bool,
     /// How long requests may wait.
     pub(crate) limits: &'e Limits,
+}
+
+impl<'e, H: Handler, M, F, S> Common<'_, 'e, H, M, F, S> {
+    /// The sockets of `owner`, one for each address.
+    pub(crate) fn sockets_of(&self, owner: WorkerId) -> &'e [S] {
+        let addresses = self.serving.addresses.len();
+        &self.sockets[owner * addresses..][..addresses]
+    }
+
+    /// The number of workers.
+    pub(crate) fn workers(&self) -> usize {
+        self.sockets.len() / self.serving.addresses.len()
+    }
 }

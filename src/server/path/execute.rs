@@ -39,12 +39,16 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M, F, L: Link> {
     pub(crate) gathering: Gathering,
     /// On emulated cores, what was slept for the replies that wait to be sent.
     pub(crate) slept: Nanos,
-    /// The sockets by owner, and behind them the queues of continuations, as this worker sees them.
+    /// The sockets, and behind them the queues of continuations, as this worker sees them.
     pub(super) queues: StandingQueues,
     /// The queue of continuations, as this worker sees it.
     pub(super) heavy: HeavyQueue,
     /// For each socket, a time at which this worker found nothing more in it.
     pub(super) emptied_at: Box<[Nanos]>,
+    /// For each owner of sockets, the number of the address from which this worker receives first the next time.
+    pub(super) next_address: Box<[u8]>,
+    /// Number of workers, each of which has a slot in use for what it runs, or kept for that.
+    pub(super) workers: usize,
     pub(crate) now: Nanos,
 }
 
@@ -78,6 +82,8 @@ where
             heavy: HeavyQueue::default(),
             queues: StandingQueues::new(common.sockets.len() + 1),
             emptied_at: vec![Nanos::ZERO; common.sockets.len()].into(),
+            next_address: vec![0; common.workers()].into(),
+            workers: common.workers(),
             now: clock::now(),
         }
     }
@@ -113,8 +119,8 @@ where
             self.recycle(packet);
             return;
         }
-        let Serving { handler, address, .. } = self.common.serving;
-        if guarded(|| packet.sealed_by(*handler, *address, &served)).is_err() {
+        let Serving { handler, addresses, .. } = self.common.serving;
+        if guarded(|| packet.sealed_by(*handler, addresses, &served)).is_err() {
             self.recorder.count(Counter::Failed(Failed::Panic));
             self.recycle(packet);
             return;
@@ -136,9 +142,10 @@ where
         }
         self.pay_for_sending();
         let spare = &mut self.spare;
-        let socket = &self.common.sockets[self.worker % self.common.sockets.len()];
-        let sending = &self.common.transport.of(self.worker).sending;
-        let sent_at = self.outbox.flush(&mut self.link, socket, &mut self.recorder, sending, |packet| {
+        // The thread that stops the server has no sockets of its own.
+        let sockets = self.common.sockets_of(self.worker % self.workers);
+        let sending = self.common.transport.of(self.worker);
+        let sent_at = self.outbox.flush(&mut self.link, sockets, &mut self.recorder, sending, |packet| {
             let _ = spare.try_push(packet);
         });
         Some(sent_at)
