@@ -42,8 +42,9 @@ use runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use runtime::{Shared, Wait};
 use sched::overload::{QueueBounds, WaitBounds};
 use sched::{PolicyName, Tuning};
+use server::path::common::Common;
 use server::path::credit::Credit;
-use server::path::execute::{Common, Engine};
+use server::path::execute::Engine;
 use server::path::limits::Limits;
 use server::path::packet::{Packet, PacketBody, Serving};
 use server::path::slot::{Job, Slot};
@@ -77,7 +78,7 @@ impl Handler for Small {
 fn served<H: Handler>(handler: &H, policy: PolicyName, request: &[u8], batch: usize, count: usize) -> Duration {
     let mut numbers = 0..;
     let packets = ObjectPool::new(PACKETS, || PacketBody::new(numbers.next().unwrap(), 2_048));
-    let serving = Serving::new(handler, (Ipv4Addr::LOCALHOST, 9_000).into(), Credit::new(1), PACKETS);
+    let serving = Serving::new(handler, &[(Ipv4Addr::LOCALHOST, 9_000).into()], Credit::new(1), PACKETS);
     dispatched(&serving, policy, &packets, request, batch, count, |packet| serving.drive(packet))
 }
 
@@ -103,8 +104,8 @@ where
     let sockets = [Socket::new(request, count, batch)];
     let metrics = WorkerMetrics::new(1);
     let addresses = HostAddresses::read().unwrap();
-    let filter = AddressFilter::new((Ipv4Addr::LOCALHOST, 9_000).into(), &[7, 13, 17, 19, 1_900, 11_211], addresses);
-    let transport = Transport::new(1);
+    let filter = AddressFilter::new(&[(Ipv4Addr::LOCALHOST, 9_000).into()], &[7, 13, 17, 19, 1_900, 11_211], addresses);
+    let transport = Transport::new(1, 1);
     // Bounds that are looked at, and that nothing exceeds.
     let millis = Nanos::from_millis;
     let bounds = WaitBounds { target: millis(1_000), interval: millis(4_000), bound: millis(2_000) };
@@ -133,7 +134,7 @@ where
     let before = net::sent();
     // Told beforehand: it ends when it finds nothing more.
     shared.stop();
-    let mut engine = Engine::new(&common, 0, metrics.recorder(0), KernelLink::new(Io::Batches, Io::Batches));
+    let mut engine = Engine::new(&common, 0, metrics.recorder(0), KernelLink::new(Io::Batches, Io::Batches, 1));
     let mut took = Duration::ZERO;
     for worker in workers {
         let start = clock::now();

@@ -40,6 +40,10 @@ impl Socket {
     pub(crate) fn new(request: &[u8], waiting: usize, batch: usize) -> Socket {
         Socket { request: request.into(), waiting: AtomicUsize::new(waiting), batch }
     }
+
+    pub(crate) fn address(&self) -> usize {
+        0
+    }
 }
 
 /// What the engine asks of a datagram.

@@ -1,7 +1,7 @@
 //! Where a server is reached: parsing the text of addresses, ports and paths, and showing it again.
 
-use super::REJECTED_PORTS_MAX;
 use super::value::{Refusal, count};
+use super::{LISTEN_MAX, REJECTED_PORTS_MAX};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -28,9 +28,49 @@ pub(super) fn admin_text(address: Option<SocketAddr>) -> String {
     address.map_or_else(|| "off".to_owned(), |address| address.to_string())
 }
 
+/// Addresses separated by commas, of which no two take the same datagrams.
+pub(super) fn listen(text: &str) -> Result<Vec<SocketAddr>, Refusal> {
+    let mut addresses = Vec::new();
+    let is_list = text.contains(',');
+    for part in text.split(',') {
+        let part = part.trim();
+        let named = |refusal| if is_list { format!("{part:?} is refused: {refusal}") } else { refusal };
+        let address = listen_address(part).map_err(named)?;
+        if let Some(other) = addresses.iter().find(|other| collide(**other, address)) {
+            return Err(if same(*other, address) {
+                format!("{address} is named twice")
+            } else {
+                format!("one of {other} and {address} takes all datagrams of the other")
+            });
+        }
+        if addresses.len() == LISTEN_MAX {
+            return Err(format!("more than {LISTEN_MAX} addresses"));
+        }
+        addresses.push(address);
+    }
+    Ok(addresses)
+}
+
+/// The text that [`listen`] parses as `addresses`.
+pub(crate) fn listen_text(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn same(one: SocketAddr, other: SocketAddr) -> bool {
+    one.port() == other.port() && one.ip().to_canonical() == other.ip().to_canonical()
+}
+
+/// Whether two addresses are the same, or one is the wildcard of the other's family and port. `[::]` leaves IPv4 to an
+/// IPv4 address of its port.
+fn collide(one: SocketAddr, other: SocketAddr) -> bool {
+    let (ip, other_ip) = (one.ip().to_canonical(), other.ip().to_canonical());
+    let overlap = ip.is_ipv4() == other_ip.is_ipv4() && (ip.is_unspecified() || other_ip.is_unspecified());
+    same(one, other) || (overlap && one.port() == other.port() && one.port() != 0)
+}
+
 /// An IP address of one host, or the wildcard, and a port. The broadcast addresses of networks are known only to the
 /// host that binds them.
-pub(super) fn listen(text: &str) -> Result<SocketAddr, Refusal> {
+fn listen_address(text: &str) -> Result<SocketAddr, Refusal> {
     let address = address(text)?;
     match address.ip().to_canonical() {
         ip if ip.is_multicast() => Err("a multicast address is not one host's".to_owned()),
@@ -115,6 +155,36 @@ mod tests {
             ("localhost:9000", "not an IP address"),
         ] {
             assert!(listen(text).unwrap_err().starts_with(reason), "{text}");
+        }
+    }
+
+    // Which lists of addresses are refused, and is a list the text that it was?
+    #[test]
+    fn a_server_listens_on_several_addresses() {
+        let many: Vec<String> = (1..=17).map(|last| format!("127.0.0.{last}:0")).collect();
+        for text in [
+            "127.0.0.1:1",
+            "0.0.0.0:53,[::]:53",
+            "10.0.0.1:53,[::]:53",
+            "0.0.0.0:53,10.0.0.1:54",
+            "0.0.0.0:0,10.0.0.1:0",
+            &many[..16].join(","),
+        ] {
+            assert_eq!(listen(text).map(|addresses| listen_text(&addresses)).as_deref(), Ok(text));
+        }
+        assert_eq!(listen("10.0.0.1:1, 10.0.0.2:1").map(|addresses| addresses.len()), Ok(2));
+        for (text, reason) in [
+            ("10.0.0.1:53,10.0.0.2:53,10.0.0.1:53", "10.0.0.1:53 is named twice"),
+            ("127.0.0.1:0,127.0.0.1:0", "127.0.0.1:0 is named twice"),
+            ("10.0.0.1:53,[::ffff:10.0.0.1]:53", "is named twice"),
+            ("0.0.0.0:53,10.0.0.1:53", "one of 0.0.0.0:53 and 10.0.0.1:53 takes all datagrams of the other"),
+            ("[fd00::1]:53,[::]:53", "takes all datagrams"),
+            ("127.0.0.1:1,", "\"\" is refused: not an IP address"),
+            ("127.0.0.1:1,224.0.0.1:1", "\"224.0.0.1:1\" is refused: a multicast address"),
+            (&many.join(","), "more than 16 addresses"),
+        ] {
+            let refusal = listen(text).unwrap_err();
+            assert!(refusal.contains(reason), "{text}: {refusal}");
         }
     }
 

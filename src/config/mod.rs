@@ -30,6 +30,7 @@ mod value;
 
 pub use crate::net::Io;
 pub use crate::sched::{MaxWait, Notices, Wait};
+pub(crate) use addresses::listen_text;
 #[cfg(feature = "cli")]
 pub use effective::load;
 pub use effective::{Effective, Row};
@@ -49,6 +50,10 @@ use std::num::NonZero;
 pub const WORKERS_MAX: usize = 1_024;
 /// The most pools a server has. A reply names its pool in one byte, and a workload has no more than eight classes.
 pub const POOLS_MAX: usize = 8;
+/// The most addresses a server listens on: each receives on a socket of every worker, and a search tries them all.
+pub const LISTEN_MAX: usize = 16;
+/// The most sockets a server has: one for each worker on each address.
+pub const SOCKETS_MAX: usize = 4_096;
 /// The most source ports a server rejects: the list is searched for every datagram.
 pub const REJECTED_PORTS_MAX: usize = 64;
 

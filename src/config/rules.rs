@@ -1,13 +1,13 @@
 //! The rules between settings: which setting decides another, and which values exclude each other.
 
 use super::layers::Layers;
-use super::{Burn, Classify, Config, HandlerName, Io, Pool, Wait};
+use super::{Burn, Classify, Config, HandlerName, Io, Pool, SOCKETS_MAX, Wait};
 use crate::overheads::Overheads;
 use crate::sched::Sizes;
 
 /// Applies every rule to `config`, whose settings are valid by themselves.
 pub(super) fn apply(config: &mut Config, layers: &mut Layers) {
-    for rule in [pools, parking, charges, handler, addresses, hand_over, classes, reserved] {
+    for rule in [pools, parking, charges, handler, addresses, sockets, hand_over, classes, reserved] {
         rule(config, layers);
     }
 }
@@ -64,10 +64,24 @@ fn handler(config: &mut Config, layers: &mut Layers) {
 
 /// A reply leaves from the address that its request came to.
 fn addresses(config: &mut Config, layers: &mut Layers) {
-    if config.io == Io::Portable && config.listen.ip().is_unspecified() {
+    if config.io == Io::Portable && config.listen.iter().any(|address| address.ip().is_unspecified()) {
         let why = "no portable call tells which address a datagram came to, and the reply must come from there; \
-                   allowed: listen on one address, or io batches or gro";
+                   allowed: listen on addresses of one host, or io batches or gro";
         layers.conflict(config, ["io", "listen"], why);
+    }
+}
+
+/// Every worker has a socket on each address.
+fn sockets(config: &mut Config, layers: &mut Layers) {
+    let (workers, addresses) = (config.workers, config.listen.len());
+    if workers * addresses > SOCKETS_MAX {
+        let most = SOCKETS_MAX / addresses;
+        let why = format!(
+            "{workers} workers on {addresses} addresses need {} sockets; allowed: {SOCKETS_MAX} sockets, so {most} workers \
+             or fewer addresses",
+            workers * addresses
+        );
+        layers.conflict(config, ["workers", "listen"], &why);
     }
 }
 
@@ -132,7 +146,7 @@ mod tests {
         assert_eq!(config.workers, cpus());
         assert_eq!((config.policy.name(), config.wait, config.burn), ("auto", Wait::Adaptive, Burn::Cpu));
         assert_eq!(config.slice, Nanos::from_micros(50));
-        assert_eq!(config.listen.to_string(), "127.0.0.1:9000");
+        assert_eq!(config.listen, ["127.0.0.1:9000".parse().expect("an address")]);
     }
 
     // How are workers split when no pools are given, and counted when they are?
@@ -185,6 +199,8 @@ mod tests {
             (("policy", "pools"), ("workers", "1")),
             (("io", "portable"), ("listen", "0.0.0.0:9000")),
             (("io", "portable"), ("listen", "[::]:9000")),
+            (("io", "portable"), ("listen", "127.0.0.1:9000,[::]:9000")),
+            (("workers", "1024"), ("listen", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3,127.0.0.1:4,127.0.0.1:5")),
         ] {
             let problems = problems(&[first, second]);
             assert_eq!(problems.len(), 1, "{problems:?}");

@@ -19,16 +19,20 @@ const MICROSECOND: Nanos = Nanos::from_micros(1);
 const ADMIN: &str = if cfg!(feature = "admin") { "127.0.0.1:9001" } else { "off" };
 
 settings! {
-    /// Where requests arrive (UDP); an address of one host, or the wildcard. Port 0 takes a free one.
-    listen: SocketAddr {
-        key: "listen", value_name: "ADDRESS", shape: Text, change: Restart,
+    /// Where requests arrive (UDP), 1 to [`LISTEN_MAX`](super::LISTEN_MAX) places: addresses of one host, or the wildcard.
+    /// Port 0 takes a free one.
+    listen: Vec<SocketAddr> {
+        key: "listen", value_name: "ADDRESSES", shape: Text, change: Restart,
         default: Text("127.0.0.1:9000"),
         allowed: Fixed(
             "an IP address, neither multicast nor broadcast, and a port, like 0.0.0.0:9000 or [::]:9000; port 0 takes \
-             a free one"
+             a free one; up to 16 different ones, separated by commas"
         ),
-        help: Fixed("Where requests arrive, over UDP."),
-        parse: addresses::listen, show: ToString::to_string,
+        help: Detailed("Where requests arrive, over UDP.", || sentences(&[
+            "Every worker has a socket on each address.",
+            "With 0.0.0.0:53,[::]:53 each family has sockets of its own; [::]:53 alone is for both.",
+        ])),
+        parse: addresses::listen, show: |addresses| addresses::listen_text(addresses),
     }
     /// The address of metrics, latency and health (HTTP over TCP). Port 0 takes a free one; `None` = there is no endpoint.
     admin: Option<SocketAddr> {

@@ -14,16 +14,17 @@ use std::sync::Arc;
 /// The address rules of one server.
 #[derive(Debug)]
 pub struct AddressFilter {
-    listen: SocketAddr,
+    listen: Box<[SocketAddr]>,
     reject_source_ports: Box<[u16]>,
     host: ArcSwap<HostAddresses>,
 }
 
 impl AddressFilter {
-    /// The rules of a server that is bound to `listen` on a host with the addresses `host`, and rejects datagrams from
-    /// any of `reject_source_ports`.
-    pub fn new(listen: SocketAddr, reject_source_ports: &[u16], host: HostAddresses) -> AddressFilter {
-        AddressFilter { listen, reject_source_ports: reject_source_ports.into(), host: ArcSwap::from_pointee(host) }
+    /// The rules of a server that is bound to all of `listen` on a host with the addresses `host`, and rejects datagrams
+    /// from any of `reject_source_ports`.
+    pub fn new(listen: &[SocketAddr], reject_source_ports: &[u16], host: HostAddresses) -> AddressFilter {
+        let (listen, reject_source_ports) = (listen.into(), reject_source_ports.into());
+        AddressFilter { listen, reject_source_ports, host: ArcSwap::from_pointee(host) }
     }
 
     /// Reads the host's addresses again: interfaces come and go. Takes about 50 us, so workers must not call it.
@@ -67,7 +68,9 @@ impl AddressRules<'_> {
         if source.is_unspecified() || host.is_group(source) {
             return Err(Malformed::SourceAddress);
         }
-        if peer.port() == filter.listen.port() && self.is_own(source, destination) {
+        let is_own =
+            |listen: &SocketAddr| peer.port() == listen.port() && self.is_own(listen.ip(), source, destination);
+        if filter.listen.iter().any(is_own) {
             return Err(Malformed::OwnAddress);
         }
         if datagram.to_group || destination.is_some_and(|destination| host.is_group(destination)) {
@@ -76,10 +79,13 @@ impl AddressRules<'_> {
         Ok(peer)
     }
 
-    /// True if this server receives datagrams sent to its own port at `source`. The destination is an address of this
-    /// host even where the list of them could not be read.
-    fn is_own(&self, source: IpAddr, destination: Option<IpAddr>) -> bool {
-        let listen = self.filter.listen.ip().to_canonical();
+    /// True if a socket on `listen` receives datagrams sent to its own port at `source`. The destination is an address of
+    /// this host even where the list of them could not be read.
+    fn is_own(&self, listen: IpAddr, source: IpAddr, destination: Option<IpAddr>) -> bool {
+        if listen.is_ipv4() && source.is_ipv6() {
+            return false;
+        }
+        let listen = listen.to_canonical();
         if !listen.is_unspecified() {
             return source == listen;
         }
@@ -109,7 +115,7 @@ mod tests {
     #[track_caller]
     fn assert_checked(listen: &str, peer: &str, local: Option<&str>, expected: Result<(), Malformed>) {
         let listen = SocketAddr::new(listen.parse().expect("an address"), PORT);
-        let filter = AddressFilter::new(listen, &[7, 1_900], host());
+        let filter = AddressFilter::new(&[listen], &[7, 1_900], host());
         let checked = filter.rules().check(&datagram(peer, local));
         assert_eq!(checked.map(drop), expected, "{listen} {peer} {local:?}");
     }
@@ -139,7 +145,7 @@ mod tests {
             assert_checked("::", peer, None, Ok(()));
         }
         assert_eq!(
-            AddressFilter::new(([0; 4], PORT).into(), &[], host()).rules().check(&datagram("1.2.3.4:7", None)),
+            AddressFilter::new(&[([0; 4], PORT).into()], &[], host()).rules().check(&datagram("1.2.3.4:7", None)),
             { Ok("1.2.3.4:7".parse().expect("an address")) }
         );
     }
@@ -164,6 +170,26 @@ mod tests {
         assert_checked("0.0.0.0", "192.0.2.1:9000", Some("192.0.2.1"), own);
     }
 
+    // Is an address of a server its own wherever the datagram came to, with the port that belongs to it?
+    #[test]
+    fn each_of_several_addresses_is_the_servers_own() {
+        let listen = ["10.9.0.1:53", "10.9.0.2:54", "0.0.0.0:55"].map(|listen| listen.parse().expect("an address"));
+        let filter = AddressFilter::new(&listen, &[], host());
+        for (peer, own) in [
+            ("10.9.0.1:53", true),
+            ("10.9.0.2:54", true),
+            ("10.9.0.1:54", false),
+            ("10.9.0.2:53", false),
+            ("127.0.0.1:55", true),
+            ("10.9.0.1:55", true),
+            ("[fd00::1]:55", false),
+            ("10.9.0.7:53", false),
+        ] {
+            let checked = filter.rules().check(&datagram(peer, None)).map(drop);
+            assert_eq!(checked, if own { Err(Malformed::OwnAddress) } else { Ok(()) }, "{peer}");
+        }
+    }
+
     // Which destinations are several hosts, by the host's addresses or by the kernel's flag?
     #[test]
     fn destinations_are_this_host_alone() {
@@ -174,7 +200,7 @@ mod tests {
         }
         assert_checked("::", "[fd00::7]:5000", Some("ff02::1"), several);
         assert_checked("::", "[fd00::7]:5000", Some("fd00::1"), Ok(()));
-        let filter = AddressFilter::new(([0; 4], PORT).into(), &[], host());
+        let filter = AddressFilter::new(&[([0; 4], PORT).into()], &[], host());
         let unlisted = Datagram { to_group: true, ..datagram("10.9.0.7:5000", Some("10.8.0.255")) };
         assert_eq!(filter.rules().check(&unlisted), Err(Malformed::Destination));
     }

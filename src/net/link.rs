@@ -36,14 +36,20 @@ pub trait Link {
 
 /// Access to the kernel's sockets.
 pub struct KernelLink {
-    receiver: Receiver,
-    sender: Sender,
+    /// One for each address: the memory of a receiver fits the sockets of one address alone.
+    receivers: Box<[Receiver]>,
+    /// The number of the receiver that received last.
+    last: usize,
+    /// One for each address: a sender is for one socket alone.
+    senders: Box<[Sender]>,
 }
 
 impl KernelLink {
-    /// Access to sockets that were opened for `receive`; replies are sent with `send`.
-    pub fn new(receive: Io, send: Io) -> KernelLink {
-        KernelLink { receiver: Receiver::new(receive), sender: Sender::new(send) }
+    /// Access to the sockets of this many addresses that were opened for `receive`; replies are sent with `send`.
+    pub fn new(receive: Io, send: Io, addresses: usize) -> KernelLink {
+        let senders = (0..addresses).map(|_| Sender::new(send)).collect();
+        let receivers = (0..addresses).map(|_| Receiver::new(receive)).collect();
+        KernelLink { receivers, last: 0, senders }
     }
 }
 
@@ -51,26 +57,27 @@ impl Link for KernelLink {
     type Socket = Socket;
 
     fn receive<'b>(&mut self, socket: &Socket, buffers: impl Iterator<Item = &'b mut [u8]>) -> io::Result<usize> {
-        self.receiver.receive(socket, buffers)
+        self.last = socket.address();
+        self.receivers[self.last].receive(socket, buffers)
     }
 
     fn datagrams(&self) -> &[Datagram] {
-        self.receiver.datagrams()
+        self.receivers[self.last].datagrams()
     }
 
     fn left(&self) -> usize {
-        self.receiver.left()
+        self.receivers[self.last].left()
     }
 
     fn discard(&mut self) {
-        self.receiver.discard();
+        self.receivers[self.last].discard();
     }
 
     fn send(&mut self, socket: &Socket, messages: &[Message<'_>]) -> Outcomes {
-        self.sender.send(socket, messages)
+        self.senders[socket.address()].send(socket, messages)
     }
 
     fn probe(&mut self, socket: &Socket) -> Result<(), Unsent> {
-        self.sender.probe(socket)
+        self.senders[socket.address()].probe(socket)
     }
 }

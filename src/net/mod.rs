@@ -1,13 +1,13 @@
 //! Sockets and batches: everything that speaks to the kernel about datagrams.
 //!
-//! Replies leave through the socket that a worker receives from. While that socket is in a readiness queue, the kernel
-//! calls the queue for each reply that has left, which is 5 % of a send. A second socket for replies would be in no
-//! queue, but on the same address it is a member of the reuseport group and receives its share of flows, unless a
-//! program selects others; that program sees members by index, an index changes its owner whenever a member leaves, and
-//! an index out of range falls back to all of them. So while sockets close, datagrams would reach a socket that no
-//! worker receives from, and be lost in no counter that we read. Instead a busy worker takes its one socket out of the
-//! queue that it would sleep on (`runtime`, README.md 2). While other workers watch the sockets of busy workers, their
-//! queue remains attached: those 5 % are the cost of a watcher.
+//! Replies leave through a socket that their worker receives from, the one on the address that the request came to.
+//! While that socket is in a readiness queue, the kernel calls the queue for each reply that has left, which is 5 % of
+//! a send. A second socket for replies would be in no queue, but on the same address it is a member of the reuseport
+//! group and receives its share of flows, unless a program selects others; that program sees members by index, an index
+//! changes its owner whenever a member leaves, and an index out of range falls back to all of them. So while sockets
+//! close, datagrams would reach a socket that no worker receives from, and be lost in no counter that we read. Instead
+//! a busy worker takes its sockets out of the queue that it would sleep on (`runtime`, README.md 2). While other
+//! workers watch the sockets of busy workers, their queue remains attached: those 5 % are the cost of a watcher.
 
 mod addresses;
 mod drops;
@@ -24,7 +24,7 @@ pub use filter::{AddressFilter, AddressRules};
 pub use link::{KernelLink, Link};
 pub use receive::{Datagram, Receiver, receive_error};
 pub use send::{Message, Outcomes, Sender};
-pub use socket::{Group, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Socket};
+pub use socket::{Group, NotBound, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Socket};
 pub use ways::{NoWay, Refused, Ways};
 
 /// A backend: how datagrams go to and from the kernel.

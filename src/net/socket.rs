@@ -1,4 +1,4 @@
-//! UDP sockets: one `SO_REUSEPORT` group, opened at start, shut behind a gate at the end.
+//! UDP sockets: one `SO_REUSEPORT` group for each address, opened at start, shut behind a gate at the end.
 
 use super::Io;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -18,67 +18,88 @@ pub const RECV_BUFFER_BYTES: usize = 4 << 20;
 /// neighbour.
 pub const SEND_BUFFER_BYTES: usize = 4 << 20;
 
-/// The sockets of one server: all on one address, so that the kernel spreads flows over them.
+/// The sockets of one server: on each address one for each worker, so that the kernel spreads flows over the workers.
 #[derive(Debug)]
 pub struct Group {
     sockets: Vec<Socket>,
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     recv_buffer_bytes: usize,
     send_buffer_bytes: usize,
 }
 
+/// An address at which no sockets could be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot bind {address}: {source}")]
+pub struct NotBound {
+    /// The address, as it was asked for.
+    pub address: SocketAddr,
+    /// The kernel's error.
+    pub source: io::Error,
+}
+
 impl Group {
-    /// Opens `count` sockets on `address` for the backend `io`; port 0 picks a free port for all of them.
+    /// Opens sockets for `workers` workers on each of `addresses`, for the backend `io`. Port 0 picks a free port for all
+    /// sockets of that address. `[::]` is for IPv6 alone where another address is an IPv4 one of the same port, and
+    /// for both families elsewhere.
     ///
     /// # Errors
-    /// The kernel's error, [`io::ErrorKind::AddrInUse`] also when another group that would share the port has it.
+    /// The kernel's error, [`io::ErrorKind::AddrInUse`] also when another group that would share a port has it.
     ///
     /// # Panics
-    /// If `count` is zero.
-    pub fn open(address: SocketAddr, count: usize, io: Io) -> io::Result<Group> {
-        assert!(count > 0, "a group has a socket");
-        // The first socket binds alone: with SO_REUSEPORT set before, a second server would quietly take half the flows
-        // of the first.
-        let first = new_socket(address, io)?;
-        first.bind(&address.into())?;
-        first.set_reuse_port(true)?;
-        let address = first.local_addr()?.as_socket().unwrap_or(address);
-        let mut sockets = vec![first];
-        for _ in 1..count {
-            let socket = new_socket(address, io)?;
-            socket.set_reuse_port(true)?;
-            socket.bind(&address.into())?;
-            sockets.push(socket);
-        }
-        Group::of(sockets, address)
+    /// If there are no workers, or no addresses.
+    pub fn open(addresses: &[SocketAddr], workers: usize, io: Io) -> Result<Group, NotBound> {
+        assert!(workers > 0, "a group has a socket");
+        let open = |address: &SocketAddr| {
+            open_at(*address, only_v6(*address, addresses), workers, io)
+                .map_err(|source| NotBound { address: *address, source })
+        };
+        let (sockets, bound): (Vec<_>, Vec<_>) =
+            addresses.iter().map(open).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        let first = bound[0];
+        Group::of(by_worker(sockets), bound).map_err(|source| NotBound { address: first, source })
     }
 
-    /// The group of `descriptors`, sockets that another process has bound, for the backend `io`. Options are only added:
-    /// a process that still receives from them notices nothing, unless `io` is [`Io::Gro`] here and not there.
+    /// The group of `descriptors`, sockets that another process has bound, for the backend `io`. Its addresses are in the
+    /// order in which they come first, and so are the sockets of each address. Options are only added: a process that
+    /// still receives from them notices nothing, unless `io` is [`Io::Gro`] here and not there.
     ///
     /// # Errors
-    /// When they are not UDP sockets that are all bound to one address; the kernel's error.
+    /// When they are not bound UDP sockets, as many on each address; the kernel's error.
     pub fn adopt(descriptors: Vec<OwnedFd>, io: Io) -> io::Result<Group> {
-        let sockets: Vec<_> = descriptors.into_iter().map(socket2::Socket::from).collect();
-        let address_of = |socket: &socket2::Socket| match (socket.r#type()?, socket.local_addr()?.as_socket()) {
-            (Type::DGRAM, Some(address)) if address.port() != 0 => Ok(address),
-            _ => Err(io::Error::other("a descriptor is not a bound UDP socket")),
-        };
-        let addresses = sockets.iter().map(address_of).collect::<io::Result<Vec<_>>>()?;
-        let address = *addresses.first().ok_or_else(|| io::Error::other("there is no UDP socket"))?;
-        if let Some(other) = addresses.iter().find(|other| **other != address) {
-            return Err(io::Error::other(format!("the UDP sockets are bound to {address} and to {other}")));
+        let mut addresses = Vec::<SocketAddr>::new();
+        let mut sockets = Vec::<Vec<socket2::Socket>>::new();
+        for socket in descriptors.into_iter().map(socket2::Socket::from) {
+            let address = match (socket.r#type()?, socket.local_addr()?.as_socket()) {
+                (Type::DGRAM, Some(address)) if address.port() != 0 => address,
+                _ => return Err(io::Error::other("a descriptor is not a bound UDP socket")),
+            };
+            set_options(&socket, address, io)?;
+            match addresses.iter().position(|known| *known == address) {
+                Some(known) => sockets[known].push(socket),
+                None => {
+                    addresses.push(address);
+                    sockets.push(vec![socket]);
+                }
+            }
         }
-        sockets.iter().try_for_each(|socket| set_options(socket, address, io))?;
-        Group::of(sockets, address)
+        let first = *addresses.first().ok_or_else(|| io::Error::other("there is no UDP socket"))?;
+        let workers = sockets[0].len();
+        if let Some(other) = sockets.iter().position(|others| others.len() != workers) {
+            let (count, other) = (sockets[other].len(), addresses[other]);
+            return Err(io::Error::other(format!(
+                "{workers} UDP sockets are bound to {first}, and {count} to {other}"
+            )));
+        }
+        Group::of(by_worker(sockets), addresses)
     }
 
-    fn of(sockets: Vec<socket2::Socket>, address: SocketAddr) -> io::Result<Group> {
+    fn of(sockets: Vec<socket2::Socket>, addresses: Vec<SocketAddr>) -> io::Result<Group> {
         // The kernel books twice the requested size, to pay for its own bookkeeping, and reports the double.
         let recv_buffer_bytes = sockets[0].recv_buffer_size()? / 2;
         let send_buffer_bytes = sockets[0].send_buffer_size()? / 2;
-        let sockets = sockets.into_iter().map(Socket::new).collect::<io::Result<_>>()?;
-        Ok(Group { sockets, address, recv_buffer_bytes, send_buffer_bytes })
+        let socket = |(number, socket)| Socket::new(socket, number % addresses.len());
+        let sockets = sockets.into_iter().enumerate().map(socket).collect::<io::Result<_>>()?;
+        Ok(Group { sockets, addresses, recv_buffer_bytes, send_buffer_bytes })
     }
 
     /// Makes the receive buffers no larger than `bytes` each.
@@ -93,14 +114,14 @@ impl Group {
         Ok(())
     }
 
-    /// The sockets; socket `n` belongs to worker `n`.
+    /// The sockets: those of worker 0 first, one for each address in their order, then those of worker 1, and so on.
     pub fn sockets(&self) -> &[Socket] {
         &self.sockets
     }
 
-    /// The address that all sockets are bound to.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// The addresses that sockets are bound to, at least one.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 
     /// The receive buffer granted by the kernel to each socket.
@@ -132,7 +153,7 @@ impl Group {
         poll(&mut sockets, PollTimeout::ZERO).is_err() || sockets.iter().any(readable)
     }
 
-    /// Takes the sockets out of the kernel's sight: from now on datagrams to the address find no socket, and the drop
+    /// Takes the sockets out of the kernel's sight: from now on datagrams to the addresses find no socket, and the drop
     /// counts stay constant. To be called after the last reply has been sent.
     ///
     /// # Errors
@@ -140,13 +161,15 @@ impl Group {
     pub fn leave(&self) -> io::Result<()> {
         // A connected socket receives from its peer only, and no other host can send from an address that is this
         // host's own.
-        let own = match self.address.ip() {
-            ip if !ip.is_unspecified() => ip,
-            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        };
-        let own = SockAddr::from(SocketAddr::new(own, self.address.port()));
-        self.sockets.iter().try_for_each(|socket| socket.inner().connect(&own))
+        self.sockets.iter().try_for_each(|socket| {
+            let address = self.addresses[socket.address];
+            let own = match address.ip() {
+                ip if !ip.is_unspecified() => ip,
+                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            };
+            socket.inner().connect(&SockAddr::from(SocketAddr::new(own, address.port())))
+        })
     }
 }
 
@@ -159,25 +182,31 @@ pub struct Socket {
     inner: UdpSocket,
     inode: u64,
     wildcard: bool,
+    address: usize,
 }
 
 impl Socket {
     /// A socket to probe `io` with: opened like the sockets of a group, but without an address, so that nothing reaches
     /// it.
     pub(super) fn unbound(address: SocketAddr, io: Io) -> io::Result<Socket> {
-        Socket::new(new_socket(address, io)?)
+        Socket::new(new_socket(address, false, io)?, 0)
     }
 
-    fn new(socket: socket2::Socket) -> io::Result<Socket> {
+    fn new(socket: socket2::Socket, address: usize) -> io::Result<Socket> {
         let inner = UdpSocket::from(socket);
         let wildcard = inner.local_addr()?.ip().is_unspecified();
         let inode = nix::sys::stat::fstat(&inner)?.st_ino;
-        Ok(Socket { inner, inode, wildcard })
+        Ok(Socket { inner, inode, wildcard, address })
     }
 
     /// The inode number of the socket in `/proc/net/udp`.
     pub fn inode(&self) -> u64 {
         self.inode
+    }
+
+    /// The number of the socket's address among those of its group.
+    pub(super) fn address(&self) -> usize {
+        self.address
     }
 
     /// True if the socket is bound to all addresses, so that each datagram must carry its destination.
@@ -220,12 +249,44 @@ impl AsRawFd for Socket {
     }
 }
 
+/// Sockets on `address` alone, and the address that they are bound to.
+fn open_at(address: SocketAddr, only_v6: bool, count: usize, io: Io) -> io::Result<(Vec<socket2::Socket>, SocketAddr)> {
+    // The first socket binds alone: with SO_REUSEPORT set before, a second server would quietly take half the flows
+    // of the first.
+    let first = new_socket(address, only_v6, io)?;
+    first.bind(&address.into())?;
+    first.set_reuse_port(true)?;
+    let address = first.local_addr()?.as_socket().unwrap_or(address);
+    let mut sockets = vec![first];
+    for _ in 1..count {
+        let socket = new_socket(address, only_v6, io)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&address.into())?;
+        sockets.push(socket);
+    }
+    Ok((sockets, address))
+}
+
+/// Whether a socket on `address` must leave IPv4 to the socket of another one of `addresses`.
+fn only_v6(address: SocketAddr, addresses: &[SocketAddr]) -> bool {
+    let is_v4 = |other: &SocketAddr| other.ip().to_canonical().is_ipv4();
+    let takes_port = |other: &SocketAddr| other.port() == address.port() && is_v4(other);
+    address.port() != 0 && addresses.iter().any(takes_port)
+}
+
+/// Sockets by address, as many for each, in the order of the workers.
+fn by_worker(sockets: Vec<Vec<socket2::Socket>>) -> Vec<socket2::Socket> {
+    let workers = sockets.first().map_or(0, Vec::len);
+    let mut rest: Vec<_> = sockets.into_iter().map(Vec::into_iter).collect();
+    (0..workers).flat_map(|_| rest.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()
+}
+
 /// A socket with all options that must be set before it is bound.
-fn new_socket(address: SocketAddr, io: Io) -> io::Result<socket2::Socket> {
+fn new_socket(address: SocketAddr, only_v6: bool, io: Io) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     if address.is_ipv6() && address.ip().is_unspecified() && io != Io::Portable {
-        // Both families, whatever `net.ipv6.bindv6only` says.
-        socket.set_only_v6(false)?;
+        // Both families unless IPv4 has sockets of its own, whatever `net.ipv6.bindv6only` says.
+        socket.set_only_v6(only_v6)?;
     }
     set_options(&socket, address, io)?;
     Ok(socket)
@@ -273,93 +334,4 @@ fn ignore_path_mtu(socket: &socket2::Socket, address: SocketAddr) -> io::Result<
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_group_shares_one_port_and_keeps_others_out() {
-        let group = Group::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 3, Io::Batches).expect("a free port");
-        assert_eq!(group.sockets().len(), 3);
-        assert_ne!(group.address().port(), 0);
-        let second = Group::open(group.address(), 1, Io::Batches).expect_err("the port is taken");
-        assert_eq!(second.kind(), io::ErrorKind::AddrInUse);
-    }
-
-    // Are both buffers as large as requested, or as the kernel allows, and does the group report that size?
-    #[test]
-    fn buffers_are_as_large_as_allowed() {
-        let group = Group::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 2, Io::Batches).expect("a free port");
-        for (name, wanted, granted) in [
-            ("rmem_max", RECV_BUFFER_BYTES, group.recv_buffer_bytes()),
-            ("wmem_max", SEND_BUFFER_BYTES, group.send_buffer_bytes()),
-        ] {
-            let allowed = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).expect("a setting");
-            let allowed: usize = allowed.trim().parse().expect("a number");
-            assert_eq!(granted, wanted.min(allowed), "{name}");
-        }
-        for socket in group.sockets() {
-            assert_eq!(socket.inner().send_buffer_size().expect("a socket") / 2, group.send_buffer_bytes());
-        }
-    }
-
-    // Are sockets of another process taken only if all are UDP sockets of one address, with all that a group has?
-    #[test]
-    fn sockets_are_adopted_as_a_group() {
-        let group = Group::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 2, Io::Portable).expect("a free port");
-        let copies = |group: &Group| -> Vec<OwnedFd> {
-            let copy = |socket: &Socket| socket.as_fd().try_clone_to_owned().expect("a descriptor");
-            group.sockets().iter().map(copy).collect()
-        };
-        let adopted = Group::adopt(copies(&group), Io::Batches).expect("a group");
-        let inodes = |group: &Group| group.sockets().iter().map(Socket::inode).collect::<Vec<_>>();
-        assert_eq!((adopted.address(), inodes(&adopted)), (group.address(), inodes(&group)));
-        assert!(nix::sys::socket::getsockopt(&adopted.sockets()[1], sockopt::ReceiveTimestampns).expect("an option"));
-        let other = Group::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 1, Io::Batches).expect("a free port");
-        let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        for (descriptors, reason) in [
-            (vec![], "there is no UDP socket"),
-            (copies(&group).into_iter().chain(copies(&other)).collect(), "are bound to"),
-            (vec![OwnedFd::from(tcp)], "not a bound UDP socket"),
-            (
-                vec![
-                    UdpSocket::bind("127.0.0.1:0").expect("a free port").into(),
-                    std::io::pipe().expect("a pipe").0.into(),
-                ],
-                "",
-            ),
-        ] {
-            let error = Group::adopt(descriptors, Io::Batches).expect_err("they are no group").to_string();
-            assert!(error.contains(reason), "{error}");
-        }
-    }
-
-    // Is every buffer of a group made as small as asked for, and none larger?
-    #[test]
-    fn receive_buffers_can_be_limited() {
-        let mut group = Group::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 2, Io::Batches).expect("a free port");
-        let granted = group.recv_buffer_bytes();
-        for (limit, expected) in [(usize::MAX, granted), (100_000, 100_000), (150_000, 100_000)] {
-            group.limit_recv_buffers(limit).expect("sockets");
-            assert_eq!(group.recv_buffer_bytes(), expected);
-            for socket in group.sockets() {
-                assert_eq!(socket.inner().recv_buffer_size().expect("a socket") / 2, expected);
-            }
-        }
-    }
-
-    // Does no socket learn a path MTU from ICMP messages?
-    #[test]
-    fn path_lengths_are_not_learnt() {
-        use rustix::net::sockopt::{ip_mtu_discover, ipv6_mtu_discover};
-        for address in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {
-            let address: SocketAddr = address.parse().expect("an address");
-            let group = Group::open(address, 2, Io::Batches).expect("a free port");
-            for socket in group.sockets() {
-                assert_eq!(ip_mtu_discover(socket), Ok(Ipv4PathMtuDiscovery::INTERFACE), "{address}");
-                if address.is_ipv6() {
-                    assert_eq!(ipv6_mtu_discover(socket), Ok(Ipv6PathMtuDiscovery::INTERFACE), "{address}");
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -40,17 +40,20 @@ pub struct NoWay {
 const RECEIVE: &str = "receive";
 
 impl Ways {
-    /// The permitted backends nearest to `wanted` for sockets that will be bound to `address`. Receiving and sending
+    /// The permitted backends nearest to `wanted` for sockets that will be bound to `addresses`. Receiving and sending
     /// are probed separately: a system may forbid the call of only one.
     ///
     /// # Errors
     /// When no backend receives, or none sends.
-    pub fn find(address: SocketAddr, wanted: Io) -> Result<Ways, NoWay> {
+    pub fn find(addresses: &[SocketAddr], wanted: Io) -> Result<Ways, NoWay> {
         let mut refused = Vec::new();
-        let receive = first(wanted, &mut refused, RECEIVE, |io| try_receive(address, io))?;
+        let receive = first(wanted, &mut refused, RECEIVE, |io| {
+            addresses.iter().try_for_each(|address| try_receive(*address, io))
+        })?;
         // `batches` and `gro` send alike.
         let wanted = if wanted == Io::Portable { Io::Portable } else { Io::Batches };
-        let send = first(wanted, &mut refused, "send", |io| try_send(address, io))?;
+        let send =
+            first(wanted, &mut refused, "send", |io| addresses.iter().try_for_each(|address| try_send(*address, io)))?;
         Ok(Ways { receive, send, refused })
     }
 }
@@ -118,7 +121,7 @@ mod tests {
                 if io == Io::Portable && ip.is_unspecified() {
                     continue;
                 }
-                let ways = Ways::find(address, io).expect("nothing is forbidden");
+                let ways = Ways::find(&[address], io).expect("nothing is forbidden");
                 let send = if io == Io::Gro { Io::Batches } else { io };
                 assert_eq!((ways.receive, ways.send, ways.refused.len()), (io, send, 0), "{address}");
             }

@@ -69,20 +69,25 @@ const NOT_BUSY: u64 = u64::MAX;
 
 impl<J: Send> Shared<J> {
     /// The shared state of `policy`'s workers, and the workers. `ingress` are the descriptors whose readiness wakes
-    /// worker 0, 1, and so on; `queue_capacity` bounds the jobs in the queues of all pools together.
+    /// workers, as many for each: those of worker 0 first, then those of worker 1, and so on; `queue_capacity` bounds the
+    /// jobs in the queues of all pools together.
     ///
     /// # Errors
     /// When the kernel has no more descriptors for readiness queues.
     ///
     /// # Panics
-    /// If there is not one ingress for each worker.
+    /// If the workers do not have as many descriptors each, at least one.
     pub fn new(
         policy: Policy,
         wait: Wait,
         ingress: &[RawFd],
         queue_capacity: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
-        assert_eq!(ingress.len(), policy.topology().workers(), "every worker of a server has an ingress");
+        let workers = policy.topology().workers();
+        assert!(
+            !ingress.is_empty() && ingress.len().is_multiple_of(workers),
+            "every worker of a server has an ingress"
+        );
         Shared::with_levels(policy, wait, 1, ingress, queue_capacity)
     }
 

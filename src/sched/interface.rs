@@ -10,7 +10,7 @@ pub enum Step {
     Own,
     /// Take a job from the queue of this pool.
     Queue(PoolId),
-    /// Receive a batch from the socket of this worker.
+    /// Receive a batch from the socket of this worker; from the next one that holds something, where it has several.
     Receive(WorkerId),
     /// Steal from this worker, from any of its deques that has something, as much as [`super::Sharing::amount`] says.
     Steal(WorkerId),

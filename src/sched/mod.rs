@@ -72,7 +72,8 @@ use crate::time::Nanos;
 use search::Walk;
 use std::ops::Range;
 
-/// A worker's number, from 0. Worker, socket and local deque of one number belong together.
+/// A worker's number, from 0. Worker, sockets and local deque of one number belong together: a server has one socket for
+/// each worker on each address, and policies see those of one worker as one.
 pub type WorkerId = usize;
 /// A pool's number, from 0, in hop order.
 pub type PoolId = usize;

@@ -2,7 +2,7 @@
 
 use super::inherited::Inherited;
 use super::{ServeError, Server};
-use crate::config::Config;
+use crate::config::{Config, listen_text};
 use crate::sched::PolicyName;
 use crate::time::Nanos;
 use std::net::{SocketAddr, UdpSocket};
@@ -27,7 +27,12 @@ pub struct Builder {
 impl Builder {
     /// Where requests arrive; port 0 takes a free one.
     pub fn listen(self, address: SocketAddr) -> Builder {
-        self.set("listen", &address.to_string())
+        self.listen_all([address])
+    }
+
+    /// Where requests arrive, in several places: every worker has a socket on each of `addresses`.
+    pub fn listen_all(self, addresses: impl IntoIterator<Item = SocketAddr>) -> Builder {
+        self.set("listen", &listen_text(&Vec::from_iter(addresses)))
     }
 
     /// Where metrics, latency and health are served, over HTTP; port 0 takes a free one. With `None` nowhere:
@@ -36,13 +41,20 @@ impl Builder {
         self.set("admin", &address.into().map_or_else(|| "off".to_owned(), |address| address.to_string()))
     }
 
-    /// Sockets that are bound already, one for each worker and all to one address with `SO_REUSEPORT`, in place of new
-    /// ones: sets `listen` and `workers`, too. What waits in them when the server stops is left to whoever else has them.
+    /// Sockets that are bound already, on each address one for each worker with `SO_REUSEPORT`, in place of new ones:
+    /// sets `listen`, to their addresses as they come first, and `workers`, too. What waits in them when the server
+    /// stops is left to whoever else has them.
     pub fn sockets(mut self, sockets: Vec<UdpSocket>) -> Builder {
-        let (count, address) = (sockets.len(), sockets.first().and_then(|socket| socket.local_addr().ok()));
+        let mut counts = Vec::<(SocketAddr, usize)>::new();
+        for address in sockets.iter().filter_map(|socket| socket.local_addr().ok()) {
+            match counts.iter_mut().find(|(known, _)| *known == address) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((address, 1)),
+            }
+        }
         self.sockets = sockets;
-        match address {
-            Some(address) => self.listen(address).workers(count),
+        match counts.iter().map(|(_, count)| *count).max() {
+            Some(workers) => self.listen_all(counts.into_iter().map(|(address, _)| address)).workers(workers),
             None => self,
         }
     }

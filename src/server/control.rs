@@ -15,7 +15,7 @@ use super::stuck::{self, Stuck, Watch};
 use super::supervisor::Supervisor;
 use super::transport::{Said, Transport};
 use super::waiting::Waiting;
-use crate::config::{Burn, Config, Pool};
+use crate::config::{Burn, Config, Pool, listen_text};
 use crate::metrics::{ClassNames, Description, Gauges, Recent, WorkerMetrics};
 use crate::net::{AddressFilter, BATCH, Drops, Group};
 use crate::runtime::Shared;
@@ -325,7 +325,7 @@ impl<J: Send> Probe for Control<'_, J> {
         Gauges {
             description: Description {
                 policy: following.name.name().to_owned(),
-                listen: self.group.address().to_string(),
+                listen: listen_text(self.group.addresses()),
                 workers: config.workers,
                 burn: config.burn.name().to_owned(),
                 time_scale: config.time_scale,

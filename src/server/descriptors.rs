@@ -4,9 +4,9 @@ use super::ServeError;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::fs;
 
-/// Descriptors per worker: its socket, its readiness queue, that queue's second handle, its wake-up, and the ring in
-/// which the kernel gives notices.
-const PER_WORKER: u64 = 5;
+/// Descriptors per worker besides its sockets, one for each address: its readiness queue, that queue's second handle, its
+/// wake-up, and the ring in which the kernel gives notices.
+const PER_WORKER: u64 = 4;
 
 /// Descriptors for all workers together: the watch set, the admin endpoint with its 32 connections, signals, and files
 /// read in between.
@@ -18,10 +18,10 @@ const USUAL: u64 = 8;
 /// Raises the limit to what the kernel allows this process.
 ///
 /// # Errors
-/// [`ServeError::Descriptors`] when that is too little for `workers` workers.
-pub(super) fn provide(workers: usize) -> Result<(), ServeError> {
+/// [`ServeError::Descriptors`] when that is too little for `workers` workers on this many addresses.
+pub(super) fn provide(workers: usize, addresses: usize) -> Result<(), ServeError> {
     let open = fs::read_dir("/proc/self/fd").map_or(USUAL, |entries| entries.count() as u64);
-    let needed = needed(workers, open);
+    let needed = needed(workers, addresses, open);
     // A limit that cannot be read or raised shows when sockets are opened.
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
     let allowed = if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_err() { soft } else { hard };
@@ -31,6 +31,6 @@ pub(super) fn provide(workers: usize) -> Result<(), ServeError> {
     Ok(())
 }
 
-fn needed(workers: usize, open: u64) -> u64 {
-    open + workers as u64 * PER_WORKER + TOGETHER
+fn needed(workers: usize, addresses: usize, open: u64) -> u64 {
+    open + workers as u64 * (PER_WORKER + addresses as u64) + TOGETHER
 }

@@ -63,13 +63,13 @@ mod tests {
     // late.
     #[test]
     fn workers_may_end_when_nothing_can_come_to_light_any_more() {
-        let group = Group::open(([127, 0, 0, 1], 0).into(), 1, Io::Batches).expect("a free port");
+        let group = Group::open(&[([127, 0, 0, 1], 0).into()], 1, Io::Batches).expect("a free port");
         let (metrics, socket) = (WorkerMetrics::new(1), &group.sockets()[0]);
         let mut recorder = metrics.recorder(0);
         let policy = Policy::new(Kind::Isolated(Isolated), &Topology::new(&[1]));
         let (shared, _workers) = Shared::<u8>::new(policy, Wait::Park, &[socket.as_raw_fd()], 8).expect("queues");
         let client = UdpSocket::bind("127.0.0.1:0").expect("a client socket");
-        client.send_to(b"x", group.address()).expect("an open gate");
+        client.send_to(b"x", group.addresses()[0]).expect("an open gate");
         group.shut_gate().expect("a filter");
         let next = |drain: Drain| drain.next(&group, &metrics, &shared, 0);
         let drain = next(Drain::Receiving);

@@ -30,8 +30,8 @@ pub enum ServeError {
     /// Too few file descriptors are allowed.
     #[error(
         "--workers {workers}: needs {needed} file descriptors, and this process may open {allowed} (the hard limit of \
-         RLIMIT_NOFILE); allowed: fewer workers, five descriptors each, or a higher limit: LimitNOFILE={needed} in a \
-         systemd unit, --ulimit nofile={needed} for a container, `ulimit -Hn {needed}` as root in a shell"
+         RLIMIT_NOFILE); allowed: fewer workers, four descriptors each and one more for each address of --listen, or a \
+         higher limit: LimitNOFILE={needed} in a systemd unit, --ulimit nofile={needed} for a container, `ulimit -Hn {needed}` as root in a shell"
     )]
     Descriptors {
         /// The configured number of workers.

@@ -2,15 +2,15 @@
 //! them: a restart of the service loses nothing.
 
 use super::ServeError;
-use crate::config::Config;
+use crate::config::{Config, listen_text};
 use crate::net::{Group, Io};
-use std::net::{TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 
 /// The sockets in the environment of this process.
 #[derive(Debug, Default)]
 pub(super) struct Inherited {
-    /// The UDP sockets, for requests, in the order of the workers.
+    /// The UDP sockets, for requests; those of each address in the order of the workers.
     pub(super) sockets: Vec<UdpSocket>,
     /// The TCP listener, for the admin endpoint.
     pub(super) admin: Option<TcpListener>,
@@ -52,22 +52,53 @@ impl Inherited {
     }
 }
 
-/// The group of `sockets`, which must be those that `config` asks for.
+/// The group of `sockets`, which must be those that `config` asks for: on each address as many as there are workers.
 pub(super) fn group(config: &Config, io: Io, sockets: Vec<UdpSocket>) -> Result<Group, ServeError> {
-    let (passed, workers) = (sockets.len(), config.workers);
-    if passed != workers {
+    let (listen, workers, passed) = (&config.listen, config.workers, sockets.len());
+    let mut by_address = Vec::<(SocketAddr, Vec<OwnedFd>)>::new();
+    for socket in sockets {
+        let address = socket.local_addr().map_err(|error| refused(error.to_string()))?;
+        match by_address.iter_mut().find(|(known, _)| *known == address) {
+            Some((_, sockets)) => sockets.push(socket.into()),
+            None => by_address.push((address, vec![socket.into()])),
+        }
+    }
+    let bound: Vec<SocketAddr> = by_address.iter().map(|(address, _)| *address).collect();
+    let mut ordered = Vec::new();
+    let mut missing = Vec::new();
+    for asked in listen {
+        let fits = |bound: &SocketAddr| bound == asked || (bound.ip() == asked.ip() && asked.port() == 0);
+        match by_address.iter().position(|(address, _)| fits(address)) {
+            Some(number) => ordered.push(by_address.remove(number)),
+            None => missing.push(*asked),
+        }
+    }
+    if !missing.is_empty() || !by_address.is_empty() {
+        let missing = if missing.is_empty() { String::new() } else { format!("; none at {}", listen_text(&missing)) };
+        let (listen, bound) = (listen_text(listen), listen_text(&bound));
+        return Err(refused(format!(
+            "--listen {listen}; allowed: {bound}, which the UDP sockets are bound to{missing}"
+        )));
+    }
+    if let [(_, sockets)] = &ordered[..]
+        && sockets.len() != workers
+    {
         return Err(refused(format!(
             "--workers {workers}, and {passed} UDP sockets; allowed: {workers} lines of ListenDatagram= with \
              ReusePort=yes in the socket unit, or --workers {passed}"
         )));
     }
-    let group = Group::adopt(sockets.into_iter().map(OwnedFd::from).collect(), io);
-    let group = group.map_err(|error| refused(error.to_string()))?;
-    let (bound, listen) = (group.address(), config.listen);
-    if listen != bound && (listen.ip() != bound.ip() || listen.port() != 0) {
-        return Err(refused(format!("--listen {listen}; allowed: {bound}, where the sockets are bound")));
+    if ordered.iter().any(|(_, sockets)| sockets.len() != workers) {
+        let counts: Vec<String> =
+            ordered.iter().map(|(address, sockets)| format!("{} at {address}", sockets.len())).collect();
+        return Err(refused(format!(
+            "--workers {workers}, and {passed} UDP sockets: {}; allowed: {workers} lines of ListenDatagram= with \
+             ReusePort=yes for each address in the socket unit",
+            counts.join(", ")
+        )));
     }
-    Ok(group)
+    let sockets = ordered.into_iter().flat_map(|(_, sockets)| sockets).collect();
+    Group::adopt(sockets, io).map_err(|error| refused(error.to_string()))
 }
 
 fn refused(reason: String) -> ServeError {

@@ -4,7 +4,7 @@ use super::handover::{self, Door, Given, HandOverError, Predecessor};
 use super::inherited::Inherited;
 use super::{ServeError, inherited};
 use crate::config::Config;
-use crate::net::{Group, Io};
+use crate::net::{Group, Io, NotBound};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -63,7 +63,8 @@ impl Listening {
         let group = if used {
             inherited::group(config, io, sockets)?
         } else {
-            Group::open(config.listen, config.workers, io).map_err(bind_error("listen", config.listen))?
+            Group::open(&config.listen, config.workers, io)
+                .map_err(|NotBound { address, source }| bind_error("listen", address)(source))?
         };
         let admin = match (admin, config.admin) {
             (Some(listener), _) => Some(listener),

@@ -50,7 +50,7 @@ pub use sizes::Memory;
 pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
 pub use stop::{FollowError, PolicyHandle, StopHandle};
 
-use crate::config::{Config, Effective, Problems};
+use crate::config::{Config, Effective, Problems, listen_text};
 use crate::handler::Handler;
 use crate::metrics::{Snapshot, SpawnEnd};
 use crate::net::{AddressFilter, Group, HostAddresses, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Ways};
@@ -165,8 +165,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds both addresses of `config`, one UDP socket per worker; with `handover` in `config`, takes the sockets of the
-    /// server that listens there, if there is one. Raises this process's limit of open files to its hard limit.
+    /// Binds the addresses of `config`, on each of `listen` one UDP socket per worker; with `handover` in `config`,
+    /// takes the sockets of the server that listens there, if there is one. Raises this process's limit of open files
+    /// to its hard limit.
     ///
     /// # Errors
     /// [`ServeError::Bind`] names the setting; [`ServeError::Descriptors`] the number of open files needed,
@@ -189,14 +190,14 @@ impl Server {
     fn with(config: &Config, inherited: Inherited) -> Result<Server, ServeError> {
         // The clock counts from its first reading, and what comes to the sockets must not come before that.
         clock::now();
-        descriptors::provide(config.workers)?;
+        descriptors::provide(config.workers, config.listen.len())?;
         // If they cannot be read, the control thread logs that once a second has passed.
         let addresses = HostAddresses::read().unwrap_or_default();
-        if addresses.is_group(config.listen.ip()) {
+        if let Some(&address) = config.listen.iter().find(|address| addresses.is_group(address.ip())) {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "a broadcast address is not one host's");
-            return Err(ServeError::Bind { setting: "listen", address: config.listen, source });
+            return Err(ServeError::Bind { setting: "listen", address, source });
         }
-        let ways = Ways::find(config.listen, config.io)?;
+        let ways = Ways::find(&config.listen, config.io)?;
         if !ways.refused.is_empty() {
             let refused: Vec<String> = ways.refused.iter().map(ToString::to_string).collect();
             tracing::warn!(
@@ -215,7 +216,7 @@ impl Server {
         }
         let (stop, demands) = StopHandle::new();
         let (questions, metrics) = Questions::new();
-        let filter = AddressFilter::new(listening.group.address(), &config.reject_source_ports, addresses);
+        let filter = AddressFilter::new(listening.group.addresses(), &config.reject_source_ports, addresses);
         Ok(Server {
             config: config.clone(),
             listening,
@@ -236,9 +237,14 @@ impl Server {
         })
     }
 
-    /// The bound UDP address, where requests arrive.
+    /// The bound UDP address, where requests arrive; of several the first.
     pub fn udp_address(&self) -> SocketAddr {
-        self.listening.group.address()
+        self.udp_addresses()[0]
+    }
+
+    /// The bound UDP addresses, where requests arrive, at least one, in the order of `listen`.
+    pub fn udp_addresses(&self) -> &[SocketAddr] {
+        self.listening.group.addresses()
     }
 
     /// The bound address of the admin endpoint; `None` if there is none.
@@ -248,9 +254,10 @@ impl Server {
     }
 
     /// What `forebay serve` says when it serves: `listening on udp 127.0.0.1:9000, admin http://127.0.0.1:9001`, or `admin off`.
+    /// Several UDP addresses are separated by commas, without spaces.
     pub fn announcement(&self) -> String {
         let admin = self.admin_address().map_or_else(|| "off".to_owned(), |address| format!("http://{address}"));
-        format!("listening on udp {}, admin {admin}", self.udp_address())
+        format!("listening on udp {}, admin {admin}", listen_text(self.udp_addresses()))
     }
 
     /// A handle that tells what this server has measured, from another thread.
@@ -336,7 +343,7 @@ impl Server {
             PacketBody::new(numbers.next().expect("one for each packet"), self.config.datagram_max)
         });
         let credit = Credit::new(self.config.amplification);
-        let requests = Serving::new(handler, self.udp_address(), credit, count);
+        let requests = Serving::new(handler, self.udp_addresses(), credit, count);
         run::run(self, &requests, &packets, |packet| requests.drive(packet), serving)
     }
 }

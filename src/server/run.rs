@@ -6,7 +6,8 @@ use super::handover::{self, Door, Farewell, HandOverError, Offer, Predecessor};
 use super::latch::Latch;
 use super::listening::Listening;
 use super::ownership::HandingOver;
-use super::path::execute::{Common, Engine};
+use super::path::common::Common;
+use super::path::execute::Engine;
 use super::path::slot::{Job, Slot};
 use super::path::wait_slots::WaitSlots;
 use super::reload::Reloads;
@@ -80,7 +81,8 @@ where
     });
     let metrics = WorkerMetrics::new(config.workers);
     let ways = &server.ways;
-    let transport = Transport::new(config.workers);
+    let addresses = group.addresses().len();
+    let transport = Transport::new(config.workers, addresses);
     let run_queue = RunQueue::new(config.workers);
     let waiting = Waiting::new(config);
     let common = Common {
@@ -174,7 +176,7 @@ where
                     prepare_thread(config, worker.id(), prices);
                     run_queue.enter(worker.id());
                     let mut engine =
-                        Engine::new(common, worker.id(), recorder, KernelLink::new(ways.receive, ways.send));
+                        Engine::new(common, worker.id(), recorder, KernelLink::new(ways.receive, ways.send, addresses));
                     let _ = ran.send(());
                     if latch.wait() {
                         worker.run(shared, &mut engine);
@@ -236,7 +238,7 @@ where
             &common,
             config.workers,
             metrics.recorder(config.workers),
-            KernelLink::new(ways.receive, ways.send),
+            KernelLink::new(ways.receive, ways.send, addresses),
         );
         engine.stock_up();
         // Nothing is left that could fail. From here on this server serves, or its predecessor does.
@@ -259,7 +261,7 @@ where
                 serving();
                 let offer = door.as_ref().zip(spare_listener.as_ref()).and_then(|(door, admin_listener)| {
                     let bound = admin_listener.local_addr().ok()?;
-                    let listen = [config.listen, group.address()];
+                    let listen = [&config.listen[..], group.addresses()];
                     let admin = [config.admin.unwrap_or(bound), bound];
                     Some(Offer { listen, admin, group: &group, admin_listener, door, receive: ways.receive, kept })
                 });

@@ -1,11 +1,12 @@
 //! Datagrams that nothing has asked for.
 
 use super::Server;
+use crate::config::listen_text;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-/// Sends datagrams from a server's address, from any thread, also within a handler: a second reply, a notification.
+/// Sends datagrams from an address of a server, from any thread, also within a handler: a second reply, a notification.
 ///
 /// What it sends has no fate and is not counted: only the kernel's send buffer bounds it. **It is not bounded by
 /// `--amplification` either**: send only where the address is proven, or on an operator's word.
@@ -15,14 +16,27 @@ pub struct Sender {
 }
 
 impl Server {
-    /// What sends datagrams from the server's address that are no replies. As long as it exists, so does the socket: the
-    /// address of a server that was bound and never run stays taken.
+    /// What sends datagrams from the server's address, of several the first, that are no replies. As long as it exists, so
+    /// does the socket: the address of a server that was bound and never run stays taken.
     ///
     /// # Errors
     /// When the kernel has no more descriptors.
     pub fn sender(&self) -> io::Result<Sender> {
-        let socket = self.listening.group.sockets()[0].try_clone()?;
-        Ok(Sender { socket: Arc::new(socket) })
+        self.sender_from(self.udp_address())
+    }
+
+    /// Like [`Server::sender`], from `address`, one of [`Server::udp_addresses`].
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrNotAvailable`] when the server has no such address; when the kernel has no more descriptors.
+    pub fn sender_from(&self, address: SocketAddr) -> io::Result<Sender> {
+        let group = &self.listening.group;
+        let Some(number) = group.addresses().iter().position(|known| *known == address) else {
+            let addresses = listen_text(group.addresses());
+            let reason = format!("the server does not listen on {address}; allowed: {addresses}");
+            return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, reason));
+        };
+        Ok(Sender { socket: Arc::new(group.sockets()[number].try_clone()?) })
     }
 }
 

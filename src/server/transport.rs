@@ -19,10 +19,12 @@ const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(5);
 /// Results of all threads.
 #[derive(Debug)]
 pub(crate) struct Transport {
-    threads: Box<[CachePadded<Directions>]>,
+    /// Those of worker 0 first, one for each address, then those of worker 1, and so on.
+    results: Box<[CachePadded<Directions>]>,
+    addresses: usize,
 }
 
-/// Results of one thread, written by it alone.
+/// Results of one thread at one address, written by it alone.
 #[derive(Debug, Default)]
 pub(crate) struct Directions {
     pub(crate) receiving: Streak,
@@ -41,19 +43,25 @@ pub(crate) struct Streak {
 }
 
 impl Transport {
-    /// Results of `workers` workers, and of the thread that stops them.
-    pub(crate) fn new(workers: usize) -> Transport {
-        Transport { threads: (0..=workers).map(|_| CachePadded::default()).collect() }
+    /// Results of `workers` workers, and of the thread that stops them, at this many addresses.
+    pub(crate) fn new(workers: usize, addresses: usize) -> Transport {
+        let results = (0..(workers + 1) * addresses).map(|_| CachePadded::default()).collect();
+        Transport { results, addresses }
     }
 
-    /// The results of `worker`, for it to write to.
-    pub(crate) fn of(&self, worker: usize) -> &Directions {
-        &self.threads[worker]
+    /// The results of `worker` by address, for it to write to.
+    pub(crate) fn of(&self, worker: usize) -> &[CachePadded<Directions>] {
+        &self.results[worker * self.addresses..][..self.addresses]
+    }
+
+    /// All results, each with its worker.
+    fn by_worker(&self) -> impl Iterator<Item = (usize, &Directions)> {
+        self.results.iter().enumerate().map(|(number, found)| (number / self.addresses, &**found))
     }
 
     /// The reason why the server is not ready, in words; `None` if it is ready.
     pub(crate) fn trouble(&self, now: Nanos) -> Option<String> {
-        self.threads.iter().enumerate().find_map(|(worker, found)| {
+        self.by_worker().find_map(|(worker, found)| {
             let receiving = found.receiving.lasting(now).map(|reason| ("receiving", ReceiveError::ALL[reason].name()));
             let sending = || found.sending.lasting(now).map(|reason| ("sending", Unsent::ALL[reason].name()));
             let (action, reason) = receiving.or_else(sending)?;
@@ -63,9 +71,7 @@ impl Transport {
 
     /// Workers whose last attempt to receive failed. They must try again: nothing else would ever wake them.
     pub(crate) fn deaf(&self, now: Nanos) -> impl Iterator<Item = usize> {
-        let failing =
-            move |(worker, found): (usize, &CachePadded<Directions>)| found.receiving.fails(now).then_some(worker);
-        self.threads.iter().enumerate().filter_map(failing)
+        self.by_worker().filter_map(move |(worker, found)| found.receiving.fails(now).then_some(worker))
     }
 }
 
@@ -143,8 +149,8 @@ mod tests {
     // Is one failure ignored, are failures for a second a reason, and does one success end them?
     #[test]
     fn only_failures_that_last_keep_a_server_from_being_ready() {
-        let transport = Transport::new(2);
-        let receiving = &transport.of(1).receiving;
+        let transport = Transport::new(2, 1);
+        let receiving = &transport.of(1)[0].receiving;
         receiving.failed(at(0), ReceiveError::NoMemory as usize);
         receiving.failed(at(900), ReceiveError::NoMemory as usize);
         assert_eq!((transport.trouble(at(900)), transport.deaf(at(900)).collect::<Vec<_>>()), (None, vec![1]));
@@ -159,11 +165,22 @@ mod tests {
     // Does a server become ready again once its failing worker has moved to a pool that receives nothing?
     #[test]
     fn failures_of_long_ago_are_over() {
-        let transport = Transport::new(1);
-        let sending = &transport.of(0).sending;
+        let transport = Transport::new(1, 1);
+        let sending = &transport.of(0)[0].sending;
         [0, 1_000].into_iter().for_each(|millis| sending.failed(at(millis), Unsent::Other as usize));
         assert_eq!(transport.trouble(at(2_000)).as_deref(), Some("sending fails on worker 0: other"));
         assert_eq!(transport.trouble(at(6_000)), None);
+    }
+
+    // Does what is received at one address hide what fails at another?
+    #[test]
+    fn each_address_has_failures_of_its_own() {
+        let transport = Transport::new(2, 2);
+        let results = transport.of(1);
+        [0, 1_000].into_iter().for_each(|millis| results[1].receiving.failed(at(millis), ReceiveError::Other as usize));
+        results[0].receiving.succeeded();
+        assert_eq!(transport.trouble(at(1_100)).as_deref(), Some("receiving fails on worker 1: other"));
+        assert_eq!(transport.deaf(at(1_100)).collect::<Vec<_>>(), [1]);
     }
 
     #[test]

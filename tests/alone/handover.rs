@@ -196,6 +196,40 @@ fn drops_are_counted_by_one_of_both() {
     });
 }
 
+// Does a successor serve all addresses that its predecessor did, and what waited at each? Method: requests in the sockets of
+// a predecessor that both workers of which are busy.
+#[test]
+fn all_addresses_are_handed_over() {
+    let _alone = alone();
+    let mut place = Place::new("spin");
+    place.flags[0].1 = format!("{},127.0.0.2:0,[::1]:0", listen());
+    place.flags.extend([("--policy", "isolated".to_owned()), ("--cost-cap", "10s".to_owned())]);
+    let first = place.start();
+    let addresses = first.addresses.clone();
+    assert_eq!(addresses.len(), 3);
+    let owned = |worker: usize| {
+        let client = || (0..).map(|_| Client::new(addresses[0])).find(|client| client.owner() == worker);
+        client().expect("flows are spread")
+    };
+    let busy = [0, 1].map(owned);
+    let before = fates(&latency(first.admin)).received;
+    busy.iter().for_each(|client| client.request(1, Nanos::from_secs(1), b""));
+    await_until(|| fates(&latency(first.admin)).received == before + 2, "they were not received");
+    let waiting: Vec<Client> = (0..24).map(|number| Client::new(addresses[number % 3])).collect();
+    waiting.iter().for_each(|client| client.request(2, Nanos::ZERO, b""));
+    let second = place.start();
+    assert_eq!(second.addresses, addresses);
+    let (status, said) = first.end();
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert_eq!(all_answered(&said), (before + 2, 0), "what waited is the successor's");
+    for client in &waiting {
+        assert_eq!(client.receive().header.id, 2);
+    }
+    addresses.iter().for_each(|address| assert_eq!(ask(*address), Status::Ok, "{address}"));
+    second.signal(Signal::SIGTERM);
+    assert_eq!(all_answered(&second.end().1), (27, 0));
+}
+
 // Is a successor that does not fit refused with exit code 2 and a line that says why, and does the running server serve on?
 #[test]
 fn a_successor_that_does_not_fit_is_refused() {

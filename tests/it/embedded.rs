@@ -99,6 +99,35 @@ fn sockets_of_the_program() {
     assert!(elsewhere.to_string().contains("127.0.0.9:1"), "{elsewhere}");
 }
 
+// Does a server serve on sockets of several addresses, in whatever order it is given them, and say what is missing?
+#[test]
+fn sockets_of_several_addresses() {
+    let [one, other] = [([127, 0, 0, 1], 0), ([127, 0, 0, 2], 0)].map(|address| bound(address.into()));
+    let [first, second] = [&one, &other].map(|socket| socket.local_addr().expect("it is bound"));
+    let sockets = vec![one, bound(first), other, bound(second)];
+    let swapped = Server::builder().admin(None).sockets(sockets).listen_all([second, first]);
+    let server = swapped.bind().expect("they are those that are asked for");
+    assert_eq!(server.udp_addresses(), [second, first]);
+    assert_eq!(server.announcement(), format!("listening on udp {second},{first}, admin off"));
+    drop(server);
+
+    let refused = |sockets: Vec<SocketAddr>, listen: &[SocketAddr]| {
+        let sockets = sockets.into_iter().map(bound).collect();
+        let builder = Server::builder().admin(None).sockets(sockets).listen_all(listen.iter().copied());
+        builder.bind().expect_err("they do not fit").to_string()
+    };
+    let said = refused(vec![first, second, first], &[first, second]);
+    let expected = format!("workers 2, and 3 UDP sockets: 2 at {first}, 1 at {second}; allowed: 2 lines of Listen");
+    assert!(said.contains(&expected), "{said}");
+    let said = refused(vec![first], &[first, second]);
+    assert!(
+        said.contains(&format!("allowed: {first}, which the UDP sockets are bound to; none at {second}")),
+        "{said}"
+    );
+    let said = refused(vec![first, second], &[first]);
+    assert!(said.contains(&format!("--listen {first}; allowed: {first},{second}, which the UDP")), "{said}");
+}
+
 // Is a server that cannot be looked at by a successor told that it has none?
 #[test]
 fn a_hand_over_takes_an_endpoint() {

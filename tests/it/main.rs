@@ -10,6 +10,7 @@ mod fleets;
 mod handler_api;
 mod handlers;
 mod imports;
+mod listens;
 mod output;
 mod pin;
 mod plan;

@@ -23,7 +23,7 @@ fn server(listen: &str, io: &str) -> Running {
 }
 
 /// Sends `bytes` as datagrams of `length` and one with the rest.
-fn send_train(client: &Client, bytes: &[u8], length: u16) {
+pub(super) fn send_train(client: &Client, bytes: &[u8], length: u16) {
     let (slices, cut) = ([IoSlice::new(bytes)], [ControlMessage::UdpGsoSegments(&length)]);
     let sent = sendmsg::<SockaddrStorage>(client.socket.as_raw_fd(), &slices, &cut, MsgFlags::empty(), None);
     assert_eq!(sent, Ok(bytes.len()));

@@ -29,6 +29,31 @@ fn assert_unsent(server: &Running, reason: &str, count: u64) {
     }
 }
 
+// Of two addresses, does the one that a path is too short for cost the replies of the other nothing?
+#[test]
+fn what_fails_at_one_address_is_sent_at_another() {
+    if !in_own_network("unsent::what_fails_at_one_address_is_sent_at_another") {
+        return;
+    }
+    ip("link set lo mtu 1500");
+    for listen in ["127.0.0.1:0,[::1]:0", "[::1]:0,127.0.0.1:0"] {
+        let server = Running::start(&[("listen", listen), ("workers", "1")], Bench::new(Echo, CAP));
+        let [client, other] = [server.addresses[0], server.addresses[1]].map(Client::new);
+        for id in 0..ROUNDS {
+            other.request(id, Nanos::ZERO, b"before");
+            client.request(id, Nanos::ZERO, &[0; DATAGRAM_MAX_BYTES - HEADER_BYTES]);
+            other.request(id, Nanos::ZERO, b"behind");
+        }
+        for id in 0..ROUNDS {
+            assert_eq!([other.receive(), other.receive()].map(|answer| answer.header.id), [id; 2]);
+        }
+        let fates = server.quiescent(3 * ROUNDS);
+        let expected = Fates { received: 3 * ROUNDS, answered: 2 * ROUNDS, unsent: ROUNDS, ..Fates::default() };
+        assert_eq!(fates, expected, "{listen}");
+        assert_unsent(&server, "too_long", ROUNDS);
+    }
+}
+
 // Requests may come in pieces; replies never leave in pieces.
 #[test]
 fn a_reply_that_is_too_long_for_its_path() {

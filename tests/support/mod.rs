@@ -43,6 +43,8 @@ pub(crate) fn listen() -> String {
 /// A server in this process; dropping it stops it.
 pub(crate) struct Running {
     pub(crate) udp: SocketAddr,
+    /// Everywhere it listens, `udp` first.
+    pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) admin: SocketAddr,
     pub(crate) policy: PolicyHandle,
     stop: StopHandle,
@@ -70,13 +72,13 @@ impl Running {
         let server = Server::bind(&config).expect("free ports");
         let (udp, admin, stop) =
             (server.udp_address(), server.admin_address().expect("there is one"), server.stop_handle());
-        let policy = server.policy_handle();
+        let (policy, addresses) = (server.policy_handle(), server.udp_addresses().to_vec());
         let run = move || {
             first();
             server.run(&handler).expect("the server runs")
         };
         let thread = Some(thread::spawn(run));
-        Running { udp, admin, policy, stop, thread }
+        Running { udp, addresses, admin, policy, stop, thread }
     }
 
     /// What stops it while others still use it.

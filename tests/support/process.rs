@@ -32,6 +32,8 @@ impl Drop for Process {
 pub(crate) struct Forebay {
     pub(crate) process: Process,
     pub(crate) udp: SocketAddr,
+    /// Everywhere it listens, `udp` first.
+    pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) admin: SocketAddr,
     output: BufReader<ChildStdout>,
 }
@@ -60,8 +62,9 @@ impl Forebay {
             assert!(output.read_line(&mut line).expect("text") > 0, "the program ended without listening");
         }
         let (udp, admin) = line.trim_end().rsplit_once(", admin http://").expect("both addresses");
-        let udp = udp.rsplit(' ').next().and_then(|udp| udp.parse().ok()).expect("an address");
-        Forebay { process, udp, admin: admin.parse().expect("an address"), output }
+        let udp = udp.rsplit(' ').next().expect("addresses").split(',').map(|udp| udp.parse().expect("an address"));
+        let (addresses, admin) = (Vec::from_iter(udp), admin.parse().expect("an address"));
+        Forebay { process, udp: addresses[0], addresses, admin, output }
     }
 
     pub(crate) fn id(&self) -> u32 {

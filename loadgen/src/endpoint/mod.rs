@@ -175,9 +175,9 @@ impl ServerView {
         total.get(class)?.get(percentile.name())?.as_f64()
     }
 
-    /// The address where the server receives requests.
+    /// The address where the server receives requests, of several the first.
     fn listen(&self) -> Option<SocketAddr> {
-        self.body.pointer("/listen")?.as_str()?.parse().ok()
+        self.body.pointer("/listen")?.as_str()?.split(',').next()?.parse().ok()
     }
 
     fn text(&self, pointer: &str) -> Option<String> {
@@ -223,6 +223,7 @@ mod tests {
         assert_eq!(target("[::1]:9001", "[::]:40000"), "[::1]:40000");
         assert_eq!(target("127.0.0.1:9001", "[::]:40000"), "127.0.0.1:40000", "a wildcard of both families");
         assert_eq!(target("127.0.0.1:9001", "192.0.2.7:40000"), "192.0.2.7:40000");
+        assert_eq!(target("127.0.0.1:9001", "127.0.0.3:1,[::1]:2"), "127.0.0.3:1", "of several the first");
         assert!(target("192.0.2.7:9001", "127.0.0.1:9000").contains("on its own host only: add --target"));
         assert!(target("127.0.0.1:9001", "\u{1b}[2J").contains("does not say where it receives: add --target"));
     }

@@ -53,17 +53,18 @@ impl Network {
 
 impl Loopback {
     fn open() -> io::Result<Loopback> {
-        let group = Group::open((Ipv4Addr::LOCALHOST, 0).into(), 1, Io::Batches)?;
+        let group =
+            Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).map_err(|refused| refused.source)?;
         let peer = |_| {
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-            socket.connect(group.address())?;
+            socket.connect(group.addresses()[0])?;
             socket.set_nonblocking(true)?;
             let address = socket.local_addr()?;
             Ok((socket, address))
         };
         let peers = (0..BATCH).map(peer).collect::<io::Result<_>>()?;
         let buffers = vec![vec![0; DATAGRAM_MAX_BYTES]; BATCH];
-        Ok(Loopback { group, link: KernelLink::new(Io::Batches, Io::Batches), buffers, peers })
+        Ok(Loopback { group, link: KernelLink::new(Io::Batches, Io::Batches, 1), buffers, peers })
     }
 
     /// Receives one datagram of each peer, `at_once` in one call.

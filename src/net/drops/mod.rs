@@ -133,14 +133,14 @@ mod tests {
 
     #[test]
     fn drops_at_a_shut_gate_are_counted_exactly() {
-        let group = Group::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 2, Io::Batches).expect("a free port");
+        let group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 2, Io::Batches).expect("a free port");
         let mut drops = Drops::new(group.sockets().iter().map(Socket::inode));
         let mut dropped = || {
             drops.read().expect("a table");
             drops.totals().sum::<Option<u64>>()
         };
         let client = UdpSocket::bind("127.0.0.1:0").expect("a client socket");
-        let send = || client.send_to(b"x", group.address());
+        let send = || client.send_to(b"x", group.addresses()[0]);
         send().expect("an open gate");
         group.shut_gate().expect("a filter");
         for _ in 0..100 {

@@ -57,7 +57,8 @@ pub struct Datagram {
     pub ahead: bool,
 }
 
-/// The memory for receiving batches; one per thread.
+/// The memory for receiving batches; one per thread and address: the kernel leaves in it how long the last sender's address
+/// and control data were, and what is longer the next time would be cut off.
 pub struct Receiver {
     way: Way,
     datagrams: ArrayVec<Datagram, BATCH>,

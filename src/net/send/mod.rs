@@ -222,7 +222,7 @@ mod tests {
 
     /// Sends a message to each of `peers` while the kernel gives `answers`.
     fn send(peers: &[u8], answers: &[Result<usize, Errno>]) -> (Dispatch<Scripted>, Vec<Result<(), Unsent>>) {
-        let group = Group::open((Ipv4Addr::LOCALHOST, 0).into(), 1, Io::Batches).expect("a free backend");
+        let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
         let message =
             |peer: &u8| Message { bytes: b"reply", peer: (Ipv4Addr::new(127, 0, 0, *peer), 9).into(), local: None };
         let messages: Vec<_> = peers.iter().map(message).collect();
@@ -280,7 +280,7 @@ mod tests {
     // After a wait that timed out, is the buffer waited for again only once it has drained?
     #[test]
     fn a_buffer_that_does_not_drain_is_not_waited_for_again() {
-        let group = Group::open((Ipv4Addr::LOCALHOST, 0).into(), 1, Io::Batches).expect("a free backend");
+        let group = Group::open(&[(Ipv4Addr::LOCALHOST, 0).into()], 1, Io::Batches).expect("a free backend");
         let mut dispatch = Dispatch::new(Scripted::default(), true);
         let message = Message { bytes: b"reply", peer: (Ipv4Addr::LOCALHOST, 9).into(), local: None };
         let full = [Err(Errno::EAGAIN), Err(Errno::EAGAIN)];

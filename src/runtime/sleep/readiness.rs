@@ -8,6 +8,7 @@ use crossbeam_utils::CachePadded;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,6 +27,8 @@ pub(crate) struct Descriptors {
     registries: Box<[Registry]>,
     watch_set: Arc<WatchSet>,
     ingress: Arc<[RawFd]>,
+    /// Descriptors of one ingress, those of worker 0 first; 0 where nothing is received.
+    each: usize,
 }
 
 /// The readiness queue of the ingresses on which no owner sleeps.
@@ -41,7 +44,8 @@ pub(crate) struct WatchSet {
 }
 
 impl Descriptors {
-    /// The descriptors of this many workers, and a `Poll` for each worker, which holds nothing but its waker.
+    /// The descriptors of this many workers, whose ingresses have as many descriptors each, and a `Poll` for each worker,
+    /// which holds nothing but its waker.
     pub(crate) fn new(workers: usize, ingress: &[RawFd]) -> io::Result<(Descriptors, Vec<Poll>)> {
         let ingress: Arc<[RawFd]> = ingress.into();
         let watch_set = Arc::new(WatchSet::new(Arc::clone(&ingress))?);
@@ -54,13 +58,19 @@ impl Descriptors {
             registries.push(poll.registry().try_clone()?);
             polls.push(poll);
         }
-        let descriptors = Descriptors { wakers: wakers.into(), registries: registries.into(), watch_set, ingress };
+        let (wakers, registries, each) = (wakers.into(), registries.into(), ingress.len() / workers);
+        let descriptors = Descriptors { wakers, registries, watch_set, ingress, each };
         Ok((descriptors, polls))
     }
 
     /// The readiness queue of the ingresses on which no owner sleeps.
     pub(crate) fn watch_set(&self) -> &Arc<WatchSet> {
         &self.watch_set
+    }
+
+    /// The numbers of the descriptors of the ingress of `worker`.
+    fn ingress_of(&self, worker: WorkerId) -> Range<usize> {
+        worker * self.each..(worker + 1) * self.each
     }
 }
 
@@ -98,8 +108,8 @@ impl WatchSet {
         looks.then(|| self.arrivals())
     }
 
-    /// Number of watched ingresses in which something waits: one system call, and one more for each of them. Also 0
-    /// while another worker is asking. An ingress counts in each look until it has been received from: else the worker
+    /// Number of watched sockets in which something waits: one system call, and one more for each of them. Also 0
+    /// while another worker is asking. A socket counts in each look until it has been received from: else the worker
     /// that looked would serve all that it found alone, one after the other, while the others know of none.
     pub(crate) fn arrivals(&self) -> usize {
         let Ok(mut queue) = self.queue.try_lock() else { return 0 };
@@ -111,7 +121,7 @@ impl WatchSet {
         // An event is reported once. Registering anew makes the kernel report it again if something still waits; it
         // fails where the owner has taken its ingress out of the set meanwhile.
         let heard = events.iter().map(mio::event::Event::token);
-        heard.filter(|worker| set_again(&self.registry, self.ingress[worker.0], *worker)).count()
+        heard.filter(|number| set_again(&self.registry, self.ingress[number.0], *number)).count()
     }
 }
 
@@ -127,13 +137,15 @@ impl Readiness for Descriptors {
     }
 
     fn watch(&self, worker: WorkerId, watched: bool) {
-        if let Some(ingress) = self.ingress.get(worker) {
-            set(&self.watch_set.registry, *ingress, Token(worker), watched);
+        for number in self.ingress_of(worker) {
+            set(&self.watch_set.registry, self.ingress[number], Token(number), watched);
         }
     }
 
     fn own(&self, worker: WorkerId, own: bool) {
-        set(&self.registries[worker], self.ingress[worker], INGRESS, own);
+        for number in self.ingress_of(worker) {
+            set(&self.registries[worker], self.ingress[number], INGRESS, own);
+        }
     }
 }
 
@@ -196,5 +208,29 @@ mod tests {
         assert_eq!(descriptors.watch_set.arrivals(), 0);
         send(&mut first.0);
         assert_eq!(descriptors.watch_set.arrivals(), 1, "a new one");
+    }
+
+    // Has an ingress several descriptors: do all of them count, does each end the owner's wait, and does none once it is
+    // taken out?
+    #[test]
+    fn an_ingress_has_several_descriptors() {
+        let mut pipes = [(); 4].map(|()| pipe::new().expect("a pipe"));
+        let fds = [0, 1, 2, 3].map(|number: usize| pipes[number].1.as_raw_fd());
+        let (descriptors, mut polls) = Descriptors::new(2, &fds).expect("readiness queues");
+        descriptors.watch(1, true);
+        for (sender, _) in &mut pipes {
+            assert_eq!(sender.write(b"x").expect("room in the pipe"), 1);
+        }
+        assert_eq!(descriptors.watch_set.arrivals(), 2, "those of worker 1");
+        descriptors.watch(1, false);
+        assert_eq!(descriptors.watch_set.arrivals(), 0);
+        let mut events = Events::with_capacity(8);
+        for number in [2, 3] {
+            descriptors.own(1, true);
+            assert_eq!(pipes[number].1.read(&mut [0; 8]).expect("a byte"), 1);
+            polls[1].poll(&mut events, Some(Duration::ZERO)).expect("events");
+            assert_eq!(events.iter().count(), 3 - number, "the descriptors that still hold something");
+            descriptors.own(1, false);
+        }
     }
 }

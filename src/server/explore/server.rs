@@ -11,8 +11,9 @@ use crate::queue::ObjectPool;
 use crate::runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use crate::sched::WorkerId;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Did, Discarded, Ran, Ready, Received, Requeued};
+use crate::server::path::common::Common;
 use crate::server::path::credit::Credit;
-use crate::server::path::execute::{Common, Engine};
+use crate::server::path::execute::Engine;
 use crate::server::path::limits::Limits;
 use crate::server::path::packet::{Packet, PacketBody, Serving};
 use crate::server::path::slot::{Job, Slot};
@@ -47,7 +48,7 @@ pub(super) fn explore(scenario: &Scenario, fault: Option<Fault>, flaw: Option<Fl
     let packets =
         ObjectPool::new(scenario.packets, || PacketBody::new(numbers.next().expect("a number"), DATAGRAM_BYTES));
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
-    let serving = Serving::new(&Scripted, address, Credit::new(1), scenario.packets);
+    let serving = Serving::new(&Scripted, &[address], Credit::new(1), scenario.packets);
     let result = explore_with(scenario, &packets, &serving, |packet| serving.drive(packet), fault, flaw);
     in_virtual_time::set(None);
     let ends = result?;
@@ -76,8 +77,8 @@ where
     let metrics = WorkerMetrics::new(workers);
     let sockets: Vec<WorkerId> = (0..workers).collect();
     let network = Network::new(workers, scenario.socket_capacity, scenario.unsent_every, scenario.odd_every);
-    let filter = AddressFilter::new(serving.address, &[], HostAddresses::default());
-    let transport = Transport::new(workers);
+    let filter = AddressFilter::new(&serving.addresses, &[], HostAddresses::default());
+    let transport = Transport::new(workers, 1);
     let limits = Limits::new(scenario.waits);
     let common = Common {
         serving,

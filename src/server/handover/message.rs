@@ -20,8 +20,8 @@ pub(super) const PROTOCOL: u32 = 1;
 /// Descriptors beside one message; the kernel takes 253.
 const DESCRIPTORS_MAX: usize = 64;
 
-/// The longest message: `Begin` has at most 11 bytes for each of 1,024 sockets.
-const MESSAGE_BYTES_MAX: usize = 16_384;
+/// The longest message: `Begin` has at most 11 bytes for each of 4,096 sockets.
+const MESSAGE_BYTES_MAX: usize = 65_536;
 
 /// The longest time that a message waits for room; the other side reads each at once.
 const SEND_WITHIN: Nanos = Nanos::from_secs(1);
@@ -80,9 +80,10 @@ pub(super) struct Hello {
     pub(super) protocol: u32,
     /// The program's version, for the log.
     pub(super) version: String,
-    pub(super) listen: SocketAddr,
+    /// Where requests arrive, as the setting is written.
+    pub(super) listen: String,
     pub(super) admin: SocketAddr,
-    /// Workers, and so sockets.
+    /// Workers, and so sockets of each address.
     pub(super) workers: usize,
     /// Whether the sockets are received from in GRO batches.
     pub(super) gro: bool,
@@ -200,6 +201,7 @@ pub(super) fn new_socket() -> io::Result<Socket> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::SOCKETS_MAX;
     use std::fs::File;
     use std::io::{Read, Write};
 
@@ -214,7 +216,7 @@ mod tests {
         let [one, other] = pair();
         let pipes: Vec<_> = (0..150).map(|_| std::io::pipe().expect("a pipe")).collect();
         let writers: Vec<_> = pipes.iter().map(|(_, writer)| writer.as_fd()).collect();
-        let begin = Message::Begin { dropped: vec![Some(u32::MAX); 1_024] };
+        let begin = Message::Begin { dropped: vec![Some(u32::MAX); SOCKETS_MAX] };
         one.send(&begin).expect("room");
         one.send_descriptors(&writers).expect("room");
         let Heard::Message(first, none) = other.hear(Nanos::ZERO).expect("a message") else { panic!("nothing") };

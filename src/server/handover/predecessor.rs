@@ -3,6 +3,7 @@
 use super::PATIENCE;
 use super::door::Door;
 use super::message::{Connection, Heard, Hello, Message, PROTOCOL};
+use crate::config::listen_text;
 use crate::net::{Group, Io};
 use crate::time::{Nanos, clock};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -30,7 +31,7 @@ pub(in crate::server) struct Asked {
 /// What a server hands over.
 pub(in crate::server) struct Offer<'a> {
     /// The addresses as configured, of which a port may be 0, and as bound.
-    pub(in crate::server) listen: [SocketAddr; 2],
+    pub(in crate::server) listen: [&'a [SocketAddr]; 2],
     pub(in crate::server) admin: [SocketAddr; 2],
     pub(in crate::server) group: &'a Group,
     pub(in crate::server) admin_listener: &'a TcpListener,
@@ -143,15 +144,16 @@ impl Asked {
 
     /// Why this successor cannot take over; `None` if it can.
     fn refusal(&self, offer: &Offer<'_>) -> Option<String> {
-        refusal(&self.hello, offer.listen, offer.admin, offer.group.sockets().len(), offer.receive == Io::Gro)
+        let workers = offer.group.sockets().len() / offer.group.addresses().len();
+        refusal(&self.hello, offer.listen, offer.admin, workers, offer.receive == Io::Gro)
     }
 }
 
 fn refusal(
     hello: &Hello,
-    listen: [SocketAddr; 2],
+    listen: [&[SocketAddr]; 2],
     admin: [SocketAddr; 2],
-    sockets: usize,
+    workers: usize,
     gro: bool,
 ) -> Option<String> {
     let wrong =
@@ -159,14 +161,16 @@ fn refusal(
     if hello.protocol != PROTOCOL {
         return Some(format!("it speaks version {} of the hand-over, this server {PROTOCOL}", hello.protocol));
     }
-    if !listen.contains(&hello.listen) {
-        return wrong("listen", hello.listen.to_string(), format!("{}, where the sockets are bound", listen[1]));
+    if !are_asked_for(&hello.listen, listen) {
+        let bound = listen_text(listen[1]);
+        return wrong("listen", hello.listen.clone(), format!("{bound}, where the sockets are bound"));
     }
     if !admin.contains(&hello.admin) {
         return wrong("admin", hello.admin.to_string(), format!("{}, where the listener is bound", admin[1]));
     }
-    if hello.workers != sockets {
-        let allowed = format!("{sockets}, one for each socket; for another number stop this server first");
+    if hello.workers != workers {
+        let allowed =
+            format!("{workers}, one for each socket of an address; for another number stop this server first");
         return wrong("workers", hello.workers.to_string(), allowed);
     }
     if hello.gro != gro {
@@ -174,6 +178,14 @@ fn refusal(
         return wrong("io", asked.to_owned(), format!("{allowed}: what waits in the sockets was put together for it"));
     }
     None
+}
+
+/// Whether `asked` names the addresses in their order, each as it was configured or as it is bound.
+fn are_asked_for(asked: &str, [configured, bound]: [&[SocketAddr]; 2]) -> bool {
+    let Ok(asked) = asked.split(',').map(str::parse).collect::<Result<Vec<SocketAddr>, _>>() else { return false };
+    let fits =
+        |(number, address): (usize, &SocketAddr)| configured.get(number) == Some(address) || bound[number] == *address;
+    asked.len() == bound.len() && asked.iter().enumerate().all(fits)
 }
 
 fn unexpected(heard: Heard) -> String {
@@ -194,13 +206,33 @@ mod tests {
         let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
         let [any, bound, admin, other] =
             ["127.0.0.1:0", "127.0.0.1:9000", "127.0.0.1:9001", "127.0.0.1:1"].map(address);
-        let good = Hello { protocol: PROTOCOL, version: "0".to_owned(), listen: bound, admin, workers: 2, gro: false };
-        let refused = |hello: Hello| refusal(&hello, [any, bound], [admin, admin], 2, false);
+        let [any_v6, bound_v6] = ["[::1]:0", "[::1]:9000"].map(address);
+        let listen = |text: &str| text.to_owned();
+        let good = Hello {
+            protocol: PROTOCOL,
+            version: "0".to_owned(),
+            listen: listen("127.0.0.1:9000,[::1]:9000"),
+            admin,
+            workers: 2,
+            gro: false,
+        };
+        let refused = |hello: Hello| refusal(&hello, [&[any, any_v6], &[bound, bound_v6]], [admin, admin], 2, false);
         assert_eq!(refused(good.clone()), None);
-        assert_eq!(refused(Hello { listen: any, ..good.clone() }), None, "as the running one was started");
+        for as_started in ["127.0.0.1:0,[::1]:0", "127.0.0.1:0,[::1]:9000"] {
+            assert_eq!(refused(Hello { listen: listen(as_started), ..good.clone() }), None, "{as_started}");
+        }
         for (hello, start) in [
             (Hello { protocol: 2, ..good.clone() }, "it speaks version 2 of the hand-over, this server 1"),
-            (Hello { listen: other, ..good.clone() }, "--listen 127.0.0.1:1; allowed: 127.0.0.1:9000, "),
+            (
+                Hello { listen: listen("127.0.0.1:1,[::1]:9000"), ..good.clone() },
+                "--listen 127.0.0.1:1,[::1]:9000; allowed: 127.0.0.1:9000,[::1]:9000, ",
+            ),
+            (Hello { listen: listen("127.0.0.1:9000"), ..good.clone() }, "--listen 127.0.0.1:9000; allowed: "),
+            (Hello { listen: listen("[::1]:9000,127.0.0.1:9000"), ..good.clone() }, "--listen [::1]:9000,127"),
+            (
+                Hello { listen: listen("127.0.0.1:9000,[::1]:9000,127.0.0.1:1"), ..good.clone() },
+                "--listen 127.0.0.1:9000,[::1]:9000,127.0.0.1:1; allowed: ",
+            ),
             (Hello { admin: other, ..good.clone() }, "--admin 127.0.0.1:1; allowed: 127.0.0.1:9001, "),
             (Hello { workers: 3, ..good.clone() }, "--workers 3; allowed: 2, one for each socket"),
             (Hello { workers: 1, ..good.clone() }, "--workers 1; allowed: 2, one for each socket"),

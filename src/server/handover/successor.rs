@@ -3,7 +3,7 @@
 
 use super::message::{Connection, Heard, Hello, Message, PROTOCOL};
 use super::{HandOverError, PATIENCE};
-use crate::config::Config;
+use crate::config::{Config, listen_text};
 use crate::time::Nanos;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use std::path::Path;
 /// What a successor has been given.
 #[derive(Debug)]
 pub(crate) struct Given {
-    /// The UDP sockets, in the order of the workers.
+    /// The UDP sockets: those of worker 0 first, one for each address, then those of worker 1, and so on.
     pub(crate) sockets: Vec<OwnedFd>,
     /// The admin listener.
     pub(crate) admin: OwnedFd,
@@ -49,7 +49,7 @@ pub(in crate::server) fn ask(path: &Path, config: &Config, gro: bool) -> Result<
     let hello = Hello {
         protocol: PROTOCOL,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        listen: config.listen,
+        listen: listen_text(&config.listen),
         admin,
         workers: config.workers,
         gro,

@@ -1,12 +1,12 @@
 //! Which datagrams become requests, and how all others are answered.
 
 use super::execute::Engine;
+use super::receive::Ingress;
 use crate::fate::{Failed, Fate, Malformed, Status};
 use crate::handler::{Because, Handler, Rejected};
 use crate::metrics::Counter;
 use crate::net::{AddressRules, Datagram, Link};
 use crate::runtime::continuation::guarded;
-use crate::sched::WorkerId;
 use crate::server::path::packet::{Envelope, Packet, Serving};
 use std::future::Future;
 
@@ -17,12 +17,12 @@ where
     F: Future<Output = Packet<'s, H::Ticket>> + Send,
     L: Link,
 {
-    /// Checks a datagram received from the socket of `owner`; returns the request if it is to be served. It is not if
+    /// Checks a datagram received from `ingress`; returns the request if it is to be served. It is not if
     /// the datagram has waited for too long, and `sheds` says so.
     pub(crate) fn admit(
         &mut self,
         mut packet: Packet<'s, H::Ticket>,
-        owner: WorkerId,
+        ingress: Ingress,
         datagram: &Datagram,
         sheds: bool,
         rules: &AddressRules<'_>,
@@ -42,12 +42,13 @@ where
             received_at: self.now,
             kernel_wait: datagram.kernel_wait,
             ready_at: self.now.minus(datagram.kernel_wait),
-            // A server has at most 1,024 workers.
-            socket: owner as u16,
+            // A server has at most 4,096 sockets, on 16 addresses.
+            socket: ingress.socket as u16,
+            address: ingress.address as u8,
             ..Envelope::default()
         });
-        let Serving { handler, address, .. } = self.common.serving;
-        let arrival = packet.envelope.arrival(&packet.request, *address);
+        let Serving { handler, addresses, .. } = self.common.serving;
+        let arrival = packet.envelope.arrival(&packet.request, addresses);
         let rejected = match guarded(|| handler.admit(&arrival)) {
             Ok(Ok(admitted)) => {
                 packet.admit(admitted);

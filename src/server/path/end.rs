@@ -73,10 +73,10 @@ where
         }
         let envelope = packet.envelope;
         let unserved = Unserved { status, retry_after: self.retry_after(&envelope, status) };
-        let Serving { handler, address, .. } = self.common.serving;
+        let Serving { handler, addresses, .. } = self.common.serving;
         // A source that may be forged is sent no more than it sent.
         let room = if envelope.validated { envelope.reply_limit } else { envelope.request_len };
-        let (about, place) = packet.parts(*address);
+        let (about, place) = packet.parts(addresses);
         let mut reply = Reply::new(&mut place[..room]);
         let written = guarded(|| handler.refuse(about.request(), unserved, &mut reply));
         let length = reply.len();

@@ -1,54 +1,24 @@
 //! A packet's way through one worker: received, admitted, run, answered, recorded, home.
 
+use super::common::Common;
 use super::gathering::Gathering;
-use super::limits::Limits;
 use super::reply::Outbox;
 use super::slot::{Job, Slot};
-use super::wait_slots::WaitSlots;
 use crate::fate::{Failed, Fate};
 use crate::handler::builtin::emulated;
 use crate::handler::{Handler, Served};
 use crate::metrics::{Continuation, Counter, Recorder, Sample};
-use crate::net::{AddressFilter, BATCH, Link, Socket};
-use crate::queue::{ObjectPool, Pooled};
-use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Outside, Polled, guarded};
+use crate::net::{BATCH, Link};
+use crate::queue::Pooled;
+use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled, guarded};
 use crate::sched::overload::{HeavyQueue, StandingQueues};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Resume, WorkerId};
-use crate::server::path::packet::{Envelope, Packet, PacketBody, Serving};
-use crate::server::transport::Transport;
+use crate::server::path::packet::{Envelope, Packet, Serving};
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use std::future::Future;
 use std::sync::Arc;
-
-/// State shared by all engines of a server.
-pub(crate) struct Common<'s, 'e, H: Handler, M, F, S = Socket> {
-    /// What requests use while they run, the handler among it.
-    pub(crate) serving: &'e Serving<'s, 'e, H>,
-    /// Makes the future that runs the handler on a packet: the one place where its type is named.
-    pub(crate) make: &'e M,
-    pub(crate) sockets: &'e [S],
-    pub(crate) filter: &'e AddressFilter,
-    pub(crate) packets: &'s ObjectPool<PacketBody<H::Ticket>>,
-    pub(crate) slots: &'e ObjectPool<Slot<F>>,
-    /// Requests that wait.
-    pub(crate) wait_slots: WaitSlots<Job<'s, 'e, F, H::Ticket>>,
-    /// Requests that were woken, and work that was spawned, by other threads than workers.
-    pub(crate) outside: &'e Outside,
-    /// Identity of this server among the servers of the process.
-    pub(crate) runtime_id: u64,
-    /// True if the policy may know a request's class.
-    pub(crate) classified: bool,
-    /// True if cost is slept on emulated cores.
-    pub(crate) emulated: bool,
-    /// Record of calls that could not receive, or send.
-    pub(crate) transport: &'e Transport,
-    /// True if what is shed is not answered.
-    pub(crate) silent: bool,
-    /// How long requests may wait.
-    pub(crate) limits: &'e Limits,
-}
 
 /// One worker's side of the packet path.
 pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M, F, L: Link> {
@@ -69,12 +39,16 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M, F, L: Link> {
     pub(crate) gathering: Gathering,
     /// On emulated cores, what was slept for the replies that wait to be sent.
     pub(crate) slept: Nanos,
-    /// The sockets by owner, and behind them the queues of continuations, as this worker sees them.
+    /// The sockets, and behind them the queues of continuations, as this worker sees them.
     pub(super) queues: StandingQueues,
     /// The queue of continuations, as this worker sees it.
     pub(super) heavy: HeavyQueue,
     /// For each socket, a time at which this worker found nothing more in it.
     pub(super) emptied_at: Box<[Nanos]>,
+    /// For each owner of sockets, the number of the address from which this worker receives first the next time.
+    pub(super) next_address: Box<[u8]>,
+    /// Number of workers, each of which has a slot in use for what it runs, or kept for that.
+    pub(super) workers: usize,
     pub(crate) now: Nanos,
 }
 
@@ -108,6 +82,8 @@ where
             heavy: HeavyQueue::default(),
             queues: StandingQueues::new(common.sockets.len() + 1),
             emptied_at: vec![Nanos::ZERO; common.sockets.len()].into(),
+            next_address: vec![0; common.workers()].into(),
+            workers: common.workers(),
             now: clock::now(),
         }
     }
@@ -143,8 +119,8 @@ where
             self.recycle(packet);
             return;
         }
-        let Serving { handler, address, .. } = self.common.serving;
-        if guarded(|| packet.sealed_by(*handler, *address, &served)).is_err() {
+        let Serving { handler, addresses, .. } = self.common.serving;
+        if guarded(|| packet.sealed_by(*handler, addresses, &served)).is_err() {
             self.recorder.count(Counter::Failed(Failed::Panic));
             self.recycle(packet);
             return;
@@ -166,9 +142,10 @@ where
         }
         self.pay_for_sending();
         let spare = &mut self.spare;
-        let socket = &self.common.sockets[self.worker % self.common.sockets.len()];
-        let sending = &self.common.transport.of(self.worker).sending;
-        let sent_at = self.outbox.flush(&mut self.link, socket, &mut self.recorder, sending, |packet| {
+        // The thread that stops the server has no sockets of its own.
+        let sockets = self.common.sockets_of(self.worker % self.workers);
+        let sending = self.common.transport.of(self.worker);
+        let sent_at = self.outbox.flush(&mut self.link, sockets, &mut self.recorder, sending, |packet| {
             let _ = spare.try_push(packet);
         });
         Some(sent_at)

@@ -21,13 +21,15 @@
 //! 19. `net/send/mod.rs`: hands them to the kernel
 //! 20. `metrics/worker_metrics.rs`: counts and times it
 //!
-//! Beside this path: `end.rs` ends requests that are not served, and `shed.rs` what has waited for too long, by what
-//! `limits.rs` holds; `wait_slots.rs` holds requests that wait; `gathering.rs` says whether replies may wait for others;
-//! `credit.rs` bounds what sources are sent that may be forged; `charge.rs` lets emulated cores pay for what they pass.
+//! Beside this path: `common.rs` is what the workers share; `end.rs` ends requests that are not served, and `shed.rs`
+//! what has waited for too long, by what `limits.rs` holds; `wait_slots.rs` holds requests that wait; `gathering.rs`
+//! says whether replies may wait for others; `credit.rs` bounds what sources are sent that may be forged; `charge.rs`
+//! lets emulated cores pay for what they pass.
 
 pub(crate) mod admit;
 mod between;
 mod charge;
+pub(crate) mod common;
 pub(crate) mod credit;
 mod end;
 pub(crate) mod execute;

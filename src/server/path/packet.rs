@@ -72,15 +72,15 @@ impl<T: Copy + Default> PacketBody<T> {
     }
 
     /// Lets `handler` put what only the server knows into the reply.
-    pub(crate) fn sealed_by<H: Handler<Ticket = T>>(&mut self, handler: &H, address: SocketAddr, served: &Served) {
+    pub(crate) fn sealed_by<H: Handler<Ticket = T>>(&mut self, handler: &H, addresses: &[SocketAddr], served: &Served) {
         let length = self.reply_len;
-        let (about, reply) = self.parts(address);
+        let (about, reply) = self.parts(addresses);
         handler.seal(about.request(), served, &mut reply[..length]);
     }
 
-    /// The request, and the place of its reply; `address` is that of the socket.
-    pub(crate) fn parts(&mut self, address: SocketAddr) -> (About<'_, T>, &mut [u8]) {
-        let arrival = self.envelope.arrival(&self.request, address);
+    /// The request, and the place of its reply; `addresses` are those of the server.
+    pub(crate) fn parts(&mut self, addresses: &[SocketAddr]) -> (About<'_, T>, &mut [u8]) {
+        let arrival = self.envelope.arrival(&self.request, addresses);
         (About { arrival, ticket: &self.ticket, envelope: &self.envelope }, &mut self.reply)
     }
 }
@@ -137,8 +137,10 @@ pub(crate) struct Envelope {
     pub resumed: bool,
     /// Requests that were in queues of continuations when it first went into one.
     pub behind: usize,
-    /// The worker to whose socket the request came.
+    /// The number of the socket that the request came to.
     pub socket: u16,
+    /// The number of that socket's address among the server's: the reply leaves by a socket of the same address.
+    pub address: u8,
     /// The worker on which the request began.
     pub worker: u16,
     /// Monotonic time since which the request has been ready to run: its arrival, or when it was last put into a queue.
@@ -160,8 +162,9 @@ impl Envelope {
         self.service > Nanos::ZERO
     }
 
-    /// The datagram that is in `bytes`, as its handler sees it; `address` is that of the socket.
-    pub(crate) fn arrival<'a>(&self, bytes: &'a [u8], address: SocketAddr) -> Arrival<'a> {
+    /// The datagram that is in `bytes`, as its handler sees it; `addresses` are those of the server.
+    pub(crate) fn arrival<'a>(&self, bytes: &'a [u8], addresses: &[SocketAddr]) -> Arrival<'a> {
+        let address = addresses[usize::from(self.address)];
         let local = self.local.map_or(address, |ip| SocketAddr::new(ip, address.port()));
         Arrival::new(&bytes[..self.request_len], self.peer, local, self.arrived_at())
     }
@@ -186,6 +189,7 @@ impl Default for Envelope {
             resumed: false,
             behind: 0,
             socket: 0,
+            address: 0,
             worker: 0,
             ready_at: Nanos::ZERO,
             service: Nanos::ZERO,
@@ -200,8 +204,8 @@ type Place<'s, T> = Mutex<Option<Packet<'s, T>>>;
 /// What the futures of a server's requests use beside their packets.
 pub(crate) struct Serving<'s, 'h, H: Handler> {
     pub(crate) handler: &'h H,
-    /// The address of the sockets.
-    pub(crate) address: SocketAddr,
+    /// The addresses of the sockets, at least one.
+    pub(crate) addresses: Box<[SocketAddr]>,
     /// Bytes that may be sent to sources that may be forged.
     pub(crate) credit: Credit,
     /// Packets whose futures were dropped half-way, each in the place of its number.
@@ -209,9 +213,10 @@ pub(crate) struct Serving<'s, 'h, H: Handler> {
 }
 
 impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
-    /// The service of `handler` at `address`, for packets numbered 0 to `packets - 1`.
-    pub(crate) fn new(handler: &'h H, address: SocketAddr, credit: Credit, packets: usize) -> Serving<'s, 'h, H> {
-        Serving { handler, address, credit, dropped: (0..packets).map(|_| Mutex::new(None)).collect() }
+    /// The service of `handler` at `addresses`, for packets numbered 0 to `packets - 1`.
+    pub(crate) fn new(handler: &'h H, addresses: &[SocketAddr], credit: Credit, packets: usize) -> Serving<'s, 'h, H> {
+        let dropped = (0..packets).map(|_| Mutex::new(None)).collect();
+        Serving { handler, addresses: addresses.into(), credit, dropped }
     }
 
     /// Runs the handler on `packet`. The future owns the packet, so that the packet moves with it. If the future is dropped
@@ -220,7 +225,7 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
         let mut held = Held { packet: Some(packet), serving: self };
         let body = &mut *held;
         let room = self.room(&body.envelope);
-        let (about, place) = body.parts(self.address);
+        let (about, place) = body.parts(&self.addresses);
         let mut reply = Reply::new(&mut place[..room]);
         self.handler.handle(about.request(), &mut reply).await;
         (body.room, body.overflowed, body.reply_len) = (room, reply.has_overflowed(), reply.len());

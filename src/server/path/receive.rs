@@ -1,4 +1,4 @@
-//! Receiving: from a worker's socket until each datagram is a job in a queue or has ended.
+//! Receiving: from a worker's sockets until each datagram is a job in a queue or has ended.
 
 use super::execute::Engine;
 use super::slot::Job;
@@ -12,6 +12,15 @@ use crate::server::path::packet::Packet;
 use crate::time::clock;
 use arrayvec::ArrayVec;
 use std::future::Future;
+
+/// The socket that a batch came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ingress {
+    /// Its number among all sockets.
+    pub(crate) socket: usize,
+    /// The number of its address.
+    pub(crate) address: usize,
+}
 
 impl<'s, 'e, 'c, H, M, F, L> Engine<'s, 'e, 'c, H, M, F, L>
 where
@@ -39,14 +48,15 @@ where
             return Received { datagrams: self.shed_rest(), more: false };
         }
         let (asked_at, room) = (self.now, self.spare.len().min(BATCH));
-        let count = self.receive_batch(&self.common.sockets[owner]);
+        let (count, ingress) = self.receive_batch(owner);
+        let socket = ingress.socket;
         self.full_batches = if count == BATCH { self.full_batches + 1 } else { 0 };
         self.now = clock::now();
         self.recorder.received(count as u64);
         let rules = self.common.filter.rules();
         let packets: ArrayVec<Packet<'s, H::Ticket>, BATCH> = self.spare.drain(..count).collect();
         // Of a batch the first has waited longest. Where that one is young, and its age can be true, all of them are.
-        let longest = self.longest_wait(owner);
+        let longest = self.longest_wait(socket);
         let oldest = self.link.datagrams().first().copied().unwrap_or_default();
         let (is_odd, is_old) =
             (oldest.ahead || oldest.kernel_wait > longest, oldest.kernel_wait >= self.common.limits.target(false));
@@ -55,14 +65,14 @@ where
             if is_odd {
                 datagram.kernel_wait = self.clamped(&datagram, longest);
             }
-            let sheds = is_old && self.is_shed_unserved(owner, datagram.kernel_wait);
-            let Some(packet) = self.admit(packet, owner, &datagram, sheds, &rules) else { continue };
+            let sheds = is_old && self.is_shed_unserved(socket, datagram.kernel_wait);
+            let Some(packet) = self.admit(packet, ingress, &datagram, sheds, &rules) else { continue };
             let class = self.common.classified.then_some(packet.envelope.class);
             batch.push(Arrived { job: Job::Fresh(packet), class });
         }
         if begins && count > 0 && count < room {
             // Whatever comes from this socket from now on has come since.
-            self.emptied_at[owner] = asked_at;
+            self.emptied_at[socket] = asked_at;
         }
         self.pay_for_receiving(count);
         // The rest of a GRO batch is no longer in the socket, where other workers would find it.
@@ -77,9 +87,31 @@ where
         }
     }
 
-    /// Receives into the first of the spare packets.
-    fn receive_batch(&mut self, socket: &L::Socket) -> usize {
-        let receiving = &self.common.transport.of(self.worker).receiving;
+    /// Receives into the first of the spare packets, from the first of the sockets of `owner` in which something waits.
+    /// The sockets take turns, so that a flood at one address starves no other.
+    fn receive_batch(&mut self, owner: WorkerId) -> (usize, Ingress) {
+        let sockets = self.common.sockets_of(owner);
+        let mut address = usize::from(self.next_address[owner]);
+        let mut left = sockets.len();
+        loop {
+            let count = self.receive_from_socket(&sockets[address], address);
+            let ingress = Ingress { socket: owner * sockets.len() + address, address };
+            left -= 1;
+            // The rest of a GRO batch comes from the socket that the batch came from.
+            if self.link.left() == 0 {
+                address = if address + 1 < sockets.len() { address + 1 } else { 0 };
+            }
+            if count > 0 || left == 0 {
+                self.next_address[owner] = address as u8;
+                return (count, ingress);
+            }
+        }
+    }
+
+    /// Receives into the first of the spare packets from `socket`, which is this worker's or another's at the address of
+    /// that number.
+    fn receive_from_socket(&mut self, socket: &L::Socket, address: usize) -> usize {
+        let receiving = &self.common.transport.of(self.worker)[address].receiving;
         // An error that an earlier send left on the socket is reported once, in place of datagrams; the second call
         // receives them. An error that stays is no datagram either.
         let mut reason = ReceiveError::Other;

@@ -8,7 +8,6 @@ use crate::handler::Handler;
 use crate::metrics::Counter;
 use crate::net::{Datagram, Link};
 use crate::queue::Pooled;
-use crate::sched::WorkerId;
 use crate::server::path::packet::{Envelope, Packet};
 use crate::time::{Nanos, clock};
 use std::future::Future;
@@ -85,9 +84,9 @@ where
         bounds.bound != Nanos::MAX && self.heavy.is_full(now, waiting, now.minus(arrived_at), &bounds.within(patience))
     }
 
-    /// Requests in queues of continuations, about: one slot for each worker is in use by what it runs, or kept for that.
+    /// Requests in queues of continuations, about.
     pub(super) fn continuations(&self) -> usize {
-        self.common.slots.in_use().saturating_sub(self.common.sockets.len())
+        self.common.slots.in_use().saturating_sub(self.workers)
     }
 
     /// As [`Engine::begin`], for a continuation: out of a queue, or still at hand after a pause.
@@ -161,16 +160,16 @@ where
         }
     }
 
-    /// True if a datagram of a batch from the socket of `owner` has waited for too long.
+    /// True if a datagram of a batch from `socket` has waited for too long.
     #[cold]
-    pub(super) fn is_shed_unserved(&mut self, owner: WorkerId, wait: Nanos) -> bool {
+    pub(super) fn is_shed_unserved(&mut self, socket: usize, wait: Nanos) -> bool {
         let bounds = self.common.limits.bounds(false);
-        wait >= bounds.target && self.queues.on_old(owner, self.now, wait, &bounds)
+        wait >= bounds.target && self.queues.on_old(socket, self.now, wait, &bounds)
     }
 
-    /// The longest time that a datagram in the socket of `owner` can have waited.
-    pub(super) fn longest_wait(&self, owner: WorkerId) -> Nanos {
-        self.now.minus(self.emptied_at[owner]).plus(STAMP_SLACK)
+    /// The longest time that a datagram in `socket` can have waited.
+    pub(super) fn longest_wait(&self, socket: usize) -> Nanos {
+        self.now.minus(self.emptied_at[socket]).plus(STAMP_SLACK)
     }
 
     /// The time that `datagram` has waited, at most `longest`, where the clock was set while it did.

@@ -1,0 +1,133 @@
+use super::*;
+
+#[test]
+fn a_group_shares_one_port_and_keeps_others_out() {
+    let group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 3, Io::Batches).expect("a free port");
+    assert_eq!(group.sockets().len(), 3);
+    assert_ne!(group.addresses()[0].port(), 0);
+    let second = Group::open(group.addresses(), 1, Io::Batches).expect_err("the port is taken");
+    assert_eq!(second.source.kind(), io::ErrorKind::AddrInUse);
+}
+
+// Are both buffers as large as requested, or as the kernel allows, and does the group report that size?
+#[test]
+fn buffers_are_as_large_as_allowed() {
+    let group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 2, Io::Batches).expect("a free port");
+    for (name, wanted, granted) in [
+        ("rmem_max", RECV_BUFFER_BYTES, group.recv_buffer_bytes()),
+        ("wmem_max", SEND_BUFFER_BYTES, group.send_buffer_bytes()),
+    ] {
+        let allowed = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).expect("a setting");
+        let allowed: usize = allowed.trim().parse().expect("a number");
+        assert_eq!(granted, wanted.min(allowed), "{name}");
+    }
+    for socket in group.sockets() {
+        assert_eq!(socket.inner().send_buffer_size().expect("a socket") / 2, group.send_buffer_bytes());
+    }
+}
+
+// Are sockets of another process taken only if all are UDP sockets, as many on each address, with all that a group has?
+#[test]
+fn sockets_are_adopted_as_a_group() {
+    let group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 2, Io::Portable).expect("a free port");
+    let copies = |group: &Group| -> Vec<OwnedFd> {
+        let copy = |socket: &Socket| socket.as_fd().try_clone_to_owned().expect("a descriptor");
+        group.sockets().iter().map(copy).collect()
+    };
+    let adopted = Group::adopt(copies(&group), Io::Batches).expect("a group");
+    let inodes = |group: &Group| group.sockets().iter().map(Socket::inode).collect::<Vec<_>>();
+    assert_eq!((adopted.addresses(), inodes(&adopted)), (group.addresses(), inodes(&group)));
+    assert!(nix::sys::socket::getsockopt(&adopted.sockets()[1], sockopt::ReceiveTimestampns).expect("an option"));
+    let other = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 1, Io::Batches).expect("a free port");
+    // As many on each, worker by worker, whatever their order.
+    let both = Group::adopt(copies(&group).drain(..1).chain(copies(&other)).collect(), Io::Batches).expect("a group");
+    assert_eq!(both.addresses(), [group.addresses(), other.addresses()].concat());
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    for (descriptors, reason) in [
+        (vec![], "there is no UDP socket"),
+        (copies(&group).into_iter().chain(copies(&other)).collect(), "2 UDP sockets are bound to"),
+        (vec![OwnedFd::from(tcp)], "not a bound UDP socket"),
+        (
+            vec![
+                UdpSocket::bind("127.0.0.1:0").expect("a free port").into(),
+                std::io::pipe().expect("a pipe").0.into(),
+            ],
+            "",
+        ),
+    ] {
+        let error = Group::adopt(descriptors, Io::Batches).expect_err("they are no group").to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+// Is every buffer of a group made as small as asked for, and none larger?
+#[test]
+fn receive_buffers_can_be_limited() {
+    let mut group = Group::open(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], 2, Io::Batches).expect("a free port");
+    let granted = group.recv_buffer_bytes();
+    for (limit, expected) in [(usize::MAX, granted), (100_000, 100_000), (150_000, 100_000)] {
+        group.limit_recv_buffers(limit).expect("sockets");
+        assert_eq!(group.recv_buffer_bytes(), expected);
+        for socket in group.sockets() {
+            assert_eq!(socket.inner().recv_buffer_size().expect("a socket") / 2, expected);
+        }
+    }
+}
+
+// Does no socket learn a path MTU from ICMP messages?
+#[test]
+fn path_lengths_are_not_learnt() {
+    use rustix::net::sockopt::{ip_mtu_discover, ipv6_mtu_discover};
+    for address in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {
+        let address: SocketAddr = address.parse().expect("an address");
+        let group = Group::open(&[address], 2, Io::Batches).expect("a free port");
+        for socket in group.sockets() {
+            assert_eq!(ip_mtu_discover(socket), Ok(Ipv4PathMtuDiscovery::INTERFACE), "{address}");
+            if address.is_ipv6() {
+                assert_eq!(ipv6_mtu_discover(socket), Ok(Ipv6PathMtuDiscovery::INTERFACE), "{address}");
+            }
+        }
+    }
+}
+
+// Has each address a socket of every worker, on a port of its own, and do the sockets come worker by worker?
+#[test]
+fn a_group_has_several_addresses() {
+    let addresses: [SocketAddr; 3] =
+        ["127.0.0.1:0", "127.0.0.2:0", "[::1]:0"].map(|address| address.parse().expect("an address"));
+    let group = Group::open(&addresses, 2, Io::Batches).expect("free ports");
+    let bound: Vec<_> = group.sockets().iter().map(|socket| socket.plain().local_addr().expect("bound")).collect();
+    assert_eq!(bound, [group.addresses(), group.addresses()].concat());
+    assert_eq!(group.sockets().iter().map(Socket::address).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
+    for (bound, asked) in group.addresses().iter().zip(addresses) {
+        assert!(bound.ip() == asked.ip() && bound.port() != 0, "{bound}");
+    }
+    let taken = Group::open(&["127.0.0.3:0".parse().expect("an address"), bound[1]], 1, Io::Batches);
+    let error = taken.expect_err("the second is taken");
+    assert_eq!((error.address, error.source.kind()), (bound[1], io::ErrorKind::AddrInUse));
+    // Every socket leaves: what is sent to any address finds none.
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    client.send_to(b"x", bound[1]).expect("sent");
+    assert!(group.has_waiting(), "in the socket of the second address");
+    group.leave().expect("connected to themselves");
+    for socket in group.sockets() {
+        let (own, peer) = (socket.plain().local_addr().expect("bound"), socket.plain().peer_addr());
+        assert_eq!(peer.expect("connected"), own);
+    }
+}
+
+// Have both families a wildcard on one port, and is that of IPv6 alone for both?
+#[test]
+fn the_wildcards_of_both_families_share_a_port() {
+    let any = |text: &str, port| SocketAddr::new(text.parse().expect("an address"), port);
+    let only_v6 = |group: &Group, number: usize| group.sockets()[number].inner().only_v6().expect("a socket of IPv6");
+    let alone = Group::open(&[any("::", 0)], 1, Io::Batches).expect("a free port");
+    assert!(!only_v6(&alone, 0), "for both families");
+    let port = alone.addresses()[0].port();
+    drop(alone);
+    // The port was free a moment ago; others may take the next one.
+    let ports = port..port.saturating_add(20);
+    let both = ports.map(|port| [any("0.0.0.0", port), any("::", port)]);
+    let group = both.into_iter().find_map(|both| Group::open(&both, 2, Io::Batches).ok()).expect("a free port");
+    assert!(only_v6(&group, 1) && only_v6(&group, 3));
+}
