@@ -71,7 +71,8 @@ impl Question<'_> {
             for ((_, n), decided) in tied.iter().zip(decided) {
                 found[*n] = decided;
             }
-            let holding = tied.iter().map(|(_, n)| *n).filter(|n| holds(&found[*n]));
+            // What was sent on to more workers has had short looks only.
+            let holding = tied.iter().map(|(_, n)| *n).filter(|n| workers(&found[*n]) == fewest && holds(&found[*n]));
             let best = holding.min_by(|one, other| {
                 let rank = |n: &usize| self.rank(&found[*n].looks[0].judged).1;
                 rank(one).total_cmp(&rank(other))
@@ -158,3 +159,6 @@ fn answers(found: Vec<Found>) -> Vec<Answer> {
     let answer = |Found { mut looks, seems }: Found| Answer { look: looks.swap_remove(0), seems };
     found.into_iter().map(answer).collect()
 }
+
+#[cfg(test)]
+mod tests;

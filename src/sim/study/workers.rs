@@ -94,15 +94,28 @@ impl<'a> Question<'a> {
 
     /// Judges `settings` at `rate` by at most `most` requests.
     pub(crate) fn judge(&self, settings: &Settings, rate: f64, most: u64, progress: &dyn Progress) -> Judged {
-        let scenario = self.scenario_of(settings);
+        self.judge_by(&self.scenario_of(settings), settings, rate, most, progress)
+    }
+
+    fn judge_by(
+        &self,
+        scenario: &Scenario<'_>,
+        settings: &Settings,
+        rate: f64,
+        most: u64,
+        progress: &dyn Progress,
+    ) -> Judged {
         let load = self.load_at(rate, settings.workers);
         scenario.judge(settings.spec, load, settings.sizes.as_deref(), &self.goal, most, progress)
     }
 
-    /// Judges `settings` at the planned rate by as many requests as it takes, but at most `most`.
+    /// Judges `settings` at the planned rate by as many requests as it takes, but at most `most`: others than those of
+    /// the short looks, by which the settings were found to be the best, and so look better than they are.
     pub(crate) fn decide(&self, settings: &Settings, most: u64, progress: &dyn Progress) -> Look {
         progress.looks_at(format!("whether {} holds on {} workers", settings.spec, settings.workers));
-        let judged = self.judge(settings, self.planned_rate(), most, progress);
+        let scenario = self.scenario_of(settings);
+        let others = Scenario { seed: !scenario.seed, ..scenario };
+        let judged = self.judge_by(&others, settings, self.planned_rate(), most, progress);
         Look { settings: settings.clone(), judged }
     }
 
