@@ -26,7 +26,7 @@ settings! {
         default: Text("127.0.0.1:9000"),
         allowed: Fixed(
             "an IP address, neither multicast nor broadcast, and a port, like 0.0.0.0:9000 or [::]:9000; port 0 takes \
-             a free one; up to 16 different ones, separated by commas"
+             a free one; up to 16 of them, separated by commas"
         ),
         help: Detailed("Where requests arrive, over UDP.", || sentences(&[
             "Every worker has a socket on each address.",
