@@ -43,7 +43,7 @@ impl Builder {
 
     /// Sockets that are bound already, on each address one for each worker with `SO_REUSEPORT`, in place of new ones:
     /// sets `listen`, to their addresses as they come first, and `workers`, too. What waits in them when the server
-    /// stops is left to whoever else has them.
+    /// stops is left to other holders of them.
     pub fn sockets(mut self, sockets: Vec<UdpSocket>) -> Builder {
         let mut counts = Vec::<(SocketAddr, usize)>::new();
         for address in sockets.iter().filter_map(|socket| socket.local_addr().ok()) {

@@ -1,5 +1,5 @@
 //! Does a server that listens on several addresses serve each of them as if it were the only one?
-//! Method: real sockets of both families; clients connected to one address, to whom the kernel gives nothing from any other;
+//! Method: real sockets of both families; clients connected to one address, which hear nothing from any other;
 //! a handler that answers with the address that the request came to.
 
 use super::trains::send_train;
@@ -32,7 +32,7 @@ fn local() -> impl Handler + Send + 'static {
     })
 }
 
-/// Clients of each address, with its text: so many that each worker has some.
+/// Sixteen clients of each address, with its text: each worker has some.
 fn clients(addresses: &[SocketAddr]) -> Vec<(Client, String)> {
     let sixteen =
         |address: &SocketAddr| (0..16).map(|_| (Client::new(*address), address.to_string())).collect::<Vec<_>>();

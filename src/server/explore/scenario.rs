@@ -1,6 +1,7 @@
 //! What is drawn from a seed: a server, a policy, its requests, and the events during the run.
 
 use super::handler::{HEADER, IGNORED, LONG, MAGIC, MUTE, OVER_RATE, PROVEN, REFUSED};
+use crate::sched::bounds::BATCH;
 use crate::sched::estimate::Groups;
 use crate::sched::ladder::{Ladder, Ladders};
 use crate::sched::overload::{QueueBounds, WaitBounds};
@@ -66,7 +67,7 @@ impl Scenario {
             rest,
             wake: if rest == Rest::Looks { us(0) } else { us(random.random_range(0..20)) },
             step: Nanos::new([0, 0, 100, 1_000][random.random_range(0..4)]),
-            packets: workers * random.random_range(40..80),
+            packets: BATCH + workers * random.random_range(40..80),
             queued: workers * random.random_range(1..20),
             socket_capacity: random.random_range(4..60),
             unsent_every: [0, 0, 3, 20][random.random_range(0..4)],

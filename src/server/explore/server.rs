@@ -97,8 +97,11 @@ where
         limits: &limits,
     };
     let engine = |worker| Engine::new(&common, worker, metrics.recorder(worker), MemoryLink::new(&network));
+    let mut engines: Vec<_> = (0..=workers).map(engine).collect();
+    // As in a server, the thread that stops it has packets of its own from the start.
+    engines[workers].stock_up();
     let engines = Engines {
-        engines: (0..=workers).map(engine).collect(),
+        engines,
         ready: (0..=workers).map(|_| VecDeque::new()).collect(),
         network: Rc::clone(&network),
         current: 0,
