@@ -24,7 +24,7 @@ pub use filter::{AddressFilter, AddressRules};
 pub use link::{KernelLink, Link};
 pub use receive::{Datagram, Receiver, receive_error};
 pub use send::{Message, Outcomes, Sender};
-pub use socket::{Group, NotBound, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Socket};
+pub use socket::{Group, NotBound, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Socket, by_address};
 pub use ways::{NoWay, Refused, Ways};
 
 /// A backend: how datagrams go to and from the kernel.

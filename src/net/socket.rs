@@ -66,21 +66,14 @@ impl Group {
     /// # Errors
     /// When they are not bound UDP sockets, as many on each address; the kernel's error.
     pub fn adopt(descriptors: Vec<OwnedFd>, io: Io) -> io::Result<Group> {
-        let mut addresses = Vec::<SocketAddr>::new();
-        let mut sockets = Vec::<Vec<socket2::Socket>>::new();
-        for socket in descriptors.into_iter().map(socket2::Socket::from) {
-            let address = match (socket.r#type()?, socket.local_addr()?.as_socket()) {
-                (Type::DGRAM, Some(address)) if address.port() != 0 => address,
-                _ => return Err(io::Error::other("a descriptor is not a bound UDP socket")),
-            };
-            set_options(&socket, address, io)?;
-            match addresses.iter().position(|known| *known == address) {
-                Some(known) => sockets[known].push(socket),
-                None => {
-                    addresses.push(address);
-                    sockets.push(vec![socket]);
-                }
-            }
+        let address_of = |socket: &socket2::Socket| match (socket.r#type()?, socket.local_addr()?.as_socket()) {
+            (Type::DGRAM, Some(address)) if address.port() != 0 => Ok(address),
+            _ => Err(io::Error::other("a descriptor is not a bound UDP socket")),
+        };
+        let (addresses, sockets): (Vec<_>, Vec<_>) =
+            by_address(descriptors.into_iter().map(socket2::Socket::from), address_of)?.into_iter().unzip();
+        for (address, sockets) in addresses.iter().zip(&sockets) {
+            sockets.iter().try_for_each(|socket| set_options(socket, *address, io))?;
         }
         let first = *addresses.first().ok_or_else(|| io::Error::other("there is no UDP socket"))?;
         let workers = sockets[0].len();
@@ -247,6 +240,25 @@ impl AsRawFd for Socket {
     fn as_raw_fd(&self) -> RawFd {
         self.inner.as_raw_fd()
     }
+}
+
+/// Sockets by the address that they are bound to, both in the order in which they come.
+///
+/// # Errors
+/// The first of `address_of`.
+pub fn by_address<S>(
+    sockets: impl IntoIterator<Item = S>,
+    address_of: impl Fn(&S) -> io::Result<SocketAddr>,
+) -> io::Result<Vec<(SocketAddr, Vec<S>)>> {
+    let mut found = Vec::<(SocketAddr, Vec<S>)>::new();
+    for socket in sockets {
+        let address = address_of(&socket)?;
+        match found.iter_mut().find(|(known, _)| *known == address) {
+            Some((_, others)) => others.push(socket),
+            None => found.push((address, vec![socket])),
+        }
+    }
+    Ok(found)
 }
 
 /// Sockets on `address` alone, and the address that they are bound to.

@@ -55,8 +55,7 @@ pub fn ladders(times: &ServiceTimes, of_class: Option<&TimesOfClass>, yield_cost
     let descent = |of: &ServiceTimes| Descent::new(of, times, yield_cost);
     let all = descent(times);
     let of_class = of_class.map(|of_class| of_class.each_ref().map(descent));
-    let known = of_class.iter().flatten().filter(|of| !of.stretches.is_empty());
-    let known: Vec<&Descent> = known.collect();
+    let known: Vec<&Descent> = of_class.iter().flatten().filter(|of| !of.stretches.is_empty()).collect();
     let mut indices: Vec<f64> = if known.is_empty() { vec![&all] } else { known }
         .into_iter()
         .flat_map(|descent| descent.stretches.iter().map(|(_, index)| *index))
@@ -75,7 +74,8 @@ pub fn ladders(times: &ServiceTimes, of_class: Option<&TimesOfClass>, yield_cost
     Ladders { all, of_class }
 }
 
-/// The indices below which levels 1, 2 and so on are, from all `indices`, descending: few levels enough.
+/// The indices below which levels 1, 2 and so on begin, at most [`LIMITS_MAX`]. Those of all stretches are `indices`; both
+/// descend.
 fn bounds(indices: &[f64]) -> Vec<f64> {
     let mut fall = FALL_MIN;
     loop {
@@ -138,14 +138,10 @@ impl Descent {
     /// The levels of these requests, which begin below the indices `bounds`, where all requests take `whole`. Where too few
     /// requests say more, levels go on by a constant factor, as long as what takes longer has a share of the time.
     fn ladder(&self, bounds: &[f64], whole: f64) -> Ladder {
-        let mut ladder = Ladder::new(0);
-        for (number, (age, index)) in self.stretches.iter().enumerate() {
-            let level = bounds.iter().filter(|bound| index < bound).count();
-            match number {
-                0 => ladder = Ladder::new(level),
-                _ => ladder.rise_to(level, Nanos::new(*age as u64)),
-            }
-        }
+        let level = |index: &f64| bounds.iter().filter(|bound| index < bound).count();
+        let mut levels = self.stretches.iter().map(|(age, index)| (Nanos::new(*age as u64), level(index)));
+        let mut ladder = Ladder::new(levels.next().map_or(0, |(_, first)| first));
+        levels.for_each(|(age, level)| ladder.rise_to(level, age));
         let time_beyond = |age: f64| -> f64 {
             let longer = self.buckets.iter().filter(|bucket| bucket.end > age);
             longer.map(|bucket| (bucket.time - age * bucket.count).max(0.0)).sum()

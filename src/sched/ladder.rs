@@ -40,7 +40,7 @@ impl Ladder {
     }
 
     /// The CPU times from which on a request is of another level, ascending.
-    pub fn limits(&self) -> impl DoubleEndedIterator<Item = Nanos> {
+    pub fn limits(&self) -> impl Iterator<Item = Nanos> {
         self.0.iter().skip(1).map(|(from, _)| *from)
     }
 

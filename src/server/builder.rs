@@ -3,6 +3,7 @@
 use super::inherited::Inherited;
 use super::{ServeError, Server};
 use crate::config::{Config, listen_text};
+use crate::net::by_address;
 use crate::sched::PolicyName;
 use crate::time::Nanos;
 use std::net::{SocketAddr, UdpSocket};
@@ -45,16 +46,13 @@ impl Builder {
     /// sets `listen`, to their addresses as they come first, and `workers`, too. What waits in them when the server
     /// stops is left to other holders of them.
     pub fn sockets(mut self, sockets: Vec<UdpSocket>) -> Builder {
-        let mut counts = Vec::<(SocketAddr, usize)>::new();
-        for address in sockets.iter().filter_map(|socket| socket.local_addr().ok()) {
-            match counts.iter_mut().find(|(known, _)| *known == address) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((address, 1)),
-            }
-        }
+        // Sockets without an address are refused when they are bound to the settings.
+        let found = by_address(&sockets, |socket| socket.local_addr()).unwrap_or_default();
+        let (addresses, workers): (Vec<_>, Vec<_>) =
+            found.into_iter().map(|(address, sockets)| (address, sockets.len())).unzip();
         self.sockets = sockets;
-        match counts.iter().map(|(_, count)| *count).max() {
-            Some(workers) => self.listen_all(counts.into_iter().map(|(address, _)| address)).workers(workers),
+        match workers.into_iter().max() {
+            Some(workers) => self.listen_all(addresses).workers(workers),
             None => self,
         }
     }

@@ -3,7 +3,7 @@
 
 use super::ServeError;
 use crate::config::{Config, listen_text};
-use crate::net::{Group, Io};
+use crate::net::{Group, Io, by_address};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 
@@ -55,14 +55,7 @@ impl Inherited {
 /// The group of `sockets`, which must be those that `config` asks for: on each address as many as there are workers.
 pub(super) fn group(config: &Config, io: Io, sockets: Vec<UdpSocket>) -> Result<Group, ServeError> {
     let (listen, workers, passed) = (&config.listen, config.workers, sockets.len());
-    let mut by_address = Vec::<(SocketAddr, Vec<OwnedFd>)>::new();
-    for socket in sockets {
-        let address = socket.local_addr().map_err(|error| refused(error.to_string()))?;
-        match by_address.iter_mut().find(|(known, _)| *known == address) {
-            Some((_, sockets)) => sockets.push(socket.into()),
-            None => by_address.push((address, vec![socket.into()])),
-        }
-    }
+    let mut by_address = by_address(sockets, UdpSocket::local_addr).map_err(|error| refused(error.to_string()))?;
     let bound: Vec<SocketAddr> = by_address.iter().map(|(address, _)| *address).collect();
     let mut ordered = Vec::new();
     let mut missing = Vec::new();
@@ -97,7 +90,7 @@ pub(super) fn group(config: &Config, io: Io, sockets: Vec<UdpSocket>) -> Result<
             counts.join(", ")
         )));
     }
-    let sockets = ordered.into_iter().flat_map(|(_, sockets)| sockets).collect();
+    let sockets = ordered.into_iter().flat_map(|(_, sockets)| sockets).map(OwnedFd::from).collect();
     Group::adopt(sockets, io).map_err(|error| refused(error.to_string()))
 }
 
