@@ -1,10 +1,10 @@
 //! A task that is a closure: it runs once, from beginning to end, on the stack of a worker.
 
-use super::context::{Context, Membership};
+use super::current::{Current, Membership};
 use super::error::JoinError;
 use super::group::Release;
 use super::handle::Joinable;
-use super::job::{Header, Progress, Runnable, Stage, count, discard, guarded};
+use super::job::{Header, Progress, Runnable, Stage, discard, guarded};
 use super::lock;
 use super::options::Priority;
 use super::outcome::Outcome;
@@ -46,15 +46,15 @@ where
         lock(&self.work).take()
     }
 
-    fn run_taken(self: &Arc<Self>, context: &Context, work: Work<F>) {
+    fn run_taken(self: &Arc<Self>, current: &Current, work: Work<F>) {
         let Work { closure, membership } = work;
         let (result, membership) = if membership.is_cancelled() {
             discard(closure);
             (Err(JoinError::Cancelled), membership)
         } else {
-            context.within(membership, || guarded(closure))
+            current.within(membership, || guarded(closure))
         };
-        count(context, &result);
+        current.count(&result);
         self.header.deliver(&membership, &self.outcome, result, || Arc::clone(self) as Arc<dyn Release>);
     }
 }
@@ -68,9 +68,9 @@ where
         self.header.priority
     }
 
-    fn run(self: Arc<Self>, context: &Context, _: Stage, _: Nanos) -> Progress {
+    fn run(self: Arc<Self>, current: &Current, _: Stage, _: Nanos) -> Progress {
         if let Some(work) = self.take() {
-            self.run_taken(context, work);
+            self.run_taken(current, work);
         }
         // With the last reference goes a result whose handle was dropped.
         discard(self);
@@ -93,12 +93,12 @@ where
         &self.header
     }
 
-    fn run_for_joiner(self: Arc<Self>, context: &Context) -> bool {
+    fn run_for_joiner(self: Arc<Self>, current: &Current) -> bool {
         if self.header.own.is_some() {
             return false;
         }
         if let Some(work) = self.take() {
-            self.run_taken(context, work);
+            self.run_taken(current, work);
         }
         true
     }

@@ -40,7 +40,7 @@ impl Engine for TaskEngine {
 
     fn run(&mut self, job: Job, at_most: Nanos) -> Ran<Job> {
         let Job { task, priority, stage } = job;
-        match task.run(&self.context, stage, at_most) {
+        match task.run(&self.context.current, stage, at_most) {
             Progress::Over => Ran::Ended { ran: Nanos::ZERO },
             Progress::Paused { task, resume, ran } => {
                 Ran::Paused { job: Job { task, priority, stage: Stage::Running }, resume, ran }
@@ -56,7 +56,7 @@ impl Engine for TaskEngine {
         assert_eq!(why, Discarded::QueueFull, "this runtime runs every task to its end and never abandons any");
         // The queue of the pool that the task hops to is full: it goes on here. A task is never lost.
         job.task.set_pool(self.pool);
-        self.context.deques.push(job.level(), job);
+        self.context.place.deques.push(job.level(), job);
     }
 
     fn requeued(&mut self, job: &mut Job, why: Requeued) {

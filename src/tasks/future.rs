@@ -1,11 +1,12 @@
 //! A task that is a future: it may pause at checkpoints, hop between pools, and wait without keeping a worker.
 
-use super::context::{Context, Membership};
+use super::context;
 use super::counters::End;
+use super::current::{Current, Membership};
 use super::error::JoinError;
 use super::group::Release;
 use super::handle::Joinable;
-use super::job::{Header, Job, Progress, Runnable, Stage, count, discard};
+use super::job::{Header, Job, Progress, Runnable, Stage, discard};
 use super::lock;
 use super::options::Priority;
 use super::outcome::Outcome;
@@ -80,7 +81,7 @@ where
 
     fn poll(
         self: &Arc<Self>,
-        context: &Context,
+        current: &Current,
         work: &mut Work<F>,
         start: Nanos,
         ask_after: Nanos,
@@ -95,19 +96,26 @@ where
             tokens: token.as_slice(),
             wakes_anywhere: true,
         };
-        let ((polled, _), membership) = context.within(membership, || poll(work.future.as_mut(), terms));
+        let ((polled, _), membership) = current.within(membership, || poll(work.future.as_mut(), terms));
         work.membership = membership;
         polled
     }
 
-    fn end(&self, context: &Context, work: Work<F>, result: Result<F::Output, JoinError>) {
+    fn end(&self, current: &Current, work: Work<F>, result: Result<F::Output, JoinError>) {
         discard(work.future);
-        count(context, &result);
+        current.count(&result);
         self.promise.deliver(&work.membership, result);
     }
 
     fn job(self: Arc<Self>, stage: Stage) -> Job {
         Job { priority: self.promise.header.priority, task: self, stage }
+    }
+
+    /// After a pause or a wake: lets a worker of its pool go on with the task.
+    fn put_back(self: Arc<Self>) {
+        let (scheduler, pool) = (Arc::clone(&self.scheduler), self.pool());
+        let context = context::of(&scheduler);
+        scheduler.put_back(context.as_deref().map(|context| &context.place), self.job(Stage::Continued), pool);
     }
 
     fn pool(&self) -> PoolId {
@@ -125,17 +133,17 @@ where
         self.promise.header.priority
     }
 
-    fn run(self: Arc<Self>, context: &Context, stage: Stage, ask_after: Nanos) -> Progress {
+    fn run(self: Arc<Self>, current: &Current, stage: Stage, ask_after: Nanos) -> Progress {
         if stage != Stage::Running {
             self.state.begin();
         }
         let Some(mut work) = lock(&self.work).take() else { return Progress::Over };
         let start = clock::now();
-        match self.poll(context, &mut work, start, ask_after) {
-            Polled::Ended(value) => self.end(context, work, Ok(value)),
-            Polled::Panicked(panic) => self.end(context, work, Err(panic.into())),
+        match self.poll(current, &mut work, start, ask_after) {
+            Polled::Ended(value) => self.end(current, work, Ok(value)),
+            Polled::Panicked(panic) => self.end(current, work, Err(panic.into())),
             // Nothing else aborts a task: it has no deadline, and runs its children itself.
-            Polled::Aborted(_) => self.end(context, work, Err(JoinError::Cancelled)),
+            Polled::Aborted(_) => self.end(current, work, Err(JoinError::Cancelled)),
             Polled::Paused { resume } => {
                 *lock(&self.work) = Some(work);
                 return Progress::Paused { task: self, resume, ran: clock::now().minus(start) };
@@ -143,8 +151,7 @@ where
             Polled::Waits => {
                 *lock(&self.work) = Some(work);
                 if !self.state.park() {
-                    let (scheduler, pool) = (Arc::clone(&self.scheduler), self.pool());
-                    scheduler.put_back(self.job(Stage::Continued), pool);
+                    self.put_back();
                     return Progress::Over;
                 }
             }
@@ -166,8 +173,7 @@ where
 {
     fn wake(self: Arc<Self>) {
         if self.state.wake() {
-            let (scheduler, pool) = (Arc::clone(&self.scheduler), self.pool());
-            scheduler.put_back(self.job(Stage::Continued), pool);
+            self.put_back();
         }
     }
 }
@@ -202,7 +208,7 @@ impl<T: Send + 'static> Joinable<T> for Promise<T> {
         &self.header
     }
 
-    fn run_for_joiner(self: Arc<Self>, _: &Context) -> bool {
+    fn run_for_joiner(self: Arc<Self>, _: &Current) -> bool {
         false
     }
 }

@@ -1,6 +1,7 @@
 //! The handle of a task, by which a thread or another task waits for its result.
 
-use super::context::{self, Context};
+use super::context;
+use super::current::Current;
 use super::error::JoinError;
 use super::group::Descendants;
 use super::job::Header;
@@ -24,9 +25,9 @@ pub struct JoinHandle<T> {
 pub(super) trait Joinable<T>: Send + Sync {
     fn outcome(&self) -> &Outcome<T>;
     fn header(&self) -> &Header;
-    /// Called before the worker of `context` blocks until the task is over: runs it if it has not begun. False: the
+    /// Called before the worker of `current` blocks until the task is over: runs it if it has not begun. False: the
     /// worker must not block, since the task may wait for something that only this worker could do.
-    fn run_for_joiner(self: Arc<Self>, context: &Context) -> bool;
+    fn run_for_joiner(self: Arc<Self>, current: &Current) -> bool;
 }
 
 impl<T> JoinHandle<T> {
@@ -53,7 +54,7 @@ impl<T> JoinHandle<T> {
         if !task.outcome().is_ready()
             && let Some(context) =
                 context::current().filter(|context| context.scheduler.number == task.header().scheduler)
-            && !Arc::clone(&task).run_for_joiner(&context)
+            && !Arc::clone(&task).run_for_joiner(&context.current)
         {
             return Err(JoinError::WouldBlock);
         }

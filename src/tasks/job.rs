@@ -1,7 +1,6 @@
 //! Jobs, which stand in queues, and the header of every task.
 
-use super::context::{Context, Membership};
-use super::counters::End;
+use super::current::{Current, Membership};
 use super::error::JoinError;
 use super::group::{Release, TaskGroup};
 use super::options::Priority;
@@ -44,7 +43,7 @@ pub(super) trait Runnable: Send + Sync {
     fn priority(&self) -> Priority;
 
     /// Runs the task until it ends, parks or pauses; its checkpoints pause once it has run for `ask_after`.
-    fn run(self: Arc<Self>, context: &Context, stage: Stage, ask_after: Nanos) -> Progress;
+    fn run(self: Arc<Self>, current: &Current, stage: Stage, ask_after: Nanos) -> Progress;
 
     /// Notes that the task is going to be put into a queue of `pool`.
     fn set_pool(&self, pool: PoolId);
@@ -108,9 +107,4 @@ impl From<Panic> for JoinError {
     fn from(panic: Panic) -> JoinError {
         JoinError::Panicked(panic.message())
     }
-}
-
-/// Counts how a task ended that ran on the worker of `context`.
-pub(super) fn count<T>(context: &Context, result: &Result<T, JoinError>) {
-    context.tally().ended_here(End::of(result));
 }

@@ -112,6 +112,7 @@ mod builder;
 mod closure;
 mod context;
 mod counters;
+mod current;
 mod engine;
 mod error;
 mod future;

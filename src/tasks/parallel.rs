@@ -28,7 +28,7 @@ impl Spawner {
             return Ok(());
         }
         let context = context::of(&self.scheduler);
-        let pool = context.as_ref().map_or(0, |context| context.pool);
+        let pool = context.as_ref().map_or(0, |context| context.place.pool);
         let workers = self.scheduler.shared.policy().topology().members(pool).len();
         let takes_part = context.is_some();
         let turns = Arc::new(Turns {

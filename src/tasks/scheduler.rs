@@ -1,12 +1,12 @@
 //! The state that all workers of a runtime and all submitters share: the ways in, the counters, and the way out.
 
-use super::context::{self, Context};
 use super::counters::{Counters, End, PoolCounters, Tally};
 use super::job::Job;
 use super::lock;
-use crate::runtime::Shared;
-use crate::sched::PoolId;
+use crate::runtime::{Deques, Shared};
+use crate::sched::{PoolId, WorkerId};
 use crossbeam_utils::CachePadded;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -24,12 +24,19 @@ pub(super) struct Scheduler {
     pub(super) number: u64,
     pub(super) shared: Shared<Job>,
     pub(super) pools: Box<[String]>,
-    workers: Box<[CachePadded<Tally>]>,
+    workers: Box<[Arc<CachePadded<Tally>>]>,
     /// For each pool, what was submitted and ended by other threads than its workers.
     elsewhere: Box<[CachePadded<Tally>]>,
     /// Whether only tasks may submit.
     closed: AtomicBool,
     room: Room,
+}
+
+/// Where a worker stands: it puts tasks of its own pool into its own deques.
+pub(super) struct Place {
+    pub(super) worker: WorkerId,
+    pub(super) pool: PoolId,
+    pub(super) deques: Rc<Deques<Job>>,
 }
 
 /// Why a submission came to nothing.
@@ -50,11 +57,10 @@ struct Room {
 impl Scheduler {
     pub(super) fn new(shared: Shared<Job>, pools: Box<[String]>) -> Scheduler {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        let tallies = |count| (0..count).map(|_| CachePadded::default()).collect();
         Scheduler {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
-            workers: tallies(shared.policy().topology().workers()),
-            elsewhere: tallies(pools.len()),
+            workers: (0..shared.policy().topology().workers()).map(|_| Arc::default()).collect(),
+            elsewhere: pools.iter().map(|_| CachePadded::default()).collect(),
             shared,
             pools,
             closed: AtomicBool::new(false),
@@ -64,14 +70,8 @@ impl Scheduler {
 
     /// Puts a new job into a queue of `pool`, or into the deque of the calling worker, if it is one. A thread that is
     /// no worker may `wait` for room; a worker that may `wait` finds room in its own deque, however long it gets.
-    pub(super) fn submit(
-        &self,
-        context: Option<&Context>,
-        job: Job,
-        pool: PoolId,
-        wait: bool,
-    ) -> Result<(), SubmitError> {
-        let own = context.filter(|context| context.pool == pool).map(Context::tally);
+    pub(super) fn submit(&self, place: Option<&Place>, job: Job, pool: PoolId, wait: bool) -> Result<(), SubmitError> {
+        let own = place.filter(|place| place.pool == pool).map(|place| self.tally(place.worker));
         match own {
             Some(tally) => tally.submitted_here(),
             // Ordering: sequentially consistent, as is the load below, and as are the store and the reads of a
@@ -79,12 +79,12 @@ impl Scheduler {
             // its end.
             None => self.elsewhere[pool].submitted(),
         }
-        let refusal = if context.is_none() && self.closed.load(Ordering::SeqCst) {
+        let refusal = if place.is_none() && self.closed.load(Ordering::SeqCst) {
             Some(SubmitError::ShutDown)
         } else {
-            match self.offer(context, job, pool) {
+            match self.offer(place, job, pool) {
                 Err(job) if wait => {
-                    self.insist(context, job, pool);
+                    self.insist(place, job, pool);
                     None
                 }
                 Err(_) => Some(SubmitError::Full),
@@ -92,7 +92,7 @@ impl Scheduler {
             }
         };
         if let Some(refusal) = refusal {
-            own.map_or_else(|| self.elsewhere[pool].refused(), Tally::refused_here);
+            own.map_or_else(|| self.elsewhere[pool].refused(), |tally| tally.refused_here());
             return Err(refusal);
         }
         self.shared.wake_one(pool);
@@ -100,31 +100,30 @@ impl Scheduler {
     }
 
     /// Puts a job back that was taken or parked.
-    pub(super) fn put_back(self: &Arc<Self>, job: Job, pool: PoolId) {
-        let context = context::of(self);
-        if let Err(job) = self.offer(context.as_deref(), job, pool) {
-            self.insist(context.as_deref(), job, pool);
+    pub(super) fn put_back(&self, place: Option<&Place>, job: Job, pool: PoolId) {
+        if let Err(job) = self.offer(place, job, pool) {
+            self.insist(place, job, pool);
         }
         self.shared.wake_one(pool);
     }
 
     /// Puts `job` into a bounded place, or gives it back if there is no room.
-    fn offer(&self, context: Option<&Context>, job: Job, pool: PoolId) -> Result<(), Job> {
+    fn offer(&self, place: Option<&Place>, job: Job, pool: PoolId) -> Result<(), Job> {
         let level = job.level();
-        match context {
-            Some(context) if context.pool == pool && context.deques.level_len(level) < DEQUE_MAX => {
-                context.deques.push(level, job);
+        match place {
+            Some(place) if place.pool == pool && place.deques.level_len(level) < DEQUE_MAX => {
+                place.deques.push(level, job);
                 Ok(())
             }
-            _ => self.shared.queue(pool, level, context.map(|context| context.worker), job),
+            _ => self.shared.queue(pool, level, place.map(|place| place.worker), job),
         }
     }
 
     /// Puts a job for which there is no room: a worker into its own deque, any other thread after waiting for room.
     #[cold]
-    fn insist(&self, context: Option<&Context>, mut job: Job, pool: PoolId) {
-        if let Some(context) = context {
-            context.deques.push(job.level(), job);
+    fn insist(&self, place: Option<&Place>, mut job: Job, pool: PoolId) {
+        if let Some(place) = place {
+            place.deques.push(job.level(), job);
             return;
         }
         while let Err(back) = self.offer(None, job, pool) {
@@ -138,7 +137,7 @@ impl Scheduler {
         self.room.freed();
     }
 
-    pub(super) fn tally(&self, worker: usize) -> &Tally {
+    pub(super) fn tally(&self, worker: WorkerId) -> &Arc<CachePadded<Tally>> {
         &self.workers[worker]
     }
 
@@ -172,7 +171,7 @@ impl Scheduler {
     /// those that have ended: one that has not would have been submitted by another of its kind, and the first of these
     /// from outside, before the close, where its submission was read.
     fn is_quiet(&self) -> bool {
-        let tallies = || self.workers.iter().chain(self.elsewhere.iter());
+        let tallies = || self.workers.iter().map(|tally| &**tally).chain(self.elsewhere.iter());
         let closed: u64 = tallies().map(|tally| tally.closed()).sum();
         let opened: u64 = tallies().map(|tally| tally.opened()).sum();
         closed == opened
@@ -186,7 +185,11 @@ impl Scheduler {
             let members = topology.members(pool);
             let waiting = (queued + deques[members.clone()].iter().sum::<usize>()) as u64;
             let mut counters = PoolCounters { name: name.clone(), waiting, ..PoolCounters::default() };
-            self.workers[members].iter().chain([&self.elsewhere[pool]]).for_each(|tally| tally.add_to(&mut counters));
+            self.workers[members]
+                .iter()
+                .map(|tally| &**tally)
+                .chain([&self.elsewhere[pool]])
+                .for_each(|tally| tally.add_to(&mut counters));
             counters
         });
         Counters { pools: pools.collect() }

@@ -1,8 +1,9 @@
 //! The ways to spawn.
 
 use super::closure::ClosureTask;
-use super::context::{self, Context, Membership};
+use super::context::{self, Context};
 use super::counters::Counters;
+use super::current::Membership;
 use super::error::JoinError;
 use super::future::FutureTask;
 use super::group::TaskGroup;
@@ -147,11 +148,12 @@ impl Spawner {
     /// Makes a new task a member of its groups; the error is a pool that does not exist.
     #[inline]
     fn prepare(&self, context: Option<&Context>, options: Options) -> Result<(Header, Membership, PoolId), PoolId> {
-        let pool = options.pool.or(context.map(|context| context.pool)).unwrap_or(0);
+        let pool = options.pool.or(context.map(|context| context.place.pool)).unwrap_or(0);
         if pool >= self.scheduler.pools.len() {
             return Err(pool);
         }
-        let Membership { token, group } = context.map_or_else(Membership::default, Context::inherited);
+        let Membership { token, group } =
+            context.map_or_else(Membership::default, |context| context.current.inherited());
         if let Some(group) = &group {
             group.enter();
         }
@@ -168,7 +170,7 @@ impl Spawner {
         wait: bool,
     ) -> Result<(), SubmitError> {
         let job = Job { priority: task.priority(), task: Arc::clone(task) as _, stage: Stage::Fresh };
-        self.scheduler.submit(context, job, pool, wait)
+        self.scheduler.submit(context.map(|context| &context.place), job, pool, wait)
     }
 }
 
