@@ -88,9 +88,14 @@ impl<J> Queues<J> {
         self.levels(pool).iter().all(Sharded::is_empty)
     }
 
+    /// How many jobs wait in all queues together; exact when nothing moves.
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
     /// Whether all queues together are half full; exact when nothing moves.
     pub(super) fn are_half_full(&self) -> bool {
-        self.count.load(Ordering::Relaxed) >= self.capacity.div_ceil(2)
+        self.count() >= self.capacity.div_ceil(2)
     }
 
     /// How many jobs wait for `pool` in levels up to `level`; exact when nothing moves.

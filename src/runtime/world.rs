@@ -75,6 +75,10 @@ impl<J> View for ThreadWorld<'_, J> {
         self.shared.queues.is_empty(pool)
     }
 
+    fn queued(&self) -> usize {
+        self.shared.queues.count()
+    }
+
     fn queues_are_half_full(&self) -> bool {
         self.shared.queues.are_half_full()
     }

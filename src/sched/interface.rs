@@ -124,6 +124,8 @@ pub trait View {
     fn queue_len_up_to(&self, pool: PoolId, level: usize) -> usize;
     /// Whether no job of any level waits in the queue of `pool`.
     fn queue_is_empty(&self, pool: PoolId) -> bool;
+    /// How many jobs wait in all queues together.
+    fn queued(&self) -> usize;
     /// Whether all queues together are half full.
     fn queues_are_half_full(&self) -> bool;
     /// The socket that is next in a turn which all workers share; each call moves the turn on by one.

@@ -11,8 +11,8 @@ use super::ladder::{Ladder, Ladders};
 use super::ondemand::LOOK_AFTER;
 use super::tuning::unmeasured;
 use super::{
-    Entry, Event, Kind, Made, Place, PoolId, Rules, Running, SearchPlace, Sizes, Topology, Tuning, UNINTERRUPTED,
-    Verdict, Watch,
+    Entry, Event, Kind, Made, Patience, Place, PoolId, Rules, Running, SearchPlace, Sizes, Topology, Tuning,
+    UNINTERRUPTED, Verdict, Watch,
 };
 use crate::time::Nanos;
 use std::ops::Range;
@@ -51,8 +51,11 @@ pub(super) fn with_ladders(ladders: Ladders, tuning: &Tuning) -> Made {
         (Kind::Global(Global { look_after }), "one level".to_owned())
     } else {
         let from = ladders.all.limits().map(|limit| limit.to_string()).collect::<Vec<_>>().join(", ");
+        let times = tuning.measured.as_ref().map(|measured| &measured.times).filter(|times| times.count() > 0);
+        let of = |(times, heavy_from)| Patience::new(times, heavy_from, tuning.workers, tuning.yield_cost);
+        let patience = times.zip(budget).map(of);
         let chosen = format!("levels from {from}");
-        (Kind::Levels(Levels { ladders, look_after }), chosen)
+        (Kind::Levels(Levels { ladders, look_after, patience }), chosen)
     };
     Made { budget, chosen, ..Made::plain(&ENTRY, kind, tuning) }
 }
@@ -64,6 +67,8 @@ pub struct Levels {
     pub ladders: Ladders,
     /// Longest time between two looks for waiting requests, of all workers together.
     pub look_after: Nanos,
+    /// When fresh requests are left to workers that are in light ones; `None` = never.
+    pub patience: Option<Patience>,
 }
 
 /// Deques and sockets hold fresh requests only. As under `ondemand`, few sockets are looked into before a queue.
@@ -131,6 +136,10 @@ impl Rules for Levels {
 
     fn heavy_from(&self) -> Option<Nanos> {
         self.ladders.first_limit()
+    }
+
+    fn patience(&self) -> Option<Patience> {
+        self.patience
     }
 
     fn goes_first(&self, running: &Running) -> Range<PoolId> {

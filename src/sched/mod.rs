@@ -37,6 +37,7 @@ policies! {
     }
 }
 
+mod arrivals;
 pub mod auto;
 pub mod bounds;
 pub mod estimate;
@@ -56,6 +57,7 @@ mod tuning;
 pub mod turn;
 mod wait;
 
+pub use arrivals::Patience;
 pub use interface::{Event, Outcome, Place, Resume, Running, Step, Verdict, View, Watch};
 pub use notices::Notices;
 pub use overload::MaxWait;
@@ -109,6 +111,10 @@ trait Rules {
     }
     /// CPU time after which a job may be asked to step aside for a fresh one; `None` = never.
     fn heavy_from(&self) -> Option<Nanos> {
+        None
+    }
+    /// When fresh requests are left to workers that are in light ones; `None` = never.
+    fn patience(&self) -> Option<Patience> {
         None
     }
     /// The queues of which jobs go before `running`, which gives way to them.
@@ -258,28 +264,6 @@ impl Policy {
         } else {
             self.at_checkpoint(running)
         }
-    }
-
-    /// For `waiting` fresh requests that have come to `worker` while no worker is free: gives to `flag` the workers
-    /// that are to step aside, one for each request that `worker` does not serve itself (`serving` = it serves one).
-    /// They are the next ones in turn that have been in one job for longer than a light one takes.
-    pub fn on_arrivals(
-        &self,
-        view: &impl View,
-        now: Nanos,
-        worker: WorkerId,
-        waiting: usize,
-        serving: bool,
-        flag: impl FnMut(WorkerId),
-    ) {
-        let Some(heavy_from) = self.rules().heavy_from() else { return };
-        let needed = waiting.saturating_sub(usize::from(serving));
-        let workers = self.topology.workers();
-        (1..workers)
-            .map(|offset| (worker + offset) % workers)
-            .filter(|other| view.busy_since(*other).is_some_and(|since| now.minus(since) >= heavy_from))
-            .take(needed)
-            .for_each(flag);
     }
 
     /// How closely `running` watches for fresh requests in the sockets of busy workers.

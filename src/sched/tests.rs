@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 const NOW: Nanos = Nanos::from_millis(10);
 
-/// At [`NOW`] workers 1 and 2 have been in one job for a long time, worker 3 for a moment.
+/// At [`NOW`] workers 1 and 2 have been in one job for a long time, worker 3 for a moment, and five jobs wait in queues.
 struct Fixed;
 
 impl View for Fixed {
@@ -31,6 +31,10 @@ impl View for Fixed {
 
     fn queue_is_empty(&self, _: PoolId) -> bool {
         true
+    }
+
+    fn queued(&self) -> usize {
+        5
     }
 
     fn queues_are_half_full(&self) -> bool {
@@ -65,7 +69,7 @@ fn global() -> Global {
 /// Levels from 5 and 20 us on.
 fn levels() -> Levels {
     let ladders = ladder::Ladders::blind([5, 20].map(Nanos::from_micros).into_iter().collect());
-    Levels { ladders, look_after: Nanos::from_micros(10) }
+    Levels { ladders, look_after: Nanos::from_micros(10), patience: None }
 }
 
 fn ondemand() -> OnDemand {

@@ -201,6 +201,10 @@ impl<J> View for VirtualWorld<J> {
         self.queues.is_empty(pool)
     }
 
+    fn queued(&self) -> usize {
+        self.queues.count()
+    }
+
     fn queues_are_half_full(&self) -> bool {
         self.queues.are_half_full()
     }

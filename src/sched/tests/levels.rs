@@ -69,12 +69,12 @@ fn only_lower_levels_go_before_what_runs() {
 
 /// Class 1 begins at level 1 and comes to level 2 at 40 us; all others are as [`levels`] has them.
 fn of_two_classes() -> Policy {
-    let Levels { ladders: Ladders { all, .. }, look_after } = levels();
+    let Levels { ladders: Ladders { all, .. }, look_after, patience } = levels();
     let mut later = Ladder::new(1);
     later.rise_to(2, Nanos::from_micros(40));
     let of_class = std::array::from_fn(|class| if class == 1 { later.clone() } else { all.clone() });
     let ladders = Ladders { all, of_class: Some(Box::new(of_class)) };
-    Policy::new(Kind::Levels(Levels { ladders, look_after }), &Topology::new(&[5]))
+    Policy::new(Kind::Levels(Levels { ladders, look_after, patience }), &Topology::new(&[5]))
 }
 
 // Does a request whose class begins higher wait behind all of level 0, and with what has come to its level? Does it step
@@ -130,6 +130,39 @@ fn without_limits_it_is_global() {
     assert!(matches!(one.kind, Kind::Global(_)));
     let start = made(None);
     assert_eq!((start.budget, start.chosen.as_str()), (Some(Nanos::from_micros(50)), "levels from 50us"));
+}
+
+// Are fresh requests left to the other workers that are in light ones or in none, from as many requests in queues on as
+// patience says?
+#[test]
+fn fresh_requests_are_left_to_workers_that_are_soon_free() {
+    let left = |queued: Option<usize>, workers, worker| {
+        let patience = queued.map(|queued| Patience { queued, rest: Nanos::from_micros(1) });
+        let policy = Policy::new(Kind::Levels(Levels { patience, ..levels() }), &Topology::new(&[workers]));
+        policy.left_to_others(&Fixed, NOW, worker)
+    };
+    assert_eq!([0, 1, 2, 3].map(|worker| left(Some(5), 5, worker)), [2, 3, 3, 2], "workers 0, 3 and 4");
+    assert_eq!(left(Some(5), 4, 1), 2);
+    assert_eq!([left(Some(6), 5, 1), left(None, 5, 1)], [0, 0], "five wait");
+}
+
+// Is patience worth what all that wait for a yield lose by it, and is there none before anything is measured?
+#[test]
+fn patience_weighs_a_yield_for_all_against_the_rest_of_a_light_request() {
+    let of = |bins: &[(u64, u64)], beside_ns| {
+        let times = estimate::ServiceTimes::new(bins.iter().map(|(ns, count)| (Nanos::new(*ns), *count)));
+        let by_class = [(0, Nanos::ZERO); crate::fate::CLASSES];
+        let measured = Some(Measured::new(times, by_class, Nanos::new(beside_ns), 1.0));
+        let made = (ENTRY.make)(&Tuning { measured, ..Tuning::new(4, Nanos::from_micros(50)) });
+        let Kind::Levels(levels) = made.kind else { panic!("{made:?}") };
+        levels.patience.map(|patience| (patience.rest.get(), patience.queued))
+    };
+    let extreme = [(500, 99_500), (500_000, 500)];
+    // (.995 * .5^2 + .005 * 2^2) / (.995 * .5 + .005 * 2) / 2 us, as heavy ones are light for their first 2 us; 4 workers
+    // make up for a yield of .1 us in a quarter of that.
+    assert_eq!(of(&extreme, 0), Some((264, 11)));
+    assert!(of(&extreme, 1_000).is_some_and(|(rest, queued)| rest > 750 && queued > 30), "each takes 1 us beside");
+    assert_eq!(of(&[], 0), None);
 }
 
 // Do limits that only jitter change nothing, and others much?

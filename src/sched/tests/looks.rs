@@ -27,6 +27,10 @@ impl View for Waiting {
         false
     }
 
+    fn queued(&self) -> usize {
+        self.jobs.iter().sum()
+    }
+
     fn queues_are_half_full(&self) -> bool {
         self.half_full
     }

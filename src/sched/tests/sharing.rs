@@ -90,6 +90,10 @@ fn of_two_busy_workers_the_one_that_is_stuck_for_longer_is_robbed_first() {
             true
         }
 
+        fn queued(&self) -> usize {
+            0
+        }
+
         fn queues_are_half_full(&self) -> bool {
             false
         }

@@ -2,7 +2,7 @@
 
 use super::{Actor, Boundary, Description, Did, Discarded, Engine, Hand, Ran, Ready, Requeued, World};
 use crate::sched::bounds::WOKEN_MAX;
-use crate::sched::{Event, Place, PoolId, Resume, Running, UNINTERRUPTED, Verdict, Watch};
+use crate::sched::{Event, Patience, Place, PoolId, Resume, Running, UNINTERRUPTED, Verdict, Watch};
 use crate::time::Nanos;
 
 impl<J, W, E> Actor<'_, J, W, E>
@@ -69,6 +69,8 @@ where
         let looked = if noticed.is_some() { turn.watch } else { Watch::Never };
         if let Some(waiting) = noticed {
             self.engine.boundary(Boundary::Looked { watch: turn.watch, waiting });
+            // This may have been the look for what the job had left to others.
+            turn.watch = self.policy.watch(&turn.running);
         }
         turn.running.flagged = self.world.is_flagged();
         let called = noticed.is_some_and(|waiting| waiting > 0) || watches && turn.running.flagged;
@@ -78,15 +80,19 @@ where
             Resume::Here => self.policy.at_checkpoint(&turn.running),
             Resume::In(target) => self.policy.at_hop(&turn.running, target),
         };
-        let gives_way = matches!(verdict, Verdict::Yield | Verdict::YieldIfWanted);
-        let wanted = self.is_wanted(noticed.unwrap_or(0), gives_way);
+        let wanted = self.is_wanted(noticed.unwrap_or(0), verdict);
         let event = match verdict {
             Verdict::Hop(target) => Event::Hopped(target),
             Verdict::Yield => Event::Yielded(self.turn.running),
             Verdict::YieldIfWanted if wanted => Event::Yielded(self.turn.running),
             Verdict::YieldIfWanted | Verdict::Keep => {
                 self.turn.ask_after = self.policy.ask_after(&self.turn.running).unwrap_or(Nanos::MAX);
-                self.turn.watch = self.policy.watch(&self.turn.running);
+                let left = verdict == Verdict::YieldIfWanted && noticed.is_some_and(|waiting| waiting > 0);
+                let patience = self.policy.patience().filter(|_| left);
+                self.turn.watch = match patience {
+                    Some(Patience { rest, .. }) => Watch::Every(rest),
+                    None => self.policy.watch(&self.turn.running),
+                };
                 return self.keep(job, looked);
             }
         };
@@ -102,14 +108,20 @@ where
     }
 
     /// Whether jobs wait, none less urgent, that this worker would serve if the running job stepped aside; `noticed` is
-    /// the number of sockets in which some do. Where there are more than it can serve, other workers are flagged too.
-    fn is_wanted(&mut self, noticed: usize, gives_way: bool) -> bool {
+    /// the number of sockets in which some do. Where there are more than it can serve, other workers are flagged too. A
+    /// job that may run on leaves some to workers that are soon free.
+    fn is_wanted(&mut self, noticed: usize, verdict: Verdict) -> bool {
         let Actor { turn, policy, world, engine } = self;
         let (pool, level) = (turn.running.pool, turn.level);
         let queued: usize = policy.goes_first(&turn.running).map(|queue| world.queue_len_up_to(queue, level)).sum();
-        let waiting = world.len_up_to(level) + noticed;
+        let mut waiting = world.len_up_to(level) + noticed;
         if waiting > 0 && !world.any_asleep(pool) {
-            policy.on_arrivals(&**world, engine.now(), turn.worker(), waiting, gives_way, |other| world.flag(other));
+            let (now, worker) = (engine.now(), turn.worker());
+            if verdict == Verdict::YieldIfWanted {
+                waiting = waiting.saturating_sub(policy.left_to_others(&**world, now, worker));
+            }
+            let gives_way = matches!(verdict, Verdict::Yield | Verdict::YieldIfWanted);
+            policy.on_arrivals(&**world, now, worker, waiting, gives_way, |other| world.flag(other));
         }
         waiting + queued > 0
     }

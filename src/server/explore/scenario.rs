@@ -6,7 +6,7 @@ use crate::sched::estimate::Groups;
 use crate::sched::ladder::{Ladder, Ladders};
 use crate::sched::overload::{QueueBounds, WaitBounds};
 use crate::sched::{
-    Global, Hybrid, Isolated, Kind, Levels, OnDemand, Policy, Pools, Reserve, Shed, Steal, Topology, WorkerId,
+    Global, Hybrid, Isolated, Kind, Levels, OnDemand, Patience, Policy, Pools, Reserve, Shed, Steal, Topology, WorkerId,
 };
 use crate::sim::Rest;
 use crate::time::Nanos;
@@ -43,7 +43,7 @@ pub(super) enum Event {
     /// A datagram arrives at the socket of this worker.
     Datagram(WorkerId, Vec<u8>),
     /// The server switches to another policy.
-    Switch(Policy),
+    Switch(Box<Policy>),
     /// The gate shuts, and the server drains.
     Stop,
 }
@@ -81,7 +81,7 @@ impl Scenario {
             // Bursts, and now and then a silence in which all workers fall asleep.
             at = at.plus(us([0, 0, 0, 1, 3, 20, 200][random.random_range(0..7)]));
             if random.random_bool(0.03) {
-                scenario.events.push((at, Event::Switch(policy(&mut random, workers))));
+                scenario.events.push((at, Event::Switch(Box::new(policy(&mut random, workers)))));
             }
             let socket = if random.random_bool(0.5) { 0 } else { random.random_range(0..workers) };
             scenario.events.push((at, Event::Datagram(socket, datagram(&mut random))));
@@ -122,7 +122,11 @@ fn policy(random: &mut impl RngExt, workers: usize) -> Policy {
             long_slice: us(random.random_range(1..20)),
         }),
         7 => Kind::OnDemand(OnDemand { budget, look_after: us(10) }),
-        _ => Kind::Levels(Levels { ladders: ladders(random), look_after: us(10) }),
+        _ => {
+            let patience = Patience { queued: random.random_range(0..4), rest: us(1) };
+            let patience = random.random_bool(0.5).then_some(patience);
+            Kind::Levels(Levels { ladders: ladders(random), look_after: us(10), patience })
+        }
     };
     let sizes = match &kind {
         Kind::Pools(_) => split(random, workers),

@@ -124,7 +124,7 @@ where
                 offered += 1;
                 driver.arrive((*at, *owner, bytes.clone()));
             }
-            Event::Switch(policy) => driver.switch(policy.clone(), *at),
+            Event::Switch(policy) => driver.switch(policy.as_ref().clone(), *at),
             Event::Stop => network.borrow_mut().gate_shut = true,
         }
         books.check(&driver)?;

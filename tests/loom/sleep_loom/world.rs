@@ -177,6 +177,10 @@ impl View for World {
         self.queues.get(pool).is_none_or(|queue| queue.load(Ordering::Relaxed) == 0)
     }
 
+    fn queued(&self) -> usize {
+        0
+    }
+
     fn queues_are_half_full(&self) -> bool {
         false
     }

@@ -1,0 +1,78 @@
+//! Which worker serves a fresh request that finds none free: one that steps aside for it, or one that is soon free.
+//!
+//! A yield takes time for which everything in the queues waits: each of `n` requests on `k` workers `y / k` longer where a
+//! yield costs `y`. A fresh request for which no worker steps aside waits for the rest of a light one. So it is left to a
+//! worker in a light one where that is the lesser evil: from `n = k * rest / y` on ([`Patience`]), which is near saturation.
+//! There yields add up: 14 workers at .95 of extreme-bimodal would step aside 4.4 times in a microsecond, which with yields
+//! of .1 us takes .44 workers of the .7 that are left over, and the tail of the heavy requests grows without bound
+//! (`benches/levels.md`).
+
+use super::estimate::ServiceTimes;
+use super::{Policy, View, WorkerId};
+use crate::time::Nanos;
+
+/// When a fresh request is left to workers that are in light ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// Requests that wait in queues, at least.
+    pub queued: usize,
+    /// How long it takes in the mean until a worker in a light request is free. Then one that has left a fresh request to
+    /// others looks whether one of them has taken it.
+    pub rest: Nanos,
+}
+
+impl Patience {
+    /// That of `workers` workers whose requests take these times, of which those that have run for less than `heavy_from`
+    /// are light, and of which a yield costs `yield_cost`.
+    pub fn new(times: &ServiceTimes, heavy_from: Nanos, workers: usize, yield_cost: Nanos) -> Patience {
+        // The mean of what is left of one at a random time is half of the mean square over the mean.
+        let rest = Nanos::new((times.within(heavy_from).delay_unit(times.beside()).get() / 2).max(1));
+        let queued = (workers as u64).saturating_mul(rest.get()).div_ceil(yield_cost.get().max(1));
+        Patience { queued: queued as usize, rest }
+    }
+}
+
+impl Policy {
+    /// For `waiting` fresh requests that have come to `worker` while no worker is free: gives to `flag` the workers
+    /// that are to step aside, one for each request that `worker` does not serve itself (`serving` = it serves one).
+    /// They are the next ones in turn that have been in one job for longer than a light one takes.
+    pub fn on_arrivals(
+        &self,
+        view: &impl View,
+        now: Nanos,
+        worker: WorkerId,
+        waiting: usize,
+        serving: bool,
+        flag: impl FnMut(WorkerId),
+    ) {
+        let Some(heavy_from) = self.rules().heavy_from() else { return };
+        let needed = waiting.saturating_sub(usize::from(serving));
+        self.others(worker).filter(|other| runs_for(view, *other, now) >= heavy_from).take(needed).for_each(flag);
+    }
+
+    /// How many of the fresh requests that wait `worker`, which would step aside for one, leaves to workers that are soon
+    /// free: one for each other worker that is in a light request, or between two; 0 while few wait in queues.
+    pub fn left_to_others(&self, view: &impl View, now: Nanos, worker: WorkerId) -> usize {
+        let (Some(heavy_from), Some(patience)) = (self.rules().heavy_from(), self.patience()) else { return 0 };
+        if view.queued() < patience.queued {
+            return 0;
+        }
+        self.others(worker).filter(|other| runs_for(view, *other, now) < heavy_from).count()
+    }
+
+    /// When fresh requests are left to others; `None` = never.
+    pub fn patience(&self) -> Option<Patience> {
+        self.rules().patience()
+    }
+
+    /// The workers after `worker`, in turn.
+    fn others(&self, worker: WorkerId) -> impl Iterator<Item = WorkerId> {
+        let workers = self.topology().workers();
+        (1..workers).map(move |offset| (worker + offset) % workers)
+    }
+}
+
+/// How long `worker` has been in its job.
+fn runs_for(view: &impl View, worker: WorkerId, now: Nanos) -> Nanos {
+    view.busy_since(worker).map_or(Nanos::ZERO, |since| now.minus(since))
+}
