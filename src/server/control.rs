@@ -1,9 +1,9 @@
 //! The thread that waits for a stop, and the admin endpoint's view of the server. `runtime/sleep/README.md` argues the
 //! order of a stop.
 
-use super::adapt::Adaptation;
 use super::admin::Probe;
 use super::drain::Drain;
+use super::following::Following;
 use super::notices::Found;
 use super::own_metrics::OwnMetrics;
 use super::path::wait_slots::WaitSlots;
@@ -15,12 +15,12 @@ use super::stuck::{self, Stuck, Watch};
 use super::supervisor::Supervisor;
 use super::transport::{Said, Transport};
 use super::waiting::Waiting;
-use crate::config::{Burn, Config, Pool, listen_text};
+use crate::config::{Burn, Config, listen_text};
 use crate::metrics::{ClassNames, Description, Gauges, Recent, WorkerMetrics};
 use crate::net::{AddressFilter, BATCH, Drops, Group};
 use crate::runtime::Shared;
 use crate::sched::turn::{Discarded, Engine, Ready};
-use crate::sched::{Policy, PolicyName, Sizes, UNINTERRUPTED};
+use crate::sched::{Sizes, UNINTERRUPTED};
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
@@ -81,26 +81,6 @@ pub(super) struct Control<'a, J> {
     pub(super) drops_unread: Once,
     /// The policy in force. Used by the admin thread once a second, and by the thread that waits for demands.
     pub(super) following: Mutex<Following>,
-}
-
-/// The policy that the workers follow.
-pub(super) struct Following {
-    adaptation: Adaptation,
-    /// The policy's name as configured, which may be `auto`.
-    name: PolicyName,
-    pools: Vec<Pool>,
-}
-
-impl Following {
-    /// The policy that `config` starts with.
-    pub(super) fn new(config: &Config) -> Following {
-        Following { adaptation: Adaptation::new(config), name: config.policy, pools: config.pools.clone() }
-    }
-
-    /// The policy for the workers as of now.
-    pub(super) fn policy(&self) -> Policy {
-        self.adaptation.policy()
-    }
 }
 
 impl<J: Send> Control<'_, J> {

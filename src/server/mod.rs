@@ -12,6 +12,7 @@ mod drain;
 mod error;
 #[cfg(all(test, feature = "cli"))]
 mod explore;
+mod following;
 mod handover;
 mod inherited;
 mod latch;

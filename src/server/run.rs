@@ -1,7 +1,8 @@
 //! A server's life: threads start, work, drain, end. `runtime/sleep/README.md` argues the order of a stop.
 
 use super::admin::{self, Probe as _};
-use super::control::{Control, Following};
+use super::control::Control;
+use super::following::Following;
 use super::handover::{self, Door, Farewell, HandOverError, Offer, Predecessor};
 use super::latch::Latch;
 use super::listening::Listening;
