@@ -5,7 +5,7 @@ mod sharing;
 
 use super::*;
 use crate::sched::estimate::Groups;
-use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
+use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Ready, Received, Requeued};
 use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, Pools, Reserve, Resume, Shed, Steal, Topology};
 use crate::time::clock;
 use std::io::{Read, Write};
@@ -22,6 +22,8 @@ const DEADLINE: Duration = Duration::from_secs(20);
 const STUCK: u8 = 1;
 /// A job that asks for the last pool.
 const HOPS: u8 = 2;
+/// A job that asks for the last pool, and at its end lets out two that keep their workers.
+const LETS_OUT: u8 = 3;
 
 /// One end of every ingress, and which worker did which job.
 struct Playground {
@@ -36,6 +38,7 @@ struct Toy<'t> {
     done: Sender<(WorkerId, u8)>,
     held: &'t Mutex<Receiver<()>>,
     shed: &'t AtomicUsize,
+    let_out: Vec<u8>,
 }
 
 impl Engine for Toy<'_> {
@@ -51,10 +54,13 @@ impl Engine for Toy<'_> {
 
     fn run(&mut self, (job, moved): (u8, bool), _: Nanos) -> Ran<(u8, bool)> {
         let ran = Nanos::ZERO;
-        if job == HOPS && !moved {
+        if matches!(job, HOPS | LETS_OUT) && !moved {
             return Ran::Paused { job: (job, true), resume: Resume::In(1), ran };
         }
         self.done.send((self.worker, job)).expect("the test listens");
+        if job == LETS_OUT {
+            self.let_out.extend([STUCK; 2]);
+        }
         if job == STUCK {
             self.held.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(DEADLINE).expect("let go");
         }
@@ -70,6 +76,11 @@ impl Engine for Toy<'_> {
     }
 
     fn requeued(&mut self, _: &mut (u8, bool), _: Requeued) {}
+
+    fn ready(&mut self) -> Option<Ready<(u8, bool)>> {
+        let job = self.let_out.pop()?;
+        Some(Ready::Arrived(Arrived { job: (job, false), class: None }))
+    }
 
     fn boundary(&mut self, _: Boundary) {}
 
@@ -105,8 +116,14 @@ fn with_policy(policy: Policy, wait: Wait, test: impl FnOnce(&mut Playground, &S
     let (shared, workers) = Shared::new(policy, wait, &fds, 1_024).expect("readiness queues");
     thread::scope(|scope| {
         for worker in workers {
-            let mut toy =
-                Toy { worker: worker.id(), outputs: &outputs, done: finished.clone(), held: &held, shed: &shed };
+            let mut toy = Toy {
+                worker: worker.id(),
+                outputs: &outputs,
+                done: finished.clone(),
+                held: &held,
+                shed: &shed,
+                let_out: Vec::new(),
+            };
             let shared = &shared;
             scope.spawn(move || worker.run(shared, &mut toy));
         }
@@ -280,4 +297,23 @@ fn a_stuck_heavy_pool_does_not_hold_up_light_jobs() {
             assert_eq!(play.next(), (0, 10));
         }
     });
+}
+
+/// Jobs that were set aside begin as those that arrive do: in the front pool, and on as many workers as there are for them,
+/// though these have gone to sleep.
+#[test]
+fn what_is_let_out_begins_where_all_begin() {
+    let kinds = kinds().into_iter().filter(|(kind, _)| !matches!(kind, Kind::Isolated(_)));
+    // Workers of their own for each round: one that is let go late would be let go in place of another.
+    for ((kind, sizes), round) in kinds.flat_map(|kind| (0..30).map(move |round| (kind.clone(), round))) {
+        with_workers(kind.clone(), Wait::Park, sizes, |play| {
+            play.send(round % 3, LETS_OUT);
+            assert_eq!(play.next().1, LETS_OUT);
+            let [first, second] = [play.next(), play.next()];
+            assert_eq!([first.1, second.1], [STUCK; 2]);
+            assert_ne!(first.0, second.0, "{kind:?}: both at once");
+            assert!(sizes.len() == 1 || first.0.max(second.0) < sizes[0], "{kind:?}: in the front pool");
+            (0..2).for_each(|_| play.release.send(()).expect("two are stuck"));
+        });
+    }
 }

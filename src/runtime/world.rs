@@ -159,6 +159,10 @@ impl<J: Send> World for ThreadWorld<'_, J> {
         }
     }
 
+    fn has_unannounced(&mut self) {
+        self.sleeper.has_unannounced();
+    }
+
     fn set_busy(&mut self, since: Option<Nanos>) {
         self.shared.set_busy(self.id, since);
     }

@@ -88,7 +88,8 @@ impl Rules for Pools {
             Event::Arrived { class: Some(class), .. } if class > 0 => {
                 Place::Queue(usize::from(class).min(topology.pools() - 1))
             }
-            Event::Arrived { .. } => Place::Own,
+            Event::Arrived { .. } if pool == INGRESS => Place::Own,
+            Event::Arrived { .. } => Place::Queue(INGRESS),
             Event::Hopped(target) => Place::Queue(target),
             Event::Yielded { .. } => Place::Queue(pool),
         }

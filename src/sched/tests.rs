@@ -282,6 +282,7 @@ fn a_request_reaches_the_heavy_pool_by_class_by_hop_and_by_slice() {
     assert_eq!(policy.place(0, arrived(Some(0))), Place::Own);
     assert_eq!(policy.place(0, arrived(Some(1))), Place::Queue(1));
     assert_eq!(policy.place(0, arrived(Some(7))), Place::Queue(2));
+    assert_eq!(policy.place(1, arrived(None)), Place::Queue(0), "it begins where all begin");
     assert_eq!(policy.at_hop(&running(0, 0, 0), 2), Verdict::Hop(2));
     assert_eq!(policy.at_hop(&running(0, 0, 0), 3), Verdict::Keep, "a pool that is not there");
     assert_eq!(policy.ask_after(&running(0, 0, 20)), Some(Nanos::from_micros(30)));

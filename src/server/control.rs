@@ -147,7 +147,7 @@ impl<J: Send> Control<'_, J> {
     pub(super) fn leave<E: Engine<Job = J>>(&self, engine: &mut E) {
         let leftover = |engine: &mut E| {
             let waits = self.shared.leftover().or_else(|| self.wait_slots.take_any());
-            waits.or_else(|| engine.ready().map(|(Ready::Forked(job) | Ready::Woken(job) | Ready::Spawned(job))| job))
+            waits.or_else(|| engine.ready().map(Ready::into_job))
         };
         // After a drain the sockets are empty, except for a datagram that the kernel was handling when the gate shut.
         self.shed_waiting(engine);

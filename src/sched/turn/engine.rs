@@ -118,6 +118,16 @@ pub enum Ready<J> {
     Woken(J),
     /// A job from elsewhere than the sockets, which has not begun.
     Spawned(J),
+    /// A job that was received before and has not begun: now it may.
+    Arrived(Arrived<J>),
+}
+
+impl<J> Ready<J> {
+    /// The job, whatever made it ready.
+    pub fn into_job(self) -> J {
+        let (Ready::Forked(job) | Ready::Woken(job) | Ready::Spawned(job) | Ready::Arrived(Arrived { job, .. })) = self;
+        job
+    }
 }
 
 /// Where a worker stands between two actions.

@@ -215,6 +215,10 @@ where
             }
             // Brief work stays where it is: what is spawned begins among the heaviest.
             Ready::Spawned(job) => self.take_in(job, Event::Hopped(self.policy.topology().pools() - 1)),
+            Ready::Arrived(arrived) => {
+                self.arrive(arrived);
+                self.world.has_unannounced();
+            }
         }
     }
 

@@ -110,30 +110,22 @@ where
     /// Receives from the socket of `owner`, and puts each job where the policy wants it; returns the number of
     /// datagrams.
     fn receive(&mut self, owner: WorkerId) -> u64 {
-        let Actor { turn, policy, world, engine } = self;
-        if !world.accepts() {
+        if !self.world.accepts() {
             return 0;
         }
-        let pool = turn.pool();
         let mut total = 0;
         loop {
-            let Received { datagrams, more } = engine.receive(owner, &mut turn.batch);
-            for Arrived { job, class } in turn.batch.drain(..) {
-                match policy.place(pool, Event::Arrived { class, backlog: world.len(0) }) {
-                    Place::Own => world.push(0, job),
-                    Place::Queue(target) => match world.push_queue(target, 0, job) {
-                        // The worker's own pool is woken when a job begins.
-                        Ok(()) if target == pool => {}
-                        Ok(()) => world.wake_for(policy, target),
-                        Err(job) => engine.discard(job, Discarded::QueueFull),
-                    },
-                }
-            }
+            let mut batch = std::mem::take(&mut self.turn.batch);
+            let Received { datagrams, more } = self.engine.receive(owner, &mut batch);
+            batch.drain(..).for_each(|arrived| self.arrive(arrived));
+            self.turn.batch = batch;
             total += datagrams;
             if !more {
                 break;
             }
         }
+        let Actor { turn, policy, world, engine } = self;
+        let pool = turn.pool();
         world.received(owner, total);
         if total > 0 {
             turn.search.received();
@@ -143,5 +135,21 @@ where
             policy.on_arrivals(&**world, engine.now(), turn.worker(), waiting, true, |other| world.flag(other));
         }
         total as u64
+    }
+
+    /// Puts a job that has not begun where the policy wants it; no room there ends it.
+    #[inline]
+    pub(super) fn arrive(&mut self, Arrived { job, class }: Arrived<J>) {
+        let Actor { turn, policy, world, engine } = self;
+        let pool = turn.pool();
+        match policy.place(pool, Event::Arrived { class, backlog: world.len(0) }) {
+            Place::Own => world.push(0, job),
+            Place::Queue(target) => match world.push_queue(target, 0, job) {
+                // The worker's own pool is woken when a job begins.
+                Ok(()) if target == pool => {}
+                Ok(()) => world.wake_for(policy, target),
+                Err(job) => engine.discard(job, Discarded::QueueFull),
+            },
+        }
     }
 }

@@ -44,6 +44,8 @@ pub trait World: View {
 
     /// Notes that the worker has received this many datagrams from the socket of `owner`.
     fn received(&mut self, owner: WorkerId, datagrams: usize);
+    /// Notes that the worker has put jobs where it looks itself, for which it has woken no other worker.
+    fn has_unannounced(&mut self) {}
     /// Publishes since when the worker has been in a job; `None` = it is in none.
     fn set_busy(&mut self, since: Option<Nanos>);
     /// Before a job that may be long: exposes the socket and, if there is `more` to do for the worker's pool than the
