@@ -40,11 +40,13 @@ use net::{AddressFilter, HostAddresses, Io, KernelLink, Socket};
 use queue::ObjectPool;
 use runtime::continuation::{Outside, WaitSlot, new_runtime_id};
 use runtime::{Shared, Wait};
+use sched::bounds::{SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
 use sched::overload::{QueueBounds, WaitBounds};
 use sched::{PolicyName, Tuning};
 use server::path::common::Common;
 use server::path::credit::Credit;
 use server::path::execute::Engine;
+use server::path::flows::Flows;
 use server::path::limits::Limits;
 use server::path::packet::{Packet, PacketBody, Serving};
 use server::path::slot::{Job, Slot};
@@ -118,6 +120,7 @@ where
         packets,
         slots: &slots,
         wait_slots: WaitSlots::new(PACKETS + 1),
+        flows: Flows::new(1, SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW),
         outside: &outside,
         runtime_id,
         classified: false,

@@ -30,6 +30,7 @@
 //! | continuation | a request that has run and will run on: after a yield, a hop or a join |
 //! | fate | how a datagram ended; each has exactly one |
 //! | fleet | equal servers behind a balancer, in virtual time |
+//! | flow | requests with one key, of which one is served at a time; to the network, what goes from one port to another |
 //! | goodput | requests answered in time, per second |
 //! | hop | a handler's move to another pool |
 //! | ingress | the socket, or the part of a socket's flows, that one worker receives from |

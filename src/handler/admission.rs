@@ -65,6 +65,7 @@ pub(super) fn time_of_day(at: Nanos) -> SystemTime {
 pub struct Admitted<T = ()> {
     pub(crate) ticket: T,
     pub(crate) class: u8,
+    pub(crate) flow: Option<u64>,
     pub(crate) deadline: Option<Nanos>,
     pub(crate) cost: Option<Nanos>,
     pub(crate) reply_limit: Option<usize>,
@@ -74,13 +75,46 @@ pub struct Admitted<T = ()> {
 impl<T> Admitted<T> {
     /// A request of class 0, without a deadline, whose reply is at most as long as itself.
     pub fn new(ticket: T) -> Admitted<T> {
-        Admitted { ticket, class: 0, deadline: None, cost: None, reply_limit: None, validated: false }
+        Admitted { ticket, class: 0, flow: None, deadline: None, cost: None, reply_limit: None, validated: false }
     }
 
     /// The class, below [`CLASSES`](crate::fate::CLASSES); larger numbers count as the largest. It labels metrics; a
     /// policy sees it only under `--classify header`.
     pub fn class(self, class: u8) -> Admitted<T> {
         Admitted { class, ..self }
+    }
+
+    /// The flow of the request, by a key that the handler makes: a connection ID, an account, a hash of either. Of the
+    /// requests of one flow one is served at a time, in the order in which they were admitted, under every policy, also
+    /// while that one waits, gives way to others, or waits for its children; the next one begins after its end, however it
+    /// ends. Requests without a flow, and those of different flows, are served independently of one another.
+    ///
+    /// A request whose flow is busy is set aside, where it keeps a packet and no worker; its deadline and `--max-wait` count
+    /// meanwhile. There is room for [`SET_ASIDE_OF_FLOW`](crate::sched::bounds::SET_ASIDE_OF_FLOW) requests of one flow, and for
+    /// [`SET_ASIDE_PER_WORKER`](crate::sched::bounds::SET_ASIDE_PER_WORKER) of all flows for each worker; what has no room
+    /// ends as `shed_queue_full`.
+    ///
+    /// ```
+    /// use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request};
+    ///
+    /// /// The first eight bytes of a request are the ID of its connection.
+    /// struct Sessions;
+    ///
+    /// impl Handler for Sessions {
+    ///     type Ticket = ();
+    ///
+    ///     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
+    ///         let Some((id, _)) = arrival.bytes().split_first_chunk() else { return Err(Rejected::Ignored) };
+    ///         Ok(Admitted::new(()).flow(u64::from_be_bytes(*id)))
+    ///     }
+    ///
+    ///     async fn handle(&self, _: Request<'_>, _: &mut Reply<'_>) {
+    ///         // No other request of this connection is in here.
+    ///     }
+    /// }
+    /// ```
+    pub fn flow(self, key: u64) -> Admitted<T> {
+        Admitted { flow: Some(key), ..self }
     }
 
     /// How long after the arrival of the request the answer is still worth something.

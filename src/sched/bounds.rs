@@ -23,6 +23,14 @@ pub const QUEUED_PER_WORKER: usize = 256;
 /// queues hold.
 pub const SPAWNED_PER_WORKER: usize = 64;
 
+/// Requests that are set aside because their flow is busy, for each worker: what packets are left once every other holder
+/// has its own.
+pub const SET_ASIDE_PER_WORKER: usize = 32;
+
+/// Requests of one flow that are set aside, at most. Clients have a few requests under way; a flow that has more takes no
+/// more than a quarter of a shard from the others.
+pub const SET_ASIDE_OF_FLOW: usize = 8;
+
 /// Workers for each shard of a queue: with fewer shards the order is closer to first come, first served, with more
 /// there is less contention for one cache line.
 pub const WORKERS_PER_SHARD: usize = 16;

@@ -54,6 +54,8 @@ pub(super) struct Control<'a, J> {
     pub(super) wait_slots: &'a WaitSlots<J>,
     /// Wakes the requests in `wait_slots` whose time is over, and those that nothing else will wake.
     pub(super) wake_overdue: &'a (dyn Fn(Nanos) + Sync),
+    /// Number of requests that are set aside because their flow is busy.
+    pub(super) set_aside: &'a (dyn Fn() -> usize + Sync),
     pub(super) metrics: &'a WorkerMetrics,
     /// False from the first stop demand on.
     pub(super) ready: AtomicBool,
@@ -302,6 +304,7 @@ impl<J: Send> Probe for Control<'_, J> {
         let queues = self.shared.queue_lengths().enumerate().filter(exists);
         let mut queue_depths: Vec<_> = queues.map(|(pool, length)| (names(pool), length)).collect();
         queue_depths.push(("deques".to_owned(), self.shared.deque_lengths().sum()));
+        queue_depths.push(("flows".to_owned(), (self.set_aside)()));
         Gauges {
             description: Description {
                 policy: following.name.name().to_owned(),

@@ -5,13 +5,16 @@
 //!
 //! Each check has a twin: a server that is broken in one thing must be caught, or this test could not fail.
 
+mod flood;
 mod handler;
 mod memory;
+mod order;
 mod scenario;
 mod server;
 
 use crate::fate::Fate;
 use crate::sim::Fault;
+use handler::Scripted;
 use server::{Ends, Flaw};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -37,7 +40,8 @@ fn the_books_balance_after_every_event() {
 
 /// One run: the number of requests by fate, or the violated rule.
 fn explored(seed: u64, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<Ends, String> {
-    let run = || server::explore(&scenario::Scenario::draw(seed), fault, flaw);
+    let handler = Scripted { splits_flows: flaw == Some(Flaw::SplitsFlows), ..Scripted::default() };
+    let run = || server::explore(&scenario::Scenario::draw(seed), &handler, fault, flaw);
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let said =
             panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
@@ -75,4 +79,14 @@ fn a_forgotten_fate_is_caught() {
 #[test]
 fn a_packet_that_is_not_sent_home_is_caught() {
     assert_caught(None, Some(Flaw::KeepsPackets), "packets");
+}
+
+#[test]
+fn a_request_that_stays_aside_is_caught() {
+    assert_caught(None, Some(Flaw::KeepsSetAside), "stuck");
+}
+
+#[test]
+fn two_requests_of_a_flow_at_once_are_caught() {
+    assert_caught(None, Some(Flaw::SplitsFlows), "flow");
 }

@@ -9,6 +9,7 @@ use super::listening::Listening;
 use super::ownership::HandingOver;
 use super::path::common::Common;
 use super::path::execute::Engine;
+use super::path::flows::Flows;
 use super::path::slot::{Job, Slot};
 use super::path::wait_slots::WaitSlots;
 use super::reload::Reloads;
@@ -28,6 +29,7 @@ use crate::output;
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::WaitSlot;
 use crate::runtime::{AbortOnPanic, Shared};
+use crate::sched::bounds::{SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
 use crate::server::path::packet::{Packet, PacketBody, Serving};
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
@@ -94,6 +96,7 @@ where
         packets,
         slots: &slots,
         wait_slots: WaitSlots::new(sizes.slots),
+        flows: Flows::new(config.workers, SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW),
         outside,
         runtime_id,
         classified: config.classify == Classify::Header,
@@ -141,6 +144,7 @@ where
         spawning,
         wait_slots: &common.wait_slots,
         wake_overdue: &wake_overdue,
+        set_aside: &|| common.flows.set_aside(),
         metrics: &metrics,
         ready: AtomicBool::new(true),
         kept,

@@ -5,7 +5,7 @@ use crate::handler::builtin::Asked;
 use crate::metrics::class_bytes;
 use crate::net::{BATCH, SEND_BATCH_MAX};
 use crate::runtime::continuation::WaitSlot;
-use crate::sched::bounds::{PACKETS_PER_WORKER, QUEUED_PER_WORKER, SPAWNED_PER_WORKER};
+use crate::sched::bounds::{PACKETS_PER_WORKER, QUEUED_PER_WORKER, SET_ASIDE_PER_WORKER, SPAWNED_PER_WORKER};
 use crate::sched::{self};
 use crate::server::path::packet::PacketBody;
 use std::fmt;
@@ -28,7 +28,7 @@ const WORKER: usize = SPARE + DEQUE + OUTBOX + RUNNING;
 const STOPPING: usize = BATCH;
 
 // A job in a queue holds one packet: its own, or for a child the packet of the request that waits for it.
-const _: () = assert!(WORKER + QUEUED_PER_WORKER + STOPPING <= PACKETS_PER_WORKER);
+const _: () = assert!(WORKER + QUEUED_PER_WORKER + SET_ASIDE_PER_WORKER + STOPPING <= PACKETS_PER_WORKER);
 const _: () = assert!(BATCH == sched::bounds::BATCH, "what is received at once fits into a worker's deque");
 const _: () = assert!(2 * QUEUED_PER_WORKER <= PACKETS_PER_WORKER, "at most half of the packets wait in queues");
 
@@ -51,7 +51,7 @@ impl Sizes {
         let packets = workers * PACKETS_PER_WORKER;
         let (queued, spawned) = (workers * QUEUED_PER_WORKER, workers * SPAWNED_PER_WORKER);
         let sizes = Sizes { packets, queued, slots: packets + workers, spawned };
-        let held = workers * WORKER + sizes.queued + STOPPING;
+        let held = workers * (WORKER + SET_ASIDE_PER_WORKER) + sizes.queued + STOPPING;
         assert!(held <= sizes.packets, "{held} packets may be held, there are {}", sizes.packets);
         sizes
     }

@@ -1,5 +1,6 @@
 //! The handler of an explored server: each request contains its acts, and spends virtual time on them.
 
+use super::order::{Order, Place};
 use crate::fate::{Malformed, Refused};
 use crate::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
 use crate::handler::{checkpoint, fork, hop, uninterrupted};
@@ -26,8 +27,8 @@ impl Act {
         [Act::Checkpoint, Act::Nothing, Act::Hop, Act::Fork, Act::Uninterrupted, Act::Panic, Act::Stall];
 }
 
-/// The first of a request's header bytes: magic, class, deadline in units of 4 us (0 = none); then an act for each
-/// microsecond.
+/// The first of a request's header bytes: magic, class, deadline in units of 4 us (0 = none), flow (0 = none); then an act
+/// for each microsecond.
 pub(super) const MAGIC: u8 = 0xf0;
 /// The magic byte of a well-formed request that the handler does not serve.
 pub(super) const REFUSED: u8 = 0xf1;
@@ -43,18 +44,28 @@ pub(super) const LONG: u8 = 0xf5;
 pub(super) const PROVEN: u8 = 0xf6;
 /// More than requests have that are not expensive.
 const LONG_BYTES: usize = 40;
-pub(super) const HEADER: usize = 3;
+pub(super) const HEADER: usize = 4;
 
-pub(super) struct Scripted;
+#[derive(Default)]
+pub(super) struct Scripted {
+    pub(super) order: Order,
+    /// Whether it makes another key of each request, so that the server knows no flow.
+    pub(super) splits_flows: bool,
+}
 
 impl Handler for Scripted {
-    type Ticket = ();
+    type Ticket = Place;
 
-    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
-        let [magic, class, deadline, ..] = *arrival.bytes() else {
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<Place>, Rejected<Place>> {
+        let [magic, class, deadline, flow, ..] = *arrival.bytes() else {
             return Err(Rejected::Malformed(Malformed::Truncated));
         };
-        let mut admitted = Admitted::new(()).class(class);
+        let place = self.order.admit(flow);
+        let mut admitted = Admitted::new(place).class(class);
+        if flow > 0 {
+            let other = if self.splits_flows { place.number } else { 0 };
+            admitted = admitted.flow(u64::from(flow) | u64::from(other) << 8);
+        }
         if deadline > 0 {
             admitted = admitted.deadline(Nanos::from_micros(u64::from(deadline) * 4));
         }
@@ -68,10 +79,12 @@ impl Handler for Scripted {
         }
     }
 
-    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+    async fn handle(&self, request: Request<'_, Place>, reply: &mut Reply<'_>) {
+        let serving = self.order.begin(*request.ticket());
         let acts: Vec<Act> =
             request.bytes()[HEADER..].iter().map(|act| Act::ALL[usize::from(*act) % Act::ALL.len()]).collect();
         perform(&acts).await;
+        serving.finish();
         let _ = match request.bytes()[0] {
             MUTE => Ok(()),
             LONG | PROVEN => reply.put(&[PROVEN; LONG_BYTES]),
@@ -79,7 +92,7 @@ impl Handler for Scripted {
         };
     }
 
-    fn refuse(&self, _: Request<'_>, _: Unserved, reply: &mut Reply<'_>) {
+    fn refuse(&self, _: Request<'_, Place>, _: Unserved, reply: &mut Reply<'_>) {
         let _ = reply.put(&[REFUSED]);
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Scenario {
     pub(super) step: Nanos,
     pub(super) packets: usize,
     pub(super) queued: usize,
+    /// Requests that can be set aside while their flow is busy, in all and of one flow.
+    pub(super) set_aside: [usize; 2],
     pub(super) socket_capacity: usize,
     /// With N, every Nth message cannot be sent; 0 = none.
     pub(super) unsent_every: u32,
@@ -69,6 +71,7 @@ impl Scenario {
             step: Nanos::new([0, 0, 100, 1_000][random.random_range(0..4)]),
             packets: BATCH + workers * random.random_range(40..80),
             queued: workers * random.random_range(1..20),
+            set_aside: [random.random_range(0..8), random.random_range(1..5)],
             socket_capacity: random.random_range(4..60),
             unsent_every: [0, 0, 3, 20][random.random_range(0..4)],
             odd_every: 0,
@@ -166,13 +169,14 @@ fn groups(random: &mut impl RngExt, workers: usize) -> Groups {
 fn datagram(random: &mut impl RngExt) -> Vec<u8> {
     match random.random_range(0..40) {
         0 => return vec![0; random.random_range(0..8)],
-        1 => return vec![[REFUSED, OVER_RATE, IGNORED][random.random_range(0..3)], 0, 0],
+        1 => return vec![[REFUSED, OVER_RATE, IGNORED][random.random_range(0..3)], 0, 0, random.random_range(0..3)],
         _ => {}
     }
     let deadline = if random.random_bool(0.2) { random.random_range(1..60) } else { 0 };
     let cost = [1, 1, 2, 5, 30, 120][random.random_range(0..6)];
     let magic = if random.random_bool(0.9) { MAGIC } else { [MUTE, LONG, PROVEN][random.random_range(0..3)] };
-    let mut bytes = vec![magic, random.random_range(0..3), deadline];
+    let flow = if random.random_bool(0.5) { random.random_range(1..4) } else { 0 };
+    let mut bytes = vec![magic, random.random_range(0..3), deadline, flow];
     bytes.resize(HEADER + cost, 0);
     // The first act is a checkpoint; an act's number is its place in `Act::ALL`.
     for act in &mut bytes[HEADER..] {

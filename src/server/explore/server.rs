@@ -2,6 +2,7 @@
 
 use super::handler::Scripted;
 use super::memory::{MemoryLink, Network};
+use super::order::{Order, Place};
 use super::scenario::{Event, Scenario};
 use crate::fate::Fate;
 use crate::handler::Handler;
@@ -14,6 +15,7 @@ use crate::sched::turn::{self, Arrived, Boundary, Description, Did, Discarded, R
 use crate::server::path::common::Common;
 use crate::server::path::credit::Credit;
 use crate::server::path::execute::Engine;
+use crate::server::path::flows::Flows;
 use crate::server::path::limits::Limits;
 use crate::server::path::packet::{Packet, PacketBody, Serving};
 use crate::server::path::slot::{Job, Slot};
@@ -35,20 +37,29 @@ pub(super) type Ends = [u64; Fate::ALL.len()];
 /// A defect planted in an explored server's own code, as opposed to a [`Fault`] of its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
-    /// A job for which there is no room, or no time, is dropped without a fate.
+    /// A fresh job for which there is no room, or no time, is dropped without a fate.
     ForgetsFates,
     /// A packet does not come home from a worker that rests.
     KeepsPackets,
+    /// A request that was set aside does not come back.
+    KeepsSetAside,
+    /// Requests of one flow have different keys.
+    SplitsFlows,
 }
 
-/// Runs `scenario` to its end. Returns the number of requests by fate, or the violated rule.
-pub(super) fn explore(scenario: &Scenario, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<Ends, String> {
+/// Runs `scenario` to its end, with `handler`. Returns the number of requests by fate, or the violated rule.
+pub(super) fn explore(
+    scenario: &Scenario,
+    handler: &Scripted,
+    fault: Option<Fault>,
+    flaw: Option<Flaw>,
+) -> Result<Ends, String> {
     in_virtual_time::set(Some(Nanos::ZERO));
     let mut numbers = 0..;
     let packets =
         ObjectPool::new(scenario.packets, || PacketBody::new(numbers.next().expect("a number"), DATAGRAM_BYTES));
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
-    let serving = Serving::new(&Scripted, &[address], Credit::new(1), scenario.packets);
+    let serving = Serving::new(handler, &[address], Credit::new(1), scenario.packets);
     let result = explore_with(scenario, &packets, &serving, |packet| serving.drive(packet), fault, flaw);
     in_virtual_time::set(None);
     let ends = result?;
@@ -57,15 +68,15 @@ pub(super) fn explore(scenario: &Scenario, fault: Option<Fault>, flaw: Option<Fl
 
 fn explore_with<'s, M, F>(
     scenario: &Scenario,
-    packets: &'s ObjectPool<PacketBody<()>>,
+    packets: &'s ObjectPool<PacketBody<Place>>,
     serving: &Serving<'s, '_, Scripted>,
     make: M,
     fault: Option<Fault>,
     flaw: Option<Flaw>,
 ) -> Result<Ends, String>
 where
-    M: Fn(Packet<'s, ()>) -> F + Sync,
-    F: Future<Output = Packet<'s, ()>> + Send,
+    M: Fn(Packet<'s, Place>) -> F + Sync,
+    F: Future<Output = Packet<'s, Place>> + Send,
 {
     let workers = scenario.workers;
     let (runtime_id, mut numbers) = (new_runtime_id(), 0..);
@@ -88,6 +99,7 @@ where
         packets,
         slots: &slots,
         wait_slots: WaitSlots::new(count),
+        flows: Flows::new(1, scenario.set_aside[0], scenario.set_aside[1]),
         outside: &outside,
         runtime_id,
         classified: scenario.classified,
@@ -107,11 +119,12 @@ where
         current: 0,
         step: scenario.step,
         flaw,
+        kept: Vec::new(),
     };
     let mut driver = Driver::new(scenario.policy.clone(), engines, scenario.rest, scenario.wake, scenario.queued)
         .heartbeat(HEARTBEAT);
     driver.world.fault = fault;
-    let books = Books { metrics: &metrics, packets };
+    let books = Books { metrics: &metrics, packets, order: &serving.handler.order };
     let mut offered = 0;
     for (at, event) in &scenario.events {
         while driver.next_at() < *at {
@@ -148,6 +161,9 @@ where
     let (odd, counted) = (network.borrow().odd, metrics.clock_anomalies());
     if odd != counted {
         return Err(format!("{odd:?} stamps could not be true, counted {counted:?}"));
+    }
+    if common.flows.busy() > 0 {
+        return Err(format!("{} flows are busy after the end", common.flows.busy()));
     }
     let (received, ends) = metrics.ends();
     let (ended, dropped) = (ends.iter().sum::<u64>(), network.borrow().dropped);
@@ -189,12 +205,13 @@ const HEARTBEAT: Nanos = Nanos::from_micros(40);
 /// The accounts that must balance after every event.
 struct Books<'b> {
     metrics: &'b WorkerMetrics,
-    packets: &'b ObjectPool<PacketBody<()>>,
+    packets: &'b ObjectPool<PacketBody<Place>>,
+    order: &'b Order,
 }
 
 impl Books<'_> {
     /// Every packet in use is held by a request in flight, until its reply is sent, or by a worker that is about to
-    /// receive; and while every worker is parked, nothing waits for a worker.
+    /// receive; while every worker is parked, nothing waits for a worker; and flows are served in order.
     fn check<E: Held>(&self, driver: &Driver<E>) -> Result<(), String> {
         let in_flight = self.metrics.in_flight();
         let (away, held) = (self.packets.in_use() as u64, driver.engine.packets_held() as u64);
@@ -205,7 +222,7 @@ impl Books<'_> {
         if driver.next_at() == Nanos::MAX && (waiting > 0 || in_flight > 0) {
             return Err(format!("stuck: {waiting} wait, {in_flight} are in flight, and every worker is idle"));
         }
-        Ok(())
+        self.order.trouble().map_or(Ok(()), Err)
     }
 }
 
@@ -227,6 +244,8 @@ struct Engines<'s, 'e, 'c, H: Handler, M, F> {
     current: WorkerId,
     step: Nanos,
     flaw: Option<Flaw>,
+    /// What [`Flaw::KeepsSetAside`] keeps.
+    kept: Vec<Ready<Job<'s, 'e, F, H::Ticket>>>,
 }
 
 impl<'s, 'e, 'c, H, M, F> Engines<'s, 'e, 'c, H, M, F>
@@ -327,7 +346,7 @@ where
     }
 
     fn discard(&mut self, job: Self::Job, why: Discarded) {
-        if self.flaw == Some(Flaw::ForgetsFates) {
+        if self.flaw == Some(Flaw::ForgetsFates) && matches!(job, Job::Fresh(_)) {
             return drop(job);
         }
         self.current().discard(job, why);
@@ -339,7 +358,12 @@ where
     }
 
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
-        self.ready[self.current].pop_front()
+        let ready = self.ready[self.current].pop_front()?;
+        if matches!(ready, Ready::Arrived(_)) && self.flaw == Some(Flaw::KeepsSetAside) {
+            self.kept.push(ready);
+            return None;
+        }
+        Some(ready)
     }
 
     fn flush(&mut self) {

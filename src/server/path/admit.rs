@@ -1,6 +1,7 @@
 //! Which datagrams become requests, and how all others are answered.
 
 use super::execute::Engine;
+use super::flows::Entered;
 use super::receive::Ingress;
 use crate::fate::{Failed, Fate, Malformed, Status};
 use crate::handler::{Because, Handler, Rejected};
@@ -51,6 +52,7 @@ where
         let arrival = packet.envelope.arrival(&packet.request, addresses);
         let rejected = match guarded(|| handler.admit(&arrival)) {
             Ok(Ok(admitted)) => {
+                let flow = admitted.flow;
                 packet.admit(admitted);
                 if self.now >= packet.envelope.expires_at {
                     Fate::ShedExpired
@@ -58,7 +60,7 @@ where
                     Fate::ShedWaited
                 } else {
                     packet.envelope.start_by = self.start_by(&packet.envelope);
-                    return Some(packet);
+                    return if let Some(key) = flow { self.enter_flow(packet, key) } else { Some(packet) };
                 }
             }
             Ok(Err(Rejected::Malformed(reason))) => return self.malformed(packet, reason),
@@ -82,6 +84,24 @@ where
         };
         self.end(packet, rejected);
         None
+    }
+
+    /// Brings a request to the flow of `key`; returns the request if it is to be served now.
+    fn enter_flow(&mut self, mut packet: Packet<'s, H::Ticket>, key: u64) -> Option<Packet<'s, H::Ticket>> {
+        // The thread that stops the server serves nothing, and its packets must come back to it.
+        if self.worker == self.workers {
+            return Some(packet);
+        }
+        packet.flow = Some(key);
+        match self.common.flows.enter(key, packet) {
+            Entered::Served(packet) => Some(packet),
+            Entered::SetAside => None,
+            Entered::Full(mut packet) => {
+                packet.flow = None;
+                self.end(packet, Fate::ShedQueueFull);
+                None
+            }
+        }
     }
 
     /// Ends a datagram for a reason of the handler's own.

@@ -1,7 +1,8 @@
 //! What the engines of all workers share.
 
+use super::flows::Flows;
 use super::limits::Limits;
-use super::packet::{PacketBody, Serving};
+use super::packet::{Packet, PacketBody, Serving};
 use super::slot::{Job, Slot};
 use super::wait_slots::WaitSlots;
 use crate::handler::Handler;
@@ -24,6 +25,8 @@ pub(crate) struct Common<'s, 'e, H: Handler, M, F, S = Socket> {
     pub(crate) slots: &'e ObjectPool<Slot<F>>,
     /// Requests that wait.
     pub(crate) wait_slots: WaitSlots<Job<'s, 'e, F, H::Ticket>>,
+    /// Requests whose flow is busy.
+    pub(crate) flows: Flows<Packet<'s, H::Ticket>>,
     /// Requests that were woken, and work that was spawned, by other threads than workers.
     pub(crate) outside: &'e Outside,
     /// Identity of this server among the servers of the process.

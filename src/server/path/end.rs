@@ -49,6 +49,16 @@ where
         }
     }
 
+    /// The request in `packet` has ended: if others of its flow are set aside, the next one is ready.
+    #[inline]
+    pub(super) fn leave_flow(&mut self, packet: &mut Packet<'s, H::Ticket>) {
+        let next = packet.flow.take().and_then(|key| self.common.flows.leave(key));
+        if let Some(mut next) = next {
+            next.envelope.ready_at = self.core_now();
+            self.let_out.push(next);
+        }
+    }
+
     /// Ends a request that was not served, or not completely.
     pub(crate) fn end(&mut self, packet: Packet<'s, H::Ticket>, fate: Fate) {
         self.recorder.unanswered(packet.envelope.class, packet.envelope.service);
@@ -83,6 +93,7 @@ where
         if written.is_err() || length == 0 || reply.has_overflowed() {
             return self.recycle(packet);
         }
+        self.leave_flow(&mut packet);
         packet.reply_len = length;
         self.make_room();
         self.outbox.refusal(packet);

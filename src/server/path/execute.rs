@@ -35,6 +35,8 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M, F, L: Link> {
     /// The slot for requests that end at their first poll.
     pub(super) slot: Option<Pooled<'e, Slot<F>>>,
     local_queue: LocalQueue,
+    /// Requests that may begin, as the last one of their flow has ended; for the loop to put into queues.
+    pub(super) let_out: Vec<Packet<'s, H::Ticket>>,
     /// Whether replies may wait for the requests behind them.
     pub(crate) gathering: Gathering,
     /// On emulated cores, what was slept for the replies that wait to be sent.
@@ -77,6 +79,7 @@ where
             full_batches: 0,
             slot: None,
             local_queue: LocalQueue::open(common.runtime_id),
+            let_out: Vec::with_capacity(BATCH),
             gathering: Gathering::default(),
             slept: Nanos::ZERO,
             heavy: HeavyQueue::default(),
@@ -125,6 +128,7 @@ where
             self.recycle(packet);
             return;
         }
+        self.leave_flow(&mut packet);
         self.make_room();
         self.outbox.answer(packet, sample, self.now);
     }
@@ -151,8 +155,9 @@ where
         Some(sent_at)
     }
 
-    /// Keeps the packet for the next batch, or returns it to its pool.
-    pub(crate) fn recycle(&mut self, packet: Packet<'s, H::Ticket>) {
+    /// Keeps the packet, whose request has ended, for the next batch, or returns it to its pool.
+    pub(crate) fn recycle(&mut self, mut packet: Packet<'s, H::Ticket>) {
+        self.leave_flow(&mut packet);
         // A packet that does not fit returns to its pool when it is dropped.
         let _ = self.spare.try_push(packet);
     }
@@ -315,6 +320,10 @@ where
     }
 
     fn ready(&mut self) -> Option<Ready<Self::Job>> {
+        if let Some(packet) = self.let_out.pop() {
+            let class = self.common.classified.then_some(packet.envelope.class);
+            return Some(Ready::Arrived(Arrived { job: Job::Fresh(packet), class }));
+        }
         loop {
             let next = self.local_queue.next();
             let next = next.or_else(|| self.common.outside.next());

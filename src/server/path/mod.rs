@@ -22,8 +22,8 @@
 //! 20. `metrics/worker_metrics.rs`: counts and times it
 //!
 //! Beside this path: `common.rs` is what the workers share; `end.rs` ends requests that are not served, and `shed.rs`
-//! what has waited for too long, by what `limits.rs` holds; `wait_slots.rs` holds requests that wait; `gathering.rs`
-//! says whether replies may wait for others; `credit.rs` bounds what sources are sent that may be forged; `charge.rs`
+//! what has waited for too long, by what `limits.rs` holds; `wait_slots.rs` holds requests that wait, and `flows.rs` those
+//! whose flow is busy; `gathering.rs` says whether replies may wait for others; `credit.rs` bounds what sources are sent that may be forged; `charge.rs`
 //! lets emulated cores pay for what they pass.
 
 pub(crate) mod admit;
@@ -33,6 +33,7 @@ pub(crate) mod common;
 pub(crate) mod credit;
 mod end;
 pub(crate) mod execute;
+pub(crate) mod flows;
 mod gathering;
 pub(crate) mod limits;
 pub(crate) mod packet;

@@ -30,6 +30,8 @@ pub(crate) struct PacketBody<T> {
     pub room: usize,
     /// True if the handler wrote more than there was room for, so that there is no answer to send.
     pub overflowed: bool,
+    /// The key of the flow that the request has entered, and not left.
+    pub flow: Option<u64>,
     /// The number of the packet in its pool.
     number: usize,
 }
@@ -46,6 +48,7 @@ impl<T: Copy + Default> PacketBody<T> {
             reply_len: 0,
             room: 0,
             overflowed: false,
+            flow: None,
             number,
         }
     }
@@ -57,13 +60,15 @@ impl<T: Copy + Default> PacketBody<T> {
 
     /// Makes it the packet of a datagram, of which no more is known.
     pub(crate) fn begin(&mut self, envelope: Envelope) {
+        debug_assert_eq!(self.flow, None, "a request leaves its flow at its end");
         self.envelope = Envelope { packet: self.number, ..envelope };
     }
 
     /// Notes what its handler says of the request.
     pub(crate) fn admit(&mut self, admitted: Admitted<T>) {
         let most = self.reply.len();
-        let Admitted { ticket, class, deadline, cost, reply_limit, validated } = admitted;
+        // A request enters its flow once it is certain that it is to be served.
+        let Admitted { ticket, class, flow: _, deadline, cost, reply_limit, validated } = admitted;
         self.ticket = ticket;
         let envelope = &mut self.envelope;
         envelope.expires_at = deadline.map_or(Nanos::MAX, |after| envelope.ready_at.plus(after));

@@ -1,0 +1,214 @@
+//! Flows: of the requests with one key, one is served at a time, in the order of their admission.
+//!
+//! A flow is in the table while it has a request in the server. Its first request goes on as any other does; those
+//! that come while it is busy are set aside here, outside of all queues, and keep no worker. Each end of a request lets
+//! the next one out.
+//!
+//! A mutex guards each shard: what has to be one step is a look at two collections, it takes some tens of nanoseconds, and
+//! requests without a key never come here.
+
+use crate::sched::bounds::PACKETS_PER_WORKER;
+use crossbeam_utils::CachePadded;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Busy flows of one shard, at most: there are as many shards as workers, and each flow has a packet, so that a shard has
+/// as many flows as a worker has packets if all of these are in use. Keys are spread by a keyed hash; twice as many never
+/// meet by chance.
+const BUSY_MAX: usize = 2 * PACKETS_PER_WORKER;
+
+/// The flows of one server; `J` is what is set aside.
+pub(crate) struct Flows<J> {
+    hasher: RandomState,
+    shards: Box<[CachePadded<Mutex<Shard<J>>>]>,
+    /// Requests set aside in one shard, at most.
+    room: usize,
+    /// Requests of one flow set aside, at most.
+    room_of_flow: usize,
+}
+
+struct Shard<J> {
+    /// For each busy flow, the number of its requests that are set aside.
+    busy: HashMap<u64, usize>,
+    /// The requests that are set aside, each with the key of its flow, in the order of admission.
+    set_aside: VecDeque<(u64, J)>,
+}
+
+/// What became of a request that came to its flow.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Entered<J> {
+    /// The flow has no other request: this one is served.
+    Served(J),
+    /// The request is set aside until its predecessor ends.
+    SetAside,
+    /// There is no room to set the request aside; it is not in the flow.
+    Full(J),
+}
+
+impl<J> Flows<J> {
+    /// No flows yet. Each of `shards` shards has room to set `room` requests aside, `room_of_flow` of one flow.
+    pub(crate) fn new(shards: usize, room: usize, room_of_flow: usize) -> Flows<J> {
+        let shard = || Shard {
+            // A map of twice the size clears up what was removed without growing.
+            busy: HashMap::with_capacity(2 * BUSY_MAX),
+            set_aside: VecDeque::with_capacity(room),
+        };
+        let shards = (0..shards).map(|_| CachePadded::new(Mutex::new(shard()))).collect();
+        Flows { hasher: RandomState::new(), shards, room, room_of_flow }
+    }
+
+    /// Brings `job` to the flow of `key`.
+    pub(crate) fn enter(&self, key: u64, job: J) -> Entered<J> {
+        let mut shard = self.shard(key);
+        let Shard { busy, set_aside } = &mut *shard;
+        let fits = busy.len() < BUSY_MAX;
+        match busy.entry(key) {
+            Entry::Vacant(flow) if fits => {
+                flow.insert(0);
+                Entered::Served(job)
+            }
+            Entry::Occupied(mut flow) if *flow.get() < self.room_of_flow && set_aside.len() < self.room => {
+                *flow.get_mut() += 1;
+                set_aside.push_back((key, job));
+                Entered::SetAside
+            }
+            _ => Entered::Full(job),
+        }
+    }
+
+    /// Ends the request that the flow of `key` is busy with; returns the next one, which is to be served now.
+    ///
+    /// # Panics
+    /// If the flow is not busy.
+    pub(crate) fn leave(&self, key: u64) -> Option<J> {
+        let mut shard = self.shard(key);
+        let Shard { busy, set_aside } = &mut *shard;
+        let waiting = busy.get_mut(&key).expect("a request leaves the flow that it has entered, once");
+        if *waiting == 0 {
+            busy.remove(&key);
+            return None;
+        }
+        *waiting -= 1;
+        let place = set_aside.iter().position(|(of, _)| *of == key).expect("the flow has requests set aside");
+        set_aside.remove(place).map(|(_, job)| job)
+    }
+
+    /// Requests that are set aside.
+    pub(crate) fn set_aside(&self) -> usize {
+        (0..self.shards.len()).map(|number| self.lock(number).set_aside.len()).sum()
+    }
+
+    /// Flows that are busy.
+    #[cfg(test)]
+    pub(crate) fn busy(&self) -> usize {
+        (0..self.shards.len()).map(|number| self.lock(number).busy.len()).sum()
+    }
+
+    fn shard(&self, key: u64) -> MutexGuard<'_, Shard<J>> {
+        self.lock(self.hasher.hash_one(key) as usize % self.shards.len())
+    }
+
+    fn lock(&self, number: usize) -> MutexGuard<'_, Shard<J>> {
+        // No code of a handler runs under the lock.
+        self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::thread;
+
+    /// For each key, the number of the request that is served, and those that are set aside.
+    type Model = [VecDeque<usize>; 2];
+
+    // Is one request of each flow served at a time, in the order in which they came, and is one turned away only where there
+    // is no room? Method: every sequence of arrivals and ends, to a depth, beside a model.
+    #[test]
+    fn one_at_a_time_in_order() {
+        const DEPTH: u32 = 8;
+        for sequence in 0..4_u32.pow(DEPTH) {
+            let (flows, mut model) = (Flows::new(1, 3, 2), Model::default());
+            for number in 0..DEPTH {
+                let act = sequence >> (2 * number) & 3;
+                let (key, comes, number) = ((act & 1) as usize, act < 2, number as usize);
+                let aside: usize = model.iter().map(|flow| flow.len().saturating_sub(1)).sum();
+                let flow = &mut model[key];
+                if comes {
+                    let entered = flows.enter(key as u64, number);
+                    match flow.len() {
+                        0 => assert_eq!(entered, Entered::Served(number)),
+                        1 | 2 if aside < 3 => assert_eq!(entered, Entered::SetAside),
+                        _ => {
+                            assert_eq!(entered, Entered::Full(number));
+                            continue;
+                        }
+                    }
+                    flow.push_back(number);
+                } else if flow.pop_front().is_some() {
+                    assert_eq!(flows.leave(key as u64), flow.front().copied(), "{sequence:#x}");
+                }
+            }
+            let busy = model.iter().filter(|flow| !flow.is_empty()).count();
+            let aside: usize = model.iter().map(|flow| flow.len().saturating_sub(1)).sum();
+            assert_eq!((flows.busy(), flows.set_aside()), (busy, aside));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "once")]
+    fn who_leaves_twice_is_found_out() {
+        let flows = Flows::new(2, 1, 1);
+        assert_eq!(flows.enter(7, ()), Entered::Served(()));
+        assert_eq!(flows.leave(7), None);
+        flows.leave(7);
+    }
+
+    // Does one flow leave room for others, and is there no more room than for what was promised?
+    #[test]
+    fn a_flow_takes_its_own_room() {
+        let flows = Flows::new(1, 32, 8);
+        let fitting = |key| (0..100).filter(|job| !matches!(flows.enter(key, *job), Entered::Full(_))).count();
+        assert_eq!((0..5).map(fitting).collect::<Vec<_>>(), [9, 9, 9, 9, 1]);
+        assert_eq!(flows.set_aside(), 32);
+    }
+
+    // Are no two requests of a flow served at once by threads, and does each come out once?
+    #[test]
+    fn threads_serve_a_flow_one_by_one() {
+        const THREADS: usize = 4;
+        const EACH: usize = if cfg!(miri) { 50 } else { 5_000 };
+        let (flows, serving) = (Flows::new(2, 32, 8), [(); 3].map(|()| AtomicBool::new(false)));
+        let (served, full) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let serve = |key: usize| {
+            let mut at_hand = Some(());
+            while at_hand.is_some() {
+                assert!(!serving[key].swap(true, Ordering::SeqCst), "two at once");
+                served.fetch_add(1, Ordering::SeqCst);
+                thread::yield_now();
+                serving[key].store(false, Ordering::SeqCst);
+                at_hand = flows.leave(key as u64);
+            }
+        };
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (flows, full, serve) = (&flows, &full, &serve);
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let key = (thread + number) % 3;
+                        match flows.enter(key as u64, ()) {
+                            Entered::Served(()) => serve(key),
+                            Entered::SetAside => {}
+                            Entered::Full(()) => _ = full.fetch_add(1, Ordering::SeqCst),
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(served.load(Ordering::SeqCst) + full.load(Ordering::SeqCst), THREADS * EACH);
+        assert_eq!((flows.busy(), flows.set_aside()), (0, 0));
+    }
+}
