@@ -1,4 +1,5 @@
-//! Does serving a request allocate: one that ends at its first poll, one that hops, one that yields, one that forks?
+//! Does serving a request allocate: one that ends at its first poll, one that hops, one that yields, one of a
+//! flow, one that forks?
 //! Method: an allocator that counts on the threads of the workers, from their first request on; 4 workers, 200,000
 //! requests over real sockets for each way; what is left to measurement (histograms of a class, made at its first sample)
 //! is made in a warm-up.
@@ -8,12 +9,12 @@ mod counter;
 mod support;
 
 use counter::{Counter, allocations, watch_this_thread};
-use forebay::handler::{Handler, Reply, Request, checkpoint, fork, hop};
+use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint, fork, hop};
 use forebay::time::{Nanos, clock};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::net::UdpSocket;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use support::http::{http, latency, metric};
 use support::{GIVE_UP_AFTER, Running, alone, await_until};
@@ -32,6 +33,8 @@ const WINDOW: usize = 4;
 enum Way {
     AtOnce,
     Hop,
+    /// Four requests in 32 are of one flow, and there is always another flow.
+    Flow,
     /// Work, with checkpoints, that takes longer than a slice.
     Work,
     Fork,
@@ -40,17 +43,25 @@ enum Way {
 /// A handler.
 struct Served {
     way: Way,
+    admitted: AtomicU64,
     watched: Arc<AtomicUsize>,
 }
 
 impl Handler for Served {
     type Ticket = ();
 
+    fn admit(&self, _: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        let number = self.admitted.fetch_add(1, Ordering::Relaxed);
+        let admitted = Admitted::new(());
+        let is_of_flow = matches!(self.way, Way::Flow) && number % 32 < 4;
+        Ok(if is_of_flow { admitted.flow(number / 32) } else { admitted })
+    }
+
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
         self.watch();
         match self.way {
             Way::AtOnce => {}
-            Way::Hop => {
+            Way::Flow | Way::Hop => {
                 hop(1).await;
                 self.watch();
             }
@@ -121,7 +132,7 @@ fn allocated(settings: &[(&str, &str)], way: Way, reason: &str) -> (u64, f64) {
 
 fn allocated_by(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool) -> (u64, f64) {
     let watched = Arc::new(AtomicUsize::new(0));
-    let server = Running::start(settings, Served { way, watched: Arc::clone(&watched) });
+    let server = Running::start(settings, Served { way, admitted: AtomicU64::new(0), watched: Arc::clone(&watched) });
     // Each worker has two sets of histograms, of which one is read while it fills the other: whoever scrapes swaps them.
     let begun = || watched.load(Ordering::SeqCst);
     await_until(
@@ -178,6 +189,13 @@ fn a_request_that_hops_allocates_nothing() {
     let (allocated, hops) = allocated(&[("policy", "pools"), ("pools", "front=2,heavy=2")], Way::Hop, "hop");
     assert_eq!(allocated, 0);
     assert!(hops >= REQUESTS as f64, "only {hops} hops");
+}
+
+#[test]
+fn a_request_of_a_flow_allocates_nothing() {
+    let _alone = alone();
+    let (allocated, _) = allocated(&[("policy", "pools"), ("pools", "front=2,heavy=2")], Way::Flow, "hop");
+    assert_eq!(allocated, 0);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod custom_handler;
 mod embedded;
 mod examples;
 mod fleets;
+mod flows;
 mod handler_api;
 mod handlers;
 mod imports;
