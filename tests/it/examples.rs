@@ -80,6 +80,20 @@ fn rate_limited_bounds_a_source() {
     assert!(fates.answered + fates.shed_rate == 40 && fates.shed_rate >= 20 && fates.answered >= 3, "{fates:?}");
 }
 
+// Is no payment lost, where many into one account come at once?
+#[test]
+fn accounts_are_paid_one_payment_at_a_time() {
+    let (_server, socket) = start("accounts", &[]);
+    for round in 0..20 {
+        // One is served, and as many as there is room for are set aside.
+        (0..9).for_each(|_| assert_eq!(socket.send(b"?3      ").expect("the server's port is open"), 8));
+        let mut balances: Vec<_> = (0..9).map(|_| String::from_utf8(receive(&socket)).expect("text")).collect();
+        balances.sort_by_key(|balance| balance[1..].parse::<u32>().expect("a number"));
+        let expected: Vec<_> = (1..=9).map(|number| format!("!{}", (round * 9 + number) * 3)).collect();
+        assert_eq!(balances, expected);
+    }
+}
+
 #[test]
 fn ntp_tells_the_time() {
     let (server, socket) = start("ntp", &[]);
