@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "once")]
-    fn who_leaves_twice_is_found_out() {
+    fn a_request_that_leaves_twice_is_found_out() {
         let flows = Flows::new(2, 1, 1);
         assert_eq!(flows.enter(7, ()), Entered::Served(()));
         assert_eq!(flows.leave(7), None);
