@@ -103,6 +103,15 @@ fn the_two_commands_come_first_and_are_all_the_set_up() {
     assert!(read(".ci/run").contains(TEST), "CI runs the test command of the README");
 }
 
+// Is the oldest Rust that the README promises the one that the manifest promises, and CI tries?
+#[test]
+fn the_rust_that_is_needed_is_that_of_the_manifest() {
+    let _alone = alone();
+    let promised = format!("Needs Linux and Rust {} or newer", env!("CARGO_PKG_RUST_VERSION"));
+    assert!(read("README.md").contains(&promised), "{promised}");
+    assert!(read(".ci/run").contains("oldest_rust"), "CI compiles with it");
+}
+
 #[test]
 fn every_command_is_one_that_a_test_here_runs() {
     let _alone = alone();
