@@ -112,7 +112,7 @@ fn name_or_none<S: serde::Serializer>(supported: &Option<Percentile>, serializer
     serializer.serialize_str(supported.map_or("none", Percentile::name))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "admin"))]
 mod tests {
     use super::*;
 

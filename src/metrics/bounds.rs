@@ -63,7 +63,7 @@ impl Serialize for Bounds {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 mod tests {
     use super::*;
     use crate::metrics::Block;

@@ -238,6 +238,7 @@ mod tests {
 
     /// `forebay simulate` and `plan` predict a server's decisions: from the same requests both must make the same
     /// policy, whether it follows measurements or keeps to a plan.
+    #[cfg(feature = "cli")]
     #[test]
     fn a_server_decides_what_the_planner_predicts() {
         use crate::sched::PolicyName;

@@ -28,5 +28,5 @@ pub use ratio::ratio;
 #[cfg(feature = "cli")]
 pub use sample::Sample;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 mod tests;

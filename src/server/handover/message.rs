@@ -198,7 +198,7 @@ pub(super) fn new_socket() -> io::Result<Socket> {
     Socket::new(Domain::UNIX, Type::SEQPACKET, None)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "admin"))]
 mod tests {
     use super::*;
     use crate::config::SOCKETS_MAX;
