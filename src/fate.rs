@@ -20,6 +20,7 @@ macro_rules! labels {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
+        #[non_exhaustive]
         pub enum $type {
             $($(#[$meaning])* $variant,)+
         }
@@ -66,6 +67,7 @@ macro_rules! fates {
         /// The end of a request, as stated in its reply.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
+        #[non_exhaustive]
         pub enum Status {
             $($(
                 #[doc = concat!("The request ended as [`Fate::", stringify!($variant), "`].")]
@@ -89,6 +91,7 @@ macro_rules! fates {
         /// `received + kernel_dropped`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[cfg_attr(feature = "admin", derive(serde::Deserialize, serde::Serialize))]
+        #[non_exhaustive]
         pub struct Fates {
             /// Datagrams received from the sockets.
             pub received: u64,

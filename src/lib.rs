@@ -2,19 +2,20 @@
 //!
 //! # Code map
 //!
-//! From the edge down; imports point down only (`tests/it/imports.rs` holds the table):
+//! From the edge down; imports point down only (`tests/it/imports.rs` holds the table). Modules without a link are the
+//! inside: other programs do not see them.
 //!
-//! - [`cli`]: the commands `serve`, `simulate`, `plan` and `calibrate`, and what they print;
+//! - `cli`: the commands `serve`, `simulate`, `plan` and `calibrate`, and what they print;
 //! - [`config`]: flags, environment and file become a [`config::Config`] that cannot be wrong;
 //! - [`server`]: composition, life cycle, admin HTTP; `server/path` is a datagram's way through a worker;
 //! - [`tasks`]: the runtime as a library, for tasks instead of datagrams;
-//! - [`handler`]: what an author writes, and [`handler::builtin`], the bench service with its protocol [`wire`];
-//! - [`runtime`] (threads, sleeping, continuations) and [`net`] (sockets, batches), which do not know each other;
-//! - [`sim`]: virtual time instead of threads; `sim/study` is what `simulate` and `plan` ask of it;
-//! - [`sched`]: the policies and the worker as a state machine, pure;
+//! - [`handler`]: what an author writes, and `handler::builtin`, the bench service with its protocol `wire`;
+//! - `runtime` (threads, sleeping, continuations) and `net` (sockets, batches), which do not know each other;
+//! - `sim`: virtual time instead of threads; `sim/study` is what `simulate` and `plan` ask of it;
+//! - `sched`: the policies and the worker as a state machine, pure;
 //! - [`output`]: standard output and standard error, which may be full or not read;
-//! - leaves: [`overheads`], what each step of a server costs, [`queue`], [`metrics`], [`stats`], which figures hold,
-//!   [`workload`], [`fate`], [`time`].
+//! - leaves: `overheads`, what each step of a server costs, `queue`, [`metrics`], `stats`, which figures hold,
+//!   `workload`, [`fate`], [`time`].
 //!
 //! # Glossary
 //!
@@ -49,30 +50,63 @@
 //! | wait slot | where a request stands while it waits for its children |
 //! | watch set, watcher | the sockets of busy workers, and the one sleeper that the kernel tells of them |
 
-// What only a feature's code uses is seen by builds with it.
-#![cfg_attr(not(feature = "cli"), allow(dead_code))]
+// What only a feature's code uses is seen by builds with it, and so is what is public for them alone.
+#![cfg_attr(not(feature = "cli"), allow(dead_code, unreachable_pub, unused_imports))]
 
-#[cfg(feature = "cli")]
-pub mod cli;
 pub mod config;
 pub mod fate;
 pub mod handler;
 pub mod metrics;
-pub mod net;
 pub mod output;
-pub mod overheads;
-pub mod queue;
-pub mod runtime;
-pub mod sched;
 pub mod server;
-#[cfg(feature = "cli")]
-pub mod sim;
-pub mod stats;
 pub mod tasks;
 pub mod time;
+
+// The inside: no part of what this crate promises. The load generator, benches and tests of this repository reach it, by
+// feature `cli`, and it is private without. Hidden from the documentation alone: `missing_docs` reads it as what is public.
 #[cfg(feature = "cli")]
+#[cfg_attr(doc, doc(hidden))]
+pub mod cli;
+#[cfg(feature = "cli")]
+#[cfg_attr(doc, doc(hidden))]
+pub mod net;
+#[cfg(feature = "cli")]
+#[cfg_attr(doc, doc(hidden))]
+pub mod overheads;
+#[cfg(feature = "cli")]
+#[cfg_attr(doc, doc(hidden))]
+pub mod queue;
+#[cfg(feature = "cli")]
+#[cfg_attr(doc, doc(hidden))]
+pub mod runtime;
+#[cfg(feature = "cli")]
+#[cfg_attr(doc, doc(hidden))]
+pub mod sched;
+#[cfg(feature = "cli")]
+#[cfg_attr(doc, doc(hidden))]
+pub mod sim;
+#[cfg(feature = "cli")]
+#[cfg_attr(doc, doc(hidden))]
+pub mod stats;
+#[cfg(feature = "cli")]
+#[cfg_attr(doc, doc(hidden))]
 pub mod workload;
 
+#[cfg(not(feature = "cli"))]
+mod net;
+#[cfg(not(feature = "cli"))]
+mod overheads;
+#[cfg(not(feature = "cli"))]
+mod queue;
+#[cfg(not(feature = "cli"))]
+mod runtime;
+#[cfg(not(feature = "cli"))]
+mod sched;
+#[cfg(not(feature = "cli"))]
+mod stats;
+
+#[cfg(feature = "cli")]
+#[cfg_attr(doc, doc(hidden))]
 pub use handler::builtin::wire;
 pub use handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint, fork, handler_fn, hop};
 pub use server::{Builder, Server};

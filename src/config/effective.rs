@@ -12,22 +12,22 @@ use std::fmt;
 
 /// A configuration, and the origin of each of its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effective {
+pub(crate) struct Effective {
     /// The configuration.
-    pub config: Config,
+    pub(crate) config: Config,
     /// Its settings, in the order of [`super::SETTINGS`].
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// A setting in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub(crate) struct Row {
     /// The key of the setting.
-    pub key: &'static str,
+    pub(crate) key: &'static str,
     /// The value, written as on the command line.
-    pub value: String,
+    pub(crate) value: String,
     /// The origin of the value.
-    pub origin: Origin,
+    pub(crate) origin: Origin,
 }
 
 /// The configuration that flags, environment, file and defaults make, in this order. `matches` are of a command with
@@ -42,7 +42,7 @@ pub struct Row {
 /// # Panics
 /// If the command behind `matches` lacks one of those flags.
 #[cfg(feature = "cli")]
-pub fn load(
+pub(crate) fn load(
     matches: &clap::ArgMatches,
     environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Effective, Problems> {

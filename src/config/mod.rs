@@ -29,20 +29,23 @@ mod table;
 mod value;
 
 pub use crate::net::Io;
-pub use crate::sched::{MaxWait, Notices, Wait};
+pub use crate::overheads::{Overheads, OverheadsError};
+pub use crate::sched::{MaxWait, Notices, PolicyName, UnknownPolicy, Wait};
 pub(crate) use addresses::listen_text;
 #[cfg(feature = "cli")]
-pub use effective::load;
-pub use effective::{Effective, Row};
+pub(crate) use effective::load;
+pub(crate) use effective::{Effective, Row};
 pub use problem::{Claim, Origin, Problem, Problems};
-pub use reload::{Reloaded, reload};
-pub use setting::{Change, DefaultValue, Setting, Shape, Words, markdown_table};
+pub(crate) use reload::{Reloaded, reload};
 #[cfg(feature = "cli")]
-pub use sources::{flags, meta_flags, wants_check};
+#[cfg_attr(doc, doc(hidden))]
+pub use setting::markdown_table;
+pub use setting::{Change, DefaultValue, Setting, Shape, Words};
+#[cfg(feature = "cli")]
+pub(crate) use sources::{flags, meta_flags, wants_check};
 pub use table::{Config, SETTINGS};
 pub use value::{Burn, Classify, HandlerName, LogFormat, LogLevel, ShedAnswers};
 
-use crate::overheads::Overheads;
 use crate::time::Nanos;
 use std::num::NonZero;
 
@@ -59,6 +62,7 @@ pub const REJECTED_PORTS_MAX: usize = 64;
 
 /// A group of workers that serves one weight of requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Pool {
     /// A lower-case letter, then lower-case letters, digits and `-`.
     pub name: String,
@@ -125,7 +129,7 @@ impl Default for Config {
 /// A quota of 2.5 CPUs counts as 2. Workers that outnumber their quota are all stopped together for the rest of each
 /// scheduling period, up to 100 ms, which no scheduling policy can hide; the half CPU left over serves the admin
 /// endpoint.
-pub fn cpus() -> usize {
+pub(crate) fn cpus() -> usize {
     // On Linux the standard library reads sched_getaffinity and walks the cgroup's quotas up to its root. It fails
     // only where there is no such call.
     std::thread::available_parallelism().map_or(1, NonZero::get).min(WORKERS_MAX)
@@ -134,6 +138,7 @@ pub fn cpus() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::setting::markdown_table;
     use crate::time::parse_duration;
     use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
     use nix::unistd::Pid;

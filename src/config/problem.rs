@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 /// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Origin {
     /// The command line.
     Flag,
@@ -30,6 +31,7 @@ pub enum Origin {
 
 /// One value that takes part in a [`Problem`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Claim {
     /// Key of the setting, or the text in place of one.
     pub key: String,
@@ -41,6 +43,7 @@ pub struct Claim {
 
 /// One problem: a value, or two that exclude each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Problem {
     /// The values concerned, one or two.
     pub claims: Vec<Claim>,

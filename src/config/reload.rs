@@ -7,20 +7,20 @@ use super::setting::{Change, DefaultValue, find};
 
 /// What becomes of a running configuration by a new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reloaded {
+pub(crate) struct Reloaded {
     /// The configuration to run with: the new one in all that may change while a server runs.
-    pub effective: Effective,
+    pub(crate) effective: Effective,
     /// The settings that change, with their new values.
-    pub changed: Vec<Row>,
+    pub(crate) changed: Vec<Row>,
     /// Settings that have other values in the new configuration, which take a restart.
-    pub restart: Vec<Row>,
+    pub(crate) restart: Vec<Row>,
 }
 
 /// The configuration that a server takes which runs with `running` and reads `new`.
 ///
 /// # Errors
 /// When what may change does not fit what may not: everything that is wrong with it.
-pub fn reload(running: &Effective, new: &Effective) -> Result<Reloaded, Problems> {
+pub(crate) fn reload(running: &Effective, new: &Effective) -> Result<Reloaded, Problems> {
     let differs = |row: &&Row| running.rows.iter().any(|old| old.key == row.key && old.value != row.value);
     let is_live = |row: &Row| find(row.key).is_some_and(|setting| setting.change == Change::Live);
     let mut layers = Layers::default();

@@ -13,6 +13,7 @@ const INFALLIBLE: &str = "a String takes whatever is written";
 
 /// One setting: a row of [`SETTINGS`].
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Setting {
     /// The name in the file, and with `--` in front as a flag. Kebab case.
     pub key: &'static str,
@@ -34,6 +35,7 @@ pub struct Setting {
 
 /// A text of the table.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Words {
     /// A fixed text.
     Fixed(&'static str),
@@ -45,6 +47,7 @@ pub enum Words {
 
 /// The value of a setting that no layer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DefaultValue {
     /// A text, parsed like any other.
     Text(&'static str),
@@ -54,6 +57,7 @@ pub enum DefaultValue {
 
 /// When a new value of a setting takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Change {
     /// At once, when the running server reads its file again.
     Live,
@@ -63,6 +67,7 @@ pub enum Change {
 
 /// The notation of a value in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Shape {
     /// In quotes.
     Text,
@@ -131,9 +136,10 @@ macro_rules! settings {
             parse: $parse:expr, show: $show:expr,
         }
     )+) => {
-        /// All settings of a server. Made by [`load`](super::load) or [`Config::from_pairs`], which ensure the bounds
-        /// stated here; code that changes a field afterwards is responsible for them.
+        /// All settings of a server. Made by [`Config::from_pairs`] or [`Builder`](crate::server::Builder), which ensure
+        /// the bounds stated here; code that changes a field afterwards is responsible for them.
         #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
         pub struct Config {
             $($(#[$about])* pub $field: $type,)+
         }

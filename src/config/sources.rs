@@ -13,12 +13,12 @@ use toml::de::{DeTable, DeValue};
 
 /// A flag for each setting. Values are not parsed here: [`super::load`] parses them, so that all problems of all layers
 /// are reported together.
-pub fn flags() -> Vec<Arg> {
+pub(crate) fn flags() -> Vec<Arg> {
     SETTINGS.iter().map(flag).collect()
 }
 
 /// The flags about the configuration itself: `--config` and `--check-config`.
-pub fn meta_flags() -> [Arg; 2] {
+pub(crate) fn meta_flags() -> [Arg; 2] {
     [
         Arg::new(CONFIG)
             .long(CONFIG)
@@ -36,7 +36,7 @@ pub fn meta_flags() -> [Arg; 2] {
 }
 
 /// True if `--check-config` is among `matches`.
-pub fn wants_check(matches: &ArgMatches) -> bool {
+pub(crate) fn wants_check(matches: &ArgMatches) -> bool {
     matches.get_flag(CHECK_CONFIG)
 }
 

@@ -44,6 +44,7 @@ macro_rules! choices {
 
 choices! {
     /// Whether the server may look at a request's class before it has served it.
+    #[non_exhaustive]
     Classify {
         /// It may not: class, cost and type of a request only label metrics, afterwards.
         None = "none",
@@ -51,6 +52,7 @@ choices! {
         Header = "header",
     }
     /// What the client of a request hears that was shed.
+    #[non_exhaustive]
     ShedAnswers {
         /// A short reply: how the request ended, and when to send it again.
         Short = "short",
@@ -58,6 +60,7 @@ choices! {
         Silence = "silence",
     }
     /// What is run for each request.
+    #[non_exhaustive]
     HandlerName {
         /// Sends the payload back.
         Echo = "echo",
@@ -76,6 +79,7 @@ choices! {
         Sleep = "sleep",
     }
     /// The least severe log lines that are written.
+    #[non_exhaustive]
     LogLevel {
         /// None at all.
         Off = "off",
@@ -91,6 +95,7 @@ choices! {
         Trace = "trace",
     }
     /// How log lines are written.
+    #[non_exhaustive]
     LogFormat {
         /// For people.
         Text = "text",

@@ -5,7 +5,11 @@
 //! and the compiler has proved that it may move between threads. It may [`fork`] children that others run, and end what
 //! a [`CancellationToken`] cancels. [`handler_fn`] makes a handler of a closure.
 
+#[cfg(feature = "cli")]
+#[cfg_attr(doc, doc(hidden))]
 pub mod builtin;
+#[cfg(not(feature = "cli"))]
+pub(crate) mod builtin;
 
 mod admission;
 mod closure;
@@ -37,7 +41,7 @@ use std::future::Future;
 /// Source addresses can be forged: one datagram that seems to come from another server makes two servers answer each
 /// other's answers for ever, as fast as they can. The server itself keeps away what seems to come from its own address,
 /// from several hosts, or from a port of `--reject-source-ports`; it cannot know a second server. So give replies a
-/// mark that requests lack (a bit in the header, as in DNS; a kind, as in [`builtin::wire`]; a question mark that only
+/// mark that requests lack (a bit in the header, as in DNS; a kind, as in the bench protocol; a question mark that only
 /// requests have), and let `admit` or `handle` ignore whatever lacks the mark of a request.
 pub trait Handler: Sync {
     /// What [`Handler::admit`] notes of a request, and the request keeps to its end: a number to echo, what the parser
@@ -109,12 +113,20 @@ pub struct Served {
 
 /// How a request ended that was not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Unserved {
     /// How it ended; never [`Status::Ok`].
     pub status: Status,
     /// How long its client had better wait before it sends the request again: by then all that waits now has left.
     /// Zero where nothing is known, or sending it again would not help.
     pub retry_after: Nanos,
+}
+
+impl Unserved {
+    /// The end of a request that nothing is known of for its client, as tests of [`Handler::refuse`] want it.
+    pub const fn new(status: Status) -> Unserved {
+        Unserved { status, retry_after: Nanos::ZERO }
+    }
 }
 
 /// Runs the examples of the README.

@@ -19,6 +19,7 @@ pub struct Reply<'a> {
 /// A reply had no room for what was to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{bytes} bytes do not fit into the {room} that are left of the reply")]
+#[non_exhaustive]
 pub struct Overflow {
     /// Number of bytes that were to be written.
     pub bytes: usize,

@@ -8,6 +8,7 @@ use super::{Bounds, Percentile};
 /// `None` means infinity and prints as `null`. An empty sample has percentiles of 0 and `supported` = `"none"`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "admin", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Block {
     /// The number of finite values.
     pub count: u64,

@@ -20,6 +20,7 @@ impl Bounds {
     /// The bounds of `sample`, from a queue with `memory`. Percentiles count as known with an upper end of at most
     /// [`PRECISION`] times the lower one.
     #[cfg(feature = "cli")]
+    #[cfg_attr(doc, doc(hidden))]
     pub fn of(sample: &Sample, memory: Memory) -> Bounds {
         let interval = |percentile: Percentile| sample.interval(percentile.quantile(), memory);
         Bounds { intervals: Percentile::ALL.map(interval), precision: PRECISION }

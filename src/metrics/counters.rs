@@ -104,6 +104,7 @@ macro_rules! counters {
 
         /// The counters of all workers together, each in the order of its label's `ALL`.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
         pub struct Counted {
             $($(#[$about_reason])* pub $reasons: [u64; $reason::ALL.len()],)+
             $($($(#[$about])* pub $field: [u64; 1 $(* $type::ALL.len())?],)+)+

@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 /// Demand over the last minute, or since the start where that is shorter.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "admin", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Demand {
     /// The time that is covered.
     pub seconds: f64,
@@ -29,6 +30,7 @@ pub struct Demand {
 /// Demand of one class.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "admin", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct ClassDemand {
     /// Requests that were answered.
     pub answered: u64,

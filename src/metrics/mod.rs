@@ -1,7 +1,7 @@
 //! Counters and latency measurements: what workers record, and how a scrape reads it.
 //!
-//! Workers write to [`WorkerMetrics`], each through its own [`Recorder`]: counters, and histograms that change hands by
-//! swap. One control thread owns the [`Collector`], which gathers them; a [`Snapshot`] is one scrape's view, as JSON
+//! Workers write to `WorkerMetrics`, each through its own `Recorder`: counters, and histograms that change hands by
+//! swap. One control thread owns the `Collector`, which gathers them; a [`Snapshot`] is one scrape's view, as JSON
 //! ([`Snapshot::to_json`]), as Prometheus text ([`Snapshot::to_prometheus`]) and as the lines printed at the end
 //! ([`summary()`]).
 
@@ -33,19 +33,37 @@ mod unanswered;
 mod worker_metrics;
 
 pub use crate::fate::Fates;
+pub use crate::stats::Interval;
 pub use block::Block;
 pub use bounds::Bounds;
-pub use collector::Collector;
-pub use counters::{Continuation, Counted, Counter, SpawnEnd, Steal};
+pub use counters::{Continuation, Counted, SpawnEnd, Steal};
 pub use demand::{ClassDemand, Demand};
-pub use histograms::Sample;
 pub(crate) use histograms::class_bytes;
 pub use own::{ClassNames, OwnKind, OwnReasons, OwnValue};
 pub use percentile::{Percentile, PercentileError};
 #[cfg(feature = "admin")]
 pub use prometheus::Format;
-pub use recent::Recent;
-pub use snapshot::{ALL_CLASSES, Decision, Description, Emulation, Gauges, Latencies, Snapshot};
+pub use snapshot::{ALL_CLASSES, Decision, Description, Emulation, Latencies, Snapshot};
 pub use stage::Stage;
 pub use summary::summary;
-pub use worker_metrics::{Failures, Recorder, WorkerMetrics};
+
+// What workers write and the control thread gathers is of the inside, as the crate's root says.
+#[cfg(feature = "cli")]
+#[cfg_attr(doc, doc(hidden))]
+pub use {
+    collector::Collector,
+    counters::Counter,
+    histograms::Sample,
+    recent::Recent,
+    snapshot::Gauges,
+    worker_metrics::{Failures, Recorder, WorkerMetrics},
+};
+#[cfg(not(feature = "cli"))]
+pub(crate) use {
+    collector::Collector,
+    counters::Counter,
+    histograms::Sample,
+    recent::Recent,
+    snapshot::Gauges,
+    worker_metrics::{Failures, Recorder, WorkerMetrics},
+};

@@ -39,6 +39,7 @@ impl OwnReasons {
 
 /// The kind of a metric of the handler's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OwnKind {
     /// It only grows.
     Counter,
@@ -48,6 +49,7 @@ pub enum OwnKind {
 
 /// The value of a metric of the handler's own.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct OwnValue {
     /// The name, without the suffix of a counter.
     pub name: String,

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 /// The percentiles in every block, ordered by rank; written as `p99.9`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Percentile {
     /// The median.
     P50,

@@ -42,6 +42,7 @@ pub struct Gauges {
 /// The decision of an adaptive policy, and its reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "admin", derive(Serialize))]
+#[non_exhaustive]
 pub struct Decision {
     /// The policy that the workers follow.
     pub policy: String,
@@ -66,6 +67,7 @@ fn budget_us<S: serde::Serializer>(budget: &Option<Nanos>, serializer: S) -> Res
 /// The set-up of a server, as shown on `/latency`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "admin", derive(Serialize))]
+#[non_exhaustive]
 pub struct Description {
     /// The policy in force.
     pub policy: String,
@@ -92,7 +94,7 @@ impl Description {
 }
 
 /// Counters and distributions of one server at one time. Its parts are read one after the other, each no older than the
-/// last [`super::Collector::collect`].
+/// last gathering: there is one every second, and one for each question.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// How the server is set up.
@@ -185,6 +187,7 @@ impl Snapshot {
 /// The inaccuracy of emulated cores since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "admin", derive(Serialize))]
+#[non_exhaustive]
 pub struct Emulation {
     /// Time slept in place of working, in microseconds.
     pub slept_us: f64,

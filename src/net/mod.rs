@@ -29,6 +29,7 @@ pub use ways::{NoWay, Refused, Ways};
 
 /// A backend: how datagrams go to and from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Io {
     /// Many datagrams in one call, straight into packets.
     Batches,

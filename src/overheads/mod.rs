@@ -175,6 +175,7 @@ pub(crate) const STEP_MAX: Nanos = Nanos::from_millis(10);
 
 /// Why a text does not name overheads.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum OverheadsError {
     /// Neither a name nor a step and its time.
     #[error(

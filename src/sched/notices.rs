@@ -2,6 +2,7 @@
 
 /// How a running job learns that a fresh request waits, where its policy would have it step aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Notices {
     /// As [`Notices::Ring`] where the kernel permits it, else as [`Notices::Looks`].
     Auto,

@@ -33,6 +33,7 @@ pub struct Sharing {
 
 /// The victim that a thief asks first; then all others follow in order of their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Victim {
     /// Drawn at random.
     Random,
@@ -44,6 +45,7 @@ pub enum Victim {
 
 /// How much a thief takes from a deque.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Amount {
     /// One job.
     One,
@@ -53,6 +55,7 @@ pub enum Amount {
 
 /// Which shard of a queue a job is put into. A full shard passes the job on to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Insertion {
     /// Drawn at random.
     Random,
@@ -81,6 +84,7 @@ impl Default for Sharing {
 
 /// An option that is out of its range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadSharing {
     /// The number of deques is zero or too large.
     #[error("deques is {0}; allowed: 1 to {DEQUES_MAX}")]
@@ -184,7 +188,7 @@ impl Amount {
     pub const ALL: [Amount; 2] = [Amount::One, Amount::Half];
 
     /// Jobs that a thief whose deque holds `own` takes from a deque that holds `victims`, at most. With
-    /// [`Amount::Half`] they stay below [`DEQUE_PLACES`].
+    /// [`Amount::Half`] they stay below what a deque holds.
     pub fn limit(self, victims: usize, own: usize) -> usize {
         match self {
             Amount::One => 1,

@@ -82,6 +82,7 @@ impl PolicyName {
     }
 
     /// The properties of the policy.
+    #[cfg_attr(doc, doc(hidden))]
     pub const fn entry(self) -> &'static Entry {
         self.0
     }
@@ -92,6 +93,7 @@ impl PolicyName {
     }
 
     /// The names of all policies for which `holds` is true, as in `pools, hybrid and ondemand`.
+    #[cfg_attr(doc, doc(hidden))]
     pub fn list(holds: impl Fn(&Entry) -> bool) -> String {
         let names: Vec<&str> =
             PolicyName::ALL.iter().filter(|policy| holds(policy.0)).map(|policy| policy.name()).collect();

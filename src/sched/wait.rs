@@ -4,6 +4,7 @@ use crate::time::Nanos;
 
 /// How a worker waits when it has nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Wait {
     /// The worker spins for a while after the last packet, then sleeps.
     Adaptive,

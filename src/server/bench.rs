@@ -7,11 +7,11 @@ use crate::metrics::summary;
 use crate::output;
 
 /// How the bench server reads its configuration again.
-pub struct Reloading {
+pub(crate) struct Reloading {
     /// Reads it.
-    pub load: Box<dyn Fn() -> Result<Effective, Problems> + Send + Sync>,
+    pub(crate) load: Box<dyn Fn() -> Result<Effective, Problems> + Send + Sync>,
     /// Takes a level of the log.
-    pub set_log_level: Box<dyn Fn(LogLevel) + Send + Sync>,
+    pub(crate) set_log_level: Box<dyn Fn(LogLevel) + Send + Sync>,
 }
 
 /// Runs the bench server that `effective` describes until SIGTERM or SIGINT. Writes to standard output: one line with the
@@ -20,7 +20,7 @@ pub struct Reloading {
 ///
 /// # Errors
 /// See [`ServeError`].
-pub fn serve(effective: &Effective, reloading: Reloading) -> Result<Ended, ServeError> {
+pub(crate) fn serve(effective: &Effective, reloading: Reloading) -> Result<Ended, ServeError> {
     let config = &effective.config;
     // Signals are caught before the addresses are printed: a reader of that line may send one.
     let server = Server::bind_or_inherit(config)?.stop_on_signals()?.exit_when_stuck().notify_supervisor();

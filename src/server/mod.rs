@@ -1,8 +1,7 @@
 //! Composition and life cycle: sockets, workers, admin HTTP, shutdown.
 
-pub mod admin;
-
 mod adapt;
+mod admin;
 #[cfg(feature = "cli")]
 mod bench;
 mod builder;
@@ -40,9 +39,10 @@ mod waiting;
 mod watchdog;
 pub(crate) mod yields;
 
+pub use crate::net::NoWay;
 pub use admin::Metrics;
 #[cfg(feature = "cli")]
-pub use bench::{Reloading, serve};
+pub(crate) use bench::{Reloading, serve};
 pub use builder::Builder;
 pub use error::ServeError;
 pub use handover::HandOverError;
@@ -75,6 +75,7 @@ use supervisor::Supervisor;
 
 /// How a server run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ended {
     /// Everything received or spawned was finished.
     Drained,
@@ -276,9 +277,9 @@ impl Server {
         self.stop.policy_handle(&self.config)
     }
 
-    /// Also stops on SIGTERM and SIGINT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP makes the server
-    /// read its configuration again, where [`Server::reload_with`] says how. SIGUSR1 and SIGUSR2, which would kill the
-    /// process without a drain, do nothing.
+    /// Also stops on SIGTERM and SIGINT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP makes the program
+    /// `forebay` read its configuration again; in others it does nothing, and neither do SIGUSR1 and SIGUSR2: each would
+    /// kill the process without a drain.
     ///
     /// # Errors
     /// When the signals cannot be caught.
@@ -298,7 +299,7 @@ impl Server {
     /// Lets the server read its configuration again, by `load`, when SIGHUP comes. `effective` is the one it was bound with.
     /// What may change while it runs does, all of it or nothing; `apply` is then called with the new configuration, for
     /// what the server itself does not know (the handler's settings, the log).
-    pub fn reload_with(
+    pub(crate) fn reload_with(
         mut self,
         effective: Effective,
         load: impl Fn() -> Result<Effective, Problems> + Send + Sync + 'static,

@@ -59,6 +59,7 @@ impl Sizes {
 
 /// Memory that a server keeps, as far as its settings determine it; resident once it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Memory {
     workers: usize,
     /// Bytes made at start for each worker: packets, and places for half-done requests.

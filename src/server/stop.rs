@@ -72,6 +72,7 @@ pub struct PolicyHandle {
 
 /// Why a server cannot follow a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FollowError {
     /// The configuration has another number of workers; workers are made at start.
     #[error("--workers {asked}: a server that runs keeps its workers; allowed: {has}")]

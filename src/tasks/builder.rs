@@ -24,6 +24,7 @@ pub struct Builder {
 
 /// Why a runtime cannot be built.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError {
     /// A pool of no workers would never run what is put there.
     #[error("pool {0:?} has no workers: at least 1")]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counters since the start of a [`super::Runtime`]; a snapshot, taken at one moment as nearly as counters that move
 /// allow. When nothing is under way, `submitted = completed + panicked + cancelled + stalled` over all pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counters {
     /// The counters of each pool, in the order in which the builder named the pools.
     pub pools: Vec<PoolCounters>,
@@ -14,6 +15,7 @@ pub struct Counters {
 
 /// Counters of one pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PoolCounters {
     /// The name of the pool; empty in a total.
     pub name: String,

@@ -4,6 +4,7 @@ use crate::sched::PoolId;
 
 /// Why a task has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum JoinError {
     /// The task panicked; this is the message of the panic.
     #[error("the task panicked: {0}")]

@@ -43,6 +43,7 @@ pub struct Node<T> {
 
 /// Why a node has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NodeError {
     /// The node has not run: the graph was not spawned, is not over yet, or was cancelled.
     #[error("the node has not run")]

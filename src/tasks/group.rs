@@ -32,6 +32,7 @@ pub(super) trait Release: Send + Sync {
 
 /// Number of tasks that descend from one that was spawned with [`super::Options::with_children`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Descendants {
     /// Descendants spawned so far: children, their children, and so on; modulo 2^32.
     pub spawned: usize,

@@ -10,6 +10,7 @@ use crate::sched::PoolId;
 /// So that nothing starves, every 61st search begins elsewhere, with background and normal tasks in turn: each of them
 /// is served by at least one search in 122, however many more urgent tasks there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Priority {
     /// Served before everything else.
     High,

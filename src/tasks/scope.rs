@@ -71,6 +71,7 @@ pub struct Scope<'env> {
 
 /// Why a scope has no result.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ScopeError {
     /// The workers could not be started.
     #[error(transparent)]

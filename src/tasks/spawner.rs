@@ -29,6 +29,7 @@ pub struct Spawner {
 
 /// A task that was not accepted, given back unchanged.
 #[derive(Clone, Copy, thiserror::Error)]
+#[non_exhaustive]
 pub enum Rejected<F> {
     /// The queue of the task's pool is full.
     #[error("the queue is full")]

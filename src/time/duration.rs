@@ -11,6 +11,7 @@ pub const DURATION_MAX: Nanos = Nanos::from_secs(3_600_000);
 
 /// Why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DurationError {
     /// Not a number and a unit.
     #[error("`{0}` is not a duration: write {DURATION_FORM}")]

@@ -4,6 +4,7 @@
 mod stages;
 
 use crate::support::client::Client;
+use crate::support::fates::fates;
 use crate::support::http::{http, latency, metric};
 use crate::support::scripted::{Act, scripted};
 use crate::support::{Running, alone, await_until};
@@ -87,7 +88,7 @@ fn latency_has_the_promised_shape() {
     fates.sort_unstable();
     assert_eq!(keys(&body["fates"]), fates);
     let counted: Fates = serde_json::from_value(body["fates"].clone()).expect("integers");
-    let expected = Fates { received: 40, answered: 37, refused: 1, failed: 1, malformed: 1, ..Fates::default() };
+    let expected = fates! { received: 40, answered: 37, refused: 1, failed: 1, malformed: 1 };
     assert_eq!(counted, expected);
     assert_eq!(body["malformed_by_reason"]["empty"], 1);
     assert_eq!(keys(&body["windows"]), ["10s", "60s"]);

@@ -3,10 +3,10 @@
 //! on while the server stops. A send on loopback is done when the call returns, so what was sent is known exactly.
 
 use crate::support::client::{Client, message};
+use crate::support::fates::fates;
 use crate::support::returned::{ask_for_returned, returned};
 use crate::support::scripted::{Act, scripted};
 use crate::support::{Running, alone, assert_adds_up, await_until, policies};
-use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
 use std::io::ErrorKind;
@@ -62,16 +62,8 @@ fn every_fate_is_counted() {
             sent += 10;
         }
         let fates = server.quiescent(sent);
-        let expected = Fates {
-            received: 40,
-            answered: 16,
-            failed: 4,
-            stalled: 8,
-            shed_expired: 4,
-            refused: 4,
-            malformed: 4,
-            ..Fates::default()
-        };
+        let expected =
+            fates! { received: 40, answered: 16, failed: 4, stalled: 8, shed_expired: 4, refused: 4, malformed: 4 };
         assert_eq!(fates, expected, "{policy} {wait}");
         let report = server.stop();
         assert_eq!((report.totals.fates, report.packets_away), (expected, 0), "{policy} {wait}");
@@ -99,7 +91,7 @@ fn what_expired_while_it_waited_is_not_served() {
         let statuses: Vec<Status> = (0..22).map(|_| client.receive().header.status).collect();
         assert_eq!(statuses.iter().filter(|status| **status == Status::ShedExpired).count(), 20, "{statuses:?}");
         assert_eq!(script.begun(), 2, "{policy}: an expired request was run");
-        let expected = Fates { received: 22, answered: 2, shed_expired: 20, ..Fates::default() };
+        let expected = fates! { received: 22, answered: 2, shed_expired: 20 };
         assert_eq!(server.quiescent(22), expected, "{policy}");
     }
 }

@@ -2,12 +2,12 @@
 //! Method: a handler that forks as each request says; its parts meet, fail, wait or count what was dropped.
 
 use crate::support::client::Client;
+use crate::support::fates::fates;
 use crate::support::{GIVE_UP_AFTER, Running, alone, await_until, policies};
 use forebay::handler::Fork;
 use forebay::handler::builtin::Burner;
 use forebay::handler::builtin::{Bench, Forking, Order, Work};
 use forebay::handler::{Reply, checkpoint, fork, hop};
-use forebay::metrics::Fates;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
 use std::collections::BTreeSet;
@@ -220,7 +220,7 @@ fn every_end_of_a_part_is_the_end_of_its_request() {
         seen.await_the_last();
         let fates = server.quiescent(sent);
         let failed = if policy == "isolated" { 0 } else { 5 };
-        let expected = Fates { received: sent, answered: 20, shed_expired: 5, failed, stalled: 5, ..Fates::default() };
+        let expected = fates! { received: sent, answered: 20, shed_expired: 5, failed, stalled: 5 };
         assert_eq!(fates, expected, "{policy}");
         let report = server.stop();
         assert_eq!((report.totals.fates, report.packets_away), (expected, 0), "{policy}");

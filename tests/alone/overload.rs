@@ -1,11 +1,11 @@
 //! What becomes of requests when more come than the server can do?
 
 use crate::support::client::{Client, message};
+use crate::support::fates::fates;
 use crate::support::http::{fates, http, latency};
 use crate::support::scripted::{Act, scripted};
 use crate::support::{Running, alone, await_until};
 use forebay::handler::builtin::{Bench, Burner, Spin};
-use forebay::metrics::Fates;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
 use std::net::SocketAddr;
@@ -75,12 +75,7 @@ fn light_requests_are_served_while_heavy_ones_are_shed() {
         // Behind what is queued they would wait for 512 x 5 ms / 2.
         assert!(light[50] < Nanos::from_millis(100), "{policy}: half of the light ones took {} or more", light[50]);
         let fates = server.quiescent(sent.load(Ordering::SeqCst) + 100);
-        let expected = Fates {
-            received: fates.received,
-            answered: fates.received - fates.shed_queue_full,
-            shed_queue_full: fates.shed_queue_full,
-            ..Fates::default()
-        };
+        let expected = fates! { received: fates.received, answered: fates.received - fates.shed_queue_full, shed_queue_full: fates.shed_queue_full };
         assert_eq!(fates, expected, "{policy}");
         assert_eq!(server.stop().packets_away, 0, "{policy}");
     }
@@ -110,7 +105,7 @@ fn what_has_waited_too_long_is_shed() {
         assert_eq!(shed, vec![(Nanos::from_millis(60), 0); replies - 2], "{policy}, {answers}");
         assert_eq!(script.begun(), 2, "{policy}");
         assert_eq!(client.ask(&Header::request(22, 0, Nanos::ZERO), b"").header.status, Status::Ok, "{policy}");
-        let expected = Fates { received: 23, answered: 3, shed_waited: 20, ..Fates::default() };
+        let expected = fates! { received: 23, answered: 3, shed_waited: 20 };
         assert_eq!(server.quiescent(23), expected, "{policy}");
         assert_eq!(latency(server.admin)["max_wait_us"], 60_000.0, "{policy}");
     }

@@ -2,10 +2,10 @@
 //! Method: replies say which pool finished them and after how many hops.
 
 use crate::support::client::{Client, message};
+use crate::support::fates::fates;
 use crate::support::scripted::{Act, scripted};
 use crate::support::{Running, alone, await_until};
 use forebay::handler::builtin::{Bench, Burner, Spin};
-use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
 
@@ -107,7 +107,6 @@ fn a_full_heavy_pool_sheds_heavy_requests_only() {
     assert_eq!((short.status, short.served.pool), (Status::Ok, 0));
     assert_eq!(script.blockers(), [1]);
     let fates = server.quiescent(702);
-    let expected =
-        Fates { received: 702, answered: 702 - fates.shed_queue_full, shed_queue_full: 700 - 512, ..Fates::default() };
+    let expected = fates! { received: 702, answered: 702 - fates.shed_queue_full, shed_queue_full: 700 - 512 };
     assert_eq!(fates, expected);
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
 
 use crate::support::client::{Answer, Client, message};
+use crate::support::fates::fates;
 use crate::support::http::{fates, http, latency, metric};
 use crate::support::network::{HERE, THERE, in_own_network, ip, lonely_device};
 use crate::support::raw::Raw;
@@ -11,7 +12,6 @@ use crate::support::scripted::{Act, scripted};
 use crate::support::{Running, await_until};
 use forebay::handler::builtin::{Bench, Echo};
 use forebay::handler::{Reply, Request, handler_fn};
-use forebay::metrics::Fates;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Kind, Malformed, Status};
 use rand::{Rng, RngExt, SeedableRng};
@@ -74,7 +74,7 @@ fn assert_malformed_is_counted(io: &str) {
         sent += 2;
     }
     let fates = server.quiescent(sent);
-    assert_eq!(fates, Fates { received: sent, answered: sent / 2, malformed: sent / 2, ..Fates::default() });
+    assert_eq!(fates, fates! { received: sent, answered: sent / 2, malformed: sent / 2 });
     assert_reasons(&server, expected);
     assert_eq!(server.stop().totals.counted.malformed, expected);
 }
@@ -107,7 +107,7 @@ fn refused_requests_are_answered_in_short() {
     let at_the_cap = Header::request(5, 7, CAP);
     assert_eq!(client.ask(&at_the_cap, b"payload").header.status, Status::Ok);
     let fates = server.quiescent(5);
-    assert_eq!(fates, Fates { received: 5, answered: 1, refused: 4, ..Fates::default() });
+    assert_eq!(fates, fates! { received: 5, answered: 1, refused: 4 });
     let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
     for (reason, count) in [("cost_cap", 2.0), ("unknown_class", 2.0), ("other", 0.0)] {
         let series = format!("forebay_datagrams_total{{fate=\"refused\",reason=\"{reason}\"}}");
@@ -135,7 +135,7 @@ fn assert_port_zero_poisons_nobody(io: &str) {
     }
     (0..20).for_each(|id| assert_eq!(client.receive().header.id, id));
     let fates = server.quiescent(41);
-    assert_eq!(fates, Fates { received: 41, answered: 20, malformed: 21, ..Fates::default() });
+    assert_eq!(fates, fates! { received: 41, answered: 20, malformed: 21 });
     let mut expected = [0; Malformed::ALL.len()];
     expected[Malformed::SourcePort as usize] = 21;
     assert_reasons(&server, expected);
@@ -155,7 +155,7 @@ fn a_reply_that_cannot_be_sent_poisons_nobody() {
     let client = Client::new(server.udp);
     let unreached = SocketAddrV4::new(THERE, 9);
     assert!(sent_raw(unreached, server.udp, &message(&Header::request(0, 0, Nanos::ZERO), b"served")));
-    assert_eq!(server.quiescent(1), Fates { received: 1, unsent: 1, ..Fates::default() });
+    assert_eq!(server.quiescent(1), fates! { received: 1, unsent: 1 });
     client.request(1, Nanos::from_millis(50), &[Act::Block as u8]);
     await_until(|| !script.blockers().is_empty(), "the request did not begin");
     let refused = message(&Header::request(2, 0, Nanos::MAX), b"");
@@ -166,7 +166,7 @@ fn a_reply_that_cannot_be_sent_poisons_nobody() {
     assert_eq!(client.receive().header.status, Status::Ok);
     (0..10).for_each(|_| assert_eq!(client.receive().header.status, Status::Refused));
     let fates = server.quiescent(22);
-    assert_eq!(fates, Fates { received: 22, answered: 1, unsent: 1, refused: 20, ..Fates::default() });
+    assert_eq!(fates, fates! { received: 22, answered: 1, unsent: 1, refused: 20 });
 }
 
 /// What a server of `handler` that is bound to `listen` has received, and why it did not serve it.
@@ -262,7 +262,7 @@ fn rejected_source_ports_are_a_setting() {
         }
         let fates = server.quiescent(3);
         let (malformed, answered) = (rejected.len() as u64, 3 - rejected.len() as u64);
-        assert_eq!(fates, Fates { received: 3, answered, malformed, ..Fates::default() }, "{ports}");
+        assert_eq!(fates, fates! { received: 3, answered, malformed }, "{ports}");
     }
 }
 
@@ -390,5 +390,5 @@ fn an_answer_is_never_answered() {
     let (length, _) = socket.recv_from(&mut reply).expect("an answer");
     socket.send_to(&reply[..length], other.udp).expect("sent");
     let fates = other.quiescent(1);
-    assert_eq!(fates, Fates { received: 1, malformed: 1, ..Fates::default() });
+    assert_eq!(fates, fates! { received: 1, malformed: 1 });
 }

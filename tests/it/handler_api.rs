@@ -3,6 +3,7 @@
 //! Method: small handlers of this file behind real sockets; replies and fates are counted.
 
 use super::handlers::{ask, client, settings};
+use crate::support::fates::fates;
 use crate::support::http::{http, latency, metric};
 use crate::support::{Running, policies, quiescent};
 use forebay::config::Config;
@@ -10,7 +11,6 @@ use forebay::fate::Status;
 use forebay::handler::{
     Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved, checkpoint, handler_fn,
 };
-use forebay::metrics::Fates;
 use forebay::server::Server;
 use forebay::time::Nanos;
 use forebay::time::clock;
@@ -40,7 +40,7 @@ fn a_closure_serves() {
         client(&server).send(b"panic").expect("sent");
         assert_eq!(ask(&server, "again"), "niaga");
         let fates = server.quiescent(3);
-        assert_eq!(fates, Fates { received: 3, answered: 2, failed: 1, ..Fates::default() }, "{policy}");
+        assert_eq!(fates, fates! { received: 3, answered: 2, failed: 1 }, "{policy}");
         assert_eq!(calls.load(Ordering::SeqCst), 3);
     }
 }
@@ -169,17 +169,7 @@ fn a_request_is_known_to_its_end() {
         ];
         for server in servers {
             asked(&server);
-            let expected = Fates {
-                received: 7,
-                answered: 1,
-                refused: 1,
-                shed_rate: 1,
-                failed: 1,
-                stalled: 1,
-                no_reply: 1,
-                ignored: 1,
-                ..Fates::default()
-            };
+            let expected = fates! { received: 7, answered: 1, refused: 1, shed_rate: 1, failed: 1, stalled: 1, no_reply: 1, ignored: 1 };
             assert_eq!(server.quiescent(7), expected, "{policy}");
         }
     }

@@ -2,11 +2,11 @@
 //! contained whatever it carries?
 //! Method: small handlers of this file behind real sockets; replies and fates are counted.
 
+use crate::support::fates::fates;
 use crate::support::http::{http, metric};
 use crate::support::{GIVE_UP_AFTER, Running, await_until, policies};
 use forebay::handler::{Admitted, Arrival, CancellationToken, Handler, Rejected, Reply, Request, Unserved};
 use forebay::handler::{checkpoint, fork, hop};
-use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{Served, Status};
 use std::io::Write;
@@ -113,7 +113,7 @@ fn a_reply_that_does_not_fit_is_not_sent() {
         }
         assert_eq!(ask(&server, "shortr"), "short", "{policy}: a reply that was emptied has room again");
         assert_eq!(ask(&server, "as long as the request"), "as long as the request", "{policy}");
-        let expected = Fates { received: 8, answered: 2, failed: 6, ..Fates::default() };
+        let expected = fates! { received: 8, answered: 2, failed: 6 };
         assert_eq!(server.quiescent(8), expected, "{policy}");
         assert_failed(&server, 0.0, 6.0);
     }
@@ -125,7 +125,7 @@ fn a_refusal_that_does_not_fit_is_not_sent() {
     let server = Running::start(&[("workers", "1")], VerboseRefusal);
     let client = client(&server);
     client.send(b"panic").expect("sent");
-    let expected = Fates { received: 1, failed: 1, ..Fates::default() };
+    let expected = fates! { received: 1, failed: 1 };
     assert_eq!(server.quiescent(1), expected);
     assert_failed(&server, 1.0, 0.0);
     server.stop();
@@ -235,7 +235,7 @@ fn a_token_cancels_its_own_work_alone() {
         assert_eq!(receive(&clients[1]), "done", "{policy}: it was not cancelled");
         assert_eq!(jobs.gone.load(Ordering::SeqCst), before);
         let fates = server.quiescent(6);
-        assert_eq!(fates, Fates { received: 6, answered: 6, ..Fates::default() }, "{policy}");
+        assert_eq!(fates, fates! { received: 6, answered: 6 }, "{policy}");
         assert_eq!(server.stop().packets_away, 0, "{policy}");
     }
 }
@@ -358,7 +358,7 @@ fn panics_use_nothing_up() {
             assert_eq!(ask(&server, "forebay"), "fine", "{policy}: after {kind}");
         }
         let (answered, failed) = (4, 4 * PANICS * workers);
-        let expected = Fates { received: answered + failed, answered, failed, ..Fates::default() };
+        let expected = fates! { received: answered + failed, answered, failed };
         assert_eq!(server.quiescent(answered + failed), expected, "{policy}");
         assert_eq!(server.stop().packets_away, 0, "{policy}");
     }
@@ -380,7 +380,7 @@ fn a_panic_is_contained_whatever_it_carries() {
             assert_eq!(ask(&server, "held  "), stalled, "{policy}");
             assert_eq!(ask(&server, "result"), "fine", "{policy}");
         }
-        let expected = Fates { received: 70, answered: 10, failed: 50, stalled: 10, ..Fates::default() };
+        let expected = fates! { received: 70, answered: 10, failed: 50, stalled: 10 };
         assert_eq!(server.quiescent(70), expected, "{policy}");
         assert_eq!(server.stop().packets_away, 0, "{policy}");
     }

@@ -3,11 +3,11 @@
 
 use super::handlers::{ask, client};
 use crate::support::Running;
+use crate::support::fates::fates;
 use crate::support::http::{fates, http, latency, metric};
 use forebay::config::Config;
 use forebay::fate::{Fate, Malformed, REASONS, Refused};
 use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
-use forebay::metrics::Fates;
 use forebay::server::Server;
 
 const OPCODE: u8 = 0;
@@ -68,8 +68,7 @@ fn rejections_show_by_the_handlers_names() {
         assert_eq!(ask(&server, &question), "\u{4}");
     }
     assert_eq!(ask(&server, "hello"), "hello");
-    let expected = Fates { malformed: 5, ignored: 3, refused: 3, shed_rate: 3, answered: 1, ..Fates::default() };
-    let expected = Fates { received: 15, ..expected };
+    let expected = fates! { received: 15, malformed: 5, ignored: 3, refused: 3, shed_rate: 3, answered: 1 };
     assert_eq!(server.quiescent(15), expected);
 
     let page = http(server.admin, "GET /metrics").expect("the endpoint answers").body;

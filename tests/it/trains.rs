@@ -4,8 +4,8 @@
 
 use crate::support::Running;
 use crate::support::client::{Client, message};
+use crate::support::fates::fates;
 use forebay::handler::builtin::{Bench, Echo};
-use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Status};
 use nix::cmsg_space;
@@ -63,7 +63,7 @@ fn a_train_is_many_datagrams() {
         send_train(&client, &requests(0..4, too_long), u16::try_from(too_long).expect("short"));
         received += 5 + 3 + 4;
         let fates = server.quiescent(received);
-        let expected = Fates { received, answered: received - 5, malformed: 5, ..Fates::default() };
+        let expected = fates! { received, answered: received - 5, malformed: 5 };
         assert_eq!(fates, expected, "{listen} {io}");
         let report = server.stop();
         assert_eq!((report.totals.fates, report.packets_away), (expected, 0));

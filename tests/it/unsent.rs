@@ -4,12 +4,12 @@
 
 use crate::support::Running;
 use crate::support::client::{Client, message};
+use crate::support::fates::fates;
 use crate::support::http::{http, metric};
 use crate::support::network::{HERE, HERE_V6, THERE, THERE_V6, in_own_network, ip, lonely_device};
 use crate::support::raw::{Raw, datagram};
 use forebay::handler::Reply;
 use forebay::handler::builtin::{Bench, Echo, Order, Work};
-use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Status};
 use std::net::{IpAddr, SocketAddr};
@@ -41,7 +41,7 @@ fn assert_costs_only_itself(server: &Running, client: &Client, other: &Client) {
         assert_eq!([other.receive(), other.receive()].map(|answer| answer.header.id), [id; 2]);
     }
     let fates = server.quiescent(3 * ROUNDS);
-    let expected = Fates { received: 3 * ROUNDS, answered: 2 * ROUNDS, unsent: ROUNDS, ..Fates::default() };
+    let expected = fates! { received: 3 * ROUNDS, answered: 2 * ROUNDS, unsent: ROUNDS };
     assert_eq!(fates, expected, "{}", server.udp);
     assert_unsent(server, "too_long", ROUNDS);
 }
@@ -106,9 +106,9 @@ fn a_forged_path_length_mutes_nobody() {
             peer.send_too_big(&datagram(target, client, &[7; 1_000]), mtu).expect("sent");
             let longest = 1_500 - headers;
             (0..3).for_each(|_| ask(longest));
-            assert_eq!(server.quiescent(4), Fates { received: 4, answered: 4, ..Fates::default() }, "{listen} {here}");
+            assert_eq!(server.quiescent(4), fates! { received: 4, answered: 4 }, "{listen} {here}");
             ask(longest + 1);
-            let expected = Fates { received: 5, answered: 4, unsent: 1, ..Fates::default() };
+            let expected = fates! { received: 5, answered: 4, unsent: 1 };
             assert_eq!(server.quiescent(5), expected, "{listen} {here}");
             assert_unsent(&server, "too_long", 1);
         }
@@ -164,8 +164,7 @@ fn assert_lost_way(kind: &str) {
             assert_eq!([other.receive(), other.receive()].map(|answer| answer.header.id), [id; 2]);
         }
         let fates = server.quiescent(4 * ROUNDS);
-        let expected =
-            Fates { received: 4 * ROUNDS, answered: 2 * ROUNDS, unsent: ROUNDS, refused: ROUNDS, ..Fates::default() };
+        let expected = fates! { received: 4 * ROUNDS, answered: 2 * ROUNDS, unsent: ROUNDS, refused: ROUNDS };
         assert_eq!(fates, expected, "{listen}");
         let reason = if kind == "prohibit" { "denied" } else { "unreachable" };
         let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;

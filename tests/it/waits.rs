@@ -2,11 +2,11 @@
 //! Method: a handler that waits for a channel, a timer, or nothing; few workers, many waits; replies and fates are counted.
 
 use super::handlers::{ask, client, receive, settings};
+use crate::support::fates::fates;
 use crate::support::http::{fates, latency};
 use crate::support::{Running, await_until, policies};
 use forebay::fate::Status;
 use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved, checkpoint, sleep, timeout};
-use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
@@ -102,7 +102,7 @@ fn another_thread_wakes_a_request() {
             waits.asked().expect("it waits").send(word).expect("it is alive");
         }
         assert_eq!(receive(&waiting), "2", "{policy}");
-        assert_eq!(server.quiescent(41), Fates { received: 41, answered: 41, ..Fates::default() }, "{policy}");
+        assert_eq!(server.quiescent(41), fates! { received: 41, answered: 41 }, "{policy}");
     }
 }
 

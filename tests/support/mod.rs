@@ -1,8 +1,14 @@
 //! What the integration tests share: servers that stop with their guard, clients, HTTP, and waiting for conditions.
 
-#![allow(dead_code, reason = "every test crate compiles all of it and uses its own part")]
+#![allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "every test crate compiles all of it and uses its own part"
+)]
 
 pub(crate) mod client;
+pub(crate) mod fates;
 pub(crate) mod http;
 pub(crate) mod network;
 pub(crate) mod process;

@@ -85,8 +85,8 @@ impl Answers {
         let of = Arc::clone(&message);
         let found = match self.spawner.spawn(async move { service.answer_stream(&of, client).await }) {
             Ok(spawned) => spawned.await.ok(),
-            Err(SpawnError::Full(_)) => None,
             Err(SpawnError::Stopping(_)) => return None,
+            Err(_) => None,
         };
         found.unwrap_or_else(|| stream_error(&message, Rcode::ServFail))
     }

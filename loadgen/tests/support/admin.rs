@@ -28,8 +28,9 @@ pub(crate) fn body(policy: &str, received: u64, kernel_dropped: impl Into<Value>
     let block = json!({"count": 0, "p50": 0, "p90": 0, "p99": 0, "p99_9": 0, "p99_95": 0, "p99_99": 0, "max": 0});
     let stages = ["total", "kernel", "queue", "service", "send"].map(|stage| (stage.to_owned(), json!({"all": block})));
     let latencies: Value = stages.into_iter().collect::<serde_json::Map<_, _>>().into();
-    let mut fates = json!(Fates { received, answered: received, ..Fates::default() });
-    fates["kernel_dropped"] = kernel_dropped.into();
+    let mut fates = json!(Fates::default());
+    (fates["received"], fates["answered"], fates["kernel_dropped"]) =
+        (received.into(), received.into(), kernel_dropped.into());
     json!({
         "schema": "forebay-latency/1", "policy": policy, "workers": 2, "burn": "cpu", "time_scale": 1,
         "fates": fates,

@@ -21,6 +21,7 @@ use std::sync::LazyLock;
 
 /// The text format of `/metrics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// Prometheus text 0.0.4, which every scraper can read.
     Classic,

@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 /// How long requests may wait before they are shed: `--max-wait`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum MaxWait {
     /// As measured, and only while a queue stands.
     Auto,

@@ -23,13 +23,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
 /// The name for the thread that calls [`run`].
-pub const THREAD_NAME: &str = "forebay-admin";
+pub(super) const THREAD_NAME: &str = "forebay-admin";
 
 /// The interval of collecting histograms without scrapes: the width of the finest window's slots.
 const COLLECT_EVERY: Nanos = Nanos::from_secs(1);
 
 /// The endpoint's view of its server. Called on the admin thread; no method may block.
-pub trait Probe {
+pub(super) trait Probe {
     /// Readiness: an error from the start of a stop on, and while the server cannot serve.
     ///
     /// # Errors
@@ -53,33 +53,30 @@ pub trait Probe {
     fn wake(&self, worker: usize);
 }
 
-/// Ends [`run`], by [`Stopper::stop`] or when dropped.
+/// Ends [`run`] when dropped, soon after; open connections are cut off.
 #[derive(Debug)]
-pub struct Stopper {
+pub(super) struct Stopper {
     _dropped_to_stop: oneshot::Sender<()>,
     release: Option<oneshot::Sender<()>>,
 }
 
 impl Stopper {
     /// Lets go of the listener, which another process has too, and accepts no more connections. Open ones are answered.
-    pub fn release(&mut self) {
+    pub(super) fn release(&mut self) {
         // An endpoint that has ended has let go.
         let _ = self.release.take().map(|release| release.send(()));
     }
-
-    /// Ends the endpoint; [`run`] returns soon after. Open connections are cut off.
-    pub fn stop(self) {}
 }
 
 /// The receiving end of a [`Stopper`], for [`run`].
 #[derive(Debug)]
-pub struct Stop {
+pub(super) struct Stop {
     stopped: oneshot::Receiver<()>,
     released: oneshot::Receiver<()>,
 }
 
 /// Makes a stopper and its receiving end for [`run`].
-pub fn stop_pair() -> (Stopper, Stop) {
+pub(super) fn stop_pair() -> (Stopper, Stop) {
     let (_dropped_to_stop, stopped) = oneshot::channel();
     let (release, released) = oneshot::channel();
     (Stopper { _dropped_to_stop, release: Some(release) }, Stop { stopped, released })
@@ -89,7 +86,7 @@ pub fn stop_pair() -> (Stopper, Stop) {
 ///
 /// # Errors
 /// When the kernel has no more descriptors.
-pub fn runtime() -> io::Result<Runtime> {
+pub(super) fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
@@ -111,14 +108,14 @@ impl Limits {
 
 /// What [`run`] is asked.
 #[derive(Debug)]
-pub struct Questions {
+pub(super) struct Questions {
     asker: mpsc::Sender<Question>,
     asked: mpsc::Receiver<Question>,
 }
 
 impl Questions {
     /// No questions yet, and the handle that asks from within this process.
-    pub fn new() -> (Questions, Metrics) {
+    pub(super) fn new() -> (Questions, Metrics) {
         // One from each connection, as many from those that were cut off since, and room for this process, which asks one at
         // a time.
         let (asker, asked) = mpsc::channel(2 * Limits::DEFAULT.connections + 1);
@@ -137,7 +134,7 @@ impl Questions {
 ///
 /// # Errors
 /// When `listener` cannot be registered with `runtime`, or connections are no longer accepted.
-pub fn run(
+pub(super) fn run(
     runtime: &Runtime,
     listener: Option<TcpListener>,
     collector: &mut Collector<'_>,

@@ -71,7 +71,7 @@ fn with_endpoint(limits: Limits, metrics: &WorkerMetrics, client: impl FnOnce(So
         // Moved in, so that a client that panics stops the endpoint too.
         let stopper = stopper;
         client(address, &server);
-        stopper.stop();
+        drop(stopper);
         endpoint.join().expect("no panic").expect("the endpoint ran");
     });
 }
@@ -251,7 +251,7 @@ fn a_released_listener_is_another_process_s() {
         open.read_to_string(&mut answer).expect("an answer");
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
         assert!(!endpoint.is_finished(), "it is there for its own server");
-        stopper.stop();
+        drop(stopper);
         endpoint.join().expect("no panic").expect("it was stopped");
     });
 }

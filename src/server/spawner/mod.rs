@@ -39,6 +39,7 @@ pub struct Spawner {
 
 /// Work that was not accepted, given back unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SpawnError<W> {
     /// As much is under way as a server takes: 64 for each worker.
     #[error("as much is under way as the server takes: 64 for each worker")]

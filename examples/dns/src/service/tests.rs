@@ -95,8 +95,7 @@ fn refusals_say_why() {
         assert_eq!(rejected, (status == Status::Refused).then_some(refused));
         let (mut buffer, code) = ([0; 512], Code(rcode));
         let mut reply = Reply::new(&mut buffer);
-        let unserved = Unserved { status, retry_after: Nanos::ZERO };
-        service.refuse(Request::new(&arrival(message), &code), unserved, &mut reply);
+        service.refuse(Request::new(&arrival(message), &code), Unserved::new(status), &mut reply);
         reply.bytes().to_vec()
     };
     let good = question(512, false, 0);

@@ -1,0 +1,17 @@
+//! The fates that a test expects.
+
+/// The fates of a server that has counted these numbers, and nothing else: `fates! { received: 2, answered: 2 }`.
+macro_rules! fates {
+    (of $fate:ident) => {
+        $fate
+    };
+    (of $fate:ident $number:expr) => {
+        $number
+    };
+    ($($fate:ident $(: $number:expr)?),+ $(,)?) => {{
+        let mut counted = forebay::metrics::Fates::default();
+        $(counted.$fate = $crate::support::fates::fates!(of $fate $($number)?);)+
+        counted
+    }};
+}
+pub(crate) use fates;
