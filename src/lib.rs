@@ -1,4 +1,4 @@
-//! Forebay: a UDP server for CPU-bound requests of very different cost.
+#![doc = include_str!(concat!(env!("OUT_DIR"), "/front.md"))]
 //!
 //! # Code map
 //!

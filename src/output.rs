@@ -4,6 +4,19 @@
 //! not read. A result that cannot be written is an error, which its caller turns into an exit code. Messages are worth
 //! less than service: log lines go through a bounded queue to a thread of their own and are counted when there is no
 //! room.
+//!
+//! ```
+//! use forebay::output::{LogWriter, complain, flush_log, print};
+//! use std::io::Write;
+//!
+//! let mut log = LogWriter::start()?; // a subscriber of `tracing` may write to it
+//! log.write_all(b"begun\n")?;
+//! flush_log();
+//! if let Err(lost) = print("the result\n") {
+//!     complain(&format!("the result is lost: {lost}"));
+//! }
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 use crate::time::{Nanos, clock};
 use std::io::{self, Write};

@@ -322,9 +322,17 @@ fn scratch() -> PathBuf {
 /// Builds a copy of this workspace with `facts` in it; returns where its programs are.
 fn build(facts: &[Fact]) -> PathBuf {
     let mut files = BTreeMap::new();
-    for path in
-        ["Cargo.toml", "Cargo.lock", "README.md", "src", "benches", "examples", "loadgen/Cargo.toml", "loadgen/src"]
-    {
+    for path in [
+        "Cargo.toml",
+        "Cargo.lock",
+        "README.md",
+        "build.rs",
+        "src",
+        "benches",
+        "examples",
+        "loadgen/Cargo.toml",
+        "loadgen/src",
+    ] {
         read(&root().join(path), &mut files);
     }
     facts.iter().flat_map(|fact| fact.edits).for_each(|edit| edit.apply(&mut files));

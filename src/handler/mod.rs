@@ -4,6 +4,37 @@
 //! [`checkpoint`] the policy may take the worker back, at a [`hop`] the handler itself asks to go on in another pool,
 //! and the compiler has proved that it may move between threads. It may [`fork`] children that others run, and end what
 //! a [`CancellationToken`] cancels. [`handler_fn`] makes a handler of a closure.
+//!
+//! ```
+//! use forebay::fate::Malformed;
+//! use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint};
+//!
+//! /// "?" and bytes are answered with "=" and their sum. An answer lacks the "?", so that no server answers it.
+//! struct Sums;
+//!
+//! impl Handler for Sums {
+//!     type Ticket = ();
+//!
+//!     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
+//!         let is_question = arrival.bytes().starts_with(b"?");
+//!         if is_question { Ok(Admitted::default()) } else { Err(Rejected::Malformed(Malformed::Other)) }
+//!     }
+//!
+//!     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+//!         let mut sum = 0_u8;
+//!         for part in request.bytes()[1..].chunks(64) {
+//!             sum = part.iter().fold(sum, |sum, byte| sum.wrapping_add(*byte));
+//!             checkpoint().await; // others may be waiting
+//!         }
+//!         let _ = reply.put(&[b'=', sum]); // a question of one byte has no room for an answer, and gets none
+//!     }
+//! }
+//!
+//! # use forebay::time::Nanos;
+//! let peer = ([192, 0, 2, 1], 5_000).into();
+//! assert!(Sums.admit(&Arrival::new(b"?\x01\x02", peer, peer, Nanos::ZERO)).is_ok());
+//! assert!(Sums.admit(&Arrival::new(b"=\x03", peer, peer, Nanos::ZERO)).is_err());
+//! ```
 
 #[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]

@@ -4,6 +4,24 @@
 //! swap. One control thread owns the `Collector`, which gathers them; a [`Snapshot`] is one scrape's view, as JSON
 //! ([`Snapshot::to_json`]), as Prometheus text ([`Snapshot::to_prometheus`]) and as the lines printed at the end
 //! ([`summary()`]).
+//!
+//! ```
+//! use forebay::metrics::{ALL_CLASSES, Percentile, Stage, summary};
+//! use forebay::{Reply, Request, Server, handler_fn};
+//!
+//! let server = Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None).workers(1).bind()?;
+//! let (metrics, stop) = (server.metrics(), server.stop_handle());
+//! let thread = std::thread::spawn(move || server.run(&handler_fn(|_: Request<'_>, _: &mut Reply<'_>| {})));
+//! if let Some(now) = metrics.snapshot() {
+//!     let (class, total) = now.last_10s.stage(Stage::Total)[0]; // after it one for each class that occurred
+//!     assert_eq!((class, total.count, total.percentile(Percentile::P99)), (ALL_CLASSES, 0, Some(0.0)));
+//! }
+//! stop.stop();
+//! let totals = thread.join().expect("no panic")?.totals;
+//! assert_eq!(totals.fates.received, 0);
+//! assert!(summary(&totals).starts_with("received 0"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod block;
 mod bounds;

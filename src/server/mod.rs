@@ -1,4 +1,28 @@
 //! Composition and life cycle: sockets, workers, admin HTTP, shutdown.
+//!
+//! A [`Server`] is bound, then run on the calling thread until it is told to stop, and ends with a [`Report`]:
+//!
+//! ```
+//! use forebay::{Reply, Request, Server, handler_fn};
+//! use forebay::server::Ended;
+//! use std::net::UdpSocket;
+//!
+//! let server = Server::builder().listen(([127, 0, 0, 1], 0).into()).admin(None).workers(2).bind()?;
+//! let (address, stop) = (server.udp_address(), server.stop_handle());
+//! let thread = std::thread::spawn(move || {
+//!     server.run(&handler_fn(|request: Request<'_>, reply: &mut Reply<'_>| {
+//!         reply.put(request.bytes()).expect("it is as long as the request");
+//!     }))
+//! });
+//! let client = UdpSocket::bind("127.0.0.1:0")?;
+//! client.send_to(b"anyone there?", address)?;
+//! assert_eq!(client.recv(&mut [0; 64])?, 13);
+//!
+//! stop.stop();
+//! let report = thread.join().expect("no panic")?;
+//! assert_eq!((report.ended, report.totals.fates.answered), (Ended::Drained, 1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod adapt;
 mod admin;

@@ -1,6 +1,14 @@
 //! The clocks: monotonic for everything measured here, the thread's own for what steps cost, real time only to read kernel
-//! receive stamps. In this
-//! crate's own tests a thread may have a monotonic clock of its own, which it moves.
+//! receive stamps. In this crate's own tests a thread may have a monotonic clock of its own, which it moves.
+//!
+//! ```
+//! use forebay::time::clock;
+//!
+//! let (began, used) = (clock::now(), clock::of_thread());
+//! std::thread::sleep(std::time::Duration::from_millis(5));
+//! let (passed, used) = (clock::now().minus(began), clock::of_thread().minus(used));
+//! assert!(passed > used, "a thread that sleeps uses no processor");
+//! ```
 
 use super::Nanos;
 use nix::time::{ClockId, clock_gettime};

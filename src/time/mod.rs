@@ -1,5 +1,14 @@
 //! Time as one type: [`Nanos`], for durations and for points on a clock alike. Reading a clock is [`clock`]'s business,
 //! so that code which must not read one (`sched`) can still speak of time.
+//!
+//! ```
+//! use forebay::time::{Nanos, clock, parse_duration};
+//!
+//! assert_eq!(parse_duration("1.5ms"), Ok(Nanos::from_micros(1_500)));
+//! assert_eq!(Nanos::from_micros(1_500).to_string(), "1.5ms");
+//! let deadline = clock::now().plus(Nanos::from_millis(50));
+//! assert_eq!(clock::now().minus(deadline), Nanos::ZERO); // it has not passed
+//! ```
 
 pub mod clock;
 mod duration;
