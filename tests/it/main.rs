@@ -21,6 +21,7 @@ mod simulate;
 mod spawner;
 #[path = "../support/mod.rs"]
 mod support;
+mod surface;
 mod tasks_graph;
 mod tasks_join;
 mod tasks_order;

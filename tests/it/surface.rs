@@ -1,0 +1,91 @@
+//! What do other programs see of the library: which modules, is each shown by an example that runs, and does every link on
+//! the front page of the documentation lead somewhere?
+//! Method: the sources are read as text; the front page is the one that the build has made.
+
+use std::fs;
+use std::path::Path;
+
+/// What an author of a handler needs, and a program with a server of its own: a promise that later versions keep.
+const PUBLIC: [&str; 9] = ["config", "fate", "handler", "metrics", "output", "server", "tasks", "time", "time::clock"];
+
+/// The front page of the documentation.
+const FRONT: &str = include_str!(concat!(env!("OUT_DIR"), "/front.md"));
+
+const INSIDE: [&str; 2] = ["#[cfg(feature = \"cli\")]", "#[cfg_attr(doc, doc(hidden))]"];
+
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The source of the module at `path`, as in `time::clock`.
+fn source(path: &str) -> String {
+    let path = path.replace("::", "/");
+    let file = format!("src/{path}.rs");
+    if Path::new(env!("CARGO_MANIFEST_DIR")).join(&file).is_file() {
+        read(&file)
+    } else {
+        read(&format!("src/{path}/mod.rs"))
+    }
+}
+
+/// The modules that `text` makes public, each with the attributes above it.
+fn public_modules(text: &str) -> Vec<(&str, Vec<&str>)> {
+    let (mut modules, mut attributes) = (Vec::new(), Vec::new());
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("pub mod ").and_then(|rest| rest.strip_suffix(';')) {
+            modules.push((name, attributes.clone()));
+        }
+        if line.starts_with("#[") { attributes.push(line) } else { attributes.clear() }
+    }
+    modules
+}
+
+// Are the public modules those that are promised, and is everything else public by a feature only, and not documented?
+#[test]
+fn the_public_modules_are_those_that_are_promised() {
+    let mut seen = Vec::new();
+    let mut pending = vec![String::new()];
+    while let Some(parent) = pending.pop() {
+        let text = if parent.is_empty() { read("src/lib.rs") } else { source(&parent) };
+        for (name, attributes) in public_modules(&text) {
+            if attributes.is_empty() {
+                let path = if parent.is_empty() { name.to_owned() } else { format!("{parent}::{name}") };
+                seen.push(path.clone());
+                pending.push(path);
+            } else {
+                assert_eq!(attributes, INSIDE, "{parent} {name}");
+            }
+        }
+    }
+    seen.sort();
+    assert_eq!(seen, PUBLIC);
+}
+
+// Does the documentation of each public module begin with an example that runs as a test?
+#[test]
+fn each_public_module_has_an_example() {
+    for module in PUBLIC {
+        let text = source(module);
+        let mut fences =
+            text.lines().take_while(|line| line.starts_with("//!")).filter(|line| line.starts_with("//! ```"));
+        assert_eq!(fences.next(), Some("//! ```"), "{module} has no example that runs");
+    }
+}
+
+// Is the front page the README, with links that lead to files of this repository, or elsewhere?
+#[test]
+fn every_link_of_the_front_page_leads_somewhere() {
+    let files = concat!("https://docs.rs/crate/forebay/", env!("CARGO_PKG_VERSION"), "/source/");
+    let targets: Vec<&str> = FRONT.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    assert!(targets.len() > 15, "{targets:?}");
+    for target in targets {
+        assert!(target.starts_with("https://"), "{target}");
+        let Some(path) = target.strip_prefix(files) else { continue };
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path.split('#').next().expect("a path"));
+        assert!(path.exists(), "{target}");
+        assert_eq!(path.is_dir(), target.ends_with('/'), "{target}");
+    }
+    let readme = read("README.md").replace("](examples)", "](examples/)");
+    assert_eq!(FRONT.replace(files, "").replace("```rust,no_run", "```rust"), readme);
+}
