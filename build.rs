@@ -4,6 +4,12 @@
 use std::path::Path;
 use std::{env, fs};
 
+/// What links lead to that the package has, as `include` in Cargo.toml says: files, and all below a folder. Whether a file
+/// is there does not tell: the package and the repository may be built into one target folder.
+const PACKAGED: [&str; 4] = ["src/", "deploy/", "examples/", "LICENSE"];
+/// A package of its own.
+const APART: &str = "examples/dns/";
+
 fn main() {
     println!("cargo::rerun-if-changed=README.md");
     let variable = |name| env::var(name).expect("cargo sets it");
@@ -14,19 +20,17 @@ fn main() {
     fs::write(Path::new(&variable("OUT_DIR")).join("front.md"), page).expect("cargo's own folder");
 }
 
-/// `page` with `files` before the path in each link. Where there is no such file the link's text alone is left: docs.rs
-/// builds from the package, which has no benches and no tests.
+/// `page` with `files` before the path in each link. Of a link to what the package lacks the text alone is left.
 fn with_links_to(files: &str, page: &str) -> String {
+    let is_packaged = |target: &str| PACKAGED.iter().any(|path| target.starts_with(path)) && !target.starts_with(APART);
     let (mut linked, mut rest) = (String::new(), page);
     while let Some((before, after)) = rest.split_once("](") {
         let (plain, text) = before.rsplit_once('[').expect("a link has a beginning");
         let (target, after) = after.split_once(')').expect("a link has an end");
-        let path = Path::new(target.split('#').next().unwrap_or_default());
         linked += plain;
         linked += &match target {
             _ if target.starts_with("https://") => format!("[{text}]({target})"),
-            _ if path.is_dir() => format!("[{text}]({files}{target}/)"),
-            _ if path.exists() => format!("[{text}]({files}{target})"),
+            _ if is_packaged(target) => format!("[{text}]({files}{target})"),
             _ => text.to_owned(),
         };
         rest = after;
