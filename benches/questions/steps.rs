@@ -197,6 +197,10 @@ impl View for Nothing {
         true
     }
 
+    fn queued(&self) -> usize {
+        0
+    }
+
     fn queues_are_half_full(&self) -> bool {
         false
     }

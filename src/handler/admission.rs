@@ -90,9 +90,8 @@ impl<T> Admitted<T> {
     /// ends. Requests without a flow, and those of different flows, are served independently of one another.
     ///
     /// A request whose flow is busy is set aside, where it keeps a packet and no worker; its deadline and `--max-wait` count
-    /// meanwhile. There is room for [`SET_ASIDE_OF_FLOW`](crate::sched::bounds::SET_ASIDE_OF_FLOW) requests of one flow, and for
-    /// [`SET_ASIDE_PER_WORKER`](crate::sched::bounds::SET_ASIDE_PER_WORKER) of all flows for each worker; what has no room
-    /// ends as `shed_queue_full`.
+    /// meanwhile. There is room for 8 requests of one flow, and for 32 of all flows for each worker; what has no room ends as
+    /// `shed_queue_full`.
     ///
     /// ```
     /// use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request};

@@ -4,12 +4,12 @@
 //! sockets; replies, fates and the depth of the queue are looked at.
 
 use super::handlers::{ask, client, receive, settings};
+use crate::support::fates::fates;
 use crate::support::http::{http, metric};
 use crate::support::{Running, assert_adds_up, await_until, policies};
 use forebay::fate::Status;
 use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
 use forebay::handler::{checkpoint, fork, hop, sleep};
-use forebay::metrics::Fates;
 use forebay::sched::bounds::SET_ASIDE_OF_FLOW;
 use forebay::time::{Nanos, clock};
 use std::sync::{Arc, Mutex};
@@ -154,7 +154,7 @@ fn a_flow_goes_on_whatever_becomes_of_its_requests() {
         let expired_at = clock::now().plus(DEADLINE);
         await_until(|| clock::now() >= expired_at, "time stands still");
         handler.let_go();
-        let expected = Fates {
+        let expected = fates! {
             received: 12,
             answered: 6,
             no_reply: 1,
@@ -162,7 +162,6 @@ fn a_flow_goes_on_whatever_becomes_of_its_requests() {
             stalled: 1,
             shed_queue_full: 1,
             shed_expired: 1,
-            ..Fates::default()
         };
         assert_eq!(server.quiescent(12), expected, "{policy}");
         assert_eq!(ask(&server, "asJ"), "asJ", "{policy}: the flow is free again");
@@ -204,7 +203,7 @@ fn flows_do_not_mix_under_load() {
         let inside = handler.inside.lock().expect("no panic").clone();
         assert!(inside.is_empty(), "{policy}: two at once, or one that stayed: {inside:?}");
         let all = u64::from(FLOWS) * REQUESTS as u64;
-        assert_eq!(server.quiescent(all), Fates { received: all, answered: all, ..Fates::default() }, "{policy}");
+        assert_eq!(server.quiescent(all), fates! { received: all, answered: all }, "{policy}");
     }
 }
 
