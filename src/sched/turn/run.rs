@@ -1,5 +1,6 @@
 //! How a job runs on a worker, and where it goes.
 
+use super::search::arrive;
 use super::{Actor, Boundary, Description, Did, Discarded, Engine, Hand, Ran, Ready, Requeued, World};
 use crate::sched::bounds::WOKEN_MAX;
 use crate::sched::{Event, Patience, Place, PoolId, Resume, Running, UNINTERRUPTED, Verdict, Watch};
@@ -216,8 +217,9 @@ where
             // Brief work stays where it is: what is spawned begins among the heaviest.
             Ready::Spawned(job) => self.take_in(job, Event::Hopped(self.policy.topology().pools() - 1)),
             Ready::Arrived(arrived) => {
-                self.arrive(arrived);
-                self.world.has_unannounced();
+                let Actor { turn, policy, world, engine } = self;
+                arrive(policy, *world, *engine, turn.pool(), arrived);
+                world.has_unannounced();
             }
         }
     }

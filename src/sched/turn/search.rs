@@ -1,7 +1,7 @@
 //! How a worker looks for work, and where it puts what it receives.
 
 use super::{Actor, Arrived, Boundary, Did, Discarded, Engine, Hand, Received, Stolen, World};
-use crate::sched::{Event, Outcome, Place, Step, UNINTERRUPTED, WorkerId};
+use crate::sched::{Event, Outcome, Place, Policy, PoolId, Step, UNINTERRUPTED, WorkerId};
 
 /// The result of trying one place.
 enum Tried<J> {
@@ -110,22 +110,20 @@ where
     /// Receives from the socket of `owner`, and puts each job where the policy wants it; returns the number of
     /// datagrams.
     fn receive(&mut self, owner: WorkerId) -> u64 {
-        if !self.world.accepts() {
+        let Actor { turn, policy, world, engine } = self;
+        if !world.accepts() {
             return 0;
         }
+        let pool = turn.pool();
         let mut total = 0;
         loop {
-            let mut batch = std::mem::take(&mut self.turn.batch);
-            let Received { datagrams, more } = self.engine.receive(owner, &mut batch);
-            batch.drain(..).for_each(|arrived| self.arrive(arrived));
-            self.turn.batch = batch;
+            let Received { datagrams, more } = engine.receive(owner, &mut turn.batch);
+            turn.batch.drain(..).for_each(|arrived| arrive(policy, *world, *engine, pool, arrived));
             total += datagrams;
             if !more {
                 break;
             }
         }
-        let Actor { turn, policy, world, engine } = self;
-        let pool = turn.pool();
         world.received(owner, total);
         if total > 0 {
             turn.search.received();
@@ -136,20 +134,27 @@ where
         }
         total as u64
     }
+}
 
-    /// Puts a job that has not begun where the policy wants it; no room there ends it.
-    #[inline]
-    pub(super) fn arrive(&mut self, Arrived { job, class }: Arrived<J>) {
-        let Actor { turn, policy, world, engine } = self;
-        let pool = turn.pool();
-        match policy.place(pool, Event::Arrived { class, backlog: world.len(0) }) {
-            Place::Own => world.push(0, job),
-            Place::Queue(target) => match world.push_queue(target, 0, job) {
-                // The worker's own pool is woken when a job begins.
-                Ok(()) if target == pool => {}
-                Ok(()) => world.wake_for(policy, target),
-                Err(job) => engine.discard(job, Discarded::QueueFull),
-            },
-        }
+/// Puts a job that has not begun where the policy wants it, on a worker of `pool`; no room there ends it.
+#[inline]
+pub(super) fn arrive<J, W, E>(
+    policy: &Policy,
+    world: &mut W,
+    engine: &mut E,
+    pool: PoolId,
+    Arrived { job, class }: Arrived<J>,
+) where
+    W: World<Job = J>,
+    E: Engine<Job = J>,
+{
+    match policy.place(pool, Event::Arrived { class, backlog: world.len(0) }) {
+        Place::Own => world.push(0, job),
+        Place::Queue(target) => match world.push_queue(target, 0, job) {
+            // The worker's own pool is woken when a job begins.
+            Ok(()) if target == pool => {}
+            Ok(()) => world.wake_for(policy, target),
+            Err(job) => engine.discard(job, Discarded::QueueFull),
+        },
     }
 }

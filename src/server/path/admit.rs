@@ -87,6 +87,8 @@ where
     }
 
     /// Brings a request to the flow of `key`; returns the request if it is to be served now.
+    // Apart from the way of requests that have no flow.
+    #[cold]
     fn enter_flow(&mut self, mut packet: Packet<'s, H::Ticket>, key: u64) -> Option<Packet<'s, H::Ticket>> {
         // The thread that stops the server serves nothing, and its packets must come back to it.
         if self.worker == self.workers {

@@ -52,8 +52,16 @@ where
     /// The request in `packet` has ended: if others of its flow are set aside, the next one is ready.
     #[inline]
     pub(super) fn leave_flow(&mut self, packet: &mut Packet<'s, H::Ticket>) {
-        let next = packet.flow.take().and_then(|key| self.common.flows.leave(key));
-        if let Some(mut next) = next {
+        if let Some(key) = packet.flow {
+            packet.flow = None;
+            self.let_next_out(key);
+        }
+    }
+
+    // Apart from the way of requests that have no flow.
+    #[cold]
+    fn let_next_out(&mut self, key: u64) {
+        if let Some(mut next) = self.common.flows.leave(key) {
             next.envelope.ready_at = self.core_now();
             self.let_out.push(next);
         }
