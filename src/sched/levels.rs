@@ -54,7 +54,8 @@ pub(super) fn with_ladders(ladders: Ladders, tuning: &Tuning) -> Made {
         let times = tuning.measured.as_ref().map(|measured| &measured.times).filter(|times| times.count() > 0);
         let of = |(times, heavy_from)| Patience::new(times, heavy_from, tuning.workers, tuning.yield_cost);
         let patience = times.zip(budget).map(of);
-        let chosen = format!("levels from {from}");
+        let patient = patience.map(|patience| format!(", patient from {} waiting on", patience.queued));
+        let chosen = format!("levels from {from}{}", patient.unwrap_or_default());
         (Kind::Levels(Levels { ladders, look_after, patience }), chosen)
     };
     Made { budget, chosen, ..Made::plain(&ENTRY, kind, tuning) }

@@ -191,13 +191,13 @@ fn promtool(text: &str) -> Option<(bool, String)> {
 fn queues_are_those_of_the_policy() {
     let _alone = alone();
     for (policy, expected) in [
-        ("isolated", &["deques"][..]),
-        ("global", &["queue0", "uninterrupted", "deques"]),
-        ("steal", &["uninterrupted", "deques"]),
-        ("shed", &["queue0", "uninterrupted", "deques"]),
-        ("pools", &["front", "heavy", "deques"]),
-        ("hybrid", &["queue0", "queue1", "uninterrupted", "deques"]),
-        ("ondemand", &["queue0", "queue1", "uninterrupted", "deques"]),
+        ("isolated", &["deques", "flows"][..]),
+        ("global", &["queue0", "uninterrupted", "deques", "flows"]),
+        ("steal", &["uninterrupted", "deques", "flows"]),
+        ("shed", &["queue0", "uninterrupted", "deques", "flows"]),
+        ("pools", &["front", "heavy", "deques", "flows"]),
+        ("hybrid", &["queue0", "queue1", "uninterrupted", "deques", "flows"]),
+        ("ondemand", &["queue0", "queue1", "uninterrupted", "deques", "flows"]),
     ] {
         let (handler, _) = scripted();
         let server = Running::start(&[("policy", policy), ("workers", "2")], handler);

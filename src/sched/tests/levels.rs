@@ -155,6 +155,8 @@ fn patience_weighs_a_yield_for_all_against_the_rest_of_a_light_request() {
         let measured = Some(Measured::new(times, by_class, Nanos::new(beside_ns), 1.0));
         let made = (ENTRY.make)(&Tuning { measured, ..Tuning::new(4, Nanos::from_micros(50)) });
         let Kind::Levels(levels) = made.kind else { panic!("{made:?}") };
+        let text = levels.patience.map(|patience| format!(", patient from {} waiting on", patience.queued));
+        assert!(made.chosen.ends_with(&text.unwrap_or("levels from 50us".to_owned())), "{}", made.chosen);
         levels.patience.map(|patience| (patience.rest.get(), patience.queued))
     };
     let extreme = [(500, 99_500), (500_000, 500)];
