@@ -184,11 +184,10 @@ impl Plan {
         format!("{}{then}", self.workload.name())
     }
 
-    /// Whether the pacer may spin: only where two CPUs are left over beside the server's workers, one for the pacer and
-    /// one for the receiver. Sharing one, each holds the other up for milliseconds.
-    pub fn may_spin(&self) -> bool {
+    /// The CPUs of this process that the server's workers leave over; none where nobody knows how many workers there are.
+    pub fn spare_cpus(&self) -> usize {
         let among_ours = |workers: u16| if self.server_apart { 0 } else { usize::from(workers) };
-        self.workers.is_some_and(|workers| among_ours(workers) + 1 < cpus())
+        self.workers.map_or(0, |workers| cpus().saturating_sub(among_ours(workers)))
     }
 }
 
@@ -260,10 +259,11 @@ mod tests {
     #[test]
     fn a_server_apart_takes_no_cpu_from_the_pacer() {
         let plan = Plan { workers: Some(u16::MAX), ..test_plan() };
-        assert!(!plan.may_spin(), "no machine has that many CPUs to spare");
+        assert_eq!(plan.spare_cpus(), 0, "no machine has that many CPUs to spare");
+        assert_eq!(Plan { workers: Some(1), ..plan.clone() }.spare_cpus(), cpus() - 1);
         let apart = Plan { server_apart: true, ..plan };
-        assert_eq!(apart.may_spin(), cpus() > 1);
-        assert!(!Plan { workers: None, ..apart }.may_spin(), "nobody knows the workers");
+        assert_eq!(apart.spare_cpus(), cpus());
+        assert_eq!(Plan { workers: None, ..apart }.spare_cpus(), 0, "nobody knows the workers");
     }
 
     #[test]

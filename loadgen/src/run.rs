@@ -3,11 +3,12 @@
 use crate::drive::cutoff::Cutoff;
 use crate::drive::live::Live;
 use crate::drive::probe::Probe;
-use crate::drive::receiver::Replies;
+use crate::drive::receiver::{Receiver, Replies};
 use crate::drive::retries::{AttemptCounts, Clients, Session};
 use crate::drive::schedule::Request;
-use crate::drive::sender::{Datagrams, Sent};
-use crate::drive::{Completed, Exchange, flows, own_kernel, receiver, schedule, sender};
+use crate::drive::sender::{Datagrams, Sender, Sent};
+use crate::drive::threads::exchange;
+use crate::drive::{Completed, Exchange, flows, own_kernel, schedule};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -151,8 +152,8 @@ struct Driven {
     cut_off: Option<String>,
 }
 
-/// Sends and receives on a thread each, while this thread shows progress, reads the server when the warm-up ends, and
-/// ends a run without a chance of validity.
+/// Sends and receives, while this thread shows progress, reads the server when the warm-up ends, and ends a run without a
+/// chance of validity.
 fn drive(
     plan: &Plan,
     schedule: &[Request],
@@ -171,23 +172,15 @@ fn drive(
     let start = clock::now().plus(LEAD);
     let clients = Clients::new(schedule, plan.retrying, plan.seed, start, plan.warmup, timeout);
     thread::scope(|scope| {
-        let receiving = thread::Builder::new()
-            .name("receiver".to_owned())
-            .spawn_scoped(scope, || receiver::receive(sockets, clients, retries, timeout, &live, interrupt));
-        let receiving = receiving.context("starting the receiver")?;
-        let sending = thread::Builder::new()
-            .name("sender".to_owned())
-            .spawn_scoped(scope, || sender::send(plan, schedule, sockets, datagrams, start, &live, interrupt));
-        let sending = match sending.context("starting the sender") {
-            Ok(sending) => sending,
-            Err(error) => {
-                live.finish_sending();
-                return Err(error.into());
-            }
-        };
+        let exchanging = thread::Builder::new().name("sender".to_owned()).spawn_scoped(scope, || {
+            let receiver = Receiver::new(sockets, clients, retries, &live)?;
+            let sender = Sender { schedule, sockets, start, live: &live, interrupt };
+            exchange(sender, datagrams, receiver, timeout, plan.spare_cpus())
+        });
+        let exchanging = exchanging.context("starting the sender")?;
         let mut warming_up = plan.warmup > Nanos::ZERO;
         let (mut cutoff, mut cut_off) = (Cutoff::new(schedule), None);
-        while !receiving.is_finished() {
+        while !exchanging.is_finished() {
             let elapsed = clock::now().minus(start);
             if warming_up && elapsed >= plan.warmup {
                 probe.start_counting();
@@ -200,14 +193,8 @@ fn drive(
             }
             thread::park_timeout(LOOK);
         }
-        let replies = receiving.join().expect("the receiver does not panic");
-        if replies.is_err() {
-            // The remaining requests would not be received.
-            interrupt.raise();
-        }
-        let sent = sending.join().expect("the sender does not panic");
+        let (sent, (replies, clients)) = exchanging.join().expect("the sender does not panic")?;
         let sending = live.sending_ended_at().map_or(Nanos::ZERO, |at| at.minus(start));
-        let (replies, clients) = replies?;
         let counted = schedule[..sent.slips.len()].iter().filter(|request| request.at >= plan.warmup).count();
         Ok(Driven { start, attempts: clients.counts(counted as u64), sent, replies, sending, cut_off })
     })

@@ -11,6 +11,7 @@ pub mod reconciled;
 pub mod retries;
 pub mod schedule;
 pub(crate) mod sender;
+pub(crate) mod threads;
 pub(crate) mod trace;
 
 use forebay::time::Nanos;

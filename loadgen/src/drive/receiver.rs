@@ -1,5 +1,6 @@
 //! The receiver: reads every flow and records, for each request, the reply that ends it. It also sends the retries: it is
-//! the one to know what must be sent again, and the sender keeps to its schedule.
+//! the one to know what must be sent again, and the sender keeps to its schedule. It has a thread of its own, or where one
+//! CPU is all there is the sender's, between the sends.
 //!
 //! A reply's time is the kernel's receive stamp, so that the time until our own thread wakes up is not charged to the
 //! server. The stamp is on the real-time clock; how long ago it was is subtracted from the monotonic time of reading.
@@ -16,7 +17,7 @@ use mio::{Events, Interest, Poll, Token};
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 use nix::sys::time::TimeSpec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, RawFd};
@@ -60,103 +61,136 @@ pub(crate) struct Replies {
     pub(crate) errors: BTreeMap<String, u64>,
 }
 
-/// Receives replies to the requests of `clients`, and sends the retries with `datagrams`, until nothing is outstanding:
-/// without retries no longer than `timeout` after the last send, with retries until every client has given up. Also
-/// returns the clients as they are then.
-///
-/// # Errors
-/// If the kernel refuses to poll or to receive.
-pub(crate) fn receive<'a>(
-    sockets: &[UdpSocket],
-    clients: Clients<'a>,
-    datagrams: Datagrams,
-    timeout: Nanos,
-    live: &'a Live,
-    interrupt: &Interrupt,
-) -> Result<(Replies, Clients<'a>)> {
-    let mut poll = Poll::new().context("opening a poll")?;
-    for (flow, socket) in sockets.iter().enumerate() {
-        poll.registry().register(&mut SourceFd(&socket.as_raw_fd()), Token(flow), Interest::READABLE)?;
-    }
-    let mut receiver = Receiver::new(clients, datagrams, live);
-    let mut events = Events::with_capacity(EVENTS);
-    let mut give_up_at = None;
-    loop {
-        let began = clock::now();
-        let next_at = receiver.clients.next_at(live.sent()).unwrap_or(Nanos::MAX);
-        match poll.poll(&mut events, Some(LOOK.min(next_at.minus(began)).into())) {
-            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error).context("waiting for replies"),
-            _ => {}
-        }
-        for event in &events {
-            receiver.drain(event.token().0, sockets[event.token().0].as_raw_fd()).context("receiving replies")?;
-        }
-        let retrying = receiver.clients.retry() && !interrupt.is_raised();
-        // A reply that came in time has been read by now, unless some sockets are still to be reported.
-        if retrying && events.iter().count() < EVENTS {
-            receiver.clients.time_out(began, live.sent());
-            receiver.send_retries(sockets);
-        }
-        let Some(outstanding) = live.outstanding() else {
-            continue;
-        };
-        let now = clock::now();
-        let wait = if interrupt.is_raised() { INTERRUPTED_WAIT.min(timeout) } else { timeout };
-        let is_over = match retrying {
-            true => receiver.clients.over() >= live.sent(),
-            false => outstanding == 0 || now >= *give_up_at.get_or_insert_with(|| now.plus(wait)),
-        };
-        if is_over {
-            return Ok((receiver.replies, receiver.clients));
-        }
-    }
-}
-
-struct Receiver<'a> {
+/// What receives the replies of a run, over all its flows, and sends its retries.
+pub(crate) struct Receiver<'a> {
     replies: Replies,
     clients: Clients<'a>,
     datagrams: Datagrams,
+    sockets: &'a [UdpSocket],
+    poll: Poll,
+    events: Events,
+    /// Flows that the poll has reported and that have not been read to the end: each is reported once per arrival
+    /// (edge-triggered).
+    ready: VecDeque<usize>,
     buffer: [u8; DATAGRAM_MAX_BYTES],
     control: Vec<u8>,
     live: &'a Live,
 }
 
 impl<'a> Receiver<'a> {
-    fn new(clients: Clients<'a>, datagrams: Datagrams, live: &'a Live) -> Receiver<'a> {
+    /// Receives replies to the requests of `clients`, and sends the retries with `datagrams`.
+    ///
+    /// # Errors
+    /// If the system refuses to poll that many sockets.
+    pub(crate) fn new(
+        sockets: &'a [UdpSocket],
+        clients: Clients<'a>,
+        datagrams: Datagrams,
+        live: &'a Live,
+    ) -> Result<Receiver<'a>> {
+        let poll = Poll::new().context("opening a poll")?;
+        for (flow, socket) in sockets.iter().enumerate() {
+            poll.registry().register(&mut SourceFd(&socket.as_raw_fd()), Token(flow), Interest::READABLE)?;
+        }
         let last = vec![None; clients.schedule().len()];
-        let replies = Replies { last, heard: 0, duplicates: 0, foreign: 0, taken: 0, errors: BTreeMap::new() };
-        Receiver {
-            replies,
+        Ok(Receiver {
+            replies: Replies { last, heard: 0, duplicates: 0, foreign: 0, taken: 0, errors: BTreeMap::new() },
             clients,
             datagrams,
+            sockets,
+            poll,
+            events: Events::with_capacity(EVENTS),
+            ready: VecDeque::with_capacity(EVENTS),
             buffer: [0; DATAGRAM_MAX_BYTES],
             control: nix::cmsg_space!(TimeSpec),
             live,
+        })
+    }
+
+    /// Receives until nothing is outstanding: without retries no longer than `timeout` after the last send, with retries
+    /// until every client has given up. Also returns the clients as they are then.
+    ///
+    /// # Errors
+    /// If the kernel refuses to poll or to receive.
+    pub(crate) fn receive(mut self, timeout: Nanos, interrupt: &Interrupt) -> Result<(Replies, Clients<'a>)> {
+        let mut give_up_at = None;
+        loop {
+            let began = clock::now();
+            let next_at = self.clients.next_at(self.live.sent()).unwrap_or(Nanos::MAX);
+            self.wait(LOOK.min(next_at.minus(began)))?;
+            while !self.ready.is_empty() {
+                self.read_one()?;
+            }
+            let retrying = self.clients.retry() && !interrupt.is_raised();
+            self.retry(began, retrying);
+            let Some(outstanding) = self.live.outstanding() else {
+                continue;
+            };
+            let now = clock::now();
+            let wait = if interrupt.is_raised() { INTERRUPTED_WAIT.min(timeout) } else { timeout };
+            let is_over = match retrying {
+                true => self.clients.over() >= self.live.sent(),
+                false => outstanding == 0 || now >= *give_up_at.get_or_insert_with(|| now.plus(wait)),
+            };
+            if is_over {
+                return Ok((self.replies, self.clients));
+            }
         }
     }
 
-    /// Sends every retry whose time has come.
-    fn send_retries(&mut self, sockets: &[UdpSocket]) {
+    /// Reads one datagram if one is there, for a sender that receives between its sends: it is late by no more than this
+    /// takes.
+    ///
+    /// # Errors
+    /// If the kernel refuses to poll or to receive.
+    pub(crate) fn look(&mut self, interrupt: &Interrupt) -> Result<()> {
+        if self.ready.is_empty() {
+            let began = clock::now();
+            self.wait(Nanos::ZERO)?;
+            if self.ready.is_empty() {
+                self.retry(began, self.clients.retry() && !interrupt.is_raised());
+                return Ok(());
+            }
+        }
+        self.read_one()
+    }
+
+    /// Waits for replies, at most this long.
+    fn wait(&mut self, at_most: Nanos) -> Result<()> {
+        match self.poll.poll(&mut self.events, Some(at_most.into())) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error).context("waiting for replies"),
+            _ => {}
+        }
+        self.ready.extend(self.events.iter().map(|event| event.token().0));
+        Ok(())
+    }
+
+    /// Sends every retry whose time has come, if there are to be any; `began` = when the sockets were last looked into.
+    fn retry(&mut self, began: Nanos, retrying: bool) {
+        // A reply that came in time has been read by now, unless some sockets are still to be reported.
+        if !retrying || self.events.iter().count() == EVENTS {
+            return;
+        }
+        self.clients.time_out(began, self.live.sent());
         while let Some(Retry { id, attempt }) = self.clients.next_retry(clock::now()) {
             let request = &self.clients.schedule()[id];
-            match send_one(&sockets[usize::from(request.flow)], self.datagrams.of(id, attempt, request)) {
+            match send_one(&self.sockets[usize::from(request.flow)], self.datagrams.of(id, attempt, request)) {
                 Ok(()) => self.replies.taken += 1,
                 Err(error) => *self.replies.errors.entry(error.to_string()).or_default() += 1,
             }
         }
     }
 
-    /// Reads everything: readiness is reported once per arrival (edge-triggered).
-    fn drain(&mut self, flow: usize, socket: RawFd) -> Result<(), Errno> {
-        loop {
-            match self.take_one(flow, socket) {
-                Ok(()) => {}
-                Err(Errno::EAGAIN) => return Ok(()),
-                // "Port unreachable" for an earlier send: the request stays unanswered, and that is its fate.
-                Err(Errno::ECONNREFUSED | Errno::EINTR) => {}
-                Err(error) => return Err(error),
-            }
+    /// Reads one datagram of the flow that has been ready for longest, or finds that it has no more.
+    fn read_one(&mut self) -> Result<()> {
+        let Some(&flow) = self.ready.front() else { return Ok(()) };
+        match self.take_one(flow, self.sockets[flow].as_raw_fd()) {
+            // "Port unreachable" for an earlier send: the request stays unanswered, and that is its fate.
+            Ok(()) | Err(Errno::ECONNREFUSED | Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => drop(self.ready.pop_front()),
+            Err(error) => return Err(error).context("receiving replies"),
         }
+        Ok(())
     }
 
     fn take_one(&mut self, flow: usize, socket: RawFd) -> Result<(), Errno> {
@@ -238,9 +272,10 @@ mod tests {
         let ms = Nanos::from_millis;
         let clients = Clients::new(&schedule, Retrying::NONE, 1, Nanos::ZERO, Nanos::ZERO, ms(1));
         let datagrams = Datagrams::new(&test_plan(), Session::new(SESSION));
-        let mut receiver = Receiver::new(clients, datagrams, &live);
-        for (flow, socket) in sockets.iter().enumerate() {
-            receiver.drain(flow, socket.as_raw_fd()).expect("an open socket");
+        let mut receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of two flows");
+        receiver.look(&Interrupt::default()).expect("open sockets");
+        while !receiver.ready.is_empty() {
+            receiver.look(&Interrupt::default()).expect("open sockets");
         }
         (receiver.replies, before, delivered)
     }
@@ -286,5 +321,24 @@ mod tests {
         });
         assert_eq!(replies.last.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
         assert_eq!((replies.duplicates, replies.foreign, replies.heard), (2, 18, 22));
+    }
+
+    // Does a sender that receives between its sends also send retries there, and no more than are due? Method: two requests
+    // were sent, of which one has timed out and the other is to wait for ever.
+    #[test]
+    fn a_look_sends_the_retries_that_are_due() {
+        let server = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
+        let sockets = flows::open(server.local_addr().expect("an address"), 1).expect("one flow");
+        let start = clock::now();
+        let ever = Nanos::from_secs(1_000_000);
+        let schedule = [Nanos::ZERO, ever].map(|at| Request { at, cost: Nanos::new(1), flow: 0, class: 0 });
+        let live = Live::default();
+        (0..2).for_each(|_| live.count_sent());
+        let retrying = Retrying { max: 1, backoff: Nanos::ZERO };
+        let clients = Clients::new(&schedule, retrying, 1, start, Nanos::ZERO, Nanos::new(1));
+        let datagrams = Datagrams::new(&test_plan(), Session::new(SESSION));
+        let mut receiver = Receiver::new(&sockets, clients, datagrams, &live).expect("a poll of one flow");
+        receiver.look(&Interrupt::default()).expect("an open socket");
+        assert_eq!(receiver.replies.taken, 1);
     }
 }

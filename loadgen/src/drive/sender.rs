@@ -54,38 +54,47 @@ impl Datagrams {
     }
 }
 
-/// Sends each request of `schedule`, whose times count from `start` on the monotonic clock, for the first time, over
-/// `sockets`. Returns early when interrupted.
-pub(crate) fn send(
-    plan: &Plan,
-    schedule: &[Request],
-    sockets: &[UdpSocket],
-    mut datagrams: Datagrams,
-    start: Nanos,
-    live: &Live,
-    interrupt: &Interrupt,
-) -> Sent {
-    let pacer = Pacer::start(plan.may_spin());
-    let (slips, taken) = (Vec::with_capacity(schedule.len()), Vec::with_capacity(schedule.len()));
-    let mut sent = Sent { slips, taken, pacer, ..Sent::default() };
-    for (id, request) in schedule.iter().enumerate() {
-        let intended = start.plus(request.at);
-        let Some(now) = pacer.wait_until(intended, interrupt) else {
-            break;
-        };
-        let datagram = datagrams.of(id, 0, request);
-        // Counted before sending: a reply must never seem to come before its request.
-        live.count_sent();
-        sent.slips.push(now.minus(intended));
-        let result = send_one(&sockets[usize::from(request.flow)], datagram);
-        sent.taken.push(result.is_ok());
-        if let Err(error) = result {
-            live.count_unsendable();
-            *sent.errors.entry(error.to_string()).or_default() += 1;
+/// What sends the requests of a run for the first time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sender<'a> {
+    /// The requests of the run.
+    pub(crate) schedule: &'a [Request],
+    /// A socket for each flow.
+    pub(crate) sockets: &'a [UdpSocket],
+    /// The start of the schedule, on the monotonic clock.
+    pub(crate) start: Nanos,
+    /// Where sends are counted.
+    pub(crate) live: &'a Live,
+    /// What ends the run early.
+    pub(crate) interrupt: &'a Interrupt,
+}
+
+impl Sender<'_> {
+    /// Sends all requests, each at the time that `pacer`, which this thread is, waits for; one that alternates calls `between`.
+    /// Returns early when interrupted.
+    pub(crate) fn send(self, pacer: Pacer, mut datagrams: Datagrams, mut between: impl FnMut()) -> Sent {
+        let Sender { schedule, live, .. } = self;
+        let (slips, taken) = (Vec::with_capacity(schedule.len()), Vec::with_capacity(schedule.len()));
+        let mut sent = Sent { slips, taken, pacer, ..Sent::default() };
+        for (id, request) in schedule.iter().enumerate() {
+            let intended = self.start.plus(request.at);
+            let Some(now) = pacer.wait_until(intended, self.interrupt, &mut between) else {
+                break;
+            };
+            let datagram = datagrams.of(id, 0, request);
+            // Counted before sending: a reply must never seem to come before its request.
+            live.count_sent();
+            sent.slips.push(now.minus(intended));
+            let result = send_one(&self.sockets[usize::from(request.flow)], datagram);
+            sent.taken.push(result.is_ok());
+            if let Err(error) = result {
+                live.count_unsendable();
+                *sent.errors.entry(error.to_string()).or_default() += 1;
+            }
         }
+        live.finish_sending();
+        sent
     }
-    live.finish_sending();
-    sent
 }
 
 /// Sends one datagram.
@@ -120,8 +129,10 @@ mod tests {
         let request = |flow| Request { at: Nanos::ZERO, cost: Nanos::new(1), flow, class: 0 };
         let (live, interrupt) = (Live::default(), Interrupt::default());
         let flows = [0, 1, 1, 0];
-        let sent =
-            send(&test_plan(), &flows.map(request), &[connected, not], datagrams(), Nanos::ZERO, &live, &interrupt);
+        let (schedule, sockets) = (flows.map(request), [connected, not]);
+        let sender =
+            Sender { schedule: &schedule, sockets: &sockets, start: Nanos::ZERO, live: &live, interrupt: &interrupt };
+        let sent = sender.send(Pacer::Ordinary, datagrams(), || {});
         assert_eq!((sent.slips.len(), sent.taken), (4, vec![true, false, false, true]));
         assert_eq!(sent.errors.values().sum::<u64>(), 2, "{:?}", sent.errors);
         assert_eq!(live.outstanding(), Some(2));
@@ -141,7 +152,9 @@ mod tests {
         std::thread::sleep(ms(300).into());
         let start = clock::now().minus(ms(300));
         let schedule = [0, 100, 320].map(|at| Request { at: ms(at), cost: Nanos::new(1), flow: 0, class: 0 });
-        let sent = send(&test_plan(), &schedule, &[flow], datagrams(), start, &live, &interrupt);
+        let sockets = [flow];
+        let sender = Sender { schedule: &schedule, sockets: &sockets, start, live: &live, interrupt: &interrupt };
+        let sent = sender.send(Pacer::Ordinary, datagrams(), || {});
         let over = clock::now().minus(start);
         for (slip, (least, at)) in sent.slips.iter().zip([(300, 0), (200, 100), (0, 320)]) {
             assert!(*slip >= ms(least) && slip.plus(ms(at)) <= over, "{:?}", sent.slips);
