@@ -5,6 +5,7 @@
 
 use crate::support::assert_adds_up;
 use crate::support::client::{Client, message};
+use crate::support::erased::Erased;
 use forebay::config::Config;
 use forebay::handler::builtin::{Bench, Echo};
 use forebay::server::Server;
@@ -25,7 +26,7 @@ fn assert_answers_by(io: &str, listen: SocketAddr, targets: &[SocketAddr]) {
     let pairs = [("listen", listen.as_str()), ("admin", "127.0.0.1:0"), ("workers", "2"), ("io", io)];
     let server = Server::bind(&Config::from_pairs(pairs).expect("a configuration")).expect("a free port");
     let (port, stop) = (server.udp_address().port(), server.stop_handle());
-    let handler = Bench::new(Echo, Nanos::from_secs(1));
+    let handler = Erased::new(Bench::new(Echo, Nanos::from_secs(1)));
     let server = thread::spawn(move || server.run(&handler).expect("the server runs"));
     let mut sent = 0;
     for target in targets {

@@ -4,6 +4,7 @@
 
 use super::handlers::client_of;
 use crate::support::await_until;
+use crate::support::erased::Erased;
 use forebay::fate::Fate;
 use forebay::server::{Builder, Metrics, Server, StopHandle};
 use forebay::{Reply, Request, handler_fn};
@@ -24,9 +25,9 @@ impl Echo {
     fn start(builder: Builder) -> Echo {
         let server = builder.bind().expect("free ports");
         let (udp, metrics, stop) = (server.udp_address(), server.metrics(), server.stop_handle());
-        let echo = handler_fn(|request: Request<'_>, reply: &mut Reply<'_>| {
+        let echo = Erased::new(handler_fn(|request: Request<'_>, reply: &mut Reply<'_>| {
             reply.put(request.bytes()).expect("as long as the request");
-        });
+        }));
         let thread = thread::spawn(move || server.run(&echo).expect("it runs").totals.fates.answered);
         Echo { udp, metrics, stop, thread }
     }

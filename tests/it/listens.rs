@@ -4,6 +4,7 @@
 
 use super::trains::send_train;
 use crate::support::client::Client;
+use crate::support::erased::Erased;
 use crate::support::{Running, assert_adds_up, await_until, listen};
 use forebay::config::Config;
 use forebay::handler::Handler;
@@ -123,6 +124,7 @@ fn drained(settings: &[(&str, &str)], send: impl FnOnce(&[SocketAddr]) -> u64) -
         served.lock().expect("no panic").push(request.local());
         reply.put(request.local().to_string().as_bytes()).expect("shorter than the request");
     });
+    let handler = Erased::new(handler);
     let report = server.run(&handler).expect("it runs");
     drop(handler);
     let fates = report.totals.fates;
@@ -194,7 +196,7 @@ fn no_address_answers_another() {
     assert!(error.to_string().contains(&format!("127.0.0.9:9; allowed: {one},{other},[::1]:")), "{error}");
     let stop = server.stop_handle();
     stop.stop();
-    let fates = server.run(&handler).expect("it runs").totals.fates;
+    let fates = server.run(&Erased::new(handler)).expect("it runs").totals.fates;
     assert_eq!((fates.received, fates.malformed, counted.load(Ordering::SeqCst)), (1, 1, 0), "{fates:?}");
 }
 

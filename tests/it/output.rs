@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "a child of this test says where it listens")]
 
 use crate::support::client::Client;
+use crate::support::erased::Erased;
 use crate::support::http::http;
 use crate::support::process::{Forebay, Process, wait_for_exit};
 use crate::support::scripted::{Act, scripted};
@@ -71,7 +72,7 @@ fn the_panicking_server_itself() {
     let server = Server::bind(&Config::from_pairs(pairs).expect("a configuration")).expect("free ports");
     let server = server.stop_on_signals().expect("signals");
     println!("{}", server.announcement());
-    server.run(&scripted().0).expect("it serves");
+    server.run(&Erased::new(scripted().0)).expect("it serves");
 }
 
 // Do handlers that panic while nobody reads standard error keep nobody from being served?

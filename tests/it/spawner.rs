@@ -2,6 +2,7 @@
 //! Method: servers without an endpoint; gates keep work under way for as long as a test needs it.
 
 use super::handlers::client_of;
+use crate::support::erased::Erased;
 use crate::support::{await_until, policies};
 use forebay::handler::{fork, hop, uninterrupted};
 use forebay::metrics::SpawnEnd;
@@ -25,9 +26,9 @@ struct Served {
     thread: JoinHandle<Report>,
 }
 
-fn run<H: Handler + Send + 'static>(server: Server, handler: H) -> Served {
+fn run<H: Handler<Ticket = ()> + Send + 'static>(server: Server, handler: H) -> Served {
     let (spawner, stop) = (server.spawner(), server.stop_handle());
-    Served { spawner, stop, thread: thread::spawn(move || server.run(&handler).expect("it runs")) }
+    Served { spawner, stop, thread: thread::spawn(move || server.run(&Erased::new(handler)).expect("it runs")) }
 }
 
 fn silent(server: Server) -> Served {

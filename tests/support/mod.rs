@@ -8,6 +8,7 @@
 )]
 
 pub(crate) mod client;
+pub(crate) mod erased;
 pub(crate) mod fates;
 pub(crate) mod http;
 pub(crate) mod network;
@@ -17,6 +18,7 @@ pub(crate) mod returned;
 pub(crate) mod scripted;
 pub(crate) mod stream;
 
+use erased::Erased;
 use forebay::config::Config;
 use forebay::handler::Handler;
 use forebay::metrics::Fates;
@@ -58,16 +60,28 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Serves with `handler` under `settings`, on free ports.
-    pub(crate) fn start<H: Handler + Send + 'static>(settings: &[(&str, &str)], handler: H) -> Running {
-        Running::start_after(settings, handler, || ())
+    /// Serves with `handler`, which has no names of its own, under `settings`, on free ports.
+    pub(crate) fn start<H: Handler<Ticket: 'static> + Send + 'static>(
+        settings: &[(&str, &str)],
+        handler: H,
+    ) -> Running {
+        Running::start_as_it_is(settings, Erased::new(handler), Box::new(|| ()))
     }
 
     /// The same, and does `first` on the server's thread once it is bound, before it makes others.
-    pub(crate) fn start_after<H: Handler + Send + 'static>(
+    pub(crate) fn start_after<H: Handler<Ticket: 'static> + Send + 'static>(
         settings: &[(&str, &str)],
         handler: H,
         first: impl FnOnce() + Send + 'static,
+    ) -> Running {
+        Running::start_as_it_is(settings, Erased::new(handler), Box::new(first))
+    }
+
+    /// The same with any handler: a server is compiled for each type of them.
+    pub(crate) fn start_as_it_is<H: Handler + Send + 'static>(
+        settings: &[(&str, &str)],
+        handler: H,
+        first: Box<dyn FnOnce() + Send>,
     ) -> Running {
         let listen = listen();
         let ports = [("listen", listen.as_str()), ("admin", "127.0.0.1:0")];
