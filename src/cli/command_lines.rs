@@ -81,6 +81,7 @@ fn value() -> impl Strategy<Value = String> {
         "header",
         "sleep",
         "digest",
+        "packet-chain",
         "true",
         "auto",
         "nan",

@@ -56,9 +56,12 @@ fn charges(config: &mut Config, layers: &mut Layers) {
 
 /// A handler on emulated cores does no real work.
 fn handler(config: &mut Config, layers: &mut Layers) {
-    if config.burn == Burn::Sleep && config.handler == HandlerName::Digest {
-        let why = "digest does real work, which cannot be slept; allowed: burn cpu, or handler echo, spin or fork";
-        layers.conflict(config, ["burn", "handler"], why);
+    let works = matches!(config.handler, HandlerName::Digest | HandlerName::PacketChain);
+    if config.burn == Burn::Sleep && works {
+        let name = config.handler.name();
+        let why =
+            format!("{name} does real work, which cannot be slept; allowed: burn cpu, or handler echo, spin or fork");
+        layers.conflict(config, ["burn", "handler"], &why);
     }
 }
 
@@ -194,6 +197,7 @@ mod tests {
             (("burn", "sleep"), ("wait", "spin")),
             (("burn", "sleep"), ("wait", "adaptive")),
             (("burn", "sleep"), ("handler", "digest")),
+            (("burn", "sleep"), ("handler", "packet-chain")),
             (("overheads", "lab"), ("burn", "cpu")),
             (("workers", "4"), ("pools", "front=3,heavy=11")),
             (("policy", "pools"), ("workers", "1")),

@@ -123,6 +123,7 @@ settings! {
             "spin: burn the CPU time that it asks for.",
             "fork: as spin, in parts of at least a slice, on several workers at once.",
             "digest: chain hashes over its payload.",
+            "packet-chain: search its payload for lines, make 60 random reads, and burn what it costs beyond 2 us.",
         ])),
         parse: value::choice, show: value::name,
     }
@@ -133,7 +134,7 @@ settings! {
         allowed: Made(names::<Burn>),
         help: Fixed(
             "How CPU time is spent. sleep emulates one core per worker on a host that has fewer; it forces wait park \
-             and excludes handler digest."
+             and excludes handlers digest and packet-chain."
         ),
         parse: value::choice, show: value::name,
     }

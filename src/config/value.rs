@@ -70,6 +70,8 @@ choices! {
         Fork = "fork",
         /// Chains hashes over the payload, with a checkpoint per chunk.
         Digest = "digest",
+        /// Searches the payload, and follows random places in memory.
+        PacketChain = "packet-chain",
     }
     /// What it means to spend CPU time.
     Burn {

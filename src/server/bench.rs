@@ -2,7 +2,7 @@
 
 use super::{Ended, Report, ServeError, Server};
 use crate::config::{Burn, Config, Effective, HandlerName, LogLevel, Problems};
-use crate::handler::builtin::{Bench, Burner, Digest, Echo, Forking, Spin, Work};
+use crate::handler::builtin::{Bench, Burner, Digest, Echo, Forking, PacketChain, Spin, Work};
 use crate::metrics::summary;
 use crate::output;
 
@@ -32,6 +32,7 @@ pub(crate) fn serve(effective: &Effective, reloading: Reloading) -> Result<Ended
             bench.run(Forking::new(burner(config), config.time_scale, config.slice_scaled(), config.workers))
         }
         HandlerName::Digest => bench.run(Digest),
+        HandlerName::PacketChain => bench.run(PacketChain::new(burner(config))),
     }?;
     match (report.ended, output::print(&summary(&report.totals))) {
         (Ended::Drained, Err(error)) => Err(ServeError::Output(error)),

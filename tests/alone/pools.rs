@@ -5,7 +5,7 @@ use crate::support::client::{Client, message};
 use crate::support::fates::fates;
 use crate::support::scripted::{Act, scripted};
 use crate::support::{Running, alone, await_until};
-use forebay::handler::builtin::{Bench, Burner, Spin};
+use forebay::handler::builtin::{Bench, Burner, PacketChain, Spin};
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
 
@@ -72,6 +72,18 @@ fn a_spent_slice_leads_to_the_next_pool() {
         assert_eq!(way(&server, 0, Nanos::from_micros(10), b""), (0, 0));
         // A busy neighbour on the core makes burning slower, never faster, so this always takes longer than the slice.
         assert_eq!(way(&server, 0, Nanos::from_millis(400), b""), (1, 1));
+    }
+}
+
+// By the handler's word: the long tasks of a packet run behind, whatever the slice allows.
+#[test]
+fn the_long_tasks_of_a_packet_run_behind() {
+    let _alone = alone();
+    let chain = Bench::new(PacketChain::new(Burner::calibrated()), Nanos::from_secs(1));
+    let server = Running::start(&[&POOLS[..], &[("slice", "1s")]].concat(), chain);
+    for _ in 0..3 {
+        assert_eq!(way(&server, 0, Nanos::from_micros(2), b"two\nlines\n"), (0, 0));
+        assert_eq!(way(&server, 0, Nanos::from_millis(30), b"two\nlines\n"), (1, 1));
     }
 }
 

@@ -71,7 +71,7 @@ fn unknown_names_are_answered_with_the_known_ones() {
 
     let said = refusal(forebay().env("FOREBAY_HANDLER", "spinn"));
     assert_says(&said, &["handler = \"spinn\" (environment FOREBAY_HANDLER)", "did you mean spin?"]);
-    assert_says(&said, &["allowed: echo, spin, fork, digest"]);
+    assert_says(&said, &["allowed: echo, spin, fork, digest, packet-chain"]);
 }
 
 // Is a pool of no workers refused?

@@ -7,6 +7,7 @@ mod digest;
 mod echo;
 pub mod emulated;
 mod forking;
+mod packet_chain;
 mod spin;
 pub mod wire;
 
@@ -16,4 +17,5 @@ pub use burn::Burner;
 pub use digest::Digest;
 pub use echo::Echo;
 pub use forking::Forking;
+pub use packet_chain::PacketChain;
 pub use spin::Spin;
