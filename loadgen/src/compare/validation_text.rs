@@ -85,10 +85,9 @@ pub(crate) fn render(rows: &[Row], plan: &Plan) -> String {
         text += &row.text(plan);
     }
     text.push('\n');
-    let explained = "Slowdown of all requests after the warm-up, medians over the VALID runs alone: of the server, and of the same requests \
-         at the same times and sockets in virtual time. near: the simulated figure is off by at most 20 % of what the \
+    let explained = "Slowdown of all requests after the warm-up, medians over the VALID runs alone: of the server, and of the \
+         same requests at the same times and sockets in virtual time. near: the simulated figure is off by at most 20 % of what the \
          real one is above that of an idle server. idle: neither is above an idle server's by more than a quarter of it, and \
-         the cell says nothing. VALID: how many runs were. ?: not known within \
-         --precision (95 % confidence).";
+         the cell says nothing. VALID: how many runs were. ?: not known within --precision (95 % confidence).";
     text + &wrapped("", explained, "  ")
 }
