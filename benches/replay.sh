@@ -4,7 +4,7 @@
 # `cargo build --release --workspace`.
 #
 # A scene is a workload, a time scale, a slice, a warm-up and policies; each is run at each load with each seed, on 14
-# emulated cores that are charged what `loadgen compare` charges by default. With KEEP=DIRECTORY the results stay there, and
+# emulated cores that are charged OVERHEADS, stock by default. With KEEP=DIRECTORY the results stay there, and
 # scenes whose results are there are not repeated: so the table can go on after an interrupt. Lists are words:
 # LOADS="0.7" SCENES="high-bimodal/500/2us/3s/isolated,steal" KEEP=results benches/replay.sh
 set -eu
@@ -20,6 +20,7 @@ high-bimodal/2000/2us/15s/auto}
 loads=${LOADS:-0.5 0.7}
 seeds=${SEEDS:-1,2,3}
 duration=${DURATION:-20s}
+overheads=${OVERHEADS:-stock}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 keep=${KEEP:-$tmp}
@@ -34,7 +35,7 @@ scene() {
     [ -s "$name.rows" ] || {
         # The exit code is 3 where a run is INVALID, which its row says.
         "$bin/loadgen" compare --quiet --burn sleep --workers 14 --simulate --workload "$1" --time-scale "$2" --slice "$3" \
-            --warmup "$4" --duration "$duration" --policies "$5" --load "$load" --seeds "$seeds" \
+            --warmup "$4" --duration "$duration" --policies "$5" --load "$load" --seeds "$seeds" --overheads "$overheads" \
             --json "$name.json" >"$tmp/text" || [ $? = 3 ]
         grep -E "^\| $1 \| [0-9.]+ \| " "$tmp/text" >"$tmp/rows"
         mv "$tmp/rows" "$name.rows"

@@ -338,10 +338,8 @@ impl<'a> Scenario<'a> {
     }
 
     pub(super) fn fit(&self, load: f64) -> Fit {
-        let mut fit = match self.replayed {
-            Some(run) => Replay::new(&run.offered).fit,
-            None => Fit::new(self.workload, self.workers, self.load_of_left(load)),
-        };
+        let drawn = || Fit::new(self.workload, self.workers, self.load_of_left(load));
+        let mut fit = self.replayed.map_or_else(drawn, |run| Replay::new(&run.offered).fit);
         self.choose(&mut fit);
         fit
     }
@@ -352,10 +350,8 @@ impl<'a> Scenario<'a> {
         fit.thief_threshold = self.thief_threshold;
         fit.yield_cost = self.overheads.yield_.max(Nanos::new(1));
         fit.classified = self.classified;
-        if self.replayed.is_some() {
-            // What was recorded comes to all servers that are left.
-            fit.offered /= self.fleet.map_or(1, Fleet::left) as f64;
-        }
+        // What was recorded comes to all servers that are left.
+        fit.offered /= self.replayed.and(self.fleet).map_or(1, Fleet::left) as f64;
     }
 }
 

@@ -119,7 +119,7 @@ fn a_verdict_is_repeated() {
 // Does a trace come to a whole fleet, at the rate of all, and are sizes fitted to the part of a server that is left?
 #[test]
 fn a_trace_comes_to_all_servers_of_a_fleet() {
-    let header = "forebay-trace/1 time-scale=1 burn=cpu workers=2 seed=1 warmup=0s workload=one";
+    let header = "forebay-trace/1 time-scale=1 burn=sleep workers=2 seed=1 warmup=0s workload=one";
     let lines: String = (1..=6_000).map(|us| format!("{us}us {us}us short 1us {} 0\n", us % 64)).collect();
     let offered: Trace = format!("{header}\n{lines}").parse().expect("a trace");
     let replayed = Replayed { path: std::path::PathBuf::new(), workload: offered.to_workload(), offered };
