@@ -17,6 +17,8 @@ workers=${WORKERS:-3 14 64}
 seeds=${SEEDS:-1 2 3}
 # The most requests of a simulation, which takes what it needs to tell.
 requests=${REQUESTS:-30000000}
+# The most CPU time of a search, in seconds: one that takes longer ends without a result, which is no load held.
+cpu=${CPU:-unlimited}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 keep=${KEEP:-$tmp}
@@ -69,8 +71,17 @@ search() {
     [ "$1" != extreme-bimodal ] || slice=1us
     result="$keep/$1-$2-$3-$4.json"
     [ -s "$result" ] || {
-        "$bin/forebay" simulate --quiet --overheads lab --workload "$1" --workers "$2" --policy "$3" --seed "$4" --slice "$slice" \
-            --thief-threshold 1us --pools best --max-load 'p99.9-slowdown<=10' --requests "$requests" --json "$tmp/json" >/dev/null
+        rm -f "$tmp/json"
+        # 152 and 137 are the signals of the limit, of which the shell would tell on standard error.
+        (
+            ulimit -t "$cpu"
+            "$bin/forebay" simulate --quiet --overheads lab --workload "$1" --workers "$2" --policy "$3" --seed "$4" \
+                --slice "$slice" --thief-threshold 1us --pools best --max-load 'p99.9-slowdown<=10' --requests "$requests" \
+                --json "$tmp/json" >/dev/null || exit $?
+        ) 2>"$tmp/errors" || case $? in
+        137 | 152) echo '{"results": []}' >"$tmp/json" ;;
+        *) cat "$tmp/errors" >&2 && exit 1 ;;
+        esac
         mv "$tmp/json" "$result"
     }
     cat "$result"
@@ -83,15 +94,15 @@ cell() {
                 "." + (if $hundredths < 10 then "0" else "" end) + ($hundredths | tostring) end;
             def mark: .beyond.cause // "" | if test("starves") then " s" elif test("unstable") then " u"
                 elif test("missed") then " g" else "" end;
-            map(.results[0]) | sort_by(.max_load) as $found
-            | $found[length / 2 | floor] as $median
+            length as $seeds | map(.results[0] // empty) | sort_by(.max_load) as $found
+            | if $found == [] then "?" else $found[length / 2 | floor] as $median
             | ($median.max_load | share) as $shown
             | ($found[0].max_load | share) as $least | ($found[-1].max_load | share) as $most
             | ($published | if . == "" then null else tonumber end) as $theirs
             | (if $theirs != null and (($median.max_load - $theirs) * 100 | round | fabs) > 3 then "**\($shown)**" else $shown end)
               + (if ($found[-1].max_load - $found[0].max_load) * 100 | round > 1 then " \($least) to \($most)" else "" end)
-              + ($median | mark) + (if any(.[]; .beyond.verdict == "undecided") then " ?" else "" end)
-              + (if $theirs != null then " (\($published))" else "" end)'
+              + ($median | mark) + (if length < $seeds or any(.[]; .beyond.verdict == "undecided") then " ?" else "" end)
+              end + (if $published != "" then " (\($published))" else "" end)'
 }
 
 head='| workload | policy |'

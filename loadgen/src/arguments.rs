@@ -117,7 +117,8 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "seed")]
     pub(crate) seeds: Vec<u64>,
     /// Simulate the requests of each run once more, under the same policy, and hold both against each other. hybrid
-    /// then reserves a fixed number of workers; reserve and auto, which follow what they measure, are not simulated
+    /// then reserves a fixed number of workers; levels and auto need a warm-up in which they find what virtual time does;
+    /// reserve, which follows the load, is not simulated
     #[arg(long)]
     pub(crate) simulate: bool,
     /// Also write what each run offered into this folder, as POLICY-seedN.offered, for forebay simulate --replay

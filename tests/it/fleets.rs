@@ -2,7 +2,9 @@
 //! its files and its exit codes are read. What fleets do is asked beside the code, against theory.
 
 use assert_cmd::Command;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpListener;
 
 fn forebay(arguments: &str) -> assert_cmd::assert::Assert {
     let mut command = Command::cargo_bin("forebay").expect("the program is built");
@@ -105,6 +107,96 @@ fn a_plan_for_a_fleet_holds_without_a_server() {
     assert!(holds <= 60.0 && less > 60.0, "{holds} us, and {less} us with a worker less");
 }
 
+/// A trace of a server of two workers: one request each 10 us, unscaled, nine of ten of 4 us and one of 40 us, from 64 flows.
+fn recorded() -> tempfile::NamedTempFile {
+    let mut trace = tempfile::NamedTempFile::new().expect("a temporary file");
+    writeln!(trace, "forebay-trace/1 time-scale=10 burn=sleep workers=2 seed=1 warmup=0s workload=tenths")
+        .expect("written");
+    for number in 0..20_000_u64 {
+        let (at, kind) = (number * 100, if number % 10 == 9 { "long 40us" } else { "short 4us" });
+        writeln!(trace, "{at}us {at}us {kind} {} {}", number % 64, number % 2).expect("written");
+    }
+    trace
+}
+
+// Do the requests of a run come to all servers of a fleet together? Method: twice the servers have half the load each, also for
+// what sizes are fitted to; and without a server the others have its part.
+#[test]
+fn a_recorded_run_comes_to_a_whole_fleet() {
+    let trace = recorded();
+    let flags = format!("simulate --replay {} --overheads none --policy steal,hybrid", trace.path().display());
+    let (alone, fleets) = (results(&flags), results(&format!("{flags} --servers 3 --lost 0,1 --balance jsq")));
+    // 7.6 us each 10 us, on two workers.
+    let of = |result: &Value, key: &str| result.pointer(key).and_then(Value::as_f64).expect("a number");
+    assert!(alone.iter().all(|result| (of(result, "/load") - 0.38).abs() < 1e-3), "{alone:?}");
+    assert_eq!(fleets.len(), 4);
+    for result in &fleets {
+        assert_eq!(
+            (&result["fates"]["answered"], &result["fleet"]["servers"]),
+            (&20_000.into(), &3.into()),
+            "{result}"
+        );
+        assert!((of(result, "/load") - 0.127).abs() < 1e-3, "{result}");
+        let left = 3.0 - of(result, "/fleet/lost");
+        assert!((of(result, "/fleet/busiest_load") / (0.38 / left) - 1.0).abs() < 0.25, "{result}");
+        assert!(of(result, "/slowdown/all/p99_9") < of(&alone[0], "/slowdown/all/p99_9") + 0.1, "{result}");
+    }
+    let table = stdout(&format!("{flags} --servers 3"));
+    assert!(table.contains("3 servers of 2 workers") && table.contains("20000 requests"), "{table}");
+}
+
+/// Serves one request with `body`, as an admin endpoint would, and says where.
+fn endpoint(body: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        // A request without a body is one small segment.
+        let read = stream.read(&mut [0; 4_096]).expect("a request");
+        assert!(read > 0, "the client has gone");
+        let head =
+            format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
+        stream.write_all((head + &body).as_bytes()).expect("an answer");
+    });
+    format!("http://{address}/latency")
+}
+
+// Is what one server was asked, and what a trace holds, planned for as what comes to a whole fleet? Method: the demand of
+// the plan, its fleet, and the order as recorded; and another rate, which is that of all too.
+#[test]
+fn a_fleet_is_planned_for_what_was_measured() {
+    let class = json!({"answered": 60_000, "unanswered": 0, "cpu_us": 1_200_000.0, "bins_us": [[20.0, 60_000]]});
+    let body = json!({"schema": "forebay-latency/1", "policy": "steal", "workers": 4, "time_scale": 1,
+        "demand": {"seconds": 0.3, "asked": 60_000, "classes": {"short": class}}});
+    let trace = recorded();
+    let goal = "--servers 3 --policy steal --overheads none --slo p99-latency<=200us --requests 200000 --json -";
+    let plan =
+        |demand: &str| -> Value { serde_json::from_str(&stdout(&format!("plan {goal} {demand}"))).expect("JSON") };
+    let replay = format!("--replay {}", trace.path().display());
+    for (demand, rate, mean_us) in [
+        (format!("--from {}", endpoint(body.to_string())), 200_000.0, 20.0),
+        (format!("--from {} --rate 100000", endpoint(body.to_string())), 100_000.0, 20.0),
+        (replay.clone(), 100_000.0, 7.6),
+        (format!("{replay} --rate 400000"), 400_000.0, 7.6),
+    ] {
+        let plan = plan(&demand);
+        let number = |pointer: &str| plan.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{plan}"));
+        assert!((number("/demand/rate") / rate - 1.0).abs() < 1e-3, "{demand}: {plan}");
+        assert!((number("/demand/mean_us") / mean_us - 1.0).abs() < 1e-3, "{demand}: {plan}");
+        assert_eq!((&plan["fleet"]["servers"], &plan["fleet"]["lost"]), (&3.into(), &1.into()));
+        // With the headroom, on the workers of all three.
+        let load = 1.1 * rate * mean_us / 1e6 / (3.0 * number("/recommendation/workers"));
+        assert!((number("/recommendation/load") / load - 1.0).abs() < 1e-2, "{demand}: {plan}");
+        let changes = plan["sensitivity"].as_array().expect("changes");
+        let recorded = changes.iter().find(|change| change["change"] == "as recorded");
+        assert_eq!(recorded.is_some(), demand.starts_with("--replay"), "{demand}: {plan}");
+        if let Some(recorded) = recorded {
+            let figure = recorded["figure"].as_f64().expect("a latency");
+            assert!(recorded["measured"] == 20_000 && (4.0..=200.0).contains(&figure), "{demand}: {recorded}");
+        }
+    }
+}
+
 #[test]
 fn bad_input_gets_one_error_that_says_what_is_allowed() {
     for (arguments, said) in [
@@ -116,8 +208,9 @@ fn bad_input_gets_one_error_that_says_what_is_allowed() {
         ("simulate --servers 4 --lost 0,4", "--lost 4: of --servers 4 one must be left; allowed: 0 to 3"),
         ("simulate --servers 4 --policy steal,srpt", "--policy srpt: with --servers each server follows a policy of "),
         ("simulate --servers 256 --workers 1024", "a fleet has 16384 at most: lower --servers or the workers of each"),
-        ("simulate --servers 2 --replay x", "cannot be used with"),
-        ("plan --servers 2 --replay x", "cannot be used with"),
+        ("simulate --servers 2 --replay /nowhere", "--replay /nowhere: it cannot be read"),
+        ("plan --servers 2 --replay /nowhere", "--replay /nowhere: it cannot be read"),
+        ("plan --servers 2 --from 127.0.0.1:1", "--from 127.0.0.1:1"),
         ("plan --workload fixed:1us --rate 1000 --balance jsq", "--servers <N>"),
         (
             "plan --workload fixed:1us --rate 1000 --servers 1",

@@ -12,6 +12,7 @@ use crate::drive::Exchange;
 use crate::drive::flows::{self, sockets_of};
 use crate::failure::Failure;
 use anyhow::{Context, Result};
+use forebay::overheads::Overheads;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 /// Flows, and the server's socket of each.
@@ -35,7 +36,10 @@ impl FlowMap {
     /// See [`ServerProcess::start`], [`flows::open`] and [`sockets_of`].
     pub(crate) fn survey(flag: &str, settings: &ServerSettings, flows: u16, verbose: bool) -> Result<FlowMap, Failure> {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let process = ServerProcess::start(&settings.serve_arguments("isolated", any), verbose)?;
+        // Which socket a flow comes to does not depend on what a request costs, and each flow takes one.
+        let mut free = settings.clone();
+        free.overheads = Overheads::NONE;
+        let process = ServerProcess::start(&free.serve_arguments("isolated", any), verbose)?;
         let address = process.udp;
         let reservation = reserve(flag, address)?;
         let flows = flows::open(address, flows)?;

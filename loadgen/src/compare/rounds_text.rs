@@ -29,13 +29,13 @@ const FIGURES: [Figure; 3] = [
 /// The whole text.
 pub(crate) fn render(report: &CompareReport, settings: &ServerSettings) -> String {
     let Some(first) = report.runs.first() else { return String::new() };
-    let arms = arms(report);
+    let arms = arms(&report.runs);
     let mut header = ["policy", "class"].map(str::to_owned).to_vec();
     header.extend(FIGURES.map(|figure| format!("{} {}", figure.percentile, figure.name)));
     header.extend([format!("vs {}", first.arm), "VALID".to_owned()]);
     let mut rows = Vec::new();
     for arm in &arms {
-        rows.extend(rows_of(&runs_of(report, arm), &runs_of(report, arms[0])));
+        rows.extend(rows_of(&runs_of(&report.runs, arm), &runs_of(&report.runs, arms[0])));
     }
     let mut text = format!("\n{}", table(&header, &rows, 2));
     let explain = format!(
@@ -59,10 +59,10 @@ pub(crate) fn render(report: &CompareReport, settings: &ServerSettings) -> Strin
     text + &wrapped("", &limits(settings, ""), "")
 }
 
-/// The names of the runs of `report`, in the order of the flags.
-pub(crate) fn arms(report: &CompareReport) -> Vec<&str> {
+/// The names of `runs`, in the order of the flags.
+pub(crate) fn arms(runs: &[ComparedRun]) -> Vec<&str> {
     let mut arms: Vec<&str> = Vec::new();
-    for run in &report.runs {
+    for run in runs {
         if !arms.contains(&run.arm.as_str()) {
             arms.push(&run.arm);
         }
@@ -71,8 +71,8 @@ pub(crate) fn arms(report: &CompareReport) -> Vec<&str> {
 }
 
 /// The runs of one arm, in the order of the seeds.
-pub(crate) fn runs_of<'a>(report: &'a CompareReport, arm: &str) -> Vec<&'a ComparedRun> {
-    report.runs.iter().filter(|run| run.arm == arm).collect()
+pub(crate) fn runs_of<'a>(runs: &'a [ComparedRun], arm: &str) -> Vec<&'a ComparedRun> {
+    runs.iter().filter(|run| run.arm == arm).collect()
 }
 
 pub(crate) fn is_valid(run: &ComparedRun) -> bool {

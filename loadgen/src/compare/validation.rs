@@ -1,21 +1,19 @@
 //! Validation, `compare --simulate`: the requests of each run once more, in virtual time, under the server's policy.
 
+use crate::compare::nearness::idle;
 use crate::compare::server_settings::ServerSettings;
+use crate::endpoint::ServerView;
 use crate::failure::Failure;
 use crate::plan::Plan;
 use crate::report::by_class::ByClass;
-use forebay::metrics::{Block, Percentile};
-use forebay::sched::{Entry, PolicyName, Sizes};
+use crate::text::time;
+use forebay::config::Burn;
+use forebay::metrics::Block;
+use forebay::sched::{Entry, Made, PolicyName, Sizes};
 use forebay::sim::{Replay, simulate};
+use forebay::time::Nanos;
 use forebay::workload::Trace;
 use serde::Serialize;
-
-/// The percentiles that are compared.
-pub(crate) const JUDGED: [Percentile; 3] = [Percentile::P50, Percentile::P99, Percentile::P99_9];
-/// A simulated figure may differ by this share of the real one,
-const SHARE_ALLOWED: f64 = 0.25;
-/// or by this slowdown, whichever is more: where nothing waits, a slowdown is 1.
-const SLOWDOWN_ALLOWED: f64 = 1.0;
 
 /// The simulation of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -26,6 +24,11 @@ pub(crate) struct Simulated {
     overheads: String,
     /// Slowdown (latency over cost) of all requests sent after the warm-up.
     pub(crate) slowdown: ByClass<Block>,
+    /// Slowdown of the same requests if each met an idle server that is awake.
+    pub(crate) idle: Block,
+    /// What virtual time chose of a policy that follows what it measures, where the server chose something else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) disagreement: Option<String>,
     /// Under `isolated`, how many replies named the worker that was predicted for their flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sockets: Option<Sockets>,
@@ -41,18 +44,19 @@ pub(crate) struct Sockets {
 }
 
 /// Makes server and simulator follow the same policies: fixes the value that `hybrid` would measure, as virtual time
-/// would choose it for the offered load.
+/// would choose it for the offered load. What `levels` and `auto` make of service times is the same in both, once the
+/// server has measured enough of them; [`simulated`] tells where it is not.
 ///
 /// # Errors
-/// A usage failure for a policy that adapts to its measurements.
+/// A usage failure for a policy that follows the load besides.
 pub(crate) fn prepare(settings: &mut ServerSettings, policies: &[String], plan: &Plan) -> Result<(), Failure> {
     for policy in policies {
         // An unknown policy is refused by the server.
         let named = policy.parse::<PolicyName>();
-        if let Some(name) = named.ok().filter(|name| !is_fixed(name.entry())) {
+        if let Some(name) = named.ok().filter(|name| !is_followed(name.entry())) {
             return Err(Failure::usage(format!(
-                "--simulate cannot follow --policies {name}, which changes with what it measures: choose from {}",
-                PolicyName::list(is_fixed)
+                "--simulate cannot follow --policies {name}, which changes with the load that it measures: choose from {}",
+                PolicyName::list(is_followed)
             )));
         }
     }
@@ -65,13 +69,18 @@ pub(crate) fn prepare(settings: &mut ServerSettings, policies: &[String], plan: 
     Ok(())
 }
 
-/// True if the policy's decisions do not follow its measurements, or can be fixed by a setting.
-fn is_fixed(entry: &Entry) -> bool {
-    !entry.adapts || entry.sizes == Sizes::Reserved
+/// True if the policy's decisions follow service times alone, or nothing, or can be fixed by a setting.
+fn is_followed(entry: &Entry) -> bool {
+    !entry.adapts || matches!(entry.sizes, Sizes::Reserved | Sizes::None)
 }
 
-/// Simulates `offered` under `policy`, with the settings of a server of `settings`.
-pub(crate) fn simulated(settings: &ServerSettings, policy: PolicyName, offered: &Trace) -> Simulated {
+/// Simulates `offered` under `policy`, with the settings of a server of `settings` that said `server` at the end.
+pub(crate) fn simulated(
+    settings: &ServerSettings,
+    policy: PolicyName,
+    offered: &Trace,
+    server: &ServerView,
+) -> Simulated {
     let mut replay = Replay::new(offered);
     replay.fit.slice = settings.slice;
     replay.fit.sizes = match policy.entry().sizes {
@@ -81,40 +90,77 @@ pub(crate) fn simulated(settings: &ServerSettings, policy: PolicyName, offered: 
         _ => settings.sizes(),
     };
     replay.classified = settings.classified();
+    if settings.burn == Burn::Sleep {
+        // As a server takes it, which weighs what an emulated core is charged.
+        replay.fit.yield_cost = settings.overheads.yield_.max(Nanos::new(1));
+    }
     let (fitted, setup) = replay.server(policy);
     let tally = simulate(&setup, replay.arrivals());
     Simulated {
+        disagreement: policy.entry().adapts.then(|| disagreement(&fitted, offered.time_scale, server)).flatten(),
         chosen: fitted.chosen,
         overheads: setup.overheads.to_string(),
         slowdown: ByClass(tally.slowdown()),
+        idle: idle(offered),
         sockets: None,
     }
 }
 
-/// True if a simulated slowdown is as near to the real one as it should be.
-pub(crate) fn is_near(real: f64, simulated: f64) -> bool {
-    let allowed = (SHARE_ALLOWED * real).max(SLOWDOWN_ALLOWED);
-    real == simulated || (simulated - real).abs() <= allowed && real.is_finite()
+/// Both decisions in words, if `server` followed another policy at the end than `fitted`, or one whose budget is not
+/// within a factor of 2: more than noise makes of it.
+fn disagreement(fitted: &Made, time_scale: u64, server: &ServerView) -> Option<String> {
+    let (policy, budget_us) = server.decision();
+    let wanted_us = fitted.budget.map(|budget| budget.times(time_scale).as_micros_f64());
+    let is_like = match (budget_us, wanted_us) {
+        (Some(one), Some(other)) => one <= 2.0 * other && other <= 2.0 * one,
+        (one, other) => one == other,
+    };
+    let words = |name: &str, budget_us: Option<f64>| match budget_us {
+        Some(budget_us) => format!("{name} from {}", time(Some(budget_us))),
+        None => name.to_owned(),
+    };
+    let name = fitted.name.name();
+    (policy != Some(name) || !is_like)
+        .then(|| format!("{}, not {}", words(policy.unwrap_or("nothing"), budget_us), words(name, wanted_us)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
+    fn made(policy: &str) -> Made {
+        let offered = "forebay-trace/1 time-scale=1000 burn=sleep workers=2 seed=1 warmup=0ns workload=two\n";
+        let lines: String = (0..200)
+            .map(|number| {
+                format!("{number}ms {number}ms {} 0 1\n", if number % 10 == 0 { "long 500us" } else { "short 1us" })
+            })
+            .collect();
+        let offered: Trace = format!("{offered}{lines}").parse().expect("a trace");
+        Replay::new(&offered).server(policy.parse().expect("a policy")).0
+    }
+
+    // Is it told that a server has decided for something else than virtual time, and only then?
     #[test]
-    fn near_is_a_quarter_or_a_slowdown_of_one() {
-        let never = f64::INFINITY;
-        for (real, simulated, near) in [
-            (1.0, 2.0, true),
-            (1.0, 2.01, false),
-            (100.0, 125.0, true),
-            (100.0, 126.0, false),
-            (100.0, 74.0, false),
-            (never, never, true),
-            (never, 5.0, false),
-            (5.0, never, false),
+    fn decisions_are_alike_up_to_what_noise_makes_of_them() {
+        let made = made("levels");
+        let budget_us = made.budget.expect("levels").as_micros_f64() * 1e3;
+        let said = |decision: serde_json::Value| {
+            let server = ServerView { body: json!({ "decision": decision }) };
+            disagreement(&made, 1_000, &server)
+        };
+        assert_eq!(said(json!({"policy": "levels", "budget_us": budget_us})), None);
+        assert_eq!(said(json!({"policy": "levels", "budget_us": budget_us * 1.9})), None);
+        assert_eq!(said(json!({"policy": "levels", "budget_us": budget_us / 1.9})), None);
+        for (other, words) in [
+            (json!({"policy": "levels", "budget_us": budget_us * 2.1}), "levels from"),
+            (json!({"policy": "levels", "budget_us": budget_us / 2.1}), "levels from"),
+            (json!({"policy": "hybrid", "budget_us": budget_us}), "hybrid from"),
+            (json!({"policy": "global"}), "global, not levels from"),
+            (serde_json::Value::Null, "nothing, not levels from"),
         ] {
-            assert_eq!(is_near(real, simulated), near, "{real} and {simulated}");
+            let said = said(other.clone()).unwrap_or_else(|| panic!("{other} agrees"));
+            assert!(said.starts_with(words), "{other}: {said}");
         }
     }
 }

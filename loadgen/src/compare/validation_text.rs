@@ -1,54 +1,93 @@
 //! Real runs beside the same requests simulated, as rows of a Markdown table: medians over the seeds.
 
+use crate::compare::ComparedRun;
+use crate::compare::nearness::{JUDGED, Nearness};
 use crate::compare::rounds_text::{Sampled, arms, is_valid, mark, middle, runs_of};
-use crate::compare::validation::{JUDGED, is_near};
-use crate::compare::{CompareReport, ComparedRun};
 use crate::plan::Plan;
 use crate::text::{factor, wrapped};
+use forebay::metrics::Percentile;
+use serde::Serialize;
 use std::fmt::Write;
 
-/// The table; nothing if nothing was simulated.
-pub(crate) fn render(report: &CompareReport, plan: &Plan) -> String {
-    if report.runs.iter().all(|run| run.simulated.is_none()) {
-        return String::new();
-    }
-    let mut text = String::from("\n| workload | load | policy |");
-    let mut line = String::from("|---|---|---|");
-    for percentile in JUDGED {
-        let _ = write!(text, " {percentile} real | simulated | near |");
-        line += "---|---|---|";
-    }
-    let _ = writeln!(text, " VALID |\n{line}---|");
-    for arm in arms(report) {
-        text += &row(arm, &runs_of(report, arm), plan);
-    }
-    text.push('\n');
-    let explained = "Slowdown of all requests after the warm-up, medians over the VALID runs alone: of the server, and of the same requests \
-         at the same times and sockets in virtual time. near: the simulated figure is within 25 % of the real one or within \
-         1.0, whichever is more. VALID: how many runs were. ?: not known within --precision (95 % confidence).";
-    text + &wrapped("", explained, "  ")
+/// The figures of one arm: medians over its VALID runs, and how near they are.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    /// The name of the runs.
+    arm: String,
+    /// How many runs were VALID, and how many there were.
+    valid: [usize; 2],
+    /// Slowdown of all requests; empty without a VALID run.
+    percentiles: Vec<Cell>,
+    #[serde(skip)]
+    shown: Vec<[String; 2]>,
 }
 
-fn row(arm: &str, runs: &[&ComparedRun], plan: &Plan) -> String {
-    let load = plan.load().map_or_else(|| "-".to_owned(), |load| ((load * 1e3).round() / 1e3).to_string());
-    let mut text = format!("| {} | {load} | {arm} |", plan.offered());
-    let valid: Vec<&ComparedRun> = runs.iter().copied().filter(|run| is_valid(run)).collect();
-    for percentile in JUDGED {
-        let real: Vec<Sampled> =
-            valid.iter().map(|run| Sampled::of(Some(run.report.slowdown.all()), percentile)).collect();
-        let again = valid.iter().filter_map(|run| run.simulated.as_ref());
-        let again: Vec<Sampled> = again.map(|again| Sampled::of(Some(again.slowdown.all()), percentile)).collect();
-        let [shown_real, shown] = [&real, &again].map(|figures| match middle(figures) {
-            median if median.is_nan() => "-".to_owned(),
-            median => factor(Some(median).filter(|median| median.is_finite())) + mark(figures),
-        });
-        let near = match (middle(&real), middle(&again)) {
-            (real, again) if real.is_nan() || again.is_nan() => "-",
-            (real, again) if is_near(real, again) => "yes",
-            _ => "**no**",
-        };
-        let _ = write!(text, " {shown_real} | {shown} | {near} |");
+/// One percentile of the slowdown.
+#[derive(Clone, Debug, Serialize)]
+struct Cell {
+    percentile: String,
+    #[serde(flatten)]
+    nearness: Nearness,
+}
+
+/// One row for each arm; none if nothing was simulated.
+pub(crate) fn rows(runs: &[ComparedRun]) -> Vec<Row> {
+    if runs.iter().all(|run| run.simulated.is_none()) {
+        return Vec::new();
     }
-    let _ = writeln!(text, " {} of {} |", valid.len(), runs.len());
-    text
+    arms(runs).into_iter().map(|arm| Row::of(arm, &runs_of(runs, arm))).collect()
+}
+
+impl Row {
+    fn of(arm: &str, runs: &[&ComparedRun]) -> Row {
+        let valid: Vec<&ComparedRun> = runs.iter().copied().filter(|run| is_valid(run)).collect();
+        let again = || valid.iter().filter_map(|run| run.simulated.as_ref());
+        let (mut percentiles, mut shown) = (Vec::new(), Vec::new());
+        for percentile in JUDGED {
+            let of = |block| Sampled::of(Some(block), percentile);
+            let real: Vec<Sampled> = valid.iter().map(|run| of(run.report.slowdown.all())).collect();
+            let simulated: Vec<Sampled> = again().map(|again| of(again.slowdown.all())).collect();
+            let idle: Vec<Sampled> = again().map(|again| of(&again.idle)).collect();
+            if simulated.is_empty() {
+                continue;
+            }
+            let nearness = Nearness::of(middle(&real), middle(&simulated), middle(&idle));
+            percentiles.push(Cell { percentile: percentile.to_string(), nearness });
+            let figure =
+                |figures: &[Sampled]| factor(Some(middle(figures)).filter(|median| median.is_finite())) + mark(figures);
+            shown.push([figure(&real), figure(&simulated)]);
+        }
+        Row { arm: arm.to_owned(), valid: [valid.len(), runs.len()], percentiles, shown }
+    }
+
+    fn text(&self, plan: &Plan) -> String {
+        let load = plan.load().map_or_else(|| "-".to_owned(), |load| ((load * 1e3).round() / 1e3).to_string());
+        let mut text = format!("| {} | {load} | {} |", plan.offered(), self.arm);
+        for (cell, [real, simulated]) in self.percentiles.iter().zip(&self.shown) {
+            let _ = write!(text, " {real} | {simulated} | {} |", cell.nearness.cell());
+        }
+        if self.percentiles.is_empty() {
+            text += &" - | - | - |".repeat(JUDGED.len());
+        }
+        let [valid, runs] = self.valid;
+        text + &format!(" {valid} of {runs} |\n")
+    }
+}
+
+/// The table of `rows`; nothing if there are none.
+pub(crate) fn render(rows: &[Row], plan: &Plan) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let heads = JUDGED.map(|percentile: Percentile| format!(" {percentile} real | simulated | near |")).concat();
+    let mut text = format!("\n| workload | load | policy |{heads} VALID |\n|{}\n", "---|".repeat(4 + 3 * JUDGED.len()));
+    for row in rows {
+        text += &row.text(plan);
+    }
+    text.push('\n');
+    let explained = "Slowdown of all requests after the warm-up, medians over the VALID runs alone: of the server, and of the \
+         same requests at the same times and sockets in virtual time. near: the simulated figure is off by at most 20 % of what the \
+         real one is above that of an idle server. idle: neither is above an idle server's by more than a quarter of it, and \
+         the cell says nothing. VALID: how many runs were. ?: not known within --precision (95 % confidence).";
+    text + &wrapped("", explained, "  ")
 }

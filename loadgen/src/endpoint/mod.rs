@@ -120,6 +120,12 @@ impl ServerView {
         parsed.ok_or_else(|| format!("--admin: the server's overheads are unknown here: {}", escaped(text)))
     }
 
+    /// The policy that an adaptive one has decided for, and its budget in microseconds of the server's time.
+    pub(crate) fn decision(&self) -> (Option<&str>, Option<f64>) {
+        let of = |key: &str| self.body.get("decision").and_then(|decision| decision.get(key));
+        (of("policy").and_then(Value::as_str), of("budget_us").and_then(Value::as_f64))
+    }
+
     /// Start of the server since the Unix epoch; `None` if it does not give it.
     pub(crate) fn start_time_seconds(&self) -> Option<f64> {
         self.body.get("start_time_seconds")?.as_f64()

@@ -43,8 +43,9 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers: Option<u16>,
     /// Plan for a fleet of this many servers behind a balancer: how many workers each needs, so that the goal also holds
-    /// with --lost of them lost. The rate is that of all
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), conflicts_with_all = ["from", "replay"])]
+    /// with --lost of them lost. The rate is that of all: what --from or --replay has measured is taken for what comes to all
+    /// of them, unless --rate says how much that is
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(super) servers: Option<u16>,
     /// With --servers, how the balancer chooses: random, flow-hash, flow-hash:zipf=S, two-choices or jsq, as for simulate
     #[arg(long, value_name = "NAME", default_value = "random", requires = "servers")]

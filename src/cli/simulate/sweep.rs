@@ -118,8 +118,10 @@ impl<'a> Sweep<'a> {
             progress.finish();
             return Results::Sustained(goal, searches);
         }
-        // Rounded, for display.
-        let of_run = self.scenario.replayed.map(|replayed| vec![(replayed.offered.load() * 1e3).round() / 1e3]);
+        // Rounded, for display. Of a fleet, the share of the capacity of all.
+        let servers = arguments.servers.map_or(1.0, f64::from);
+        let of_run =
+            self.scenario.replayed.map(|replayed| vec![(replayed.offered.load() / servers * 1e3).round() / 1e3]);
         let loads = of_run.as_ref().unwrap_or(&arguments.load.0);
         let runs: Vec<_> = self
             .policies()

@@ -207,7 +207,7 @@ impl Scenario<'_> {
         let PolicySpec::Server(policy) = spec else { unreachable!("a plan has no reference policies") };
         let bound = self.unstable_from(spec, load, sizes).unwrap_or(1.0);
         let requests = replayed.offered.measured();
-        let incoming = replayed.stretched(self.workload.rate_at(load, self.workers, 1), self.workers);
+        let incoming = replayed.stretched(self.rate(load), self.workers);
         let simulation = self.run_with(spec, policy, (load, sizes), incoming, progress);
         let trial = self.trial(goal, load, bound, requests);
         let told =

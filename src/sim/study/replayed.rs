@@ -35,8 +35,8 @@ impl Replayed {
     }
 
     /// The requests in their order, at their intended times, stretched so that `rate` of them come in a second, on a server
-    /// of this many workers. Classes have the numbers of `workload`.
-    pub(super) fn stretched(&self, rate: f64, workers: usize) -> impl Iterator<Item = ArrivingRequest> {
+    /// of this many workers, and the source port of each. Classes have the numbers of `workload`.
+    pub(super) fn stretched(&self, rate: f64, workers: usize) -> impl Iterator<Item = (ArrivingRequest, u16)> {
         let Trace { time_scale, warmup, seed, ref requests, .. } = self.offered;
         let stretch = self.rate() / rate / time_scale as f64;
         let mut numbers = [0_u8; CLASSES];
@@ -48,7 +48,7 @@ impl Replayed {
         requests.iter().map(move |request| {
             // In the order of sending, which differs from that of intended times by the generator's lateness.
             last = last.max(Nanos::new((request.intended.get() as f64 * stretch).round() as u64));
-            ArrivingRequest {
+            let arriving = ArrivingRequest {
                 at: last,
                 due: last,
                 cost: request.cost,
@@ -56,7 +56,8 @@ impl Replayed {
                 socket: sockets[usize::from(request.flow % u16::MAX)],
                 deadline: Nanos::MAX,
                 counts: request.intended >= warmup,
-            }
+            };
+            (arriving, request.flow)
         })
     }
 }
@@ -73,9 +74,9 @@ mod tests {
         let offered: Trace = format!("{header}\n{lines}").parse().expect("a trace");
         let replayed = Replayed { path: PathBuf::new(), workload: offered.to_workload(), offered };
         assert!((replayed.rate() - 750_000.0).abs() < 1e-6, "{}", replayed.rate());
-        let arrivals: Vec<_> = replayed.stretched(75_000.0, 3).collect();
+        let (arrivals, flows): (Vec<_>, Vec<_>) = replayed.stretched(75_000.0, 3).unzip();
         let seen: Vec<_> = arrivals.iter().map(|one| (one.at.get(), one.class, one.counts)).collect();
         assert_eq!(seen, [(10_000, 0, false), (30_000, 1, true), (40_000, 0, true)]);
-        assert_eq!(arrivals[1].socket, arrivals[2].socket);
+        assert_eq!((flows.as_slice(), arrivals[1].socket), ([0, 1, 1].as_slice(), arrivals[2].socket));
     }
 }

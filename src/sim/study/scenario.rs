@@ -215,7 +215,9 @@ impl<'a> Scenario<'a> {
                 },
             },
             (PolicySpec::Server(policy), Some(replay)) => {
-                Served::by(replay.server(policy), watched(replay.arrivals(), progress), length)
+                let flows = self.replayed.into_iter().flat_map(|run| &run.offered.requests).map(|request| request.flow);
+                let incoming = watched(replay.arrivals(), progress).zip(flows);
+                self.served(replay.server(policy), load, incoming, length)
             }
             (PolicySpec::Server(policy), None) => {
                 let (server, offer) = (self.server(policy, load, sizes), self.offer(load, length.warmup, length.most));
@@ -231,18 +233,34 @@ impl<'a> Scenario<'a> {
         self.finished(spec, load, served)
     }
 
-    /// Simulates `spec`, a policy of the server, with all of `incoming`, which is as much as `load`.
+    /// Simulates `spec`, a policy of the server, with all of `incoming`, each with its source port, which is as much as
+    /// `load`.
     pub(super) fn run_with(
         &self,
         spec: PolicySpec,
         policy: PolicyName,
         (load, sizes): (f64, Option<&[usize]>),
-        incoming: impl Iterator<Item = ArrivingRequest>,
+        incoming: impl Iterator<Item = (ArrivingRequest, u16)>,
         progress: &dyn Progress,
     ) -> Simulation {
         let length = Length { warmup: 0, most: u64::MAX, until_look: u64::MAX, look: &mut |_| None };
-        let served = Served::by(self.server(policy, load, sizes), watched(incoming, progress), length);
+        let served = self.served(self.server(policy, load, sizes), load, watched(incoming, progress), length);
         self.finished(spec, load, served)
+    }
+
+    /// What comes of recorded requests, each with its source port, by one server, or by the fleet.
+    fn served(
+        &self,
+        server: (Made, Setup),
+        load: f64,
+        incoming: impl Iterator<Item = (ArrivingRequest, u16)>,
+        length: Length<'_>,
+    ) -> Served {
+        let Some(fleet) = self.fleet else {
+            return Served::by(server, incoming.map(|(request, _)| request), length);
+        };
+        let incoming = incoming.map(|(request, flow)| (request, flow % self.flows));
+        Served::by_fleet(fleet, server, &self.offer(load, 0, 0), incoming, length)
     }
 
     fn finished(&self, spec: PolicySpec, load: f64, served: Served) -> Simulation {
@@ -320,10 +338,8 @@ impl<'a> Scenario<'a> {
     }
 
     pub(super) fn fit(&self, load: f64) -> Fit {
-        let mut fit = match self.replayed {
-            Some(run) => Replay::new(&run.offered).fit,
-            None => Fit::new(self.workload, self.workers, self.load_of_left(load)),
-        };
+        let drawn = || Fit::new(self.workload, self.workers, self.load_of_left(load));
+        let mut fit = self.replayed.map_or_else(drawn, |run| Replay::new(&run.offered).fit);
         self.choose(&mut fit);
         fit
     }
@@ -334,6 +350,8 @@ impl<'a> Scenario<'a> {
         fit.thief_threshold = self.thief_threshold;
         fit.yield_cost = self.overheads.yield_.max(Nanos::new(1));
         fit.classified = self.classified;
+        // What was recorded comes to all servers that are left.
+        fit.offered /= self.replayed.and(self.fleet).map_or(1, Fleet::left) as f64;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::overheads::Overheads;
-use crate::workload::Workload;
+use crate::workload::{Trace, Workload};
 
 struct Silent;
 
@@ -114,4 +114,23 @@ fn a_verdict_is_repeated() {
         (judged.requests, judged.simulation.tally.slowdown_mean(None).to_bits())
     };
     assert_eq!(judged(), judged());
+}
+
+// Does a trace come to a whole fleet, at the rate of all, and are sizes fitted to the part of a server that is left?
+#[test]
+fn a_trace_comes_to_all_servers_of_a_fleet() {
+    let header = "forebay-trace/1 time-scale=1 burn=sleep workers=2 seed=1 warmup=0s workload=one";
+    let lines: String = (1..=6_000).map(|us| format!("{us}us {us}us short 1us {} 0\n", us % 64)).collect();
+    let offered: Trace = format!("{header}\n{lines}").parse().expect("a trace");
+    let replayed = Replayed { path: std::path::PathBuf::new(), workload: offered.to_workload(), offered };
+    let fleet = Fleet { servers: 4, lost: 1, balance: "jsq".parse().expect("a balancer") };
+    let new = Scenario::new(&replayed.workload, 2, Overheads::NONE, 1, 6_000);
+    let scenario = Scenario { fleet: Some(fleet), ..new };
+    let (spec, goal) = ("steal".parse().expect("a policy"), "p99-slowdown<=10".parse().expect("a goal"));
+    let busiest = |simulation: Simulation| simulation.fleet.expect("a fleet").1;
+    let recorded = scenario.judge_recorded(spec, 0.3, None, &goal, &replayed, &Silent).simulation;
+    assert!((busiest(recorded) - 0.4).abs() < 0.02, "eight workers' load of .3 on six");
+    let again = Scenario { replayed: Some(&replayed), ..scenario };
+    assert!((busiest(again.run(spec, 0.125, None, &Silent)) - 1.0 / 6.0).abs() < 0.02, "one worker's work on six");
+    assert!((again.fit(0.125).offered - 1.0 / 3.0).abs() < 1e-2, "{}", again.fit(0.125).offered);
 }
