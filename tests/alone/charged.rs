@@ -102,6 +102,25 @@ fn steps_beside_the_work_are_paid_for() {
     }
 }
 
+// Is a search that finds nothing paid for once, and not once more for the last look before the thread sleeps? A core that
+// spins would see what comes then. Method: requests that come 20 ms after the reply to the one before, while the core pays for
+// its search: an empty receive, of 100 ms at this scale.
+#[test]
+fn a_search_in_vain_is_paid_for_once() {
+    let _alone = alone();
+    let server = server("isolated", "none,poll=1ms");
+    let times: Vec<Nanos> = (0..TRIALS)
+        .map(|_| {
+            served(&server, &burst(1, 0));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            served(&server, &burst(1, 0))
+        })
+        .collect();
+    let (least, most) = (times.iter().min().expect("trials"), times.iter().max().expect("trials"));
+    assert!(*most >= Nanos::from_micros(700), "not paid: {times:?}");
+    assert!(*least <= Nanos::from_micros(1_300), "paid more than once: {times:?}");
+}
+
 // Is each look paid for that a slice makes, and not one for each slice? Method: one heavy request alone, which looks every
 // 10 us, a tenth of a millisecond at this scale, and pauses every millisecond. A busy machine makes fewer looks.
 #[test]

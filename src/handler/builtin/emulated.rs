@@ -30,6 +30,8 @@ thread_local! {
     static RESTS_SINCE: Cell<Option<Nanos>> = const { Cell::new(None) };
     static PRICES: Cell<Overheads> = const { Cell::new(Overheads::NONE) };
     static SPINS_FOR: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
+    /// Whether the core has searched everywhere, and looks on.
+    static LOOKS_ON: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Typical worst-case wake-up latency of a sleeping thread. What must be done on time is spun through for that long, and
@@ -55,9 +57,17 @@ pub fn charge(amount: Nanos) {
     delay(amount);
 }
 
-/// As [`charge`], for time that is no work: that of a receive which finds nothing.
+/// As [`charge`], for time that is no work: that of a receive which finds nothing. Free for a core that looks on.
 pub fn delay(amount: Nanos) {
-    OWED.set(OWED.get().plus(amount));
+    if !LOOKS_ON.get() {
+        OWED.set(OWED.get().plus(amount));
+    }
+}
+
+/// Notes whether this thread's core has searched everywhere and looks on, until it has something to do or is woken: one that
+/// spins sees then what comes, while this thread looks once more and sleeps. Nothing for a core that never spins.
+pub fn look_on(looks_on: bool) {
+    LOOKS_ON.set(looks_on && SPINS_FOR.get() > Nanos::ZERO);
 }
 
 /// Starts a job that has been ready since `ready_at` on this thread's core; returns when it started.
@@ -211,6 +221,21 @@ mod tests {
         delay(US(20));
         assert_eq!(pay(), begun.plus(US(3_600)));
         assert_eq!((take_charged(), take_charged()), (US(3_580), Nanos::ZERO), "a delay is no work");
+    }
+
+    // Does what a core looks for in vain delay it once, and not while it looks on, which a core that never spins does not?
+    #[test]
+    fn a_core_that_looks_on_is_not_delayed() {
+        for (spins_for, delays) in [(US(50), 2), (Nanos::ZERO, 3)] {
+            set_prices(Overheads::NONE, spins_for);
+            let begun = start(clock::now());
+            delay(US(20));
+            look_on(true);
+            delay(US(20));
+            look_on(false);
+            delay(US(20));
+            assert_eq!(pay(), begun.plus(US(20).times(delays)), "one that spins for {spins_for}");
+        }
     }
 
     // Is a wake-up charged to a core that slept, and to none that would still have been spinning?

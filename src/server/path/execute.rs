@@ -357,8 +357,14 @@ where
             // A server has at most 8 pools.
             Boundary::Looked { watch, waiting } => self.charge_look(watch, waiting),
             Boundary::Pool(pool) => self.pool = u8::try_from(pool).unwrap_or(u8::MAX),
-            Boundary::Idle { since } => self.recorder.begin_idle(since),
-            Boundary::Busy { idle } => self.recorder.end_idle(idle),
+            Boundary::Idle { since } => {
+                self.recorder.begin_idle(since);
+                emulated::look_on(true);
+            }
+            Boundary::Busy { idle } => {
+                self.recorder.end_idle(idle);
+                emulated::look_on(false);
+            }
             Boundary::Rest => self.rest(),
         }
     }
