@@ -136,7 +136,7 @@ pub(crate) fn have(tools: &[&str]) -> bool {
     }
     assert!(std::env::var_os("CI").is_none(), "these programs are missing: {missing:?}");
     println!(
-        "skipped: these programs are missing: {missing:?} (Debian: knot-dnsutils bind9-dnsutils nsd knot)"
+        "skipped: these programs are missing: {missing:?} (Debian: knot-dnsutils bind9-dnsutils nsd knot pdns-server pdns-backend-bind)"
     );
     false
 }
