@@ -1,5 +1,5 @@
 //! Does serving a request allocate: one that ends at its first poll, one that hops, one that yields, one of a
-//! flow, one that forks?
+//! flow, one with a reply of several datagrams, one that forks? And does a server say what it allocates at each address?
 //! Method: an allocator that counts on the threads of the workers, from their first request on; 4 workers, 200,000
 //! requests over real sockets for each way; what is left to measurement (histograms of a class, made at its first sample)
 //! is made in a warm-up.
@@ -8,8 +8,11 @@
 mod counter;
 mod support;
 
-use counter::{Counter, allocations, watch_this_thread};
+use counter::{Counter, allocations, bytes, watch_this_thread};
+use forebay::config::Config;
 use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint, fork, hop};
+use forebay::net::{Io, KernelLink};
+use forebay::server::Memory;
 use forebay::time::{Nanos, clock};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::net::UdpSocket;
@@ -35,6 +38,8 @@ enum Way {
     Hop,
     /// Four requests in 32 are of one flow, and there is always another flow.
     Flow,
+    /// The reply has a datagram for each byte of the request.
+    Datagrams,
     /// Work, with checkpoints, that takes longer than a slice.
     Work,
     Fork,
@@ -61,6 +66,13 @@ impl Handler for Served {
         self.watch();
         match self.way {
             Way::AtOnce => {}
+            Way::Datagrams => {
+                for byte in request.bytes() {
+                    reply.begin_datagram().expect("seven of them");
+                    reply.put(&[*byte]).expect("as long as the request");
+                }
+                return;
+            }
             Way::Flow | Way::Hop => {
                 hop(1).await;
                 self.watch();
@@ -94,9 +106,11 @@ async fn work() {
     }
 }
 
-/// Sends `requests` requests, a few at a time from each port, as one GSO batch or one by one, and waits for every reply.
-fn offer(server: &Running, requests: u64, in_trains: bool) {
-    const REQUEST: &[u8] = b"forebay";
+const REQUEST: &[u8] = b"forebay";
+
+/// Sends `requests` requests, a few at a time from each port, as one GSO batch or one by one, and waits for every reply, which
+/// has so many datagrams.
+fn offer(server: &Running, requests: u64, in_trains: bool, datagrams: usize) {
     let per_send = if in_trains { WINDOW } else { 1 };
     let bytes = REQUEST.repeat(per_send);
     let clients: Vec<UdpSocket> = (0..PORTS)
@@ -117,8 +131,11 @@ fn offer(server: &Running, requests: u64, in_trains: bool) {
         let sends = round / per_send;
         (0..sends).for_each(|number| assert_eq!(clients[number % PORTS].send(&bytes).expect("sent"), bytes.len()));
         for number in 0..round {
-            let received = clients[number / per_send % PORTS].recv(&mut [0; 16]);
-            assert_eq!(received.ok(), Some(REQUEST.len()), "no reply: {}", latency(server.admin)["fates"]);
+            for _ in 0..datagrams {
+                let received = clients[number / per_send % PORTS].recv(&mut [0; 16]);
+                let length = REQUEST.len() / datagrams;
+                assert_eq!(received.ok(), Some(length), "no reply: {}", latency(server.admin)["fates"]);
+            }
         }
         left -= round as u64;
     }
@@ -132,24 +149,25 @@ fn allocated(settings: &[(&str, &str)], way: Way, reason: &str) -> (u64, f64) {
 
 fn allocated_by(settings: &[(&str, &str)], way: Way, reason: &str, in_trains: bool) -> (u64, f64) {
     let watched = Arc::new(AtomicUsize::new(0));
+    let datagrams = if matches!(way, Way::Datagrams) { REQUEST.len() } else { 1 };
     let server = Running::start(settings, Served { way, admitted: AtomicU64::new(0), watched: Arc::clone(&watched) });
     // Each worker has two sets of histograms, of which one is read while it fills the other: whoever scrapes swaps them.
     let begun = || watched.load(Ordering::SeqCst);
     await_until(
         || {
-            offer(&server, 2_000, in_trains);
+            offer(&server, 2_000, in_trains, datagrams);
             begun() == WORKERS
         },
         "a worker gets nothing to do",
     );
     for _ in 0..6 {
         latency(server.admin);
-        offer(&server, 5_000, in_trains);
+        offer(&server, 5_000, in_trains, datagrams);
     }
     let before = allocations();
     thread::scope(|scope| {
         // Measurements are handed over meanwhile.
-        let load = scope.spawn(|| offer(&server, REQUESTS, in_trains));
+        let load = scope.spawn(|| offer(&server, REQUESTS, in_trains, datagrams));
         while !load.is_finished() {
             latency(server.admin);
             thread::sleep(Nanos::from_millis(50).into());
@@ -199,6 +217,13 @@ fn a_request_of_a_flow_allocates_nothing() {
 }
 
 #[test]
+fn a_reply_of_several_datagrams_allocates_nothing() {
+    let _alone = alone();
+    let (allocated, _) = allocated(&[("workers", "4")], Way::Datagrams, "yield");
+    assert_eq!(allocated, 0);
+}
+
+#[test]
 fn a_request_that_yields_allocates_nothing() {
     let _alone = alone();
     let settings = [("policy", "ondemand"), ("workers", "4"), ("slice", "1us")];
@@ -212,4 +237,27 @@ fn a_part_is_two_allocations() {
     let _alone = alone();
     let (allocated, _) = allocated(&[("policy", "ondemand"), ("workers", "4")], Way::Fork, "join");
     assert_eq!(allocated, 2 * REQUESTS, "the part, and the place of its future");
+}
+
+// Is what a worker receives and sends with at a further address as large as the server says?
+#[test]
+fn a_further_address_takes_what_is_said() {
+    let _alone = alone();
+    watch_this_thread();
+    for io in Io::ALL {
+        let taken = |addresses: usize| {
+            let before = bytes();
+            let link = KernelLink::new(*io, *io, addresses);
+            let taken = bytes() - before;
+            drop(link);
+            taken as f64
+        };
+        let said = |addresses: usize| {
+            let listen = ["127.0.0.1:0", "127.0.0.2:0", "127.0.0.3:0"][..addresses].join(",");
+            let config = Config::from_pairs([("listen", &*listen), ("io", io.name()), ("workers", "2")]);
+            Memory::of(&config.expect("a configuration")).worker_bytes as f64
+        };
+        let (taken, said) = (taken(3) - taken(1), said(3) - said(1));
+        assert!((0.95..1.05).contains(&(said / taken)), "{}: {taken} bytes taken, {said} said", io.name());
+    }
 }

@@ -23,7 +23,7 @@ pub(super) fn serve(matches: &ArgMatches) -> ExitCode {
         }
     };
     if config::wants_check(matches) {
-        let memory = Memory::of(effective.config.workers, effective.config.datagram_max);
+        let memory = Memory::of(&effective.config);
         return printed_code(output::print(&format!("{effective}\n# {memory}\n")));
     }
     let set_log_level = start_logging(&effective.config);

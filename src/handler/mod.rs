@@ -44,6 +44,7 @@ pub(crate) mod builtin;
 
 mod admission;
 mod closure;
+mod extents;
 mod fork;
 mod forward;
 mod leaf;
@@ -53,9 +54,10 @@ mod request;
 pub use crate::runtime::continuation::CancellationToken;
 pub use admission::{Admitted, Arrival, Because, Rejected};
 pub use closure::{HandlerFn, handler_fn};
+pub(crate) use extents::Extents;
 pub use fork::{Fork, fork};
 pub use leaf::{checkpoint, hop, sleep, timeout, uninterrupted};
-pub use reply::{Overflow, Reply};
+pub use reply::{Overflow, Reply, TooManyDatagrams};
 pub use request::Request;
 
 use crate::fate::{self, CLASSES, Status};
@@ -97,7 +99,7 @@ pub trait Handler: Sync {
         Ok(Admitted::default())
     }
 
-    /// Serves a request. A reply left empty is not sent, and the request ends as `no_reply`. A reply that
+    /// Serves a request. Its reply is one datagram, or [several](Reply::begin_datagram). A reply left empty is not sent, and the request ends as `no_reply`. A reply that
     /// [overflowed](Reply) is not sent either: the request ends as `failed`, and [`Handler::refuse`] may answer with
     /// [`Status::Failed`].
     ///
@@ -119,7 +121,8 @@ pub trait Handler: Sync {
         let _ = (request, unserved, reply);
     }
 
-    /// Puts what only the server knows into a finished reply.
+    /// Puts what only the server knows into a finished reply. Called for each of its datagrams, in order, with the bytes of
+    /// that one.
     fn seal(&self, request: Request<'_, Self::Ticket>, served: &Served, reply: &mut [u8]) {
         let _ = (request, served, reply);
     }

@@ -146,10 +146,10 @@ counters! {
         failed: Failed(Failed = Panic);
     }
     datagrams {
-        /// Messages that the kernel did not take: the replies of requests that ended as [`Fate::Unsent`], and answers
+        /// Datagrams that the kernel did not take: of the replies of requests that ended as [`Fate::Unsent`], and of answers
         /// to requests that were not served.
         unsent: Unsent(reason: Unsent) =
-            "forebay_unsent", "Replies and refusals that the kernel did not take, by reason";
+            "forebay_unsent", "Datagrams of replies and refusals that the kernel did not take, by reason";
         /// Calls to receive that failed.
         receive_errors: ReceiveErrors(reason: ReceiveError) =
             "forebay_receive_errors", "Calls to receive that failed, by reason; what waits in the socket stays there";

@@ -83,7 +83,7 @@ impl WorkerMetrics {
     }
 
     /// Sums of all counters as of now.
-    pub(super) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         let mut counts = Counts::read(self.workers.iter().map(|worker| &*worker.counters));
         // The stopping thread is not a worker.
         counts.busy.truncate(self.workers());

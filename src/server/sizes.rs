@@ -1,13 +1,15 @@
 //! The numbers of objects that a server makes at start: sums over all holders.
 
+use super::path::flows::Flows;
 use super::path::slot::Slot;
+use crate::config::Config;
 use crate::handler::builtin::Asked;
 use crate::metrics::class_bytes;
-use crate::net::{BATCH, SEND_BATCH_MAX};
+use crate::net::{BATCH, Io, SEND_BATCH_MAX};
 use crate::runtime::continuation::WaitSlot;
 use crate::sched::bounds::{PACKETS_PER_WORKER, QUEUED_PER_WORKER, SET_ASIDE_PER_WORKER, SPAWNED_PER_WORKER};
 use crate::sched::{self};
-use crate::server::path::packet::PacketBody;
+use crate::server::path::packet::{Packet, PacketBody};
 use std::fmt;
 
 /// Packets held ready to receive the next batch into.
@@ -62,7 +64,8 @@ impl Sizes {
 #[non_exhaustive]
 pub struct Memory {
     workers: usize,
-    /// Bytes made at start for each worker: packets, and places for half-done requests.
+    /// Bytes made at start for each worker: packets, places for half-done requests, its share of the flows, and what it
+    /// receives and sends with at each address.
     pub worker_bytes: usize,
     /// Bytes allocated for each worker when the first request of a class is answered: two sets of histograms, one being
     /// read while the other is filled. A class that never occurs takes none.
@@ -73,16 +76,29 @@ pub struct Memory {
 const PIECE: usize = 16;
 /// Bytes of the future that runs a built-in handler, including the handler's own future.
 const FUTURE: usize = 512;
-/// The rest of a worker's memory, as measured: its stack, engine, deques and share of the queues.
+/// The rest of a worker's memory, as measured: its stack, engine, deques and share of the queues, and what it receives with
+/// from the first address.
 const THREAD: usize = 320 << 10;
 
+/// What a worker receives and sends with at each further address, as measured.
+const fn address_bytes(io: Io) -> usize {
+    match io {
+        Io::Batches => 200 << 10,
+        Io::Gro => 256 << 10,
+        Io::Portable => 75 << 10,
+    }
+}
+
 impl Memory {
-    /// The memory of a server with `workers` workers and a built-in handler, for datagrams of at most `datagram_max` bytes.
-    pub fn of(workers: usize, datagram_max: usize) -> Memory {
+    /// The memory of a server with these settings and a built-in handler.
+    pub fn of(config: &Config) -> Memory {
+        let Config { workers, datagram_max, io, .. } = *config;
         let packet = size_of::<PacketBody<Asked>>() + PIECE + 2 * (datagram_max + PIECE);
         let slot = size_of::<Slot<()>>() + PIECE + size_of::<WaitSlot>() + 2 * PIECE + FUTURE + PIECE;
         let sizes = Sizes::of(1);
-        let worker_bytes = sizes.packets * packet + sizes.slots * slot + THREAD;
+        let flows = Flows::<Packet<'_, Asked>>::shard_bytes(SET_ASIDE_PER_WORKER);
+        let further = (config.listen.len() - 1) * address_bytes(io);
+        let worker_bytes = sizes.packets * packet + sizes.slots * slot + flows + further + THREAD;
         Memory { workers, worker_bytes, class_bytes: 2 * class_bytes() }
     }
 }

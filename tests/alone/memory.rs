@@ -12,6 +12,7 @@ use crate::support::client::{Client, message};
 use crate::support::http::{fates, latency};
 use crate::support::process::Forebay;
 use crate::support::{alone, assert_adds_up, await_until};
+use forebay::config::Config;
 use forebay::server::Memory;
 use forebay::time::Nanos;
 use forebay::wire::Header;
@@ -76,7 +77,8 @@ fn a_worker_takes_what_is_said_and_a_class_only_when_it_occurs() {
     let _alone = alone();
     let (small, large) = (Forebay::start(&["--workers", "1"]), Forebay::start(&["--workers", "14"]));
     let per_worker = || anonymous_bytes(&large).saturating_sub(anonymous_bytes(&small)) / 13;
-    let said = Memory::of(14, 2_048);
+    let config = Config::from_pairs([("workers", "14")]).expect("a configuration");
+    let said = Memory::of(&config);
     await_until(
         || (0.95..1.15).contains(&(per_worker() as f64 / said.worker_bytes as f64)),
         &format!("a worker takes {} bytes, and {said:?}", per_worker()),

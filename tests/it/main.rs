@@ -4,6 +4,7 @@ mod addresses;
 mod bad_input;
 mod config;
 mod custom_handler;
+mod datagrams;
 mod embedded;
 mod examples;
 mod fleets;

@@ -8,7 +8,6 @@ use anyhow::anyhow;
 use arc_swap::ArcSwap;
 use clap::Parser;
 use forebay::config::Config;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
@@ -24,9 +23,9 @@ pub struct Arguments {
     #[arg(long = "zone", value_name = "ORIGIN=FILE", required = true)]
     zones: Vec<String>,
 
-    /// Address and port for UDP and TCP.
-    #[arg(long, default_value = "127.0.0.1:5300", value_name = "ADDRESS:PORT")]
-    listen: SocketAddr,
+    /// Addresses and ports for UDP and TCP, separated by commas.
+    #[arg(long, default_value = "127.0.0.1:5300", value_name = "ADDRESSES")]
+    listen: String,
 
     /// Sign all zones, with this algorithm.
     #[arg(long, value_name = "ALGORITHM")]
@@ -108,7 +107,6 @@ impl Arguments {
     }
 
     fn config(&self) -> anyhow::Result<Config> {
-        let listen = self.listen.to_string();
         let payload = self.payload.max(2_048).to_string();
         // A free port for the endpoint: several servers may run on one host.
         let mut pairs = vec![("admin", "127.0.0.1:0"), ("amplification", AMPLIFICATION), ("datagram-max", &*payload)];
@@ -120,7 +118,7 @@ impl Arguments {
             }
             pairs.push(pair);
         }
-        pairs.push(("listen", &listen));
+        pairs.push(("listen", &self.listen));
         Config::from_pairs(pairs).map_err(|problems| anyhow!("{problems}"))
     }
 }

@@ -44,9 +44,8 @@ fn serve(plan: Plan) -> anyhow::Result<ExitCode> {
     }
     let service = Arc::new(service);
     let server = metrics(Server::bind(&config)?.stop_on_signals()?, &sources, &service)?;
-    let address = server.udp_address();
-    let tcp = TcpServer::start(Arc::clone(&service), server.spawner(), address, connections)
-        .with_context(|| format!("TCP {address}"))?;
+    let tcp =
+        TcpServer::start(Arc::clone(&service), server.spawner(), server.udp_addresses(), connections).context("TCP")?;
     let mut hangups = Signals::new([SIGHUP])?;
     let handle = hangups.handle();
     let reloaded = Arc::clone(&service);

@@ -1,17 +1,20 @@
 //! DNS over TCP (RFC 7766): messages after their lengths, several on one connection, answered in their order.
 //!
-//! One thread reads and writes all connections. Answers, and the signatures in them, are made by the server's workers.
+//! One thread reads and writes all connections, of all addresses. Answers, and the signatures in them, are made by the server's workers.
 
 use crate::query::Rcode;
 use crate::service::{Service, stream_error};
 use forebay::server::{SpawnError, Spawner};
 use forebay::time::Nanos;
+use socket2::{Domain, Socket, Type};
+use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
@@ -21,47 +24,62 @@ const IDLE: Nanos = Nanos::from_secs(10);
 /// The same while more than half of the connections are in use: others want one, too.
 const IDLE_WHEN_BUSY: Nanos = Nanos::from_secs(1);
 
+/// Connections that may wait in the kernel, at each address.
+const BACKLOG: i32 = 128;
+
 /// A thread that serves connections until it is dropped.
 #[derive(Debug)]
 pub struct TcpServer {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    address: SocketAddr,
 }
 
 impl TcpServer {
-    /// Listens at `address`, and serves up to `connections` at once; more wait in the kernel. Answers are made where
-    /// `spawner` puts them.
+    /// Listens at `addresses`, and serves up to `connections` at once, those of all addresses together; more wait in the
+    /// kernel. Answers are made where `spawner` puts them.
     ///
     /// # Errors
-    /// The address cannot be bound, or there can be no thread.
+    /// An address cannot be bound, which the error names, or there can be no thread.
     pub fn start(
         service: Arc<Service>,
         spawner: Spawner,
-        address: SocketAddr,
+        addresses: &[SocketAddr],
         connections: usize,
     ) -> io::Result<TcpServer> {
-        let listener = TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let inside = runtime.enter();
+        let named =
+            |address: &SocketAddr, error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"));
+        let listen = |address| listener(address, addresses).map_err(|error| named(address, error));
+        let listeners = addresses.iter().map(listen).collect::<io::Result<Vec<_>>>()?;
+        drop(inside);
         let serve = move || {
             runtime.block_on(async {
                 tokio::select! {
-                    ended = accept(Answers { service, spawner }, listener, connections) => tracing::error!(?ended, "TCP is no longer served"),
+                    () = accept(Answers { service, spawner }, &listeners, connections) => {}
                     _ = stopped => {}
                 }
             });
         };
         let thread = thread::Builder::new().name("dns-tcp".to_owned()).spawn(serve)?;
-        Ok(TcpServer { stop: Some(stop), thread: Some(thread), address })
+        Ok(TcpServer { stop: Some(stop), thread: Some(thread) })
     }
+}
 
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+/// Listens at `address`, one of `addresses`. All of IPv6 takes IPv4 too, unless that has its own address of the same port, as
+/// Forebay's sockets do.
+fn listener(address: &SocketAddr, addresses: &[SocketAddr]) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
+    if address.is_ipv6() && address.ip().is_unspecified() {
+        socket.set_only_v6(addresses.iter().any(|other| other.is_ipv4() && other.port() == address.port()))?;
     }
+    // Connections of the server before it may linger.
+    socket.set_reuse_address(true)?;
+    socket.bind(&(*address).into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    TcpListener::from_std(socket.into())
 }
 
 impl Drop for TcpServer {
@@ -92,12 +110,12 @@ impl Answers {
     }
 }
 
-async fn accept(answers: Answers, listener: TcpListener, connections: usize) -> io::Result<()> {
-    let listener = tokio::net::TcpListener::from_std(listener)?;
+async fn accept(answers: Answers, listeners: &[TcpListener], connections: usize) {
     let free = Arc::new(Semaphore::new(connections));
-    loop {
+    for turn in 0.. {
+        // One for all addresses: a permit that waited at each of them would be none for the others.
         let permit = Arc::clone(&free).acquire_owned().await.expect("it is never closed");
-        match listener.accept().await {
+        match next(listeners, turn).await {
             Ok((stream, peer)) => {
                 let (answers, free) = (answers.clone(), Arc::clone(&free));
                 tokio::spawn(async move {
@@ -114,6 +132,16 @@ async fn accept(answers: Answers, listener: TcpListener, connections: usize) -> 
             }
         }
     }
+}
+
+/// The next connection. The listeners take turns to be asked first, so that none keeps the others from being served.
+async fn next(listeners: &[TcpListener], turn: usize) -> io::Result<(TcpStream, SocketAddr)> {
+    let (later, first) = listeners.split_at(turn % listeners.len());
+    poll_fn(|context| {
+        let mut asked = first.iter().chain(later).map(|listener| listener.poll_accept(context));
+        asked.find(Poll::is_ready).unwrap_or(Poll::Pending)
+    })
+    .await
 }
 
 async fn serve(answers: &Answers, mut stream: TcpStream, peer: SocketAddr, idle: impl Fn() -> Nanos) -> io::Result<()> {

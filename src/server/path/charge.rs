@@ -86,12 +86,12 @@ where
         self.now = clock::now();
     }
 
-    /// Pays for the replies that wait to be sent: none leaves earlier than its core's time.
+    /// Pays for the datagrams of the replies that wait to be sent: none leaves earlier than its core's time.
     pub(super) fn pay_for_sending(&mut self) {
         if !self.common.emulated {
             return;
         }
-        let paid = emulated::price().send.times(self.outbox.len() as u64);
+        let paid = emulated::price().send.times(self.outbox.datagrams() as u64);
         if paid > Nanos::ZERO {
             emulated::charge(paid);
             let late = emulated::pay_on_time();

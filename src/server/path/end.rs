@@ -97,13 +97,13 @@ where
         let (about, place) = packet.parts(addresses);
         let mut reply = Reply::new(&mut place[..room]);
         let written = guarded(|| handler.refuse(about.request(), unserved, &mut reply));
-        let length = reply.len();
-        if written.is_err() || length == 0 || reply.has_overflowed() {
+        let extents = reply.extents();
+        if written.is_err() || extents.bytes() == 0 || reply.has_overflowed() {
             return self.recycle(packet);
         }
         self.leave_flow(&mut packet);
-        packet.reply_len = length;
-        self.make_room();
+        packet.extents = extents;
+        self.make_room(&packet);
         self.outbox.refusal(packet);
     }
 }

@@ -14,7 +14,7 @@ use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polle
 use crate::sched::overload::{HeavyQueue, StandingQueues};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Resume, WorkerId};
-use crate::server::path::packet::{Envelope, Packet, Serving};
+use crate::server::path::packet::{Envelope, Excess, Packet, Serving};
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use std::future::Future;
@@ -93,13 +93,12 @@ where
 
     /// Sends the reply of a handler that has finished.
     fn finish(&mut self, mut packet: Packet<'s, H::Ticket>, envelope: &Envelope) {
-        if packet.overflowed {
+        if let Some(excess) = packet.excess {
             packet.envelope = *envelope;
-            // The handler allows as much, but the sender may not be sent it.
-            if packet.room < envelope.reply_limit {
-                return self.end(packet, Fate::ShedRate);
-            }
-            return self.fail(packet, Failed::Overflow);
+            return match excess {
+                Excess::ForSender => self.end(packet, Fate::ShedRate),
+                Excess::ForReply => self.fail(packet, Failed::Overflow),
+            };
         }
         let queue = self.now.minus(envelope.received_at).minus(envelope.service);
         let served = Served {
@@ -117,7 +116,7 @@ where
             service: envelope.service,
             send: Nanos::ZERO,
         };
-        if packet.reply_len == 0 {
+        if packet.extents.bytes() == 0 {
             self.recorder.served(&sample, Fate::NoReply);
             self.recycle(packet);
             return;
@@ -129,12 +128,13 @@ where
             return;
         }
         self.leave_flow(&mut packet);
-        self.make_room();
+        self.make_room(&packet);
         self.outbox.answer(packet, sample, self.now);
     }
 
-    pub(crate) fn make_room(&mut self) {
-        if self.outbox.is_full() {
+    /// Makes room in the outbox for the reply in `packet`.
+    pub(super) fn make_room(&mut self, packet: &Packet<'s, H::Ticket>) {
+        if !self.outbox.has_room(packet) {
             turn::Engine::flush(self);
         }
     }

@@ -59,6 +59,15 @@ impl<J> Flows<J> {
         Flows { hasher: RandomState::new(), shards, room, room_of_flow }
     }
 
+    /// Bytes of one shard with room to set `room` requests aside.
+    pub(crate) fn shard_bytes(room: usize) -> usize {
+        // Of eight places a map fills seven; each takes a byte besides its entry.
+        let places = HashMap::<u64, usize>::with_capacity(2 * BUSY_MAX).capacity() / 7 * 8;
+        places * (size_of::<(u64, usize)>() + 1)
+            + room * size_of::<(u64, J)>()
+            + size_of::<CachePadded<Mutex<Shard<J>>>>()
+    }
+
     /// Brings `job` to the flow of `key`.
     pub(crate) fn enter(&self, key: u64, job: J) -> Entered<J> {
         let mut shard = self.shard(key);
@@ -121,6 +130,17 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::thread;
+
+    // Is a shard as large as its map and its queue, whose places are a power of two, more than there may be flows?
+    #[test]
+    fn a_shard_takes_what_is_said() {
+        let flows = Flows::<usize>::new(1, 32, 8);
+        let shard = flows.lock(0);
+        let places = (shard.busy.capacity() + 1).next_power_of_two();
+        let least = places * (16 + 1) + shard.set_aside.capacity() * 16;
+        let said = Flows::<usize>::shard_bytes(32);
+        assert!(places > 2 * BUSY_MAX && (least..least + 1_000).contains(&said), "{said} bytes said, {least} at least");
+    }
 
     /// For each key, the number of the request that is served, and those that are set aside.
     type Model = [VecDeque<usize>; 2];

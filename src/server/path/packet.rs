@@ -4,7 +4,7 @@
 //! `Copy` and is also kept beside a running handler, whose future owns the packet.
 
 use super::credit::Credit;
-use crate::handler::{Admitted, Arrival, Handler, Reply, Request, Served};
+use crate::handler::{Admitted, Arrival, Extents, Handler, Reply, Request, Served};
 use crate::queue::Pooled;
 use crate::time::{Nanos, clock};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -22,18 +22,25 @@ pub(crate) struct PacketBody<T> {
     pub ticket: T,
     /// The datagram as received; the first [`Envelope::request_len`] bytes count.
     pub request: Box<[u8]>,
-    /// The answer; the first [`PacketBody::reply_len`] bytes count.
+    /// The answer, of which [`PacketBody::extents`] count.
     pub reply: Box<[u8]>,
-    /// Length of the answer.
-    pub reply_len: usize,
-    /// The answer's room.
-    pub room: usize,
-    /// True if the handler wrote more than there was room for, so that there is no answer to send.
-    pub overflowed: bool,
+    /// The answer's datagrams.
+    pub extents: Extents,
+    /// Why there is no answer to send, though the handler wrote one.
+    pub excess: Option<Excess>,
     /// The key of the flow that the request has entered, and not left.
     pub flow: Option<u64>,
     /// The number of the packet in its pool.
     number: usize,
+}
+
+/// Why what a handler wrote is too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Excess {
+    /// The handler allows as much, but the sender may not be sent it.
+    ForSender,
+    /// More bytes than the handler allows, or more datagrams than a reply may have.
+    ForReply,
 }
 
 impl<T: Copy + Default> PacketBody<T> {
@@ -45,17 +52,16 @@ impl<T: Copy + Default> PacketBody<T> {
             ticket: T::default(),
             request: area(),
             reply: area(),
-            reply_len: 0,
-            room: 0,
-            overflowed: false,
+            extents: Extents::default(),
+            excess: None,
             flow: None,
             number,
         }
     }
 
-    /// The answer's bytes.
-    pub(crate) fn reply(&self) -> &[u8] {
-        &self.reply[..self.reply_len]
+    /// The answer's datagrams.
+    pub(crate) fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
+        self.extents.ranges().map(|range| &self.reply[range])
     }
 
     /// Makes it the packet of a datagram, of which no more is known.
@@ -76,11 +82,11 @@ impl<T: Copy + Default> PacketBody<T> {
         (envelope.class, envelope.deadline, envelope.cost, envelope.validated) = (class, deadline, cost, validated);
     }
 
-    /// Lets `handler` put what only the server knows into the reply.
+    /// Lets `handler` put what only the server knows into each datagram of the reply.
     pub(crate) fn sealed_by<H: Handler<Ticket = T>>(&mut self, handler: &H, addresses: &[SocketAddr], served: &Served) {
-        let length = self.reply_len;
+        let extents = self.extents;
         let (about, reply) = self.parts(addresses);
-        handler.seal(about.request(), served, &mut reply[..length]);
+        extents.ranges().for_each(|range| handler.seal(about.request(), served, &mut reply[range]));
     }
 
     /// The request, and the place of its reply; `addresses` are those of the server.
@@ -233,9 +239,12 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
         let (about, place) = body.parts(&self.addresses);
         let mut reply = Reply::new(&mut place[..room]);
         self.handler.handle(about.request(), &mut reply).await;
-        (body.room, body.overflowed, body.reply_len) = (room, reply.has_overflowed(), reply.len());
-        if !body.overflowed && Serving::<H>::is_bounded(&body.envelope) {
-            self.credit.give_back(body.envelope.peer.ip(), clock::now(), room - body.reply_len);
+        let (extents, overflowed, too_many) = (reply.extents(), reply.has_overflowed(), reply.has_too_many_datagrams());
+        let may_be_sent_less = room < body.envelope.reply_limit && !too_many;
+        let excess = if may_be_sent_less { Excess::ForSender } else { Excess::ForReply };
+        (body.extents, body.excess) = (extents, overflowed.then_some(excess));
+        if !overflowed && Serving::<H>::is_bounded(&body.envelope) {
+            self.credit.give_back(body.envelope.peer.ip(), clock::now(), room - extents.bytes());
         }
         held.packet.take().expect("only drop takes it otherwise")
     }

@@ -85,19 +85,20 @@ const FLOWS: usize = 8;
 /// Questions of a flow that are outstanding at once when as many are asked as the server answers.
 const WINDOW: u64 = 32;
 
-/// Asks as many plain questions as `server` answers, for `duration`: each flow asks the next ones when it has the answers to
-/// those before. Returns the number of answers.
-pub(crate) fn flood(server: SocketAddr, duration: Nanos) -> u64 {
+/// Asks as many questions as `server` answers, of the kind of `load`, for `duration`: each flow asks the next ones when it has
+/// the answers to those before. Returns the number of answers that are none of a failure.
+pub(crate) fn flood(server: SocketAddr, load: Load, duration: Nanos) -> u64 {
     let end = clock::now().plus(duration);
     let flow = || {
         let socket = connected(server);
         let (mut answered, mut answer) = (0, [0; 4_096]);
         while clock::now() < end {
             for number in 0..WINDOW {
-                let _ = socket.send(&Load::plain(0.0).question(number as u16, number));
+                let _ = socket.send(&load.question(number as u16, number));
             }
             // One that is lost costs the time to wait for it.
-            answered += (0..WINDOW).map_while(|_| socket.recv(&mut answer).ok()).count() as u64;
+            let mut next = || socket.recv(&mut answer).ok().map(|length| is_whole(&answer[..length]));
+            answered += (0..WINDOW).map_while(|_| next()).filter(|is_whole| *is_whole).count() as u64;
         }
         answered
     };
@@ -151,13 +152,17 @@ fn one(server: SocketAddr, load: Load, duration: Nanos) -> Outcome {
     })
 }
 
+/// Whether an answer is whole, and says neither that it was refused nor that it failed.
+fn is_whole(answer: &[u8]) -> bool {
+    answer.len() > 12 && answer[2] & 2 == 0 && matches!(answer[3] & 0xf, 0 | 3)
+}
+
 fn receive(socket: &UdpSocket, intended: &[AtomicU64], patience: Nanos) -> Vec<u64> {
     let (mut latencies, mut answer) = (Vec::new(), [0; 4_096]);
     while clock::now() < patience {
         let Ok(length) = socket.recv(&mut answer) else { continue };
         let now = clock::now().get();
-        // Whole, and neither refused nor failed.
-        if length > 12 && answer[2] & 2 == 0 && matches!(answer[3] & 0xf, 0 | 3) {
+        if is_whole(&answer[..length]) {
             let due = intended[usize::from(u16::from_be_bytes([answer[0], answer[1]]))].swap(0, Ordering::Relaxed);
             if due > 0 {
                 latencies.push(now.saturating_sub(due));

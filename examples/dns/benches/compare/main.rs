@@ -1,4 +1,5 @@
-//! What does a plain answer cost, and how long does it take while signatures are made, beside NSD and Knot?
+//! What does a plain answer cost, how long does it take while signatures are made, and how many signatures are made in a
+//! second, beside NSD, Knot and PowerDNS?
 //! Method: all servers have the same zone and two workers, and take turns; one open-loop client asks over UDP.
 //! `cargo bench -p forebay-dns --bench compare` prints the tables of the README; it takes some minutes, and a machine that
 //! does nothing else.
@@ -42,12 +43,13 @@ struct Contender {
 }
 
 enum Running {
-    Ours(Server),
+    Ours(Box<Server>),
     Peer(Process),
 }
 
 fn main() -> std::io::Result<()> {
-    assert!(support::have(&["nsd", "knotd"]), "Debian: apt-get install nsd knot");
+    let peers = support::have(&["nsd", "knotd", "pdns_server", "pdnsutil"]);
+    assert!(peers, "Debian: apt-get install nsd knot pdns-server pdns-backend-bind");
     // On a thread of its own: the servers would inherit it.
     let prioritized = std::thread::spawn(client::prioritize).join().expect("no panic");
     print(&format!(
@@ -60,9 +62,12 @@ fn main() -> std::io::Result<()> {
     if wants("cost") {
         costs()?;
     }
-    for (ours, knots) in [("rsa2048", "rsasha256"), ("ed25519", "ed25519")] {
+    for (ours, peers) in [("rsa2048", "rsasha256"), ("ed25519", "ed25519")] {
         if wants(ours) {
-            latencies(ours, knots)?;
+            latencies(ours, peers)?;
+        }
+        if wants("signing") {
+            signing(ours, peers)?;
         }
     }
     Ok(())
@@ -71,7 +76,8 @@ fn main() -> std::io::Result<()> {
 /// The table of CPU time for each plain answer.
 fn costs() -> std::io::Result<()> {
     let dir = tempfile::tempdir().expect("a directory");
-    let (nsd, knot) = (peers::nsd(dir.path()), peers::knot(dir.path(), None));
+    let (nsd, knot, powerdns) =
+        (peers::nsd(dir.path()), peers::knot(dir.path(), None), peers::powerdns(dir.path(), None));
     let contenders = [
         ours("forebay-dns", &["--set", "amplification=1000"]),
         ours("forebay-dns --set wait=park", &["--set", "amplification=1000", "--set", "wait=park"]),
@@ -81,6 +87,7 @@ fn costs() -> std::io::Result<()> {
         ),
         peer("Knot", knot),
         peer("NSD", nsd),
+        peer("PowerDNS", powerdns),
     ];
     let mut spent = contenders.each_ref().map(|_| (Vec::new(), 0, Vec::new(), Vec::new()));
     for _ in 0..ROUNDS {
@@ -98,7 +105,7 @@ fn costs() -> std::io::Result<()> {
                 })
                 .0,
             );
-            let (cost, answered) = cpu_of(&mut || client::flood(contender.address, TURN));
+            let (cost, answered) = cpu_of(&mut || client::flood(contender.address, Load::plain(0.0), TURN));
             flooded.push(cost);
             answers.push(answered as f64 / TURN.as_secs_f64());
         }
@@ -123,20 +130,9 @@ fn spread(mut values: Vec<f64>, digits: usize) -> String {
 }
 
 /// The table of latencies of plain answers while signatures are made.
-fn latencies(algorithm: &str, of_knot: &str) -> std::io::Result<()> {
+fn latencies(algorithm: &str, of_peers: &str) -> std::io::Result<()> {
     let dir = tempfile::tempdir().expect("a directory");
-    let signed = |arguments: &[&str]| {
-        let mut all = vec!["--sign", algorithm, "--set", "amplification=1000"];
-        all.extend(arguments);
-        ours(&format!("forebay-dns {}", arguments.join(" ")), &all)
-    };
-    let contenders = [
-        signed(&["--policy", "auto"]),
-        signed(&["--policy", "pools", "--set", "pools=front=1,heavy=1"]),
-        signed(&["--policy", "steal"]),
-        signed(&["--policy", "isolated"]),
-        peer("Knot, mod-onlinesign", peers::knot(dir.path(), Some(of_knot))),
-    ];
+    let contenders = signers(dir.path(), algorithm, of_peers);
     // What a signature costs each server says how many it is asked for. At a low rate the cost is mostly that of waking
     // up, so a second look is taken at the rate that the first one gives.
     let rates = contenders.each_ref().map(|contender| {
@@ -175,11 +171,61 @@ fn latencies(algorithm: &str, of_knot: &str) -> std::io::Result<()> {
     print("\n")
 }
 
+/// The table of signed answers in a second, each of which takes a new signature, when as many are asked for as there are
+/// answers.
+fn signing(algorithm: &str, of_peers: &str) -> std::io::Result<()> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let contenders = signers(dir.path(), algorithm, of_peers);
+    let mut results = contenders.each_ref().map(|_| <[Vec<f64>; 3]>::default());
+    for _ in 0..ROUNDS {
+        let turns = contenders.each_ref().map(|contender| {
+            let before = cpu::of_tree(contender.pid);
+            let answered = client::flood(contender.address, Load::signed(0.0), TURN) as f64;
+            let cpu = cpu::of_tree(contender.pid).saturating_sub(before) as f64;
+            (answered / TURN.as_secs_f64(), cpu / answered / 1e3)
+        });
+        // Of the same round: a machine is not as fast in every one.
+        let isolated = turns[ISOLATED].0;
+        for (columns, (rate, cost)) in results.iter_mut().zip(turns) {
+            columns.iter_mut().zip([rate, rate / isolated, cost]).for_each(|(column, value)| column.push(value));
+        }
+    }
+    print(&format!(
+        "As many answers with a new {algorithm} signature as there are: median (least to most) of {ROUNDS} rounds\n\n"
+    ))?;
+    print("| server | signed answers/s | of isolated | us of CPU for each |\n|---|---|---|---|\n")?;
+    for (contender, [rate, share, cost]) in contenders.iter().zip(results) {
+        let (rate, share, cost) = (spread(rate, 0), spread(share, 2), spread(cost, 1));
+        print(&format!("| {} | {rate} | {share} | {cost} |\n", contender.name))?;
+    }
+    print("\n")
+}
+
+/// The place of the policy `isolated` among [`signers`].
+const ISOLATED: usize = 3;
+
+/// The servers that sign when asked, with this algorithm by our name and by that of the others.
+fn signers(dir: &Path, algorithm: &str, of_peers: &str) -> [Contender; 6] {
+    let signed = |arguments: &[&str]| {
+        let mut all = vec!["--sign", algorithm, "--set", "amplification=1000"];
+        all.extend(arguments);
+        ours(&format!("forebay-dns {}", arguments.join(" ")), &all)
+    };
+    [
+        signed(&["--policy", "auto"]),
+        signed(&["--policy", "pools", "--set", "pools=front=1,heavy=1"]),
+        signed(&["--policy", "steal"]),
+        signed(&["--policy", "isolated"]),
+        peer("Knot, mod-onlinesign", peers::knot(dir, Some(of_peers))),
+        peer("PowerDNS, NSEC3 narrow", peers::powerdns(dir, Some(of_peers))),
+    ]
+}
+
 fn ours(name: &str, arguments: &[&str]) -> Contender {
     let file: &Path = &example_zone();
     let server = Server::start(file, arguments);
     let (address, pid) = (server.address, server.process.0.id());
-    Contender { name: name.to_owned(), address, pid, _server: Running::Ours(server) }
+    Contender { name: name.to_owned(), address, pid, _server: Running::Ours(Box::new(server)) }
 }
 
 fn peer(name: &str, (process, address): (Process, SocketAddr)) -> Contender {

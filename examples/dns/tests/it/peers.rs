@@ -1,6 +1,6 @@
 //! Other servers of the same zone, from Debian's packages, without their own accounts and folders.
 
-use crate::support::{Process, await_until, example_zone, free_port, path};
+use crate::support::{Process, await_until, example_zone, free_port, output, path};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
@@ -51,4 +51,34 @@ pub(crate) fn knot(dir: &Path, algorithm: Option<&str>) -> (Process, SocketAddr)
     fs::create_dir(dir.join("knot")).expect("a directory");
     fs::write(&file, text).expect("written");
     started(Command::new("knotd").arg("-c").arg(file), port)
+}
+
+/// PowerDNS, with its files in `dir`; signing when asked with `algorithm`, where there is one. It denies by an NSEC3 record
+/// made for the question (narrow), whose signature is new for each name; that of a wildcard's records it keeps.
+pub(crate) fn powerdns(dir: &Path, algorithm: Option<&str>) -> (Process, SocketAddr) {
+    let (port, at, zone) = (free_port(), dir.display(), example_zone());
+    let signing = algorithm.map(|algorithm| {
+        let size = if algorithm.starts_with("rsa") { "default-ksk-size=2048\n" } else { "" };
+        format!("bind-dnssec-db={at}/keys.db\ndefault-ksk-algorithm={algorithm}\n{size}")
+    });
+    let text = format!(
+        "launch=bind\nbind-config={at}/named.conf\nlocal-address=127.0.0.1\nlocal-port={port}\nsocket-dir={at}\nsetuid=\n\
+         setgid=\nreceiver-threads=2\ndistributor-threads=1\nreuseport=yes\nsecurity-poll-suffix=\n{}",
+        signing.as_deref().unwrap_or_default()
+    );
+    fs::write(dir.join("pdns.conf"), text).expect("written");
+    let zone = format!("zone \"example.test\" {{ type native; file \"{}\"; }};\n", zone.display());
+    fs::write(dir.join("named.conf"), zone).expect("written");
+    let config = format!("--config-dir={at}");
+    if signing.is_some() {
+        let keys = format!("{at}/keys.db");
+        for arguments in [
+            &["create-bind-db", &keys][..],
+            &["secure-zone", "example.test"],
+            &["set-nsec3", "example.test", "1 0 0 -", "narrow"],
+        ] {
+            output(Command::new("pdnsutil").arg(&config).args(arguments));
+        }
+    }
+    started(Command::new("pdns_server").arg(&config), port)
 }

@@ -6,7 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -276,6 +276,60 @@ fn connections_are_bounded() {
     assert!(is_closed(0) || is_closed(1));
 }
 
+/// Asks over UDP and TCP at `server.address`.
+fn assert_answers(server: &Server) {
+    let message = question(1, "www.example.test", A, None);
+    let answer = over_udp(server, &message);
+    assert_eq!(essence(&answer), (0, false, 2), "{}", server.address);
+    let mut stream = connect(server);
+    stream.write_all(&framed(&message)).expect("sent");
+    assert_eq!(read(&mut stream), answer, "{}", server.address);
+}
+
+// Is each of several addresses served over UDP and TCP, also all of both families, each with sockets of its own? Sockets are
+// connected, so that they hear only from where they asked.
+#[test]
+fn each_address_is_served() {
+    let mut server = Server::start_on(&["127.0.0.1", "127.0.0.2", "[::1]"], &example_zone(), &[]);
+    assert_eq!(server.addresses.len(), 3);
+    for address in server.addresses.clone() {
+        server.address = address;
+        assert_answers(&server);
+    }
+    assert_eq!(stop(&mut server), "received 3, answered 3");
+    for hosts in [&["0.0.0.0", "[::]"][..], &["[::]", "0.0.0.0"], &["[::]"]] {
+        let mut server = Server::start_on(hosts, &example_zone(), &[]);
+        for host in ["127.0.0.1", "127.0.0.2", "[::1]"] {
+            server.address = format!("{host}:{}", server.address.port()).parse().expect("an address");
+            assert_answers(&server);
+        }
+    }
+}
+
+// Where one connection is served at once, may that one be at any of the addresses, in whatever order?
+#[test]
+fn addresses_share_the_connections() {
+    let mut server = Server::start_on(&["127.0.0.1", "127.0.0.2"], &example_zone(), &["--connections", "1"]);
+    for index in [1, 1, 0, 0, 1] {
+        server.address = server.addresses[index];
+        assert_answers(&server);
+    }
+}
+
+// Is an address named of which TCP is taken?
+#[test]
+fn an_address_that_is_taken_is_named() {
+    let socket = TcpListener::bind("127.0.0.2:0").expect("a free port");
+    let taken = socket.local_addr().expect("it is bound");
+    let zone = format!("example.test={}", example_zone().display());
+    let listen = format!("{taken},127.0.0.1:0");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay-dns"));
+    let output = command.args(["--zone", &zone, "--listen", &listen]).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.starts_with(&format!("forebay-dns: TCP: {taken}: ")) && said.contains("in use"), "{said}");
+}
+
 // Does each wrong argument end the program with 2 and one line that names it?
 #[test]
 fn wrong_arguments_are_named() {
@@ -289,6 +343,7 @@ fn wrong_arguments_are_named() {
         (&["--zone", &zone, "--set", "workers"], "--set workers: allowed: NAME=VALUE"),
         (&["--zone", &zone, "--set", "workers=none"], "workers"),
         (&["--zone", &zone, "--set", "listen=127.0.0.1:1"], "use --listen"),
+        (&["--zone", &zone, "--listen", "127.0.0.1:1,here:2"], "listen"),
         (&["--zone", &zone, "--policy", "best"], "policy"),
         (&["--zone", &zone, "--sign", "p256", "--key-dir", "/nowhere"], "--key-dir /nowhere: No such file"),
         (&["--zone", &zone, "--cookie-secret", "/nowhere"], "--cookie-secret /nowhere: No such file"),

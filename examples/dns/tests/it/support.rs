@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
@@ -34,7 +34,9 @@ impl Drop for Process {
 /// The program, serving.
 pub(crate) struct Server {
     pub(crate) process: Process,
+    /// Where it is asked; one of `addresses`.
     pub(crate) address: SocketAddr,
+    pub(crate) addresses: Vec<SocketAddr>,
     /// Where its metrics are.
     pub(crate) admin: SocketAddr,
     /// What it said before it served.
@@ -47,13 +49,20 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the program with a zone's file and further arguments, on a free port.
     pub(crate) fn start(file: &Path, arguments: &[&str]) -> Server {
+        Server::start_on(&["127.0.0.1"], file, arguments)
+    }
+
+    /// The same, on a free port of all these hosts.
+    pub(crate) fn start_on(hosts: &[&str], file: &Path, arguments: &[&str]) -> Server {
         let dir = tempfile::tempdir().expect("a directory");
         let log = dir.path().join("log");
         let zone = format!("example.test={}", file.display());
         // Another program may take the port between the two sockets.
         for _ in 0..10 {
             let mut command = Command::new(env!("CARGO_BIN_EXE_forebay-dns"));
-            command.args(["--zone", &zone, "--listen", &format!("127.0.0.1:{}", free_port()), "--set", "workers=2"]);
+            let port = free_port();
+            let listen: Vec<String> = hosts.iter().map(|host| format!("{host}:{port}")).collect();
+            command.args(["--zone", &zone, "--listen", &listen.join(","), "--set", "workers=2"]);
             command.args(arguments).stdout(Stdio::piped()).stderr(fs::File::create(&log).expect("a file"));
             let mut process = Process(command.spawn().expect("the program starts"));
             let mut output = BufReader::new(process.0.stdout.take().expect("it is piped"));
@@ -66,9 +75,11 @@ impl Server {
                     break;
                 }
                 if let Some(rest) = line.strip_prefix("listening on udp and tcp ") {
-                    let (address, admin) = rest.trim_end().split_once(", admin http://").expect("two addresses");
-                    let [address, admin] = [address, admin].map(|address| address.parse().expect("an address"));
-                    return Server { process, address, admin, said, output, log, _dir: dir };
+                    let (udp, admin) = rest.trim_end().split_once(", admin http://").expect("addresses");
+                    let parsed = |address: &str| address.parse().expect("an address");
+                    let addresses: Vec<SocketAddr> = udp.split(',').map(parsed).collect();
+                    let (address, admin) = (addresses[0], parsed(admin));
+                    return Server { process, address, addresses, admin, said, output, log, _dir: dir };
                 }
                 said.push(line.trim_end().to_owned());
             }
@@ -83,7 +94,8 @@ impl Server {
 
     /// A socket that sends to the server.
     pub(crate) fn socket(&self) -> UdpSocket {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let own = if self.address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { IpAddr::from(Ipv6Addr::LOCALHOST) };
+        let socket = UdpSocket::bind((own, 0)).expect("a free port");
         socket.connect(self.address).expect("a local address");
         socket.set_read_timeout(Some(PATIENCE)).expect("a timeout above zero");
         socket
@@ -123,7 +135,9 @@ pub(crate) fn have(tools: &[&str]) -> bool {
         return true;
     }
     assert!(std::env::var_os("CI").is_none(), "these programs are missing: {missing:?}");
-    println!("skipped: these programs are missing: {missing:?} (Debian: knot-dnsutils bind9-dnsutils nsd knot)");
+    println!(
+        "skipped: these programs are missing: {missing:?} (Debian: knot-dnsutils bind9-dnsutils nsd knot pdns-server pdns-backend-bind)"
+    );
     false
 }
 

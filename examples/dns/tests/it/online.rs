@@ -1,0 +1,47 @@
+//! Does each server that the comparison has sign when it is asked, and anew for each name that was never asked for?
+//! Method: kdig asks for two names below a wildcard, one of them twice, as the comparison does; signatures are told apart.
+
+use crate::peers::{knot, powerdns};
+use crate::support::{Process, Server, example_zone, have, output};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::process::Command;
+
+/// What asks for signatures, each algorithm by our name, that of the others, and its number.
+const ALGORITHMS: [(&str, &str, &str); 2] = [("ed25519", "ed25519", "15"), ("rsa2048", "rsasha256", "8")];
+
+/// The signatures of the address of `name`, and of what denies that it is in the zone, where the server does that.
+fn signatures(server: SocketAddr, name: &str, algorithm: &str) -> BTreeSet<String> {
+    let mut command = Command::new("kdig");
+    command.args([&format!("@{}", server.ip()), "-p", &server.port().to_string(), "+dnssec", "+bufsize=1232"]);
+    command.args(["+noall", "+answer", "+authority", &format!("{name}.star.example.test"), "A"]);
+    let said = output(&mut command);
+    assert!(said.contains("192.0.2.42"), "{said}");
+    let signed = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let signed: Vec<_> = signed.filter(|fields| fields.len() > 5 && fields[3] == "RRSIG").collect();
+    assert!(!signed.is_empty() && signed.iter().all(|fields| fields[5] == algorithm), "{said}");
+    // The signature, which may stand in several parts.
+    signed.iter().map(|fields| fields[12..].concat()).collect()
+}
+
+fn assert_signs(server: SocketAddr, algorithm: &str) {
+    let [first, second] = ["x1", "x2"].map(|name| signatures(server, name, algorithm));
+    assert!(!second.is_subset(&first) && !first.is_subset(&second), "{server}: {first:?} {second:?}");
+}
+
+// In the same zone, with two algorithms, by both peers that sign and by this server.
+#[test]
+fn a_name_that_was_never_asked_for_takes_a_signature() {
+    if !have(&["kdig", "knotd", "pdns_server", "pdnsutil"]) {
+        return;
+    }
+    for (ours, peers, number) in ALGORITHMS {
+        let server = Server::start(&example_zone(), &["--sign", ours, "--set", "amplification=1000"]);
+        assert_signs(server.address, number);
+        for start in [knot, powerdns] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let (_process, address): (Process, SocketAddr) = start(dir.path(), Some(peers));
+            assert_signs(address, number);
+        }
+    }
+}

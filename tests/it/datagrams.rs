@@ -1,0 +1,258 @@
+//! Are the datagrams of a reply sent one by one, in order, from the address that was asked, and within the bounds of one
+//! reply: in bytes, in number, and in what a source may be sent that may be forged?
+//! Method: a handler that is told how long each datagram is to be, behind real sockets; connected clients, which hear
+//! nothing from any other address; fates are counted.
+
+use super::handlers::{client, client_of, settings};
+use crate::support::fates::fates;
+use crate::support::http::{http, metric};
+use crate::support::network::{in_own_network, ip};
+use crate::support::{Running, policies};
+use forebay::fate::Status;
+use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved, checkpoint, hop};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+/// A request says by its first byte who asks: this one is proven, so that its reply may have [`LONGEST`] bytes.
+const PROVEN: u8 = b'p';
+/// This one may be forged, and its handler would write [`LONGEST`] bytes.
+const FORGED: u8 = b'f';
+/// This one may be forged, and is sent no more than it sent.
+const PLAIN: u8 = b'-';
+const LONGEST: usize = 2_000;
+/// What fills a request up.
+const FILLING: u8 = 255;
+
+/// For each byte of the request after the first, a datagram of eight times as many bytes, each of which is the datagram's
+/// number, and the first of which is its length by the time it is sealed. Careless: it ignores what does not fit.
+struct Several;
+
+impl Handler for Several {
+    type Ticket = ();
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
+        let limit = if arrival.bytes()[0] == PLAIN { arrival.bytes().len() } else { LONGEST };
+        Ok(Admitted::new(()).reply_limit(limit).validated(arrival.bytes()[0] == PROVEN))
+    }
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        for (number, eighths) in request.bytes()[1..].iter().take_while(|byte| **byte != FILLING).enumerate() {
+            assert_eq!(reply.begin_datagram().is_err(), reply.datagrams().count() == 8 && number > 7);
+            let _ = reply.put(&[number as u8; 8 * 256][..usize::from(*eighths) * 8]);
+            checkpoint().await;
+            if number == 2 {
+                hop(1).await;
+            }
+        }
+    }
+
+    /// Two datagrams.
+    fn refuse(&self, _: Request<'_>, unserved: Unserved, reply: &mut Reply<'_>) {
+        reply.put(&[unserved.status as u8]).expect("requests are longer");
+        reply.begin_datagram().expect("the second one");
+        reply.put(b"no").expect("requests are longer");
+    }
+
+    fn seal(&self, _: Request<'_>, _: &Served, reply: &mut [u8]) {
+        reply[0] = (reply.len() / 8) as u8;
+    }
+}
+
+fn request(kind: u8, eighths: &[u8]) -> Vec<u8> {
+    [&[kind], eighths].concat()
+}
+
+/// Receives the datagrams of a reply, of these lengths in bytes times eight.
+#[track_caller]
+fn assert_hears(socket: &UdpSocket, eighths: &[u8], about: &str) {
+    let mut buffer = [0; LONGEST];
+    for (number, eighths) in eighths.iter().enumerate().filter(|(_, eighths)| **eighths > 0) {
+        let length = socket.recv(&mut buffer).unwrap_or_else(|error| panic!("{about}, datagram {number}: {error}"));
+        let (seal, rest) = buffer[..length].split_at(1);
+        assert_eq!((seal, length), (&[*eighths][..], usize::from(*eighths) * 8), "{about}, datagram {number}");
+        assert!(rest.iter().all(|byte| usize::from(*byte) == number), "{about}, datagram {number}");
+    }
+}
+
+/// Lengths as they make one GSO batch, several, and none; a datagram of none is not sent.
+const REPLIES: [&[u8]; 6] = [&[9; 8], &[1, 2, 3, 4], &[7, 6, 5, 5], &[3, 3, 2, 3, 3], &[4, 0, 5, 0], &[40]];
+
+/// Has every reply sent to each of `clients`, each time to all of them at once.
+fn assert_served(clients: &[UdpSocket], about: &str) -> u64 {
+    for eighths in REPLIES {
+        clients.iter().for_each(|client| assert!(client.send(&request(PROVEN, eighths)).is_ok()));
+        clients.iter().for_each(|client| assert_hears(client, eighths, &format!("{about}, {eighths:?}")));
+    }
+    (REPLIES.len() * clients.len()) as u64
+}
+
+// Under every policy, wherever the request goes between two datagrams, and is it one request that was answered?
+#[test]
+fn the_datagrams_of_a_reply_come_in_order() {
+    for policy in policies() {
+        let server = Running::start(&settings(policy), Several);
+        let clients: Vec<UdpSocket> = (0..32).map(|_| client(&server)).collect();
+        let received = assert_served(&clients, policy);
+        assert_eq!(server.quiescent(received), fates! { received: received, answered: received }, "{policy}");
+    }
+}
+
+// By every way to send, from one address of several, and from one that only the datagram names?
+#[test]
+fn each_datagram_leaves_from_the_address_that_was_asked() {
+    for io in ["batches", "gro", "portable"] {
+        for listen in ["127.0.0.1:0,127.0.0.2:0,[::1]:0", "0.0.0.0:0"] {
+            if io == "portable" && listen == "0.0.0.0:0" {
+                continue;
+            }
+            let server = Running::start(&[("workers", "1"), ("io", io), ("listen", listen)], Several);
+            let wildcard = [1, 2].map(|host| SocketAddr::from(([127, 0, 0, host], server.udp.port())));
+            let asked = if server.udp.ip().is_unspecified() { &wildcard[..] } else { &server.addresses };
+            let client_of =
+                |address: &SocketAddr| if address.is_ipv4() { client_of(*address) } else { client_v6(*address) };
+            let clients: Vec<UdpSocket> = (0..12).flat_map(|_| asked.iter().map(client_of)).collect();
+            assert_served(&clients, &format!("{io} {listen}"));
+        }
+    }
+}
+
+fn client_v6(server: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind("[::1]:0").expect("a free port");
+    socket.connect(server).expect("a local address");
+    socket.set_read_timeout(Some(crate::support::GIVE_UP_AFTER.into())).expect("a timeout above zero");
+    socket
+}
+
+/// The answer to a request that was not served: its datagrams.
+#[track_caller]
+fn assert_refused(socket: &UdpSocket, status: Status) {
+    let mut buffer = [0; LONGEST];
+    let mut receive = || socket.recv(&mut buffer).map(|length| buffer[..length].to_vec()).expect("an answer");
+    assert_eq!([receive(), receive()], [vec![status as u8], b"no".to_vec()]);
+}
+
+// Is nothing sent of a reply that has too many bytes, in whichever of its datagrams, or too many datagrams, and does the
+// request end as failed?
+#[test]
+fn too_much_is_not_sent_not_even_in_part() {
+    for policy in policies() {
+        let server = Running::start(&settings(policy), Several);
+        let client = client(&server);
+        for eighths in [&[1; 9][..], &[100, 100, 100], &[251, 1], &[1, 251]] {
+            client.send(&request(PROVEN, eighths)).expect("sent");
+            assert_refused(&client, Status::Failed);
+        }
+        // A datagram that nothing is written into is none, also the ninth.
+        for eighths in [&[1, 1, 1, 1, 1, 1, 1, 1][..], &[1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1], &[125, 125]] {
+            client.send(&request(PROVEN, eighths)).expect("sent");
+            assert_hears(&client, eighths, policy);
+        }
+        assert_eq!(server.quiescent(7), fates! { received: 7, answered: 3, failed: 4 }, "{policy}");
+        let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
+        let overflow = "forebay_datagrams_total{fate=\"failed\",reason=\"overflow\"}";
+        assert_eq!(metric(&text, overflow), 4.0, "{policy}");
+    }
+}
+
+// Is a source that may be forged sent no more bytes in all datagrams together than it sent?
+#[test]
+fn datagrams_share_the_credit_of_their_source() {
+    let server = Running::start(&[("workers", "2")], Several);
+    let client = client(&server);
+    // 64 bytes ask.
+    let ask = |kind: u8, eighths: &[u8]| {
+        let mut bytes = request(kind, eighths);
+        assert!(bytes.len() <= 64);
+        bytes.resize(64, FILLING);
+        client.send(&bytes).expect("sent");
+    };
+    for kind in [PLAIN, FORGED] {
+        ask(kind, &[1; 8]);
+        assert_hears(&client, &[1; 8], "as many bytes as came");
+    }
+    ask(PLAIN, &[1, 1, 1, 1, 1, 1, 1, 2]);
+    assert_refused(&client, Status::Failed);
+    ask(FORGED, &[8, 1]);
+    assert_refused(&client, Status::ShedRate);
+    // What the source may be sent has nothing to do with it.
+    ask(FORGED, &[1; 9]);
+    assert_refused(&client, Status::Failed);
+    let expected = fates! { received: 5, answered: 2, failed: 2, shed_rate: 1 };
+    assert_eq!(server.quiescent(5), expected);
+    // What short replies leave over serves long ones, within a second, and no more than that.
+    let (mut sent, mut received, mut longest) = (0, 0, 0);
+    let mut buffer = [0; LONGEST];
+    for _ in 0..200 {
+        ask(FORGED, &[1, 1]);
+        assert_hears(&client, &[1, 1], "a short one");
+        ask(FORGED, &[6, 6]);
+        let first = client.recv(&mut buffer).expect("an answer");
+        let second = client.recv(&mut buffer).expect("both, or a refusal of two");
+        longest = longest.max(first + second);
+        (sent, received) = (sent + 128, received + 16 + first + second);
+        assert!(received <= sent, "{received} received for {sent}");
+    }
+    assert_eq!(longest, 96, "nothing was left over");
+}
+
+/// A handler around another one, which passes everything on.
+struct Around<H>(H);
+
+impl<H: Handler> Handler for Around<H> {
+    type Ticket = H::Ticket;
+
+    fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted<H::Ticket>, Rejected<H::Ticket>> {
+        self.0.admit(arrival)
+    }
+
+    async fn handle(&self, request: Request<'_, H::Ticket>, reply: &mut Reply<'_>) {
+        self.0.handle(request, reply).await;
+        let eighths = reply.datagrams().map(|datagram| datagram.len() / 8);
+        assert!(
+            eighths
+                .eq(request.bytes()[1..].iter().filter(|eighths| **eighths > 0).map(|eighths| usize::from(*eighths)))
+        );
+    }
+
+    fn seal(&self, request: Request<'_, H::Ticket>, served: &Served, reply: &mut [u8]) {
+        self.0.seal(request, served, reply);
+    }
+}
+
+// Do handlers around a handler pass its datagrams on, and see them?
+#[test]
+fn what_is_around_a_handler_passes_its_datagrams_on() {
+    let settings = [("workers", "2")];
+    let servers = [
+        Running::start(&settings, &Several),
+        Running::start(&settings, Arc::new(Several)),
+        Running::start(&settings, Around(Arc::new(Several))),
+    ];
+    for server in servers {
+        let received = assert_served(&[client(&server)], "around");
+        assert_eq!(server.quiescent(received), fates! { received: received, answered: received });
+    }
+}
+
+// Is a request unsent of which the kernel took some datagrams and not all, is each of these counted, and do the others come?
+#[test]
+fn a_reply_of_which_one_datagram_is_not_taken_is_unsent() {
+    if !in_own_network("datagrams::a_reply_of_which_one_datagram_is_not_taken_is_unsent") {
+        return;
+    }
+    ip("link set lo mtu 1280");
+    for io in ["batches", "portable"] {
+        let server = Running::start(&[("workers", "1"), ("io", io), ("listen", "127.0.0.1:0")], Several);
+        let client = client(&server);
+        // The path takes 1,252 bytes.
+        for eighths in [[160, 2, 3], [2, 160, 3], [2, 3, 160]] {
+            client.send(&request(PROVEN, &eighths)).expect("sent");
+            let mut buffer = [0; LONGEST];
+            let mut receive = || client.recv(&mut buffer).expect("an answer");
+            assert_eq!([receive(), receive()], [16, 24], "{io} {eighths:?}");
+        }
+        assert_eq!(server.quiescent(3), fates! { received: 3, unsent: 3 }, "{io}");
+        let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
+        assert_eq!(metric(&text, "forebay_unsent_total{reason=\"too_long\"}"), 3.0, "{io}");
+    }
+}
