@@ -99,9 +99,9 @@ pub trait Handler: Sync {
         Ok(Admitted::default())
     }
 
-    /// Serves a request. Its reply is one datagram, or [several](Reply::begin_datagram). A reply left empty is not sent, and the request ends as `no_reply`. A reply that
-    /// [overflowed](Reply) is not sent either: the request ends as `failed`, and [`Handler::refuse`] may answer with
-    /// [`Status::Failed`].
+    /// Serves a request. Its reply is one datagram, or [several](Reply::begin_datagram). A reply left empty is not sent, and
+    /// the request ends as `no_reply`. A reply that [overflowed](Reply) is not sent either: the request ends as `failed`, and
+    /// [`Handler::refuse`] may answer with [`Status::Failed`].
     ///
     /// The future may wait for anything that wakes it, from whatever thread: a channel, a [`sleep`], what it has
     /// [forked](fork). It keeps no worker while it waits, only its packet, so that a server holds a bounded number of waiting
