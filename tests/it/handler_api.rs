@@ -163,9 +163,9 @@ fn a_request_is_known_to_its_end() {
     for policy in ["steal", "ondemand"] {
         let settings = [("policy", policy), ("workers", "2")];
         let servers = [
-            Running::start_as_it_is(&settings, Informed, Box::new(|| ())),
-            Running::start_as_it_is(&settings, &Informed, Box::new(|| ())),
-            Running::start_as_it_is(&settings, Arc::new(Informed), Box::new(|| ())),
+            Running::start_as_it_is(&settings, Informed),
+            Running::start_as_it_is(&settings, &Informed),
+            Running::start_as_it_is(&settings, Arc::new(Informed)),
         ];
         for server in servers {
             asked(&server);

@@ -52,7 +52,7 @@ impl Handler for Reasons {
 // Does each reason count once, under its fate and its name, and is a client whose request is rejected for one answered as without?
 #[test]
 fn rejections_show_by_the_handlers_names() {
-    let server = Running::start_as_it_is(&[("workers", "2")], &Reasons, Box::new(|| ()));
+    let server = Running::start_as_it_is(&[("workers", "2")], &Reasons);
     let own = |fate: char, reason: u8| format!("{fate}{reason}");
     let silent = client(&server);
     for question in [own('m', OPCODE), own('m', OPCODE), own('m', NETWORK), own('m', NAMELESS), "m-".into()] {

@@ -65,7 +65,7 @@ impl Running {
         settings: &[(&str, &str)],
         handler: H,
     ) -> Running {
-        Running::start_as_it_is(settings, Erased::new(handler), Box::new(|| ()))
+        Running::serve(settings, Erased::new(handler), || ())
     }
 
     /// The same, and does `first` on the server's thread once it is bound, before it makes others.
@@ -74,14 +74,18 @@ impl Running {
         handler: H,
         first: impl FnOnce() + Send + 'static,
     ) -> Running {
-        Running::start_as_it_is(settings, Erased::new(handler), Box::new(first))
+        Running::serve(settings, Erased::new(handler), first)
     }
 
-    /// The same with any handler: a server is compiled for each type of them.
-    pub(crate) fn start_as_it_is<H: Handler + Send + 'static>(
+    /// Serves with any handler as it is, without an allocation for each request: a server is compiled for each type of them.
+    pub(crate) fn start_as_it_is<H: Handler + Send + 'static>(settings: &[(&str, &str)], handler: H) -> Running {
+        Running::serve(settings, handler, || ())
+    }
+
+    fn serve<H: Handler + Send + 'static>(
         settings: &[(&str, &str)],
         handler: H,
-        first: Box<dyn FnOnce() + Send>,
+        first: impl FnOnce() + Send + 'static,
     ) -> Running {
         let listen = listen();
         let ports = [("listen", listen.as_str()), ("admin", "127.0.0.1:0")];
