@@ -184,7 +184,7 @@ impl Plan {
         format!("{}{then}", self.workload.name())
     }
 
-    /// The CPUs of this process that the server's workers leave over; none where nobody knows how many workers there are.
+    /// The CPUs of this process that the server's workers leave over; 0 where the number of workers is not known.
     pub fn spare_cpus(&self) -> usize {
         let among_ours = |workers: u16| if self.server_apart { 0 } else { usize::from(workers) };
         self.workers.map_or(0, |workers| cpus().saturating_sub(among_ours(workers)))

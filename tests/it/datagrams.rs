@@ -13,11 +13,11 @@ use forebay::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Ser
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-/// A request says by its first byte who asks: this one is proven, so that its reply may have [`LONGEST`] bytes.
+/// The first byte of a request whose sender is proven, so that its reply may have [`LONGEST`] bytes.
 const PROVEN: u8 = b'p';
-/// This one may be forged, and its handler would write [`LONGEST`] bytes.
+/// The first byte of a request whose sender may be forged, to which the handler would write [`LONGEST`] bytes.
 const FORGED: u8 = b'f';
-/// This one may be forged, and is sent no more than it sent.
+/// The first byte of a request whose sender may be forged, and is sent no more than it sent.
 const PLAIN: u8 = b'-';
 const LONGEST: usize = 2_000;
 /// What fills a request up.

@@ -1,6 +1,7 @@
 //! DNS over TCP (RFC 7766): messages after their lengths, several on one connection, answered in their order.
 //!
-//! One thread reads and writes all connections, of all addresses. Answers, and the signatures in them, are made by the server's workers.
+//! One thread reads and writes all connections, of all addresses. Answers, and the signatures in them, are made by the
+//! server's workers.
 
 use crate::query::Rcode;
 use crate::service::{Service, stream_error};

@@ -1,4 +1,4 @@
-//! Who sends and who receives: a thread each, or a single one where one CPU is all that the server's workers leave over.
+//! The threads that send and receive: one for each, or a single one for both where the server's workers leave one CPU over.
 
 use crate::drive::pacer::Pacer;
 use crate::drive::receiver::{Receiver, Replies};

@@ -126,7 +126,8 @@ Instead of --workload: the requests of a real run, from a file that `loadgen --d
 Each comes when it was sent, at the socket to which the kernel hashed its flow; its latency counts from when it should \
 have been sent. Times are divided by the run's time scale, so that costs are what the workload says. Workers, load, \
 seed, warm-up and deadline are those of the run. With --servers the requests come to the whole fleet, each of whose \
-servers has as many workers as the run, and the kernel of each hashes flows in its own way. The file has a header and then a line for each request:
+servers has as many workers as the run, and the kernel of each hashes flows in its own way. The file has a header and \
+then a line for each request:
 
   forebay-trace/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal
   # intended sent class cost flow socket
