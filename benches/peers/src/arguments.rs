@@ -26,6 +26,9 @@ pub(crate) struct Arguments {
     /// Seconds that each run of section `real` counts.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600), conflicts_with = "quick")]
     pub(crate) seconds: u64,
+    /// Do not repeat a run of section `real` that is not valid; otherwise it is repeated once, when the machine is quiet.
+    #[arg(long, conflicts_with = "quick")]
+    pub(crate) once: bool,
     /// Run these peers only, by the names in the tables; the one that a section measures the others by always runs.
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub(crate) peers: Vec<String>,

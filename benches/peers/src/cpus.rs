@@ -134,7 +134,11 @@ impl fmt::Display for Division {
 
 const THIS_THREAD: Pid = Pid::from_raw(0);
 
-fn on_cpus<T, E: From<anyhow::Error>>(cpus: &[usize], act: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+/// Calls `act` with the calling thread pinned to `cpus`.
+///
+/// # Errors
+/// If the system refuses; otherwise what `act` returns.
+pub(crate) fn on_cpus<T, E: From<anyhow::Error>>(cpus: &[usize], act: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let before = sched_getaffinity(THIS_THREAD).context("asking for the affinity mask")?;
     let mut mask = CpuSet::new();
     cpus.iter().try_for_each(|cpu| mask.set(*cpu)).context("naming CPUs")?;

@@ -17,6 +17,7 @@ mod line;
 mod lineup;
 mod offer;
 mod others;
+mod pauses;
 mod peer;
 mod policies;
 mod real;

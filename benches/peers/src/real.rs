@@ -43,6 +43,17 @@ struct Span {
     patient: bool,
 }
 
+impl Span {
+    fn of(arguments: &Arguments) -> Span {
+        let ms = Nanos::from_millis;
+        if arguments.is_quick() {
+            return Span { saturated: ms(100), warmup: ms(20), counted: ms(200), patient: false };
+        }
+        let counted = Nanos::from_secs(arguments.seconds);
+        Span { saturated: ms(2_000), warmup: ms(1_000), counted, patient: !arguments.once }
+    }
+}
+
 /// The name of the table of this mix on this many cores.
 pub(crate) fn table(cores: usize, mix: &Mix) -> String {
     format!("real/{cores}/{}", mix.workload)
@@ -66,14 +77,7 @@ pub(crate) fn division(cores: usize) -> Result<Division> {
 /// # Errors
 /// If one does not start.
 pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Result<()> {
-    let (ms, quick) = (Nanos::from_millis, arguments.is_quick());
-    let span = match quick {
-        true => Span { saturated: ms(100), warmup: ms(20), counted: ms(200), patient: false },
-        false => {
-            let counted = Nanos::from_secs(arguments.seconds);
-            Span { saturated: ms(2_000), warmup: ms(1_000), counted, patient: true }
-        }
-    };
+    let (span, quick) = (Span::of(arguments), arguments.is_quick());
     for cores in CORES.into_iter().take(if quick { 1 } else { CORES.len() }) {
         let division = division(cores)?;
         if division == Division::Shared {
@@ -141,5 +145,20 @@ impl Measuring<'_> {
             ]);
         }
         Ok(figures)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    // Is a disturbed run repeated unless that is not wanted?
+    #[test]
+    fn runs_are_repeated_unless_once_is_enough() {
+        for (flags, patient) in [(vec![], true), (vec!["--once"], false), (vec!["--quick"], false)] {
+            let arguments = Arguments::try_parse_from([vec!["peers"], flags.clone()].concat()).expect("sound flags");
+            assert_eq!(Span::of(&arguments).patient, patient, "{flags:?}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use crate::cpus::Division;
 use crate::offer::{Offered, offer, plan};
 use crate::others::{Moment, busy_seconds_of};
+use crate::pauses;
 use anyhow::{Result, bail};
 use forebay::time::{Nanos, clock};
 use forebay::workload::Workload;
@@ -51,7 +52,7 @@ pub(crate) struct Trial<'a> {
 pub(crate) struct Run {
     /// The figures.
     pub(crate) offered: Offered,
-    /// The share of the server's CPUs that others took.
+    /// The share of the server's CPUs that others took: other processes in the run, or the host around it, whichever is more.
     pub(crate) others: f64,
     /// Whether the generator's verdict is VALID and others took no more than [`OTHERS_SHARE_MAX`].
     pub(crate) is_valid: bool,
@@ -87,7 +88,7 @@ impl Trial<'_> {
     /// # Errors
     /// See [`offer`].
     pub(crate) fn run(&self, offered_cpus: f64, warmup: Nanos, duration: Nanos) -> Result<Run> {
-        let Division::Apart { server, .. } = self.division else { bail!("there are too few CPUs") };
+        let Division::Apart { server, generator } = self.division else { bail!("there are too few CPUs") };
         let plan = Plan {
             rate: offered_cpus / self.workload.mean().as_secs_f64(),
             duration,
@@ -98,11 +99,13 @@ impl Trial<'_> {
             server_apart: true,
             ..plan(self.server, self.workload)
         };
+        let paused_before = pauses::largest_share(server, generator)?;
         let (began, busy) = (clock::now(), busy_seconds_of(server)?);
         let offered = offer(self.name, self.server, &plan)?;
         let took = clock::now().minus(began).as_secs_f64() * self.cores as f64;
         let others = busy_seconds_of(server)? - busy - offered.server_cpu.as_secs_f64();
-        let others = (others / took).max(0.0);
+        let paused = (paused_before + pauses::largest_share(server, generator)?) / 2.0;
+        let others = (others / took).max(paused);
         let is_valid = offered.is_valid() && others <= OTHERS_SHARE_MAX;
         Ok(Run { offered, others, is_valid })
     }
