@@ -47,6 +47,9 @@ enum Running {
     Peer(Process),
 }
 
+/// The parts that can be chosen.
+const PARTS: [&str; 4] = ["cost", "rsa2048", "ed25519", "signing"];
+
 fn main() -> std::io::Result<()> {
     let peers = support::have(&["nsd", "knotd", "pdns_server", "pdnsutil"]);
     assert!(peers, "Debian: apt-get install nsd knot pdns-server pdns-backend-bind");
@@ -56,9 +59,11 @@ fn main() -> std::io::Result<()> {
         "client {}\n\n",
         if prioritized { "with real-time priority" } else { "WITHOUT real-time priority" }
     ))?;
-    // A word after `--` chooses a part.
-    let chosen = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let wants = |part: &str| chosen.as_ref().is_none_or(|chosen| chosen == part);
+    // Words after `--` choose parts.
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let unknown = chosen.iter().find(|word| !PARTS.contains(&word.as_str()));
+    assert!(unknown.is_none(), "there is no part {unknown:?}: choose from {PARTS:?}");
+    let wants = |part: &str| chosen.is_empty() || chosen.iter().any(|chosen| chosen == part);
     if wants("cost") {
         costs()?;
     }
