@@ -104,8 +104,12 @@ fn serve(policy: &str) -> (Server, String, String) {
 fn several_seeds_are_judged_by_their_medians() {
     let folder = tempfile::tempdir().expect("a folder");
     let report = folder.path().join("compare.json");
-    let flags =
-        format!("compare {SMALL} --policies ondemand --seeds 1,2,3 --simulate --quiet --json {}", report.display());
+    // Runs that are VALID beside a compiler too: those of which none is have no medians.
+    let flags = format!(
+        "compare --workers 4 --cost bimodal:0.99:20us:2ms --load 0.5 --burn sleep --time-scale 200 --warmup 400ms --duration 2s \
+         --percentile 50 --policies ondemand --seeds 1,2,3 --simulate --quiet --json {}",
+        report.display()
+    );
     let output = loadgen(&flags);
     let stdout = String::from_utf8_lossy(&output.stdout);
     let row = stdout.lines().find(|line| line.starts_with("| bimodal") && line.contains("| ondemand |"));
@@ -144,7 +148,9 @@ fn several_seeds_are_judged_by_their_medians() {
         let cell = &runs["validation"][0]["percentiles"][(column - 4) / 3];
         assert_eq!(cell["percentile"], percentile.replace('_', "."), "{cell}");
         for (key, figure) in [("real", real), ("simulated", simulated), ("idle", idle)] {
-            assert_eq!(cell[key].as_f64().unwrap_or(f64::INFINITY), figure, "{cell}");
+            let told = cell[key].as_f64().unwrap_or(f64::INFINITY);
+            // The middle of two figures may be rounded in another way.
+            assert!(told == figure || (told / figure - 1.0).abs() < 1e-12, "{told} for {figure} in {cell}");
         }
     }
 }
