@@ -24,7 +24,7 @@ const AFTER_LONG: u32 = 512;
 const AFTER_LONG_MAX: u32 = 16_384;
 
 /// A long one follows another one soon within this many times the requests for which the last one was remembered.
-/// Interruptions that take 5 % of the time in pieces of 500 us come once in 30,000 requests, and are not soon.
+/// Interruptions that take .5 % of the time in pieces of 500 us come once in 30,000 requests at 300,000/s, and are not soon.
 const SOON: u32 = 8;
 
 /// What the last requests of one worker say of the next one.
