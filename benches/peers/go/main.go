@@ -1,8 +1,8 @@
 // The service of benches/peers in Go: one goroutine per packet.
 //
 // With -work sleep each request takes its cost on one of -cores emulated cores, as src/cores.rs does: the thread sleeps
-// to an absolute deadline, and a job that waited starts when its core came free. With -work cpu it burns it. With
-// -quantum requests yield after so much of their cost.
+// to an absolute deadline, and a job that waited starts when its core came free; -receive, -send and -give-way are what
+// such a core pays beside the cost. With -work cpu it burns it. With -quantum requests yield after so much of their cost.
 package main
 
 import (
@@ -23,12 +23,18 @@ const (
 	receiveBytes = 4 << 20
 )
 
+// What a core pays beside the cost of a request: once for each request, and once for each yield.
+var receivePrice, sendPrice, giveWayPrice time.Duration
+
 var buffers = sync.Pool{New: func() any { return new([datagramMax]byte) }}
 
 func main() {
 	work := flag.String("work", "echo", "what becomes of a request's cost: echo, sleep, cpu")
 	cores := flag.Int("cores", 1, "emulated cores, where cost is slept")
 	quantum := flag.Duration("quantum", 0, "yield after so much of a request's cost; 0 never")
+	flag.DurationVar(&receivePrice, "receive", 0, "what an emulated core pays for a receive")
+	flag.DurationVar(&sendPrice, "send", 0, "what an emulated core pays for a send")
+	flag.DurationVar(&giveWayPrice, "give-way", 0, "what an emulated core pays for a yield")
 	flag.Parse()
 	endWithParent()
 	burn := burner(*work, *cores)
@@ -56,7 +62,7 @@ func main() {
 
 func handle(socket *net.UDPConn, burn burn, buffer *[datagramMax]byte, length int, peer netip.AddrPort, readyAt time.Time) {
 	if cost, ok := costOf(buffer[:length]); ok {
-		burn(cost, readyAt, true)
+		burn(receivePrice+cost+sendPrice, readyAt, true)
 		reply(buffer[:length])
 		// A client that has gone is no concern of the server's.
 		_, _ = socket.WriteToUDPAddrPort(buffer[:length], peer)
@@ -67,12 +73,12 @@ func handle(socket *net.UDPConn, burn burn, buffer *[datagramMax]byte, length in
 // handleYielding is handle, and lets others run after each quantum.
 func handleYielding(socket *net.UDPConn, burn burn, quantum time.Duration, buffer *[datagramMax]byte, length int, peer netip.AddrPort) {
 	if left, ok := costOf(buffer[:length]); ok {
-		readyAt := time.Now()
+		readyAt, owed := time.Now(), receivePrice
 		for ; left > quantum; left -= quantum {
-			readyAt = burn(quantum, readyAt, false)
+			readyAt, owed = burn(owed+quantum+giveWayPrice, readyAt, false), 0
 			runtime.Gosched()
 		}
-		burn(left, readyAt, true)
+		burn(owed+left+sendPrice, readyAt, true)
 		reply(buffer[:length])
 		_, _ = socket.WriteToUDPAddrPort(buffer[:length], peer)
 	}

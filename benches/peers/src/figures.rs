@@ -64,6 +64,13 @@ impl Figures {
     pub(crate) fn of(&self, peer: &str) -> Option<&PeerFigures> {
         self.peers.iter().find(|figures| figures.peer == peer)
     }
+
+    /// The peer with the least median of `name`, of those whose names are `among` the ones that count.
+    pub(crate) fn least(&self, name: &str, among: impl Fn(&str) -> bool) -> Option<&PeerFigures> {
+        let median = |peer: &PeerFigures| peer.median(name).unwrap_or(f64::INFINITY);
+        let peers = self.peers.iter().filter(|peer| among(&peer.peer));
+        peers.min_by(|one, other| median(one).total_cmp(&median(other)))
+    }
 }
 
 impl PeerFigures {

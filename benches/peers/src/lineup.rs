@@ -1,6 +1,8 @@
 //! The peers of each section, with the techniques that each uses.
 
+use crate::mixes::{Emulated, OVERHEADS};
 use crate::peer::{BARE, ISOLATED, Peer, Program};
+use anyhow::Result;
 
 /// Those that echo, on one CPU: one thread that serves each. `bare` is the first, because others are measured at half of
 /// its throughput.
@@ -22,32 +24,44 @@ pub(crate) fn echoing() -> Vec<Peer> {
     ]
 }
 
-/// Those that burn on `cores` emulated cores; one microsecond lasts `time_scale`.
-pub(crate) fn on_emulated_cores(cores: usize, time_scale: u64) -> Vec<Peer> {
-    // The workers that extreme-bimodal's short class needs, rounded up, as `loadgen compare` chooses them.
-    let front = (cores * 17).div_ceil(100).clamp(1, cores - 1);
+/// Those that burn a mix on `cores` emulated cores, all at the same prices.
+///
+/// # Errors
+/// If there is no such workload.
+pub(crate) fn on_emulated_cores(cores: usize, emulated: &Emulated) -> Result<Vec<Peer>> {
+    let Emulated { mix, time_scale } = *emulated;
+    let overheads = OVERHEADS.text();
+    // As many for light requests as they need, rounded up, for the one who is told.
+    let front = ((cores as f64 * mix.light_share()?).ceil() as usize).clamp(1, cores - 1);
     let back = cores - front;
     let forebay = |name, uses, policy| {
-        let pools = format!("--pools front={front},heavy={back} --slice 5us");
-        let emulation = format!("--burn sleep --overheads none --time-scale {time_scale}");
-        forebay(name, uses, format!("--policy {policy} --workers {cores} {pools} {SPIN_BLINDLY} {emulation}"))
+        let emulation = format!("--burn sleep --overheads {overheads} --time-scale {time_scale}");
+        forebay(name, uses, format!("--policy {policy} --workers {cores} {SPIN_BLINDLY} {emulation}"))
     };
-    let work = format!("--work sleep --cores {cores}");
-    let heavy_ns = 10_000 * time_scale;
+    let work = format!("--work sleep --cores {cores} --overheads {overheads} --time-scale {time_scale}");
+    let prices = OVERHEADS.times(time_scale);
+    let work_of_go = format!(
+        "-work sleep -cores {cores} -receive {}ns -send {}ns -give-way {}ns",
+        prices.receive.get(),
+        prices.send.get(),
+        prices.yield_.get()
+    );
+    let heavy_ns = (mix.heavy_us * 1e3) as u64 * time_scale / 2;
     let mut peers = vec![
         ours(BARE, "", format!("--shape bare --threads {cores} {work}")),
         forebay("forebay-hybrid", "batch, yield 1us", "hybrid"),
         ours("tokio-task", "", format!("--shape tokio-task --threads {cores} {work}")),
         forebay("forebay-ondemand", "batch, yield 1us", "ondemand"),
         ours("rayon", "", format!("--shape rayon --threads {cores} {work}")),
-        forebay("forebay-steal", "batch", "steal"),
+        forebay("forebay-auto", "batch, yield 1us", "auto"),
         ours("tokio-loop", "", format!("--shape tokio-loop --threads {cores} {work}")),
+        forebay("forebay-steal", "batch", "steal"),
         tokio_blocking("tokio-blocking", "cost", cores, 512, heavy_ns, &work),
         tokio_blocking("tokio-split", "cost, sized", front, back, heavy_ns, &work),
-        go("go-goroutine", "", format!("-work sleep -cores {cores}")),
+        go("go-goroutine", "", work_of_go.clone()),
     ];
-    peers.extend(yielding(cores, time_scale, &work, &format!("-work sleep -cores {cores}")));
-    peers
+    peers.extend(yielding(cores, time_scale, &work, &work_of_go));
+    Ok(peers)
 }
 
 /// Those that burn on `cores` real ones. The isolated Forebay is the first, because all are measured at shares of its

@@ -15,6 +15,7 @@ mod echo;
 mod figures;
 mod line;
 mod lineup;
+mod mixes;
 mod offer;
 mod others;
 mod pauses;

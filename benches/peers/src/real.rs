@@ -4,30 +4,13 @@ use crate::arguments::Arguments;
 use crate::cpus::Division;
 use crate::figures::Tables;
 use crate::lineup::on_real_cores;
+use crate::mixes::{Mix, REAL};
 use crate::offer::workload;
 use crate::peer::{ISOLATED, Started};
 use crate::trial::{GENERATOR_CPUS, Run, Trial, undisturbed};
 use anyhow::{Context, Result, anyhow};
 use forebay::time::Nanos;
 
-/// Two kinds of requests.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Mix {
-    /// As headings show it.
-    pub(crate) name: &'static str,
-    /// As `loadgen` draws it.
-    pub(crate) workload: &'static str,
-    /// Cost of a light request.
-    pub(crate) light_us: f64,
-    /// Cost of a heavy one.
-    pub(crate) heavy_us: f64,
-}
-
-/// What is offered.
-pub(crate) const MIXES: [Mix; 2] = [
-    Mix { name: "99/1 % of 10 us/1 ms", workload: "bimodal:0.99:10us:1ms", light_us: 10.0, heavy_us: 1_000.0 },
-    Mix { name: "99.5/0.5 % of 20 us/10 ms", workload: "bimodal:0.995:20us:10ms", light_us: 20.0, heavy_us: 10_000.0 },
-];
 /// Shares of the isolated Forebay's capacity that are offered.
 pub(crate) const LOADS: [f64; 2] = [0.5, 0.7];
 /// Numbers of cores, a table for each.
@@ -84,7 +67,7 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Re
             eprintln!("{cores} cores are left out: there are too few CPUs");
             continue;
         }
-        for mix in MIXES.iter().take(if quick { 1 } else { MIXES.len() }) {
+        for mix in REAL.iter().take(if quick { 1 } else { REAL.len() }) {
             let mut capacity = None;
             for peer in on_real_cores(cores).into_iter().filter(|peer| arguments.wants(peer.name, ISOLATED)) {
                 let server = match division.on_server_cpus(|| peer.start()).map_err(|failure| anyhow!("{failure}"))? {

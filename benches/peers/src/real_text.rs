@@ -1,10 +1,11 @@
 //! The tables of section `real`.
 
 use crate::cpus::Division;
-use crate::figures::{Figures, PeerFigures, Tables};
+use crate::figures::{Figures, Tables};
 use crate::lineup::is_yielding_rival;
-use crate::real::{CORES, LOADS, MIXES, Mix, at, division, table};
-use crate::tables::{grouped, line, ratio, row, value, with_spread};
+use crate::mixes::{Mix, REAL};
+use crate::real::{CORES, LOADS, at, division, table};
+use crate::tables::{grouped, line, row, times, to_best, value, with_spread};
 use anyhow::Result;
 
 /// The tables, as far as there are figures.
@@ -15,7 +16,7 @@ pub(crate) fn render(tables: &Tables) -> Result<String> {
     let mut text = String::new();
     for cores in CORES {
         let division = division(cores)?;
-        for mix in &MIXES {
+        for mix in &REAL {
             if let Some(figures) = tables.of(&table(cores, mix)) {
                 LOADS.iter().for_each(|load| render_load(&mut text, figures, &division, cores, mix, *load));
             } else if division == Division::Shared {
@@ -51,21 +52,17 @@ fn render_load(text: &mut String, figures: &Figures, division: &Division, cores:
         "| peer | uses | capacity, CPUs | light: p50 | p99 | to best | p99.9 | to best | heavy: p50 | of sharing | CPUs | valid |",
     );
     line(text, "|---|---|---|---|---|---|---|---|---|---|---|---|");
-    let bests = ["p99", "p99_9"].map(|name| best(figures, &at(load, name)));
+    let bests = ["p99", "p99_9"].map(|name| figures.least(&at(load, name), is_yielding_rival));
     for peer in &figures.peers {
-        let times = |times: f64| if times < 99.5 { format!("{times:.1}") } else { format!("{times:.0}") };
-        let to_best = |best: Option<&PeerFigures>, name| {
-            best.map_or_else(|| "-".to_owned(), |it| ratio(peer, it, &at(load, name)))
-        };
         let valid = peer.values(&at(load, "valid"));
         let cells = [
             peer.uses.clone(),
             with_spread(peer, "capacity", |cpus| format!("{cpus:.2}")),
             value(peer, &at(load, "p50"), times),
             with_spread(peer, &at(load, "p99"), times),
-            to_best(bests[0], "p99"),
+            to_best(peer, bests[0], &at(load, "p99")),
             with_spread(peer, &at(load, "p99_9"), times),
-            to_best(bests[1], "p99_9"),
+            to_best(peer, bests[1], &at(load, "p99_9")),
             with_spread(peer, &at(load, "heavy_p50"), |times| format!("{times:.2}")),
             value(peer, &at(load, "heavy_p50"), |times| format!("{:.2}", times / sharing)),
             value(peer, &at(load, "cpus"), |cpus| format!("{cpus:.2}")),
@@ -82,11 +79,4 @@ fn render_load(text: &mut String, figures: &Figures, division: &Division, cores:
 /// formula, which is near).
 fn sharing_needs(cores: usize, load: f64) -> f64 {
     1.0 / (1.0 - load.powi(cores as i32))
-}
-
-/// The rival that yields with the least median of `name`.
-fn best<'a>(figures: &'a Figures, name: &str) -> Option<&'a PeerFigures> {
-    let rivals = figures.peers.iter().filter(|peer| is_yielding_rival(&peer.peer));
-    let median = |peer: &PeerFigures| peer.median(name).unwrap_or(f64::INFINITY);
-    rivals.min_by(|one, other| median(one).total_cmp(&median(other)))
 }

@@ -43,9 +43,7 @@ impl Section {
         let tables = &report.tables;
         match self {
             Section::Echo => Ok(tables.of(echo::TABLE).map(|it| echo::render(it, &report.pinning)).unwrap_or_default()),
-            Section::Bimodal => {
-                Ok(tables.of(bimodal::TABLE).map(|it| bimodal::render(it, &report.setting)).unwrap_or_default())
-            }
+            Section::Bimodal => Ok(bimodal::render(tables, &report.setting)),
             Section::Real => real_text::render(tables),
         }
     }

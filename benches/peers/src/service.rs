@@ -1,8 +1,11 @@
 //! The service that every peer offers: the bench protocol, echoed or burnt, at once or a quantum at a time.
+//!
+//! On emulated cores each request pays for its way through the kernel, and each quantum but the last for the yield after it.
 
 use crate::cores::Cores;
 use clap::ValueEnum;
 use forebay::handler::builtin::Burner;
+use forebay::overheads::Overheads;
 use forebay::time::Nanos;
 use forebay::wire::{HEADER_BYTES, Header, Kind, Served};
 
@@ -22,8 +25,8 @@ pub(crate) enum Work {
 pub(crate) enum Service {
     /// Its payload goes back.
     Echo,
-    /// Its cost is slept on one of these cores.
-    Emulated(Cores),
+    /// Its cost is slept on one of these cores, at these prices for a receive, a send and a yield.
+    Emulated(Cores, Overheads),
     /// Its cost is burnt by the thread that serves it.
     Burn(Burner),
 }
@@ -33,22 +36,24 @@ pub(crate) enum Service {
 pub(crate) struct Job {
     header: Header,
     left: Nanos,
+    /// What its receive costs and is not paid yet.
+    owed: Nanos,
     ready_at: Nanos,
 }
 
 impl Service {
-    /// A service of this work; `cores` is the number of emulated cores.
-    pub(crate) fn of(work: Work, cores: usize) -> Service {
+    /// A service of this work; `cores` is the number of emulated cores, which pay `prices`.
+    pub(crate) fn of(work: Work, cores: usize, prices: Overheads) -> Service {
         match work {
             Work::Echo => Service::Echo,
-            Work::Sleep => Service::Emulated(Cores::new(cores)),
+            Work::Sleep => Service::Emulated(Cores::new(cores), prices),
             Work::Cpu => Service::Burn(Burner::calibrated()),
         }
     }
 
     /// Whether receive stamps are needed: only emulated cores ask since when a request has been ready.
     pub(crate) fn is_emulated(&self) -> bool {
-        matches!(self, Service::Emulated(_))
+        matches!(self, Service::Emulated(..))
     }
 
     /// Whether requests take no time, so that a reply may wait for the others of its batch.
@@ -60,7 +65,8 @@ impl Service {
     /// and gets no reply.
     pub(crate) fn begin(&self, datagram: &[u8], ready_at: Nanos) -> Option<Job> {
         let header = Header::parse(datagram).ok().filter(|header| header.kind == Kind::Request)?;
-        Some(Job { header, left: header.cost, ready_at })
+        let owed = if let Service::Emulated(_, prices) = self { prices.receive } else { Nanos::ZERO };
+        Some(Job { header, left: header.cost, owed, ready_at })
     }
 
     /// Burns at most `quantum` of what is left of `job`; true when nothing is left.
@@ -70,7 +76,11 @@ impl Service {
         let is_done = job.left == Nanos::ZERO;
         match self {
             Service::Echo => {}
-            Service::Emulated(cores) => job.ready_at = cores.burn(job.ready_at, amount, is_done),
+            Service::Emulated(cores, prices) => {
+                let after = if is_done { prices.send } else { prices.yield_ };
+                let amount = std::mem::take(&mut job.owed).plus(amount).plus(after);
+                job.ready_at = cores.burn(job.ready_at, amount, is_done);
+            }
             Service::Burn(burner) => burner.burn(amount),
         }
         is_done
@@ -97,4 +107,24 @@ impl Job {
 /// The cost that the request in `datagram` states; zero for what is no request.
 pub(crate) fn cost(datagram: &[u8]) -> Nanos {
     Header::parse(datagram).map_or(Nanos::ZERO, |header| header.cost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Does a request pay for its receive, its yields and its send, once each?
+    #[test]
+    fn a_request_pays_for_its_steps() {
+        let ms = Nanos::from_millis;
+        let prices = Overheads { receive: ms(4), yield_: ms(2), send: ms(8), ..Overheads::NONE };
+        let request = Header::request(1, 0, ms(3));
+        for (quantum, paid) in [(Nanos::MAX, ms(4 + 3 + 8)), (ms(1), ms(4 + 1 + 2 + 1 + 2 + 1 + 8))] {
+            let service = Service::of(Work::Sleep, 1, prices);
+            // Ready since before the core's time began: it is over at once.
+            let mut job = service.begin(&request.emit(), Nanos::ZERO).expect("a request");
+            while !service.go_on(&mut job, quantum) {}
+            assert_eq!(job.ready_at, paid, "in quanta of {quantum}");
+        }
+    }
 }

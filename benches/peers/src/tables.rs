@@ -30,6 +30,16 @@ pub(crate) fn ratio(peer: &PeerFigures, other: &PeerFigures, name: &str) -> Stri
     peer.ratio(other, name).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
 }
 
+/// The same to the `best` one, where there is one.
+pub(crate) fn to_best(peer: &PeerFigures, best: Option<&PeerFigures>, name: &str) -> String {
+    best.map_or_else(|| "-".to_owned(), |best| ratio(peer, best, name))
+}
+
+/// A multiple, to three digits or so.
+pub(crate) fn times(times: f64) -> String {
+    if times < 99.5 { format!("{times:.1}") } else { format!("{times:.0}") }
+}
+
 /// A whole number, its digits in groups.
 pub(crate) fn grouped(number: f64) -> String {
     loadgen::text::grouped(number.round() as u64)

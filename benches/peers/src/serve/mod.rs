@@ -9,6 +9,7 @@ mod tokio_yield;
 use crate::service::{Service, Work};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use forebay::overheads::Overheads;
 use forebay::time::Nanos;
 use nix::sys::prctl::{set_pdeathsig, set_timerslack};
 use nix::sys::signal::Signal;
@@ -61,6 +62,12 @@ pub(crate) struct ServeArguments {
     /// Emulated cores, where cost is slept.
     #[arg(long, default_value_t = 1)]
     pub(crate) cores: usize,
+    /// What such a core pays for each step, before the time scale.
+    #[arg(long, default_value = "none")]
+    pub(crate) overheads: Overheads,
+    /// So long lasts a microsecond of such a core, in microseconds.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) time_scale: u64,
     /// A request gives way after this much of its cost, in nanoseconds, where its shape can.
     #[arg(long, default_value_t = u64::MAX)]
     pub(crate) quantum_ns: u64,
@@ -81,7 +88,8 @@ fn try_serve(arguments: &ServeArguments) -> Result<Never> {
     register_conditional_shutdown(SIGTERM, 0, Arc::new(AtomicBool::new(true))).context("listening for SIGTERM")?;
     // Emulated cores must wake on time; threads inherit it.
     set_timerslack(1).context("setting the timer slack")?;
-    let service = Arc::new(Service::of(arguments.work, arguments.cores));
+    let service =
+        Arc::new(Service::of(arguments.work, arguments.cores, arguments.overheads.times(arguments.time_scale)));
     match arguments.shape {
         Shape::Bare | Shape::BareSpin => bare::serve(arguments, &service),
         Shape::TokioTask | Shape::TokioLoop | Shape::TokioBlocking => tokio_runtime::serve(arguments, &service),

@@ -96,35 +96,39 @@ fn costs() -> std::io::Result<()> {
     ];
     let mut spent = contenders.each_ref().map(|_| (Vec::new(), 0, Vec::new(), Vec::new()));
     for _ in 0..ROUNDS {
-        for (contender, (at_rate, lost, flooded, answers)) in contenders.iter().zip(&mut spent) {
-            let cpu_of = |ask: &mut dyn FnMut() -> u64| {
-                let before = cpu::of_tree(contender.pid);
-                let answered = ask();
-                (cpu::of_tree(contender.pid).saturating_sub(before) as f64 / answered as f64 / 1e3, answered)
-            };
-            at_rate.push(
-                cpu_of(&mut || {
-                    let result = run(contender.address, &[Load::plain(COST_RATE)], TURN);
-                    *lost += result[0].sent - result[0].answered;
-                    result[0].answered
-                })
-                .0,
-            );
-            let (cost, answered) = cpu_of(&mut || client::flood(contender.address, Load::plain(0.0), TURN));
-            flooded.push(cost);
-            answers.push(answered as f64 / TURN.as_secs_f64());
+        for (contender, (at_rate, lost, at_most, answers)) in contenders.iter().zip(&mut spent) {
+            let before = cpu::of_tree(contender.pid);
+            let result = run(contender.address, &[Load::plain(COST_RATE)], TURN);
+            at_rate.push(cpu_us_since(before, contender) / result[0].answered as f64);
+            *lost += result[0].sent - result[0].answered;
+            let (rate, cost) = flooded(contender, Load::plain(0.0));
+            at_most.push(cost);
+            answers.push(rate);
         }
     }
     print(&format!("Plain answers, us of CPU for each: median (least to most) of {ROUNDS} rounds\n\n"))?;
     print(&format!("| server | at {COST_RATE:.0}/s | unanswered | at as many as it answers | answers/s |\n"))?;
     print("|---|---|---|---|---|\n")?;
-    for (contender, (at_rate, lost, flooded, mut answers)) in contenders.iter().zip(spent) {
-        let (at_rate, flooded) = (spread(at_rate, 2), spread(flooded, 2));
+    for (contender, (at_rate, lost, at_most, mut answers)) in contenders.iter().zip(spent) {
+        let (at_rate, at_most) = (spread(at_rate, 2), spread(at_most, 2));
         answers.sort_by(f64::total_cmp);
         let answers = answers[answers.len() / 2];
-        print(&format!("| {} | {at_rate} | {lost} | {flooded} | {answers:.0} |\n", contender.name))?;
+        print(&format!("| {} | {at_rate} | {lost} | {at_most} | {answers:.0} |\n", contender.name))?;
     }
     print("\n")
+}
+
+/// The CPU time, in us, that a server has taken since it had taken `before` nanoseconds.
+fn cpu_us_since(before: u64, contender: &Contender) -> f64 {
+    cpu::of_tree(contender.pid).saturating_sub(before) as f64 / 1e3
+}
+
+/// How many questions of this kind a server answers in a second when it gets as many as it answers, and the CPU time for
+/// each, in us.
+fn flooded(contender: &Contender, load: Load) -> (f64, f64) {
+    let before = cpu::of_tree(contender.pid);
+    let answered = client::flood(contender.address, load, TURN) as f64;
+    (answered / TURN.as_secs_f64(), cpu_us_since(before, contender) / answered)
 }
 
 /// The median, the least and the most, with this many digits after the point.
@@ -138,16 +142,9 @@ fn spread(mut values: Vec<f64>, digits: usize) -> String {
 fn latencies(algorithm: &str, of_peers: &str) -> std::io::Result<()> {
     let dir = tempfile::tempdir().expect("a directory");
     let contenders = signers(dir.path(), algorithm, of_peers);
-    // What a signature costs each server says how many it is asked for. At a low rate the cost is mostly that of waking
-    // up, so a second look is taken at the rate that the first one gives.
-    let rates = contenders.each_ref().map(|contender| {
-        (0..2).fold(300.0, |rate, _| {
-            let before = cpu::of_tree(contender.pid);
-            let result = run(contender.address, &[Load::signed(rate)], Nanos::from_secs(3));
-            let cpu = cpu::of_tree(contender.pid).saturating_sub(before) as f64 / 1e9;
-            SIGNING * result[0].answered as f64 / cpu
-        })
-    });
+    // What a signature costs each server says how many it is asked for. Where a server gets as many as it answers, because
+    // below that those that spin have paid for waiting, too.
+    let rates = contenders.each_ref().map(|contender| SIGNING * 1e6 / flooded(contender, Load::signed(0.0)).1);
     let mut results = contenders.each_ref().map(|_| (<[Vec<f64>; 5]>::default(), 0));
     for _ in 0..ROUNDS {
         for ((contender, rate), (columns, lost)) in contenders.iter().zip(rates).zip(&mut results) {
@@ -183,12 +180,7 @@ fn signing(algorithm: &str, of_peers: &str) -> std::io::Result<()> {
     let contenders = signers(dir.path(), algorithm, of_peers);
     let mut results = contenders.each_ref().map(|_| <[Vec<f64>; 3]>::default());
     for _ in 0..ROUNDS {
-        let turns = contenders.each_ref().map(|contender| {
-            let before = cpu::of_tree(contender.pid);
-            let answered = client::flood(contender.address, Load::signed(0.0), TURN) as f64;
-            let cpu = cpu::of_tree(contender.pid).saturating_sub(before) as f64;
-            (answered / TURN.as_secs_f64(), cpu / answered / 1e3)
-        });
+        let turns = contenders.each_ref().map(|contender| flooded(contender, Load::signed(0.0)));
         // Of the same round: a machine is not as fast in every one.
         let isolated = turns[ISOLATED].0;
         for (columns, (rate, cost)) in results.iter_mut().zip(turns) {
