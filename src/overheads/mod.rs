@@ -121,6 +121,21 @@ impl Overheads {
         self.receive.plus(self.send)
     }
 
+    /// What a look costs that sees something in so many sockets: a system call, and one more for each.
+    pub const fn look_at(&self, sockets: usize) -> Nanos {
+        self.look.times(1 + sockets as u64)
+    }
+
+    /// What it costs a job to learn of that, by a look or a notice of the kernel.
+    pub const fn learning(&self, by_kernel: bool, sockets: usize) -> Nanos {
+        if by_kernel { self.notice } else { self.look_at(sockets) }
+    }
+
+    /// Whether a search that finds nothing costs nothing.
+    pub(crate) const fn search_is_free(&self) -> bool {
+        self.poll.get() == 0 && self.look.get() == 0
+    }
+
     /// The text that is read as these overheads: a name, or all steps that cost something.
     pub fn text(&self) -> String {
         match Overheads::NAMED.into_iter().find(|(_, overheads)| overheads == self) {
@@ -229,6 +244,16 @@ impl fmt::Display for Overheads {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Does a look take a system call, and one more for each socket that it names, and a notice what the table says?
+    #[test]
+    fn a_job_pays_for_how_it_learnt() {
+        let overheads = Overheads::STOCK;
+        assert_eq!([0, 1, 3].map(|sockets| overheads.learning(false, sockets)), [ns(150), ns(300), ns(600)]);
+        assert_eq!([0, 3].map(|sockets| overheads.learning(true, sockets)), [ns(900); 2]);
+        let free = |step| format!("{step}=1ns").parse::<Overheads>().expect("a step").search_is_free();
+        assert_eq!(["look", "poll", "yield"].map(free), [false, false, true]);
+    }
 
     #[test]
     fn a_name_may_be_followed_by_what_differs() {

@@ -28,7 +28,7 @@ impl Arrivals {
 
     /// Number of ingresses in which something waits, by a look.
     pub(crate) fn look(&self) -> usize {
-        self.descriptors.watch_set().arrivals()
+        self.descriptors.watch_set().arrivals().waiting()
     }
 
     /// Time that it takes to take the kernel's notice of an arrival and to ask for the next one, once for each of

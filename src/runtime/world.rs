@@ -6,7 +6,7 @@ use super::notice;
 use super::queues::NextShards;
 use super::sleep::sleeper::Sleeper;
 use crate::sched::turn::{Stolen, World};
-use crate::sched::{Amount, Policy, PoolId, View, Watch, WorkerId};
+use crate::sched::{Amount, Noticed, Policy, PoolId, View, Watch, WorkerId};
 use crate::time::{Nanos, clock};
 use crossbeam_deque::Steal;
 use std::rc::Rc;
@@ -210,13 +210,17 @@ impl<J: Send> World for ThreadWorld<'_, J> {
         self.shared.uninterrupted.fetch_sub(1, Ordering::SeqCst);
     }
 
+    fn look(&mut self) -> Noticed {
+        notice::look()
+    }
+
     fn watch(&mut self, watch: Watch) -> Nanos {
         notice::begin(watch);
         // The checkpoints of the job notice themselves.
         Nanos::MAX
     }
 
-    fn noticed(&mut self, _: Watch) -> Option<usize> {
+    fn noticed(&mut self, _: Watch) -> Option<Noticed> {
         notice::take(clock::now())
     }
 }

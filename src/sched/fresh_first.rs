@@ -10,12 +10,11 @@ use crate::time::Nanos;
 const INTERRUPTED: PoolId = 1;
 
 /// The search order of every worker. Deques hold fresh requests only. A worker that has heavy requests to go on with
-/// looks into two sockets before, and not into all: each look is a system call, and for 14 sockets they take as long as
-/// five light requests. What waits in another one it notices as soon as the heavy request runs; then it looks for that
-/// everywhere.
+/// asks before where something waits, and does not look into all sockets: each is a system call, and for 14 sockets they
+/// take as long as five light requests. What comes later it notices as soon as the heavy request runs.
 pub(super) const ORDER: &[SearchPlace] = &[
     SearchPlace::Own,
-    SearchPlace::ReceiveSome,
+    SearchPlace::ReceiveNoticed,
     SearchPlace::Steal,
     SearchPlace::QueueOf(UNINTERRUPTED),
     SearchPlace::QueueOf(INTERRUPTED),

@@ -12,6 +12,8 @@ pub enum Step {
     Queue(PoolId),
     /// Receive a batch from the socket of this worker; from the next one that holds something, where it has several.
     Receive(WorkerId),
+    /// Ask in which of the watched sockets something waits ([`Local::expect`](super::Local::expect)).
+    Look,
     /// Steal from this worker, from any of its deques that has something, as much as [`super::Sharing::amount`] says.
     Steal(WorkerId),
     /// There is nothing to do.

@@ -72,10 +72,10 @@ pub struct Levels {
     pub patience: Option<Patience>,
 }
 
-/// Deques and sockets hold fresh requests only. As under `ondemand`, few sockets are looked into before a queue.
+/// Deques and sockets hold fresh requests only. As under `ondemand`, one look comes before a queue.
 const ORDER: &[SearchPlace] = &[
     SearchPlace::Own,
-    SearchPlace::ReceiveSome,
+    SearchPlace::ReceiveNoticed,
     SearchPlace::Steal,
     SearchPlace::QueueOf(UNINTERRUPTED),
     SearchPlace::Queues,

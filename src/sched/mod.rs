@@ -45,6 +45,7 @@ mod fresh_first;
 pub mod gittins;
 mod interface;
 pub mod ladder;
+mod noticed;
 mod notices;
 pub mod overload;
 mod pace;
@@ -59,6 +60,7 @@ mod wait;
 
 pub use arrivals::Patience;
 pub use interface::{Event, Outcome, Place, Resume, Running, Step, Verdict, View, Watch};
+pub use noticed::{Looked, Noticed};
 pub use notices::Notices;
 pub use overload::MaxWait;
 pub use pace::Pace;

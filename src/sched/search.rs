@@ -1,6 +1,6 @@
 //! One walk of a free worker through a search order.
 
-use super::{Outcome, PoolId, Sharing, Step, Topology, View, WorkerId};
+use super::{Noticed, Outcome, PoolId, Sharing, Step, Topology, View, WorkerId};
 use crate::time::Nanos;
 use std::ops::Range;
 
@@ -24,9 +24,10 @@ pub enum SearchPlace {
     ReceiveNext,
     /// The own socket.
     ReceiveOwn,
-    /// The next sockets of `ReceiveAll`, two; all of them where something is known to wait, until it is found.
-    ReceiveSome,
-    /// The sockets that `ReceiveSome` has left out.
+    /// The sockets of which the worker has notice, to the first in vain; then the one that a look names. Two sockets are
+    /// looked into without being told.
+    ReceiveNoticed,
+    /// The sockets that `ReceiveNoticed` has left out.
     ReceiveRest,
     /// Every socket, in turn.
     ReceiveAll,
@@ -36,9 +37,8 @@ pub enum SearchPlace {
     Steal,
 }
 
-/// Sockets in which a worker looks for fresh requests before it goes on with a heavy one: fewer, and fresh ones wait
-/// longer; more, and the looks take the time that heavy ones need (`README.md`).
-const RECEIVE_SOME: usize = 2;
+/// To receive in vain from so many sockets takes no longer than to ask where something waits, and then to receive.
+const FEW_SOCKETS: usize = 2;
 
 /// A worker's position in its search. What outlives a search only decides which worker the next one asks first.
 #[derive(Clone, Debug)]
@@ -59,10 +59,14 @@ pub struct Local {
     socket: WorkerId,
     /// When this worker last took a look in the turn of all workers.
     looked_at: Nanos,
-    /// Sockets in which something waits, as far as this worker knows.
-    expected: usize,
-    /// Sockets that `ReceiveSome` has tried in this search.
-    some: usize,
+    /// The sockets in which something waits, as far as this worker knows.
+    noticed: Noticed,
+    /// Whether this search has tried the last one that was named.
+    tried_named: bool,
+    /// Whether this search has looked.
+    looked: bool,
+    /// Sockets that `ReceiveNoticed` has tried in turn in this search.
+    few: usize,
 }
 
 /// The rules of one search.
@@ -91,19 +95,16 @@ impl Local {
             rotation: worker,
             socket: worker,
             looked_at: Nanos::ZERO,
-            expected: 0,
-            some: 0,
+            noticed: Noticed::default(),
+            tried_named: false,
+            looked: false,
+            few: 0,
         }
     }
 
-    /// Notes that something waits in this many sockets.
-    pub fn expect(&mut self, sockets: usize) {
-        self.expected = sockets;
-    }
-
-    /// Notes that what waited in one of them was received.
-    pub fn received(&mut self) {
-        self.expected = self.expected.saturating_sub(1);
+    /// Notes in which sockets something waits.
+    pub fn expect(&mut self, noticed: Noticed) {
+        self.noticed = noticed;
     }
 
     /// Puts the search under another topology.
@@ -127,14 +128,16 @@ impl Local {
         self.stage = 0;
         self.tried = 0;
         self.contended = false;
-        self.some = 0;
+        self.few = 0;
+        self.tried_named = false;
+        self.looked = false;
         self.rotation = self.rotation.wrapping_add(1);
     }
 
     /// Counts as a search that found nothing.
     pub(super) fn skip(&mut self) {
         self.begin();
-        self.expected = 0;
+        self.noticed = Noticed::default();
     }
 
     /// Whether this search is rare, one in 61, and may go another way. A prime, so that it falls on every priority
@@ -214,18 +217,8 @@ impl Local {
                 })
             }
             SearchPlace::ReceiveOwn => self.once(Step::Receive(me)),
-            SearchPlace::ReceiveSome => {
-                let all = self.expected > 0;
-                let step = self.receive(if all { topology.workers() } else { RECEIVE_SOME }, topology);
-                if step.is_some() {
-                    self.some = self.tried;
-                } else {
-                    // What was expected another worker has.
-                    self.expected = 0;
-                }
-                step
-            }
-            SearchPlace::ReceiveRest => self.receive(topology.workers() - self.some, topology),
+            SearchPlace::ReceiveNoticed => self.receive_noticed(topology),
+            SearchPlace::ReceiveRest => self.receive(topology.workers() - self.few, topology),
             SearchPlace::ReceiveAll => self.receive(topology.workers(), topology),
             SearchPlace::ReceiveBusy => {
                 let busy_for = |victim| view.busy_since(victim).map(|since| now.minus(since));
@@ -238,6 +231,23 @@ impl Local {
                 self.steal_from(&others, walk, |victim| view.backlog(victim), |victim| Some(Step::Steal(victim)))
             }
         }
+    }
+
+    fn receive_noticed(&mut self, topology: &Topology) -> Option<Step> {
+        if std::mem::take(&mut self.tried_named) {
+            // Another worker has what waited there, and soon the others too.
+            self.noticed = Noticed::default();
+        }
+        if let Some(owner) = self.noticed.next() {
+            self.tried_named = true;
+            return Some(Step::Receive(owner));
+        }
+        if topology.workers() > FEW_SOCKETS {
+            return (!std::mem::replace(&mut self.looked, true)).then_some(Step::Look);
+        }
+        let step = self.receive(FEW_SOCKETS, topology);
+        self.few += usize::from(step.is_some());
+        step
     }
 
     /// The next socket in turn, for at most `most` of them.

@@ -14,7 +14,7 @@ mod world;
 pub use engine::{Arrived, Boundary, Description, Discarded, Engine, Ran, Ready, Received, Requeued};
 pub use world::{Stolen, World};
 
-use super::{Event, Local, Policy, PoolId, Running, Topology, Watch, WorkerId};
+use super::{Event, Local, Looked, Policy, PoolId, Running, Topology, Watch, WorkerId};
 use crate::time::Nanos;
 use levels::LevelOrder;
 
@@ -62,6 +62,15 @@ enum Hand<J> {
     Waits(J),
 }
 
+/// What a search did beside its find.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tried {
+    /// Sockets in which the worker found nothing.
+    pub polls: u64,
+    /// System calls of looks at the watched sockets: one, and one more for each of them that it names.
+    pub looks: u64,
+}
+
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Did {
@@ -69,22 +78,22 @@ pub enum Did {
     Took {
         /// The job was stolen from another worker's deque.
         stole: bool,
-        /// Sockets in which the worker found nothing.
-        polls: u64,
+        /// What was tried before.
+        tried: Tried,
     },
     /// The worker has received, and put the jobs where the policy wants them.
     Received {
         /// Number of datagrams received.
         datagrams: u64,
-        /// Sockets in which the worker found nothing.
-        polls: u64,
+        /// What was tried before.
+        tried: Tried,
     },
     /// The worker has found nothing.
     Nothing {
         /// A competitor was met: there may be work after all.
         contended: bool,
-        /// Sockets in which the worker found nothing.
-        polls: u64,
+        /// What was tried before.
+        tried: Tried,
     },
     /// A job has run for this long; what comes of it is for the next step.
     Ran(Nanos),
@@ -92,15 +101,15 @@ pub enum Did {
     Ended,
     /// The job that ran is going to run on.
     Kept {
-        /// How the job was watching, if the worker has looked into sockets for waiting requests, or had notice of one.
-        looked: Watch,
+        /// What the job has looked at, or had notice of, in its last slice.
+        looked: Option<Looked>,
     },
     /// The job that ran is going to leave the worker.
     Leaves {
         /// Whether the job goes to another pool.
         hops: bool,
-        /// How the job was watching, if the worker has looked into sockets for waiting requests, or had notice of one.
-        looked: Watch,
+        /// What the job has looked at, or had notice of, in its last slice.
+        looked: Option<Looked>,
     },
     /// A job was put into a queue, or had no room there.
     Put,

@@ -154,7 +154,7 @@ impl Resource {
 mod tests {
     use super::*;
     use crate::sched::turn::World;
-    use crate::sched::{Policy, View, Watch};
+    use crate::sched::{Noticed, Policy, View, Watch};
     use crate::sim::world::VirtualWorld;
     use crate::sim::{Fit, Rest};
 
@@ -259,7 +259,7 @@ mod tests {
             move |world: &mut VirtualWorld<u8>, _: &Policy| {
                 world.sockets[2].watched = true;
                 (world.sockets[2].datagrams, world.in_sockets) = (datagrams, datagrams);
-                assert_eq!(world.noticed(Watch::Every(Nanos::new(1))), Some(datagrams.min(1)));
+                assert_eq!(world.noticed(Watch::Every(Nanos::new(1))), Some(Noticed::of((datagrams > 0).then_some(2))));
             }
         };
         assert_eq!(one_after_the_other("ondemand", look(2)), [0, 10]);

@@ -6,7 +6,7 @@ use super::tally::Worked;
 use super::world::VirtualWorld;
 use crate::overheads::Overheads;
 use crate::sched::turn::{Boundary, Did, Engine, Turn};
-use crate::sched::{Policy, WorkerId};
+use crate::sched::{Pace, Policy, WorkerId};
 use crate::time::Nanos;
 use std::sync::Arc;
 
@@ -68,9 +68,10 @@ impl<E: VirtualEngine> Driver<E> {
         Driver { skips_vain, ..self }
     }
 
-    /// The same driver where workers wait for one another as `overheads` say.
-    pub(crate) fn contended(mut self, overheads: &Overheads) -> Driver<E> {
+    /// The same driver where workers wait for one another, and look, as `overheads` say.
+    pub(crate) fn priced(mut self, overheads: &Overheads) -> Driver<E> {
         self.world.contention = Contention::new(overheads, self.policy.queues(), self.workers.len());
+        self.world.paces.fill(Pace::new(overheads.look));
         self
     }
 

@@ -6,8 +6,8 @@ use super::tally::Tally;
 use super::{ArrivingRequest, Setup};
 use crate::fate::Fate;
 use crate::sched::overload::{HeavyQueue, StandingQueues, latest_start};
-use crate::sched::turn::{Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued};
-use crate::sched::{Resume, Watch, WorkerId};
+use crate::sched::turn::{Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued, Tried};
+use crate::sched::{Looked, Resume, WorkerId};
 use crate::time::Nanos;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -179,18 +179,17 @@ impl VirtualEngine for CostModel<'_> {
     #[inline]
     fn charge(&mut self, did: Did) -> Nanos {
         let overheads = &self.setup.overheads;
-        let look = |looked| match looked {
-            Watch::Never => Nanos::ZERO,
-            Watch::Closely(_) => overheads.notice,
-            Watch::Every(_) => overheads.look,
+        let look = |looked: Option<Looked>| {
+            looked.map_or(Nanos::ZERO, |Looked { waiting, by_kernel }| overheads.learning(by_kernel, waiting))
         };
+        let search = |tried: Tried| overheads.poll.times(tried.polls).plus(overheads.look.times(tried.looks));
         match did {
-            Did::Took { stole, polls } => {
+            Did::Took { stole, tried } => {
                 let steal = if stole { overheads.steal } else { Nanos::ZERO };
-                overheads.poll.times(polls).plus(steal)
+                search(tried).plus(steal)
             }
-            Did::Received { datagrams, polls } => overheads.poll.times(polls).plus(overheads.receive.times(datagrams)),
-            Did::Nothing { polls, .. } => overheads.poll.times(polls),
+            Did::Received { datagrams, tried } => search(tried).plus(overheads.receive.times(datagrams)),
+            Did::Nothing { tried, .. } => search(tried),
             Did::Ran(ran) => ran,
             Did::Ended => self.finish(),
             Did::Kept { looked } => look(looked),

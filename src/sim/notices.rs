@@ -1,22 +1,65 @@
 //! How running jobs notice arrivals in virtual time: notices of the kernel, and looks at the watched sockets.
 
+use super::contention::Place;
 use super::world::{Notice, VirtualWorld};
 use crate::sched::bounds::LOOK_MAX;
+use crate::sched::{Noticed, WorkerId};
+use crate::time::Nanos;
 
 impl<J> VirtualWorld<J> {
-    /// Number of watched sockets in which something waits.
-    pub(super) fn sockets_with_arrivals(&self) -> usize {
+    /// The watched sockets in which something waits, at most so many, those first that the last look did not name first.
+    pub(super) fn seen(&mut self, most: usize) -> Noticed {
         if self.in_sockets == 0 {
-            return 0;
+            return Noticed::default();
         }
-        let waits = self.sockets.iter().filter(|socket| socket.watched && socket.datagrams > 0);
-        waits.take(LOOK_MAX).count()
+        let (sockets, first) = (self.sockets.len(), self.looks_from);
+        let owners = (0..sockets).map(|offset| (first + offset) % sockets);
+        let waits = owners.filter(|owner| self.has_arrivals(*owner)).take(most);
+        let noticed = Noticed::of(waits);
+        if let Some(named) = noticed.first() {
+            self.looks_from = (named + 1) % sockets;
+            self.hold(Place::WatchSet, 1);
+        }
+        noticed
+    }
+
+    fn has_arrivals(&self, owner: WorkerId) -> bool {
+        self.sockets[owner].watched && self.sockets[owner].datagrams > 0
+    }
+
+    /// Before a slice of a job that watches closely; returns when it is to ask.
+    pub(super) fn watch_closely(&mut self, longest: Nanos) -> Nanos {
+        let next_checkpoint = Nanos::new(1);
+        let pace = &self.paces[self.me];
+        if pace.prefers_looks() {
+            let passed = self.now.minus(self.looked_at);
+            return pace.interval(longest).minus(passed).max(next_checkpoint);
+        }
+        self.arm();
+        next_checkpoint
+    }
+
+    /// What such a job has noticed. One worker's look serves all that watch closely.
+    pub(super) fn noticed_closely(&mut self, longest: Nanos) -> Option<Noticed> {
+        let (me, now) = (self.me, self.now);
+        let by_kernel = self.notices[me] == Notice::Raised;
+        let pace = &self.paces[me];
+        if by_kernel {
+            self.notices[me] = Notice::Off;
+        } else if pace.prefers_looks() && now.minus(self.looked_at) >= pace.interval(longest) {
+            self.looked_at = now;
+        } else {
+            return None;
+        }
+        let noticed = self.seen(LOOK_MAX);
+        self.paces[me].looked(by_kernel || noticed.waiting() > 0, now);
+        Some(if by_kernel { noticed.by_kernel() } else { noticed })
     }
 
     /// Makes the kernel give this worker notice of the next arrival, or of one that waits already.
     pub(super) fn arm(&mut self) {
         if self.notices[self.me] == Notice::Off {
-            if self.sockets_with_arrivals() > 0 {
+            if self.in_sockets > 0 && (0..self.sockets.len()).any(|owner| self.has_arrivals(owner)) {
                 self.notices[self.me] = Notice::Raised;
             } else {
                 self.notices[self.me] = Notice::Armed;

@@ -26,7 +26,7 @@ impl<'a> Servers<'a> {
         let server = |_| {
             let model = CostModel::new(setup, tally);
             let driver = Driver::new(setup.policy.clone(), model, setup.rest, setup.overheads.wake, queued);
-            driver.contended(&setup.overheads).skips_vain_searches(setup.overheads.poll == Nanos::ZERO)
+            driver.priced(&setup.overheads).skips_vain_searches(setup.overheads.search_is_free())
         };
         let event_list = EventList::new(count.max(1));
         let mut all = Servers { servers: (0..count).map(server).collect(), event_list, tally };

@@ -150,12 +150,14 @@ fn a_fresh_request_is_left_to_a_worker_in_a_light_one() {
 #[test]
 fn patience_leaves_time_to_heavy_requests_near_saturation() {
     let workload = workload("extreme-bimodal");
-    let offer = OpenLoop { seed: 1, warmup: 30_000, requests: 300_000, ..offer(&workload, 0.98, 14) };
+    let offer = OpenLoop { seed: 1, warmup: 30_000, requests: 300_000, ..offer(&workload, 0.95, 14) };
+    let overheads = Overheads { yield_: Nanos::new(200), ..Overheads::LAB };
     let slowdown = |is_patient: bool| {
-        let Kind::Levels(levels) = Fit::new(&workload, 14, 0.98).policy(named("levels")).kind else { panic!("levels") };
+        let fit = Fit { yield_cost: overheads.yield_, ..Fit::new(&workload, 14, 0.95) };
+        let Kind::Levels(levels) = fit.policy(named("levels")).kind else { panic!("levels") };
         let patience = levels.patience.filter(|_| is_patient);
         let policy = Policy::new(Kind::Levels(Levels { patience, ..levels }), &Topology::new(&[14]));
-        let setup = Setup { checkpoint_step: Nanos::new(250), ..Setup::with_overheads(policy, Overheads::LAB) };
+        let setup = Setup { checkpoint_step: Nanos::new(250), ..Setup::with_overheads(policy, overheads) };
         let slowdown = simulate(&setup, offer.clone().arrivals(14)).slowdown();
         let of = |class: &str| slowdown.iter().find(|(name, _)| *name == class).map(|(_, block)| *block);
         [("long", Percentile::P99), ("short", Percentile::P99_9)]
@@ -166,23 +168,25 @@ fn patience_leaves_time_to_heavy_requests_near_saturation() {
     assert!(short_with < 4.0, "{short_with}: light requests still go first");
 }
 
-// Does a worker that steps aside for what it has noticed find it, and does one that goes on with a heavy request not look
-// into every socket before? With as many looks as sockets heavy requests fall behind for ever at this load, and with no
-// more looks for what was noticed than otherwise light ones wait half as long again.
+// Does a worker that steps aside for what it has noticed find it, does one that goes on with a heavy request not receive
+// from every socket before, and do jobs look now and then where arrivals are close? With a receive from each socket, or two
+// at random, heavy requests fall behind for ever at these loads; with a notice for each arrival they take 1.95 times as long.
 #[test]
 fn a_worker_looks_where_something_waits_and_little_else() {
-    let slowdown = |name: &str, overheads: Overheads, class: &str, percentile| {
+    let slowdown = |name: &str, load, overheads: Overheads, class: &str, percentile| {
         let workload = workload(name).with_time_beside(overheads.per_request());
-        let policy = Fit::new(&workload, 14, 0.9).policy(named("ondemand")).policy();
-        let offer = OpenLoop { warmup: 10_000, requests: 100_000, ..offer(&workload, 0.9, 14) };
+        let policy = Fit::new(&workload, 14, load).policy(named("ondemand")).policy();
+        let offer = OpenLoop { warmup: 10_000, requests: 100_000, ..offer(&workload, load, 14) };
         let slowdown = simulate(&Setup::with_overheads(policy, overheads), offer.arrivals(14)).slowdown();
         let block = slowdown.iter().find(|(name, _)| *name == class).map(|(_, block)| *block);
         block.and_then(|block| block.percentile(percentile)).expect("requests of that class")
     };
-    let heavy = slowdown("high-bimodal", Overheads::STOCK, "long", Percentile::P50);
-    assert!(heavy < 4.0, "{heavy}");
-    let light = slowdown("extreme-bimodal", Overheads::LAB, "short", Percentile::P99_9);
-    assert!(light < 4.5, "{light}");
+    let heavy = slowdown("high-bimodal", 0.9, Overheads::STOCK, "long", Percentile::P50);
+    assert!(heavy < 1.6, "{heavy}");
+    let heavy = slowdown("extreme-bimodal", 0.7, Overheads::STOCK, "long", Percentile::P50);
+    assert!(heavy < 1.5, "{heavy}");
+    let light = slowdown("extreme-bimodal", 0.9, Overheads::LAB, "short", Percentile::P99_9);
+    assert!(light < 3.4, "{light}");
 }
 
 #[test]

@@ -6,8 +6,9 @@ use super::contention::{Contention, Place};
 use super::event_list::EventList;
 use super::idle::Idle;
 use super::queues::Queues;
+use crate::sched::bounds::LOOK_MAX;
 use crate::sched::turn::{Stolen, World};
-use crate::sched::{Amount, Policy, PoolId, View, Watch, WorkerId};
+use crate::sched::{Amount, Noticed, Pace, Policy, PoolId, View, Watch, WorkerId};
 use crate::time::Nanos;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -38,6 +39,12 @@ pub(crate) struct VirtualWorld<J> {
     pub(super) notices: Box<[Notice]>,
     /// Workers whose jobs the kernel will give notice of an arrival, the one that is next in turn first.
     pub(super) armed: VecDeque<WorkerId>,
+    /// How often the jobs of each worker look, where they do.
+    pub(super) paces: Box<[Pace]>,
+    /// When a worker last looked on behalf of all.
+    pub(super) looked_at: Nanos,
+    /// The socket that the next look tells of first, if something waits there.
+    pub(super) looks_from: WorkerId,
     /// Number of workers that work uninterrupted.
     uninterrupted: usize,
     /// The socket into which the next worker looks in turn.
@@ -106,6 +113,9 @@ impl<J> VirtualWorld<J> {
             flags: vec![Cell::new(false); workers].into(),
             notices: vec![Notice::Off; workers].into(),
             armed: VecDeque::with_capacity(workers),
+            paces: vec![Pace::new(Nanos::ZERO); workers].into(),
+            looked_at: Nanos::ZERO,
+            looks_from: 0,
             uninterrupted: 0,
             socket_turn: Cell::new(0),
             abandoned: false,
@@ -175,7 +185,7 @@ impl<J> VirtualWorld<J> {
 
     /// Carries out `operations` on `place`, which others may be using.
     #[inline]
-    fn hold(&mut self, place: Place, operations: usize) {
+    pub(super) fn hold(&mut self, place: Place, operations: usize) {
         self.contention.hold(place, self.me, self.now, operations);
     }
 
@@ -363,30 +373,22 @@ impl<J> World for VirtualWorld<J> {
         self.uninterrupted -= 1;
     }
 
+    fn look(&mut self) -> Noticed {
+        self.seen(1)
+    }
+
     fn watch(&mut self, watch: Watch) -> Nanos {
         match watch {
             Watch::Never => Nanos::MAX,
             Watch::Every(slice) => slice,
-            Watch::Closely(_) => {
-                self.arm();
-                // The next checkpoint.
-                Nanos::new(1)
-            }
+            Watch::Closely(longest) => self.watch_closely(longest),
         }
     }
 
-    fn noticed(&mut self, watch: Watch) -> Option<usize> {
-        let notice = &mut self.notices[self.me];
-        if matches!(watch, Watch::Closely(_)) {
-            if *notice != Notice::Raised {
-                return None;
-            }
-            *notice = Notice::Off;
+    fn noticed(&mut self, watch: Watch) -> Option<Noticed> {
+        match watch {
+            Watch::Closely(longest) => self.noticed_closely(longest),
+            Watch::Never | Watch::Every(_) => Some(self.seen(LOOK_MAX)),
         }
-        let waiting = self.sockets_with_arrivals();
-        if waiting > 0 {
-            self.hold(Place::WatchSet, 1);
-        }
-        Some(waiting)
     }
 }

@@ -71,7 +71,7 @@ impl Engine for TaskEngine {
             Boundary::Tried { step: Step::Steal(_), outcome: Outcome::Found, jobs } => {
                 self.scheduler.tally(self.worker).stole(jobs as u64);
             }
-            Boundary::Tried { .. } | Boundary::Pool(_) | Boundary::Looked { .. } => {}
+            Boundary::Tried { .. } | Boundary::Pool(_) | Boundary::Looked(_) => {}
             Boundary::Idle { .. } | Boundary::Busy { .. } | Boundary::Rest => {}
         }
     }

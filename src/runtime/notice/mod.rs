@@ -8,7 +8,7 @@
 mod ring;
 
 use super::sleep::readiness::WatchSet;
-use crate::sched::{Pace, Watch};
+use crate::sched::{Noticed, Pace, Watch};
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use mio::Poll;
@@ -53,8 +53,8 @@ struct Notice {
     watch: Watch,
     /// When this worker looked last.
     looked_at: Nanos,
-    /// Number of sockets in which the last look saw something, until the worker takes it.
-    seen: Option<usize>,
+    /// The sockets in which the last look saw something, until the worker takes it.
+    seen: Option<Noticed>,
     /// Number of looks that saw nothing since [`take_vain`].
     vain: u64,
 }
@@ -132,10 +132,14 @@ pub(super) fn pause() {
     });
 }
 
-/// What was noticed since the slice began: the number of sockets in which something waits; `None` where the worker has
-/// not looked.
-pub(super) fn take(now: Nanos) -> Option<usize> {
+/// What was noticed since the slice began: the sockets in which something waits; `None` where the worker has not looked.
+pub(super) fn take(now: Nanos) -> Option<Noticed> {
     with(|notice| notice.take(now)).flatten()
+}
+
+/// A watched socket in which something waits, for a worker that has no job.
+pub(super) fn look() -> Noticed {
+    with(|notice| notice.watch_set.next_arrival()).unwrap_or_default()
 }
 
 /// How often this thread's jobs looked and saw nothing since the last call.
@@ -183,8 +187,10 @@ impl Notice {
                 Some(Ok(false)) | None => return,
             }
             // Where it still waits the first checkpoint returns.
-            self.seen = Some(self.watch_set.arrivals());
-            if self.seen != Some(0) {
+            let seen = self.watch_set.arrivals().by_kernel();
+            let waits = seen.waiting() > 0;
+            self.seen = Some(seen);
+            if waits {
                 return;
             }
             self.vain += 1;
@@ -196,7 +202,7 @@ impl Notice {
         // Ordering: relaxed, see `World::flag`.
         self.flag.load(Ordering::Relaxed)
             || matches!(self.watch, Watch::Closely(_)) && self.ring.as_mut().is_some_and(Ring::is_raised)
-            || self.seen.is_some_and(|seen| seen > 0)
+            || self.seen.as_ref().is_some_and(|seen| seen.waiting() > 0)
     }
 
     fn looks(&mut self, now: Nanos) -> Result<(), Nanos> {
@@ -219,21 +225,22 @@ impl Notice {
         // One worker's look serves all that watch closely.
         let looked = if together { self.watch_set.look(every, now) } else { Some(self.watch_set.arrivals()) };
         let Some(seen) = looked else { return Err(every) };
+        let waits = seen.waiting() > 0;
         self.seen = Some(seen);
-        self.pace.looked(seen > 0, now);
-        if seen > 0 {
+        self.pace.looked(waits, now);
+        if waits {
             return Ok(());
         }
         self.vain += 1;
         Err(every)
     }
 
-    fn take(&mut self, now: Nanos) -> Option<usize> {
+    fn take(&mut self, now: Nanos) -> Option<Noticed> {
         if matches!(self.watch, Watch::Closely(_)) && self.ring.as_mut().is_some_and(Ring::is_raised) {
             if self.ring.as_mut().is_some_and(|ring| ring.take().is_err()) {
                 self.ring = None;
             }
-            self.seen = Some(self.watch_set.arrivals());
+            self.seen = Some(self.watch_set.arrivals().by_kernel());
             self.pace.looked(true, now);
         }
         self.seen.take()
@@ -250,6 +257,11 @@ mod tests {
 
     const CLOSELY: Watch = Watch::Closely(Nanos::from_micros(10));
     const LATER: Nanos = Nanos::from_secs(1);
+
+    /// What a look sees where something waits in the one ingress.
+    fn first() -> Noticed {
+        Noticed::of([0])
+    }
 
     /// A watched ingress, and this thread as the worker that notices what comes to it.
     struct Watched {
@@ -288,10 +300,10 @@ mod tests {
             assert!(!is_raised() && take(LATER).is_none(), "{round}: nothing has come, and there was no look");
             ingress.send();
             assert!(is_raised(), "{round}");
-            assert_eq!((take(LATER), is_raised()), (Some(1), false), "{round}");
+            assert_eq!((take(LATER), is_raised()), (Some(first().by_kernel()), false), "{round}");
             begin(CLOSELY);
             assert!(is_raised(), "{round}: it still waits");
-            assert_eq!(take(LATER), Some(1), "{round}");
+            assert_eq!(take(LATER), Some(first().by_kernel()), "{round}");
             ingress.receive();
         }
     }
@@ -324,7 +336,7 @@ mod tests {
         ingress.send();
         assert!(!is_raised());
         begin(CLOSELY);
-        assert!(is_raised() && take(LATER) == Some(1), "what waits is noticed at once");
+        assert!(is_raised() && take(LATER) == Some(first().by_kernel()), "what waits is noticed at once");
     }
 
     // Where only looks tell: are they as far apart as they should be, and is what they see kept for the worker?
@@ -340,7 +352,7 @@ mod tests {
         assert_eq!(looks(LATER.plus(Nanos::new(half))), Err(Nanos::new(interval.get() - half)));
         assert_eq!(looks(LATER.plus(interval)), Ok(()));
         assert!(is_raised(), "until the worker has taken it");
-        assert_eq!((take(LATER), take(LATER)), (Some(1), None));
+        assert_eq!((take(LATER), take(LATER)), (Some(first()), None));
     }
 
     // Is each look that sees nothing counted, and none that was not made or saw something?
@@ -367,7 +379,7 @@ mod tests {
         assert!(!is_raised(), "the bit is up, and the job does not listen");
         assert_eq!(looks(LATER.plus(Nanos::from_micros(19))), Err(Nanos::from_micros(1)));
         assert_eq!(looks(LATER.plus(slice)), Ok(()));
-        assert_eq!(take(LATER), Some(1));
+        assert_eq!(take(LATER), Some(first()));
     }
 
     // Does a worker that is asked to step aside know it at once, and one whose job would not step aside not at all?

@@ -1,8 +1,8 @@
 //! The kernel's part of a sleep: a `Poll` and a waker for each worker, and the watch set that all share.
 
 use super::idle::Readiness;
-use crate::sched::WorkerId;
 use crate::sched::bounds::LOOK_MAX;
+use crate::sched::{Noticed, WorkerId};
 use crate::time::{Nanos, clock};
 use crossbeam_utils::CachePadded;
 use mio::unix::SourceFd;
@@ -33,14 +33,24 @@ pub(crate) struct Descriptors {
 
 /// The readiness queue of the ingresses on which no owner sleeps.
 pub(crate) struct WatchSet {
-    /// The queue, and room for its events.
-    queue: Mutex<(Poll, Events)>,
+    queue: Mutex<Queue>,
     registry: Registry,
     descriptor: RawFd,
     ingress: Arc<[RawFd]>,
+    /// Descriptors of one ingress, those of worker 0 first.
+    each: usize,
     /// When a worker last looked on behalf of all, from within a job.
     looked_at: CachePadded<AtomicU64>,
     look_cost: Nanos,
+}
+
+/// The kernel's queue, and room for its events.
+struct Queue {
+    poll: Poll,
+    /// Of all that a look sees.
+    events: Events,
+    /// Of the first one.
+    first: Events,
 }
 
 impl Descriptors {
@@ -48,7 +58,8 @@ impl Descriptors {
     /// which holds nothing but its waker.
     pub(crate) fn new(workers: usize, ingress: &[RawFd]) -> io::Result<(Descriptors, Vec<Poll>)> {
         let ingress: Arc<[RawFd]> = ingress.into();
-        let watch_set = Arc::new(WatchSet::new(Arc::clone(&ingress))?);
+        let each = ingress.len() / workers;
+        let watch_set = Arc::new(WatchSet::new(Arc::clone(&ingress), each)?);
         let mut polls = Vec::new();
         let mut wakers = Vec::new();
         let mut registries = Vec::new();
@@ -58,7 +69,7 @@ impl Descriptors {
             registries.push(poll.registry().try_clone()?);
             polls.push(poll);
         }
-        let (wakers, registries, each) = (wakers.into(), registries.into(), ingress.len() / workers);
+        let (wakers, registries) = (wakers.into(), registries.into());
         let descriptors = Descriptors { wakers, registries, watch_set, ingress, each };
         Ok((descriptors, polls))
     }
@@ -75,15 +86,16 @@ impl Descriptors {
 }
 
 impl WatchSet {
-    fn new(ingress: Arc<[RawFd]>) -> io::Result<WatchSet> {
+    fn new(ingress: Arc<[RawFd]>, each: usize) -> io::Result<WatchSet> {
         let mut poll = Poll::new()?;
         let mut events = Events::with_capacity(LOOK_MAX);
         let look_cost = look_cost(&mut poll, &mut events);
         Ok(WatchSet {
             registry: poll.registry().try_clone()?,
             descriptor: poll.as_raw_fd(),
-            queue: Mutex::new((poll, events)),
+            queue: Mutex::new(Queue { poll, events, first: Events::with_capacity(1) }),
             ingress,
+            each,
             looked_at: CachePadded::default(),
             look_cost,
         })
@@ -100,7 +112,7 @@ impl WatchSet {
     }
 
     /// As [`WatchSet::arrivals`], for at most one worker per `interval`; for the others it is `None`.
-    pub(crate) fn look(&self, interval: Nanos, now: Nanos) -> Option<usize> {
+    pub(crate) fn look(&self, interval: Nanos, now: Nanos) -> Option<Noticed> {
         // Ordering: relaxed, the exchange decides which worker looks and guards nothing.
         let last = self.looked_at.load(Ordering::Relaxed);
         let looks = now.minus(Nanos::new(last)) >= interval
@@ -108,20 +120,33 @@ impl WatchSet {
         looks.then(|| self.arrivals())
     }
 
-    /// Number of watched sockets in which something waits: one system call, and one more for each of them. Also 0
+    /// The watched sockets in which something waits: one system call, and one more for each of them. Also none
     /// while another worker is asking. A socket counts in each look until it has been received from: else the worker
     /// that looked would serve all that it found alone, one after the other, while the others know of none.
-    pub(crate) fn arrivals(&self) -> usize {
-        let Ok(mut queue) = self.queue.try_lock() else { return 0 };
-        let (poll, events) = &mut *queue;
+    pub(crate) fn arrivals(&self) -> Noticed {
+        let Ok(mut queue) = self.queue.try_lock() else { return Noticed::default() };
+        let Queue { poll, events, .. } = &mut *queue;
+        self.seen(poll, events)
+    }
+
+    /// As [`WatchSet::arrivals`], of one socket: two system calls at most.
+    pub(crate) fn next_arrival(&self) -> Noticed {
+        let Ok(mut queue) = self.queue.try_lock() else { return Noticed::default() };
+        let Queue { poll, first, .. } = &mut *queue;
+        self.seen(poll, first)
+    }
+
+    fn seen(&self, poll: &mut Poll, events: &mut Events) -> Noticed {
         // An interrupted look is one that saw nothing.
         if poll.poll(events, Some(Duration::ZERO)).is_err() {
-            return 0;
+            return Noticed::default();
         }
         // An event is reported once. Registering anew makes the kernel report it again if something still waits; it
-        // fails where the owner has taken its ingress out of the set meanwhile.
+        // fails where the owner has taken its ingress out of the set meanwhile. What is registered anew is reported behind all
+        // others: the next worker that looks is told of another socket first.
         let heard = events.iter().map(mio::event::Event::token);
-        heard.filter(|number| set_again(&self.registry, self.ingress[number.0], *number)).count()
+        let waits = heard.filter(|number| set_again(&self.registry, self.ingress[number.0], *number));
+        Noticed::of(waits.map(|number| number.0 / self.each))
     }
 }
 
@@ -190,24 +215,26 @@ mod tests {
     use mio::unix::pipe;
     use std::io::{Read, Write};
 
-    // Does each look count every watched ingress in which something waits, however many looked before, until it has
-    // been received from?
+    // Does each look name every watched ingress in which something waits, however many looked before, until it has
+    // been received from? And a look for one the next one in turn, so that two workers go to different ones?
     #[test]
-    fn what_waits_is_counted_until_it_has_been_received() {
+    fn what_waits_is_named_until_it_has_been_received() {
         let [mut first, mut second, mut third] = [(); 3].map(|()| pipe::new().expect("a pipe"));
         let fds = [&first, &second, &third].map(|(_, receiver)| receiver.as_raw_fd());
         let (descriptors, _polls) = Descriptors::new(3, &fds).expect("readiness queues");
         [0, 1].into_iter().for_each(|worker| descriptors.watch(worker, true));
         let send = |sender: &mut pipe::Sender| assert_eq!(sender.write(b"x").expect("room in the pipe"), 1);
-        assert_eq!(descriptors.watch_set.arrivals(), 0);
-        [&mut first, &mut second, &mut third].into_iter().for_each(|(sender, _)| send(sender));
-        assert_eq!([(); 3].map(|()| descriptors.watch_set.arrivals()), [2; 3], "the third is not watched");
+        let (all, next) = (|| descriptors.watch_set.arrivals(), || descriptors.watch_set.next_arrival().first());
+        assert_eq!((all(), next()), (Noticed::default(), None));
+        [&mut second, &mut first, &mut third].into_iter().for_each(|(sender, _)| send(sender));
+        assert_eq!([(); 3].map(|()| all()), [(); 3].map(|()| Noticed::of([1, 0])), "the third is not watched");
+        assert_eq!([(); 4].map(|()| next()), [Some(1), Some(0), Some(1), Some(0)]);
         assert_eq!(first.1.read(&mut [0; 8]).expect("a byte"), 1);
-        assert_eq!([(); 2].map(|()| descriptors.watch_set.arrivals()), [1; 2]);
+        assert_eq!(([(); 2].map(|()| all()), next()), ([(); 2].map(|()| Noticed::of([1])), Some(1)));
         descriptors.watch(1, false);
-        assert_eq!(descriptors.watch_set.arrivals(), 0);
+        assert_eq!((all(), next()), (Noticed::default(), None));
         send(&mut first.0);
-        assert_eq!(descriptors.watch_set.arrivals(), 1, "a new one");
+        assert_eq!((all(), next()), (Noticed::of([0]), Some(0)), "a new one");
     }
 
     // Has an ingress several descriptors: do all of them count, does each end the owner's wait, and does none once it is
@@ -221,9 +248,10 @@ mod tests {
         for (sender, _) in &mut pipes {
             assert_eq!(sender.write(b"x").expect("room in the pipe"), 1);
         }
-        assert_eq!(descriptors.watch_set.arrivals(), 2, "those of worker 1");
+        let seen = descriptors.watch_set.arrivals();
+        assert_eq!((seen.waiting(), &seen), (2, &Noticed::of([1, 1])), "those of worker 1");
         descriptors.watch(1, false);
-        assert_eq!(descriptors.watch_set.arrivals(), 0);
+        assert_eq!(descriptors.watch_set.arrivals(), Noticed::default());
         let mut events = Events::with_capacity(8);
         for number in [2, 3] {
             descriptors.own(1, true);

@@ -72,36 +72,58 @@ fn sockets_are_looked_into_before_queues_that_hold_something() {
     );
 }
 
-// Does a worker look into two sockets before it goes on with a heavy request, into the next two the next time, and into
-// all where it knows that something waits, until it has found that or no socket is left?
-#[test]
-fn a_few_looks_come_before_heavy_requests() {
-    let policy = Policy::new(Kind::OnDemand(ondemand()), &Topology::new(&[5]));
+/// The steps of a search that finds nothing before it comes to the first queue; `seen` is what its look sees.
+fn before_the_queue(policy: &Policy, local: &mut Local, seen: &[WorkerId]) -> Vec<Step> {
     let view = Waiting { turn: 0.into(), half_full: false, jobs: [1; 3] };
-    // The sockets of a search that finds nothing before it comes to the first queue.
-    let sockets = |local: &mut Local| {
-        local.begin();
-        let mut sockets = Vec::new();
-        loop {
-            match policy.next(local, NOW, &view) {
-                Step::Receive(owner) => sockets.push(owner),
-                Step::Queue(_) => return sockets,
-                _ => {}
-            }
-            policy.on_outcome(local, Outcome::Empty);
+    local.begin();
+    let mut steps = Vec::new();
+    loop {
+        match policy.next(local, NOW, &view) {
+            Step::Queue(_) => return steps,
+            Step::Steal(_) => {}
+            step => steps.push(step),
         }
-    };
+        if steps.last() == Some(&Step::Look) {
+            local.expect(Noticed::of(seen.iter().copied()));
+        }
+        policy.on_outcome(local, Outcome::Empty);
+    }
+}
+
+// Does a worker ask where something waits before it goes on with a heavy request, receive from one socket that is named
+// then, and from what its job has noticed before it asks?
+#[test]
+fn a_look_comes_before_heavy_requests() {
+    use Step::{Look, Own, Receive};
+    let policy = Policy::new(Kind::OnDemand(ondemand()), &Topology::new(&[5]));
     let mut local = Local::new(0, policy.topology());
-    assert_eq!([(); 3].map(|()| sockets(&mut local)), [[0, 1], [2, 3], [4, 0]]);
-    local.expect(2);
-    assert_eq!(sockets(&mut local), [1, 2, 3, 4, 0], "all, for what another worker was faster to take");
-    assert_eq!(sockets(&mut local), [1, 2]);
-    local.expect(2);
-    local.received();
-    assert_eq!(sockets(&mut local).len(), 5, "one is left");
-    local.expect(1);
-    local.received();
-    assert_eq!(sockets(&mut local).len(), 2, "it was found");
+    let mut steps = |seen: &[WorkerId]| before_the_queue(&policy, &mut local, seen);
+    assert_eq!(steps(&[]), [Own, Look]);
+    assert_eq!(steps(&[3]), [Own, Look, Receive(3)]);
+    assert_eq!(steps(&[4, 1]), [Own, Look, Receive(4)], "another worker had it, and has the other soon");
+    assert_eq!(steps(&[]), [Own, Look], "what was named once is not tried again");
+    local.expect(Noticed::of([2, 2, 4]));
+    assert_eq!(before_the_queue(&policy, &mut local, &[1]), [Own, Receive(2), Look, Receive(1)]);
+    // What is found leaves the others for the next search.
+    local.expect(Noticed::of([2, 4]));
+    local.begin();
+    let view = Waiting { turn: 0.into(), half_full: false, jobs: [1; 3] };
+    let next = |local: &mut Local, outcome| {
+        let step = policy.next(local, NOW, &view);
+        policy.on_outcome(local, outcome);
+        step
+    };
+    assert_eq!((next(&mut local, Outcome::Empty), next(&mut local, Outcome::Found)), (Own, Receive(2)));
+    assert_eq!(before_the_queue(&policy, &mut local, &[]), [Own, Receive(4), Look]);
+}
+
+// Does a worker of two receive from both sockets, and ask nobody?
+#[test]
+fn two_sockets_are_looked_into_without_asking() {
+    let policy = Policy::new(Kind::OnDemand(ondemand()), &Topology::new(&[2]));
+    let mut local = Local::new(0, policy.topology());
+    let steps = [(); 2].map(|()| before_the_queue(&policy, &mut local, &[]));
+    assert_eq!(steps, [(); 2].map(|()| [Step::Own, Step::Receive(0), Step::Receive(1)]));
 }
 
 // Is a search that is known to find nothing, and left out, the same as one that was made?
@@ -113,7 +135,7 @@ fn a_search_that_is_skipped_leaves_what_a_vain_one_does() {
             let mut skipped = made.clone();
             for round in 0..70 {
                 for local in [&mut made, &mut skipped] {
-                    local.expect(round % 3);
+                    local.expect(Noticed::of(0..round % 3));
                 }
                 search_of(&policy, &mut made, &[]);
                 skipped.skip();

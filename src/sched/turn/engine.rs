@@ -1,6 +1,6 @@
 //! What a job is, how one is received and how it runs: the part of a worker that its turn does not know.
 
-use crate::sched::{Outcome, PoolId, Resume, Step, Watch, WorkerId};
+use crate::sched::{Looked, Outcome, PoolId, Resume, Step, WorkerId};
 use crate::time::Nanos;
 
 /// What one worker does with jobs; every worker has its own.
@@ -141,18 +141,13 @@ pub enum Boundary {
         step: Step,
         /// Its outcome.
         outcome: Outcome,
-        /// Jobs that a successful steal took from the victim.
+        /// Jobs that a successful steal took from the victim; sockets that a look has named.
         jobs: usize,
     },
     /// The worker belongs to this pool from now on.
     Pool(PoolId),
     /// A job has looked for waiting requests, or had notice of one, in the slice that is over.
-    Looked {
-        /// How closely the job watches.
-        watch: Watch,
-        /// Number of sockets in which something waits.
-        waiting: usize,
-    },
+    Looked(Looked),
     /// The worker has nothing to do, since its first search that found nothing.
     Idle {
         /// When that was.

@@ -3,7 +3,7 @@
 use super::search::arrive;
 use super::{Actor, Boundary, Description, Did, Discarded, Engine, Hand, Ran, Ready, Requeued, World};
 use crate::sched::bounds::WOKEN_MAX;
-use crate::sched::{Event, Patience, Place, PoolId, Resume, Running, UNINTERRUPTED, Verdict, Watch};
+use crate::sched::{Event, Looked, Noticed, Patience, Place, PoolId, Resume, Running, UNINTERRUPTED, Verdict, Watch};
 use crate::time::Nanos;
 
 impl<J, W, E> Actor<'_, J, W, E>
@@ -67,28 +67,29 @@ where
         turn.ask_after = turn.ask_after.minus(ran);
         let watches = turn.watch != Watch::Never;
         let noticed = if watches { self.world.noticed(turn.watch) } else { None };
-        let looked = if noticed.is_some() { turn.watch } else { Watch::Never };
-        if let Some(waiting) = noticed {
-            self.engine.boundary(Boundary::Looked { watch: turn.watch, waiting });
+        let looked = noticed.as_ref().map(Noticed::looked);
+        let waiting = looked.map_or(0, |looked| looked.waiting);
+        if let Some(looked) = looked {
+            self.engine.boundary(Boundary::Looked(looked));
             // This may have been the look for what the job had left to others.
             turn.watch = self.policy.watch(&turn.running);
         }
         turn.running.flagged = self.world.is_flagged();
-        let called = noticed.is_some_and(|waiting| waiting > 0) || watches && turn.running.flagged;
+        let called = waiting > 0 || watches && turn.running.flagged;
         let verdict = match resume {
             Resume::Uninterrupted => return self.begin_or_wait(job, looked),
             Resume::Here if turn.ask_after > Nanos::ZERO && !called => return self.keep(job, looked),
             Resume::Here => self.policy.at_checkpoint(&turn.running),
             Resume::In(target) => self.policy.at_hop(&turn.running, target),
         };
-        let wanted = self.is_wanted(noticed.unwrap_or(0), verdict);
+        let wanted = self.is_wanted(waiting, verdict);
         let event = match verdict {
             Verdict::Hop(target) => Event::Hopped(target),
             Verdict::Yield => Event::Yielded(self.turn.running),
             Verdict::YieldIfWanted if wanted => Event::Yielded(self.turn.running),
             Verdict::YieldIfWanted | Verdict::Keep => {
                 self.turn.ask_after = self.policy.ask_after(&self.turn.running).unwrap_or(Nanos::MAX);
-                let left = verdict == Verdict::YieldIfWanted && noticed.is_some_and(|waiting| waiting > 0);
+                let left = verdict == Verdict::YieldIfWanted && waiting > 0;
                 let patience = self.policy.patience().filter(|_| left);
                 self.turn.watch = match patience {
                     Some(Patience { rest, .. }) => Watch::Every(rest),
@@ -97,12 +98,12 @@ where
                 return self.keep(job, looked);
             }
         };
-        self.turn.search.expect(noticed.unwrap_or(0));
+        self.turn.search.expect(noticed.unwrap_or_default());
         self.turn.hand = Hand::Leaves(job, event);
         Did::Leaves { hops: matches!(event, Event::Hopped(_)), looked }
     }
 
-    fn keep(&mut self, job: J, looked: Watch) -> Did {
+    fn keep(&mut self, job: J, looked: Option<Looked>) -> Did {
         self.engine.boundary(Boundary::Turn);
         self.turn.hand = Hand::Resumes(job);
         Did::Kept { looked }
@@ -163,7 +164,7 @@ where
     }
 
     /// A job that asks to work uninterrupted does so, or waits until it may.
-    fn begin_or_wait(&mut self, job: J, looked: Watch) -> Did {
+    fn begin_or_wait(&mut self, job: J, looked: Option<Looked>) -> Did {
         if self.begin_uninterrupted() {
             return self.keep(job, looked);
         }

@@ -1,13 +1,19 @@
 //! How a worker looks for work, and where it puts what it receives.
 
-use super::{Actor, Arrived, Boundary, Did, Discarded, Engine, Hand, Received, Stolen, World};
-use crate::sched::{Event, Outcome, Place, Policy, PoolId, Step, UNINTERRUPTED, WorkerId};
+use super::{Actor, Arrived, Boundary, Did, Discarded, Engine, Hand, Received, Stolen, Tried, World};
+use crate::sched::{Event, Noticed, Outcome, Place, Policy, PoolId, Step, UNINTERRUPTED, WorkerId};
 
 /// The result of trying one place.
-enum Tried<J> {
+enum Found<J> {
     Job(J),
-    Stolen { job: J, victim: WorkerId, more: usize },
+    Stolen {
+        job: J,
+        victim: WorkerId,
+        more: usize,
+    },
     Datagrams(u64),
+    /// Sockets in which something waits, so many.
+    Waiting(usize),
     Nothing(Outcome),
 }
 
@@ -21,7 +27,7 @@ where
     pub(super) fn search(&mut self) -> Did {
         self.engine.boundary(Boundary::Turn);
         self.spread();
-        let (mut polls, mut contended) = (0, false);
+        let (mut tried, mut contended) = (Tried::default(), false);
         let now = self.engine.now().max(self.world.recent());
         for level in self.turn.levels.next() {
             if level == 0 && !self.world.any_urgent() {
@@ -32,7 +38,7 @@ where
                 let step = self.policy.next(&mut self.turn.search, now, self.world);
                 // Finished replies leave before anything that may take long or find nothing. Before each job, and
                 // before each batch that is received, it is the engine that decides.
-                if !matches!(step, Step::Own | Step::Queue(_) | Step::Receive(_)) {
+                if !matches!(step, Step::Own | Step::Queue(_) | Step::Receive(_) | Step::Look) {
                     self.engine.flush();
                 }
                 if let Step::Idle { contended: met } = step {
@@ -41,54 +47,68 @@ where
                     break;
                 }
                 match self.attempt(step, level) {
-                    Tried::Job(job) => {
+                    Found::Job(job) => {
                         self.on_outcome(step, Outcome::Found, 0);
                         self.turn.helped = match step {
                             Step::Queue(pool) if pool < self.turn.pool() => Some(pool),
                             _ => None,
                         };
                         self.turn.hand = Hand::Begins(job);
-                        return Did::Took { stole: false, polls };
+                        return Did::Took { stole: false, tried };
                     }
-                    Tried::Stolen { job, victim, more } => {
+                    Found::Stolen { job, victim, more } => {
                         self.on_outcome(step, Outcome::Found, 1 + more);
                         self.turn.victim = Some(victim);
                         self.turn.hand = Hand::Begins(job);
-                        return Did::Took { stole: true, polls };
+                        return Did::Took { stole: true, tried };
                     }
-                    Tried::Datagrams(datagrams) => {
+                    Found::Datagrams(datagrams) => {
                         self.on_outcome(step, Outcome::Found, 0);
-                        return Did::Received { datagrams, polls };
+                        return Did::Received { datagrams, tried };
                     }
-                    Tried::Nothing(outcome) => {
-                        polls += u64::from(matches!(step, Step::Receive(_)));
+                    Found::Waiting(sockets) => {
+                        tried.looks += 1 + sockets as u64;
+                        let outcome = if sockets > 0 { Outcome::Found } else { Outcome::Empty };
+                        self.on_outcome(step, outcome, sockets);
+                    }
+                    Found::Nothing(outcome) => {
+                        tried.polls += u64::from(matches!(step, Step::Receive(_)));
                         self.on_outcome(step, outcome, 0);
                         self.policy.on_outcome(&mut self.turn.search, outcome);
                     }
                 }
             }
         }
-        Did::Nothing { contended, polls }
+        Did::Nothing { contended, tried }
     }
 
     #[inline]
-    fn attempt(&mut self, step: Step, level: usize) -> Tried<J> {
+    fn attempt(&mut self, step: Step, level: usize) -> Found<J> {
         let job = match step {
             Step::Own => self.world.pop(level),
             Step::Queue(UNINTERRUPTED) => self.pop_uninterrupted(level),
             Step::Queue(pool) => self.world.pop_queue(pool, level),
             Step::Steal(victim) => match self.world.steal(victim, level, self.policy.sharing().amount) {
-                Stolen::Some(job, more) => return Tried::Stolen { job, victim, more },
+                Stolen::Some(job, more) => return Found::Stolen { job, victim, more },
                 Stolen::Empty => None,
-                Stolen::Contended => return Tried::Nothing(Outcome::Contended),
+                Stolen::Contended => return Found::Nothing(Outcome::Contended),
             },
             Step::Receive(owner) => match self.receive(owner) {
                 0 => None,
-                datagrams => return Tried::Datagrams(datagrams),
+                datagrams => return Found::Datagrams(datagrams),
             },
+            Step::Look => return Found::Waiting(self.look()),
             Step::Idle { .. } => None,
         };
-        job.map_or(Tried::Nothing(Outcome::Empty), Tried::Job)
+        job.map_or(Found::Nothing(Outcome::Empty), Found::Job)
+    }
+
+    /// Asks in which sockets something waits, and tells the search; returns how many are named.
+    fn look(&mut self) -> usize {
+        let noticed = if self.world.accepts() { self.world.look() } else { Noticed::default() };
+        let waiting = noticed.waiting();
+        self.turn.search.expect(noticed);
+        waiting
     }
 
     /// Takes a job that waits to work uninterrupted, with a permit for it.
@@ -125,9 +145,6 @@ where
             }
         }
         world.received(owner, total);
-        if total > 0 {
-            turn.search.received();
-        }
         if total > 0 && !world.any_asleep(pool) {
             let waiting = world.len(0);
             policy.on_arrivals(&**world, engine.now(), turn.worker(), waiting, true, |other| world.flag(other));

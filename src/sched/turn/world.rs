@@ -1,6 +1,6 @@
 //! What a worker acts on: queues, other workers, sleep. Threads have one world, virtual time another.
 
-use crate::sched::{Amount, Policy, PoolId, View, Watch, WorkerId};
+use crate::sched::{Amount, Noticed, Policy, PoolId, View, Watch, WorkerId};
 use crate::time::Nanos;
 
 /// What one worker acts on: queues, wakes, flags, looks. No method blocks.
@@ -66,12 +66,14 @@ pub trait World: View {
     fn begin_uninterrupted(&mut self, max: usize) -> bool;
     /// Gives a permit back.
     fn end_uninterrupted(&mut self);
+    /// A watched socket in which something waits, if any: one that was not named in the last look, where there are several.
+    fn look(&mut self) -> Noticed;
     /// Before a slice of a job that watches as closely as `watch` says. Returns how long it may run at most before
     /// [`World::noticed`] is asked, where its checkpoints do not themselves pause it for waiting requests.
     fn watch(&mut self, watch: Watch) -> Nanos;
-    /// After a slice of a job that watches: the number of watched sockets in which something waits; `None` where the
-    /// worker has not looked.
-    fn noticed(&mut self, watch: Watch) -> Option<usize>;
+    /// After a slice of a job that watches: the watched sockets in which something waits; `None` where the worker has not
+    /// looked.
+    fn noticed(&mut self, watch: Watch) -> Option<Noticed>;
 }
 
 /// The outcome of a steal.

@@ -6,7 +6,7 @@ use crate::handler::Handler;
 use crate::handler::builtin::emulated;
 use crate::net::Link;
 use crate::runtime::notice;
-use crate::sched::Watch;
+use crate::sched::Looked;
 use crate::sched::turn::Requeued;
 use crate::server::path::packet::Packet;
 use crate::time::{Nanos, clock};
@@ -37,14 +37,16 @@ where
     }
 
     /// Charges the look, or the notice, that saw that something waits.
-    pub(super) fn charge_look(&self, watch: Watch, waiting: usize) {
+    pub(super) fn charge_look(&self, Looked { waiting, by_kernel }: Looked) {
         if self.common.emulated && waiting > 0 {
-            let price = emulated::price();
-            emulated::charge(match watch {
-                Watch::Never => Nanos::ZERO,
-                Watch::Closely(_) => price.notice,
-                Watch::Every(_) => price.look,
-            });
+            emulated::charge(emulated::price().learning(by_kernel, waiting));
+        }
+    }
+
+    /// Charges the look of a worker that searches, which has named so many sockets: one system call, and one for each.
+    pub(super) fn charge_look_around(&self, named: usize) {
+        if self.common.emulated {
+            emulated::delay(emulated::price().look_at(named));
         }
     }
 

@@ -13,7 +13,7 @@ use crate::queue::Pooled;
 use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled, guarded};
 use crate::sched::overload::{HeavyQueue, StandingQueues};
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
-use crate::sched::{Resume, WorkerId};
+use crate::sched::{Resume, Step, WorkerId};
 use crate::server::path::packet::{Envelope, Excess, Packet, Serving};
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
@@ -353,9 +353,10 @@ where
     fn boundary(&mut self, boundary: Boundary) {
         match boundary {
             Boundary::Turn => self.recorder.hand_over(),
+            Boundary::Tried { step: Step::Look, jobs, .. } => self.charge_look_around(jobs),
             Boundary::Tried { step, outcome, .. } => self.on_steal(step, outcome),
             // A server has at most 8 pools.
-            Boundary::Looked { watch, waiting } => self.charge_look(watch, waiting),
+            Boundary::Looked(looked) => self.charge_look(looked),
             Boundary::Pool(pool) => self.pool = u8::try_from(pool).unwrap_or(u8::MAX),
             Boundary::Idle { since } => {
                 self.recorder.begin_idle(since);
