@@ -2,7 +2,7 @@
 //!
 //! Steps of one thread in a loop; steps between threads as `forebay calibrate` measures them, beside what simulations take
 //! for granted (`--overheads stock`). Where valgrind is installed, the instructions of each step of one thread: what no other
-//! load on the machine changes, and so the one figure that is held to a bound.
+//! load on the machine changes, and so the one figure that is held to a bound, by `cargo bench` and `.ci/release`.
 
 use super::harness::{Arm, Size, interleaved, ns, text};
 use super::instructions::instructions;
