@@ -3,6 +3,8 @@
 //!
 //! valgrind counts them (`../questions/instructions.rs`); what the kernel does when the clock is read is not among them.
 
+#![allow(clippy::print_stdout, reason = "a bench prints its result")]
+
 use super::instructions::instructions;
 use super::time::clock;
 use super::{Bench, Echo, Nanos, Small, net, request, served};
