@@ -5,6 +5,8 @@
 //! (`dispatch/memory.rs`). `direct` calls the same handler's functions in a loop, over the same bytes. `batch 32` is a
 //! server with a backlog; `batch 1` one to which requests come one by one, so that each costs a search of every queue.
 //! The kernel's part, several microseconds per request, is left out, and so are caches that are cold in a real server.
+//!
+//! `dispatch/counted.rs` holds the instructions of a request to bounds, in `cargo test` too.
 
 // The library's modules are compiled in, as the server compiles them, rather than linked: its engine sees more of them
 // than others may, and would be compiled without them at hand.
