@@ -5,6 +5,8 @@
 //! (`dispatch/memory.rs`). `direct` calls the same handler's functions in a loop, over the same bytes. `batch 32` is a
 //! server with a backlog; `batch 1` one to which requests come one by one, so that each costs a search of every queue.
 //! The kernel's part, several microseconds per request, is left out, and so are caches that are cold in a real server.
+//!
+//! `dispatch/counted.rs` holds the instructions of a request to bounds, in `cargo test` too.
 
 // The library's modules are compiled in, as the server compiles them, rather than linked: its engine sees more of them
 // than others may, and would be compiled without them at hand.
@@ -27,11 +29,16 @@ modules! {
     "../src/sched/mod.rs" sched
     "dispatch/server.rs" server
     "../src/stats/mod.rs" stats
-    "../src/time/mod.rs" time
+    "dispatch/time.rs" time
 }
 
+#[path = "dispatch/counted.rs"]
+mod counted;
+#[path = "questions/instructions.rs"]
+mod instructions;
+
 use criterion::measurement::WallTime;
-use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group};
 use handler::builtin::wire::{Header, Served};
 use handler::builtin::{Bench, Echo};
 use handler::{Arrival, Handler, Reply, Request};
@@ -57,6 +64,7 @@ use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::pin::pin;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -184,8 +192,13 @@ fn compare<H: Handler>(group: &mut BenchmarkGroup<'_, WallTime>, handler: &H, re
     }
 }
 
+/// A request of the bench protocol that costs nothing.
+fn request() -> Vec<u8> {
+    [&Header::request(1, 0, Nanos::ZERO).emit()[..], &[7; 16]].concat()
+}
+
 fn dispatch(criterion: &mut Criterion) {
-    let request = [&Header::request(1, 0, Nanos::ZERO).emit()[..], &[7; 16]].concat();
+    let request = request();
     for name in ["small", "echo"] {
         let mut group = criterion.benchmark_group(name);
         group.throughput(Throughput::Elements(1));
@@ -199,4 +212,24 @@ fn dispatch(criterion: &mut Criterion) {
 }
 
 criterion_group!(benches, dispatch);
-criterion_main!(benches);
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [only, way, count] = &arguments[..]
+        && only == instructions::ONLY
+    {
+        counted::serve(way, count);
+        return ExitCode::SUCCESS;
+    }
+    let measures = arguments.iter().any(|argument| argument == "--bench");
+    // Of `cargo test`: names of tests, and options for them.
+    if !measures && !arguments.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    let mut names = arguments.iter().filter(|argument| !argument.starts_with('-')).peekable();
+    let counts = names.peek().is_none() || names.any(|name| name == "instructions");
+    let is_within = !counts || counted::are_within_bounds();
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+    if is_within { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

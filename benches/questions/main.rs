@@ -12,6 +12,7 @@ mod contenders;
 mod deque;
 mod false_sharing;
 mod harness;
+mod instructions;
 mod latencies;
 mod micropools;
 mod mini;
@@ -58,9 +59,6 @@ const QUESTIONS: &[Question] = &[
     Question { name: "steps", question: steps::QUESTION, ask: steps::ask },
 ];
 
-/// Before the name of a step and a number of times: does this step so often, and nothing else, for a count of instructions.
-const ONLY: &str = "--only-step";
-
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/RESULTS.md");
 
 /// Stands between what introduces the page and its sections.
@@ -77,7 +75,7 @@ far above zero at the first question, other programs were at work. Benches with 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [only, name, times] = &arguments[..]
-        && only == ONLY
+        && only == instructions::ONLY
     {
         let step = steps::STEPS.iter().find(|step| step.name == name).expect("a step");
         return (step.times)(times.parse().expect("a number"));

@@ -2,9 +2,10 @@
 //!
 //! Steps of one thread in a loop; steps between threads as `forebay calibrate` measures them, beside what simulations take
 //! for granted (`--overheads stock`). Where valgrind is installed, the instructions of each step of one thread: what no other
-//! load on the machine changes, and so the one figure that is held to a bound.
+//! load on the machine changes, and so the one figure that is held to a bound, by `cargo bench` and `.ci/release`.
 
 use super::harness::{Arm, Size, interleaved, ns, text};
+use super::instructions::instructions;
 use super::page::{Answer, Table};
 use forebay::handler::builtin::wire::Header;
 use forebay::handler::{Arrival, Handler, Reply, Request, checkpoint, hop};
@@ -85,7 +86,8 @@ pub(crate) fn ask(size: Size) -> Answer {
     let figures = interleaved(size, STEPS.iter().map(of_one).chain(OF_TASKS.map(of_tasks)).collect());
     for (step, [figures]) in STEPS.iter().zip(&figures) {
         // One shows in a test that it works.
-        let counted = size.of(true, step.name == STEPS[0].name).then(|| instructions(size, step.name)).flatten();
+        let is_counted = size.of(true, step.name == STEPS[0].name);
+        let counted = is_counted.then(|| instructions(step.name, 100, size.of(10_100, 200))).flatten();
         let most = step.instructions_max;
         // Tests are compiled with fewer optimisations.
         if let Some(counted) = counted.filter(|counted| size == Size::Full && *counted > most) {
@@ -158,23 +160,6 @@ fn calibrate(size: Size) -> Overheads {
     let output = calibrate.output().expect("the program starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     format!("file:{}", file.display()).parse().expect("what the program writes, it reads")
-}
-
-/// Instructions of one step, if valgrind is there: of many, less those of few.
-fn instructions(size: Size, name: &str) -> Option<f64> {
-    const FEW: usize = 100;
-    let many = size.of(10_100, 200);
-    let [few, all] = [FEW, many].map(|times| {
-        let mut valgrind = Command::new("valgrind");
-        valgrind.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]);
-        valgrind.arg(std::env::current_exe().ok()?).args([super::ONLY, name, &times.to_string()]);
-        let output = valgrind.output().ok()?;
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let said = String::from_utf8(output.stderr).ok()?;
-        let count = said.lines().find_map(|line| line.split_once("refs:")).expect("a count of instructions").1;
-        count.trim().replace(',', "").parse::<f64>().ok()
-    });
-    Some((all? - few?) / (many - FEW) as f64)
 }
 
 /// A world in which nothing waits anywhere.

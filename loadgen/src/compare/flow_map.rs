@@ -10,9 +10,11 @@ use crate::compare::server_settings::ServerSettings;
 use crate::compare::validation::Sockets;
 use crate::drive::Exchange;
 use crate::drive::flows::{self, sockets_of};
+use crate::drive::receiver::Reply;
 use crate::failure::Failure;
 use anyhow::{Context, Result};
 use forebay::overheads::Overheads;
+use forebay::wire::Status;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 /// Flows, and the server's socket of each.
@@ -48,17 +50,23 @@ impl FlowMap {
         Ok(FlowMap { address, flows, socket_of, _reservation: reservation })
     }
 
-    /// Compares the replies to a run under `isolated` with the flow map: how many came from another worker.
+    /// Compares the answers to a run under `isolated` with the flow map: how many came from another worker.
     pub(crate) fn disagreements(&self, exchange: &Exchange) -> Sockets {
-        let replies =
-            exchange.schedule.iter().zip(&exchange.replies).filter_map(|(request, reply)| Some((request, (*reply)?)));
-        let mut sockets = Sockets { replies: 0, elsewhere: 0 };
-        for (request, reply) in replies {
-            sockets.replies += 1;
-            sockets.elsewhere += usize::from(self.socket_of[usize::from(request.flow)] != reply.worker);
-        }
-        sockets
+        disagreements(&self.socket_of, exchange)
     }
+}
+
+/// Of the answers of `exchange`, how many came from another worker than that of their flow. What was not served counts
+/// neither way: such a reply names no worker.
+fn disagreements(socket_of: &[u16], exchange: &Exchange) -> Sockets {
+    let mut sockets = Sockets { replies: 0, elsewhere: 0 };
+    for (request, reply) in exchange.schedule.iter().zip(&exchange.replies) {
+        if let Some(Reply { status: Status::Ok, worker, .. }) = reply {
+            sockets.replies += 1;
+            sockets.elsewhere += usize::from(socket_of[usize::from(request.flow)] != *worker);
+        }
+    }
+    sockets
 }
 
 /// Takes the port of `address` on another of this machine's addresses: sockets of flows, and all others that have a
@@ -76,6 +84,7 @@ fn reserve(flag: &str, address: SocketAddr) -> Result<UdpSocket> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::schedule::Request;
     use forebay::config::Config;
     use forebay::handler::builtin::{Bench, Burner, Spin};
     use forebay::server::Server;
@@ -122,6 +131,28 @@ mod tests {
             assert_eq!(asked(address, 4, &mut flows).1, first);
         }
         assert_ne!(asked(address, 5, &mut flows).1, first, "the number of sockets matters");
+    }
+
+    /// Does an answer of another worker count, and no refusal? Refusals name worker 0, whoever sent them.
+    #[test]
+    fn a_refusal_says_nothing_of_its_socket() {
+        let reply = |status, worker| Some(Reply { at: Nanos::ZERO, status, worker, late: false });
+        let replies = vec![
+            reply(Status::Ok, 1),
+            reply(Status::ShedWaited, 0),
+            reply(Status::Failed, 0),
+            None,
+            reply(Status::Ok, 0),
+        ];
+        let request = Request { at: Nanos::ZERO, cost: Nanos::ZERO, flow: 1, class: 0 };
+        let exchange = Exchange {
+            schedule: vec![request; replies.len()],
+            slips: vec![Nanos::ZERO; replies.len()],
+            taken: vec![true; replies.len()],
+            replies,
+        };
+        let Sockets { replies, elsewhere } = disagreements(&[0, 1], &exchange);
+        assert_eq!((replies, elsewhere), (2, 1));
     }
 
     /// Does an error name the flag that fails, the cause, and a remedy? Method: a socket that only its own datagrams

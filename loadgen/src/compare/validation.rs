@@ -34,12 +34,12 @@ pub(crate) struct Simulated {
     pub(crate) sockets: Option<Sockets>,
 }
 
-/// The agreement of replies with the flow map.
+/// The agreement of answers with the flow map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Sockets {
-    /// The number of replies.
+    /// The number of requests that were served.
     pub(crate) replies: usize,
-    /// Replies from another worker than predicted.
+    /// Answers from another worker than predicted.
     pub(crate) elsewhere: usize,
 }
 

@@ -11,8 +11,9 @@
 //!
 //! A core that starts something after a rest is charged its wake-up, unless it rested for no longer than a real one
 //! spins: the thread's own wake-up is real, but shorter than a real core's by the time scale. Threads that wake and find
-//! nothing, as those that hand over measurements do, pay nothing. What a woken worker finds is out of its socket before
-//! it has paid, and other workers cannot take it meanwhile: the one difference to a real core's wake-up.
+//! nothing, as those that hand over measurements do, pay nothing. Two differences to a real core's wake-up: what a woken
+//! worker finds is out of its socket before it has paid, and other workers cannot take it meanwhile; and every core counts as
+//! spinning after it has come to rest, where of real workers at most half spin at once (`benches/ancestors.md`).
 //!
 //! Contention is not charged ([`Overheads::serial`], [`Overheads::contend`]): threads have it for real at their queues.
 
