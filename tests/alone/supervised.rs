@@ -155,27 +155,31 @@ impl Handler for LongOrStuck {
     }
 }
 
-// Does a successor say that it is the main process before its predecessor goes, which says no more that it stops?
+// Does a successor say that it is the main process before its predecessor goes, which says no more that it stops? Does it
+// feed the watchdog, of which systemd tells the first process alone?
 #[test]
 fn a_successor_becomes_the_main_process() {
     let _alone = alone();
     let notices = Notices::new();
     let path = notices.directory.path().join("handover");
     let (listen, path) = (listen(), path.to_str().expect("text").to_owned());
-    let start = || {
+    let command = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
         command.env_clear().args(["serve", "--listen", &listen, "--admin", "127.0.0.1:0"]);
+        command.args(["--workers", "2", "--handover", &path]);
         command
-            .args(["--workers", "2", "--handover", &path])
-            .env("NOTIFY_SOCKET", notices.directory.path().join("notify"));
-        Forebay::spawn(&mut command)
     };
-    let first = start();
+    let mut watched = command();
+    notices.set_for(&mut watched, Nanos::from_millis(400));
+    let first = Forebay::spawn(&mut watched);
     assert!(notices.event().starts_with("READY=1"));
-    let second = start();
+    let second = Forebay::spawn(command().env("NOTIFY_SOCKET", notices.directory.path().join("notify")));
     assert_eq!(first.end().0.code(), Some(0));
     assert_eq!(notices.event(), format!("MAINPID={}\n", second.id()));
     assert!(notices.event().starts_with("READY=1"));
+    // What the first has said is read; it has ended.
+    while notices.next(Nanos::from_millis(1)).is_some() {}
+    (0..5).for_each(|_| assert_eq!(notices.next(GIVE_UP_AFTER).as_deref(), Some(FED)));
     second.signal(Signal::SIGTERM);
     assert!(notices.event().starts_with("STOPPING=1\n"));
     assert_eq!(second.end().0.code(), Some(0));
