@@ -4,6 +4,7 @@
 use super::ServeError;
 use crate::config::{Config, listen_text};
 use crate::net::{Group, Io, by_address};
+use socket2::SockRef;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 
@@ -90,7 +91,16 @@ pub(super) fn group(config: &Config, io: Io, sockets: Vec<UdpSocket>) -> Result<
             counts.join(", ")
         )));
     }
-    let sockets = ordered.into_iter().flat_map(|(_, sockets)| sockets).map(OwnedFd::from).collect();
+    let sockets: Vec<UdpSocket> = ordered.into_iter().flat_map(|(_, sockets)| sockets).collect();
+    // systemd sets SO_REUSEADDR, with which the kernel lets UDP sockets share an address too, and gives all to the last one.
+    let is_alone = |socket: &UdpSocket| SockRef::from(socket).reuse_port().is_ok_and(|shares| !shares);
+    if workers > 1 && sockets.iter().any(is_alone) {
+        return Err(refused(format!(
+            "--workers {workers}, and UDP sockets of which one gets all datagrams of an address; allowed: ReusePort=yes in \
+             the socket unit, or --workers 1"
+        )));
+    }
+    let sockets = sockets.into_iter().map(OwnedFd::from).collect();
     Group::adopt(sockets, io).map_err(|error| refused(error.to_string()))
 }
 

@@ -84,6 +84,7 @@ use crate::server::path::credit::Credit;
 use crate::server::path::packet::{PacketBody, Serving};
 use crate::time::clock;
 use admin::Questions;
+use handover::Predecessor;
 use inherited::Inherited;
 use listening::Listening;
 use own_metrics::OwnMetrics;
@@ -333,9 +334,11 @@ impl Server {
         self
     }
 
-    /// Tells systemd what the server does, where it asks for that (`NOTIFY_SOCKET`, `WATCHDOG_USEC`).
+    /// Tells systemd what the server does, where it asks for that (`NOTIFY_SOCKET`, `WATCHDOG_USEC`). A server that takes over
+    /// from another one feeds the watchdog of that one too.
     pub fn notify_supervisor(mut self) -> Server {
-        self.supervisor = Supervisor::from_environment();
+        let predecessor = self.listening.predecessor.as_ref().and_then(Predecessor::watchdog);
+        self.supervisor = Supervisor::from_environment().or_watched_as(predecessor);
         self
     }
 

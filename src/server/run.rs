@@ -268,7 +268,8 @@ where
                     let bound = admin_listener.local_addr().ok()?;
                     let listen = [&config.listen[..], group.addresses()];
                     let admin = [config.admin.unwrap_or(bound), bound];
-                    Some(Offer { listen, admin, group: &group, admin_listener, door, receive: ways.receive, kept })
+                    let (receive, watchdog) = (ways.receive, control.supervisor.watchdog());
+                    Some(Offer { listen, admin, group: &group, admin_listener, door, receive, kept, watchdog })
                 });
                 follow_demands(control, &mut demands, offer.as_ref(), || admin_stopper.release())
             }

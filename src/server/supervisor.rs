@@ -22,6 +22,17 @@ impl Supervisor {
         Supervisor { listens, watchdog: sd_notify::watchdog_enabled().filter(|time| listens && !time.is_zero()) }
     }
 
+    /// A supervisor sets a watchdog for the process that it starts as the main one. Without one of its own, a process that
+    /// succeeds the main one is watched as that was: `predecessor` is the time within which it had to be fed.
+    pub(super) fn or_watched_as(self, predecessor: Option<Duration>) -> Supervisor {
+        Supervisor { watchdog: self.watchdog.or(predecessor).filter(|_| self.listens), ..self }
+    }
+
+    /// The time within which the watchdog must be fed; `None` without one.
+    pub(super) fn watchdog(&self) -> Option<Duration> {
+        self.watchdog
+    }
+
     /// How often the watchdog is to be fed; `None` without one.
     pub(super) fn watchdog_every(&self) -> Option<Nanos> {
         self.watchdog.map(|time| Nanos::from((time / FEEDS).max(Duration::from_millis(1))))

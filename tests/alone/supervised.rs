@@ -6,7 +6,7 @@
 
 use crate::support::client::Client;
 use crate::support::http::{fates, latency};
-use crate::support::process::Forebay;
+use crate::support::process::{Forebay, Process, wait_for_exit};
 use crate::support::stream::stream;
 use crate::support::{GIVE_UP_AFTER, alone, await_until, listen};
 use forebay::config::Config;
@@ -16,11 +16,11 @@ use forebay::time::{Nanos, clock};
 use nix::sys::signal::Signal;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use socket2::{Domain, Socket, Type};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -155,27 +155,31 @@ impl Handler for LongOrStuck {
     }
 }
 
-// Does a successor say that it is the main process before its predecessor goes, which says no more that it stops?
+// Does a successor say that it is the main process before its predecessor goes, which says no more that it stops? Does it
+// feed the watchdog, of which systemd tells the first process alone?
 #[test]
 fn a_successor_becomes_the_main_process() {
     let _alone = alone();
     let notices = Notices::new();
     let path = notices.directory.path().join("handover");
     let (listen, path) = (listen(), path.to_str().expect("text").to_owned());
-    let start = || {
+    let command = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
         command.env_clear().args(["serve", "--listen", &listen, "--admin", "127.0.0.1:0"]);
+        command.args(["--workers", "2", "--handover", &path]);
         command
-            .args(["--workers", "2", "--handover", &path])
-            .env("NOTIFY_SOCKET", notices.directory.path().join("notify"));
-        Forebay::spawn(&mut command)
     };
-    let first = start();
+    let mut watched = command();
+    notices.set_for(&mut watched, Nanos::from_millis(400));
+    let first = Forebay::spawn(&mut watched);
     assert!(notices.event().starts_with("READY=1"));
-    let second = start();
+    let second = Forebay::spawn(command().env("NOTIFY_SOCKET", notices.directory.path().join("notify")));
     assert_eq!(first.end().0.code(), Some(0));
     assert_eq!(notices.event(), format!("MAINPID={}\n", second.id()));
     assert!(notices.event().starts_with("READY=1"));
+    // What the first has said is read; it has ended.
+    while notices.next(Nanos::from_millis(1)).is_some() {}
+    (0..5).for_each(|_| assert_eq!(notices.next(GIVE_UP_AFTER).as_deref(), Some(FED)));
     second.signal(Signal::SIGTERM);
     assert!(notices.event().starts_with("STOPPING=1\n"));
     assert_eq!(second.end().0.code(), Some(0));
@@ -193,11 +197,16 @@ struct Held {
 const HELD_FROM: RawFd = 100;
 
 impl Held {
-    /// This number of UDP sockets, and a TCP listener.
+    /// This number of UDP sockets that share an address and its datagrams, and a TCP listener.
     fn new(sockets: usize) -> Held {
+        Held::sharing(sockets, |socket| socket.set_reuse_port(true))
+    }
+
+    /// The same, sharing the address as `share` says.
+    fn sharing(sockets: usize, share: fn(&Socket) -> io::Result<()>) -> Held {
         let bound = |address: SocketAddr| {
             let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
-            socket.set_reuse_port(true).expect("an option");
+            share(&socket).expect("an option");
             socket.bind(&address.into()).expect("a free port");
             UdpSocket::from(socket)
         };
@@ -291,9 +300,12 @@ impl Drop for EndOf<'_> {
 fn sockets_of_no_use_are_refused() {
     let _alone = alone();
     let refused = |command: &mut Command| {
-        let output = command.output().expect("the program starts");
-        let said = String::from_utf8(output.stderr).expect("text");
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        let child = command.stderr(Stdio::piped()).spawn().expect("the program starts");
+        // A server that takes the sockets does not end by itself.
+        let mut process = Process { child };
+        let status = wait_for_exit(&mut process.child);
+        let said = io::read_to_string(process.child.stderr.take().expect("a pipe")).expect("text");
+        assert_eq!((status.code(), said.lines().count()), (Some(2), 1), "{said}");
         said
     };
     let mut held = Held::new(2);
@@ -303,6 +315,8 @@ fn sockets_of_no_use_are_refused() {
     assert!(refused(&mut held.command(2, "1")).contains("Address already in use"));
     held.udp = "127.0.0.1:9".parse().expect("an address");
     assert!(refused(&mut held.command(2, "$$")).contains("LISTEN_FDS: --listen 127.0.0.1:9; allowed: 127."));
+    held = Held::sharing(2, |socket| socket.set_reuse_address(true));
+    assert!(refused(&mut held.command(2, "$$")).contains("allowed: ReusePort=yes in the socket unit, or --workers 1"));
     held = Held::new(1);
     let other = Held::new(1);
     held.descriptors.push(fcntl_dupfd_cloexec(&other.descriptors[0], HELD_FROM).expect("a number"));

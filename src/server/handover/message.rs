@@ -35,7 +35,8 @@ pub(super) enum Message {
     /// The predecessor will not, and serves on.
     Refused { reason: String },
     /// The predecessor will: descriptors of this many UDP sockets, the admin listener and this socket's listener follow.
-    Offer { sockets: usize, kept: bool },
+    /// `watchdog_us`: the predecessor's supervisor expects a sign of life this often.
+    Offer { sockets: usize, kept: bool, watchdog_us: Option<u64> },
     /// Some of the descriptors.
     Descriptors,
     /// The successor has made everything that it needs: from here on it only has to begin.

@@ -11,6 +11,7 @@ use std::io::{self, PipeReader};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::thread;
+use std::time::Duration;
 
 /// A process that connects says at once what it wants.
 const HELLO_WITHIN: Nanos = Nanos::from_secs(1);
@@ -38,6 +39,8 @@ pub(in crate::server) struct Offer<'a> {
     pub(in crate::server) door: &'a Door,
     pub(in crate::server) receive: Io,
     pub(in crate::server) kept: bool,
+    /// The time of the supervisor's watchdog.
+    pub(in crate::server) watchdog: Option<Duration>,
 }
 
 /// The running server as a hand-over needs it.
@@ -110,9 +113,10 @@ impl Asked {
 
     fn offer_and_begin(&self, offer: &Offer<'_>, serving: &mut impl Serving) -> Result<(), String> {
         let failed = |error: io::Error| format!("the successor cannot be reached: {error}");
-        let Offer { group, admin_listener, door, kept, .. } = *offer;
+        let Offer { group, admin_listener, door, kept, watchdog, .. } = *offer;
+        let watchdog_us = watchdog.and_then(|time| u64::try_from(time.as_micros()).ok());
         let sockets: Vec<_> = group.sockets().iter().map(AsFd::as_fd).collect();
-        self.connection.send(&Message::Offer { sockets: sockets.len(), kept }).map_err(failed)?;
+        self.connection.send(&Message::Offer { sockets: sockets.len(), kept, watchdog_us }).map_err(failed)?;
         let descriptors = [&sockets[..], &[admin_listener.as_fd(), door.as_fd()]].concat();
         self.connection.send_descriptors(&descriptors).map_err(failed)?;
         self.await_ready(serving)?;

@@ -8,6 +8,7 @@ use crate::time::Nanos;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::Duration;
 
 /// What a successor has been given.
 #[derive(Debug)]
@@ -25,7 +26,11 @@ pub(crate) struct Given {
 
 /// The server from which a successor takes over, which serves until the successor does.
 #[derive(Debug)]
-pub(crate) struct Predecessor(Connection);
+pub(crate) struct Predecessor {
+    connection: Connection,
+    /// The time of its supervisor's watchdog.
+    watchdog: Option<Duration>,
+}
 
 /// What became of the predecessor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +68,8 @@ pub(in crate::server) fn ask(path: &Path, config: &Config, gro: bool) -> Result<
     };
     connection.check_peer()?;
     connection.send(&Message::Hello(hello))?;
-    let (sockets, kept) = match connection.hear(PATIENCE)? {
-        Heard::Message(Message::Offer { sockets, kept }, _) => (sockets, kept),
+    let (sockets, kept, watchdog_us) = match connection.hear(PATIENCE)? {
+        Heard::Message(Message::Offer { sockets, kept, watchdog_us }, _) => (sockets, kept, watchdog_us),
         heard => return Err(unexpected(heard)),
     };
     let mut descriptors = Vec::new();
@@ -77,17 +82,23 @@ pub(in crate::server) fn ask(path: &Path, config: &Config, gro: bool) -> Result<
     let (Some(listener), Some(admin)) = (descriptors.pop(), descriptors.pop()) else {
         return Err(io::Error::other("too few descriptors").into());
     };
-    Ok(Some(Given { sockets: descriptors, admin, listener, kept, predecessor: Predecessor(connection) }))
+    let predecessor = Predecessor { connection, watchdog: watchdog_us.map(Duration::from_micros) };
+    Ok(Some(Given { sockets: descriptors, admin, listener, kept, predecessor }))
 }
 
 impl Predecessor {
+    /// The time within which the predecessor's supervisor expects a sign of life, if it watches it.
+    pub(in crate::server) fn watchdog(&self) -> Option<Duration> {
+        self.watchdog
+    }
+
     /// Says that this server only has to begin, and waits until it may. Returns the last readings of the kernel's drop
     /// counters: none if the predecessor has died.
     pub(in crate::server) fn await_begin(&self) -> Result<Vec<Option<u32>>, HandOverError> {
-        if self.0.send(&Message::Ready).is_err() {
+        if self.connection.send(&Message::Ready).is_err() {
             return Ok(Vec::new());
         }
-        match self.0.hear(PATIENCE)? {
+        match self.connection.hear(PATIENCE)? {
             Heard::Message(Message::Begin { dropped }, _) => Ok(dropped),
             // This process holds the sockets, and what waits in them, when no other does.
             Heard::Gone => Ok(Vec::new()),
@@ -97,11 +108,11 @@ impl Predecessor {
 
     /// Says that this server serves, and waits for what becomes of the predecessor.
     pub(in crate::server) fn say_serving(self) -> Farewell {
-        if self.0.send(&Message::Serving).is_err() {
+        if self.connection.send(&Message::Serving).is_err() {
             // What it said before it closed can still be heard.
             tracing::debug!("the predecessor has closed the connection");
         }
-        match self.0.hear(FAREWELL_WITHIN) {
+        match self.connection.hear(FAREWELL_WITHIN) {
             Ok(Heard::Message(Message::Staying { reason }, _)) => Farewell::Stays(reason),
             Ok(Heard::Message(Message::Leaving, _) | Heard::Gone) => Farewell::Gone,
             heard => {
