@@ -280,6 +280,8 @@ impl Worker {
                 Step::Steal(victim) => self.rob(victim),
                 Step::Queue(pool) => world.pop(pool),
                 Step::Receive(owner) => self.receive(owner),
+                // It says nothing where another worker asks at the same time: no wake-up may depend on what it says.
+                Step::Look => false,
                 Step::Idle { .. } => return None,
             };
             if found {
