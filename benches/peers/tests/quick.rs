@@ -26,6 +26,9 @@ fn rows<'a>(report: &'a Value, table: &str) -> &'a [Value] {
     report["tables"][table].as_array().unwrap_or_else(|| panic!("no {table} in {report:#}"))
 }
 
+/// The table of the emulated cores.
+const BIMODAL: &str = "bimodal/extreme-bimodal";
+
 #[test]
 fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
     let _alone = LOAD.lock().unwrap_or_else(PoisonError::into_inner);
@@ -35,8 +38,8 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
     let has_go = Command::new("go").arg("version").output().is_ok();
     let mut echo = vec!["bare", "forebay", "forebay-trains", "tokio-task", "tokio-loop", "rayon"];
     echo.extend(["bare-spin", "forebay-spin", "forebay-park"]);
-    let mut bimodal = vec!["bare", "forebay-hybrid", "tokio-task", "forebay-ondemand", "rayon", "forebay-steal"];
-    bimodal.extend(["tokio-loop", "tokio-blocking", "tokio-split"]);
+    let mut bimodal = vec!["bare", "forebay-hybrid", "tokio-task", "forebay-ondemand", "rayon", "forebay-auto"];
+    bimodal.extend(["tokio-loop", "forebay-steal", "tokio-blocking", "tokio-split"]);
     let mut real = vec!["forebay-isolated", "forebay-hybrid", "tokio-task", "forebay-ondemand", "tokio-blocking"];
     real.extend(["forebay-steal", "rayon", "forebay-auto"]);
     let yielding = ["tokio-yield-1us", "tokio-yield-10us", "tokio-yield-50us", "go-gosched", "rayon-split"];
@@ -49,7 +52,7 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
     }
     bimodal.extend(yielding.clone());
     real.extend(yielding);
-    assert_eq!((peers(&report, "echo"), peers(&report, "bimodal")), (echo, bimodal));
+    assert_eq!((peers(&report, "echo"), peers(&report, BIMODAL)), (echo, bimodal));
     for row in rows(&report, "echo") {
         for name in ["pps", "cpu_us", "p50_us", "p99_us", "p99_9_us", "one_p50_us", "trains_pps", "trains_cpu_us"] {
             let value = row[name].as_f64().unwrap_or_else(|| panic!("no {name} in {row:#}"));
@@ -59,15 +62,20 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
         let quantiles = ["p50_us", "p99_us", "p99_9_us"].map(|name| row[name].as_f64());
         assert!(quantiles.is_sorted(), "{row:#}");
     }
-    for row in rows(&report, "bimodal") {
-        // A short request takes 100 us at least, a long one 100 ms.
-        let at_least = [("p50_us", 100.0), ("p99_us", 100.0), ("p99_9_us", 100.0), ("long_p50_us", 1e5)];
-        for (name, bound) in at_least {
-            // Infinity, for what was not answered in time, is null.
+    for row in rows(&report, BIMODAL) {
+        // Whoever serves it, a light request of .5 us pays .38 for its receive and 2.3 for its send, and one of the heavy ones,
+        // of 500 us, .1 us for each yield.
+        let paid = match row["peer"].as_str().expect("a name") {
+            "tokio-yield-1us" => 1.1,
+            "tokio-yield-10us" | "go-gosched" | "rayon-split" => 1.01,
+            _ => 1.0,
+        };
+        for (name, bound) in [("p50", 6.36), ("p99", 6.36), ("p99_9", 6.36), ("heavy_p50", paid)] {
+            // Infinity, for what was not answered in time, is null. Histograms know three digits.
             let value = row[name].as_f64().unwrap_or(f64::INFINITY);
-            assert!(value >= bound, "{name} in {row:#}");
+            assert!(value >= bound * 0.998, "{name} in {row:#}");
         }
-        assert!(row["to_bare"]["p99_9_us"].is_number() && row["rounds"].is_array(), "{row:#}");
+        assert!(row["to_bare"]["p99_9"].is_number() && row["rounds"].is_array(), "{row:#}");
     }
     assert!(rows(&report, "echo")[0]["to_bare"]["pps"] == 1.0, "{report:#}");
     // A server and its generator need a CPU each.
@@ -91,7 +99,9 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
         }
         assert!(tables.contains("### real, 1 core, 99/1 % of 10 us/1 ms, load 0.5"), "{tables}");
     }
-    for heading in ["these figures mean nothing", "### echo, one CPU", "### bimodal spin", "| tokio-split |"] {
+    for heading in
+        ["these figures mean nothing", "### echo, one CPU", "### bimodal, 4 emulated cores", "| tokio-split |"]
+    {
         assert!(tables.contains(heading), "no {heading:?} in\n{tables}");
     }
 }
