@@ -121,12 +121,12 @@ impl Overheads {
         self.receive.plus(self.send)
     }
 
-    /// What a look costs that sees something in so many sockets: a system call, and one more for each.
+    /// CPU time of a look that finds something in `sockets` sockets: a system call, and one more for each.
     pub const fn look_at(&self, sockets: usize) -> Nanos {
         self.look.times(1 + sockets as u64)
     }
 
-    /// What it costs a job to learn of that, by a look or a notice of the kernel.
+    /// CPU time that a job takes to notice arrivals in `sockets` sockets: a notice of the kernel, or else a look.
     pub const fn learning(&self, by_kernel: bool, sockets: usize) -> Nanos {
         if by_kernel { self.notice } else { self.look_at(sockets) }
     }

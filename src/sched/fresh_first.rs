@@ -10,7 +10,7 @@ use crate::time::Nanos;
 const INTERRUPTED: PoolId = 1;
 
 /// The search order of every worker. Deques hold fresh requests only. A worker that has heavy requests to go on with
-/// asks before where something waits, and does not look into all sockets: each is a system call, and for 14 sockets they
+/// looks before at the watch set, and does not receive from all sockets: each receive is a system call, and for 14 sockets they
 /// take as long as five light requests. What comes later it notices as soon as the heavy request runs.
 pub(super) const ORDER: &[SearchPlace] = &[
     SearchPlace::Own,

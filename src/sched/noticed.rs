@@ -1,4 +1,4 @@
-//! What a look, or the kernel's notice, says of the watched sockets.
+//! What a look, or a notice of the kernel, has found in the watched sockets.
 
 use super::WorkerId;
 use arrayvec::ArrayVec;

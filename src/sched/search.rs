@@ -24,8 +24,8 @@ pub enum SearchPlace {
     ReceiveNext,
     /// The own socket.
     ReceiveOwn,
-    /// The sockets of which the worker has notice, to the first in vain; then the one that a look names. Two sockets are
-    /// looked into without being told.
+    /// Sockets that the last look or notice has named, up to the first that is empty; then the one that a new look names.
+    /// Where there are two sockets at most: both, without a look.
     ReceiveNoticed,
     /// The sockets that `ReceiveNoticed` has left out.
     ReceiveRest,
@@ -59,7 +59,7 @@ pub struct Local {
     socket: WorkerId,
     /// When this worker last took a look in the turn of all workers.
     looked_at: Nanos,
-    /// The sockets in which something waits, as far as this worker knows.
+    /// The sockets in which something waits, by the last look or notice.
     noticed: Noticed,
     /// Whether this search has tried the last one that was named.
     tried_named: bool,
@@ -235,7 +235,7 @@ impl Local {
 
     fn receive_noticed(&mut self, topology: &Topology) -> Option<Step> {
         if std::mem::take(&mut self.tried_named) {
-            // Another worker has what waited there, and soon the others too.
+            // Another worker has received what waited there; the other names are as old.
             self.noticed = Noticed::default();
         }
         if let Some(owner) = self.noticed.next() {

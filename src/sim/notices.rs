@@ -7,7 +7,7 @@ use crate::sched::{Noticed, WorkerId};
 use crate::time::Nanos;
 
 impl<J> VirtualWorld<J> {
-    /// The watched sockets in which something waits, at most so many, those first that the last look did not name first.
+    /// The watched sockets in which something waits, at most `most`; the one that the last look named first comes last.
     pub(super) fn seen(&mut self, most: usize) -> Noticed {
         if self.in_sockets == 0 {
             return Noticed::default();

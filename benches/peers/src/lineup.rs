@@ -31,7 +31,7 @@ pub(crate) fn echoing() -> Vec<Peer> {
 pub(crate) fn on_emulated_cores(cores: usize, emulated: &Emulated) -> Result<Vec<Peer>> {
     let Emulated { mix, time_scale } = *emulated;
     let overheads = OVERHEADS.text();
-    // As many for light requests as they need, rounded up, for the one who is told.
+    // tokio-split is sized by the mix: workers for the light share of the work, rounded up, and threads for the rest.
     let front = ((cores as f64 * mix.light_share()?).ceil() as usize).clamp(1, cores - 1);
     let back = cores - front;
     let forebay = |name, uses, policy| {

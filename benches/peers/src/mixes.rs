@@ -32,8 +32,8 @@ pub(crate) const REAL: [Mix; 2] = [ONE_IN_HUNDRED, ONE_IN_TWO_HUNDRED];
 pub(crate) struct Emulated {
     /// What is offered.
     pub(crate) mix: Mix,
-    /// So long lasts a microsecond, in microseconds: a light request takes milliseconds, beside which a thread's wake-up is
-    /// little.
+    /// Duration of an emulated microsecond, in microseconds: large enough that a thread's wake-up is little beside a light
+    /// request.
     pub(crate) time_scale: u64,
 }
 
@@ -44,10 +44,10 @@ pub(crate) const EMULATED: [Emulated; 3] = [
     Emulated { mix: ONE_IN_TWO_HUNDRED, time_scale: 100 },
 ];
 
-/// The same in a hurry: some heavy requests come within a third of a second.
+/// The mix of a quick run: some heavy requests come within a third of a second.
 pub(crate) const EMULATED_IN_A_HURRY: [Emulated; 1] = [Emulated { mix: EXTREME, time_scale: 200 }];
 
-/// What emulated cores pay beside the work, whoever's they are.
+/// Prices of the steps beside the work on emulated cores, Forebay's and its rivals' alike.
 pub(crate) const OVERHEADS: Overheads = Overheads::STOCK;
 
 impl Mix {

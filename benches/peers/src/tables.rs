@@ -30,7 +30,7 @@ pub(crate) fn ratio(peer: &PeerFigures, other: &PeerFigures, name: &str) -> Stri
     peer.ratio(other, name).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
 }
 
-/// The same to the `best` one, where there is one.
+/// The median of the ratios within a round to `best`; `-` without one.
 pub(crate) fn to_best(peer: &PeerFigures, best: Option<&PeerFigures>, name: &str) -> String {
     best.map_or_else(|| "-".to_owned(), |best| ratio(peer, best, name))
 }

@@ -71,7 +71,7 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
             _ => 1.0,
         };
         for (name, bound) in [("p50", 6.36), ("p99", 6.36), ("p99_9", 6.36), ("heavy_p50", paid)] {
-            // Infinity, for what was not answered in time, is null. Histograms know three digits.
+            // Infinity, for what was not answered in time, is null. Histograms keep three digits.
             let value = row[name].as_f64().unwrap_or(f64::INFINITY);
             assert!(value >= bound * 0.998, "{name} in {row:#}");
         }

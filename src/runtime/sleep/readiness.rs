@@ -143,7 +143,7 @@ impl WatchSet {
         }
         // An event is reported once. Registering anew makes the kernel report it again if something still waits; it
         // fails where the owner has taken its ingress out of the set meanwhile. What is registered anew is reported behind all
-        // others: the next worker that looks is told of another socket first.
+        // others: the next look names another socket first.
         let heard = events.iter().map(mio::event::Event::token);
         let waits = heard.filter(|number| set_again(&self.registry, self.ingress[number.0], *number));
         Noticed::of(waits.map(|number| number.0 / self.each))

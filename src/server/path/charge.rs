@@ -43,7 +43,7 @@ where
         }
     }
 
-    /// Charges the look of a worker that searches, which has named so many sockets: one system call, and one for each.
+    /// Charges a look within a search that has named `named` sockets: one system call, and one for each.
     pub(super) fn charge_look_around(&self, named: usize) {
         if self.common.emulated {
             emulated::delay(emulated::price().look_at(named));

@@ -62,10 +62,10 @@ pub(crate) struct ServeArguments {
     /// Emulated cores, where cost is slept.
     #[arg(long, default_value_t = 1)]
     pub(crate) cores: usize,
-    /// What such a core pays for each step, before the time scale.
+    /// Prices of the steps of an emulated core, before the time scale.
     #[arg(long, default_value = "none")]
     pub(crate) overheads: Overheads,
-    /// So long lasts a microsecond of such a core, in microseconds.
+    /// Duration of a microsecond of such a core, in microseconds.
     #[arg(long, default_value_t = 1)]
     pub(crate) time_scale: u64,
     /// A request gives way after this much of its cost, in nanoseconds, where its shape can.

@@ -103,7 +103,7 @@ impl Server {
     }
 }
 
-/// A port that is free for UDP and TCP, and that nobody else is given until a server has it: the system takes the ports of
+/// A port that is free for UDP and TCP, and stays so until a server opens it: the system takes the ports of
 /// clients from 32768 on (`net.ipv4.ip_local_port_range`), and no two calls return the same. Some servers make keys for
 /// seconds before they open theirs.
 pub(crate) fn free_port() -> u16 {
