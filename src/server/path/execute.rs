@@ -4,6 +4,7 @@ use super::common::Common;
 use super::gathering::Gathering;
 use super::reply::Outbox;
 use super::slot::{Job, Slot};
+use super::thread_use::ThreadUse;
 use crate::fate::{Failed, Fate};
 use crate::handler::builtin::emulated;
 use crate::handler::{Handler, Served};
@@ -212,7 +213,12 @@ where
         // checkpoint at most, if at all.
         let fresh = matches!(job, Job::Fresh(_));
         let waits = fresh && self.outbox.oldest().is_some_and(|oldest| self.gathering.may_wait(self.now.minus(oldest)));
-        let sent_at = if waits { None } else { self.send() };
+        let sent_at = if waits {
+            self.gathering.on_wait(self.now, || ThreadUse::now(self.common.emulated));
+            None
+        } else {
+            self.send()
+        };
         let ask_after = if waits { Nanos::ZERO } else { ask_after };
         let begun = match job {
             Job::Fresh(packet) => self.begin(packet, sent_at),
@@ -236,7 +242,7 @@ where
             self.recorder.interruptible(ran);
         }
         if fresh {
-            self.gathering.on_first_run(ran, waits, !ended);
+            self.gathering.on_first_run(ran, waits, !ended, || ThreadUse::now(self.common.emulated));
         }
         let cause = match polled {
             Polled::Paused { resume } => {

@@ -2,9 +2,11 @@
 //!
 //! How long the next request takes is unknown. Replies wait for its first checkpoint at most, and only while the last
 //! requests were all over sooner than that. A request that keeps its worker without a checkpoint shows that this is no
-//! bound here. One alone may be the kernel's or the hypervisor's doing, which takes the processor away for as long; so
-//! the memory of it is short at first, and doubles when the next one follows soon.
+//! bound here. One during which the kernel ran other threads shows nothing ([`ThreadUse`] tells). One alone may still be the
+//! hypervisor's doing, which takes the processor away for as long; so the memory of it is short at first, and doubles when the
+//! next one follows soon.
 
+use super::thread_use::ThreadUse;
 use crate::time::Nanos;
 
 /// The longest time that a reply waits between two requests: some times what one call for many replies saves.
@@ -12,6 +14,10 @@ const WAIT_MAX: Nanos = Nanos::from_micros(8);
 
 /// A time without a checkpoint that no reply should wait.
 const STRETCH_LONG: Nanos = Nanos::from_micros(100);
+
+/// What the thread has used is read this often while replies wait, which takes 1 us. What a request uses is then known to half
+/// of a long stretch.
+const READ_EVERY: Nanos = Nanos::from_micros(50);
 
 /// Requests whose replies leave one by one after one that came to a checkpoint, or to the bound of [`WAIT_MAX`].
 const AFTER_PAUSE: u32 = 32;
@@ -36,11 +42,20 @@ pub(crate) struct Gathering {
     after_long: u32,
     /// Requests until a long one no longer follows the last one soon.
     soon: u32,
+    /// What the worker's thread had used when that was read last, and when.
+    used_before: ThreadUse,
+    read_at: Nanos,
 }
 
 impl Default for Gathering {
     fn default() -> Gathering {
-        Gathering { one_by_one: 0, after_long: AFTER_LONG, soon: 0 }
+        Gathering {
+            one_by_one: 0,
+            after_long: AFTER_LONG,
+            soon: 0,
+            used_before: ThreadUse::default(),
+            read_at: Nanos::ZERO,
+        }
     }
 }
 
@@ -55,10 +70,21 @@ impl Gathering {
         self.one_by_one == 0 && oldest < WAIT_MAX
     }
 
+    /// Notes that replies wait, from `now` on, for the next request. `used` reads what the worker's thread has used.
+    pub(super) fn on_wait(&mut self, now: Nanos, used: impl FnOnce() -> ThreadUse) {
+        if now.minus(self.read_at) >= READ_EVERY {
+            (self.read_at, self.used_before) = (now, used());
+        }
+    }
+
     /// Notes that a fresh request ran for this long until it ended, or until it `paused`. While it ran, replies `waited`
-    /// for its first checkpoint.
-    pub(crate) fn on_first_run(&mut self, ran: Nanos, waited: bool, paused: bool) {
-        if waited && !paused && ran >= STRETCH_LONG {
+    /// for its first checkpoint. `used` as in [`Gathering::on_wait`].
+    pub(super) fn on_first_run(&mut self, ran: Nanos, waited: bool, paused: bool, used: impl FnOnce() -> ThreadUse) {
+        let is_long = |ran: Nanos| waited && !paused && ran >= STRETCH_LONG;
+        // What the thread has worked for since the last reading is this request's, and that of others before it.
+        let worked = is_long(ran).then(used).and_then(|used| used.worked_since(&self.used_before));
+        let ran = worked.map_or(ran, |worked| ran.min(worked));
+        if is_long(ran) {
             self.on_long();
         } else if paused || ran >= WAIT_MAX {
             self.one_by_one = self.one_by_one.max(AFTER_PAUSE);
@@ -77,18 +103,24 @@ impl Gathering {
 
 #[cfg(test)]
 mod tests {
+    use super::super::thread_use::tests::used;
     use super::*;
 
     const BRIEF: Nanos = Nanos::new(300);
 
+    /// Notes a request that had its processor while it ran.
+    fn note(gathering: &mut Gathering, ran: Nanos, waited: bool, paused: bool) {
+        gathering.on_first_run(ran, waited, paused, || used(ran, 0));
+    }
+
     /// Requests until replies may wait again, after one that ran for `ran`.
     fn one_by_one_after(ran: Nanos, waited: bool, paused: bool) -> u32 {
         let mut gathering = Gathering::default();
-        gathering.on_first_run(ran, waited, paused);
+        note(&mut gathering, ran, waited, paused);
         let mut requests = 0;
         while !gathering.is_on() {
             assert!(!gathering.may_wait(Nanos::ZERO));
-            gathering.on_first_run(BRIEF, false, false);
+            note(&mut gathering, BRIEF, false, false);
             requests += 1;
         }
         requests
@@ -106,12 +138,32 @@ mod tests {
         assert_eq!(one_by_one_after(STRETCH_LONG, false, false), AFTER_PAUSE, "it may have had checkpoints");
     }
 
+    // Does time count for which the kernel ran other threads, or in which the request waited for something? What the thread
+    // used after the last reading may have been this request's; what it used before was not.
+    #[test]
+    fn a_thread_without_its_processor_is_not_in_a_long_request() {
+        for (cpu, waits, expected) in
+            [(BRIEF, 0, 0), (WAIT_MAX, 0, AFTER_PAUSE), (STRETCH_LONG, 0, AFTER_LONG), (BRIEF, 1, AFTER_LONG)]
+        {
+            let mut gathering = Gathering::default();
+            let (now, before) = (Nanos::from_secs(7), Nanos::from_secs(1));
+            let after = used(before.plus(cpu), 3 + waits);
+            gathering.on_wait(now, || used(before, 3));
+            gathering.on_wait(now.plus(READ_EVERY).minus(BRIEF), || unreachable!("it was read a moment ago"));
+            gathering.on_first_run(BRIEF, true, false, || unreachable!("a brief one needs no reading"));
+            gathering.on_first_run(STRETCH_LONG.times(9), true, false, || after);
+            assert_eq!(gathering.one_by_one, expected, "{cpu:?} {waits}");
+            gathering.on_wait(now.plus(READ_EVERY), || after);
+            assert_eq!(gathering.used_before, after);
+        }
+    }
+
     // Is a long request remembered though one that pauses follows?
     #[test]
     fn the_longer_memory_counts() {
         let mut gathering = Gathering::default();
-        gathering.on_first_run(STRETCH_LONG, true, false);
-        gathering.on_first_run(BRIEF, true, true);
+        note(&mut gathering, STRETCH_LONG, true, false);
+        note(&mut gathering, BRIEF, true, true);
         assert_eq!(gathering.one_by_one, AFTER_LONG);
     }
 
@@ -124,7 +176,7 @@ mod tests {
             let (waits, is_long) = (gathering.is_on(), number % every == every - 1);
             waited += u32::from(waits);
             met += u32::from(waits && is_long);
-            gathering.on_first_run(if is_long { STRETCH_LONG } else { BRIEF }, waits, false);
+            note(&mut gathering, if is_long { STRETCH_LONG } else { BRIEF }, waits, false);
         }
         (f64::from(waited) / f64::from(requests), f64::from(met) / f64::from(requests))
     }

@@ -23,8 +23,8 @@
 //!
 //! Beside this path: `common.rs` is what the workers share; `end.rs` ends requests that are not served, and `shed.rs`
 //! what has waited for too long, by what `limits.rs` holds; `wait_slots.rs` holds requests that wait, and `flows.rs` those
-//! whose flow is busy; `gathering.rs` says whether replies may wait for others; `credit.rs` bounds what sources are sent
-//! that may be forged; `charge.rs` lets emulated cores pay for what they pass.
+//! whose flow is busy; `gathering.rs` says whether replies may wait for others, by what `thread_use.rs` reads; `credit.rs`
+//! bounds what sources are sent that may be forged; `charge.rs` lets emulated cores pay for what they pass.
 
 pub(crate) mod admit;
 mod between;
@@ -41,4 +41,5 @@ pub(crate) mod receive;
 pub(crate) mod reply;
 mod shed;
 pub(crate) mod slot;
+mod thread_use;
 pub(crate) mod wait_slots;
