@@ -2,6 +2,7 @@
 
 use forebay::tasks::{Runtime, Spawner};
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use tokio::runtime::{Builder, Handle};
@@ -20,7 +21,7 @@ impl Kind {
     pub(crate) fn start(self, workers: usize) -> Contender {
         match self {
             Kind::Forebay => Contender::Forebay(Runtime::with_workers(workers).expect("threads")),
-            Kind::Rayon => Contender::Rayon(ThreadPoolBuilder::new().num_threads(workers).build().expect("threads")),
+            Kind::Rayon => Contender::Rayon(Rayon::start(workers)),
             Kind::Tokio => {
                 Contender::Tokio(Builder::new_multi_thread().worker_threads(workers).build().expect("threads"))
             }
@@ -28,11 +29,41 @@ impl Kind {
     }
 }
 
-/// A runtime at work; its drop ends its threads, but for rayon's, which end by themselves soon after.
+/// A runtime at work; its drop ends its threads.
 pub(crate) enum Contender {
     Forebay(Runtime),
-    Rayon(ThreadPool),
+    Rayon(Rayon),
     Tokio(tokio::runtime::Runtime),
+}
+
+/// A pool of rayon's. Its own drop does not wait for the ends of its threads, as those of the other runtimes do: this one does.
+pub(crate) struct Rayon {
+    pool: Option<ThreadPool>,
+    ended: Arc<Latch>,
+}
+
+impl Rayon {
+    fn start(workers: usize) -> Rayon {
+        let ended = Latch::new(workers);
+        let each = Arc::clone(&ended);
+        let pool = ThreadPoolBuilder::new().num_threads(workers).exit_handler(move |_| each.count_down()).build();
+        Rayon { pool: Some(pool.expect("threads")), ended }
+    }
+}
+
+impl Deref for Rayon {
+    type Target = ThreadPool;
+
+    fn deref(&self) -> &ThreadPool {
+        self.pool.as_ref().expect("it ends with the drop")
+    }
+}
+
+impl Drop for Rayon {
+    fn drop(&mut self) {
+        drop(self.pool.take());
+        self.ended.wait();
+    }
 }
 
 /// What spawns from within a task.

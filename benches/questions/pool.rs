@@ -23,8 +23,8 @@ pub(crate) fn ask(size: Size) -> Answer {
     let verdict = against_both(&tables.each_ref());
     Answer {
         tables: tables.map(|grid| grid.table).into(),
-        not_shown: "What more processors do. rayon's threads end after its pool is dropped, which does not wait for them: \
-            `built and ended` is less for rayon than for the others. All tasks count down one latch when they are done.",
+        not_shown: "What more processors do. rayon's pool does not wait for the ends of its threads when it is dropped; here it \
+            does, by its exit handler, as the others do by themselves. All tasks count down one latch when they are done.",
         verdict,
         failure: None,
     }
