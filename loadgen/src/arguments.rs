@@ -76,7 +76,7 @@ pub(crate) struct RunArguments {
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
     /// Policies to compare; ratios are against the first
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "steal,pools")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "steal,pools,auto")]
     pub(crate) policies: Vec<String>,
     /// Workers of each server [default: the sum of --pools, else 14]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]

@@ -279,17 +279,26 @@ fn result(first: &ComparedRun, other: &ComparedRun) -> String {
     for Figure { name, class, percentile, side, show } in RESULT {
         let [before, after] = [first, other].map(|run| (side.of)(&run.report).of(class));
         let (Some(before), Some(after)) = (before, after) else { continue };
-        let _ = writeln!(
-            text,
-            "  {percentile} {name} of {class}: {} {}, {} {}{}",
-            first.arm,
-            cell(before, percentile, show),
-            other.arm,
-            cell(after, percentile, show),
-            ratio_of(&other.report, &first.report, &side, class, percentile).map_or_else(String::new, judged)
-        );
+        for percentile in told(percentile, |percentile| before.supports(percentile) && after.supports(percentile)) {
+            let _ = writeln!(
+                text,
+                "  {percentile} {name} of {class}: {} {}, {} {}{}",
+                first.arm,
+                cell(before, percentile, show),
+                other.arm,
+                cell(after, percentile, show),
+                ratio_of(&other.report, &first.report, &side, class, percentile).map_or_else(String::new, judged)
+            );
+        }
     }
     text
+}
+
+/// The percentile that a figure is about, and where that is not known the highest one below it that is. Which one that is
+/// does not depend on what the comparison shows there.
+fn told(about: Percentile, known: impl Fn(Percentile) -> bool) -> impl Iterator<Item = Percentile> {
+    let below = Percentile::ALL.into_iter().rev().find(|percentile| *percentile <= about && known(*percentile));
+    [Some(about), below.filter(|percentile| *percentile != about)].into_iter().flatten()
 }
 
 /// Better or worse with the interval, or no difference shown where that holds 1.
@@ -311,6 +320,18 @@ mod tests {
         assert_eq!(judged(15.6 / 407.0, 0.03, 0.05), " (26.1x better, 20.0 to 33.3)");
         assert_eq!(judged(1.16, 1.02, 1.5), " (1.16x worse, 1.02 to 1.50)");
         assert_eq!(judged(1.16, 0.9, f64::INFINITY), " (no difference shown: the ratio is 0.90 to inf)");
+    }
+
+    // Is a run that is too short for p99.9 told by the highest percentile that it knows, and one that knows it by that alone?
+    #[test]
+    fn what_is_told_is_also_something_known() {
+        use Percentile::{P50, P90, P99, P99_9, P99_95};
+        let told =
+            |about, known: &[Percentile]| told(about, |percentile| known.contains(&percentile)).collect::<Vec<_>>();
+        assert_eq!(told(P99_9, &[P50, P90]), [P99_9, P90]);
+        assert_eq!(told(P99, &[P50, P90, P99, P99_9, P99_95]), [P99]);
+        assert_eq!(told(P99_9, &[P99_95]), [P99_9]);
+        assert_eq!(told(P99_9, &[]), [P99_9]);
     }
 
     // Is a ratio marked where its interval is too wide, and only there?

@@ -104,9 +104,12 @@ fn a_host_with_16_cpus_runs_on_real_cores_at_a_scale_at_which_packets_fit() {
     let report = read(&folder.path().join("compare.json"));
     assert_eq!(report["capacity"]["load_of"], "isolated");
     let capacity = |policy: &str| report["capacity"]["servers"][policy]["rps"].as_f64();
-    assert!(["isolated", "steal", "pools"].into_iter().all(|policy| capacity(policy) > Some(0.0)), "{report:#}");
+    assert!(
+        ["isolated", "steal", "pools", "auto"].into_iter().all(|policy| capacity(policy) > Some(0.0)),
+        "{report:#}"
+    );
     let runs = report["runs"].as_array().expect("a list");
-    assert_eq!(runs.len(), 2);
+    assert_eq!(runs.len(), 3);
     for run in runs {
         assert_eq!((&run["server"]["burn"], &run["server"]["workers"]), (&"cpu".into(), &14.into()));
         assert_eq!((&run["time_scale"], &run["server"]["time_scale"]), (&20.into(), &20.into()));
