@@ -1,13 +1,14 @@
 //! Section `bimodal`: light requests among heavy ones, on emulated cores that pay for their steps.
 
 use crate::arguments::Arguments;
-use crate::figures::{Figures, Tables};
+use crate::figures::{Figures, PeerFigures, Tables};
 use crate::lineup::{is_yielding_rival, on_emulated_cores};
 use crate::mixes::{EMULATED, EMULATED_IN_A_HURRY, Emulated, Mix, OVERHEADS};
 use crate::offer::{offer, plan, workload};
 use crate::peer::{BARE, Started};
 use crate::tables::{grouped, line, row, times, to_best, value, with_spread};
 use anyhow::{Context, Result, anyhow};
+use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 use loadgen::plan::Plan;
 
@@ -56,11 +57,11 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Re
                     continue;
                 }
             };
-            let Emulated { mix, time_scale } = *emulated;
+            let Emulated { mix, time_scale, longer } = *emulated;
             let base = plan(&server, &workload(mix.workload)?.with_time_beside(OVERHEADS.per_request()));
             let plan = Plan {
                 rate: base.workload.rate_at(setting.load, setting.cores.into(), time_scale),
-                duration: setting.counted,
+                duration: setting.counted.times(longer),
                 warmup: setting.warmup,
                 flows: 32 * setting.cores,
                 time_scale,
@@ -68,6 +69,9 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Re
                 seed,
                 workers: Some(setting.cores),
                 overheads: OVERHEADS,
+                // The p99.9 of all is one of the heavy requests, which no table shows. What is known of the light ones is told
+                // for each figure.
+                percentile: None,
                 ..base
             };
             let offered = offer(peer.name, &server, &plan)?;
@@ -83,6 +87,8 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Re
                     ("p50", costs(light.p50, mix.light_us)),
                     ("p99", costs(light.p99, mix.light_us)),
                     ("p99_9", costs(light.p99_9, mix.light_us)),
+                    ("p99_known", Some(f64::from(u8::from(light.supports(Percentile::P99))))),
+                    ("p99_9_known", Some(f64::from(u8::from(light.supports(Percentile::P99_9))))),
                     ("lights", Some(light.count as f64)),
                     ("heavy_p50", costs(heavy.p50, mix.heavy_us)),
                     ("unanswered", Some((offered.report.sent - offered.report.fates.answered) as f64)),
@@ -95,13 +101,18 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Re
     Ok(())
 }
 
+/// The mark of a figure that not most rounds know, by the name of what says so.
+fn doubt(peer: &PeerFigures, known: &str) -> &'static str {
+    if peer.median(known) == Some(1.0) { "" } else { "?" }
+}
+
 /// After so long a request counts as unanswered: longer than the queue of any peer that keeps up at this load.
 const TIMEOUT: Nanos = Nanos::from_secs(8);
 
 /// The tables, as far as there are figures.
 pub(crate) fn render(tables: &Tables, setting: &Setting) -> String {
     let mut text = String::new();
-    for Emulated { mix, time_scale } in setting.mixes {
+    for Emulated { mix, time_scale, .. } in setting.mixes {
         if let Some(figures) = tables.of(&table(mix)) {
             render_mix(&mut text, figures, setting, mix, *time_scale);
         }
@@ -119,7 +130,7 @@ fn render_mix(text: &mut String, figures: &Figures, setting: &Setting, mix: &Mix
         &format!(
             "Times {time_scale}; every core pays `{}` prices; medians of {} rounds, smallest..largest in parentheses. Light: \
              multiples of {} us, over at least {} requests. Heavy: multiples of {} ms. To best: beside the best rival that \
-             yields. inf: not answered within {TIMEOUT}.\n",
+             yields. inf: not answered within {TIMEOUT}. ?: in half of the rounds or more not known within a factor of two.\n",
             OVERHEADS.text(),
             first.rounds.len(),
             mix.light_us,
@@ -138,9 +149,9 @@ fn render_mix(text: &mut String, figures: &Figures, setting: &Setting, mix: &Mix
         let cells = [
             peer.uses.clone(),
             value(peer, "p50", times),
-            with_spread(peer, "p99", times),
+            with_spread(peer, "p99", times) + doubt(peer, "p99_known"),
             to_best(peer, bests[0], "p99"),
-            with_spread(peer, "p99_9", times),
+            with_spread(peer, "p99_9", times) + doubt(peer, "p99_9_known"),
             to_best(peer, bests[1], "p99_9"),
             with_spread(peer, "heavy_p50", |times| format!("{times:.2}")),
             to_best(peer, bests[2], "heavy_p50"),

@@ -29,7 +29,7 @@ pub(crate) fn echoing() -> Vec<Peer> {
 /// # Errors
 /// If there is no such workload.
 pub(crate) fn on_emulated_cores(cores: usize, emulated: &Emulated) -> Result<Vec<Peer>> {
-    let Emulated { mix, time_scale } = *emulated;
+    let Emulated { mix, time_scale, .. } = *emulated;
     let overheads = OVERHEADS.text();
     // tokio-split is sized by the mix: workers for the light share of the work, rounded up, and threads for the rest.
     let front = ((cores as f64 * mix.light_share()?).ceil() as usize).clamp(1, cores - 1);
