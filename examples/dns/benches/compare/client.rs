@@ -42,6 +42,12 @@ impl Load {
         Load { rate, signed: true }
     }
 
+    /// Questions of a flow that are outstanding at once when as many are asked as the server answers: so few signatures that
+    /// none waits for so long that a server would shed it, which would cost the client a timeout.
+    fn window(self) -> u64 {
+        if self.signed { 8 } else { 32 }
+    }
+
     fn question(self, id: u16, number: u64) -> Vec<u8> {
         let name = match self.signed {
             // A name that was never asked for: not in this run, and not in another one.
@@ -82,9 +88,6 @@ pub(crate) fn run(server: SocketAddr, loads: &[Load], duration: Nanos) -> Vec<Ou
 
 const FLOWS: usize = 8;
 
-/// Questions of a flow that are outstanding at once when as many are asked as the server answers.
-const WINDOW: u64 = 32;
-
 /// Asks as many questions as `server` answers, of the kind of `load`, for `duration`: each flow asks the next ones when it has
 /// the answers to those before. Returns the number of answers that are none of a failure.
 pub(crate) fn flood(server: SocketAddr, load: Load, duration: Nanos) -> u64 {
@@ -93,12 +96,12 @@ pub(crate) fn flood(server: SocketAddr, load: Load, duration: Nanos) -> u64 {
         let socket = connected(server);
         let (mut answered, mut answer) = (0, [0; 4_096]);
         while clock::now() < end {
-            for number in 0..WINDOW {
+            for number in 0..load.window() {
                 let _ = socket.send(&load.question(number as u16, number));
             }
             // One that is lost costs the time to wait for it.
             let mut next = || socket.recv(&mut answer).ok().map(|length| is_whole(&answer[..length]));
-            answered += (0..WINDOW).map_while(|_| next()).filter(|is_whole| *is_whole).count() as u64;
+            answered += (0..load.window()).map_while(|_| next()).filter(|is_whole| *is_whole).count() as u64;
         }
         answered
     };
