@@ -1,12 +1,12 @@
 //! Section `bimodal`: light requests among heavy ones, on emulated cores that pay for their steps.
 
 use crate::arguments::Arguments;
-use crate::figures::{Figures, PeerFigures, Tables};
+use crate::figures::{Figures, Tables};
 use crate::lineup::{is_yielding_rival, on_emulated_cores};
 use crate::mixes::{EMULATED, EMULATED_IN_A_HURRY, Emulated, Mix, OVERHEADS};
 use crate::offer::{offer, plan, workload};
 use crate::peer::{BARE, Started};
-use crate::tables::{grouped, line, row, times, to_best, value, with_spread};
+use crate::tables::{doubt, grouped, line, row, times, to_best, value, with_spread};
 use anyhow::{Context, Result, anyhow};
 use forebay::metrics::Percentile;
 use forebay::time::Nanos;
@@ -69,9 +69,6 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Re
                 seed,
                 workers: Some(setting.cores),
                 overheads: OVERHEADS,
-                // The p99.9 of all is one of the heavy requests, which no table shows. What is known of the light ones is told
-                // for each figure.
-                percentile: None,
                 ..base
             };
             let offered = offer(peer.name, &server, &plan)?;
@@ -99,11 +96,6 @@ pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Re
         }
     }
     Ok(())
-}
-
-/// The mark of a figure that not most rounds know, by the name of what says so.
-fn doubt(peer: &PeerFigures, known: &str) -> &'static str {
-    if peer.median(known) == Some(1.0) { "" } else { "?" }
 }
 
 /// After so long a request counts as unanswered: longer than the queue of any peer that keeps up at this load.

@@ -9,6 +9,7 @@ use crate::offer::workload;
 use crate::peer::{ISOLATED, Started};
 use crate::trial::{GENERATOR_CPUS, Run, Trial, undisturbed};
 use anyhow::{Context, Result, anyhow};
+use forebay::metrics::Percentile;
 use forebay::time::Nanos;
 
 /// Shares of the isolated Forebay's capacity that are offered.
@@ -116,8 +117,11 @@ impl Measuring<'_> {
             figures.extend([
                 (at(load, "rate_rps"), Some(offered.report.offered_rps)),
                 (at(load, "p50"), light.p50.map(|us| us / self.mix.light_us)),
+                (at(load, "p90"), light.p90.map(|us| us / self.mix.light_us)),
                 (at(load, "p99"), light.p99.map(|us| us / self.mix.light_us)),
                 (at(load, "p99_9"), light.p99_9.map(|us| us / self.mix.light_us)),
+                (at(load, "p99_known"), Some(f64::from(u8::from(light.supports(Percentile::P99))))),
+                (at(load, "p99_9_known"), Some(f64::from(u8::from(light.supports(Percentile::P99_9))))),
                 (at(load, "lights"), Some(light.count as f64)),
                 (at(load, "heavy_p50"), heavy.p50.map(|us| us / self.mix.heavy_us)),
                 (at(load, "cpus"), Some(cpus)),

@@ -5,7 +5,7 @@ use crate::figures::{Figures, Tables};
 use crate::lineup::is_yielding_rival;
 use crate::mixes::{Mix, REAL};
 use crate::real::{CORES, LOADS, at, division, table};
-use crate::tables::{grouped, line, row, times, to_best, value, with_spread};
+use crate::tables::{doubt, grouped, line, row, times, to_best, value, with_spread};
 use anyhow::Result;
 
 /// The tables, as far as there are figures.
@@ -38,7 +38,8 @@ fn render_load(text: &mut String, figures: &Figures, division: &Division, cores:
         &format!(
             "{division}; {} requests/s, {load} of what `{}` can do; medians of {} rounds, smallest..largest in \
              parentheses. Light: multiples of {} us, over at least {} requests. Heavy: multiples of {} ms, and of what \
-             processor sharing needs, {sharing:.2}. To best: beside the best rival that yields.\n",
+             processor sharing needs, {sharing:.2}. To best: beside the best rival that yields. ?: in half of the rounds or more not \
+             known within a factor of two.\n",
             value(first, &at(load, "rate_rps"), grouped),
             first.peer,
             first.rounds.len(),
@@ -49,20 +50,22 @@ fn render_load(text: &mut String, figures: &Figures, division: &Division, cores:
     );
     line(
         text,
-        "| peer | uses | capacity, CPUs | light: p50 | p99 | to best | p99.9 | to best | heavy: p50 | of sharing | CPUs | valid |",
+        "| peer | uses | capacity, CPUs | light: p50 | p90 | to best | p99 | to best | p99.9 | to best | heavy: p50 | of sharing | CPUs | valid |",
     );
-    line(text, "|---|---|---|---|---|---|---|---|---|---|---|---|");
-    let bests = ["p99", "p99_9"].map(|name| figures.least(&at(load, name), is_yielding_rival));
+    line(text, "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    let bests = ["p90", "p99", "p99_9"].map(|name| figures.least(&at(load, name), is_yielding_rival));
     for peer in &figures.peers {
         let valid = peer.values(&at(load, "valid"));
         let cells = [
             peer.uses.clone(),
             with_spread(peer, "capacity", |cpus| format!("{cpus:.2}")),
             value(peer, &at(load, "p50"), times),
-            with_spread(peer, &at(load, "p99"), times),
-            to_best(peer, bests[0], &at(load, "p99")),
-            with_spread(peer, &at(load, "p99_9"), times),
-            to_best(peer, bests[1], &at(load, "p99_9")),
+            with_spread(peer, &at(load, "p90"), times),
+            to_best(peer, bests[0], &at(load, "p90")),
+            with_spread(peer, &at(load, "p99"), times) + doubt(peer, &at(load, "p99_known")),
+            to_best(peer, bests[1], &at(load, "p99")),
+            with_spread(peer, &at(load, "p99_9"), times) + doubt(peer, &at(load, "p99_9_known")),
+            to_best(peer, bests[2], &at(load, "p99_9")),
             with_spread(peer, &at(load, "heavy_p50"), |times| format!("{times:.2}")),
             value(peer, &at(load, "heavy_p50"), |times| format!("{:.2}", times / sharing)),
             value(peer, &at(load, "cpus"), |cpus| format!("{cpus:.2}")),
@@ -70,8 +73,8 @@ fn render_load(text: &mut String, figures: &Figures, division: &Division, cores:
         ];
         row(text, &peer.peer, &cells);
     }
-    if let [Some(p99), Some(p99_9)] = bests {
-        line(text, &format!("\nBest rival that yields: by p99 {}, by p99.9 {}.", p99.peer, p99_9.peer));
+    if let [Some(p90), Some(p99), Some(p99_9)] = bests.map(|best| best.map(|best| &best.peer)) {
+        line(text, &format!("\nBest rival that yields: by p90 {p90}, by p99 {p99}, by p99.9 {p99_9}."));
     }
 }
 

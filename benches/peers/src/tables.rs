@@ -35,6 +35,11 @@ pub(crate) fn to_best(peer: &PeerFigures, best: Option<&PeerFigures>, name: &str
     best.map_or_else(|| "-".to_owned(), |best| ratio(peer, best, name))
 }
 
+/// The mark of a figure that not most rounds know, by the name of what says so.
+pub(crate) fn doubt(peer: &PeerFigures, known: &str) -> &'static str {
+    if peer.median(known) == Some(1.0) { "" } else { "?" }
+}
+
 /// A multiple, to three digits or so.
 pub(crate) fn times(times: f64) -> String {
     if times < 99.5 { format!("{times:.1}") } else { format!("{times:.0}") }
@@ -43,4 +48,21 @@ pub(crate) fn times(times: f64) -> String {
 /// A whole number, its digits in groups.
 pub(crate) fn grouped(number: f64) -> String {
     loadgen::text::grouped(number.round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::Figures;
+
+    // Is a figure marked unless most rounds know it? Where none says so, none knows it.
+    #[test]
+    fn what_few_rounds_know_is_marked() {
+        for (known, mark) in [(&[1.0, 0.0, 1.0][..], ""), (&[1.0, 0.0], "?"), (&[0.0, 0.0, 1.0], "?"), (&[], "?")] {
+            let mut figures = Figures::default();
+            figures.add("peer", "", [("p50", Some(1.0))]);
+            known.iter().for_each(|known| figures.add("peer", "", [("known", Some(*known))]));
+            assert_eq!(doubt(&figures.peers[0], "known"), mark, "{known:?}");
+        }
+    }
 }
