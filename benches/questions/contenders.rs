@@ -36,7 +36,7 @@ pub(crate) enum Contender {
     Tokio(tokio::runtime::Runtime),
 }
 
-/// A pool of rayon's. Its own drop does not wait for the ends of its threads, as those of the other runtimes do: this one does.
+/// A pool of rayon's whose drop waits for the ends of its threads, as that of the other runtimes does.
 pub(crate) struct Rayon {
     pool: Option<ThreadPool>,
     ended: Arc<Latch>,

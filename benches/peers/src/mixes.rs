@@ -35,7 +35,7 @@ pub(crate) struct Emulated {
     /// Duration of an emulated microsecond, in microseconds: large enough that a thread's wake-up is little beside a light
     /// request, and a sleep to the next checkpoint is no shorter than the timer's slack.
     pub(crate) time_scale: u64,
-    /// How many times as long as the others it counts, so that some hundred heavy requests come.
+    /// Factor of the counted time, for some hundred heavy requests.
     pub(crate) longer: u64,
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn to_best(peer: &PeerFigures, best: Option<&PeerFigures>, name: &str
     best.map_or_else(|| "-".to_owned(), |best| ratio(peer, best, name))
 }
 
-/// The mark of a figure that not most rounds know, by the name of what says so.
+/// `?` where at most half of the rounds know a figure; `known` names the figure, 1 or 0, that says so.
 pub(crate) fn doubt(peer: &PeerFigures, known: &str) -> &'static str {
     if peer.median(known) == Some(1.0) { "" } else { "?" }
 }

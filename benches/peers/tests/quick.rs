@@ -63,7 +63,7 @@ fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
         assert!(quantiles.is_sorted(), "{row:#}");
     }
     for row in rows(&report, BIMODAL) {
-        // Whoever serves it, a light request of .5 us pays .38 for its receive and 2.3 for its send, and one of the heavy ones,
+        // Under every peer a light request of .5 us pays .38 for its receive and 2.3 for its send, and one of the heavy ones,
         // of 500 us, .1 us for each yield.
         let paid = match row["peer"].as_str().expect("a name") {
             "tokio-yield-1us" => 1.1,

@@ -89,7 +89,7 @@ impl WatchSet {
     fn new(ingress: Arc<[RawFd]>, each: usize) -> io::Result<WatchSet> {
         let mut poll = Poll::new()?;
         let mut events = Events::with_capacity(LOOK_MAX);
-        // Where nothing is received nobody looks.
+        // Without an ingress there is no look, and its cost is never read.
         let look_cost = if ingress.is_empty() { Nanos::new(1) } else { look_cost(&mut poll, &mut events) };
         Ok(WatchSet {
             registry: poll.registry().try_clone()?,

@@ -42,8 +42,9 @@ pub(crate) struct Gathering {
     after_long: u32,
     /// Requests until a long one no longer follows the last one soon.
     soon: u32,
-    /// What the worker's thread had used when that was read last, and when.
+    /// Use of the worker's thread at the last reading.
     used_before: ThreadUse,
+    /// Time of the last reading of the thread's use.
     read_at: Nanos,
 }
 

@@ -3,12 +3,12 @@
 use crate::time::{Nanos, clock};
 use nix::sys::resource::{UsageWho, getrusage};
 
-/// What the calling thread has done with its processor since its start.
+/// CPU time and waits of the calling thread since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ThreadUse {
-    /// CPU time.
+    /// CPU time of the thread.
     cpu: Nanos,
-    /// How often it has given its processor up to wait for something.
+    /// Number of voluntary context switches: waits for something else than the processor.
     waits: i64,
 }
 

@@ -42,8 +42,8 @@ impl Load {
         Load { rate, signed: true }
     }
 
-    /// Questions of a flow that are outstanding at once when as many are asked as the server answers: so few signatures that
-    /// none waits for so long that a server would shed it, which would cost the client a timeout.
+    /// Questions of one flow that are outstanding at once under [`flood`]. Signatures: a quarter, because a server sheds what
+    /// would wait behind 128 of them, and each costs the client a timeout.
     fn window(self) -> u64 {
         if self.signed { 8 } else { 32 }
     }
