@@ -1,6 +1,5 @@
 //! The control thread's side of the metrics: asks workers for their histograms, sums them up, and answers scrapes.
 
-use super::Stage;
 use super::demand::{Mark, Marks};
 use super::histograms::{Histograms, Totals};
 use super::measured::Measured;
@@ -108,11 +107,9 @@ impl<'b> Collector<'b> {
     }
 
     /// The work of the last seconds, answered or not, as of the last [`Collector::collect`]. To be called once per
-    /// second.
+    /// second, after that.
     pub fn recent(&mut self) -> Recent {
-        let reading = Reading::new(self.metrics);
-        let measured = self.seconds.last_of(reading.at, &[Stage::Service]);
-        self.readings.recent(reading, &measured, self.metrics.workers())
+        self.readings.recent(Reading::new(self.metrics), &self.seconds, self.metrics.workers())
     }
 
     /// Offers the worker empty histograms if it has new entries, can still answer and owes nothing.

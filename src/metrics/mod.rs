@@ -42,6 +42,7 @@ mod process;
 mod prometheus;
 mod recent;
 mod ring;
+mod shift;
 mod snapshot;
 mod stage;
 mod stretches;

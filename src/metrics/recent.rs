@@ -5,17 +5,21 @@ use super::censored::served_to_the_end;
 use super::counters::Counts;
 use super::distribution::Distribution;
 use super::measured::Measured;
+use super::ring::Ring;
+use super::shift::Profile;
 use super::unanswered::UnansweredCounts;
 use super::worker_metrics::WorkerMetrics;
 use crate::fate::CLASSES;
 use crate::time::{Nanos, clock};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Recent measurements, as input for adaptive policies.
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
-    /// Service times of the last 9 to 10 seconds, of all classes together, each with its number of requests, as they
-    /// would be if those that were not answered had been served to their end (`censored`).
+    /// Service times of the last 9 to 10 seconds, or since the mix of requests has shifted, of all classes together, each
+    /// with its number of requests, as they would be if those that were not answered had been served to their end
+    /// (`censored`).
     pub service_times: Vec<(Nanos, u64)>,
     /// The number of requests of each class, and their total service time, answered or not.
     pub by_class: [(u64, Nanos); CLASSES],
@@ -31,6 +35,8 @@ pub struct Recent {
     pub charged_workers: f64,
     /// Datagrams received per second.
     pub rate: f64,
+    /// Whether the mix has shifted in the last second (`shift`): what came before is forgotten.
+    pub has_shifted: bool,
 }
 
 /// The counters that say how much work there was, at one time.
@@ -61,28 +67,65 @@ impl Reading {
 /// Readings kept: enough to cover the time of [`Recent`].
 const READINGS: usize = 10;
 
-/// Readings of the counters, one for each second of the last ten or so.
+/// Readings of the counters, one for each second of the last ten or so, or since the mix has shifted.
 #[derive(Debug)]
-pub(super) struct Readings(VecDeque<Reading>);
+pub(super) struct Readings {
+    readings: VecDeque<Reading>,
+    /// The slot of the ring from which on requests are of the mix of now.
+    since: u64,
+}
 
 impl Readings {
     /// Begins with a reading.
     pub(super) fn new(first: Reading) -> Readings {
         let mut readings = VecDeque::with_capacity(READINGS + 1);
         readings.push_back(first);
-        Readings(readings)
+        Readings { readings, since: 0 }
+    }
+
+    /// The work from the oldest reading to `now`, of which the answered requests stand in `seconds`.
+    pub(super) fn recent(&mut self, now: Reading, seconds: &Ring, workers: usize) -> Recent {
+        let newest = seconds.number(now.at);
+        let measured = |slots: Range<u64>, measured: &mut Measured| seconds.add_to(measured, slots, &[Stage::Service]);
+        let (mut before, mut last) = (Measured::default(), Measured::default());
+        self.since = self.since.max((newest + 1).saturating_sub(READINGS as u64));
+        measured(self.since..newest, &mut before);
+        measured(newest..newest + 1, &mut last);
+        let has_shifted = self.has_shifted(&before, &last, &now.unanswered);
+        if has_shifted {
+            (before, self.since) = (Measured::default(), newest);
+            self.readings.drain(..self.readings.len() - 1);
+        }
+        measured(newest..newest + 1, &mut before);
+        let recent = Recent { has_shifted, ..self.work_until(&now, &before, workers) };
+        self.readings.push_back(now);
+        if self.readings.len() > READINGS {
+            self.readings.pop_front();
+        }
+        recent
+    }
+
+    /// Whether the requests that were answered in the `last` second, and those that ended `unanswered` in it, are others
+    /// than those `before`.
+    fn has_shifted(&self, before: &Measured, last: &Measured, unanswered: &UnansweredCounts) -> bool {
+        let (Some(oldest), Some(newest)) = (self.readings.front(), self.readings.back()) else { return false };
+        let profile = |answered: &Measured, unanswered: &UnansweredCounts, since: &Reading| {
+            let answered = (0..CLASSES).flat_map(|class| times(of_class(answered, class)));
+            let unanswered = unanswered.since(&since.unanswered).map(|(_, spent, count)| (spent, count));
+            Profile::new(answered.chain(unanswered))
+        };
+        profile(last, unanswered, newest).differs_from(&profile(before, &newest.unanswered, oldest))
     }
 
     /// The work from the oldest reading to `now`, of which the answered requests have the distributions `measured`.
-    pub(super) fn recent(&mut self, now: Reading, measured: &Measured, workers: usize) -> Recent {
-        let before = self.0.front().expect("there is one from the start");
-        let of_class = |class: usize| &measured.classes[class].stages[Stage::Service as usize];
-        let times = |service: &Distribution| -> Vec<(Nanos, u64)> {
-            service.values().map(|(time, count)| (Nanos::new(time), count)).collect()
-        };
-        let answered = (0..CLASSES).flat_map(|class| times(of_class(class))).collect();
-        let mut by_class: [_; CLASSES] =
-            std::array::from_fn(|class| (of_class(class).count(), Nanos::new(of_class(class).sum())));
+    fn work_until(&self, now: &Reading, measured: &Measured, workers: usize) -> Recent {
+        let before = self.readings.front().expect("there is one from the start");
+        let times_of = |class: usize| -> Vec<(Nanos, u64)> { times(of_class(measured, class)).collect() };
+        let answered = (0..CLASSES).flat_map(times_of).collect();
+        let mut by_class: [_; CLASSES] = std::array::from_fn(|class| {
+            let service = of_class(measured, class);
+            (service.count(), Nanos::new(service.sum()))
+        });
         let (mut broken_off, mut broken_off_of_class) = (Vec::new(), [const { Vec::new() }; CLASSES]);
         for (class, spent, count) in now.unanswered.since(&before.unanswered) {
             broken_off.push((spent, count));
@@ -91,18 +134,14 @@ impl Readings {
         }
         let service_times = served_to_the_end(answered, broken_off);
         let times_of_class = std::array::from_fn(|class| {
-            served_to_the_end(times(of_class(class)), std::mem::take(&mut broken_off_of_class[class]))
+            served_to_the_end(times_of(class), std::mem::take(&mut broken_off_of_class[class]))
         });
         let span = now.at.minus(before.at).as_secs_f64().max(f64::MIN_POSITIVE);
-        let mean = |of: fn(&Reading) -> Nanos| of(&now).minus(of(before)).as_secs_f64() / span;
+        let mean = |of: fn(&Reading) -> Nanos| of(now).minus(of(before)).as_secs_f64() / span;
         let (busy_workers, charged_workers) = (mean(|reading| reading.busy), mean(|reading| reading.charged));
         let uninterruptible_workers = (busy_workers - mean(|reading| reading.interruptible)).max(0.0);
         let between_workers = (workers as f64 - mean(|reading| reading.idle) - busy_workers).max(0.0);
         let rate = (now.received - before.received) as f64 / span;
-        self.0.push_back(now);
-        if self.0.len() > READINGS {
-            self.0.pop_front();
-        }
         Recent {
             service_times,
             by_class,
@@ -112,6 +151,57 @@ impl Readings {
             between_workers,
             charged_workers,
             rate,
+            has_shifted: false,
         }
+    }
+}
+
+/// The service times of answered requests of `class`.
+fn of_class(measured: &Measured, class: usize) -> &Distribution {
+    &measured.classes[class].stages[Stage::Service as usize]
+}
+
+fn times(service: &Distribution) -> impl Iterator<Item = (Nanos, u64)> {
+    service.values().map(|(time, count)| (Nanos::new(time), count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{Collector, Recorder, Sample};
+    use crate::time::clock::in_virtual_time;
+    use std::cell::RefCell;
+
+    // Does a shift of the mix end what came before: service times, demand, rate and busy time? Is each second told of once, and
+    // those after it added up, also when what was broken off is all that has shifted?
+    #[test]
+    fn what_came_before_a_shift_is_forgotten() {
+        in_virtual_time::set(Some(Nanos::from_secs(1_000)));
+        let metrics = WorkerMetrics::new(1);
+        let (mut collector, recorder) = (Collector::new(&metrics), RefCell::new(metrics.recorder(0)));
+        let mut second = |busy_ms: u64, work: &dyn Fn(&mut Recorder<'_>)| {
+            recorder.borrow_mut().received(1_000);
+            (0..1_000).for_each(|_| work(&mut recorder.borrow_mut()));
+            recorder.borrow_mut().end_slice(Nanos::from_millis(busy_ms));
+            in_virtual_time::pass(Nanos::from_secs(1));
+            collector.collect(|_| recorder.borrow_mut().hand_over());
+            let recent = collector.recent();
+            let requests = recent.service_times.iter().map(|(_, count)| count).sum::<u64>();
+            assert_eq!(recent.by_class[0].0, requests);
+            assert!((recent.rate - 1_000.0).abs() < 1.0, "{}", recent.rate);
+            (recent.has_shifted, requests / 1_000, (recent.busy_workers * 100.0).round())
+        };
+        let answered = |us: u64| {
+            move |recorder: &mut Recorder<'_>| {
+                recorder.answered(&Sample { service: Nanos::from_micros(us), ..Sample::default() });
+            }
+        };
+        assert_eq!(second(10, &answered(10)), (false, 1, 1.0));
+        assert_eq!(second(10, &answered(10)), (false, 2, 1.0));
+        assert_eq!(second(500, &answered(500)), (true, 1, 50.0));
+        assert_eq!(second(500, &answered(500)), (false, 2, 50.0));
+        let broken_off = |recorder: &mut Recorder<'_>| recorder.unanswered(0, Nanos::from_millis(60));
+        assert_eq!(second(800, &broken_off), (true, 1, 80.0));
+        in_virtual_time::set(None);
     }
 }

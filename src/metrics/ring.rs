@@ -7,6 +7,7 @@ use super::measured::Measured;
 use crate::fate::CLASSES;
 use crate::time::Nanos;
 use std::mem;
+use std::ops::Range;
 
 /// The stages of the last `slots` intervals, each `width` long. The current interval is incomplete, so that
 /// [`Ring::last`] covers between `slots - 1` and `slots` widths. Slowdowns and overshoots are only read since the
@@ -70,17 +71,17 @@ impl Ring {
 
     /// All distributions of the last intervals, up to and including the one that contains `now`.
     pub(crate) fn last(&self, now: Nanos) -> Measured {
-        self.last_of(now, &Stage::ALL)
+        let (newest, slots) = (self.number(now), self.slots.len() as u64);
+        let mut sum = Measured::default();
+        self.add_to(&mut sum, (newest + 1).saturating_sub(slots)..newest + 1, &Stage::ALL);
+        sum
     }
 
-    /// Distributions of the last intervals for `stages` only.
-    pub(crate) fn last_of(&self, now: Nanos, stages: &[Stage]) -> Measured {
-        let newest = self.number(now);
-        let mut sum = Measured::default();
-        for slot in self.slots.iter().filter(|slot| newest - slot.number.min(newest) < self.slots.len() as u64) {
-            slot.add_to(&mut sum, stages);
+    /// Adds the distributions of `stages` of the intervals with these `numbers` to `sum`, as far as they are kept.
+    pub(super) fn add_to(&self, sum: &mut Measured, numbers: Range<u64>, stages: &[Stage]) {
+        for slot in self.slots.iter().filter(|slot| numbers.contains(&slot.number)) {
+            slot.add_to(sum, stages);
         }
-        sum
     }
 
     /// The number of the interval that contains `now`.

@@ -119,9 +119,11 @@ const REQUESTS_MIN: u64 = 500;
 const YIELDS_PER_REQUEST: u64 = 20;
 
 /// A different choice comes into force once it is the outcome of this many decisions in a row. Each change doubles the
-/// number, up to the second, and an hour without one halves it: near the bound between two choices chance decides each time,
-/// and no margin is wide enough for a sample of which one request has a twentieth of the time.
+/// number, up to the third, and an hour without one halves it: near the bound between two choices chance decides each time,
+/// and no margin is wide enough for a sample of which one request has a twentieth of the time. A shift of the mix is no
+/// chance: it makes it the second, since the choice in force rests on requests that are no more.
 const DECISIONS_IN_A_ROW: u32 = 3;
+const DECISIONS_AFTER_SHIFT: u32 = 2;
 const DECISIONS_IN_A_ROW_MAX: u32 = 48;
 const DECISIONS_UNCHANGED: u32 = 3_600;
 
@@ -143,6 +145,9 @@ impl Auto {
         self.unchanged += 1;
         if self.unchanged >= DECISIONS_UNCHANGED {
             (self.in_a_row, self.unchanged) = ((self.in_a_row / 2).max(DECISIONS_IN_A_ROW), 0);
+        }
+        if measured.has_shifted {
+            self.in_a_row = DECISIONS_AFTER_SHIFT;
         }
         let Decision { choice, reason } = judge(measured, self.yield_cost);
         let begins = self.current.choice == Choice::Start;

@@ -154,8 +154,13 @@ mod tests {
         by_class.iter_mut().zip(costs).for_each(|(class, (cost, count))| *class = (count, cost.times(count)));
         let made = |policy: &str, load: f64, sizes: Option<[usize; 2]>| {
             let name: PolicyName = policy.parse().expect("a policy");
-            let measured =
-                Measured { times: ServiceTimes::new(costs), by_class, busy_workers: load * 14.0, of_class: None };
+            let measured = Measured {
+                times: ServiceTimes::new(costs),
+                by_class,
+                busy_workers: load * 14.0,
+                of_class: None,
+                has_shifted: false,
+            };
             let tuning = Tuning::new(14, Nanos::from_micros(10));
             (name.entry().make)(&Tuning { sizes: sizes.map(Vec::from), measured: Some(measured), ..tuning })
         };

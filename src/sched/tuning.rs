@@ -43,6 +43,8 @@ pub struct Measured {
     pub busy_workers: f64,
     /// Service times of each class by itself, where policies may know it.
     pub of_class: Option<Box<TimesOfClass>>,
+    /// Whether the mix of requests has shifted since it was last measured, so that this is of the last second alone.
+    pub has_shifted: bool,
 }
 
 impl Measured {
@@ -50,7 +52,7 @@ impl Measured {
     /// received, dispatched and answered. `busy_workers` counts both.
     pub fn new(times: ServiceTimes, by_class: [(u64, Nanos); CLASSES], beside: Nanos, busy_workers: f64) -> Measured {
         let by_class = by_class.map(|(count, time)| (count, time.plus(beside.times(count))));
-        Measured { times: times.with_beside(beside), by_class, busy_workers, of_class: None }
+        Measured { times: times.with_beside(beside), by_class, busy_workers, of_class: None, has_shifted: false }
     }
 
     /// The same, and the service times of each class by itself, which policies may know.

@@ -1,0 +1,54 @@
+#!/bin/sh
+# How soon does `auto` follow at the rates of real cores: from a cold start, and after a shift of the mix? One real worker
+# beside the generator; the endpoint is asked every tenth of a second. Prints the rows of the table in
+# src/sched/README.md. Needs curl, jq, two idle CPUs, and `cargo build --release --workspace`.
+#
+# Lists are words: SHIFTS="tpcc/fixed:10us" ROUNDS=1 benches/shift.sh
+set -eu
+# shellcheck source=benches/server.sh
+. "$(dirname "$0")/server.sh"
+
+shifts=${SHIFTS:-lognormal:10us:3/exponential:10us high-bimodal/fixed:10us tpcc/high-bimodal fixed:10us/lognormal:10us:10}
+rounds=${ROUNDS:-3}
+# Utilisation of the worker, by handlers alone, before and after the shift.
+load=${LOAD:-0.5}
+# Seconds before the shift, and after it.
+half=10
+
+# Tells, until the server is gone, how long ago the first request came, and what is in force.
+watch() {
+    began=
+    while body=$(curl -s "http://$admin/latency"); do
+        now=$(date +%s.%N)
+        [ -n "$began" ] || [ "$(echo "$body" | jq .fates.received)" = 0 ] || began=$now
+        [ -z "$began" ] || echo "$began $now $(echo "$body" | jq -r '.decision | [.policy, .budget_us] | map(tostring) | join(" ")')"
+        sleep 0.1
+    done
+}
+
+# One run: the mix, and after how many seconds each change came into force, with what.
+run() {
+    start --workers 1 --policy auto
+    watch >"$tmp/watched" &
+    watching=$!
+    # The exit code is 3 where the run is INVALID: two mixes in one have no percentile to know.
+    "$bin/loadgen" run --quiet --admin "$admin" --workload "$1" --then "$2" --load "$load" --warmup 0s --duration $((2 * half))s \
+        >"$tmp/run" || [ $? = 3 ]
+    stop
+    wait $watching || true
+    # The start is of no choice: it is in force when the first request comes.
+    awk -v half=$half '
+        NR > 1 && $3 " " $4 != last { seconds = $2 - $1
+            text = seconds < half ? text sprintf(", %.1f s: %s from %s", seconds, $3, $4)
+                : text sprintf(", **%.1f s after the shift: %s from %s**", seconds - half, $3, $4) }
+        { last = $3 " " $4 }
+        END { print substr(text, 3) }' "$tmp/watched"
+}
+
+echo '| from | to | changes |'
+echo '|---|---|---|'
+for shift in $shifts; do
+    for _ in $(seq "$rounds"); do
+        echo "| ${shift%/*} | ${shift#*/} | $(run "${shift%/*}" "${shift#*/}") |"
+    done
+done

@@ -1,0 +1,181 @@
+//! Whether the requests of the last second are others than those before: what was measured of the ones says nothing of the
+//! others, however few seconds ago.
+//!
+//! Two samples differ if their distributions do, by the greatest distance of Kolmogorov (1933) and Smirnov (1939): of the
+//! number of requests up to each service time, or of the time that they take in all, in which few heavy requests can be most.
+//! Older seconds are forgotten once they differ from the newest, as a window that adapts forgets them (Bifet and Gavaldà,
+//! "Learning from time-changing data with adaptive windowing", 2007).
+
+use crate::time::Nanos;
+
+/// How many requests took how long, in half octaves.
+#[derive(Clone, Debug)]
+pub(super) struct Profile {
+    requests: [f64; BUCKETS],
+    time: [f64; BUCKETS],
+    /// The sum of the squared times.
+    squares: f64,
+}
+
+/// Half octaves from a nanosecond to 18 minutes; more counts as that.
+const BUCKETS: usize = 81;
+const PER_OCTAVE: f64 = 2.0;
+
+/// Service times within a factor of two are alike: limits between levels that differ by less are noise, too.
+const ALIKE_BUCKETS: usize = 2;
+
+/// Shares that differ by less change no choice.
+const DISTANCE_MIN: f64 = 0.1;
+
+/// The squared distance times the size of the samples. By chance two samples of the same requests have as much once in 2e8
+/// comparisons, one of which is made each second (2 exp(-2 x), the bound of Smirnov).
+const EVIDENCE_MIN: f64 = 10.0;
+
+impl Profile {
+    /// The profile of requests: service times, and how many took each.
+    pub(super) fn new(times: impl IntoIterator<Item = (Nanos, u64)>) -> Profile {
+        let mut profile = Profile { requests: [0.0; BUCKETS], time: [0.0; BUCKETS], squares: 0.0 };
+        for (took, count) in times {
+            let (took, count) = (took.get().max(1) as f64, count as f64);
+            let bucket = ((took.log2() * PER_OCTAVE) as usize).min(BUCKETS - 1);
+            profile.requests[bucket] += count;
+            profile.time[bucket] += count * took;
+            profile.squares += count * took * took;
+        }
+        profile
+    }
+
+    /// Whether these requests are others than those of `before`, beyond chance and by enough to matter.
+    pub(super) fn differs_from(&self, before: &Profile) -> bool {
+        let (count, count_before) = (sum(&self.requests), sum(&before.requests));
+        if count == 0.0 || count_before == 0.0 {
+            return false;
+        }
+        let size = count * count_before / (count + count_before);
+        // A share of all time is as uncertain as one of so many fewer requests, where few take most of it (Kish, "Survey
+        // Sampling", 1965). Of both together: a second without any heavy request does not know that there are some.
+        let time = sum(&self.time) + sum(&before.time);
+        let worth = time * time / (self.squares + before.squares) / (count + count_before);
+        differ(&self.requests, &before.requests, size) || differ(&self.time, &before.time, size * worth)
+    }
+}
+
+/// Whether two samples are from different distributions. `size` is the product of the numbers of their independent values
+/// over the sum of these.
+fn differ(one: &[f64; BUCKETS], other: &[f64; BUCKETS], size: f64) -> bool {
+    let (one, other) = (cumulated(one), cumulated(other));
+    let ahead = |one: &[f64], other: &[f64]| -> f64 {
+        let later = |bucket: usize| other[(bucket + ALIKE_BUCKETS).min(BUCKETS - 1)];
+        one.iter().enumerate().map(|(bucket, share)| share - later(bucket)).fold(0.0, f64::max)
+    };
+    let distance = ahead(&one, &other).max(ahead(&other, &one));
+    distance >= DISTANCE_MIN && distance * distance * size >= EVIDENCE_MIN
+}
+
+fn sum(values: &[f64; BUCKETS]) -> f64 {
+    values.iter().sum()
+}
+
+/// The share of the values up to each bucket.
+fn cumulated(values: &[f64; BUCKETS]) -> [f64; BUCKETS] {
+    let (all, mut so_far) = (sum(values), 0.0);
+    values.map(|value| {
+        so_far += value;
+        so_far / all
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_distr::{Distribution, Exp, LogNormal, Pareto};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    type Draw = Box<dyn FnMut(&mut Xoshiro256PlusPlus) -> f64>;
+
+    /// Mixes by name: a service time in microseconds at each draw.
+    fn mix(name: &str) -> Draw {
+        let two = |share: f64, light: f64, heavy: f64| -> Draw {
+            Box::new(move |random| if random.random::<f64>() < share { heavy } else { light })
+        };
+        let lognormal = |variation: f64| -> Draw {
+            let times = LogNormal::from_mean_cv(10.0, variation).expect("a spread");
+            Box::new(move |random| times.sample(random))
+        };
+        match name {
+            "extreme" => two(0.005, 0.5, 500.0),
+            "high" => two(0.5, 1.0, 100.0),
+            "rare" => two(0.000_1, 1.0, 2_000.0),
+            "fixed" => Box::new(|_| 10.0),
+            "noisy" => Box::new(|random| 10.0 * random.random_range(0.8..1.6)),
+            "exponential" => {
+                let times = Exp::new(0.1).expect("a rate");
+                Box::new(move |random| times.sample(random))
+            }
+            "lognormal 3" => lognormal(3.0),
+            "lognormal 10" => lognormal(10.0),
+            "pareto" => {
+                let times = Pareto::new(1.0, 1.1).expect("a shape");
+                Box::new(move |random| f64::min(times.sample(random), 1e5))
+            }
+            other => panic!("no mix {other}"),
+        }
+    }
+
+    fn profile(draw: &mut Draw, random: &mut Xoshiro256PlusPlus, requests: usize) -> Profile {
+        Profile::new((0..requests).map(|_| (Nanos::new((draw(random) * 1e3) as u64), 1)))
+    }
+
+    // Does chance alone make no second differ from the nine before, however few requests it has, and however heavy their
+    // tail?
+    #[test]
+    fn the_same_mix_does_not_differ_from_itself() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        for name in
+            ["extreme", "high", "rare", "fixed", "noisy", "exponential", "lognormal 3", "lognormal 10", "pareto"]
+        {
+            let mut draw = mix(name);
+            for (requests, seconds) in [(20, 2_000), (300, 1_000), (10_000, 50)] {
+                let differing = (0..seconds).filter(|_| {
+                    let before = profile(&mut draw, &mut random, 9 * requests);
+                    profile(&mut draw, &mut random, requests).differs_from(&before)
+                });
+                assert_eq!(differing.count(), 0, "{name}, {requests} requests a second");
+            }
+        }
+    }
+
+    // Is a shift between mixes seen in the first second of 10,000 requests, also where it is one of rare requests alone?
+    #[test]
+    fn a_shift_is_seen_within_a_second() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
+        for (one, other) in [
+            ("extreme", "high"),
+            ("extreme", "fixed"),
+            ("fixed", "exponential"),
+            ("fixed", "pareto"),
+            ("exponential", "lognormal 3"),
+            ("exponential", "extreme"),
+            ("lognormal 3", "high"),
+        ] {
+            for (from, to) in [(one, other), (other, one)] {
+                let before = profile(&mut mix(from), &mut random, 90_000);
+                let last = profile(&mut mix(to), &mut random, 10_000);
+                assert!(last.differs_from(&before), "from {from} to {to}");
+            }
+        }
+    }
+
+    // Do requests that take up to twice as long, and a second without any, say nothing?
+    #[test]
+    fn what_is_alike_does_not_differ() {
+        let of = |ns: u64, count: u64| Profile::new([(Nanos::new(ns), count)]);
+        assert!(!of(1_900, 100_000).differs_from(&of(1_000, 900_000)));
+        assert!(!of(1_000, 100_000).differs_from(&of(1_900, 900_000)));
+        assert!(of(2_900, 100_000).differs_from(&of(1_000, 900_000)));
+        assert!(!of(1_000, 0).differs_from(&of(1_000_000, 900_000)));
+        assert!(!of(1_000_000, 9).differs_from(&of(1_000, 900_000)), "nine requests are too few");
+        assert!(of(1_000_000, 11).differs_from(&of(1_000, 900_000)));
+    }
+}

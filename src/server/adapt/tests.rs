@@ -1,0 +1,278 @@
+use super::*;
+use crate::metrics::{Collector, Sample, WorkerMetrics};
+use crate::time::clock::in_virtual_time;
+use std::cell::RefCell;
+
+fn config(pairs: &[(&str, &str)]) -> Config {
+    Config::from_pairs(pairs.iter().copied()).expect("a valid configuration")
+}
+
+fn recent(bins: &[(u64, u64)], busy_workers: f64) -> Recent {
+    let service_times = bins.iter().map(|(us, count)| (Nanos::from_micros(*us), *count)).collect();
+    Recent { service_times, busy_workers, ..Recent::default() }
+}
+
+#[test]
+fn hybrid_follows_the_demand_when_two_measurements_agree() {
+    let mut adaptation = Adaptation::new(&config(&[("policy", "hybrid"), ("workers", "14"), ("slice", "5us")]));
+    let reserved = |adaptation: &Adaptation| adaptation.decision().and_then(|decision| decision.reserved);
+    assert_eq!(reserved(&adaptation), Some(3));
+    let heavier = recent(&[(1, 5_000), (100, 5_000)], 11.0);
+    assert!(!adaptation.follow(&heavier));
+    assert!(!adaptation.follow(&recent(&[], 0.0)), "silence");
+    assert!(adaptation.follow(&heavier));
+    assert_eq!(reserved(&adaptation), Some(2));
+    assert!(!adaptation.follow(&heavier), "nothing new");
+}
+
+#[test]
+fn hybrid_keeps_a_number_that_was_given() {
+    let pairs = [("policy", "hybrid"), ("workers", "14"), ("reserved", "4")];
+    let mut adaptation = Adaptation::new(&config(&pairs));
+    let heavier = recent(&[(1, 5_000), (100, 5_000)], 11.0);
+    assert!(!adaptation.follow(&heavier) && !adaptation.follow(&heavier));
+    assert_eq!(adaptation.decision().and_then(|decision| decision.reserved), Some(4));
+}
+
+#[test]
+fn auto_finds_the_levels_of_what_it_measures() {
+    let mut adaptation = Adaptation::new(&config(&[("policy", "auto"), ("workers", "4"), ("time-scale", "1000")]));
+    let begun = adaptation.decision().expect("auto decides");
+    assert_eq!((begun.policy.as_str(), begun.budget), ("levels", Some(Nanos::from_millis(50))), "the slice, scaled");
+    // On the scale of emulated cores a yield costs nothing.
+    let divided = recent(&[(500, 9_900), (500_000, 100)], 2.0);
+    assert!(!adaptation.follow(&divided) && !adaptation.follow(&divided));
+    assert!(adaptation.follow(&divided));
+    let decision = adaptation.decision().expect("auto decides");
+    assert_eq!(decision.policy, "levels");
+    let budget = decision.budget.expect("a first level");
+    assert!(budget > Nanos::from_micros(500) && budget < Nanos::from_millis(3), "{budget}");
+    assert!(decision.reason.contains("ends later"), "{}", decision.reason);
+}
+
+// Are there levels where a hundredth of the time passes checkpoints, and none where a hundred-thousandth does?
+#[test]
+fn auto_makes_no_levels_of_what_cannot_give_way() {
+    for (uninterruptible_workers, policy) in [(0.99, "levels"), (0.999_99, "global")] {
+        let mut adaptation = Adaptation::new(&config(&[("policy", "auto"), ("workers", "2")]));
+        let divided = Recent { uninterruptible_workers, ..recent(&[(10, 9_900), (500, 100)], 1.0) };
+        for _ in 0..3 {
+            adaptation.follow(&divided);
+        }
+        assert_eq!(adaptation.decision().expect("auto decides").policy, policy);
+    }
+}
+
+// Do classes begin at levels of their own where policies may know them, and is it published? Nowhere else?
+#[test]
+fn auto_knows_classes_where_it_may() {
+    for classify in ["header", "none"] {
+        let mut adaptation = Adaptation::new(&config(&[("policy", "auto"), ("classify", classify)]));
+        let [light, heavy] = [10, 500].map(|us| (Nanos::from_micros(us), 5_000));
+        let mut recent = Recent { service_times: vec![light, heavy], busy_workers: 1.0, ..Recent::default() };
+        (recent.times_of_class[0], recent.times_of_class[1]) = (vec![light], vec![heavy]);
+        assert!((0..3).any(|_| adaptation.follow(&recent)));
+        let decision = adaptation.decision().expect("auto decides");
+        assert_eq!(decision.policy, "levels");
+        assert_eq!(decision.reason.ends_with(", class 1 begins at level 1"), classify == "header", "{decision:?}");
+    }
+}
+
+#[test]
+fn reserve_follows_the_demand_of_classes() {
+    let pairs = [("policy", "reserve"), ("classify", "header"), ("workers", "14")];
+    let mut adaptation = Adaptation::new(&config(&pairs));
+    let mut recent = Recent::default();
+    assert!(!adaptation.follow(&recent));
+    (recent.by_class[0], recent.by_class[1]) =
+        ((1_000, Nanos::from_micros(1_000)), (1_000, Nanos::from_micros(100_000)));
+    assert!(!adaptation.follow(&recent));
+    assert!(adaptation.follow(&recent));
+    let decision = adaptation.decision().expect("reserve decides");
+    assert_eq!((decision.reserved, decision.policy.as_str()), (Some(1), "reserve"));
+    assert!(decision.reason.contains("[1, 13]"), "{}", decision.reason);
+}
+
+#[test]
+fn reserve_keeps_a_number_that_was_given() {
+    let pairs = [("policy", "reserve"), ("classify", "header"), ("workers", "14"), ("reserved", "4")];
+    let mut adaptation = Adaptation::new(&config(&pairs));
+    let mut recent = Recent::default();
+    // Extreme bimodal, then a mix that calls for another number.
+    for light in [99_500, 50_000] {
+        (recent.by_class[0], recent.by_class[1]) =
+            ((light, Nanos::new(500).times(light)), (500, Nanos::from_millis(250)));
+        adaptation.follow(&recent);
+        adaptation.follow(&recent);
+        assert_eq!(adaptation.decision().and_then(|decision| decision.reserved), Some(4));
+    }
+}
+
+/// `forebay simulate` and `plan` predict a server's decisions: from the same requests both must make the same
+/// policy, whether it follows measurements or keeps to a plan.
+#[cfg(feature = "cli")]
+#[test]
+fn a_server_decides_what_the_planner_predicts() {
+    use crate::sched::PolicyName;
+    use crate::sim::Fit;
+    use crate::workload::Workload;
+
+    for (text, beside, workers, load, sizes) in [
+        ("extreme-bimodal", 0, 14, 0.9, None),
+        ("extreme-bimodal", 2_680, 14, 0.9, None),
+        ("extreme-bimodal", 0, 14, 0.9, Some([4, 10])),
+        ("high-bimodal", 0, 6, 0.5, None),
+        ("high-bimodal", 2_680, 6, 0.5, Some([3, 3])),
+        ("zygos-bimodal-1", 2_680, 3, 0.8, None),
+        ("tpcc", 0, 9, 0.7, None),
+        ("tpcc", 2_680, 9, 0.7, None),
+        ("fixed:200us", 2_680, 2, 0.7, None),
+    ] {
+        let workload: Workload = text.parse().expect("a workload");
+        let workload = workload.with_time_beside(Nanos::new(beside));
+        let fit = Fit { sizes: sizes.map(Vec::from), ..Fit::new(&workload, workers, load) };
+        let times = workload.classes().iter().zip(fit.by_class);
+        let handlers = workload.rate_at(load, workers, 1) * workload.mean().as_secs_f64();
+        let recent = Recent {
+            service_times: times.map(|(class, (count, _))| (class.cost.mean(), count)).collect(),
+            busy_workers: handlers,
+            between_workers: load * workers as f64 - handlers,
+            rate: workload.rate_at(load, workers, 1),
+            by_class: fit.by_class,
+            ..Recent::default()
+        };
+        for name in PolicyName::ALL.iter().copied() {
+            let entry = name.entry();
+            let fitted = fit.policy(name);
+            let mut settings = vec![("policy", name.to_string()), ("workers", workers.to_string())];
+            settings.push(("slice", fit.slice.to_string()));
+            if sizes.is_some() && entry.adapts {
+                settings.push(("reserved", fitted.sizes()[0].to_string()));
+            }
+            if entry.sizes == Sizes::Pools {
+                let pools: Vec<String> =
+                    fitted.sizes().iter().enumerate().map(|(pool, size)| format!("p{pool}={size}")).collect();
+                settings.push(("pools", pools.join(",")));
+            }
+            if entry.needs_class {
+                settings.push(("classify", "header".to_owned()));
+            }
+            let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
+            let mut adaptation = Adaptation::new(&config(&settings));
+            adaptation.auto = adaptation.auto.map(|_| Auto::new(fit.yield_cost));
+            adaptation.tuning.yield_cost = fit.yield_cost;
+            for _ in 0..10 {
+                adaptation.follow(&recent);
+            }
+            let served = adaptation.policy();
+            assert_eq!(format!("{served:?}"), format!("{:?}", fitted.policy()), "{name} on {text}, sizes {sizes:?}");
+        }
+    }
+}
+
+// Is the time beside handlers what was measured on real cores, and what was charged on emulated ones?
+#[test]
+fn all_work_counts_on_real_and_on_emulated_cores() {
+    let recent = Recent {
+        between_workers: 3.0,
+        charged_workers: 6.0,
+        rate: 1e6,
+        by_class: [(1_000, Nanos::from_micros(500)); crate::fate::CLASSES],
+        ..recent(&[(1, 1_000)], 2.0)
+    };
+    for (burn, workers, beside_ns) in [(Burn::Cpu, 5.0, 3_000), (Burn::Sleep, 8.0, 6_000)] {
+        let measured = measured(&recent, burn, false);
+        assert_eq!((measured.busy_workers, measured.times.beside()), (workers, Nanos::new(beside_ns)));
+        assert_eq!(measured.by_class[0], (1_000, Nanos::new(500_000 + beside_ns * 1_000)));
+    }
+    let unknown = measured(&Recent { rate: 0.0, ..recent }, Burn::Cpu, false);
+    assert_eq!(unknown.times.beside(), Nanos::ZERO);
+}
+
+#[test]
+fn fixed_policies_decide_nothing() {
+    for policy in ["isolated", "global", "steal", "shed", "pools", "ondemand"] {
+        let mut adaptation = Adaptation::new(&config(&[("policy", policy), ("workers", "2")]));
+        assert!(!adaptation.follow(&recent(&[(1, 9_900), (500, 100)], 2.0)));
+        assert_eq!(adaptation.decision(), None);
+    }
+}
+
+// Is the yield that `auto` weighs in the unit of the service times? Method: a scaled gap between 0.5 ms and 500 ms is
+// worth yields of 0.1 ms, and none of 40 ms.
+#[test]
+fn auto_weighs_the_yields_of_emulated_cores() {
+    let decided = |overheads: &str| {
+        let settings = [("policy", "auto"), ("workers", "4"), ("burn", "sleep"), ("time-scale", "1000")];
+        let mut adaptation = Adaptation::new(&config(&[&settings[..], &[("overheads", overheads)]].concat()));
+        let divided = recent(&[(500, 9_900), (500_000, 100)], 2.0);
+        for _ in 0..3 {
+            adaptation.follow(&divided);
+        }
+        adaptation.decision().expect("auto decides")
+    };
+    let cheap = decided("stock");
+    assert_eq!(cheap.policy, "levels", "{}", cheap.reason);
+    assert!(cheap.reason.contains("a yield costs 100us"), "{}", cheap.reason);
+    assert_eq!(decided("yield=40us").policy, "steal");
+}
+
+/// Service times in nanoseconds, and how many of a hundred requests take each.
+type Mix = &'static [(u64, u64)];
+
+const LIGHT_AND_HEAVY: Mix = &[(500, 95), (500_000, 5)];
+const ALIKE: Mix = &[(10_000, 100)];
+const TWICE_AS_LONG: Mix = &[(20_000, 100)];
+/// Light only below limits of `LIGHT_AND_HEAVY`, and heavy far above.
+const LONGER: Mix = &[(50_000, 95), (5_000_000, 5)];
+
+/// The seconds after which another choice came into force, in each of `parts`: a mix, and how many seconds it lasts, half a
+/// second of which is over at a decision. 2,000 requests a second are answered.
+fn seconds_to_change(parts: &[(Mix, usize)]) -> Vec<Vec<usize>> {
+    in_virtual_time::set(Some(Nanos::from_secs(1_000)));
+    let metrics = WorkerMetrics::new(1);
+    let (mut collector, recorder) = (Collector::new(&metrics), RefCell::new(metrics.recorder(0)));
+    let mut adaptation = Adaptation::new(&config(&[("policy", "auto"), ("workers", "4")]));
+    let serve = |mix: Mix| {
+        for (ns, percent) in mix {
+            let (service, requests) = (Nanos::new(*ns), 10 * percent);
+            recorder.borrow_mut().received(requests);
+            (0..requests).for_each(|_| recorder.borrow_mut().answered(&Sample { service, ..Sample::default() }));
+        }
+    };
+    let mut second = |before: Mix, after: Mix| {
+        serve(before);
+        serve(after);
+        recorder.borrow_mut().interruptible(Nanos::from_millis(900));
+        recorder.borrow_mut().end_slice(Nanos::from_millis(900));
+        in_virtual_time::pass(Nanos::from_secs(1));
+        collector.collect(|_| recorder.borrow_mut().hand_over());
+        adaptation.follow(&collector.recent())
+    };
+    let mut before = parts[0].0;
+    let changes = parts.iter().map(|(mix, seconds)| {
+        let changed = (1..=*seconds).filter(|_| second(std::mem::replace(&mut before, mix), mix));
+        changed.collect()
+    });
+    let changes = changes.collect();
+    in_virtual_time::set(None);
+    changes
+}
+
+// Is a choice in force within three seconds from a cold start, and after each shift of the mix, from gap to none, back, and
+// from one gap to another?
+#[test]
+fn auto_converges_within_three_seconds() {
+    let parts = [(LIGHT_AND_HEAVY, 30), (ALIKE, 30), (LIGHT_AND_HEAVY, 30), (LONGER, 30), (ALIKE, 9), (LONGER, 9)];
+    let changes = seconds_to_change(&parts);
+    for ((mix, _), seconds) in parts.iter().zip(&changes) {
+        assert!(seconds.len() == 1 && seconds[0] <= 3, "{mix:?}: {changes:?}");
+    }
+}
+
+// Does the choice rest where requests take up to twice as long?
+#[test]
+fn auto_rests_where_the_mix_is_alike() {
+    let changes = seconds_to_change(&[(ALIKE, 20), (TWICE_AS_LONG, 20), (ALIKE, 20)]);
+    assert_eq!(changes.iter().map(Vec::len).collect::<Vec<_>>(), [1, 0, 0]);
+}
