@@ -1,13 +1,15 @@
 #!/bin/sh
-# Do servers on threads say of levels what virtual time says? Prints the rows of the table of emulated cores in
+# Do servers on threads say of levels what virtual time says? Prints the rows of the tables of emulated and of real cores in
 # benches/levels.md: p99.9 of the slowdown under each policy, beside that of the very same requests in virtual time, and
-# how it compares with that under auto, pair by pair. Needs jq, and `cargo build --release --workspace`.
+# how that under auto compares with it, pair by pair. Needs jq, and `cargo build --release --workspace`.
 #
 # A scene is a workload, the number of workers, a load, a time scale, and the slice with which ondemand and hybrid serve it
-# best; each is run with each seed under each policy, on emulated cores that are charged OVERHEADS. With KEEP=DIRECTORY the
-# results stay there, and scenes whose results are there are not repeated: so the table can go on after an interrupt, or
-# be made by several at once. Lists are words:
+# best; each is run with each seed under each policy, on emulated cores that are charged OVERHEADS, or with BURN=cpu on real
+# ones, where the load is a share of what isolated bears. With KEEP=DIRECTORY the results stay there, and scenes whose
+# results are there are not repeated: so the table can go on after an interrupt, or be made by several at once. Lists are
+# words:
 # SCENES="tpcc/14/0.9/500/20us" SEEDS=1,2 KEEP=results benches/levels.sh
+# BURN=cpu SCENES="tpcc/1/0.7/1/20us" DURATION=20s benches/levels.sh
 set -eu
 
 bin=${BIN:-target/release}
@@ -19,7 +21,11 @@ $dns/7/0.79/1000/10us exponential:10us/14/0.9/1000/100us fixed:10us/14/0.9/1000/
 policies=${POLICIES:-auto,ondemand,hybrid,global}
 seeds=${SEEDS:-1,2,3,4,5}
 duration=${DURATION:-50s}
-overheads=${OVERHEADS:-lab}
+burn=${BURN:-sleep}
+case $burn in
+cpu) overheads=none ;;
+*) overheads=${OVERHEADS:-lab} ;;
+esac
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 keep=${KEEP:-$tmp}
@@ -29,10 +35,10 @@ mkdir -p "$keep"
 scene() {
     # shellcheck disable=SC2046 # five words
     set -- $(echo "$1" | tr / ' ')
-    name="$keep/$(echo "$1" | tr -c 'a-z0-9.\n' -)-$2-$3-$4"
+    name="$keep/$burn-$(echo "$1" | tr -c 'a-z0-9.\n' -)-$2-$3-$4"
     [ -s "$name.json" ] || {
         # The exit code is 3 where a run is INVALID, which its row says.
-        "$bin/loadgen" compare --quiet --burn sleep --simulate --workload "$1" --workers "$2" --load "$3" --time-scale "$4" \
+        "$bin/loadgen" compare --quiet --burn "$burn" --simulate --workload "$1" --workers "$2" --load "$3" --time-scale "$4" \
             --slice "$5" --warmup 8s --duration "$duration" --policies "$policies" --seeds "$seeds" --overheads "$overheads" \
             --json "$tmp/json" >"$tmp/text" || [ $? = 3 ]
         mv "$tmp/json" "$name.json"
@@ -42,20 +48,24 @@ scene() {
             else . * 100 | round / 100 end | tostring;
         def of_all: sort | if length == 0 then "-"
             else "\(.[length / 2 | floor] | number) (\(.[0] | number) to \(.[-1] | number))" end;
-        .runs | map(select(.verdict == "VALID")) as $valid
-        | [.[].arm] | reduce .[] as $arm ([]; if index([$arm]) then . else . + [$arm] end)
-        | .[] as $arm | [$valid[] | select(.arm == $arm)] as $runs
-        | [$runs[] | . as $run | $valid[] | select(.arm == "auto" and .seed == $run.seed) | {auto: ., other: $run}] as $pairs
-        | [$runs[0].workload, $arm,
-            ([$runs[].slowdown.all.p99_9] | of_all),
-            ([$runs[].simulated.slowdown.all.p99_9] | of_all),
-            ([$runs[] | .slowdown.all.p99_9 / .simulated.slowdown.all.p99_9] | of_all),
-            (if $arm == "auto" then "" else [$pairs[] | .auto.slowdown.all.p99_9 / .other.slowdown.all.p99_9] | of_all end),
-            (if $arm == "auto" then "" else [$pairs[] | .auto.latency_us.all.p99_9 / .other.latency_us.all.p99_9] | of_all end),
-            ([$runs[].percentile] | group_by(.) | map("\(length) \(.[0])") | join(", "))]
+        # What is too short to know the long run is all the same one pair of the same requests; what was disturbed is none.
+        def is_pair: [.reasons[] | select(test("is not known within") | not)] == [];
+        def ratios(of): [.[] | (.auto | of) / (.other | of)] | of_all;
+        .runs[0].workload as $workload | .runs as $all
+        | [$all[].arm] | reduce .[] as $arm ([]; if index([$arm]) then . else . + [$arm] end)
+        | .[] as $arm | [$all[] | select(.arm == $arm)] as $runs | [$runs[] | select(is_pair)] as $kept
+        | [$kept[] | . as $run | $all[] | select(is_pair and .arm == "auto" and .seed == $run.seed) | {auto: ., other: $run}] as $pairs
+        | [$workload, $arm,
+            ([$kept[].slowdown.all.p99_9] | of_all),
+            ([$kept[].simulated.slowdown.all.p99_9] | of_all),
+            ([$kept[] | .slowdown.all.p99_9 / .simulated.slowdown.all.p99_9] | of_all),
+            (if $arm == "auto" then "" else $pairs | ratios(.slowdown.all.p99_9) end),
+            (if $arm == "auto" then "" else $pairs | ratios(.latency_us.all.p99_9) end),
+            "\($kept | length) of \($runs | length)",
+            ([$runs[] | select(.verdict == "VALID") | .percentile] | group_by(.) | map("\(length) \(.[0])") | join(", "))]
         | "| " + join(" | ") + " |"' "$name.json"
 }
 
-echo '| workload | policy | p99.9 | virtual time | of it | slowdown of `auto`, paired | its latency, paired | VALID |'
-echo '|---|---|---|---|---|---|---|---|'
+echo '| workload | policy | p99.9 | virtual time | of it | slowdown of `auto`, paired | its latency, paired | runs | VALID for |'
+echo '|---|---|---|---|---|---|---|---|---|'
 for scene in $scenes; do scene "$scene"; done

@@ -38,9 +38,11 @@ run() {
     wait $watching || true
     # The start is of no choice: it is in force when the first request comes.
     awk -v half=$half '
-        NR > 1 && $3 " " $4 != last { seconds = $2 - $1
-            text = seconds < half ? text sprintf(", %.1f s: %s from %s", seconds, $3, $4)
-                : text sprintf(", **%.1f s after the shift: %s from %s**", seconds - half, $3, $4) }
+        NR > 1 && $3 " " $4 != last {
+            seconds = $2 - $1
+            if (seconds < half) text = text sprintf(", %.1f s: %s from %s", seconds, $3, $4)
+            else text = text sprintf(", **%.1f s after the shift: %s from %s**", seconds - half, $3, $4)
+        }
         { last = $3 " " $4 }
         END { print substr(text, 3) }' "$tmp/watched"
 }

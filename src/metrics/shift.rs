@@ -13,8 +13,8 @@ use crate::time::Nanos;
 pub(super) struct Profile {
     requests: [f64; BUCKETS],
     time: [f64; BUCKETS],
-    /// The sum of the squared times.
-    squares: f64,
+    /// The sums of the squared times.
+    squares: [f64; BUCKETS],
 }
 
 /// Half octaves from a nanosecond to 18 minutes; more counts as that.
@@ -31,16 +31,19 @@ const DISTANCE_MIN: f64 = 0.1;
 /// comparisons, one of which is made each second (2 exp(-2 x), the bound of Smirnov).
 const EVIDENCE_MIN: f64 = 10.0;
 
+/// The share of requests which are too few to tell: pauses of the host, of which a bad second has many, look like that.
+const RARE: f64 = 0.001;
+
 impl Profile {
     /// The profile of requests: service times, and how many took each.
     pub(super) fn new(times: impl IntoIterator<Item = (Nanos, u64)>) -> Profile {
-        let mut profile = Profile { requests: [0.0; BUCKETS], time: [0.0; BUCKETS], squares: 0.0 };
+        let mut profile = Profile { requests: [0.0; BUCKETS], time: [0.0; BUCKETS], squares: [0.0; BUCKETS] };
         for (took, count) in times {
             let (took, count) = (took.get().max(1) as f64, count as f64);
             let bucket = ((took.log2() * PER_OCTAVE) as usize).min(BUCKETS - 1);
             profile.requests[bucket] += count;
             profile.time[bucket] += count * took;
-            profile.squares += count * took * took;
+            profile.squares[bucket] += count * took * took;
         }
         profile
     }
@@ -52,11 +55,38 @@ impl Profile {
             return false;
         }
         let size = count * count_before / (count + count_before);
+        let highest = self.highest().max(before.highest());
+        let (last, before) = (self.capped_at(highest), before.capped_at(highest));
         // A share of all time is as uncertain as one of so many fewer requests, where few take most of it (Kish, "Survey
         // Sampling", 1965). Of both together: a second without any heavy request does not know that there are some.
-        let time = sum(&self.time) + sum(&before.time);
-        let worth = time * time / (self.squares + before.squares) / (count + count_before);
-        differ(&self.requests, &before.requests, size) || differ(&self.time, &before.time, size * worth)
+        let time = sum(&last.time) + sum(&before.time);
+        let worth = time * time / (sum(&last.squares) + sum(&before.squares)) / (count + count_before);
+        differ(&last.requests, &before.requests, size) || differ(&last.time, &before.time, size * worth)
+    }
+
+    /// The highest bucket that is not rare: as many requests or more are in it, or above.
+    fn highest(&self) -> usize {
+        let enough = sum(&self.requests) * RARE;
+        let mut above = 0.0;
+        let is_reached = |bucket: &usize| {
+            above += self.requests[*bucket];
+            above >= enough
+        };
+        (0..BUCKETS).rev().find(is_reached).unwrap_or(0)
+    }
+
+    /// The same, with what lies above the bucket `highest` in it.
+    fn capped_at(&self, highest: usize) -> Profile {
+        let mut capped = self.clone();
+        let least = (highest as f64 / PER_OCTAVE).exp2();
+        for bucket in highest + 1..BUCKETS {
+            let count = std::mem::take(&mut capped.requests[bucket]);
+            (capped.time[bucket], capped.squares[bucket]) = (0.0, 0.0);
+            capped.requests[highest] += count;
+            capped.time[highest] += count * least;
+            capped.squares[highest] += count * least * least;
+        }
+        capped
     }
 }
 
@@ -165,6 +195,14 @@ mod tests {
                 assert!(last.differs_from(&before), "from {from} to {to}");
             }
         }
+    }
+
+    // Do pauses of the host say nothing, which fall upon few requests, and take a third of a second from time to time?
+    #[test]
+    fn pauses_are_no_shift() {
+        let of = |pauses: u64| Profile::new([(Nanos::from_micros(10), 50_000), (Nanos::from_millis(20), pauses)]);
+        assert!(!of(15).differs_from(&of(0)) && !of(0).differs_from(&of(15)));
+        assert!(of(250).differs_from(&of(0)) && of(0).differs_from(&of(250)));
     }
 
     // Do requests that take up to twice as long, and a second without any, say nothing?

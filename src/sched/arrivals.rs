@@ -30,6 +30,12 @@ impl Patience {
         let queued = (workers as u64).saturating_mul(rest.get()).div_ceil(yield_cost.get().max(1));
         Patience { queued: queued as usize, rest }
     }
+
+    /// Whether `other` differs by no more than noise, a factor of two.
+    pub(super) fn is_like(&self, other: &Patience) -> bool {
+        let rests = self.rest <= other.rest.times(2) && other.rest <= self.rest.times(2);
+        rests && self.queued <= other.queued.saturating_mul(2) && other.queued <= self.queued.saturating_mul(2)
+    }
 }
 
 impl Policy {
@@ -75,4 +81,27 @@ impl Policy {
 /// How long `worker` has been in its job.
 fn runs_for(view: &impl View, worker: WorkerId, now: Nanos) -> Nanos {
     view.busy_since(worker).map_or(Nanos::ZERO, |since| now.minus(since))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is another patience one where the rest, or how many must wait, is more than a factor of two away?
+    #[test]
+    fn patience_is_alike_within_a_factor_of_two() {
+        let patience = |queued: usize, rest: u64| Patience { queued, rest: Nanos::new(rest) };
+        let one = patience(100, 1_000);
+        for (queued, rest, is_like) in [
+            (200, 1_000, true),
+            (50, 1_000, true),
+            (100, 2_000, true),
+            (201, 1_000, false),
+            (49, 1_000, false),
+            (100, 499, false),
+        ] {
+            let other = patience(queued, rest);
+            assert_eq!((one.is_like(&other), other.is_like(&one)), (is_like, is_like), "{other:?}");
+        }
+    }
 }

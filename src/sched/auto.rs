@@ -108,6 +108,8 @@ pub struct Auto {
     in_a_row: u32,
     /// Decisions since the last change, or since `in_a_row` was last halved.
     unchanged: u32,
+    /// Whether the decision in force rests on requests that are no more.
+    is_outdated: bool,
 }
 
 /// Requests in the last seconds that are enough to judge by. A gap with one thin side needs more than this
@@ -121,7 +123,7 @@ const YIELDS_PER_REQUEST: u64 = 20;
 /// A different choice comes into force once it is the outcome of this many decisions in a row. Each change doubles the
 /// number, up to the third, and an hour without one halves it: near the bound between two choices chance decides each time,
 /// and no margin is wide enough for a sample of which one request has a twentieth of the time. A shift of the mix is no
-/// chance: it makes it the second, since the choice in force rests on requests that are no more.
+/// chance: it makes it the second.
 const DECISIONS_IN_A_ROW: u32 = 3;
 const DECISIONS_AFTER_SHIFT: u32 = 2;
 const DECISIONS_IN_A_ROW_MAX: u32 = 48;
@@ -131,7 +133,7 @@ impl Auto {
     /// The state of `auto` when nothing is known but the cost of a yield.
     pub fn new(yield_cost: Nanos) -> Auto {
         let current = Decision { choice: Choice::Start, reason: Reason::TooFew { requests: 0 } };
-        Auto { yield_cost, current, candidate: None, in_a_row: DECISIONS_IN_A_ROW, unchanged: 0 }
+        Auto { yield_cost, current, candidate: None, in_a_row: DECISIONS_IN_A_ROW, unchanged: 0, is_outdated: false }
     }
 
     /// The decision in force.
@@ -147,7 +149,7 @@ impl Auto {
             (self.in_a_row, self.unchanged) = ((self.in_a_row / 2).max(DECISIONS_IN_A_ROW), 0);
         }
         if measured.has_shifted {
-            self.in_a_row = DECISIONS_AFTER_SHIFT;
+            (self.in_a_row, self.is_outdated) = (DECISIONS_AFTER_SHIFT, true);
         }
         let Decision { choice, reason } = judge(measured, self.yield_cost);
         let begins = self.current.choice == Choice::Start;
@@ -157,11 +159,12 @@ impl Auto {
             if begins {
                 self.current.reason = reason;
             }
+            self.is_outdated &= measured.has_shifted || matches!(reason, Reason::TooFew { .. });
             return None;
         }
         let times_in_a_row = match &self.candidate {
-            // Any decision from measurements is better than the start, which has none.
-            Some((candidate, times)) if begins || choice.is_like(candidate) => times + 1,
+            // Any decision from measurements is better than one without any, or from those of other requests.
+            Some((candidate, times)) if begins || self.is_outdated || choice.is_like(candidate) => times + 1,
             _ => 1,
         };
         if times_in_a_row < self.in_a_row {
@@ -173,7 +176,7 @@ impl Auto {
         if !begins {
             self.in_a_row = (self.in_a_row * 2).min(DECISIONS_IN_A_ROW_MAX);
         }
-        self.unchanged = 0;
+        (self.unchanged, self.is_outdated) = (0, false);
         self.current = Decision { choice, reason };
         Some(&self.current)
     }
@@ -204,7 +207,10 @@ impl Decision {
     /// The policy that was decided for, made from `tuning`.
     pub fn make(&self, tuning: &Tuning) -> Made {
         let made = match &self.choice {
-            Choice::Start => levels::with_ladders(Ladders::blind(Ladder::from_iter([tuning.budget])), tuning),
+            Choice::Start => {
+                let unmeasured = Tuning { measured: None, ..tuning.clone() };
+                levels::with_ladders(Ladders::blind(Ladder::from_iter([tuning.budget])), &unmeasured)
+            }
             Choice::Steal => (steal::ENTRY.make)(tuning),
             Choice::Global => (global::ENTRY.make)(tuning),
             Choice::Levels { ladders } => levels::with_ladders(ladders.clone(), tuning),

@@ -83,6 +83,15 @@ const ORDER: &[SearchPlace] = &[
 ];
 
 impl Levels {
+    /// Whether `other` has the same levels and the same patience, but for noise.
+    pub(super) fn is_like(&self, other: &Levels) -> bool {
+        let patience = match (&self.patience, &other.patience) {
+            (Some(one), Some(other)) => one.is_like(other),
+            (one, other) => one == other,
+        };
+        patience && self.ladders.are_like(&other.ladders)
+    }
+
     fn level_of(&self, running: &Running) -> usize {
         self.ladders.of(running.class).level(running.attained.plus(running.ran))
     }

@@ -152,7 +152,7 @@ impl Made {
     /// Whether `other` makes the same decisions, but for limits that differ by no more than noise.
     pub fn is_like(&self, other: &Made) -> bool {
         match (&self.kind, &other.kind) {
-            (Kind::Levels(one), Kind::Levels(other)) => one.ladders.are_like(&other.ladders),
+            (Kind::Levels(one), Kind::Levels(other)) => one.is_like(other),
             (one, other) => one == other,
         }
     }

@@ -63,6 +63,18 @@ fn auto_makes_no_levels_of_what_cannot_give_way() {
     }
 }
 
+// Does `levels` learn from when on to leave fresh requests to others, also where its limits are those that it began with?
+#[test]
+fn levels_learns_its_patience_whatever_its_limits() {
+    let mut adaptation = Adaptation::new(&config(&[("policy", "levels"), ("workers", "4"), ("slice", "1ms")]));
+    assert_eq!(adaptation.policy().patience(), None);
+    let measured = recent(&[(500, 9_900), (500_000, 100)], 2.0);
+    assert!(!adaptation.follow(&measured) && adaptation.follow(&measured) && !adaptation.follow(&measured));
+    let budget = adaptation.decision().and_then(|decision| decision.budget).expect("a first level");
+    assert!(budget > Nanos::from_micros(500) && budget < Nanos::from_millis(2), "{budget}");
+    assert!(adaptation.policy().patience().is_some());
+}
+
 // Do classes begin at levels of their own where policies may know them, and is it published? Nowhere else?
 #[test]
 fn auto_knows_classes_where_it_may() {
