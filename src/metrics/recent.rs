@@ -12,14 +12,12 @@ use super::worker_metrics::WorkerMetrics;
 use crate::fate::CLASSES;
 use crate::time::{Nanos, clock};
 use std::collections::VecDeque;
-use std::ops::Range;
 
 /// Recent measurements, as input for adaptive policies.
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
-    /// Service times of the last 9 to 10 seconds, or since the mix of requests has shifted, of all classes together, each
-    /// with its number of requests, as they would be if those that were not answered had been served to their end
-    /// (`censored`).
+    /// Service times of the last 9 to 10 seconds, of all classes together, each with its number of requests, as they
+    /// would be if those that were not answered had been served to their end (`censored`).
     pub service_times: Vec<(Nanos, u64)>,
     /// The number of requests of each class, and their total service time, answered or not.
     pub by_class: [(u64, Nanos); CLASSES],
@@ -35,7 +33,9 @@ pub struct Recent {
     pub charged_workers: f64,
     /// Datagrams received per second.
     pub rate: f64,
-    /// Whether the mix has shifted in the last second (`shift`): what came before is forgotten.
+    /// The same since the mix of requests has shifted (`shift`), where that is less than ten seconds ago.
+    pub since_shift: Option<Box<Recent>>,
+    /// Whether that was in the last second.
     pub has_shifted: bool,
 }
 
@@ -67,37 +67,41 @@ impl Reading {
 /// Readings kept: enough to cover the time of [`Recent`].
 const READINGS: usize = 10;
 
-/// Readings of the counters, one for each second of the last ten or so, or since the mix has shifted.
+/// Readings of the counters, one for each second of the last ten or so.
 #[derive(Debug)]
 pub(super) struct Readings {
     readings: VecDeque<Reading>,
-    /// The slot of the ring from which on requests are of the mix of now.
-    since: u64,
+    /// The time of the reading, and the slot of the ring, from which on requests are of the mix of now.
+    since: (Nanos, u64),
 }
 
 impl Readings {
     /// Begins with a reading.
     pub(super) fn new(first: Reading) -> Readings {
+        let since = (first.at, 0);
         let mut readings = VecDeque::with_capacity(READINGS + 1);
         readings.push_back(first);
-        Readings { readings, since: 0 }
+        Readings { readings, since }
     }
 
     /// The work from the oldest reading to `now`, of which the answered requests stand in `seconds`.
     pub(super) fn recent(&mut self, now: Reading, seconds: &Ring, workers: usize) -> Recent {
         let newest = seconds.number(now.at);
-        let measured = |slots: Range<u64>, measured: &mut Measured| seconds.add_to(measured, slots, &[Stage::Service]);
-        let (mut before, mut last) = (Measured::default(), Measured::default());
-        self.since = self.since.max((newest + 1).saturating_sub(READINGS as u64));
-        measured(self.since..newest, &mut before);
-        measured(newest..newest + 1, &mut last);
+        let oldest = (newest + 1).saturating_sub(READINGS as u64);
+        let answered = |from: u64, to: u64| {
+            let mut answered = Measured::default();
+            seconds.add_to(&mut answered, from..to, &[Stage::Service]);
+            answered
+        };
+        let (before, last) = (answered(self.since.1.max(oldest), newest), answered(newest, newest + 1));
         let has_shifted = self.has_shifted(&before, &last, &now.unanswered);
         if has_shifted {
-            (before, self.since) = (Measured::default(), newest);
-            self.readings.drain(..self.readings.len() - 1);
+            self.since = (self.latest().at, newest);
         }
-        measured(newest..newest + 1, &mut before);
-        let recent = Recent { has_shifted, ..self.work_until(&now, &before, workers) };
+        let work = |since: &Reading, slot: u64| since.work_until(&now, &answered(slot, newest + 1), workers);
+        let is_shorter = self.since.1 > oldest;
+        let since_shift = is_shorter.then(|| Box::new(work(self.of_this_mix(), self.since.1)));
+        let recent = Recent { since_shift, has_shifted, ..work(&self.readings[0], oldest) };
         self.readings.push_back(now);
         if self.readings.len() > READINGS {
             self.readings.pop_front();
@@ -105,21 +109,32 @@ impl Readings {
         recent
     }
 
+    /// The reading of a second ago.
+    fn latest(&self) -> &Reading {
+        self.readings.back().expect("there is one from the start")
+    }
+
+    /// The oldest reading after which all requests are of the mix of now.
+    fn of_this_mix(&self) -> &Reading {
+        self.readings.iter().find(|reading| reading.at >= self.since.0).unwrap_or(self.latest())
+    }
+
     /// Whether the requests that were answered in the `last` second, and those that ended `unanswered` in it, are others
     /// than those `before`.
     fn has_shifted(&self, before: &Measured, last: &Measured, unanswered: &UnansweredCounts) -> bool {
-        let (Some(oldest), Some(newest)) = (self.readings.front(), self.readings.back()) else { return false };
+        let (oldest, latest) = (self.of_this_mix(), self.latest());
         let profile = |answered: &Measured, unanswered: &UnansweredCounts, since: &Reading| {
             let answered = (0..CLASSES).flat_map(|class| times(of_class(answered, class)));
             let unanswered = unanswered.since(&since.unanswered).map(|(_, spent, count)| (spent, count));
             Profile::new(answered.chain(unanswered))
         };
-        profile(last, unanswered, newest).differs_from(&profile(before, &newest.unanswered, oldest))
+        profile(last, unanswered, latest).differs_from(&profile(before, &latest.unanswered, oldest))
     }
+}
 
-    /// The work from the oldest reading to `now`, of which the answered requests have the distributions `measured`.
+impl Reading {
+    /// The work from this reading to `now`, of which the answered requests have the distributions `measured`.
     fn work_until(&self, now: &Reading, measured: &Measured, workers: usize) -> Recent {
-        let before = self.readings.front().expect("there is one from the start");
         let times_of = |class: usize| -> Vec<(Nanos, u64)> { times(of_class(measured, class)).collect() };
         let answered = (0..CLASSES).flat_map(times_of).collect();
         let mut by_class: [_; CLASSES] = std::array::from_fn(|class| {
@@ -127,7 +142,7 @@ impl Readings {
             (service.count(), Nanos::new(service.sum()))
         });
         let (mut broken_off, mut broken_off_of_class) = (Vec::new(), [const { Vec::new() }; CLASSES]);
-        for (class, spent, count) in now.unanswered.since(&before.unanswered) {
+        for (class, spent, count) in now.unanswered.since(&self.unanswered) {
             broken_off.push((spent, count));
             broken_off_of_class[class].push((spent, count));
             by_class[class] = (by_class[class].0 + count, by_class[class].1.plus(spent.times(count)));
@@ -136,12 +151,12 @@ impl Readings {
         let times_of_class = std::array::from_fn(|class| {
             served_to_the_end(times_of(class), std::mem::take(&mut broken_off_of_class[class]))
         });
-        let span = now.at.minus(before.at).as_secs_f64().max(f64::MIN_POSITIVE);
-        let mean = |of: fn(&Reading) -> Nanos| of(now).minus(of(before)).as_secs_f64() / span;
+        let span = now.at.minus(self.at).as_secs_f64().max(f64::MIN_POSITIVE);
+        let mean = |of: fn(&Reading) -> Nanos| of(now).minus(of(self)).as_secs_f64() / span;
         let (busy_workers, charged_workers) = (mean(|reading| reading.busy), mean(|reading| reading.charged));
         let uninterruptible_workers = (busy_workers - mean(|reading| reading.interruptible)).max(0.0);
         let between_workers = (workers as f64 - mean(|reading| reading.idle) - busy_workers).max(0.0);
-        let rate = (now.received - before.received) as f64 / span;
+        let rate = (now.received - self.received) as f64 / span;
         Recent {
             service_times,
             by_class,
@@ -151,6 +166,7 @@ impl Readings {
             between_workers,
             charged_workers,
             rate,
+            since_shift: None,
             has_shifted: false,
         }
     }
@@ -172,10 +188,10 @@ mod tests {
     use crate::time::clock::in_virtual_time;
     use std::cell::RefCell;
 
-    // Does a shift of the mix end what came before: service times, demand, rate and busy time? Is each second told of once, and
-    // those after it added up, also when what was broken off is all that has shifted?
+    // Is what came since a shift of the mix told apart: service times, demand, rate and busy time? Is the shift told of once, are
+    // the seconds after it added up, also when what was broken off is all that has shifted, and is it over after ten?
     #[test]
-    fn what_came_before_a_shift_is_forgotten() {
+    fn what_came_since_a_shift_is_told_apart() {
         in_virtual_time::set(Some(Nanos::from_secs(1_000)));
         let metrics = WorkerMetrics::new(1);
         let (mut collector, recorder) = (Collector::new(&metrics), RefCell::new(metrics.recorder(0)));
@@ -186,22 +202,30 @@ mod tests {
             in_virtual_time::pass(Nanos::from_secs(1));
             collector.collect(|_| recorder.borrow_mut().hand_over());
             let recent = collector.recent();
-            let requests = recent.service_times.iter().map(|(_, count)| count).sum::<u64>();
-            assert_eq!(recent.by_class[0].0, requests);
-            assert!((recent.rate - 1_000.0).abs() < 1.0, "{}", recent.rate);
-            (recent.has_shifted, requests / 1_000, (recent.busy_workers * 100.0).round())
+            let told = |recent: &Recent| {
+                let requests = recent.service_times.iter().map(|(_, count)| count).sum::<u64>();
+                assert_eq!(recent.by_class[0].0, requests);
+                assert!((recent.rate - 1_000.0).abs() < 1.0, "{}", recent.rate);
+                (requests / 1_000, (recent.busy_workers * 100.0).round())
+            };
+            (recent.has_shifted, told(&recent), recent.since_shift.as_deref().map(told))
         };
         let answered = |us: u64| {
             move |recorder: &mut Recorder<'_>| {
                 recorder.answered(&Sample { service: Nanos::from_micros(us), ..Sample::default() });
             }
         };
-        assert_eq!(second(10, &answered(10)), (false, 1, 1.0));
-        assert_eq!(second(10, &answered(10)), (false, 2, 1.0));
-        assert_eq!(second(500, &answered(500)), (true, 1, 50.0));
-        assert_eq!(second(500, &answered(500)), (false, 2, 50.0));
+        assert_eq!(second(10, &answered(10)), (false, (1, 1.0), None));
+        assert_eq!(second(10, &answered(10)), (false, (2, 1.0), None));
+        assert_eq!(second(460, &answered(500)), (true, (3, 16.0), Some((1, 46.0))));
+        assert_eq!(second(460, &answered(500)), (false, (4, 24.0), Some((2, 46.0))));
         let broken_off = |recorder: &mut Recorder<'_>| recorder.unanswered(0, Nanos::from_millis(60));
-        assert_eq!(second(800, &broken_off), (true, 1, 80.0));
+        assert_eq!(second(860, &broken_off), (true, (5, 36.0), Some((1, 86.0))));
+        for seconds in 2..=9 {
+            let (has_shifted, _, since_shift) = second(860, &broken_off);
+            assert_eq!((has_shifted, since_shift), (false, Some((seconds, 86.0))));
+        }
+        assert_eq!(second(860, &broken_off), (false, (10, 86.0), None));
         in_virtual_time::set(None);
     }
 }

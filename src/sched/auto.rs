@@ -123,7 +123,8 @@ const YIELDS_PER_REQUEST: u64 = 20;
 /// A different choice comes into force once it is the outcome of this many decisions in a row. Each change doubles the
 /// number, up to the third, and an hour without one halves it: near the bound between two choices chance decides each time,
 /// and no margin is wide enough for a sample of which one request has a twentieth of the time. A shift of the mix is no
-/// chance: it makes it the second.
+/// chance: after it the second decision that lets requests give way comes into force. None does for first come, first served:
+/// heavy requests that come for a second now and then are a shift each time, and must find light ones ahead of them.
 const DECISIONS_IN_A_ROW: u32 = 3;
 const DECISIONS_AFTER_SHIFT: u32 = 2;
 const DECISIONS_IN_A_ROW_MAX: u32 = 48;
@@ -148,9 +149,7 @@ impl Auto {
         if self.unchanged >= DECISIONS_UNCHANGED {
             (self.in_a_row, self.unchanged) = ((self.in_a_row / 2).max(DECISIONS_IN_A_ROW), 0);
         }
-        if measured.has_shifted {
-            (self.in_a_row, self.is_outdated) = (DECISIONS_AFTER_SHIFT, true);
-        }
+        self.is_outdated |= measured.has_shifted;
         let Decision { choice, reason } = judge(measured, self.yield_cost);
         let begins = self.current.choice == Choice::Start;
         // Too little to judge by is no reason to leave what was chosen on better grounds.
@@ -162,12 +161,14 @@ impl Auto {
             self.is_outdated &= measured.has_shifted || matches!(reason, Reason::TooFew { .. });
             return None;
         }
+        let is_urgent = self.is_outdated && choice.gives_way();
         let times_in_a_row = match &self.candidate {
             // Any decision from measurements is better than one without any, or from those of other requests.
-            Some((candidate, times)) if begins || self.is_outdated || choice.is_like(candidate) => times + 1,
-            _ => 1,
+            Some((candidate, times)) if begins || is_urgent || choice.is_like(candidate) => times + 1,
+            // That older requests speak against it counts as one, where one more is not enough.
+            _ => 1 + u32::from(measured.has_shifted && !is_urgent),
         };
-        if times_in_a_row < self.in_a_row {
+        if times_in_a_row < if is_urgent { DECISIONS_AFTER_SHIFT } else { self.in_a_row } {
             self.candidate = Some((choice, times_in_a_row));
             return None;
         }
@@ -235,6 +236,11 @@ impl Decision {
 }
 
 impl Choice {
+    /// Whether requests that have taken long give way.
+    fn gives_way(&self) -> bool {
+        matches!(self, Choice::Levels { .. } | Choice::Hybrid { .. })
+    }
+
     /// Whether `other` is the same policy, with limits that differ by no more than noise.
     fn is_like(&self, other: &Choice) -> bool {
         match (self, other) {

@@ -48,7 +48,10 @@ impl Adaptation {
 
     /// Updates the policy from `recent` measurements; true if it has changed. To be called every second.
     pub(super) fn follow(&mut self, recent: &Recent) -> bool {
-        let measured = measured(recent, self.burn, self.tuning.classified);
+        // What `auto` chooses must fit the requests that come; sizes, which follow their number, change more evenly.
+        let of_this_mix = recent.since_shift.as_deref().filter(|_| self.auto.is_some()).unwrap_or(recent);
+        let mut measured = measured(of_this_mix, self.burn, self.tuning.classified);
+        measured.has_shifted = recent.has_shifted;
         let decided = self.auto.as_mut().and_then(|auto| auto.decide(&measured));
         // A second without requests says nothing about the load to come.
         if measured.times.count() == 0 && recent.by_class.iter().all(|(count, _)| *count == 0) {
@@ -106,10 +109,7 @@ fn measured(recent: &Recent, burn: Burn, classified: bool) -> Measured {
     };
     let beside = if recent.rate > 0.0 { beside_workers / recent.rate } else { 0.0 };
     let beside = Nanos::new((beside * 1e9).round() as u64);
-    let measured = Measured {
-        has_shifted: recent.has_shifted,
-        ..Measured::new(times, recent.by_class, beside, recent.busy_workers + beside_workers)
-    };
+    let measured = Measured::new(times, recent.by_class, beside, recent.busy_workers + beside_workers);
     if classified {
         let of_class = |times: &Vec<(Nanos, u64)>| ServiceTimes::new(times.iter().copied());
         return measured.classified(recent.times_of_class.each_ref().map(of_class));

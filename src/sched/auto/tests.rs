@@ -138,38 +138,40 @@ fn the_first_choice_is_made_whether_or_not_it_rests() {
     assert!(decide(&mut auto, &extreme()).is_some_and(|decision| matches!(decision.choice, Choice::Levels { .. })));
 }
 
-// Does a shift of the mix make the second decision come into force, also where the two differ and after many changes, but not
-// where one confirms what is in force?
+// After a shift of the mix, does the second decision that lets requests give way come into force, also where the two differ
+// and after many changes, unless one confirms what is in force? Does first come, first served take as many as ever, of which the
+// shift counts as one?
 #[test]
 fn after_a_shift_the_second_decision_counts() {
-    let (alike, other) = (times(&[(10_000, 50_000)]), times(&[(20_000, 50_000), (2_000_000, 50_000)]));
+    let [alike, near, far] = [(10_000, 10_000), (20_000, 2_000_000), (200_000, 20_000_000)]
+        .map(|(light, heavy)| times(&[(light, 50_000), (heavy, 50_000)]));
     let shifted = |times: &ServiceTimes| Measured { has_shifted: true, ..measured(times) };
     let begun = || {
         let mut auto = Auto::new(Nanos::new(100));
         assert!((0..3).any(|_| decide(&mut auto, &extreme()).is_some()));
-        auto.in_a_row = DECISIONS_IN_A_ROW_MAX;
+        auto.in_a_row = 6;
         auto
     };
     let mut auto = begun();
-    assert_eq!(auto.decide(&shifted(&alike)), None);
-    assert!(matches!(decide(&mut auto, &other), Some(Decision { choice: Choice::Levels { .. }, .. })));
-    // The next change is one of mind again.
-    assert_eq!(decide(&mut auto, &alike), None);
-    assert_eq!(decide(&mut auto, &extreme()), None);
-    let changes = (0..4).map(|_| decide(&mut auto, &alike).is_some()).collect::<Vec<_>>();
-    assert_eq!(changes, [false, false, false, true]);
+    assert_eq!(auto.decide(&shifted(&near)), None);
+    assert!(decide(&mut auto, &far).is_some());
+    assert!([&near, &extreme()].iter().all(|times| decide(&mut auto, times).is_none()), "changes of mind again");
 
     let mut auto = begun();
     assert_eq!(auto.decide(&shifted(&extreme())), None, "the second in which it shifts may look like those before");
     assert_eq!(auto.decide(&measured(&times(&[(10_000, 9)]))), None, "too few to judge by");
-    assert_eq!(decide(&mut auto, &alike), None);
-    assert!(decide(&mut auto, &other).is_some());
+    assert_eq!(decide(&mut auto, &near), None);
+    assert!(decide(&mut auto, &far).is_some());
+
+    let mut auto = begun();
+    assert_eq!(auto.decide(&shifted(&near)), None);
+    assert_eq!(decide(&mut auto, &extreme()), None, "confirmed");
+    assert!([&near, &far].iter().all(|times| decide(&mut auto, times).is_none()), "two that differ");
 
     let mut auto = begun();
     assert_eq!(auto.decide(&shifted(&alike)), None);
-    assert_eq!(decide(&mut auto, &extreme()), None, "confirmed");
-    assert_eq!(decide(&mut auto, &alike), None);
-    assert_eq!(decide(&mut auto, &other), None, "two that differ");
+    let changes = (3..=6).map(|_| decide(&mut auto, &alike).is_some()).collect::<Vec<_>>();
+    assert_eq!(changes, [false, false, false, true]);
 }
 
 /// How often the choice changes in an hour of decisions, each on the last ten seconds of 100 requests a second, whose

@@ -275,11 +275,19 @@ fn seconds_to_change(parts: &[(Mix, usize)]) -> Vec<Vec<usize>> {
 // from one gap to another?
 #[test]
 fn auto_converges_within_three_seconds() {
-    let parts = [(LIGHT_AND_HEAVY, 30), (ALIKE, 30), (LIGHT_AND_HEAVY, 30), (LONGER, 30), (ALIKE, 9), (LONGER, 9)];
+    let parts = [(LIGHT_AND_HEAVY, 30), (ALIKE, 30), (LIGHT_AND_HEAVY, 30), (LONGER, 9), (LIGHT_AND_HEAVY, 9)];
     let changes = seconds_to_change(&parts);
     for ((mix, _), seconds) in parts.iter().zip(&changes) {
         assert!(seconds.len() == 1 && seconds[0] <= 3, "{mix:?}: {changes:?}");
     }
+}
+
+// Do heavy requests that come for two seconds in ten find light ones ahead of them, after the first few times?
+#[test]
+fn auto_remembers_heavy_requests_that_come_and_go() {
+    let changes = seconds_to_change(&[[(ALIKE, 8), (LIGHT_AND_HEAVY, 2)]; 30].concat());
+    let changing = changes.iter().filter(|seconds| !seconds.is_empty()).count();
+    assert!(changing <= 8 && changes[10..].iter().all(Vec::is_empty), "{changes:?}");
 }
 
 // Does the choice rest where requests take up to twice as long?
