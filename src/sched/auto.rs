@@ -102,6 +102,8 @@ pub struct Decision {
 #[derive(Clone, Debug)]
 pub struct Auto {
     yield_cost: Nanos,
+    /// What one queue for all costs a request.
+    queue_cost: Nanos,
     current: Decision,
     candidate: Option<(Choice, u32)>,
     /// A different choice comes into force once it is the outcome of this many decisions in a row.
@@ -116,9 +118,12 @@ pub struct Auto {
 /// (`estimate`); this is for the judgement that there is none.
 const REQUESTS_MIN: u64 = 500;
 
-/// One queue for all costs a request as much as a yield. The better order is worth that where a request takes this many
-/// yields.
-const YIELDS_PER_REQUEST: u64 = 20;
+/// What one queue for all costs a request, unscaled: as much as a yield, of which it is a part, but no more than this where
+/// yields are dear for other reasons.
+const QUEUE_COST_MAX: Nanos = Nanos::new(100);
+
+/// The better order is worth that where a request takes this many times as long.
+const QUEUES_PER_REQUEST: u64 = 20;
 
 /// A different choice comes into force once it is the outcome of this many decisions in a row. Each change doubles the
 /// number, up to the third, and an hour without one halves it: near the bound between two choices chance decides each time,
@@ -131,10 +136,19 @@ const DECISIONS_IN_A_ROW_MAX: u32 = 48;
 const DECISIONS_UNCHANGED: u32 = 3_600;
 
 impl Auto {
-    /// The state of `auto` when nothing is known but the cost of a yield.
-    pub fn new(yield_cost: Nanos) -> Auto {
+    /// The state of `auto` when nothing is known but the cost of a yield, on cores of this time scale.
+    pub fn new(yield_cost: Nanos, time_scale: u64) -> Auto {
+        let queue_cost = yield_cost.min(QUEUE_COST_MAX.times(time_scale));
         let current = Decision { choice: Choice::Start, reason: Reason::TooFew { requests: 0 } };
-        Auto { yield_cost, current, candidate: None, in_a_row: DECISIONS_IN_A_ROW, unchanged: 0, is_outdated: false }
+        Auto {
+            yield_cost,
+            queue_cost,
+            current,
+            candidate: None,
+            in_a_row: DECISIONS_IN_A_ROW,
+            unchanged: 0,
+            is_outdated: false,
+        }
     }
 
     /// The decision in force.
@@ -150,7 +164,7 @@ impl Auto {
             (self.in_a_row, self.unchanged) = ((self.in_a_row / 2).max(DECISIONS_IN_A_ROW), 0);
         }
         self.is_outdated |= measured.has_shifted;
-        let Decision { choice, reason } = judge(measured, self.yield_cost);
+        let Decision { choice, reason } = judge(measured, self.yield_cost, self.queue_cost);
         let begins = self.current.choice == Choice::Start;
         // Too little to judge by is no reason to leave what was chosen on better grounds.
         if choice.is_like(&self.current.choice) || matches!(reason, Reason::TooFew { .. }) {
@@ -194,7 +208,7 @@ pub(super) const ENTRY: Entry = Entry {
     adapts: true,
     // As many decisions as it takes for a choice to come into force.
     make: |tuning| {
-        let mut auto = Auto::new(tuning.yield_cost);
+        let mut auto = Auto::new(tuning.yield_cost, tuning.time_scale);
         if let Some(measured) = &tuning.measured {
             for _ in 0..DECISIONS_IN_A_ROW {
                 auto.decide(measured);
@@ -251,13 +265,13 @@ impl Choice {
     }
 }
 
-fn judge(measured: &Measured, yield_cost: Nanos) -> Decision {
+fn judge(measured: &Measured, yield_cost: Nanos, queue_cost: Nanos) -> Decision {
     let times = &measured.times;
     let requests = times.count();
     if requests < REQUESTS_MIN {
         return Decision { choice: Choice::Start, reason: Reason::TooFew { requests } };
     }
-    let alike = if times.mean() >= yield_cost.times(YIELDS_PER_REQUEST) { Choice::Global } else { Choice::Steal };
+    let alike = if times.mean() >= queue_cost.times(QUEUES_PER_REQUEST) { Choice::Global } else { Choice::Steal };
     if times.are_run_to_completion() {
         return Decision { choice: alike, reason: Reason::RunToCompletion };
     }

@@ -28,7 +28,7 @@ impl Adaptation {
         let entry = config.policy.entry();
         // Only what follows measurements weighs it, and to measure it takes time.
         let yield_cost = if entry.adapts { yield_cost(config) } else { Nanos::ZERO };
-        let auto = (config.policy.name() == "auto").then(|| Auto::new(yield_cost));
+        let auto = (config.policy.name() == "auto").then(|| Auto::new(yield_cost, config.time_scale));
         let tuning = Tuning {
             sizes: (entry.sizes == Sizes::Pools).then(|| config.pools.iter().map(|pool| pool.workers).collect()),
             reserved: config.reserved,

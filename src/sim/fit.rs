@@ -146,7 +146,7 @@ impl Fit {
 
     /// What `auto` would decide for these service times, and why.
     pub fn decision(&self) -> Decision {
-        let mut auto = Auto::new(self.yield_cost);
+        let mut auto = Auto::new(self.yield_cost, 1);
         let measured = self.measured();
         for _ in 0..DECISIONS {
             auto.decide(&measured);

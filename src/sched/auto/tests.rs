@@ -18,8 +18,14 @@ fn measured(times: &ServiceTimes) -> Measured {
     Measured::new(times.clone(), [(0, Nanos::ZERO); CLASSES], beside, 1.0)
 }
 
+/// What is decided from these service times by themselves.
+fn decided(times: &ServiceTimes, yield_ns: u64) -> Decision {
+    let Auto { yield_cost, queue_cost, .. } = Auto::new(Nanos::new(yield_ns), 1);
+    judge(&measured(times), yield_cost, queue_cost)
+}
+
 fn judged(times: &ServiceTimes, yield_ns: u64) -> Choice {
-    judge(&measured(times), Nanos::new(yield_ns)).choice
+    decided(times, yield_ns).choice
 }
 
 fn decide<'a>(auto: &'a mut Auto, times: &ServiceTimes) -> Option<&'a Decision> {
@@ -37,12 +43,12 @@ fn first_limit(times: &ServiceTimes, yield_ns: u64) -> Nanos {
 fn the_cost_of_a_yield_decides_between_the_three() {
     assert!(matches!(judged(&extreme(), 150), Choice::Levels { .. }));
     assert!(matches!(judged(&extreme(), 450), Choice::Hybrid { .. }));
-    assert_eq!(judged(&extreme(), 2_000), Choice::Steal);
+    assert_eq!(judged(&extreme(), 2_000), Choice::Global);
     // Where a light request takes 3.18 us of its worker, the same yields cost it less.
     let charged = extreme().with_beside(Nanos::new(2_680));
     assert!(matches!(judged(&charged, 450), Choice::Hybrid { .. }));
     assert!(matches!(judged(&charged, 2_000), Choice::Hybrid { .. }));
-    assert_eq!(judged(&charged, 4_000), Choice::Steal);
+    assert_eq!(judged(&charged, 4_000), Choice::Global);
 }
 
 #[test]
@@ -66,10 +72,24 @@ fn alike_requests_and_near_costs_are_first_come_first_served() {
 // Does what cannot give way get no levels?
 #[test]
 fn without_checkpoints_there_are_no_levels() {
-    for (yield_ns, choice) in [(100, Choice::Global), (200, Choice::Steal)] {
+    let brief = times(&[(500, 9_000), (5_500, 1_000)]);
+    for (times, choice) in [(extreme(), Choice::Global), (brief, Choice::Steal)] {
         let expected = Decision { choice, reason: Reason::RunToCompletion };
-        assert_eq!(judge(&measured(&extreme().run_to_completion()), Nanos::new(yield_ns)), expected);
+        assert_eq!(decided(&times.run_to_completion(), 100), expected);
     }
+}
+
+// Is one queue for all worth its cost, also where yields are dear? It is a part of them, and no more than a tenth of a
+// microsecond.
+#[test]
+fn dear_yields_do_not_make_the_queue_dear() {
+    for yield_ns in [100, 1_000, 10_000] {
+        assert_eq!(judged(&times(&[(2_100, 50_000)]), yield_ns), Choice::Global, "{yield_ns}");
+        assert_eq!(judged(&times(&[(1_900, 50_000)]), yield_ns), Choice::Steal, "{yield_ns}");
+    }
+    assert_eq!(judged(&times(&[(1_900, 50_000)]), 50), Choice::Global);
+    let scaled = Auto::new(Nanos::from_micros(300), 1_000);
+    assert_eq!(scaled.queue_cost, Nanos::from_micros(100));
 }
 
 // Emulated cores measure service times exactly: would a real core's noise change what is chosen, and how far the budget?
@@ -106,7 +126,7 @@ fn the_noise_of_a_real_clock_changes_no_choice() {
 
 #[test]
 fn a_change_of_mind_takes_three_in_a_row() {
-    let mut auto = Auto::new(Nanos::new(100));
+    let mut auto = Auto::new(Nanos::new(100), 1);
     let alike = times(&[(10_000, 50_000)]);
     assert_eq!(decide(&mut auto, &extreme()), None);
     assert_eq!(decide(&mut auto, &extreme()), None);
@@ -129,7 +149,7 @@ fn a_change_of_mind_takes_three_in_a_row() {
 // said until then how few there were?
 #[test]
 fn the_first_choice_is_made_whether_or_not_it_rests() {
-    let mut auto = Auto::new(Nanos::new(100));
+    let mut auto = Auto::new(Nanos::new(100), 1);
     let (few, alike) = (times(&[(10_000, 400)]), times(&[(10_000, 50_000)]));
     assert_eq!(decide(&mut auto, &few), None);
     assert_eq!(auto.current().reason, Reason::TooFew { requests: 400 });
@@ -147,7 +167,7 @@ fn after_a_shift_the_second_decision_counts() {
         .map(|(light, heavy)| times(&[(light, 50_000), (heavy, 50_000)]));
     let shifted = |times: &ServiceTimes| Measured { has_shifted: true, ..measured(times) };
     let begun = || {
-        let mut auto = Auto::new(Nanos::new(100));
+        let mut auto = Auto::new(Nanos::new(100), 1);
         assert!((0..3).any(|_| decide(&mut auto, &extreme()).is_some()));
         auto.in_a_row = 6;
         auto
@@ -178,7 +198,7 @@ fn after_a_shift_the_second_decision_counts() {
 /// service times in microseconds are drawn.
 fn changes_in_an_hour(yield_ns: u64, mut draw_us: impl FnMut(&mut Xoshiro256PlusPlus) -> f64) -> usize {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-    let mut auto = Auto::new(Nanos::new(yield_ns));
+    let mut auto = Auto::new(Nanos::new(yield_ns), 1);
     let mut recent: VecDeque<(Nanos, u64)> = VecDeque::new();
     let changes = (0..3_600).filter(|_| {
         recent.drain(..recent.len().saturating_sub(900));

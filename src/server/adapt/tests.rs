@@ -171,7 +171,7 @@ fn a_server_decides_what_the_planner_predicts() {
             }
             let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
             let mut adaptation = Adaptation::new(&config(&settings));
-            adaptation.auto = adaptation.auto.map(|_| Auto::new(fit.yield_cost));
+            adaptation.auto = adaptation.auto.map(|_| Auto::new(fit.yield_cost, 1));
             adaptation.tuning.yield_cost = fit.yield_cost;
             for _ in 0..10 {
                 adaptation.follow(&recent);
@@ -226,7 +226,7 @@ fn auto_weighs_the_yields_of_emulated_cores() {
     let cheap = decided("stock");
     assert_eq!(cheap.policy, "levels", "{}", cheap.reason);
     assert!(cheap.reason.contains("a yield costs 100us"), "{}", cheap.reason);
-    assert_eq!(decided("yield=40us").policy, "steal");
+    assert_eq!(decided("yield=40us").policy, "global");
 }
 
 /// Service times in nanoseconds, and how many of a hundred requests take each.
