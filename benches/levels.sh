@@ -44,13 +44,14 @@ scene() {
         mv "$tmp/json" "$name.json"
     }
     jq -r '
-        def number: if . == null then "inf" elif . >= 100 then round elif . >= 10 then . * 10 | round / 10
+        def number: if . >= 1e300 then "inf" elif . >= 100 then round elif . >= 10 then . * 10 | round / 10
             else . * 100 | round / 100 end | tostring;
-        def of_all: sort | if length == 0 then "-"
+        def of_all: map(. // infinite) | sort | if length == 0 then "-"
             else "\(.[length / 2 | floor] | number) (\(.[0] | number) to \(.[-1] | number))" end;
         # What is too short to know the long run is all the same one pair of the same requests; what was disturbed is none.
         def is_pair: [.reasons[] | select(test("is not known within") | not)] == [];
-        def ratios(of): [.[] | (.auto | of) / (.other | of)] | of_all;
+        def ratio(one; other): if one == null or other == null then empty else one / other end;
+        def ratios(of): [.[] | ratio(.auto | of; .other | of)] | of_all;
         .runs[0].workload as $workload | .runs as $all
         | [$all[].arm] | reduce .[] as $arm ([]; if index([$arm]) then . else . + [$arm] end)
         | .[] as $arm | [$all[] | select(.arm == $arm)] as $runs | [$runs[] | select(is_pair)] as $kept
@@ -58,7 +59,7 @@ scene() {
         | [$workload, $arm,
             ([$kept[].slowdown.all.p99_9] | of_all),
             ([$kept[].simulated.slowdown.all.p99_9] | of_all),
-            ([$kept[] | .slowdown.all.p99_9 / .simulated.slowdown.all.p99_9] | of_all),
+            ([$kept[] | ratio(.slowdown.all.p99_9; .simulated.slowdown.all.p99_9)] | of_all),
             (if $arm == "auto" then "" else $pairs | ratios(.slowdown.all.p99_9) end),
             (if $arm == "auto" then "" else $pairs | ratios(.latency_us.all.p99_9) end),
             "\($kept | length) of \($runs | length)",
