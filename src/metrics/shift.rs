@@ -6,9 +6,10 @@
 //! Older seconds are forgotten once they differ from the newest, as a window that adapts forgets them (Bifet and Gavaldà,
 //! "Learning from time-changing data with adaptive windowing", 2007).
 
+use super::unanswered::{BUCKETS, PER_OCTAVE, bucket_of};
 use crate::time::Nanos;
 
-/// How many requests took how long, in half octaves.
+/// How many requests took how long, in the half octaves in which unanswered ones are counted.
 #[derive(Clone, Debug)]
 pub(super) struct Profile {
     requests: [f64; BUCKETS],
@@ -17,10 +18,6 @@ pub(super) struct Profile {
     squares: [f64; BUCKETS],
 }
 
-/// Half octaves from a nanosecond to 18 minutes; more counts as that.
-const BUCKETS: usize = 81;
-const PER_OCTAVE: f64 = 2.0;
-
 /// Service times within a factor of two are alike: limits between levels that differ by less are noise, too.
 const ALIKE_BUCKETS: usize = 2;
 
@@ -28,7 +25,7 @@ const ALIKE_BUCKETS: usize = 2;
 const DISTANCE_MIN: f64 = 0.1;
 
 /// The squared distance times the size of the samples. By chance two samples of the same requests have as much once in 2e8
-/// comparisons, one of which is made each second (2 exp(-2 x), the bound of Smirnov).
+/// comparisons, two of which are made each second (2 exp(-2 x), the bound of Smirnov).
 const EVIDENCE_MIN: f64 = 10.0;
 
 /// The share of requests which are too few to tell: pauses of the host, of which a bad second has many, look like that.
@@ -39,8 +36,8 @@ impl Profile {
     pub(super) fn new(times: impl IntoIterator<Item = (Nanos, u64)>) -> Profile {
         let mut profile = Profile { requests: [0.0; BUCKETS], time: [0.0; BUCKETS], squares: [0.0; BUCKETS] };
         for (took, count) in times {
+            let bucket = bucket_of(took);
             let (took, count) = (took.get().max(1) as f64, count as f64);
-            let bucket = ((took.log2() * PER_OCTAVE) as usize).min(BUCKETS - 1);
             profile.requests[bucket] += count;
             profile.time[bucket] += count * took;
             profile.squares[bucket] += count * took * took;
@@ -78,7 +75,7 @@ impl Profile {
     /// The same, with what lies above the bucket `highest` in it.
     fn capped_at(&self, highest: usize) -> Profile {
         let mut capped = self.clone();
-        let least = (highest as f64 / PER_OCTAVE).exp2();
+        let least = (highest.saturating_sub(1) as f64 / PER_OCTAVE).exp2();
         for bucket in highest + 1..BUCKETS {
             let count = std::mem::take(&mut capped.requests[bucket]);
             (capped.time[bucket], capped.squares[bucket]) = (0.0, 0.0);

@@ -8,8 +8,16 @@ use crate::fate::CLASSES;
 use crate::time::Nanos;
 
 /// Requests that took no time, and half octaves from a nanosecond to 18 minutes; more counts as that.
-const BUCKETS: usize = 81;
-const PER_OCTAVE: f64 = 2.0;
+pub(super) const BUCKETS: usize = 81;
+pub(super) const PER_OCTAVE: f64 = 2.0;
+
+/// The bucket in which a request counts that took this long.
+pub(super) fn bucket_of(spent: Nanos) -> usize {
+    if spent == Nanos::ZERO {
+        return 0;
+    }
+    (1 + ((spent.get() as f64).log2() * PER_OCTAVE) as usize).min(BUCKETS - 1)
+}
 
 /// The counters of one worker, written by it alone.
 #[derive(Debug)]
@@ -25,9 +33,7 @@ impl Unanswered {
 
     /// Counts a request of `class` that took this much CPU time; numbers from [`CLASSES`] on count as the last class.
     pub(super) fn count(&self, class: u8, spent: Nanos) {
-        let octaves = |spent: Nanos| 1 + ((spent.get() as f64).log2() * PER_OCTAVE) as usize;
-        let bucket = if spent == Nanos::ZERO { 0 } else { octaves(spent) };
-        self.counts[usize::from(class).min(CLASSES - 1) * BUCKETS + bucket.min(BUCKETS - 1)].add(1);
+        self.counts[usize::from(class).min(CLASSES - 1) * BUCKETS + bucket_of(spent)].add(1);
     }
 }
 
