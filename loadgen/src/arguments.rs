@@ -2,7 +2,7 @@
 //! [`crate::plan`] and [`crate::compare`].
 
 use clap::{Args, Parser, Subcommand};
-use forebay::config::{Burn, Classify};
+use forebay::config::{Burn, Classify, Objective};
 use forebay::metrics::Percentile;
 use forebay::overheads::Overheads;
 use forebay::time::{Nanos, parse_duration};
@@ -110,6 +110,9 @@ pub(crate) struct CompareArguments {
     /// Whether servers may read the class of a request from its header
     #[arg(long, value_name = "WHAT", default_value = "none")]
     pub(crate) classify: Classify,
+    /// What the levels of levels and auto make least, slowdown or latency, as for forebay serve
+    #[arg(long, value_name = "WHAT", default_value = "slowdown")]
+    pub(crate) optimise: Objective,
     /// Show the log of each server
     #[arg(long)]
     pub(crate) verbose: bool,

@@ -30,7 +30,7 @@ mod value;
 
 pub use crate::net::Io;
 pub use crate::overheads::{Overheads, OverheadsError};
-pub use crate::sched::{MaxWait, Notices, PolicyName, UnknownPolicy, Wait};
+pub use crate::sched::{MaxWait, Notices, Objective, PolicyName, UnknownPolicy, Wait};
 pub(crate) use addresses::listen_text;
 #[cfg(feature = "cli")]
 pub(crate) use effective::load;
@@ -201,6 +201,7 @@ mod tests {
             &[
                 ("slice", "1500us"),
                 ("reserved", "1"),
+                ("optimise", "latency"),
                 ("workers", "2"),
                 ("drain-timeout", "0s"),
                 ("cost-cap", "90s"),

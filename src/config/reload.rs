@@ -99,6 +99,7 @@ mod tests {
             ("workers", "3"),
             ("pools", "front=2"),
             ("slice", "1us"),
+            ("optimise", "latency"),
             ("reserved", "1"),
             ("classify", "header"),
             ("handler", "echo"),

@@ -6,7 +6,7 @@ use super::setting::{Change, DefaultValue, Setting, Shape, Words};
 use super::value::{self, Refusal, names};
 use super::{Burn, Classify, HandlerName, Io, LogFormat, LogLevel, Notices, Pool, ShedAnswers, Wait, cpus, rules};
 use crate::overheads::Overheads;
-use crate::sched::{MaxWait, PolicyName};
+use crate::sched::{MaxWait, Objective, PolicyName};
 use crate::time::Nanos;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -87,6 +87,19 @@ settings! {
         allowed: Fixed("1us to 1s"),
         help: Fixed("CPU time that a request may use before the rest of it may move to another worker."),
         parse: |text| value::duration(text, MICROSECOND..=SECOND), show: ToString::to_string,
+    }
+    /// What the levels of `levels` and `auto` make least.
+    optimise: Objective {
+        key: "optimise", value_name: "WHAT", shape: Text, change: Live,
+        default: Text("slowdown"),
+        allowed: Made(names::<Objective>),
+        help: Detailed("What the levels of auto and levels make least.", || sentences(&[
+            "slowdown: p99.9 of latency over service time, and the mean latency; the longer a request has taken, the later it \
+             goes.",
+            "latency: p99.9 of the latency of all requests; first come, first served, but what takes little of the time goes \
+             first, and the longest of 2,000 last.",
+        ])),
+        parse: value::choice, show: value::name,
     }
     /// Workers reserved under `hybrid`, or of the lightest group under `reserve`, 1 to `workers`; `None` = as measured.
     reserved: Option<usize> {

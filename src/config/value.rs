@@ -5,7 +5,7 @@ use super::problem::suggestion;
 use super::{POOLS_MAX, Pool, WORKERS_MAX};
 use crate::net::Io;
 use crate::overheads::{Overheads, OverheadsError};
-use crate::sched::{Notices, PolicyName, Wait};
+use crate::sched::{Notices, Objective, PolicyName, Wait};
 use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::ops::RangeInclusive;
 
@@ -119,7 +119,7 @@ macro_rules! impl_choice {
     )+ };
 }
 
-impl_choice! { PolicyName Classify ShedAnswers HandlerName Burn Wait Notices Io LogLevel LogFormat }
+impl_choice! { PolicyName Objective Classify ShedAnswers HandlerName Burn Wait Notices Io LogLevel LogFormat }
 
 /// The reason why a text is not a value of its setting.
 pub(super) type Refusal = String;

@@ -2,9 +2,8 @@
 //! hysteresis, and with a reason to publish. Where they call for none, first come, first served.
 
 use super::estimate::{Gap, ServiceTimes};
-use super::gittins;
 use super::ladder::{Ladder, Ladders};
-use super::{Entry, Made, Measured, Sizes, Tuning, global, hybrid, levels, steal};
+use super::{Entry, Made, Measured, Objective, Sizes, Tuning, global, hybrid, levels, steal};
 use crate::time::Nanos;
 use std::fmt;
 
@@ -40,6 +39,8 @@ pub enum Reason {
     },
     /// What has taken long ends as soon as what begins.
     Alike,
+    /// No percentile of the latency gains by another order.
+    InOrder,
     /// Requests pass no checkpoints, where they could give way.
     RunToCompletion,
     /// What has taken long should give way, but a yield costs more than that brings.
@@ -54,6 +55,8 @@ pub enum Reason {
         /// The measured cost of a yield.
         yield_cost: Nanos,
     },
+    /// Requests take little of the time that go first, or much of it that no percentile counts.
+    InOrderBut,
     /// A gap divides light from heavy requests, and yields are too dear for one at each arrival.
     Divided {
         /// The gap.
@@ -72,6 +75,12 @@ impl fmt::Display for Reason {
             Reason::Alike => {
                 f.write_str("by the measured service times, what has taken long ends as soon as what begins")
             }
+            Reason::InOrder => {
+                f.write_str("for p99.9 of the latency, by the measured service times, first come is to go first")
+            }
+            Reason::InOrderBut => f.write_str(
+                "for p99.9 of the latency, by the measured service times, first come is to go first, but for what takes little of the time and the longest of 2,000",
+            ),
             Reason::RunToCompletion => f.write_str("requests pass no checkpoints, where they could give way"),
             Reason::YieldTooDear { yield_cost, light } => {
                 write!(f, "a yield costs {yield_cost}, and light requests take {light}")
@@ -101,6 +110,7 @@ pub struct Decision {
 /// The state of `auto`: the decision in force, and the one that may replace it.
 #[derive(Clone, Debug)]
 pub struct Auto {
+    objective: Objective,
     yield_cost: Nanos,
     /// What one queue for all costs a request.
     queue_cost: Nanos,
@@ -136,11 +146,14 @@ const DECISIONS_IN_A_ROW_MAX: u32 = 48;
 const DECISIONS_UNCHANGED: u32 = 3_600;
 
 impl Auto {
-    /// The state of `auto` when nothing is known but the cost of a yield, on cores of this time scale.
-    pub fn new(yield_cost: Nanos, time_scale: u64) -> Auto {
-        let queue_cost = yield_cost.min(QUEUE_COST_MAX.times(time_scale));
+    /// The state of `auto` when nothing is known but what `tuning` says of the cost of a yield, the time scale and the
+    /// objective.
+    pub fn new(tuning: &Tuning) -> Auto {
+        let Tuning { objective, yield_cost, .. } = *tuning;
+        let queue_cost = yield_cost.min(tuning.scaled(QUEUE_COST_MAX));
         let current = Decision { choice: Choice::Start, reason: Reason::TooFew { requests: 0 } };
         Auto {
+            objective,
             yield_cost,
             queue_cost,
             current,
@@ -164,7 +177,7 @@ impl Auto {
             (self.in_a_row, self.unchanged) = ((self.in_a_row / 2).max(DECISIONS_IN_A_ROW), 0);
         }
         self.is_outdated |= measured.has_shifted;
-        let Decision { choice, reason } = judge(measured, self.yield_cost, self.queue_cost);
+        let Decision { choice, reason } = self.judge(measured);
         let begins = self.current.choice == Choice::Start;
         // Too little to judge by is no reason to leave what was chosen on better grounds.
         if choice.is_like(&self.current.choice) || matches!(reason, Reason::TooFew { .. }) {
@@ -195,6 +208,39 @@ impl Auto {
         self.current = Decision { choice, reason };
         Some(&self.current)
     }
+
+    fn judge(&self, measured: &Measured) -> Decision {
+        let Auto { objective, yield_cost, queue_cost, .. } = *self;
+        let times = &measured.times;
+        let requests = times.count();
+        if requests < REQUESTS_MIN {
+            return Decision { choice: Choice::Start, reason: Reason::TooFew { requests } };
+        }
+        let alike = if times.mean() >= queue_cost.times(QUEUES_PER_REQUEST) { Choice::Global } else { Choice::Steal };
+        if times.are_run_to_completion() {
+            return Decision { choice: alike, reason: Reason::RunToCompletion };
+        }
+        let (one_level, levels) = match objective {
+            Objective::Slowdown => (Reason::Alike, Reason::Levels { yield_cost }),
+            Objective::Latency => (Reason::InOrder, Reason::InOrderBut),
+        };
+        let ladders = objective.ladders(measured, yield_cost);
+        let Some(budget) = ladders.first_limit() else { return Decision { choice: alike, reason: one_level } };
+        // What gives way at each arrival may cost 0.6 of a light request's time in its handler, and soft reservation one of
+        // all that it takes of its worker (simulated, with and without the kernel's part).
+        let light = mean_within(times, budget);
+        if yield_cost.times(10) <= light.times(6) {
+            return Decision { choice: Choice::Levels { ladders }, reason: levels };
+        }
+        let gap = times.widest_gap().filter(|gap| {
+            let is_worth_it = budget.times(2) <= gap.above && yield_cost <= gap.below.plus(times.beside());
+            is_worth_it && objective == Objective::Slowdown
+        });
+        match gap {
+            Some(gap) => Decision { choice: Choice::Hybrid { budget }, reason: Reason::Divided { gap, yield_cost } },
+            None => Decision { choice: alike, reason: Reason::YieldTooDear { yield_cost, light } },
+        }
+    }
 }
 
 pub(super) const ENTRY: Entry = Entry {
@@ -208,7 +254,7 @@ pub(super) const ENTRY: Entry = Entry {
     adapts: true,
     // As many decisions as it takes for a choice to come into force.
     make: |tuning| {
-        let mut auto = Auto::new(tuning.yield_cost, tuning.time_scale);
+        let mut auto = Auto::new(tuning);
         if let Some(measured) = &tuning.measured {
             for _ in 0..DECISIONS_IN_A_ROW {
                 auto.decide(measured);
@@ -262,32 +308,6 @@ impl Choice {
             (Choice::Levels { ladders: a }, Choice::Levels { ladders: b }) => a.are_like(b),
             (one, other) => one == other,
         }
-    }
-}
-
-fn judge(measured: &Measured, yield_cost: Nanos, queue_cost: Nanos) -> Decision {
-    let times = &measured.times;
-    let requests = times.count();
-    if requests < REQUESTS_MIN {
-        return Decision { choice: Choice::Start, reason: Reason::TooFew { requests } };
-    }
-    let alike = if times.mean() >= queue_cost.times(QUEUES_PER_REQUEST) { Choice::Global } else { Choice::Steal };
-    if times.are_run_to_completion() {
-        return Decision { choice: alike, reason: Reason::RunToCompletion };
-    }
-    let ladders = gittins::ladders(times, measured.of_class.as_deref(), yield_cost);
-    let Some(budget) = ladders.first_limit() else { return Decision { choice: alike, reason: Reason::Alike } };
-    // What gives way at each arrival may cost 0.6 of a light request's time in its handler, and soft reservation one of
-    // all that it takes of its worker (simulated, with and without the kernel's part).
-    let light = mean_within(times, budget);
-    if yield_cost.times(10) <= light.times(6) {
-        return Decision { choice: Choice::Levels { ladders }, reason: Reason::Levels { yield_cost } };
-    }
-    let gap =
-        times.widest_gap().filter(|gap| budget.times(2) <= gap.above && yield_cost <= gap.below.plus(times.beside()));
-    match gap {
-        Some(gap) => Decision { choice: Choice::Hybrid { budget }, reason: Reason::Divided { gap, yield_cost } },
-        None => Decision { choice: alike, reason: Reason::YieldTooDear { yield_cost, light } },
     }
 }
 

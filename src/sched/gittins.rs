@@ -17,10 +17,8 @@
 
 use super::estimate::{ServiceTimes, TimesOfClass};
 use super::ladder::{LIMITS_MAX, Ladder, Ladders};
+use super::tail;
 use crate::time::Nanos;
-
-/// The first level lasts for at least this many yields: with less, time sharing is worse than none.
-const YIELDS_PER_LEVEL: u64 = 20;
 
 /// Requests that leave the first level take at most this share of the workers' time for it.
 const RISE_SHARE_MAX: f64 = 1.0 / 400.0;
@@ -33,11 +31,9 @@ const FALL_STEP: f64 = 1.25;
 const BUCKETS_PER_OCTAVE: f64 = 8.0;
 
 /// Fewer requests than this share of all, or than this number, say nothing of a distribution. Beyond the age that no more
-/// of them reach, levels go on by a constant factor, if these few have this share of the time.
-const TAIL_SHARE: f64 = 1e-3;
-const TAIL_COUNT: f64 = 20.0;
-const TAIL_FACTOR: f64 = 4.0;
-const TAIL_TIME_MIN: f64 = 0.02;
+/// of them reach, levels go on by a constant factor ([`tail`]).
+const FEW_SHARE: f64 = 1e-3;
+const FEW: f64 = 20.0;
 
 /// Requests whose service times lie close together.
 struct Bucket {
@@ -52,20 +48,19 @@ struct Bucket {
 /// known, requests of a class begin where its index is, and those of a class of which too little is known where that of all
 /// requests is.
 pub fn ladders(times: &ServiceTimes, of_class: Option<&TimesOfClass>, yield_cost: Nanos) -> Ladders {
-    let descent = |of: &ServiceTimes| Descent::new(of, times, yield_cost);
-    let all = descent(times);
-    let of_class = of_class.map(|of_class| of_class.each_ref().map(descent));
-    let known: Vec<&Descent> = of_class.iter().flatten().filter(|of| !of.stretches.is_empty()).collect();
+    let all = Descent::new(times, times, yield_cost);
+    let of_class = of_class.map(|of_class| of_class.each_ref().map(|of| Descent::new(of, times, yield_cost)));
+    let known: Vec<&Descent<'_>> = of_class.iter().flatten().filter(|of| !of.stretches.is_empty()).collect();
     let mut indices: Vec<f64> = if known.is_empty() { vec![&all] } else { known }
         .into_iter()
         .flat_map(|descent| descent.stretches.iter().map(|(_, index)| *index))
         .collect();
     indices.sort_by(|one, other| other.total_cmp(one));
     let bounds = bounds(&indices);
-    let whole = all.buckets.iter().map(|bucket| bucket.time).sum();
+    let whole = tail::time_beyond(times, 0.0);
     let all = all.ladder(&bounds, whole);
     let of_class = of_class.map(|of_class| {
-        let ladder = |descent: Descent| match descent.stretches.is_empty() {
+        let ladder = |descent: Descent<'_>| match descent.stretches.is_empty() {
             true => all.clone(),
             false => descent.ladder(&bounds, whole),
         };
@@ -103,25 +98,25 @@ fn shortest_first_level(times: &ServiceTimes, buckets: &[Bucket], yield_cost: Na
         longer -= bucket.count;
         longer / all * y <= mean * RISE_SHARE_MAX
     });
-    rises.map_or(f64::INFINITY, |bucket| bucket.end).max(y * YIELDS_PER_LEVEL as f64).max(1.0)
+    rises.map_or(f64::INFINITY, |bucket| bucket.end).max(y * tail::YIELDS_MIN as f64).max(1.0)
 }
 
 /// How the index of some requests falls with their age.
-struct Descent {
-    buckets: Vec<Bucket>,
+struct Descent<'t> {
+    times: &'t ServiceTimes,
     /// The ages at which stretches begin on which the index is no lower than there, and the lowest index up to there.
     stretches: Vec<(f64, f64)>,
     /// The age that too few requests reach to say more.
     age: f64,
 }
 
-impl Descent {
+impl<'t> Descent<'t> {
     /// The index of the requests with the service times `of`, which are some or all of those with `times`.
-    fn new(of: &ServiceTimes, times: &ServiceTimes, yield_cost: Nanos) -> Descent {
+    fn new(of: &'t ServiceTimes, times: &ServiceTimes, yield_cost: Nanos) -> Descent<'t> {
         let buckets = buckets(of);
         let first = shortest_first_level(times, &buckets, yield_cost);
         let total = |buckets: &[Bucket]| buckets.iter().map(|bucket| bucket.count).sum::<f64>();
-        let few = (total(&buckets) * TAIL_SHARE).max(TAIL_COUNT);
+        let few = (total(&buckets) * FEW_SHARE).max(FEW);
         let mut stretches = Vec::new();
         let (mut rest, mut age, mut least, mut lowest) = (&buckets[..], 0.0, first, f64::INFINITY);
         while total(rest) > few {
@@ -132,7 +127,7 @@ impl Descent {
             rest = &rest[over..];
             least = age;
         }
-        Descent { stretches, age: age.max(first), buckets }
+        Descent { stretches, age: age.max(first), times: of }
     }
 
     /// The levels of these requests, which begin below the indices `bounds`, where all requests take `whole`. Where too few
@@ -142,16 +137,8 @@ impl Descent {
         let mut levels = self.stretches.iter().map(|(age, index)| (Nanos::new(*age as u64), level(index)));
         let mut ladder = Ladder::new(levels.next().map_or(0, |(_, first)| first));
         levels.for_each(|(age, level)| ladder.rise_to(level, age));
-        let time_beyond = |age: f64| -> f64 {
-            let longer = self.buckets.iter().filter(|bucket| bucket.end > age);
-            longer.map(|bucket| (bucket.time - age * bucket.count).max(0.0)).sum()
-        };
         let near = ladder.limits().last().map(|last| last.get() as f64).filter(|last| self.age < last * FALL_MIN);
-        let mut age = near.map_or(self.age, |last| last * TAIL_FACTOR);
-        while ladder.last() < LIMITS_MAX && time_beyond(age) > TAIL_TIME_MIN * whole {
-            ladder.rise_to(ladder.last() + 1, Nanos::new(age as u64));
-            age *= TAIL_FACTOR;
-        }
+        tail::go_on(&mut ladder, self.times, near.map_or(self.age, |last| last * tail::FACTOR), whole);
         ladder
     }
 }

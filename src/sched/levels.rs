@@ -5,13 +5,12 @@
 //! With one limit this is `ondemand`. With none it is first come, first served, as under `global`. Where the limits
 //! belong follows from the measured service times ([`super::gittins`]).
 
-use super::gittins;
 use super::global::Global;
 use super::ladder::{Ladder, Ladders};
 use super::ondemand::LOOK_AFTER;
 use super::tuning::unmeasured;
 use super::{
-    Entry, Event, Kind, Made, Patience, Place, PoolId, Rules, Running, SearchPlace, Sizes, Topology, Tuning,
+    Entry, Event, Kind, Made, Objective, Patience, Place, PoolId, Rules, Running, SearchPlace, Sizes, Topology, Tuning,
     UNINTERRUPTED, Verdict, Watch,
 };
 use crate::time::Nanos;
@@ -33,7 +32,7 @@ fn make(tuning: &Tuning) -> Made {
     let measured = tuning.measured.as_ref().filter(|measured| measured.times.count() > 0);
     let (ladders, reason) = match measured {
         Some(measured) => {
-            let ladders = gittins::ladders(&measured.times, measured.of_class.as_deref(), tuning.yield_cost);
+            let ladders = tuning.objective.ladders(measured, tuning.yield_cost);
             let reason = format!("a yield costs {}{}", tuning.yield_cost, ladders.classes_text());
             (ladders, reason)
         }
@@ -56,7 +55,8 @@ pub(super) fn with_ladders(ladders: Ladders, tuning: &Tuning) -> Made {
         let patience = times.zip(budget).map(of);
         let patient = patience.map(|patience| format!(", patient from {} waiting on", patience.queued));
         let chosen = format!("levels from {from}{}", patient.unwrap_or_default());
-        (Kind::Levels(Levels { ladders, look_after, patience }), chosen)
+        let in_order = tuning.objective == Objective::Latency;
+        (Kind::Levels(Levels { ladders, look_after, patience, in_order }), chosen)
     };
     Made { budget, chosen, ..Made::plain(&ENTRY, kind, tuning) }
 }
@@ -70,6 +70,9 @@ pub struct Levels {
     pub look_after: Nanos,
     /// When fresh requests are left to workers that are in light ones; `None` = never.
     pub patience: Option<Patience>,
+    /// Whether requests of level 0 are served in the order in which they came, as under `global`, which takes a queue for
+    /// all; else by whom they find first.
+    pub in_order: bool,
 }
 
 /// Deques and sockets hold fresh requests only. As under `ondemand`, one look comes before a queue.
@@ -82,6 +85,17 @@ const ORDER: &[SearchPlace] = &[
     SearchPlace::ReceiveRest,
 ];
 
+/// Where level 0 has a queue for all: as `global` before it is empty, and then as ever.
+const ORDER_OF_ARRIVAL: &[SearchPlace] = &[
+    SearchPlace::ReceiveNext,
+    SearchPlace::QueueOf(0),
+    SearchPlace::Own,
+    SearchPlace::ReceiveNoticed,
+    SearchPlace::QueueOf(UNINTERRUPTED),
+    SearchPlace::Queues,
+    SearchPlace::ReceiveRest,
+];
+
 impl Levels {
     /// Whether `other` has the same levels and the same patience, but for noise.
     pub(super) fn is_like(&self, other: &Levels) -> bool {
@@ -89,7 +103,7 @@ impl Levels {
             (Some(one), Some(other)) => one.is_like(other),
             (one, other) => one == other,
         };
-        patience && self.ladders.are_like(&other.ladders)
+        patience && self.in_order == other.in_order && self.ladders.are_like(&other.ladders)
     }
 
     fn level_of(&self, running: &Running) -> usize {
@@ -110,12 +124,13 @@ fn interrupted(level: usize) -> PoolId {
 
 impl Rules for Levels {
     fn order(&self, _: PoolId) -> &'static [SearchPlace] {
-        ORDER
+        if self.in_order { ORDER_OF_ARRIVAL } else { ORDER }
     }
 
     fn place(&self, _: &Topology, pool: PoolId, event: Event) -> Place {
         match event {
             Event::Arrived { class, .. } => match self.ladders.of(class).first() {
+                0 if self.in_order => Place::Queue(0),
                 0 => Place::Own,
                 level => Place::Queue(interrupted(level) + 1),
             },
@@ -162,5 +177,9 @@ impl Rules for Levels {
 
     fn watches(&self) -> bool {
         true
+    }
+
+    fn look_after(&self) -> Nanos {
+        self.look_after
     }
 }

@@ -69,7 +69,7 @@ fn global() -> Global {
 /// Levels from 5 and 20 us on.
 fn levels() -> Levels {
     let ladders = ladder::Ladders::blind([5, 20].map(Nanos::from_micros).into_iter().collect());
-    Levels { ladders, look_after: Nanos::from_micros(10), patience: None }
+    Levels { ladders, look_after: Nanos::from_micros(10), patience: None, in_order: false }
 }
 
 fn ondemand() -> OnDemand {

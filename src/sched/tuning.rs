@@ -1,7 +1,7 @@
 //! What policies are made from: by the server, the simulator, the planner and `loadgen compare`.
 
 use super::estimate::{ServiceTimes, TimesOfClass};
-use super::{Entry, Kind, Policy, PolicyName, Topology};
+use super::{Entry, Kind, Objective, Policy, PolicyName, Topology};
 use crate::fate::CLASSES;
 use crate::time::Nanos;
 
@@ -28,6 +28,8 @@ pub struct Tuning {
     pub time_scale: u64,
     /// What stepping aside costs.
     pub yield_cost: Nanos,
+    /// What levels are for.
+    pub objective: Objective,
     /// What was measured lately, if anything.
     pub measured: Option<Measured>,
 }
@@ -104,6 +106,7 @@ impl Tuning {
             thief_threshold: None,
             time_scale: 1,
             yield_cost: Nanos::new(100),
+            objective: Objective::default(),
             measured: None,
         }
     }

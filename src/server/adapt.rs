@@ -28,15 +28,16 @@ impl Adaptation {
         let entry = config.policy.entry();
         // Only what follows measurements weighs it, and to measure it takes time.
         let yield_cost = if entry.adapts { yield_cost(config) } else { Nanos::ZERO };
-        let auto = (config.policy.name() == "auto").then(|| Auto::new(yield_cost, config.time_scale));
         let tuning = Tuning {
             sizes: (entry.sizes == Sizes::Pools).then(|| config.pools.iter().map(|pool| pool.workers).collect()),
             reserved: config.reserved,
             classified: config.classify == Classify::Header,
             time_scale: config.time_scale,
             yield_cost,
+            objective: config.optimise,
             ..Tuning::new(config.workers, config.slice_scaled())
         };
+        let auto = (config.policy.name() == "auto").then(|| Auto::new(&tuning));
         let made = (entry.make)(&tuning);
         Adaptation { entry, tuning, burn: config.burn, made, auto, next: None }
     }

@@ -232,8 +232,9 @@ impl<J: Send> Control<'_, J> {
 
     /// Switches to the policy of `config`, with its sizes and its slice.
     pub(super) fn follow(&self, config: &Config) {
-        let Config { policy, slice, reserved, ref pools, .. } = *config;
-        let asked = Config { policy, slice, reserved, pools: pools.clone(), ..Config::clone(&self.live.load()) };
+        let Config { policy, slice, optimise, reserved, ref pools, .. } = *config;
+        let asked =
+            Config { policy, slice, optimise, reserved, pools: pools.clone(), ..Config::clone(&self.live.load()) };
         let mut following = self.following();
         *following = Following::new(&asked);
         self.live.store(Arc::new(asked));
@@ -256,7 +257,8 @@ impl<J: Send> Control<'_, J> {
 
     /// Follows `new`, which differs from `live` only in what may change.
     fn take(&self, live: &Config, new: &Config) {
-        let follows = |config: &Config| (config.policy, config.slice, config.reserved, config.pools.clone());
+        let follows =
+            |config: &Config| (config.policy, config.slice, config.optimise, config.reserved, config.pools.clone());
         self.waiting.set(new.max_wait_scaled());
         if follows(live) != follows(new) {
             self.follow(new);

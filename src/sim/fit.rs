@@ -3,7 +3,7 @@
 use crate::fate::CLASSES;
 use crate::sched::auto::{Auto, Decision};
 use crate::sched::estimate::{ServiceTimes, TimesOfClass};
-use crate::sched::{Made, Measured, PolicyName, Tuning};
+use crate::sched::{Made, Measured, Objective, PolicyName, Tuning};
 use crate::time::Nanos;
 use crate::workload::{Cost, Workload};
 use rand::SeedableRng;
@@ -27,6 +27,8 @@ pub struct Fit {
     pub thief_threshold: Option<Nanos>,
     /// What stepping aside costs.
     pub yield_cost: Nanos,
+    /// What levels are for.
+    pub objective: Objective,
     /// Whether policies that can use a request's class know it.
     pub classified: bool,
     /// Service times of all classes together.
@@ -105,6 +107,7 @@ impl Fit {
             sizes,
             thief_threshold,
             yield_cost,
+            objective: Objective::default(),
             classified,
             times,
             of_class,
@@ -128,6 +131,7 @@ impl Fit {
             classified: self.classified,
             thief_threshold: self.thief_threshold,
             yield_cost: self.yield_cost,
+            objective: self.objective,
             measured: Some(self.measured()),
             ..Tuning::new(self.workers, self.slice)
         }
@@ -146,7 +150,7 @@ impl Fit {
 
     /// What `auto` would decide for these service times, and why.
     pub fn decision(&self) -> Decision {
-        let mut auto = Auto::new(self.yield_cost, 1);
+        let mut auto = Auto::new(&self.tuning());
         let measured = self.measured();
         for _ in 0..DECISIONS {
             auto.decide(&measured);

@@ -1,9 +1,10 @@
 //! Does virtual time do what the policies say, and always the same?
 
+mod levels;
+
 use super::*;
 use crate::metrics::Percentile;
-use crate::sched::ladder::Ladders;
-use crate::sched::{Hybrid, Kind, Levels, Patience, Policy, PolicyName, Topology};
+use crate::sched::{Hybrid, Kind, Policy, PolicyName, Topology};
 use crate::workload::Workload;
 
 fn offer(workload: &Workload, load: f64, workers: usize) -> OpenLoop<'_> {
@@ -23,20 +24,6 @@ fn workload(text: &str) -> Workload {
 fn policies(workload: &Workload, load: f64, workers: usize) -> Vec<(PolicyName, Policy)> {
     let fit = Fit::new(workload, workers, load);
     PolicyName::ALL.iter().map(|name| (*name, fit.policy(*name).policy())).collect()
-}
-
-// Is the tail of TPC-C shorter where classes are known: of 100 us, behind 20 us, from the begin? A tenth is, of 1 M.
-#[test]
-fn known_classes_make_the_tail_of_levels_shorter() {
-    let workload = workload("tpcc");
-    let p99_9 = |classified| {
-        let fit = Fit { classified, ..Fit::new(&workload, 14, 0.9) };
-        let setup = Setup { classified, ..Setup::with_overheads(fit.policy(named("levels")).policy(), Overheads::LAB) };
-        let tally = simulate(&setup, OpenLoop { requests: 200_000, ..offer(&workload, 0.9, 14) }.arrivals(14));
-        tally.slowdown_at(Percentile::P99_9)
-    };
-    let (known, blind) = (p99_9(true), p99_9(false));
-    assert!(known < 0.95 * blind, "{known} where classes are known, {blind} where they are not");
 }
 
 #[test]
@@ -120,52 +107,6 @@ fn a_heavy_request_steps_aside_for_a_fresh_one() {
         let heavy = tally.latency_mean(Some(1));
         assert!(heavy > us(501) && heavy < us(506), "{name}: {heavy}: its work, the other's, and a few yields");
     }
-}
-
-// Two workers, four heavy requests, and a fresh one that comes while the worker that has stepped aside for another is in
-// that: is it left to that worker, and is it served all the same where that request turns out to be heavy?
-#[test]
-fn a_fresh_request_is_left_to_a_worker_in_a_light_one() {
-    let latency = |queued: Option<usize>, light: &[ArrivingRequest]| {
-        let us = Nanos::from_micros;
-        let ladders = Ladders::blind([us(10)].into_iter().collect());
-        let patience = queued.map(|queued| Patience { queued, rest: us(4) });
-        let policy = Policy::new(Kind::Levels(Levels { ladders, look_after: us(1), patience }), &Topology::new(&[2]));
-        let heavy = (0..4).map(|_| arriving(1, 1_000, 1));
-        let tally = simulate(&Setup::ideal(policy), heavy.chain(light.iter().copied()));
-        tally.latency_mean(Some(0)).get().div_ceil(1_000)
-    };
-    let after = |first| [arriving(500, first, 2), arriving(502, 3, 0)];
-    assert!(latency(None, &after(8)) <= 4 && latency(Some(4), &after(8)) <= 4, "the other worker steps aside");
-    // And up to a checkpoint. Three wait in queues: two that have not been interrupted, and one that has.
-    assert!((9..=10).contains(&latency(Some(3), &after(8))), "it waits for the first");
-    assert!((11..=12).contains(&latency(Some(3), &after(900))), "until the first has run for 10 us");
-    // The worker that has left one steps aside later, for one of two.
-    let second = ArrivingRequest { socket: 1, ..arriving(601, 3, 0) };
-    let later = [arriving(500, 8, 2), arriving(502, 3, 2), arriving(600, 9, 2), arriving(601, 3, 2), second];
-    assert!(latency(Some(3), &later) <= 5, "{}", latency(Some(3), &later));
-}
-
-// Do heavy requests near saturation end sooner where fewer yields are made for light ones?
-#[test]
-fn patience_leaves_time_to_heavy_requests_near_saturation() {
-    let workload = workload("extreme-bimodal");
-    let offer = OpenLoop { seed: 1, warmup: 30_000, requests: 300_000, ..offer(&workload, 0.95, 14) };
-    let overheads = Overheads { yield_: Nanos::new(200), ..Overheads::LAB };
-    let slowdown = |is_patient: bool| {
-        let fit = Fit { yield_cost: overheads.yield_, ..Fit::new(&workload, 14, 0.95) };
-        let Kind::Levels(levels) = fit.policy(named("levels")).kind else { panic!("levels") };
-        let patience = levels.patience.filter(|_| is_patient);
-        let policy = Policy::new(Kind::Levels(Levels { patience, ..levels }), &Topology::new(&[14]));
-        let setup = Setup { checkpoint_step: Nanos::new(250), ..Setup::with_overheads(policy, overheads) };
-        let slowdown = simulate(&setup, offer.clone().arrivals(14)).slowdown();
-        let of = |class: &str| slowdown.iter().find(|(name, _)| *name == class).map(|(_, block)| *block);
-        [("long", Percentile::P99), ("short", Percentile::P99_9)]
-            .map(|(class, percentile)| of(class).and_then(|block| block.percentile(percentile)).expect("requests"))
-    };
-    let ([long, _], [long_with, short_with]) = (slowdown(false), slowdown(true));
-    assert!(long_with < 0.9 * long, "{long_with} with patience, {long} without");
-    assert!(short_with < 4.0, "{short_with}: light requests still go first");
 }
 
 // Does a worker that steps aside for what it has noticed find it, does one that goes on with a heavy request not receive

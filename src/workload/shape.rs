@@ -1,8 +1,10 @@
-//! How arrivals deviate from a Poisson process of independent requests, for what-ifs.
+//! How arrivals deviate from a Poisson process of independent requests.
 
 use super::Workload;
-use crate::time::Nanos;
+use crate::time::{Nanos, parse_duration};
 use rand::{Rng, RngExt};
+use std::fmt;
+use std::str::FromStr;
 
 /// How requests follow one another. All shapes have the same rate, the same shares and the same costs in the long run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +19,42 @@ pub enum Shape {
     /// smallest mean cost; where there is one class, costs from this on, or none.
     Clusters(Option<Nanos>),
 }
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shape::Poisson => f.write_str("poisson"),
+            Shape::Bursts(mean) => write!(f, "bursts:{mean}"),
+            Shape::Clusters(_) => f.write_str("clusters"),
+        }
+    }
+}
+
+/// As flags have it: clusters are for what-ifs alone.
+impl FromStr for Shape {
+    type Err = BadShape;
+
+    fn from_str(text: &str) -> Result<Shape, BadShape> {
+        let mean = |text| parse_duration(text).ok().filter(|mean| (MEAN_MIN..=MEAN_MAX).contains(mean));
+        match text.split_once(':') {
+            None if text == "poisson" => Some(Shape::Poisson),
+            Some(("bursts", text)) => mean(text).map(Shape::Bursts),
+            _ => None,
+        }
+        .ok_or_else(|| BadShape(text.to_owned()))
+    }
+}
+
+/// The shortest and the longest mean length of bursts. Each is drawn: in an hour with one per microsecond billions.
+const MEAN_MIN: Nanos = Nanos::from_micros(1);
+const MEAN_MAX: Nanos = Nanos::from_secs(3_600);
+
+/// A text that is no shape of arrivals.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no way for requests to follow one another: write poisson, or bursts:MEAN with a mean of {MEAN_MIN} to {MEAN_MAX}, like bursts:2ms"
+)]
+pub struct BadShape(String);
 
 /// Long requests in a cluster.
 pub const CLUSTER: usize = 8;
@@ -131,6 +169,19 @@ mod tests {
         assert!((0.7..1.3).contains(&dispersion(Shape::Poisson)));
         let bursts = dispersion(Shape::Bursts(Nanos::from_micros(40)));
         assert!((8.0..14.0).contains(&bursts), "{bursts}, expected 11");
+    }
+
+    #[test]
+    fn a_shape_is_its_text() {
+        for text in ["poisson", "bursts:2ms", "bursts:1us", "bursts:3600s"] {
+            assert_eq!(text.parse().map(|shape: Shape| shape.to_string()), Ok(text.to_owned()));
+        }
+        for text in
+            ["", "bursts", "bursts:", "bursts:0s", "bursts:2", "bursts:999ns", "bursts:2h", "clusters", "poisson:1ms"]
+        {
+            let error = text.parse::<Shape>().expect_err(text).to_string();
+            assert!(error.contains("poisson, or bursts:MEAN"), "{error}");
+        }
     }
 
     // Do long requests come eight at a time, as often as before?

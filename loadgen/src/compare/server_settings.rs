@@ -4,7 +4,7 @@ use crate::arguments::CompareArguments;
 use crate::compare::sizing::{self, Amount, Given, Sizing};
 use crate::failure::Failure;
 use crate::plan::{Defaults, Plan, cpus, workload_of};
-use forebay::config::{Burn, Classify};
+use forebay::config::{Burn, Classify, Objective};
 use forebay::overheads::Overheads;
 use forebay::sched::{PolicyName, Sizes};
 use forebay::sim::Fit;
@@ -55,6 +55,8 @@ pub(crate) struct ServerSettings {
     pub(crate) fits: String,
     /// Value of `--classify`: the facts about a request that policies may know.
     pub(crate) classify: Classify,
+    /// Value of `--optimise`: what levels make least.
+    pub(crate) objective: Objective,
 }
 
 impl ServerSettings {
@@ -122,6 +124,7 @@ impl ServerSettings {
             beside,
             fits: sizing.said(),
             classify: arguments.classify,
+            objective: arguments.optimise,
         };
         let pools = arguments.pools.clone().or_else(|| settings.pools_for(&workload));
         Ok(ServerSettings { pools, ..settings })
@@ -130,7 +133,8 @@ impl ServerSettings {
     /// What policies are fitted to: `workload` at the share `load` of the workers.
     pub(crate) fn fit(&self, workload: &Workload, load: f64) -> Fit {
         let workload = workload.clone().with_time_beside(self.beside);
-        Fit { slice: self.slice, classified: self.classified(), ..Fit::new(&workload, self.workers.into(), load) }
+        let fit = Fit::new(&workload, self.workers.into(), load);
+        Fit { slice: self.slice, classified: self.classified(), objective: self.objective, ..fit }
     }
 
     /// Pools as `pools` itself would fit them, as in `simulate` and `plan`; `None` for a single worker, which is no pool.
@@ -152,6 +156,7 @@ impl ServerSettings {
         arguments.extend(["--policy", policy, "--workers", &workers, "--slice", &slice]);
         arguments.extend(["--burn", self.burn.name(), "--time-scale", &time_scale]);
         arguments.extend(["--classify", self.classify.name(), "--handler", "spin"]);
+        arguments.extend(["--optimise", self.objective.name()]);
         let reserved = self.reserved.map(|reserved| reserved.to_string());
         if let Some(reserved) = &reserved {
             arguments.extend(["--reserved", reserved]);

@@ -39,8 +39,9 @@ pub(crate) fn heading(settings: &ServerSettings, plan: &Plan, arguments: &Compar
         Burn::Cpu => String::new(),
         Burn::Sleep => format!(", overheads {}", settings.overheads.text()),
     };
+    let (classify, optimise) = (settings.classify.name(), settings.objective.name());
     let servers =
-        format!("{cores}; {pools}{reserved}slice {slice}{scaled}, classify {}{charged}", settings.classify.name());
+        format!("{cores}; {pools}{reserved}slice {slice}{scaled}, classify {classify}, optimise {optimise}{charged}");
     let item = |label: &str, text: &str| wrapped(&format!("  {label:<9}"), text, "           ");
     let mut text = format!("Comparing {}\n", arguments.policies.join(", "));
     let load = match plan.load().filter(|_| settings.saturated_for.is_some()) {

@@ -90,6 +90,7 @@ pub(crate) fn simulated(
         _ => settings.sizes(),
     };
     replay.classified = settings.classified();
+    replay.fit.objective = settings.objective;
     if settings.burn == Burn::Sleep {
         // As a server takes it, which weighs what an emulated core is charged.
         replay.fit.yield_cost = settings.overheads.yield_.max(Nanos::new(1));

@@ -1,13 +1,13 @@
 //! The flags of `forebay simulate`.
 
 use crate::overheads::Overheads;
-use crate::sched::{MaxWait, Sharing};
+use crate::sched::{MaxWait, Objective, Sharing};
 use crate::sim::Balance;
 use crate::sim::study::goal::Goal;
 use crate::sim::study::policy_spec::PolicySpec;
 use crate::sim::study::scenario::most_requests;
 use crate::time::{Nanos, parse_duration};
-use crate::workload::{FORMS, PRESETS, Workload};
+use crate::workload::{FORMS, PRESETS, Shape, Workload};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -72,6 +72,13 @@ pub(crate) struct SimulateArguments {
     /// Let policies know the class of a request beforehand, as --classify header does; reserve always knows it
     #[arg(long)]
     pub(super) classified: bool,
+    /// What levels make least, as for forebay serve
+    #[arg(long, value_name = "WHAT", default_value = "slowdown")]
+    pub(super) optimise: Objective,
+    /// How requests follow one another: poisson, or bursts:MEAN, in which the rate is half as high again, for so long in the
+    /// mean, and half as high for as long between them
+    #[arg(long, value_name = "HOW", default_value = "poisson")]
+    pub(super) arrivals: Shape,
     /// Source ports that requests come from, each at one worker's socket [default: 32 per worker, of a fleet of each of
     /// its workers, at least 256, at most 32768]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -117,8 +124,8 @@ pub(super) struct Loads(pub(super) Vec<f64>);
 const LOADS_MAX: usize = 1_000;
 
 /// Flags that cannot be combined with `--replay`, because their values come from the trace.
-const DRAWN: [&str; 9] =
-    ["workload", "workers", "load", "max_load", "seed", "requests", "flows", "deadline", "max_wait"];
+const DRAWN: [&str; 10] =
+    ["workload", "workers", "load", "max_load", "seed", "requests", "arrivals", "flows", "deadline", "max_wait"];
 
 const REPLAY_HELP: &str = "\
 Instead of --workload: the requests of a real run, from a file that `loadgen --dump` wrote

@@ -44,6 +44,8 @@ pub(super) fn value(scenario: &Scenario<'_>, results: &Results) -> Value {
         "requests": scenario.requests,
         "warmup": scenario.warmup(),
         "overheads": scenario.overheads.to_string(),
+        "arrivals": scenario.shape.to_string(),
+        "optimise": scenario.objective.name(),
         "results": items,
     });
     if let Some(run) = scenario.replayed {

@@ -85,6 +85,8 @@ impl<'a> Sweep<'a> {
             deadline: arguments.deadline,
             max_wait: arguments.max_wait,
             classified: arguments.classified,
+            objective: arguments.optimise,
+            shape: arguments.arrivals,
             precision: arguments.precision,
             ..new
         };

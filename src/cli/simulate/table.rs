@@ -2,11 +2,13 @@
 
 use super::result::Results;
 use crate::metrics::{Block, Percentile};
+use crate::sched::Objective;
 use crate::sim::study::capacity::Sustained;
 use crate::sim::study::goal::Goal;
 use crate::sim::study::judge::Judged;
 use crate::sim::study::scenario::{Scenario, Simulation};
 use crate::sim::{FATES, Fleet};
+use crate::workload::Shape;
 
 const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 
@@ -52,8 +54,16 @@ fn header(scenario: &Scenario<'_>, servers: Option<usize>, is_search: bool) -> S
         format!("the requests of {}, times divided by {}\n", run.path.display(), run.offered.time_scale)
     });
     let servers = servers.map_or_else(String::new, |servers| format!("{servers} servers of "));
+    let shape =
+        if scenario.shape == Shape::Poisson { String::new() } else { format!("arrivals: {}\n", scenario.shape) };
+    let objective = scenario.objective;
+    let objective = if objective == Objective::Slowdown {
+        String::new()
+    } else {
+        format!("levels optimise {}\n", objective.name())
+    };
     format!(
-        "{} (mean {}), {servers}{} workers, {requests}, seed {}\n{replayed}overheads: {}\n\n",
+        "{} (mean {}), {servers}{} workers, {requests}, seed {}\n{replayed}{shape}{objective}overheads: {}\n\n",
         scenario.workload.name(),
         scenario.workload.mean(),
         scenario.workers,

@@ -18,10 +18,14 @@ fn measured(times: &ServiceTimes) -> Measured {
     Measured::new(times.clone(), [(0, Nanos::ZERO); CLASSES], beside, 1.0)
 }
 
+/// Of which nothing is known but the cost of a yield.
+fn auto(yield_ns: u64) -> Auto {
+    Auto::new(&Tuning { yield_cost: Nanos::new(yield_ns), ..Tuning::new(4, Nanos::ZERO) })
+}
+
 /// What is decided from these service times by themselves.
 fn decided(times: &ServiceTimes, yield_ns: u64) -> Decision {
-    let Auto { yield_cost, queue_cost, .. } = Auto::new(Nanos::new(yield_ns), 1);
-    judge(&measured(times), yield_cost, queue_cost)
+    auto(yield_ns).judge(&measured(times))
 }
 
 fn judged(times: &ServiceTimes, yield_ns: u64) -> Choice {
@@ -88,7 +92,8 @@ fn dear_yields_do_not_make_the_queue_dear() {
         assert_eq!(judged(&times(&[(1_900, 50_000)]), yield_ns), Choice::Steal, "{yield_ns}");
     }
     assert_eq!(judged(&times(&[(1_900, 50_000)]), 50), Choice::Global);
-    let scaled = Auto::new(Nanos::from_micros(300), 1_000);
+    let yield_cost = Nanos::from_micros(300);
+    let scaled = Auto::new(&Tuning { yield_cost, time_scale: 1_000, ..Tuning::new(4, Nanos::ZERO) });
     assert_eq!(scaled.queue_cost, Nanos::from_micros(100));
 }
 
@@ -126,7 +131,7 @@ fn the_noise_of_a_real_clock_changes_no_choice() {
 
 #[test]
 fn a_change_of_mind_takes_three_in_a_row() {
-    let mut auto = Auto::new(Nanos::new(100), 1);
+    let mut auto = auto(100);
     let alike = times(&[(10_000, 50_000)]);
     assert_eq!(decide(&mut auto, &extreme()), None);
     assert_eq!(decide(&mut auto, &extreme()), None);
@@ -149,7 +154,7 @@ fn a_change_of_mind_takes_three_in_a_row() {
 // said until then how few there were?
 #[test]
 fn the_first_choice_is_made_whether_or_not_it_rests() {
-    let mut auto = Auto::new(Nanos::new(100), 1);
+    let mut auto = auto(100);
     let (few, alike) = (times(&[(10_000, 400)]), times(&[(10_000, 50_000)]));
     assert_eq!(decide(&mut auto, &few), None);
     assert_eq!(auto.current().reason, Reason::TooFew { requests: 400 });
@@ -167,7 +172,7 @@ fn after_a_shift_the_second_decision_counts() {
         .map(|(light, heavy)| times(&[(light, 50_000), (heavy, 50_000)]));
     let shifted = |times: &ServiceTimes| Measured { has_shifted: true, ..measured(times) };
     let begun = || {
-        let mut auto = Auto::new(Nanos::new(100), 1);
+        let mut auto = auto(100);
         assert!((0..3).any(|_| decide(&mut auto, &extreme()).is_some()));
         auto.in_a_row = 6;
         auto
@@ -198,7 +203,7 @@ fn after_a_shift_the_second_decision_counts() {
 /// service times in microseconds are drawn.
 fn changes_in_an_hour(yield_ns: u64, mut draw_us: impl FnMut(&mut Xoshiro256PlusPlus) -> f64) -> usize {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-    let mut auto = Auto::new(Nanos::new(yield_ns), 1);
+    let mut auto = auto(yield_ns);
     let mut recent: VecDeque<(Nanos, u64)> = VecDeque::new();
     let changes = (0..3_600).filter(|_| {
         recent.drain(..recent.len().saturating_sub(900));

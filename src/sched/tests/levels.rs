@@ -69,12 +69,12 @@ fn only_lower_levels_go_before_what_runs() {
 
 /// Class 1 begins at level 1 and comes to level 2 at 40 us; all others are as [`levels`] has them.
 fn of_two_classes() -> Policy {
-    let Levels { ladders: Ladders { all, .. }, look_after, patience } = levels();
+    let Levels { ladders: Ladders { all, .. }, .. } = levels();
     let mut later = Ladder::new(1);
     later.rise_to(2, Nanos::from_micros(40));
     let of_class = std::array::from_fn(|class| if class == 1 { later.clone() } else { all.clone() });
     let ladders = Ladders { all, of_class: Some(Box::new(of_class)) };
-    Policy::new(Kind::Levels(Levels { ladders, look_after, patience }), &Topology::new(&[5]))
+    Policy::new(Kind::Levels(Levels { ladders, ..levels() }), &Topology::new(&[5]))
 }
 
 // Does a request whose class begins higher wait behind all of level 0, and with what has come to its level? Does it step
@@ -165,6 +165,23 @@ fn patience_weighs_a_yield_for_all_against_the_rest_of_a_light_request() {
     assert_eq!(of(&extreme, 0), Some((264, 11)));
     assert!(of(&extreme, 1_000).is_some_and(|(rest, queued)| rest > 750 && queued > 30), "each takes 1 us beside");
     assert_eq!(of(&[], 0), None);
+}
+
+// Does what levels for the latency serve keep the order of arrival in level 0: do fresh requests wait in one queue, before
+// all others, and is there a look before heavier ones? Is it another policy, with the same limits?
+#[test]
+fn levels_for_the_latency_keep_the_order_of_arrival() {
+    let in_order = Policy::new(Kind::Levels(Levels { in_order: true, ..levels() }), &Topology::new(&[5]));
+    assert_eq!(in_order.place(0, Event::Arrived { class: None, backlog: 0 }), Place::Queue(0));
+    let steps = search(&in_order, 0, &[]);
+    assert_eq!(steps[0], Step::Queue(0));
+    let at = |step| steps.iter().position(|other| *other == step).expect("it is searched");
+    assert!(at(Step::Look) < at(Step::Queue(1)), "{steps:?}");
+    assert!(in_order.goes_first(&taken(5, 0)).contains(&0) && !in_order.goes_first(&taken(0, 4)).contains(&0));
+    let limits = || Ladders::blind(Ladder::from_iter([Nanos::from_micros(5)]));
+    let made = |objective| with_ladders(limits(), &Tuning { objective, ..Tuning::new(4, Nanos::ZERO) });
+    let (latency, slowdown) = (made(Objective::Latency), made(Objective::Slowdown));
+    assert!(!latency.is_like(&slowdown) && latency.is_like(&latency));
 }
 
 // Do limits that only jitter change nothing, and others much?

@@ -47,7 +47,8 @@ impl View for Waiting {
 #[test]
 fn sockets_are_looked_into_before_queues_that_hold_something() {
     let us = Nanos::from_micros;
-    for policy in [&policies()[1], &policies()[7]] {
+    let in_order = Policy::new(Kind::Levels(Levels { in_order: true, ..levels() }), &Topology::new(&[5]));
+    for policy in [&policies()[1], &policies()[7], &in_order] {
         let waiting = |half_full| Waiting { turn: 3.into(), half_full, jobs: [9; 3] };
         let step = |local: &mut Local, at, view: &Waiting| {
             local.begin();

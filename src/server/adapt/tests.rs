@@ -75,6 +75,28 @@ fn levels_learns_its_patience_whatever_its_limits() {
     assert!(adaptation.policy().patience().is_some());
 }
 
+// Do levels serve what they are for, and is it published? One request in 2,500 takes nearly half of the time.
+#[test]
+fn auto_makes_least_what_it_is_told() {
+    let decided = |optimise, mix: &[(u64, u64)]| {
+        let mut adaptation = Adaptation::new(&config(&[("policy", "auto"), ("optimise", optimise)]));
+        let measured = recent(mix, 2.0);
+        assert!((0..3).any(|_| adaptation.follow(&measured)));
+        let decision = adaptation.decision().expect("auto decides");
+        (decision.policy, decision.budget.is_some_and(|budget| budget > Nanos::from_micros(99)), decision.reason)
+    };
+    let rare = [(1, 45_000), (100, 4_980), (20_000, 20)];
+    for (optimise, mix, policy, is_beyond, reason) in [
+        ("slowdown", &rare[..], "levels", false, "ends later"),
+        ("latency", &rare, "levels", true, "the longest of 2,000"),
+        ("latency", &[(10, 9_900), (500, 100)], "global", false, "first come is to go first"),
+    ] {
+        let (chosen, beyond, why) = decided(optimise, mix);
+        assert_eq!((chosen.as_str(), beyond), (policy, is_beyond), "{optimise}: {why}");
+        assert!(why.contains(reason), "{optimise}: {why}");
+    }
+}
+
 // Do classes begin at levels of their own where policies may know them, and is it published? Nowhere else?
 #[test]
 fn auto_knows_classes_where_it_may() {
@@ -171,7 +193,7 @@ fn a_server_decides_what_the_planner_predicts() {
             }
             let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
             let mut adaptation = Adaptation::new(&config(&settings));
-            adaptation.auto = adaptation.auto.map(|_| Auto::new(fit.yield_cost, 1));
+            adaptation.auto = adaptation.auto.map(|_| Auto::new(&fit.tuning()));
             adaptation.tuning.yield_cost = fit.yield_cost;
             for _ in 0..10 {
                 adaptation.follow(&recent);

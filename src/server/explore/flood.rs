@@ -66,7 +66,7 @@ fn a_flood_takes_its_own_requests_one_at_a_time() {
         Kind::Isolated(Isolated),
         Kind::Steal(Steal { thief_threshold: US.times(5) }),
         Kind::Global(Global { look_after: US.times(10) }),
-        Kind::Levels(Levels { ladders: ladders(), look_after: US.times(10), patience: None }),
+        Kind::Levels(Levels { ladders: ladders(), look_after: US.times(10), patience: None, in_order: false }),
     ];
     for kind in kinds {
         let (flood, others) = served(kind.clone(), 1);

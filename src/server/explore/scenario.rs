@@ -128,7 +128,8 @@ fn policy(random: &mut impl RngExt, workers: usize) -> Policy {
         _ => {
             let patience = Patience { queued: random.random_range(0..4), rest: us(1) };
             let patience = random.random_bool(0.5).then_some(patience);
-            Kind::Levels(Levels { ladders: ladders(random), look_after: us(10), patience })
+            let in_order = random.random_bool(0.5);
+            Kind::Levels(Levels { ladders: ladders(random), look_after: us(10), patience, in_order })
         }
     };
     let sizes = match &kind {

@@ -10,5 +10,6 @@ pub(crate) mod progress;
 pub(crate) mod replayed;
 pub(crate) mod scenario;
 pub(crate) mod search;
+mod served;
 pub(crate) mod what_if;
 pub(crate) mod workers;

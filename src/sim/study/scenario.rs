@@ -3,10 +3,11 @@
 use super::policy_spec::PolicySpec;
 use super::progress::{Progress, watched};
 use super::replayed::Replayed;
+use super::served::{Length, Served, again_while};
 use crate::overheads::Overheads;
 use crate::sched::auto::Decision;
-use crate::sched::{Made, MaxWait, PolicyName, Sharing};
-use crate::sim::{ArrivingRequest, Fit, Fleet, OpenLoop, Replay, Setup, Tally, simulate_while};
+use crate::sched::{Made, MaxWait, Objective, PolicyName, Sharing};
+use crate::sim::{ArrivingRequest, Fit, Fleet, OpenLoop, Replay, Setup, Tally};
 use crate::stats::PRECISION;
 use crate::time::Nanos;
 use crate::workload::{Shape, Workload};
@@ -35,6 +36,8 @@ pub(crate) struct Scenario<'a> {
     pub(crate) max_wait: MaxWait,
     /// Whether policies that can use a request's class may read it; `reserve` always may.
     pub(crate) classified: bool,
+    /// What levels are for.
+    pub(crate) objective: Objective,
     /// The trace to replay, in place of drawn requests.
     pub(crate) replayed: Option<&'a Replayed>,
     /// How drawn requests follow one another.
@@ -63,17 +66,6 @@ impl Simulation {
     pub(crate) fn is_overload(&self) -> bool {
         self.load >= 1.0 || self.fleet.and(self.unstable_from).is_some_and(|bound| self.load >= bound)
     }
-}
-
-/// How long a simulation goes on: while `look` wants more, which is asked after the first `until_look` requests and says
-/// how many come before it is asked again.
-pub(super) struct Length<'l> {
-    /// Requests before any is measured.
-    pub(super) warmup: u64,
-    /// The most requests that are measured.
-    pub(super) most: u64,
-    pub(super) until_look: u64,
-    pub(super) look: &'l mut dyn FnMut(&Tally) -> Option<u64>,
 }
 
 /// The most steps between checkpoints in one simulation, over all requests: a day of computing.
@@ -140,6 +132,7 @@ impl<'a> Scenario<'a> {
             deadline: None,
             max_wait: MaxWait::Off,
             classified: false,
+            objective: Objective::default(),
             replayed: None,
             shape: Shape::Poisson,
             precision: PRECISION,
@@ -350,50 +343,8 @@ impl<'a> Scenario<'a> {
         fit.thief_threshold = self.thief_threshold;
         fit.yield_cost = self.overheads.yield_.max(Nanos::new(1));
         fit.classified = self.classified;
+        fit.objective = self.objective;
         // What was recorded comes to all servers that are left.
         fit.offered /= self.replayed.and(self.fleet).map_or(1, Fleet::left) as f64;
-    }
-}
-
-/// What came of a policy.
-struct Served {
-    /// The options in words.
-    chosen: String,
-    /// The bound of one server.
-    unstable_from: Option<f64>,
-    tally: Tally,
-    /// The load of the busiest server of a fleet.
-    busiest: Option<f64>,
-}
-
-impl Served {
-    fn by((made, setup): (Made, Setup), incoming: impl Iterator<Item = ArrivingRequest>, length: Length<'_>) -> Served {
-        let Made { chosen, unstable_from, .. } = made;
-        let tally = simulate_while(&setup, incoming, length.until_look, length.look);
-        Served { chosen, unstable_from, tally, busiest: None }
-    }
-
-    /// By servers of a fleet, each like that.
-    fn by_fleet(
-        fleet: Fleet,
-        (made, setup): (Made, Setup),
-        offer: &OpenLoop<'_>,
-        arrivals: impl Iterator<Item = (ArrivingRequest, u16)>,
-        length: Length<'_>,
-    ) -> Served {
-        let Made { chosen, unstable_from, .. } = made;
-        let came = fleet.simulate_while(&setup, offer, arrivals, length.until_look, length.look);
-        let busiest = Some(came.busiest());
-        Served { chosen, unstable_from, tally: came.tally, busiest }
-    }
-}
-
-/// Simulates longer and longer runs from the start while `length` wants more: for what cannot be looked at half-way.
-fn again_while(length: &mut Length<'_>, simulate: impl Fn(u64, u64) -> Tally) -> Tally {
-    let mut requests = length.until_look.saturating_sub(length.warmup).min(length.most);
-    loop {
-        let tally = simulate(length.warmup, requests);
-        let Some(more) = (length.look)(&tally) else { return tally };
-        requests += more;
     }
 }

@@ -1,0 +1,106 @@
+//! Levels of the longest requests: where a percentile is all that counts, and where measurements say no more.
+//!
+//! p99.9 of the latency is no worse for what happens to fewer than one request in 1,000. So these can go last, and where
+//! they hold much of the time all others wait for less. What takes next to none of the time can go first, and nothing else
+//! waits for longer. The others are served in the order in which they came: where
+//! service times have a light tail, as these have without the longest, no order that knows as little has a latency with a
+//! lighter tail (Wierman and Zwart 2012).
+
+use super::estimate::ServiceTimes;
+use super::ladder::{LIMITS_MAX, Ladder};
+use crate::time::Nanos;
+
+/// Requests that do not outlast the first limit: half of those beyond p99.9 do, since the limit is as uncertain as a sample.
+const QUANTILE: f64 = 0.9995;
+
+/// Requests that go first take at most this share of the workers' time up to there.
+const FIRST_SHARE_MAX: f64 = 0.05;
+
+/// Levels go on by this factor while what takes longer has that share of the time.
+pub(super) const FACTOR: f64 = 4.0;
+const TIME_MIN: f64 = 0.02;
+
+/// The shortest time to a level that is worth a yield, in yields.
+pub(super) const YIELDS_MIN: u64 = 20;
+
+/// The levels under which p99.9 of the latency is least, of requests with these service times, where a yield costs
+/// `yield_cost`. Those for the slowdown begin at `limits`.
+pub(super) fn ladder(times: &ServiceTimes, limits: impl Iterator<Item = Nanos>, yield_cost: Nanos) -> Ladder {
+    let mut ladder: Ladder = limits.take_while(|limit| times.handler_share_within(*limit) <= FIRST_SHARE_MAX).collect();
+    let longest = times.quantile(QUANTILE).max(yield_cost.times(YIELDS_MIN)).plus(Nanos::new(1));
+    go_on(&mut ladder, times, longest.get() as f64, time_beyond(times, 0.0));
+    ladder
+}
+
+/// Adds levels to `ladder` from `age` on, where all requests take `whole`.
+pub(super) fn go_on(ladder: &mut Ladder, times: &ServiceTimes, mut age: f64, whole: f64) {
+    while ladder.last() < LIMITS_MAX && time_beyond(times, age) > TIME_MIN * whole {
+        ladder.rise_to(ladder.last() + 1, Nanos::new(age as u64));
+        age *= FACTOR;
+    }
+}
+
+/// The time that requests take in their handlers after they have taken `age`.
+pub(super) fn time_beyond(times: &ServiceTimes, age: f64) -> f64 {
+    times.bins().iter().map(|(took, count)| (took.get() as f64 - age).max(0.0) * *count as f64).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use rand_distr::{Distribution, Exp, LogNormal, Pareto};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    fn drawn(us: impl Distribution<f64>, seed: u64) -> ServiceTimes {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        ServiceTimes::new((0..100_000).map(|_| (Nanos::new((us.sample(&mut random) * 1e3) as u64), 1)))
+    }
+
+    fn limits(times: &ServiceTimes) -> Vec<Nanos> {
+        ladder(times, std::iter::empty(), Nanos::new(100)).limits().collect()
+    }
+
+    // Do half as many go last as do not count, where they hold much of the time?
+    #[test]
+    fn one_request_in_two_thousand_goes_last_where_the_tail_is_heavy() {
+        for seed in 0..5 {
+            let lognormal = drawn(LogNormal::from_mean_cv(10.0, 10.0).expect("a spread"), seed);
+            let pareto = drawn(Pareto::new(1.0, 1.1).expect("a shape"), seed);
+            for times in [lognormal, pareto] {
+                let limits = limits(&times);
+                let beyond = times.bins().iter().filter(|(took, _)| *took >= limits[0]).count();
+                assert!((30..=50).contains(&beyond), "seed {seed}: {beyond} of 100,000 from {limits:?} on");
+                assert!(limits.windows(2).all(|pair| pair[1] > pair[0].times(3)), "{limits:?}");
+            }
+        }
+    }
+
+    // Is it first come, first served where no percentile gains by anything else?
+    #[test]
+    fn light_tails_and_few_classes_have_one_level() {
+        assert_eq!(limits(&drawn(Exp::new(0.1).expect("a rate"), 1)), [], "exponential");
+        let of =
+            |bins: &[(u64, u64)]| limits(&ServiceTimes::new(bins.iter().map(|(ns, count)| (Nanos::new(*ns), *count))));
+        assert_eq!(of(&[(500, 99_500), (500_000, 500)]), [], "the heavy ones are beyond p99, and before p99.95");
+        assert_eq!(of(&[(500, 99_970), (5_000_000, 30)])[0], Nanos::new(2_001), "20 yields, and these are beyond it");
+        assert_eq!(of(&[(500, 30)]), []);
+        assert_eq!(of(&[]), []);
+    }
+
+    // Does what takes a hundredth of the time go first, and not what takes a tenth?
+    #[test]
+    fn what_takes_little_goes_before_the_others() {
+        for (heavy, count) in [(100_000, 1), (10_000, 0)] {
+            let times = ServiceTimes::new([(Nanos::new(1_000), 5_000), (Nanos::new(heavy), 5_000)]);
+            let ladder = ladder(&times, [Nanos::new(2_000)].into_iter(), Nanos::new(100));
+            assert_eq!(ladder.limits().count(), count, "{ladder:?}");
+        }
+    }
+
+    #[test]
+    fn a_level_lasts_for_twenty_yields() {
+        let times = ServiceTimes::new([(Nanos::new(500), 99_970), (Nanos::from_millis(5), 30)]);
+        assert_eq!(ladder(&times, std::iter::empty(), Nanos::from_micros(1)).limits().next(), Some(Nanos::new(20_001)));
+    }
+}
