@@ -13,6 +13,7 @@ mod handler_api;
 mod handlers;
 mod imports;
 mod listens;
+mod looks;
 mod output;
 mod pin;
 mod plan;

@@ -148,17 +148,16 @@ fn asks_all() -> bool {
         Pause::Abort(AbortCause::Expired)
     } else if let Some(cause) = WAITER.with_borrow(|waiter| waiter.as_ref()?.abort_cause()) {
         Pause::Abort(cause)
-    } else if now >= limits.ask_at || super::local_queue::has_ready() {
-        Pause::Checkpoint
     } else {
+        // Also where the slice is over: checkpoints that are further apart than slices are long find each of them over.
         match notice::looks(now) {
-            Ok(()) => Pause::Checkpoint,
-            Err(look_in) => {
+            Err(look_in) if now < limits.ask_at && !super::local_queue::has_ready() => {
                 // Each checkpoint looks at the tokens that are there: a cancellation is no matter of time.
                 let until = if tokens > 0 { Nanos::ZERO } else { limits.next().minus(now).min(look_in) };
                 stretch(now, until);
                 return false;
             }
+            Ok(()) | Err(_) => Pause::Checkpoint,
         }
     };
     PAUSE.set(Some(pause));
