@@ -304,7 +304,7 @@ impl Choice {
     /// Whether `other` is the same policy, with limits that differ by no more than noise.
     fn is_like(&self, other: &Choice) -> bool {
         match (self, other) {
-            (Choice::Hybrid { budget: a }, Choice::Hybrid { budget: b }) => *a <= b.times(2) && *b <= a.times(2),
+            (Choice::Hybrid { budget: a }, Choice::Hybrid { budget: b }) => a.is_near(*b),
             (Choice::Levels { ladders: a }, Choice::Levels { ladders: b }) => a.are_like(b),
             (one, other) => one == other,
         }

@@ -50,10 +50,9 @@ impl Ladder {
     }
 
     /// Whether `other` differs by no more than noise: a fresh request has the same level, and each limit of one has one
-    /// of the other within a factor of two.
+    /// of the other near it.
     fn is_like(&self, other: &Ladder) -> bool {
-        let near = |a: Nanos, b: Nanos| a <= b.times(2) && b <= a.times(2);
-        let in_one = |from: &Ladder, to: &Ladder| from.limits().all(|a| to.limits().any(|b| near(a, b)));
+        let in_one = |from: &Ladder, to: &Ladder| from.limits().all(|a| to.limits().any(|b| a.is_near(b)));
         self.first() == other.first() && in_one(self, other) && in_one(other, self)
     }
 }

@@ -80,6 +80,11 @@ impl Nanos {
     pub const fn times(self, factor: u64) -> Nanos {
         Nanos(self.0.saturating_mul(factor))
     }
+
+    /// Whether neither time is more than twice the other: of two measured limits, no more than noise makes of them.
+    pub(crate) fn is_near(self, other: Nanos) -> bool {
+        self <= other.times(2) && other <= self.times(2)
+    }
 }
 
 impl From<Duration> for Nanos {

@@ -6,11 +6,10 @@ use crate::support::client::Client;
 use crate::support::{Running, await_until};
 use forebay::handler::builtin::{Bench, Order, Work};
 use forebay::handler::{Reply, checkpoint};
-use forebay::time::Nanos;
+use forebay::time::{Nanos, clock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 #[derive(Clone, Default)]
 struct FarCheckpoints {
@@ -21,17 +20,17 @@ struct FarCheckpoints {
 }
 
 /// Longer than any slice is without a look, and far below what the long request waits for in vain.
-const APART: Duration = Duration::from_millis(2);
-const IN_VAIN: Duration = Duration::from_secs(10);
+const APART: Nanos = Nanos::from_millis(2);
+const IN_VAIN: Nanos = Nanos::from_secs(10);
 
 impl Work for FarCheckpoints {
     async fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) {
         if order.cost == Nanos::ZERO {
             self.served.store(true, Ordering::SeqCst);
         }
-        let begun = Instant::now();
-        while !self.served.load(Ordering::SeqCst) && begun.elapsed() < IN_VAIN {
-            thread::sleep(APART);
+        let begun = clock::now();
+        while !self.served.load(Ordering::SeqCst) && clock::now().minus(begun) < IN_VAIN {
+            thread::sleep(APART.into());
             checkpoint().await;
             self.passed.fetch_add(1, Ordering::SeqCst);
         }

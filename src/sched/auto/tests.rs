@@ -55,6 +55,17 @@ fn the_cost_of_a_yield_decides_between_the_three() {
     assert_eq!(judged(&charged, 4_000), Choice::Global);
 }
 
+// Is it first come, first served where the latency counts and a yield costs nearly as much as a request? A gap alone does not
+// make that worse.
+#[test]
+fn where_the_latency_counts_dear_yields_change_no_order() {
+    let rare = times(&[(500, 99_960), (5_000_000, 40)]);
+    let judged = |objective, yield_ns| Auto { objective, ..auto(yield_ns) }.judge(&measured(&rare)).choice;
+    assert!(matches!(judged(Objective::Latency, 100), Choice::Levels { .. }));
+    assert!(matches!(judged(Objective::Slowdown, 450), Choice::Hybrid { .. }));
+    assert_eq!(judged(Objective::Latency, 450), Choice::Global);
+}
+
 #[test]
 fn the_first_level_ends_in_the_gap() {
     let limit = first_limit(&extreme(), 100);

@@ -133,7 +133,7 @@ fn without_limits_it_is_global() {
 }
 
 // Are fresh requests left to the other workers that are in light ones or in none, from as many requests in queues on as
-// patience says?
+// patience says, and more where more wait?
 #[test]
 fn fresh_requests_are_left_to_workers_that_are_soon_free() {
     let left = |queued: Option<usize>, workers, worker| {
@@ -143,6 +143,7 @@ fn fresh_requests_are_left_to_workers_that_are_soon_free() {
     };
     assert_eq!([0, 1, 2, 3].map(|worker| left(Some(5), 5, worker)), [2, 3, 3, 2], "workers 0, 3 and 4");
     assert_eq!(left(Some(5), 4, 1), 2);
+    assert_eq!([left(Some(3), 5, 1), left(Some(2), 5, 1)], [3, 6], "twice as many wait: two for each");
     assert_eq!([left(Some(6), 5, 1), left(None, 5, 1)], [0, 0], "five wait");
 }
 
