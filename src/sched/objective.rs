@@ -4,17 +4,18 @@ use super::ladder::Ladders;
 use super::{Measured, gittins, tail};
 use crate::time::Nanos;
 
-/// What the levels of `levels` and `auto` make least.
+/// What the levels of `levels` and `auto` make least: by the Gittins index ([`gittins`]), or by what no percentile counts
+/// (`tail.rs`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum Objective {
-    /// The mean latency and p99.9 of the slowdown, latency over service time: the longer a request has taken, the later
-    /// it goes ([`gittins`]).
+    /// p99.9 of the slowdown, latency over service time, and the mean latency: the longer a request has taken, the later
+    /// it goes.
     #[default]
     Slowdown,
-    /// p99.9 of the latency of all requests: first come, first served, but for what takes little of the time, and for what
-    /// outlasts nearly all ([`tail`]).
+    /// p99.9 of the latency of all requests: first come, first served, but what takes little of the time goes first, and
+    /// the longest of 2,000 last.
     Latency,
 }
 
