@@ -11,11 +11,15 @@ mod memory;
 mod order;
 mod scenario;
 mod server;
+mod trace;
 
+use super::golden::assert_golden;
 use crate::fate::Fate;
 use crate::sim::Fault;
 use handler::Scripted;
-use server::{Ends, Flaw};
+use scenario::{KINDS, Scenario};
+use server::{Ends, Flaw, Run};
+use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Seeds of an ordinary test run; `FOREBAY_SEEDS` asks for more.
@@ -30,7 +34,7 @@ fn the_books_balance_after_every_event() {
     let mut ends: Ends = Default::default();
     for seed in first..first + seeds {
         match explored(seed, None, None) {
-            Ok(run) => ends.iter_mut().zip(run).for_each(|(all, of_run)| *all += of_run),
+            Ok(run) => ends.iter_mut().zip(run.ends).for_each(|(all, of_run)| *all += of_run),
             Err(trouble) => panic!("seed {seed} (FOREBAY_SEED={seed} FOREBAY_SEEDS=1 repeats it): {trouble}"),
         }
     }
@@ -38,10 +42,38 @@ fn the_books_balance_after_every_event() {
     assert!(seeds < SEEDS || Fate::ALL.iter().all(met), "a fate that no request met: {ends:?}");
 }
 
-/// One run: the number of requests by fate, or the violated rule.
-fn explored(seed: u64, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<Ends, String> {
+// Does the server of each seed do as before?
+#[test]
+fn every_seed_ends_as_before() {
+    let hash = |seed| format!("{:016x}", explored(seed, None, None).expect("the books balance").trace.hash);
+    let hashes: Vec<String> = (0..SEEDS).map(hash).collect();
+    let lines =
+        (0..).step_by(8).zip(hashes.chunks(8)).map(|(seed, of_line)| format!("{seed:>3} {}\n", of_line.join(" ")));
+    assert_golden("explorer.txt", &lines.collect::<String>());
+}
+
+// Does what waits at a switch, in queues that the next policy may lack, end as before? Every policy gives way to every other.
+#[test]
+fn what_a_policy_leaves_behind_ends_as_before() {
+    let mut table = String::new();
+    for (from, before) in KINDS.iter().enumerate() {
+        for (to, after) in KINDS.iter().enumerate() {
+            let run = server::explore(&Scenario::switching(from, to), &Scripted::default(), None, None);
+            let Run { ends, waited, trace } = run.expect("the books balance");
+            let _ = write!(table, "{before:<8} to {after:<8} {:>2} waited;", waited[0]);
+            for fate in Fate::ALL.iter().filter(|fate| ends[**fate as usize] > 0) {
+                let _ = write!(table, " {} {}", fate.name(), ends[*fate as usize]);
+            }
+            let _ = writeln!(table, "; the last at {}, {:016x}", trace.changed_at, trace.hash);
+        }
+    }
+    assert_golden("switches.txt", &table);
+}
+
+/// One run: what it came to, or the violated rule.
+fn explored(seed: u64, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<Run, String> {
     let handler = Scripted { splits_flows: flaw == Some(Flaw::SplitsFlows), ..Scripted::default() };
-    let run = || server::explore(&scenario::Scenario::draw(seed), &handler, fault, flaw);
+    let run = || server::explore(&Scenario::draw(seed), &handler, fault, flaw);
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let said =
             panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));

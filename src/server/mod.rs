@@ -36,6 +36,9 @@ mod error;
 #[cfg(all(test, feature = "cli"))]
 mod explore;
 mod following;
+#[cfg(test)]
+#[path = "../../tests/support/golden.rs"]
+mod golden;
 mod handover;
 mod inherited;
 mod latch;

@@ -185,6 +185,20 @@ impl Tally {
         (all > 0.0).then(|| time.as_secs_f64() / all)
     }
 
+    /// The share of requests that were answered within `limit`: of `all`, and of each class that occurred, by name.
+    pub fn in_time(&self, limit: Nanos) -> Vec<(&'static str, f64)> {
+        let count = |class: &Class| {
+            let answered = class.values.as_deref().map(|values| &values.latency_ns);
+            let in_time = answered.map_or(0, |latency| latency.count_between(0, limit.get()));
+            (in_time, answered.map_or(0, Histogram::len) + class.unanswered)
+        };
+        let counts = self.classes.each_ref().map(count);
+        let all = counts.iter().fold((0, 0), |all, of_class| (all.0 + of_class.0, all.1 + of_class.1));
+        let named = std::iter::once((ALL_CLASSES, all)).chain(CLASS_NAMES.into_iter().zip(counts));
+        let occurred = named.filter(|(_, (_, requests))| *requests > 0);
+        occurred.map(|(name, (in_time, requests))| (name, in_time as f64 / requests as f64)).collect()
+    }
+
     /// Latency in microseconds: of `all`, and of each class that occurred, by name.
     pub fn latency_us(&self) -> Vec<(&'static str, Block)> {
         self.blocks(|values| &values.latency_ns, 1e3, &self.streams.latency_us)

@@ -95,6 +95,8 @@ fn item(scenario: &Scenario<'_>, simulation: &Simulation) -> Value {
     item["fates"]["kernel_dropped"] = fates.kernel_dropped.into();
     item["utilisation"] = simulation.tally.utilisation().into();
     item["contention"] = simulation.tally.contention().into();
+    let in_time = |deadline| simulation.tally.in_time(deadline).into_iter().collect::<Value>();
+    item["in_time"] = scenario.deadline.map_or(Value::Null, in_time);
     item["slowdown"] = by_class(simulation.tally.slowdown());
     item["latency_us"] = by_class(simulation.tally.latency_us());
     item

@@ -1,5 +1,7 @@
+mod day;
+
 use super::*;
-use crate::metrics::{Collector, Sample, WorkerMetrics};
+use crate::metrics::{Collector, Recorder, Sample, WorkerMetrics};
 use crate::time::clock::in_virtual_time;
 use std::cell::RefCell;
 
@@ -263,34 +265,57 @@ const LONGER: Mix = &[(50_000, 95), (5_000_000, 5)];
 /// The seconds after which another choice came into force, in each of `parts`: a mix, and how many seconds it lasts, half a
 /// second of which is over at a decision. 2,000 requests a second are answered.
 fn seconds_to_change(parts: &[(Mix, usize)]) -> Vec<Vec<usize>> {
-    in_virtual_time::set(Some(Nanos::from_secs(1_000)));
     let metrics = WorkerMetrics::new(1);
-    let (mut collector, recorder) = (Collector::new(&metrics), RefCell::new(metrics.recorder(0)));
-    let mut adaptation = Adaptation::new(&config(&[("policy", "auto"), ("workers", "4")]));
-    let serve = |mix: Mix| {
-        for (ns, percent) in mix {
-            let (service, requests) = (Nanos::new(*ns), 10 * percent);
-            recorder.borrow_mut().received(requests);
-            (0..requests).for_each(|_| recorder.borrow_mut().answered(&Sample { service, ..Sample::default() }));
-        }
-    };
-    let mut second = |before: Mix, after: Mix| {
-        serve(before);
-        serve(after);
-        recorder.borrow_mut().interruptible(Nanos::from_millis(900));
-        recorder.borrow_mut().end_slice(Nanos::from_millis(900));
-        in_virtual_time::pass(Nanos::from_secs(1));
-        collector.collect(|_| recorder.borrow_mut().hand_over());
-        adaptation.follow(&collector.recent())
-    };
+    let mut server = Measuring::new(&metrics, &config(&[("policy", "auto"), ("workers", "4")]));
+    let half = |mix: Mix| (mix, 1_000);
+    let mut second = |before, after| server.second([half(before), half(after)], Nanos::ZERO, Nanos::from_millis(900));
     let mut before = parts[0].0;
     let changes = parts.iter().map(|(mix, seconds)| {
         let changed = (1..=*seconds).filter(|_| second(std::mem::replace(&mut before, mix), mix));
         changed.collect()
     });
-    let changes = changes.collect();
-    in_virtual_time::set(None);
-    changes
+    changes.collect()
+}
+
+/// A server without workers: it is told what they served, second by second, and decides.
+struct Measuring<'m> {
+    collector: Collector<'m>,
+    recorder: RefCell<Recorder<'m>>,
+    adaptation: Adaptation,
+}
+
+impl<'m> Measuring<'m> {
+    /// A server that begins now, in virtual time.
+    fn new(metrics: &'m WorkerMetrics, config: &Config) -> Measuring<'m> {
+        in_virtual_time::set(Some(Nanos::from_secs(1_000)));
+        let (collector, recorder) = (Collector::new(metrics), RefCell::new(metrics.recorder(0)));
+        Measuring { collector, recorder, adaptation: Adaptation::new(config) }
+    }
+
+    /// Whether another choice comes into force after a second with so many requests of each mix, each of which waited for
+    /// `queue`; handlers were busy for `busy` in all.
+    fn second(&mut self, served: impl IntoIterator<Item = (Mix, u64)>, queue: Nanos, busy: Nanos) -> bool {
+        let Measuring { collector, recorder, adaptation } = self;
+        for (mix, requests) in served {
+            for (ns, percent) in mix {
+                let (service, requests) = (Nanos::new(*ns), requests * percent / 100);
+                recorder.get_mut().received(requests);
+                let sample = Sample { service, queue, ..Sample::default() };
+                (0..requests).for_each(|_| recorder.get_mut().answered(&sample));
+            }
+        }
+        recorder.get_mut().interruptible(busy);
+        recorder.get_mut().end_slice(busy);
+        in_virtual_time::pass(Nanos::from_secs(1));
+        collector.collect(|_| recorder.borrow_mut().hand_over());
+        adaptation.follow(&collector.recent())
+    }
+}
+
+impl Drop for Measuring<'_> {
+    fn drop(&mut self) {
+        in_virtual_time::set(None);
+    }
 }
 
 // Is a choice in force within three seconds from a cold start, and after each shift of the mix, from gap to none, back, and

@@ -106,12 +106,42 @@ impl Scenario {
         scenario.odd_every = [0, 0, 3, 7][random.random_range(0..4)];
         scenario
     }
+
+    /// A server of several workers that switches from a policy of one kind to one of another in the middle of its requests.
+    pub(super) fn switching(from: usize, to: usize) -> Scenario {
+        let seed = (from * KINDS.len() + to) as u64;
+        let seeds = (seed * 1_000..).map(Scenario::draw);
+        let is_fit = |drawn: &Scenario| drawn.workers >= 3 && drawn.events.len() > 40;
+        let mut scenario = { seeds }.find(is_fit).expect("a fifth of all are");
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut policy = |kind| policy_of(&mut random, scenario.workers, Some(kind));
+        let (before, after) = (policy(from), policy(to));
+        scenario.policy = before;
+        scenario.events.retain(|(_, event)| matches!(event, Event::Datagram(..)));
+        // So close together that more waits than workers take at once.
+        scenario.events.iter_mut().for_each(|(at, _)| *at = Nanos::new(at.get() / 8));
+        let middle = scenario.events.len() / 2;
+        let (at, end) = (scenario.events[middle].0, scenario.events[scenario.events.len() - 1].0);
+        scenario.events.insert(middle, (at, Event::Switch(Box::new(after))));
+        scenario.events.push((end.plus(us(2_000)), Event::Stop));
+        scenario
+    }
 }
 
+/// The kinds of policies that [`policy_of`] makes, by its numbers.
+pub(super) const KINDS: [&str; 9] =
+    ["isolated", "global", "steal", "shed", "pools", "reserve", "hybrid", "ondemand", "levels"];
+
 fn policy(random: &mut impl RngExt, workers: usize) -> Policy {
+    policy_of(random, workers, None)
+}
+
+/// A policy of this kind, or of any.
+fn policy_of(random: &mut impl RngExt, workers: usize, kind: Option<usize>) -> Policy {
     let budget = us(random.random_range(1..8));
     let thief_threshold = us(random.random_range(0..10));
-    let kind = match random.random_range(0..9) {
+    let drawn = random.random_range(0..KINDS.len());
+    let kind = match kind.unwrap_or(drawn) {
         0 => Kind::Isolated(Isolated),
         1 => Kind::Global(Global { look_after: us(random.random_range(0..12)) }),
         2 => Kind::Steal(Steal { thief_threshold }),

@@ -4,6 +4,7 @@ use super::handler::Scripted;
 use super::memory::{MemoryLink, Network};
 use super::order::{Order, Place};
 use super::scenario::{Event, Scenario};
+use super::trace::Trace;
 use crate::fate::Fate;
 use crate::handler::Handler;
 use crate::metrics::WorkerMetrics;
@@ -34,6 +35,16 @@ use std::sync::Arc;
 /// The number of requests by fate, indexed by the fate's number.
 pub(super) type Ends = [u64; Fate::ALL.len()];
 
+/// What a run came to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Run {
+    pub(super) ends: Ends,
+    /// Requests that waited at each switch of the policy.
+    pub(super) waited: Vec<usize>,
+    /// Which requests had ended by when.
+    pub(super) trace: Trace,
+}
+
 /// A defect planted in an explored server's own code, as opposed to a [`Fault`] of its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
@@ -47,13 +58,13 @@ pub(super) enum Flaw {
     SplitsFlows,
 }
 
-/// Runs `scenario` to its end, with `handler`. Returns the number of requests by fate, or the violated rule.
+/// Runs `scenario` to its end, with `handler`. Returns what it came to, or the violated rule.
 pub(super) fn explore(
     scenario: &Scenario,
     handler: &Scripted,
     fault: Option<Fault>,
     flaw: Option<Flaw>,
-) -> Result<Ends, String> {
+) -> Result<Run, String> {
     in_virtual_time::set(Some(Nanos::ZERO));
     let mut numbers = 0..;
     let packets =
@@ -62,8 +73,8 @@ pub(super) fn explore(
     let serving = Serving::new(handler, &[address], Credit::new(1), scenario.packets);
     let result = explore_with(scenario, &packets, &serving, |packet| serving.drive(packet), fault, flaw);
     in_virtual_time::set(None);
-    let ends = result?;
-    if packets.in_use() == 0 { Ok(ends) } else { Err(format!("{} packets are away after the end", packets.in_use())) }
+    let run = result?;
+    if packets.in_use() == 0 { Ok(run) } else { Err(format!("{} packets are away after the end", packets.in_use())) }
 }
 
 fn explore_with<'s, M, F>(
@@ -73,7 +84,7 @@ fn explore_with<'s, M, F>(
     make: M,
     fault: Option<Fault>,
     flaw: Option<Flaw>,
-) -> Result<Ends, String>
+) -> Result<Run, String>
 where
     M: Fn(Packet<'s, Place>) -> F + Sync,
     F: Future<Output = Packet<'s, Place>> + Send,
@@ -124,8 +135,8 @@ where
     let mut driver = Driver::new(scenario.policy.clone(), engines, scenario.rest, scenario.wake, scenario.queued)
         .heartbeat(HEARTBEAT);
     driver.world.fault = fault;
-    let books = Books { metrics: &metrics, packets, order: &serving.handler.order };
-    let mut offered = 0;
+    let mut books = Books { metrics: &metrics, packets, order: &serving.handler.order, trace: Trace::default() };
+    let (mut offered, mut waited) = (0, Vec::new());
     for (at, event) in &scenario.events {
         while driver.next_at() < *at {
             driver.act();
@@ -137,7 +148,10 @@ where
                 offered += 1;
                 driver.arrive((*at, *owner, bytes.clone()));
             }
-            Event::Switch(policy) => driver.switch(policy.as_ref().clone(), *at),
+            Event::Switch(policy) => {
+                waited.push(driver.world.waiting());
+                driver.switch(policy.as_ref().clone(), *at);
+            }
             Event::Stop => network.borrow_mut().gate_shut = true,
         }
         books.check(&driver)?;
@@ -170,7 +184,7 @@ where
     if received != ended || received + dropped != offered {
         return Err(format!("{offered} came: {received} received, {ended} ended, {dropped} dropped"));
     }
-    Ok(ends)
+    Ok(Run { ends, waited, trace: books.trace })
 }
 
 /// What the control thread does once a second, here when nothing else happens: ends requests that nothing will wake. No
@@ -207,12 +221,14 @@ struct Books<'b> {
     metrics: &'b WorkerMetrics,
     packets: &'b ObjectPool<PacketBody<Place>>,
     order: &'b Order,
+    trace: Trace,
 }
 
 impl Books<'_> {
     /// Every packet in use is held by a request in flight, until its reply is sent, or by a worker that is about to
     /// receive; while every worker is parked, nothing waits for a worker; and flows are served in order.
-    fn check<E: Held>(&self, driver: &Driver<E>) -> Result<(), String> {
+    fn check<E: Held>(&mut self, driver: &Driver<E>) -> Result<(), String> {
+        self.trace.note(driver.engine.now(), self.metrics.ends());
         let in_flight = self.metrics.in_flight();
         let (away, held) = (self.packets.in_use() as u64, driver.engine.packets_held() as u64);
         if away != in_flight + held {

@@ -1,0 +1,80 @@
+//! Does `auto` decide over a day as before? Method: a day of 24 minutes, one for each hour, with a curve, shifts of the mix,
+//! bursts, an overload and silence; each decision is a line of `tests/golden/auto.txt`.
+
+use super::*;
+use crate::server::golden::assert_golden;
+use std::fmt::Write as _;
+
+const HOUR: usize = 60;
+const WORKERS: u64 = 4;
+
+/// Requests a second in an hour: many by day, few by night.
+fn rate(hour: usize) -> u64 {
+    [200, 100, 100, 100, 100, 200, 400, 600, 900, 1_000, 1_000, 1_000][if hour < 12 { hour } else { 23 - hour }]
+}
+
+/// What is served in this second of the day, and how long each request waits.
+fn served(hour: usize, second: usize) -> (Vec<(Mix, u64)>, Nanos) {
+    let usual = rate(hour);
+    let (mixes, queue_us) = match hour {
+        // Nobody asks for half a minute.
+        3 if second < 30 => (vec![], 0),
+        6 | 7 => (vec![(ALIKE, usual)], 5),
+        // Heavy requests come and go.
+        9 if second % 10 < 2 => (vec![(ALIKE, usual), (LIGHT_AND_HEAVY, usual / 4)], 50),
+        9 => (vec![(ALIKE, usual)], 5),
+        10 => (vec![(LONGER, usual)], 500),
+        // Bursts of four times as many.
+        12 if second % 6 == 0 => (vec![(LIGHT_AND_HEAVY, usual * 4)], 200),
+        // More than four workers can do, and the wait that comes of it.
+        14 => (vec![(HEAVIEST, usual)], 20_000 * (second as u64 + 1)),
+        16 if second < 30 => (vec![(TWICE_AS_LONG, usual)], 10),
+        16 => (vec![(ALIKE, usual)], 10),
+        _ => (vec![(LIGHT_AND_HEAVY, usual)], 20),
+    };
+    (mixes, Nanos::from_micros(queue_us))
+}
+
+/// Eight workers would have something to do at a thousand a second.
+const HEAVIEST: Mix = &[(100_000, 60), (20_000_000, 40)];
+
+/// The decisions of a day under these settings, a line each.
+fn decisions(settings: &[(&str, &str)]) -> String {
+    let workers = WORKERS.to_string();
+    // Emulated cores are charged what a yield costs; on real ones that would be measured.
+    let common = [("workers", workers.as_str()), ("burn", "sleep"), ("time-scale", "1"), ("overheads", "stock")];
+    let metrics = WorkerMetrics::new(1);
+    let mut server = Measuring::new(&metrics, &config(&[&common[..], settings].concat()));
+    let mut lines = format!("# {settings:?}\n");
+    let (mut shown, mut changes) = (None, 0);
+    for second in 0..24 * HOUR {
+        let (mixes, queue) = served(second / HOUR, second % HOUR);
+        let work =
+            |(mix, requests): &(Mix, u64)| mix.iter().map(|(ns, percent)| ns * percent * requests / 100).sum::<u64>();
+        let busy = mixes.iter().map(work).sum::<u64>().min(WORKERS * 1_000_000_000);
+        changes += usize::from(server.second(mixes, queue, Nanos::new(busy)));
+        let now = server.adaptation.decision().expect("it adapts");
+        let decision = (now.policy, now.budget, now.reserved);
+        if shown.as_ref() != Some(&decision) {
+            let time = format!("{:02}:{:02}", second / HOUR, second % HOUR);
+            let _ = writeln!(
+                lines,
+                "{time} {} budget {:?} reserved {:?}: {}",
+                decision.0, decision.1, decision.2, now.reason
+            );
+            shown = Some(decision);
+        }
+    }
+    lines + &format!("{changes} changes\n\n")
+}
+
+#[test]
+fn a_day_is_decided_as_before() {
+    let days = [
+        &[("policy", "auto")][..],
+        &[("policy", "auto"), ("optimise", "latency")],
+        &[("policy", "levels")],
+        &[("policy", "hybrid")],
+    ];
+    assert_golden("auto.txt", &days.map(decisions).concat());
+}

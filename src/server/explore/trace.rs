@@ -1,0 +1,34 @@
+//! What happened in a run, as one number: other decisions give another one.
+
+use super::server::Ends;
+use crate::time::Nanos;
+
+/// The FNV-1a hash (Fowler, Noll, Vo) of every change of the accounts, with its time: the same on every machine and with
+/// every Rust.
+#[derive(Clone, Debug)]
+pub(super) struct Trace {
+    pub(super) hash: u64,
+    /// When the accounts changed last.
+    pub(super) changed_at: Nanos,
+    accounts: (u64, Ends),
+}
+
+impl Default for Trace {
+    fn default() -> Trace {
+        Trace { hash: 0xcbf2_9ce4_8422_2325, changed_at: Nanos::ZERO, accounts: Default::default() }
+    }
+}
+
+impl Trace {
+    /// Notes the accounts at `now`: datagrams received, and ended by fate.
+    pub(super) fn note(&mut self, now: Nanos, accounts: (u64, Ends)) {
+        if self.accounts == accounts {
+            return;
+        }
+        (self.accounts, self.changed_at) = (accounts, now);
+        let (received, ends) = accounts;
+        for byte in [now.get(), received].into_iter().chain(ends).flat_map(u64::to_le_bytes) {
+            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Golden tables: what was decided before is decided again, to the bit. The tables stand in `tests/golden`.
+
+use std::path::Path;
+use std::{env, fs};
+
+/// Lines that a failure shows at most.
+const SHOWN: usize = 20;
+
+/// Compares `text` with the table `name`. With `GOLDEN=write` in the environment it becomes that table instead.
+///
+/// # Panics
+/// If a line differs, or `GOLDEN` has another value.
+pub(crate) fn assert_golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    match env::var("GOLDEN").as_deref() {
+        Err(_) => {}
+        Ok("write") => return fs::write(&path, text).expect("a writable folder"),
+        Ok(other) => panic!("GOLDEN={other}: the one value is write"),
+    }
+    let golden = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let (was, is): (Vec<&str>, Vec<&str>) = (golden.lines().collect(), text.lines().collect());
+    let lines = (0..was.len().max(is.len())).map(|line| (was.get(line), is.get(line)));
+    let differ: Vec<_> = lines.enumerate().filter(|(_, (was, is))| was != is).collect();
+    let show = |(line, (was, is)): &(usize, (Option<&&str>, Option<&&str>))| {
+        format!("line {}\n  was {}\n  is  {}\n", line + 1, was.unwrap_or(&"-"), is.unwrap_or(&"-"))
+    };
+    let shown: String = differ.iter().take(SHOWN).map(show).collect();
+    assert!(
+        differ.is_empty(),
+        "tests/golden/{name}: {} of {} lines differ; GOLDEN=write rewrites the table, and the commit says why\n{shown}",
+        differ.len(),
+        was.len(),
+    );
+}
