@@ -7,6 +7,7 @@
 
 mod flood;
 mod handler;
+mod late;
 mod memory;
 mod order;
 mod scenario;
@@ -15,7 +16,7 @@ mod server;
 use crate::fate::Fate;
 use crate::sim::Fault;
 use handler::Scripted;
-use server::{Ends, Flaw};
+use server::{Ends, Expirations, Flaw};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Seeds of an ordinary test run; `FOREBAY_SEEDS` asks for more.
@@ -30,7 +31,7 @@ fn the_books_balance_after_every_event() {
     let mut ends: Ends = Default::default();
     for seed in first..first + seeds {
         match explored(seed, None, None) {
-            Ok(run) => ends.iter_mut().zip(run).for_each(|(all, of_run)| *all += of_run),
+            Ok((run, _)) => ends.iter_mut().zip(run).for_each(|(all, of_run)| *all += of_run),
             Err(trouble) => panic!("seed {seed} (FOREBAY_SEED={seed} FOREBAY_SEEDS=1 repeats it): {trouble}"),
         }
     }
@@ -38,8 +39,8 @@ fn the_books_balance_after_every_event() {
     assert!(seeds < SEEDS || Fate::ALL.iter().all(met), "a fate that no request met: {ends:?}");
 }
 
-/// One run: the number of requests by fate, or the violated rule.
-fn explored(seed: u64, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<Ends, String> {
+/// One run: what became of its requests, or the violated rule.
+fn explored(seed: u64, fault: Option<Fault>, flaw: Option<Flaw>) -> Result<(Ends, Expirations), String> {
     let handler = Scripted { splits_flows: flaw == Some(Flaw::SplitsFlows), ..Scripted::default() };
     let run = || server::explore(&scenario::Scenario::draw(seed), &handler, fault, flaw);
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {

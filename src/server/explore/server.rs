@@ -4,7 +4,7 @@ use super::handler::Scripted;
 use super::memory::{MemoryLink, Network};
 use super::order::{Order, Place};
 use super::scenario::{Event, Scenario};
-use crate::fate::Fate;
+use crate::fate::{Expired, Fate};
 use crate::handler::Handler;
 use crate::metrics::WorkerMetrics;
 use crate::net::{AddressFilter, HostAddresses};
@@ -33,6 +33,8 @@ use std::sync::Arc;
 
 /// The number of requests by fate, indexed by the fate's number.
 pub(super) type Ends = [u64; Fate::ALL.len()];
+/// The number of requests that expired, indexed by [`Expired`].
+pub(super) type Expirations = [u64; Expired::ALL.len()];
 
 /// A defect planted in an explored server's own code, as opposed to a [`Fault`] of its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,13 +49,13 @@ pub(super) enum Flaw {
     SplitsFlows,
 }
 
-/// Runs `scenario` to its end, with `handler`. Returns the number of requests by fate, or the violated rule.
+/// Runs `scenario` to its end, with `handler`. Returns what became of its requests, or the violated rule.
 pub(super) fn explore(
     scenario: &Scenario,
     handler: &Scripted,
     fault: Option<Fault>,
     flaw: Option<Flaw>,
-) -> Result<Ends, String> {
+) -> Result<(Ends, Expirations), String> {
     in_virtual_time::set(Some(Nanos::ZERO));
     let mut numbers = 0..;
     let packets =
@@ -73,7 +75,7 @@ fn explore_with<'s, M, F>(
     make: M,
     fault: Option<Fault>,
     flaw: Option<Flaw>,
-) -> Result<Ends, String>
+) -> Result<(Ends, Expirations), String>
 where
     M: Fn(Packet<'s, Place>) -> F + Sync,
     F: Future<Output = Packet<'s, Place>> + Send,
@@ -170,7 +172,7 @@ where
     if received != ended || received + dropped != offered {
         return Err(format!("{offered} came: {received} received, {ended} ended, {dropped} dropped"));
     }
-    Ok(ends)
+    Ok((ends, metrics.counts().counted.expired))
 }
 
 /// What the control thread does once a second, here when nothing else happens: ends requests that nothing will wake. No
