@@ -15,8 +15,9 @@ const US: fn(u64) -> Nanos = Nanos::from_micros;
 /// The deadline of the second request, 40 us, in the unit of the header.
 const DEADLINE: u8 = 10;
 
-/// How a second request ends that waits for so many microseconds: whether it was served, and why it expired.
-fn ends(magic: u8, waits: usize) -> (bool, Expirations) {
+/// How a second request ends that waits for so many microseconds: whether it was served, and why it expired. If it is `old`,
+/// it has waited in its socket for milliseconds before that.
+fn ends(magic: u8, waits: usize, old: bool) -> (bool, Expirations) {
     // The second act is none, which takes a microsecond.
     let first = [vec![MAGIC, 0, 0, 1], vec![1; waits]].concat();
     let second = vec![magic, 0, DEADLINE, 2, 1];
@@ -33,8 +34,9 @@ fn ends(magic: u8, waits: usize) -> (bool, Expirations) {
         set_aside: [8, 8],
         socket_capacity: 20,
         unsent_every: 0,
-        odd_every: 0,
-        events: [first, second].map(|bytes| (US(1), Event::Datagram(0, bytes))).into(),
+        // A stamp that cannot be true counts as the longest wait that can.
+        odd_every: old.into(),
+        events: [first, second].map(|bytes| (US(20_000), Event::Datagram(0, bytes))).into(),
         waits: QueueBounds::NONE,
         drain: US(1_000),
     };
@@ -48,10 +50,11 @@ fn ends(magic: u8, waits: usize) -> (bool, Expirations) {
 fn what_is_declared_to_take_too_long_does_not_begin() {
     let mut too_late = Expirations::default();
     too_late[Expired::TooLate as usize] = 1;
-    assert_eq!(ends(DEAR, 24), (false, too_late), "it would end 184 us after its deadline");
-    assert_eq!(ends(MAGIC, 24), (true, Expirations::default()), "nothing is known of its cost");
-    assert_eq!(ends(DEAR, 19), (true, Expirations::default()), "half of the deadline is for waiting");
+    assert_eq!(ends(DEAR, 24, false), (false, too_late), "it would end 184 us after its deadline");
+    assert_eq!(ends(MAGIC, 24, false), (true, Expirations::default()), "nothing is known of its cost");
+    assert_eq!(ends(DEAR, 19, false), (true, Expirations::default()), "half of the deadline is for waiting");
     let mut passed = Expirations::default();
     passed[Expired::Passed as usize] = 1;
-    assert_eq!([DEAR, MAGIC].map(|magic| ends(magic, 50)), [(false, passed); 2], "the deadline is over");
+    assert_eq!([DEAR, MAGIC].map(|magic| ends(magic, 50, false)), [(false, passed); 2], "the deadline is over");
+    assert_eq!([DEAR, MAGIC].map(|magic| ends(magic, 1, true)), [(false, passed); 2], "it was over at admission");
 }
