@@ -122,7 +122,8 @@ impl<T> Admitted<T> {
     }
 
     /// CPU time that the request is expected to take: with a deadline, a request that could not end in time does not
-    /// begin. Without it, the measured service times are the expectation.
+    /// begin. Half of the deadline is for waiting: a request that has waited for less begins all the same. Without a
+    /// cost, the measured service times are the expectation.
     pub fn cost(self, expected: Nanos) -> Admitted<T> {
         Admitted { cost: Some(expected), ..self }
     }

@@ -297,6 +297,16 @@ mod tests {
         assert!(limit > Nanos::from_micros(20) && limit < Nanos::from_micros(23), "{limit}");
     }
 
+    // Does the cost of a yield count in the index? 9,500 requests take 1,000 ns, below the limit of 1,024, and 500 take 3,160.
+    // Free yields: 9,500 / (9,500 * 1,000 + 500 * 1,024) is 2.03 times 1 / (3,160 - 1,024). A yield of 50 ns adds
+    // 10,000 * 50 and 50 to these times, which makes it 1.98: less than what a level takes.
+    #[test]
+    fn the_index_counts_what_a_yield_costs() {
+        let times = times(&[(1_000, 9_500), (3_160, 500)]);
+        assert_eq!(limits(&times, Nanos::ZERO), [Nanos::new(1_024)]);
+        assert_eq!(limits(&times, Nanos::new(50)), []);
+    }
+
     fn of_classes(classes: &[&[(u64, u64)]]) -> Ladders {
         let of_class: TimesOfClass =
             std::array::from_fn(|class| classes.get(class).map_or_else(ServiceTimes::default, |bins| times(bins)));

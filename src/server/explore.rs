@@ -7,6 +7,7 @@
 
 mod flood;
 mod handler;
+mod late;
 mod memory;
 mod order;
 mod scenario;
@@ -59,7 +60,7 @@ fn what_a_policy_leaves_behind_ends_as_before() {
     for (from, before) in KINDS.iter().enumerate() {
         for (to, after) in KINDS.iter().enumerate() {
             let run = server::explore(&Scenario::switching(from, to), &Scripted::default(), None, None);
-            let Run { ends, waited, trace } = run.expect("the books balance");
+            let Run { ends, waited, trace, .. } = run.expect("the books balance");
             let _ = write!(table, "{before:<8} to {after:<8} {:>2} waited;", waited[0]);
             for fate in Fate::ALL.iter().filter(|fate| ends[**fate as usize] > 0) {
                 let _ = write!(table, " {} {}", fate.name(), ends[*fate as usize]);

@@ -1,10 +1,11 @@
 //! Does virtual time do what the policies say, and always the same?
 
 mod levels;
+mod turns;
 
 use super::*;
 use crate::metrics::Percentile;
-use crate::sched::{Hybrid, Kind, Policy, PolicyName, Topology};
+use crate::sched::{Hybrid, Kind, OnDemand, Policy, PolicyName, Topology};
 use crate::workload::Workload;
 
 fn offer(workload: &Workload, load: f64, workers: usize) -> OpenLoop<'_> {
@@ -155,6 +156,21 @@ fn looks_in_vain_take_their_time() {
         let took = simulate(&setup, [arriving(1, 500, 0)].into_iter()).latency_mean(Some(0));
         assert_eq!(took, us(500 + looks), "{reserved} reserved");
     }
+}
+
+// Does a search pay for each look: one, and one more for the socket that it names?
+#[test]
+fn a_look_that_names_a_socket_costs_two_looks() {
+    let us = Nanos::from_micros;
+    let policy = Policy::new(Kind::OnDemand(OnDemand { budget: us(1_000), look_after: us(10) }), &Topology::new(&[3]));
+    let setup = Setup { overheads: Overheads { look: us(1), ..Overheads::NONE }, ..Setup::ideal(policy) };
+    let latency = |requests: &[ArrivingRequest]| simulate(&setup, requests.iter().copied()).latency_mean(Some(0));
+    assert_eq!(latency(&[arriving(1, 10, 0)]), us(1 + 10), "before its own socket, a look that names none");
+    let busy = [10, 20, 20].into_iter().enumerate();
+    let busy = busy.map(|(socket, cost)| ArrivingRequest { socket, ..arriving(1, cost, 1) });
+    let fresh = ArrivingRequest { socket: 1, ..arriving(5, 1, 0) };
+    // Worker 0 is free at 12 us, as it has looked once before its own request.
+    assert_eq!(latency(&busy.chain([fresh]).collect::<Vec<_>>()), us(12 - 5 + 2 + 1));
 }
 
 #[test]

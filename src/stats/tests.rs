@@ -78,6 +78,28 @@ fn the_effective_size_is_that_of_the_theory() {
     assert!((0.4..=1.0).contains(&independent), "{independent}");
 }
 
+/// Is the interval of eight batches the one computed by hand? Of the values 1.05^1 to 1.05^128, 65 are from the median on.
+/// Batches hold 4, 12, 4, 12, 4, 13, 4 and 12 of these: the squares of the deviations from 65 / 8 sum up to 136.875. With
+/// 8 / 7 for the common mean, and Student's 2.3646 over 1.96 squared for eight groups, their variance is 227.69. So
+/// 65 * 63 / 227.69 = 17.98 independent values know the median as well. Of as many, 4.39 are above the upper end with a
+/// chance of 2.5 %: 31 of 128. As many are below the lower end.
+#[test]
+fn eight_batches_have_the_interval_of_the_textbook() {
+    let value = |rank: usize| 1.05_f64.powi(rank as i32);
+    let (mut below, mut from) = (1..64, 64..129);
+    let batch = |above: usize| {
+        let low = below.by_ref().take(16 - above).collect::<Vec<_>>();
+        low.into_iter().chain(from.by_ref().take(above)).map(value).collect::<Vec<_>>()
+    };
+    let eight = sample(&[4, 12, 4, 12, 4, 13, 4, 12].map(batch).concat());
+    let effective = eight.effective(0.5, Memory::UNKNOWN);
+    assert!((effective - 17.98).abs() < 0.01, "{effective}");
+    let Interval { low, high } = eight.interval(0.5, Memory::UNKNOWN);
+    // A bin is less than 0.8 % wide, and values are 5 % apart.
+    assert!((0.992..=1.0).contains(&(low / value(32))), "{low}, and {}", value(32));
+    assert!((1.0..1.008).contains(&(high / value(97))), "{high}, and {}", value(97));
+}
+
 /// Is a run that is too short for its queue, or for the percentile, unknown instead of narrow?
 #[test]
 fn short_runs_tell_nothing() {

@@ -19,3 +19,6 @@ mod sync {
 /// watch, the ingress stays in the watch set. With this many jobs the two system calls, out and in again, count for
 /// nothing.
 const BUSY_JOBS: u32 = 1_024;
+
+#[cfg(test)]
+mod tests;

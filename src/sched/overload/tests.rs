@@ -145,7 +145,17 @@ fn a_queue_stands_by_itself_and_while_it_is_looked_at() {
     assert!(!old(&mut queues, 501), "it has not looked for longer than an interval");
 }
 
-// Is a request certain to be heavy after 64 in a row, and not after a light one?
+// Is one old request of a queue that was empty served, while another queue of the same worker stands and is shed from?
+#[test]
+fn only_the_queue_that_stands_is_shed_from() {
+    let bounds = WaitBounds { target: MS(5), interval: MS(100), bound: MS(10) };
+    let mut queues = StandingQueues::new(2);
+    queues.on_rest(MS(1));
+    let sheds = [(0, 10), (0, 60), (0, 110), (1, 111), (0, 112)]
+        .map(|(queue, now)| queues.on_old(queue, MS(now), MS(50), &bounds));
+    assert_eq!(sheds, [false, false, true, false, true]);
+}
+
 // Does a queue stand that its worker comes to less often than once in an interval, where what waits in it shows that?
 #[test]
 fn a_queue_stands_while_it_is_seldom_looked_at() {
@@ -161,6 +171,7 @@ fn a_queue_stands_while_it_is_seldom_looked_at() {
     assert!(!queues.on_old(0, MS(1_640), MS(200), &bounds));
 }
 
+// Is a request certain to be heavy after 64 in a row, and not after a light one?
 #[test]
 fn many_heavy_ones_in_a_row_make_the_next_certain() {
     let mut heavy = HeavyQueue::default();

@@ -42,6 +42,9 @@ pub(super) const MUTE: u8 = 0xf4;
 pub(super) const LONG: u8 = 0xf5;
 /// As [`LONG`], and the sender is validated.
 pub(super) const PROVEN: u8 = 0xf6;
+/// The magic byte of a request that is said to cost [`DEAR_COST`], whatever its acts are.
+pub(super) const DEAR: u8 = 0xf7;
+pub(super) const DEAR_COST: Nanos = Nanos::from_micros(200);
 /// More than requests have that are not expensive.
 const LONG_BYTES: usize = 40;
 pub(super) const HEADER: usize = 4;
@@ -72,6 +75,7 @@ impl Handler for Scripted {
         match magic {
             MAGIC | MUTE => Ok(admitted),
             LONG | PROVEN => Ok(admitted.reply_limit(LONG_BYTES).validated(magic == PROVEN)),
+            DEAR => Ok(admitted.cost(DEAR_COST)),
             OVER_RATE => Err(Rejected::OverRate(admitted)),
             IGNORED => Err(Rejected::Ignored),
             REFUSED => Err(Rejected::Refused(admitted, Refused::Other)),

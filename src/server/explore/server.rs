@@ -5,7 +5,7 @@ use super::memory::{MemoryLink, Network};
 use super::order::{Order, Place};
 use super::scenario::{Event, Scenario};
 use super::trace::Trace;
-use crate::fate::Fate;
+use crate::fate::{Expired, Fate};
 use crate::handler::Handler;
 use crate::metrics::WorkerMetrics;
 use crate::net::{AddressFilter, HostAddresses};
@@ -34,11 +34,14 @@ use std::sync::Arc;
 
 /// The number of requests by fate, indexed by the fate's number.
 pub(super) type Ends = [u64; Fate::ALL.len()];
+/// The number of requests that expired, indexed by [`Expired`].
+pub(super) type Expirations = [u64; Expired::ALL.len()];
 
 /// What a run came to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
     pub(super) ends: Ends,
+    pub(super) expired: Expirations,
     /// Requests that waited at each switch of the policy.
     pub(super) waited: Vec<usize>,
     /// Which requests had ended by when.
@@ -184,7 +187,7 @@ where
     if received != ended || received + dropped != offered {
         return Err(format!("{offered} came: {received} received, {ended} ended, {dropped} dropped"));
     }
-    Ok(Run { ends, waited, trace: books.trace })
+    Ok(Run { ends, expired: metrics.counts().counted.expired, waited, trace: books.trace })
 }
 
 /// What the control thread does once a second, here when nothing else happens: ends requests that nothing will wake. No

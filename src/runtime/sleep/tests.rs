@@ -1,0 +1,37 @@
+//! Which sleeper is woken? `tests/loom` tries the protocol as a whole.
+
+use super::idle::{Idle, Readiness};
+use crate::sched::{Kind, Policy, Pools, Topology, WorkerId};
+use crate::time::Nanos;
+use std::cell::RefCell;
+
+/// The workers that were woken.
+#[derive(Default)]
+struct Woken(RefCell<Vec<WorkerId>>);
+
+impl Readiness for Woken {
+    fn wake(&self, worker: WorkerId) {
+        self.0.borrow_mut().push(worker);
+    }
+
+    fn arm(&self, _: WorkerId, _: bool) {}
+
+    fn watch(&self, _: WorkerId, _: bool) {}
+
+    fn own(&self, _: WorkerId, _: bool) {}
+}
+
+// Does a wake from outside find the one sleeper of the second pool, while the first pool is busy, and wake it once?
+#[test]
+fn a_wake_from_outside_finds_a_sleeper_of_any_pool() {
+    let policy = Policy::new(Kind::Pools(Pools { slice: Nanos::from_micros(50) }), &Topology::new(&[2, 1]));
+    let idle = Idle::new(&policy, policy.queues(), Woken::default());
+    idle.announce(2, false);
+    (0..2).for_each(|_| idle.wake_any());
+    assert_eq!(idle.readiness.0.take(), [2]);
+    for worker in [2, 1] {
+        idle.announce(worker, false);
+    }
+    idle.wake_any();
+    assert_eq!(idle.readiness.0.take(), [1], "one of the first pool, if any, and only one");
+}
