@@ -90,3 +90,13 @@ fn a_request_that_stays_aside_is_caught() {
 fn two_requests_of_a_flow_at_once_are_caught() {
     assert_caught(None, Some(Flaw::SplitsFlows), "flow");
 }
+
+#[test]
+fn a_reply_that_amplifies_is_caught() {
+    assert_caught(None, Some(Flaw::Amplifies), "a source that may be forged");
+}
+
+#[test]
+fn time_that_nobody_worked_is_caught() {
+    assert_caught(None, Some(Flaw::InventsTime), "worked");
+}

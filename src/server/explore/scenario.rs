@@ -1,6 +1,7 @@
 //! What is drawn from a seed: a server, a policy, its requests, and the events during the run.
 
-use super::handler::{HEADER, IGNORED, LONG, MAGIC, MUTE, OVER_RATE, PROVEN, REFUSED};
+use super::handler::{Act, HEADER, IGNORED, LONG, MAGIC, MUTE, OVER_RATE, PROVEN, REFUSED, UNSEALED};
+use crate::metrics::{Collector, WorkerMetrics};
 use crate::sched::bounds::BATCH;
 use crate::sched::estimate::Groups;
 use crate::sched::ladder::{Ladder, Ladders};
@@ -106,6 +107,25 @@ impl Scenario {
         scenario.odd_every = [0, 0, 3, 7][random.random_range(0..4)];
         scenario
     }
+
+    /// The time of all requests, served or not, is what their workers spent. Where there are children it may be less: one
+    /// that is not joined any more has no request.
+    pub(super) fn check_time(&self, metrics: &WorkerMetrics) -> Result<(), String> {
+        let mut collector = Collector::new(metrics);
+        collector.collect(|_| ());
+        let counts = metrics.counts();
+        let worked = counts.busy.into_iter().fold(Nanos::ZERO, Nanos::plus);
+        let (served, unanswered) = (collector.served(), counts.unanswered);
+        let forks = |(_, event): &(Nanos, Event)| match event {
+            Event::Datagram(_, bytes) => bytes.iter().skip(HEADER).any(|act| Act::of(*act) == Act::Fork),
+            _ => false,
+        };
+        let (least, all) = (if self.events.iter().any(forks) { Nanos::ZERO } else { worked }, served.plus(unanswered));
+        if (least..=worked).contains(&all) {
+            return Ok(());
+        }
+        Err(format!("worked {worked}, for what was served {served}, for what was not {unanswered}"))
+    }
 }
 
 fn policy(random: &mut impl RngExt, workers: usize) -> Policy {
@@ -175,7 +195,7 @@ fn datagram(random: &mut impl RngExt) -> Vec<u8> {
     }
     let deadline = if random.random_bool(0.2) { random.random_range(1..60) } else { 0 };
     let cost = [1, 1, 2, 5, 30, 120][random.random_range(0..6)];
-    let magic = if random.random_bool(0.9) { MAGIC } else { [MUTE, LONG, PROVEN][random.random_range(0..3)] };
+    let magic = if random.random_bool(0.9) { MAGIC } else { [MUTE, LONG, PROVEN, UNSEALED][random.random_range(0..4)] };
     let flow = if random.random_bool(0.5) { random.random_range(1..4) } else { 0 };
     let mut bytes = vec![magic, random.random_range(0..3), deadline, flow];
     bytes.resize(HEADER + cost, 0);

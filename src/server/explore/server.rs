@@ -45,6 +45,10 @@ pub(super) enum Flaw {
     KeepsSetAside,
     /// Requests of one flow have different keys.
     SplitsFlows,
+    /// Twice as much is sent to sources that may be forged as comes from them.
+    Amplifies,
+    /// A request that is discarded counts for time that nobody worked.
+    InventsTime,
 }
 
 /// Runs `scenario` to its end, with `handler`. Returns the number of requests by fate, or the violated rule.
@@ -59,7 +63,8 @@ pub(super) fn explore(
     let packets =
         ObjectPool::new(scenario.packets, || PacketBody::new(numbers.next().expect("a number"), DATAGRAM_BYTES));
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
-    let serving = Serving::new(handler, &[address], Credit::new(1), scenario.packets);
+    let credit = Credit::new(if flaw == Some(Flaw::Amplifies) { 2 } else { 1 });
+    let serving = Serving::new(handler, &[address], credit, scenario.packets);
     let result = explore_with(scenario, &packets, &serving, |packet| serving.drive(packet), fault, flaw);
     in_virtual_time::set(None);
     let ends = result?;
@@ -170,6 +175,8 @@ where
     if received != ended || received + dropped != offered {
         return Err(format!("{offered} came: {received} received, {ended} ended, {dropped} dropped"));
     }
+    drop(driver);
+    scenario.check_time(&metrics)?;
     Ok(ends)
 }
 
@@ -348,6 +355,9 @@ where
     fn discard(&mut self, job: Self::Job, why: Discarded) {
         if self.flaw == Some(Flaw::ForgetsFates) && matches!(job, Job::Fresh(_)) {
             return drop(job);
+        }
+        if self.flaw == Some(Flaw::InventsTime) {
+            self.current().recorder.unanswered(0, Nanos::from_micros(1));
         }
         self.current().discard(job, why);
         self.gather_ready();
