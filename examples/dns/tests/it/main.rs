@@ -5,5 +5,7 @@ mod online;
 mod page;
 mod peers;
 mod served;
+#[path = "../../../../tests/support/skip.rs"]
+mod skip;
 mod support;
 mod validated;
