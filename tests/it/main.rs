@@ -20,6 +20,7 @@ mod plan;
 mod reasons;
 mod replies;
 mod simulate;
+mod skips;
 mod spawner;
 #[path = "../support/mod.rs"]
 mod support;
