@@ -5,7 +5,5 @@ mod online;
 mod page;
 mod peers;
 mod served;
-#[path = "../../../../tests/support/skip.rs"]
-mod skip;
 mod support;
 mod validated;
