@@ -1,5 +1,7 @@
 //! The control thread's side of the metrics: asks workers for their histograms, sums them up, and answers scrapes.
 
+#[cfg(test)]
+use super::Stage;
 use super::demand::{Mark, Marks};
 use super::histograms::{Histograms, Totals};
 use super::measured::Measured;
@@ -110,6 +112,13 @@ impl<'b> Collector<'b> {
     /// second, after that.
     pub fn recent(&mut self) -> Recent {
         self.readings.recent(Reading::new(self.metrics), &self.seconds, self.metrics.workers())
+    }
+
+    /// The service times of all requests that were served, summed, as of the last [`Collector::collect`].
+    #[cfg(test)]
+    pub(crate) fn served(&self) -> Nanos {
+        let classes = Measured::from(&self.since_start).classes;
+        Nanos::new(classes.iter().map(|class| class.stages[Stage::Service as usize].sum()).sum())
     }
 
     /// Offers the worker empty histograms if it has new entries, can still answer and owes nothing.

@@ -135,7 +135,9 @@ mod tests {
         });
         recorder.answered(&Sample { class: 1, service: Nanos::from_millis(2), ..Sample::default() });
         recorder.count(Counter::Malformed(Malformed::Magic));
+        recorder.unanswered(1, Nanos::from_micros(7));
         recorder.ended(Fate::ShedQueueFull);
+        recorder.end_slice(Nanos::from_micros(20));
         recorder.overshoot(Nanos::from_millis(10), Nanos::from_micros(100));
         drop(recorder);
         let mut collector = Collector::new(&metrics);
@@ -293,6 +295,7 @@ mod tests {
         for (stage, exact) in [("kernel", 1.0), ("queue", 2.0), ("service", 3.0), ("send", 4.0), ("total", 10.0)] {
             assert!((exact..exact + 0.016).contains(&p50(stage)), "{stage}: {}", p50(stage));
         }
+        assert_eq!([&body["busy_us"], &body["unanswered_us"]], [20.0, 7.0]);
     }
 
     /// Is the accuracy of emulated cores shown, and only for emulated cores?

@@ -188,6 +188,26 @@ mod tests {
     use crate::time::clock::in_virtual_time;
     use std::cell::RefCell;
 
+    // Is the time of what was not answered part of its class's demand, once for each request, on whichever worker it ended?
+    #[test]
+    fn unanswered_time_is_demand_once() {
+        let metrics = WorkerMetrics::new(2);
+        let mut collector = Collector::new(&metrics);
+        for mut recorder in [0, 1].map(|worker| metrics.recorder(worker)) {
+            (0..3).for_each(|_| recorder.unanswered(1, Nanos::from_millis(60)));
+        }
+        let Recent { by_class, times_of_class, service_times, .. } = collector.recent();
+        let (count, time) = by_class[1];
+        // A time is known to a quarter of an octave.
+        let near = |time: Nanos| (0.83..1.2).contains(&(time.as_secs_f64() / 0.36));
+        assert!(count == 6 && near(time), "{count} took {time}");
+        for times in [&times_of_class[1], &service_times] {
+            let sum = times.iter().map(|(time, count)| time.times(*count)).fold(Nanos::ZERO, Nanos::plus);
+            assert!(near(sum), "{times:?}");
+        }
+        assert_eq!((by_class[0], times_of_class[0].len()), ((0, Nanos::ZERO), 0));
+    }
+
     // Is what came since a shift of the mix told apart: service times, demand, rate and busy time? Is the shift told of once, are
     // the seconds after it added up, also when what was broken off is all that has shifted, and is it over after ten?
     #[test]

@@ -10,16 +10,17 @@ mod handler;
 mod late;
 mod memory;
 mod order;
+mod run;
 mod scenario;
 mod server;
-mod trace;
 
 use super::golden::assert_golden;
 use crate::fate::Fate;
 use crate::sim::Fault;
 use handler::Scripted;
+use run::{Ends, Run};
 use scenario::{KINDS, Scenario};
-use server::{Ends, Flaw, Run};
+use server::Flaw;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -122,4 +123,14 @@ fn a_request_that_stays_aside_is_caught() {
 #[test]
 fn two_requests_of_a_flow_at_once_are_caught() {
     assert_caught(None, Some(Flaw::SplitsFlows), "flow");
+}
+
+#[test]
+fn a_reply_that_amplifies_is_caught() {
+    assert_caught(None, Some(Flaw::Amplifies), "a source that may be forged");
+}
+
+#[test]
+fn time_that_nobody_worked_is_caught() {
+    assert_caught(None, Some(Flaw::InventsTime), "worked");
 }

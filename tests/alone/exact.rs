@@ -5,11 +5,12 @@
 //! A tenth of the full size by default; the full size, which prints the senders' counts and the server's of each run:
 //! `FOREBAY_FLOOD=400000 cargo test --test alone exact:: -- --nocapture`
 
-#![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
+#![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
 use crate::support::client::{Client, message};
 use crate::support::raw::Raw;
 use crate::support::returned::{ask_for_returned, returned};
+use crate::support::skip::skip;
 use crate::support::{Running, alone, assert_adds_up, await_until, listen};
 use forebay::handler::Reply;
 use forebay::handler::builtin::{Bench, Order, Work};
@@ -60,7 +61,9 @@ fn senders(server: SocketAddr) -> Vec<Sender> {
                 raw.socket.connect(&server.into()).expect("a local address");
                 senders.push(Sender::PortZero(raw));
             }
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => println!("without port 0: {error}"),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                skip(format_args!("without a sender of port 0, raw sockets are not permitted here ({error})"));
+            }
             Err(error) => panic!("{error}"),
         }
     }

@@ -1,11 +1,10 @@
 //! Does a reply come from the address that its request went to, whatever the server is bound to?
 //! Method: connected clients, to whom the kernel gives nothing from any other address; wildcard binds of both families.
 
-#![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
-
 use crate::support::assert_adds_up;
 use crate::support::client::{Client, message};
 use crate::support::erased::Erased;
+use crate::support::skip::skip;
 use forebay::config::Config;
 use forebay::handler::builtin::{Bench, Echo};
 use forebay::server::Server;
@@ -80,8 +79,7 @@ fn all_addresses_of_ipv4() {
 fn all_addresses_of_both_families() {
     let localhost: SocketAddr = (Ipv6Addr::LOCALHOST, 0).into();
     if UdpSocket::bind(localhost).is_err() {
-        println!("skipped: there is no IPv6 here");
-        return;
+        return skip("there is no IPv6 here");
     }
     assert_answers(localhost, &[localhost]);
     assert_answers((Ipv6Addr::UNSPECIFIED, 0).into(), &[localhost, v4(1), v4(2)]);

@@ -1,7 +1,7 @@
 //! Does whatever comes in at the port end under its own reason, unanswered where no answer may go, and harm nobody?
 //! Method: one worker, so that answers keep the order of requests; each kind of bad datagram, then a good request.
 
-#![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
+#![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
 use crate::support::client::{Answer, Client, message};
 use crate::support::fates::fates;
@@ -9,6 +9,7 @@ use crate::support::http::{fates, http, latency, metric};
 use crate::support::network::{HERE, THERE, in_own_network, ip, lonely_device};
 use crate::support::raw::Raw;
 use crate::support::scripted::{Act, scripted};
+use crate::support::skip::skip;
 use crate::support::{Running, await_until};
 use forebay::handler::builtin::{Bench, Echo};
 use forebay::handler::{Reply, Request, handler_fn};
@@ -309,13 +310,13 @@ fn datagrams_to_several_hosts_are_not_served() {
     }
 }
 
-/// Sends from anybody's address; false, with a message, where that is not permitted.
+/// Sends from anybody's address; false, skipped, where that is not permitted.
 fn sent_raw(source: SocketAddrV4, server: SocketAddr, payload: &[u8]) -> bool {
     let SocketAddr::V4(server) = server else { unreachable!("the server listens on IPv4") };
     match Raw::new(source, server).and_then(|raw| raw.send(payload)) {
         Ok(()) => true,
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            println!("skipped: raw sockets are not permitted here ({error})");
+            skip(format_args!("raw sockets are not permitted here ({error})"));
             false
         }
         Err(error) => panic!("{error}"),

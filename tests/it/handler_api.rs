@@ -14,6 +14,7 @@ use forebay::handler::{
 use forebay::server::Server;
 use forebay::time::Nanos;
 use forebay::time::clock;
+use forebay::wire::DATAGRAM_MAX_BYTES;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -175,7 +176,9 @@ fn a_request_is_known_to_its_end() {
     }
 }
 
-/// Allows replies of 600 bytes; what begins with a p is proven. Fills the reply, or with a w writes too much into it.
+/// Allows replies of 600 bytes; what begins with a p is proven. Fills the reply, or with a w writes too much into it. What
+/// goes on with an r it refuses, with an o it finds over its rate, and with an l it sets no limit; all that it does not serve
+/// it answers with as much as it may.
 struct Long;
 
 const LONG: usize = 600;
@@ -184,7 +187,13 @@ impl Handler for Long {
     type Ticket = ();
 
     fn admit(&self, arrival: &Arrival<'_>) -> Result<Admitted, Rejected> {
-        Ok(Admitted::new(()).reply_limit(LONG).validated(arrival.bytes()[0] == b'p'))
+        let admitted = Admitted::new(()).reply_limit(LONG).validated(arrival.bytes()[0] == b'p');
+        match arrival.bytes()[1] {
+            b'r' => Err(Rejected::Refused(admitted, forebay::fate::Refused::Other)),
+            b'o' => Err(Rejected::OverRate(admitted)),
+            b'l' => Ok(admitted.reply_limit(usize::MAX)),
+            _ => Ok(admitted),
+        }
     }
 
     async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
@@ -192,19 +201,19 @@ impl Handler for Long {
             return reply.put(b"short").expect("five bytes");
         }
         let length = if request.bytes()[0] == b'w' { LONG } else { reply.room() };
-        let _ = reply.put(&[b'.'; LONG][..length]);
+        let _ = reply.put(&vec![b'.'; length]);
     }
 
-    fn refuse(&self, request: Request<'_>, unserved: Unserved, reply: &mut Reply<'_>) {
-        assert_eq!(unserved.status, Status::ShedRate);
-        let _ = reply.put(request.bytes());
+    fn refuse(&self, _: Request<'_>, unserved: Unserved, reply: &mut Reply<'_>) {
+        assert!(matches!(unserved.status, Status::ShedRate | Status::Refused));
+        let _ = reply.put(&vec![b'!'; reply.room()]);
     }
 }
 
 /// The length of the reply to `question`, which is filled up to 40 bytes.
 fn length(socket: &UdpSocket, question: &str) -> usize {
     socket.send(format!("{question:40}").as_bytes()).expect("the server's port is open");
-    socket.recv(&mut [0; 1_000]).expect("an answer")
+    socket.recv(&mut [0; 10_000]).expect("an answer")
 }
 
 // Is a source that may be forged sent no more than it sent, a proven one all that the handler allows, and one whose answer
@@ -216,6 +225,10 @@ fn a_forged_source_is_sent_no_more_than_it_sent() {
     assert_eq!([length(&socket, "a"), length(&socket, "p"), length(&socket, "w")], [40, LONG, 40]);
     let fates = server.quiescent(3);
     assert_eq!((fates.answered, fates.shed_rate), (2, 1));
+    for (what, status) in [("ar", "refused"), ("ao", "over its rate"), ("wo", "over its rate")] {
+        assert_eq!(length(&socket, what), 40, "{status}");
+    }
+    assert_eq!(["pr", "po", "pl"].map(|what| length(&socket, what)), [LONG, LONG, DATAGRAM_MAX_BYTES]);
     // What short replies leave over serves long ones, within a second.
     let (mut sent, mut received, mut longest) = (0, 0, 0);
     for _ in 0..200 {
@@ -233,6 +246,7 @@ fn amplification_is_a_setting() {
     let server = Running::start(&[("workers", "2"), ("amplification", "10")], Long);
     let socket = client(&server);
     assert_eq!([length(&socket, "a"), length(&socket, "p")], [400, LONG]);
+    assert_eq!(["ar", "ao", "pr"].map(|what| length(&socket, what)), [40, 40, LONG], "a refusal is no answer");
 }
 
 // Are datagrams and replies as long as the setting says, and no longer, by every way to receive?

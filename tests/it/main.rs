@@ -19,6 +19,7 @@ mod pin;
 mod reasons;
 mod replies;
 mod simulate;
+mod skips;
 mod spawner;
 #[path = "../support/mod.rs"]
 mod support;

@@ -2,10 +2,13 @@
 //! Method: clients that send GSO batches of every shape, to servers that take them whole and to servers that do not, of both
 //! families; and clients that take GSO batches, so that it shows how replies are sent.
 
-use crate::support::Running;
 use crate::support::client::{Client, message};
 use crate::support::fates::fates;
+use crate::support::http::{fates, latency};
+use crate::support::{Running, await_until};
 use forebay::handler::builtin::{Bench, Echo};
+use forebay::handler::{Handler, Reply, Request};
+use forebay::metrics::Fates;
 use forebay::time::Nanos;
 use forebay::wire::{DATAGRAM_MAX_BYTES, HEADER_BYTES, Header, Status};
 use nix::cmsg_space;
@@ -14,6 +17,8 @@ use nix::sys::socket::{
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 const FAMILIES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 
@@ -68,6 +73,54 @@ fn a_train_is_many_datagrams() {
         let report = server.stop();
         assert_eq!((report.totals.fates, report.packets_away), (expected, 0));
     }
+}
+
+/// Answers once its semaphore is closed; until then each request waits, and keeps its packet.
+struct Waits(Arc<Semaphore>);
+
+impl Handler for Waits {
+    type Ticket = ();
+
+    async fn handle(&self, request: Request<'_>, reply: &mut Reply<'_>) {
+        // There are no permits: what is acquired is the end of the wait.
+        let _ = self.0.acquire().await;
+        reply.put(request.bytes()).expect("as long as the request");
+    }
+}
+
+// Does what is left of a GRO batch when there are no packets any more have a fate, and does it concern nothing else? Method:
+// requests that wait use up the packets, of which the last train needs more than there are.
+#[test]
+fn the_rest_of_a_train_without_packets_is_counted() {
+    const TRAIN: u64 = 64;
+    let gate = Arc::new(Semaphore::new(0));
+    let settings = [("io", "gro"), ("workers", "1"), ("policy", "isolated"), ("max-wait", "off")];
+    let server = Running::start(&settings, Waits(Arc::clone(&gate)));
+    let client = Client::new(server.udp);
+    let mut sent = 0;
+    let counted = loop {
+        send_train(&client, &requests(sent..sent + TRAIN, 64), 64);
+        sent += TRAIN;
+        let mut counted = Fates::default();
+        await_until(
+            || {
+                counted = fates(&latency(server.admin));
+                counted.received >= sent
+            },
+            "a train is not received",
+        );
+        assert_eq!((counted.received, counted.in_flight), (sent, sent - counted.shed_queue_full));
+        if counted.shed_queue_full > 0 {
+            break counted;
+        }
+    };
+    assert!(counted.shed_queue_full < TRAIN, "the whole train waited in the socket: {counted:?}");
+    gate.close();
+    let shed_queue_full = counted.shed_queue_full;
+    let expected = fates! { received: sent, answered: sent - shed_queue_full, shed_queue_full };
+    assert_eq!(server.quiescent(sent), expected);
+    let report = server.stop();
+    assert_eq!((report.totals.fates, report.packets_away), (expected, 0));
 }
 
 // Do replies to one peer leave as a GSO batch, also when another peer's stand between them?

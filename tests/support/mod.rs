@@ -17,6 +17,7 @@ pub(crate) mod process;
 pub(crate) mod raw;
 pub(crate) mod returned;
 pub(crate) mod scripted;
+pub(crate) mod skip;
 pub(crate) mod stream;
 
 use erased::Erased;

@@ -1,7 +1,6 @@
 //! Networks of a test's own, where it may break what it wants.
 
-#![allow(clippy::print_stdout, reason = "a test tells what it measured or skipped")]
-
+use super::skip::{skip, skipped_in};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::{Command, Stdio};
 use std::{env, fs};
@@ -9,7 +8,7 @@ use std::{env, fs};
 const INSIDE: &str = "FOREBAY_TEST_IN_OWN_NETWORK";
 
 /// Runs the test `name` once more, in a network namespace of its own; there, this returns true and the test goes on.
-/// Here it returns false, with a message where namespaces are not permitted.
+/// Here it returns false, and skips where namespaces are not permitted.
 pub(crate) fn in_own_network(name: &str) -> bool {
     if env::var_os(INSIDE).is_some() {
         ip("link set lo up");
@@ -17,7 +16,7 @@ pub(crate) fn in_own_network(name: &str) -> bool {
     }
     let probe = Command::new("unshare").args(["-rn", "ip", "link", "set", "lo", "up"]).stderr(Stdio::null()).status();
     if !probe.is_ok_and(|status| status.success()) {
-        println!("skipped: network namespaces are not permitted here, or unshare and ip are not installed");
+        skip("network namespaces are not permitted here, or unshare and ip are not installed");
         return false;
     }
     let test = env::current_exe().expect("a test has a file");
@@ -26,7 +25,7 @@ pub(crate) fn in_own_network(name: &str) -> bool {
     let again = again.expect("it did before");
     let said = String::from_utf8_lossy(&again.stdout) + String::from_utf8_lossy(&again.stderr);
     assert!(again.status.success() && said.contains("1 passed"), "in a network of its own:\n{said}");
-    said.lines().filter(|line| line.starts_with("skipped: ")).for_each(|line| println!("{line}"));
+    skipped_in(&said).for_each(skip);
     false
 }
 
@@ -37,7 +36,7 @@ pub(crate) fn ip(arguments: &str) {
 }
 
 /// Makes the device `slow` with the address [`HERE`], behind which [`THERE`] would be. It sends a kilobyte in a second, and
-/// holds so many bytes back. False, with a message, where that is not possible. In a network of one's own.
+/// holds so many bytes back. False, skipped, where that is not possible. In a network of one's own.
 pub(crate) fn slow_way(limit_bytes: u32) -> bool {
     ip("link add slow type veth peer name end");
     ip(&format!("addr add {HERE}/24 dev slow"));
@@ -48,7 +47,7 @@ pub(crate) fn slow_way(limit_bytes: u32) -> bool {
     let shape = format!("qdisc add dev slow root tbf rate 8kbit burst 1600 limit {limit_bytes}");
     let shaped = Command::new("tc").args(shape.split(' ')).status().is_ok_and(|status| status.success());
     if !shaped {
-        println!("skipped: tc is not installed, or this kernel has no token bucket filter");
+        skip("tc is not installed, or this kernel has no token bucket filter");
     }
     shaped
 }

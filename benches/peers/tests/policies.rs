@@ -1,7 +1,12 @@
 //! Does `peers policies` measure what it is asked for, keep it, fill its page, and go on where it ended? Method: one tiny
 //! matrix, run twice; what its figures are is left open.
 
+#[path = "../../../tests/support/skip.rs"]
+#[allow(dead_code, reason = "the server's tests use all of it")]
+mod skip;
+
 use serde_json::Value;
+use skip::skip;
 use std::fs;
 use std::process::{Command, Output};
 
@@ -14,7 +19,7 @@ fn policies(flags: &str) -> Output {
 fn a_tiny_matrix_is_measured_kept_and_gone_on_with() {
     // A server and its generator need a CPU each.
     if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
-        return;
+        return skip("nothing is measured, there is one CPU");
     }
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();

@@ -1,11 +1,10 @@
 //! Is a run INVALID, with exit code 3 and the reason, whenever its figures are not what they say they are? Method: for each
 //! defect a run that has it, against servers, admin endpoints and kernels that misbehave.
 
-#![allow(clippy::print_stdout, reason = "a test that cannot run here says so")]
-
 use crate::support::admin;
 use crate::support::generator::{Generator, LOADGEN, Run, eventually, honest, is_stopped, reply, run, serve};
 use crate::support::network::in_own_network;
+use crate::support::skip::skip;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -265,8 +264,7 @@ fn a_kernel_that_does_not_tell() {
     let hide = "mount -t tmpfs none /proc";
     let probe = Command::new("unshare").args(["-rm", "sh", "-c", hide]).stderr(Stdio::null()).status();
     if !probe.is_ok_and(|status| status.success()) {
-        println!("skipped: mount namespaces are not permitted here, or unshare is not installed");
-        return;
+        return skip("mount namespaces are not permitted here, or unshare is not installed");
     }
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("run.json");
@@ -287,12 +285,12 @@ impl Drop for Killed {
     }
 }
 
-/// In a network of one's own: loopback through a token bucket. False, with a message, where that is not possible.
+/// In a network of one's own: loopback through a token bucket. False, skipped, where that is not possible.
 fn slow_loopback(shape: &str) -> bool {
     let arguments = format!("qdisc add dev lo root tbf {shape}");
     let shaped = Command::new("tc").args(arguments.split(' ')).status().is_ok_and(|status| status.success());
     if !shaped {
-        println!("skipped: tc is not installed, or this kernel has no token bucket filter");
+        skip("tc is not installed, or this kernel has no token bucket filter");
     }
     shaped
 }

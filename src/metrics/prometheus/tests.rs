@@ -4,6 +4,8 @@ use super::*;
 use crate::fate::{Malformed, ReceiveError, Refused, Unsent};
 use crate::metrics::{self, Counter, Gauges, Sample, Steal, WorkerMetrics};
 use crate::time::Nanos;
+use crate::time::clock::in_virtual_time;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 fn scrape(format: Format) -> String {
@@ -24,6 +26,7 @@ fn scrape(format: Format) -> String {
     recorder.count(Counter::Unsent(Unsent::TooLong));
     recorder.count(Counter::ReceiveErrors(ReceiveError::NoMemory));
     recorder.end_slice(Nanos::from_millis(1_500));
+    recorder.unanswered(1, Nanos::from_millis(250));
     recorder.count(Counter::Steals(Steal::SocketFound));
     drop(recorder);
     let mut collector = metrics::Collector::new(&metrics);
@@ -82,6 +85,7 @@ fn samples_say_what_was_counted() {
         ("forebay_kernel_dropped_total{socket=\"1\"}", 9.0),
         ("forebay_queue_depth{queue=\"heavy\"}", 4.0),
         ("forebay_worker_busy_seconds_total{worker=\"0\"}", 1.5),
+        ("forebay_unanswered_seconds_total", 0.25),
         ("forebay_steals_total{result=\"socket_found\"}", 1.0),
         ("forebay_latency_seconds_count{stage=\"total\",class=\"short\"}", 500.0),
     ] {
@@ -92,6 +96,27 @@ fn samples_say_what_was_counted() {
         "forebay_latency_quantile_seconds{stage=\"service\",class=\"all\",window=\"start\",quantile=\"0.5\"}",
     );
     assert!((median / 249_002e-6 - 1.0).abs() < 1e-3, "{median}");
+}
+
+/// Does each window show its own samples? Method: each sample is older than the window before its own.
+#[test]
+fn windows_show_their_own_samples() {
+    in_virtual_time::set(Some(Nanos::from_secs(1_000)));
+    let metrics = WorkerMetrics::new(1);
+    let (mut collector, recorder) = (metrics::Collector::new(&metrics), RefCell::new(metrics.recorder(0)));
+    for (service_ms, seconds) in [(4_000, 65), (200, 20), (3, 1)] {
+        recorder.borrow_mut().received(1);
+        recorder.borrow_mut().answered(&Sample { service: Nanos::from_millis(service_ms), ..Sample::default() });
+        collector.collect(|_| recorder.borrow_mut().hand_over());
+        in_virtual_time::pass(Nanos::from_secs(seconds));
+    }
+    let text = collector.snapshot(Gauges::default()).to_prometheus(Format::Classic);
+    in_virtual_time::set(None);
+    for (window, longest) in [("10s", 0.003), ("60s", 0.2), ("start", 4.0)] {
+        let labels = format!("stage=\"service\",class=\"all\",window=\"{window}\",quantile=\"1\"");
+        let shown = value(&text, &format!("forebay_latency_quantile_seconds{{{labels}}}"));
+        assert!((shown / longest - 1.0).abs() < 1e-3, "{window}: {shown}");
+    }
 }
 
 /// Do the handler's own reasons stand beside the server's, from the start, so that the samples of a fate sum to it?

@@ -2,7 +2,7 @@
 
 use super::order::{Order, Place};
 use crate::fate::{Malformed, Refused};
-use crate::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Unserved};
+use crate::handler::{Admitted, Arrival, Handler, Rejected, Reply, Request, Served, Unserved};
 use crate::handler::{checkpoint, fork, hop, uninterrupted};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
@@ -25,6 +25,11 @@ pub(super) enum Act {
 impl Act {
     pub(super) const ALL: [Act; 7] =
         [Act::Checkpoint, Act::Nothing, Act::Hop, Act::Fork, Act::Uninterrupted, Act::Panic, Act::Stall];
+
+    /// The act of this number.
+    pub(super) fn of(number: u8) -> Act {
+        Act::ALL[usize::from(number) % Act::ALL.len()]
+    }
 }
 
 /// The first of a request's header bytes: magic, class, deadline in units of 4 us (0 = none), flow (0 = none); then an act
@@ -45,6 +50,8 @@ pub(super) const PROVEN: u8 = 0xf6;
 /// The magic byte of a request that is said to cost [`DEAR_COST`], whatever its acts are.
 pub(super) const DEAR: u8 = 0xf7;
 pub(super) const DEAR_COST: Nanos = Nanos::from_micros(200);
+/// The magic byte of a request whose answer cannot be sealed.
+pub(super) const UNSEALED: u8 = 0xf8;
 /// More than requests have that are not expensive.
 const LONG_BYTES: usize = 40;
 pub(super) const HEADER: usize = 4;
@@ -73,7 +80,7 @@ impl Handler for Scripted {
             admitted = admitted.deadline(Nanos::from_micros(u64::from(deadline) * 4));
         }
         match magic {
-            MAGIC | MUTE => Ok(admitted),
+            MAGIC | MUTE | UNSEALED => Ok(admitted),
             LONG | PROVEN => Ok(admitted.reply_limit(LONG_BYTES).validated(magic == PROVEN)),
             DEAR => Ok(admitted.cost(DEAR_COST)),
             OVER_RATE => Err(Rejected::OverRate(admitted)),
@@ -85,8 +92,7 @@ impl Handler for Scripted {
 
     async fn handle(&self, request: Request<'_, Place>, reply: &mut Reply<'_>) {
         let serving = self.order.begin(*request.ticket());
-        let acts: Vec<Act> =
-            request.bytes()[HEADER..].iter().map(|act| Act::ALL[usize::from(*act) % Act::ALL.len()]).collect();
+        let acts: Vec<Act> = request.bytes()[HEADER..].iter().map(|act| Act::of(*act)).collect();
         perform(&acts).await;
         serving.finish();
         let _ = match request.bytes()[0] {
@@ -97,12 +103,20 @@ impl Handler for Scripted {
                 reply.begin_datagram().expect("the second");
                 reply.put(second)
             }
-            _ => reply.put(&request.bytes()[..HEADER]),
+            _ => reply.put(request.bytes()),
         };
     }
 
+    fn seal(&self, request: Request<'_, Place>, _: &Served, _: &mut [u8]) {
+        if request.bytes()[0] == UNSEALED {
+            std::panic::resume_unwind(Box::new("a panic that was asked for"));
+        }
+    }
+
     fn refuse(&self, _: Request<'_, Place>, _: Unserved, reply: &mut Reply<'_>) {
-        let _ = reply.put(&[REFUSED]);
+        // All that it may say.
+        reply.spare_mut().fill(REFUSED);
+        reply.advance(reply.room());
     }
 }
 

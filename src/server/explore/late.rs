@@ -2,8 +2,9 @@
 //! and two requests at once; the second one waits for the first, in virtual time.
 
 use super::handler::{DEAR, HEADER, MAGIC, Scripted};
+use super::run::Expirations;
 use super::scenario::{Event, Scenario};
-use super::server::{Expirations, explore};
+use super::server::explore;
 use crate::fate::Expired;
 use crate::sched::bounds::BATCH;
 use crate::sched::overload::QueueBounds;

@@ -1,5 +1,6 @@
 //! Sockets in memory, with the kernel's bounds and, now and then, its refusals.
 
+use super::handler::PROVEN;
 use crate::fate::Unsent;
 use crate::net::{BATCH, Datagram, Link, Message, Outcomes};
 use crate::sched::WorkerId;
@@ -11,6 +12,9 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
+/// The port from which the requests of a validated sender come.
+const PROVEN_PORT: u16 = 9_998;
+
 /// The network of an explored server.
 pub(super) struct Network {
     sockets: Vec<VecDeque<Vec<u8>>>,
@@ -21,6 +25,8 @@ pub(super) struct Network {
     /// With N, the datagrams of every Nth receive have stamps that cannot be true; 0 = none.
     odd_every: u32,
     receives: u32,
+    /// Bytes that came from the source that may be forged, and bytes that were sent there.
+    unproven: [usize; 2],
     /// Datagrams whose stamp was ahead of the clock, and too far behind it.
     pub(super) odd: [u64; 2],
     /// Datagrams dropped at full sockets or behind the gate.
@@ -45,6 +51,7 @@ impl Network {
             messages: 0,
             odd_every,
             receives: 0,
+            unproven: [0; 2],
             odd: [0; 2],
             dropped: 0,
             gate_shut: false,
@@ -89,7 +96,9 @@ impl Link for MemoryLink {
         for buffer in buffers.take(BATCH) {
             let Some(bytes) = socket.pop_front() else { break };
             buffer[..bytes.len()].copy_from_slice(&bytes);
-            let peer = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9_999)));
+            let is_proven = bytes.first() == Some(&PROVEN);
+            network.unproven[0] += if is_proven { 0 } else { bytes.len() };
+            let peer = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, if is_proven { PROVEN_PORT } else { 9_999 })));
             self.datagrams.push(Datagram {
                 length: bytes.len(),
                 truncated: false,
@@ -119,6 +128,10 @@ impl Link for MemoryLink {
 
     fn send(&mut self, _: &WorkerId, messages: &[Message<'_>]) -> Outcomes {
         let network = &mut *self.network.borrow_mut();
+        let unproven = messages.iter().filter(|message| message.peer.port() != PROVEN_PORT);
+        network.unproven[1] += unproven.map(|message| message.bytes.len()).sum::<usize>();
+        let [came, sent] = network.unproven;
+        assert!(sent <= came, "{sent} bytes were sent to a source that may be forged, for {came}");
         let mut refused = || {
             network.messages += 1;
             network.unsent_every > 0 && network.messages.is_multiple_of(network.unsent_every)

@@ -1,6 +1,7 @@
 //! What is drawn from a seed: a server, a policy, its requests, and the events during the run.
 
-use super::handler::{HEADER, IGNORED, LONG, MAGIC, MUTE, OVER_RATE, PROVEN, REFUSED};
+use super::handler::{Act, HEADER, IGNORED, LONG, MAGIC, MUTE, OVER_RATE, PROVEN, REFUSED, UNSEALED};
+use crate::metrics::{Collector, WorkerMetrics};
 use crate::sched::bounds::BATCH;
 use crate::sched::estimate::Groups;
 use crate::sched::ladder::{Ladder, Ladders};
@@ -79,6 +80,8 @@ impl Scenario {
             waits: QueueBounds::NONE,
             drain: us(random.random_range(0..400)),
         };
+        // Without children all time is accounted for.
+        let forks = random.random_bool(0.5);
         let mut at = us(1);
         for _ in 0..requests {
             // Bursts, and now and then a silence in which all workers fall asleep.
@@ -87,7 +90,7 @@ impl Scenario {
                 scenario.events.push((at, Event::Switch(Box::new(policy(&mut random, workers)))));
             }
             let socket = if random.random_bool(0.5) { 0 } else { random.random_range(0..workers) };
-            scenario.events.push((at, Event::Datagram(socket, datagram(&mut random))));
+            scenario.events.push((at, Event::Datagram(socket, datagram(&mut random, forks))));
         }
         if random.random_bool(0.5) {
             // At a random place among the requests.
@@ -125,6 +128,25 @@ impl Scenario {
         scenario.events.insert(middle, (at, Event::Switch(Box::new(after))));
         scenario.events.push((end.plus(us(2_000)), Event::Stop));
         scenario
+    }
+
+    /// The time of all requests, served or not, is what their workers spent. Where there are children it may be less: one
+    /// that is not joined any more has no request.
+    pub(super) fn check_time(&self, metrics: &WorkerMetrics) -> Result<(), String> {
+        let mut collector = Collector::new(metrics);
+        collector.collect(|_| ());
+        let counts = metrics.counts();
+        let worked = counts.busy.into_iter().fold(Nanos::ZERO, Nanos::plus);
+        let (served, unanswered) = (collector.served(), counts.unanswered);
+        let forks = |(_, event): &(Nanos, Event)| match event {
+            Event::Datagram(_, bytes) => bytes.iter().skip(HEADER).any(|act| Act::of(*act) == Act::Fork),
+            _ => false,
+        };
+        let (least, all) = (if self.events.iter().any(forks) { Nanos::ZERO } else { worked }, served.plus(unanswered));
+        if (least..=worked).contains(&all) {
+            return Ok(());
+        }
+        Err(format!("worked {worked}, for what was served {served}, for what was not {unanswered}"))
     }
 }
 
@@ -197,7 +219,7 @@ fn groups(random: &mut impl RngExt, workers: usize) -> Groups {
 }
 
 /// Mostly light requests, some long ones with checkpoints, and a few that misbehave.
-fn datagram(random: &mut impl RngExt) -> Vec<u8> {
+fn datagram(random: &mut impl RngExt, forks: bool) -> Vec<u8> {
     match random.random_range(0..40) {
         0 => return vec![0; random.random_range(0..8)],
         1 => return vec![[REFUSED, OVER_RATE, IGNORED][random.random_range(0..3)], 0, 0, random.random_range(0..3)],
@@ -205,7 +227,7 @@ fn datagram(random: &mut impl RngExt) -> Vec<u8> {
     }
     let deadline = if random.random_bool(0.2) { random.random_range(1..60) } else { 0 };
     let cost = [1, 1, 2, 5, 30, 120][random.random_range(0..6)];
-    let magic = if random.random_bool(0.9) { MAGIC } else { [MUTE, LONG, PROVEN][random.random_range(0..3)] };
+    let magic = if random.random_bool(0.9) { MAGIC } else { [MUTE, LONG, PROVEN, UNSEALED][random.random_range(0..4)] };
     let flow = if random.random_bool(0.5) { random.random_range(1..4) } else { 0 };
     let mut bytes = vec![magic, random.random_range(0..3), deadline, flow];
     bytes.resize(HEADER + cost, 0);
@@ -215,7 +237,7 @@ fn datagram(random: &mut impl RngExt) -> Vec<u8> {
             0..60 => 0,
             60..94 => 1,
             94..96 => 2,
-            96..97 => 3,
+            96 if forks => 3,
             97..98 => 4,
             98 if random.random_bool(0.3) => 5,
             99 if random.random_bool(0.3) => 6,

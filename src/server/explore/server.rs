@@ -3,9 +3,8 @@
 use super::handler::Scripted;
 use super::memory::{MemoryLink, Network};
 use super::order::{Order, Place};
+use super::run::{Run, Trace};
 use super::scenario::{Event, Scenario};
-use super::trace::Trace;
-use crate::fate::{Expired, Fate};
 use crate::handler::Handler;
 use crate::metrics::WorkerMetrics;
 use crate::net::{AddressFilter, HostAddresses};
@@ -32,22 +31,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The number of requests by fate, indexed by the fate's number.
-pub(super) type Ends = [u64; Fate::ALL.len()];
-/// The number of requests that expired, indexed by [`Expired`].
-pub(super) type Expirations = [u64; Expired::ALL.len()];
-
-/// What a run came to.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Run {
-    pub(super) ends: Ends,
-    pub(super) expired: Expirations,
-    /// Requests that waited at each switch of the policy.
-    pub(super) waited: Vec<usize>,
-    /// Which requests had ended by when.
-    pub(super) trace: Trace,
-}
-
 /// A defect planted in an explored server's own code, as opposed to a [`Fault`] of its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
@@ -59,6 +42,10 @@ pub(super) enum Flaw {
     KeepsSetAside,
     /// Requests of one flow have different keys.
     SplitsFlows,
+    /// Twice as much is sent to sources that may be forged as comes from them.
+    Amplifies,
+    /// A request that is discarded counts for time that nobody worked.
+    InventsTime,
 }
 
 /// Runs `scenario` to its end, with `handler`. Returns what it came to, or the violated rule.
@@ -73,7 +60,8 @@ pub(super) fn explore(
     let packets =
         ObjectPool::new(scenario.packets, || PacketBody::new(numbers.next().expect("a number"), DATAGRAM_BYTES));
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
-    let serving = Serving::new(handler, &[address], Credit::new(1), scenario.packets);
+    let credit = Credit::new(if flaw == Some(Flaw::Amplifies) { 2 } else { 1 });
+    let serving = Serving::new(handler, &[address], credit, scenario.packets);
     let result = explore_with(scenario, &packets, &serving, |packet| serving.drive(packet), fault, flaw);
     in_virtual_time::set(None);
     let run = result?;
@@ -187,6 +175,8 @@ where
     if received != ended || received + dropped != offered {
         return Err(format!("{offered} came: {received} received, {ended} ended, {dropped} dropped"));
     }
+    drop(driver);
+    scenario.check_time(&metrics)?;
     Ok(Run { ends, expired: metrics.counts().counted.expired, waited, trace: books.trace })
 }
 
@@ -367,6 +357,9 @@ where
     fn discard(&mut self, job: Self::Job, why: Discarded) {
         if self.flaw == Some(Flaw::ForgetsFates) && matches!(job, Job::Fresh(_)) {
             return drop(job);
+        }
+        if self.flaw == Some(Flaw::InventsTime) {
+            self.current().recorder.unanswered(0, Nanos::from_micros(1));
         }
         self.current().discard(job, why);
         self.gather_ready();

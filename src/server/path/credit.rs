@@ -47,15 +47,16 @@ impl Credit {
         taken as usize
     }
 
-    /// Gives back `bytes` that were taken and not sent. They are lost if their second is over.
-    pub(crate) fn give_back(&self, source: IpAddr, now: Nanos, bytes: usize) {
-        self.update(source, now, |credit| credit.saturating_add(bytes as u32));
+    /// Gives back `bytes` that were taken at `taken_at` and not sent. They are lost if their second is over.
+    pub(crate) fn give_back(&self, source: IpAddr, taken_at: Nanos, now: Nanos, bytes: usize) {
+        if second(taken_at) == second(now) {
+            self.update(source, now, |credit| credit.saturating_add(bytes as u32));
+        }
     }
 
     fn update(&self, source: IpAddr, now: Nanos, mut change: impl FnMut(u32) -> u32) {
         let place = &self.places[self.keys.hash_one(prefix(source)) as usize % PLACES];
-        // Seconds since the clock's beginning; 32 bits are 136 years.
-        let second = now.get() / 1_000_000_000 + 1;
+        let second = second(now);
         // Ordering: relaxed, one word that says all there is to say.
         let mut seen = place.load(Ordering::Relaxed);
         loop {
@@ -67,6 +68,11 @@ impl Credit {
             }
         }
     }
+}
+
+/// Seconds since the clock's beginning, from 1 on; 32 bits are 136 years.
+fn second(now: Nanos) -> u64 {
+    now.get() / 1_000_000_000 + 1
 }
 
 /// The part of an address that stands for one network.
@@ -99,11 +105,14 @@ mod tests {
         let now = Nanos::new(5 * SECOND);
         assert_eq!(credit.take(from, now, 40, 1_232), 40);
         assert_eq!(credit.take(from, now, 40, 1_232), 40, "the first one took its own");
-        credit.give_back(from, now, 30);
+        credit.give_back(from, now, now, 30);
         assert_eq!(credit.take(source("192.0.2.200"), now, 40, 60), 60, "of the same network");
         assert_eq!(credit.take(from, now, 40, 1_232), 50, "the rest");
-        credit.give_back(from, now, 30);
-        assert_eq!(credit.take(from, Nanos::new(6 * SECOND), 40, 1_232), 40, "another second");
+        credit.give_back(from, now, now, 30);
+        let next = Nanos::new(6 * SECOND);
+        assert_eq!(credit.take(from, next, 40, 1_232), 40, "another second");
+        credit.give_back(from, now, next, 30);
+        assert_eq!(credit.take(from, next, 40, 1_232), 40, "what is given back too late is lost");
         assert_eq!(Credit::new(3).take(from, now, 40, 1_232), 120);
         assert_eq!(Credit::new(3).take(from, now, 40, 100), 100);
     }
@@ -134,7 +143,7 @@ mod tests {
                 let taken = credit.take(from, now, request, request + more);
                 prop_assert!(taken >= request && taken <= request + more);
                 let unused = unused.min(taken);
-                credit.give_back(from, now, unused);
+                credit.give_back(from, now, now, unused);
                 (came, sent) = (came + request, sent + taken - unused);
                 prop_assert!(sent <= came * amplification as usize, "{sent} sent for {came}");
             }

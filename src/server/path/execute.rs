@@ -124,6 +124,7 @@ where
         }
         let Serving { handler, addresses, .. } = self.common.serving;
         if guarded(|| packet.sealed_by(*handler, addresses, &served)).is_err() {
+            self.recorder.unanswered(sample.class, sample.service);
             self.recorder.count(Counter::Failed(Failed::Panic));
             self.recycle(packet);
             return;

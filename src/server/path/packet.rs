@@ -235,7 +235,7 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
     pub(crate) async fn drive(&self, packet: Packet<'s, H::Ticket>) -> Packet<'s, H::Ticket> {
         let mut held = Held { packet: Some(packet), serving: self };
         let body = &mut *held;
-        let room = self.room(&body.envelope);
+        let (room, taken_at) = self.room(&body.envelope);
         let (about, place) = body.parts(&self.addresses);
         let mut reply = Reply::new(&mut place[..room]);
         self.handler.handle(about.request(), &mut reply).await;
@@ -244,7 +244,7 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
         let excess = if may_be_sent_less { Excess::ForSender } else { Excess::ForReply };
         (body.extents, body.excess) = (extents, overflowed.then_some(excess));
         if !overflowed && Serving::<H>::is_bounded(&body.envelope) {
-            self.credit.give_back(body.envelope.peer.ip(), clock::now(), room - extents.bytes());
+            self.credit.give_back(body.envelope.peer.ip(), taken_at, clock::now(), room - extents.bytes());
         }
         held.packet.take().expect("only drop takes it otherwise")
     }
@@ -254,13 +254,15 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
         self.place(number).take().expect("its future has been dropped")
     }
 
-    /// The room for a reply: what the handler allows, unless the sender may be sent less.
+    /// The room for a reply: what the handler allows, unless the sender may be sent less. With it the time at which credit
+    /// was taken for that, if any was.
     #[inline]
-    fn room(&self, envelope: &Envelope) -> usize {
+    fn room(&self, envelope: &Envelope) -> (usize, Nanos) {
         if Serving::<H>::is_bounded(envelope) {
-            self.credit.take(envelope.peer.ip(), clock::now(), envelope.request_len, envelope.reply_limit)
+            let now = clock::now();
+            (self.credit.take(envelope.peer.ip(), now, envelope.request_len, envelope.reply_limit), now)
         } else {
-            envelope.reply_limit
+            (envelope.reply_limit, Nanos::ZERO)
         }
     }
 

@@ -218,15 +218,16 @@ mod tests {
     }
 
     // Does each reply leave by the socket of its address, in order, with all its datagrams, and is one counted as answered if
-    // the kernel has taken all of these, and each of these as unsent that it has not?
+    // the kernel has taken all of these, and each of these as unsent that it has not? Is the time of the others unanswered?
     #[test]
     fn replies_leave_by_address() {
         let (pool, metrics) = (pool(), WorkerMetrics::new(1));
         let mut recorder = metrics.recorder(0);
         let mut outbox = Outbox::new();
         let answers: [(u8, &[usize]); 5] = [(1, &[1]), (0, &[2, 3]), (1, &[4, 5]), (0, &[6, 1, 7]), (0, &[8])];
-        for (address, lengths) in answers {
-            outbox.answer(packet(&pool, address, lengths), Sample::default(), Nanos::ZERO);
+        for ((address, lengths), service_us) in answers.into_iter().zip([1, 10, 100, 1_000, 10_000]) {
+            let sample = Sample { service: Nanos::from_micros(service_us), ..Sample::default() };
+            outbox.answer(packet(&pool, address, lengths), sample, Nanos::ZERO);
         }
         [(0, [9, 1]), (1, [11, 12])].iter().for_each(|(address, two)| outbox.refusal(packet(&pool, *address, two)));
         recorder.received(7);
@@ -238,6 +239,7 @@ mod tests {
         let (_, ends) = metrics.ends();
         assert_eq!((ends[Fate::Answered as usize], ends[Fate::Unsent as usize]), (2, 3));
         assert_eq!(metrics.counts().counted.unsent[Unsent::Denied as usize], 7);
+        assert_eq!(metrics.counts().unanswered, Nanos::from_micros(1_101), "the time of what was not sent");
     }
 
     // Is there room for as many datagrams as are sent at once, however many replies they are?

@@ -5,20 +5,24 @@ use super::{EndOf, Place, ask};
 use crate::support::client::Client;
 use crate::support::http::{fates, latency};
 use crate::support::process::{Forebay, Process, wait_for_exit};
+use crate::support::skip::skip;
 use crate::support::stream::stream;
-use crate::support::{alone, await_until, listen};
-use forebay::time::Nanos;
+use crate::support::{alone, await_until, listen, quiescent};
+use forebay::time::{Nanos, clock};
 use forebay::wire::Status;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use serde_json::{Value, json};
 use socket2::{Domain, SockAddr, Socket, Type};
+use std::fs::{self, Permissions};
 use std::io::{IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -115,19 +119,98 @@ fn a_successor_that_dies_changes_nothing() {
     });
 }
 
-// Does a successor that has not answered in time hear that the server serves on, also after the word to begin?
-#[test]
-fn a_successor_that_stands_still_is_told() {
-    let _alone = alone();
-    let place = Place::new("echo");
-    let server = place.start();
+/// Plays a successor until it may begin; returns the predecessor's last readings of the kernel's drop counters too.
+fn begun(place: &Place, server: &Forebay) -> (Side, Vec<u64>) {
     let mut side = Side::connect(&place.path());
     side.say(&json!({"hello": {
         "protocol": 1, "version": "test", "listen": server.udp, "admin": server.admin, "workers": 2, "gro": false,
     }}));
     (0..2).for_each(|_| drop(side.hear().expect("an offer")));
     side.say(&json!("ready"));
-    assert!(side.hear().expect("a message").get("begin").is_some());
+    let begin = side.hear().expect("a message");
+    let dropped = begin["begin"]["dropped"].as_array().expect("a counter for each socket");
+    let dropped = dropped.iter().map(|dropped| dropped.as_u64().expect("the kernel tells")).collect();
+    (side, dropped)
+}
+
+/// Sends more than the sockets of a server have room for.
+fn flood(client: &Client) {
+    (0..FLOOD).for_each(|id| client.request(id, Nanos::ZERO, b""));
+}
+
+const FLOOD: u64 = 30_000;
+
+// Is what the kernel drops between the predecessor's last reading and the successor's first one counted by the one that serves?
+// Method: sockets that overflow while neither receives; then the successor begins, or it dies and the predecessor goes on.
+#[test]
+fn drops_between_two_readings_are_counted() {
+    let _alone = alone();
+    let mut place = Place::new("echo");
+    let Played { mut side, successor: _successor, client, admin, .. } = play(&mut place);
+    flood(&client);
+    side.say(&json!({"begin": {"dropped": [0, 0]}}));
+    assert_eq!(side.hear(), Some(json!("serving")));
+    side.say(&json!("leaving"));
+    assert!(quiescent(admin, FLOOD + 1).kernel_dropped > Some(0));
+
+    let place = Place::new("echo");
+    let server = place.start();
+    let client = Client::new(server.udp);
+    let (side, dropped) = begun(&place, &server);
+    assert_eq!(dropped, [0, 0]);
+    flood(&client);
+    drop(side);
+    // The next successor hears of these, and counts what comes after.
+    let mut sent = FLOOD;
+    await_until(
+        || {
+            let before = quiescent(server.admin, sent).kernel_dropped;
+            let began = clock::now();
+            let (_side, dropped) = begun(&place, &server);
+            assert!(before > Some(0) && Some(dropped.iter().sum::<u64>()) == before, "{before:?} {dropped:?}");
+            flood(&client);
+            sent += FLOOD;
+            let after = fates(&latency(server.admin)).kernel_dropped;
+            // A successor that has said nothing for a second serves no more.
+            let is_successors = clock::now().minus(began) < Nanos::from_secs(1);
+            assert!(!is_successors || after == before, "{after:?} and not {before:?}: the rest is the successor's");
+            is_successors
+        },
+        "a flood takes a second",
+    );
+}
+
+// Is a process of another user refused, be it the successor or the predecessor?
+#[test]
+fn another_user_is_refused() {
+    let _alone = alone();
+    const NOBODY: u32 = 65_534;
+    if fs::metadata("/proc/self").expect("a process").uid() != 0 {
+        return skip("only root can start a server as another user");
+    }
+    let place = Place::new("echo");
+    // Where the sources are, that user may have no way to the program.
+    let program = place.directory.path().join("forebay");
+    fs::copy(env!("CARGO_BIN_EXE_forebay"), &program).expect("room");
+    fs::set_permissions(place.directory.path(), Permissions::from_mode(0o755)).expect("our own directory");
+    chown(place.directory.path(), Some(NOBODY), None).expect("root may");
+    let flags = place.command(None);
+    let server = Forebay::spawn(Command::new(program).env_clear().args(flags.get_args()).uid(NOBODY));
+    let mut side = Side::connect(&place.path());
+    let reason = "the other process is user 0's, this one 65534's";
+    assert_eq!((side.hear(), side.hear()), (Some(json!({"refused": {"reason": reason}})), None));
+    let (code, said) = place.fails(("--workers", "2"));
+    assert!(said.contains("the other process is user 65534's, this one 0's"), "{said}");
+    assert_eq!((code, ask(server.udp)), (Some(1), Status::Ok));
+}
+
+// Does a successor that has not answered in time hear that the server serves on, also after the word to begin?
+#[test]
+fn a_successor_that_stands_still_is_told() {
+    let _alone = alone();
+    let place = Place::new("echo");
+    let server = place.start();
+    let (mut side, _) = begun(&place, &server);
     let reason = "the successor has not answered in time";
     assert_eq!(side.hear(), Some(json!({"staying": {"reason": reason}})));
     assert_eq!((side.hear(), ask(server.udp)), (None, Status::Ok));
@@ -138,6 +221,7 @@ struct Played {
     side: Side,
     successor: Process,
     udp: SocketAddr,
+    admin: SocketAddr,
     client: Client,
 }
 
@@ -174,7 +258,7 @@ fn play(place: &mut Place) -> Played {
     side.send_descriptors(&json!("descriptors"), &descriptors[..3]);
     side.send_descriptors(&json!("descriptors"), &descriptors[3..]);
     assert_eq!(side.hear(), Some(json!("ready")));
-    Played { side, successor, udp, client }
+    Played { side, successor, udp, admin: admin.local_addr().expect("bound"), client }
 }
 
 // Does a successor serve what waits in the sockets when its predecessor dies instead of letting it begin?
@@ -182,7 +266,7 @@ fn play(place: &mut Place) -> Played {
 fn a_predecessor_that_dies_is_succeeded() {
     let _alone = alone();
     let mut place = Place::new("echo");
-    let Played { side, mut successor, udp, client } = play(&mut place);
+    let Played { side, mut successor, udp, client, .. } = play(&mut place);
     assert_eq!(client.receive_within(Nanos::from_millis(100)), None, "it has not begun");
     drop(side);
     assert_eq!((client.receive().header.id, ask(udp)), (7, Status::Ok));

@@ -314,3 +314,50 @@ fn headers_say_what_they_must() {
     *chaos.last_mut().expect("a class") = 3;
     assert_eq!(answered(&zones, &chaos, 512)[3] & 0xf, 5);
 }
+
+// Have signatures the TTL of the set that they cover, and proofs that of negative answers: the smaller one of the SOA record's
+// own and the number in it (RFC 4034, 3; RFC 2308, 5; RFC 9077)? Method: a zone in which every set has another TTL.
+#[test]
+fn ttls_are_those_of_the_standards() {
+    for (soa, minimum) in [(400, 300), (200, 300)] {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let soa_line = format!("@ {soa} SOA ns host 7 1 1 1 {minimum}\n@ 50 NS ns\nns 60 A 192.0.2.1\n");
+        let lines = "www 70 A 192.0.2.2\nwww 90 AAAA 2001:db8::2\nalias 80 CNAME www\n*.star 110 TXT x\nsigned 120 NS ns\n\
+            signed 130 DS 1 8 2 ab\nunsigned 140 NS ns\n";
+        std::fs::write(file.path(), soa_line + lines).expect("written");
+        let source = Source::parse(&format!("z.test={}", file.path().display())).expect("a zone");
+        let zones = Zones::load(&[source.signed(Algorithm::Ed25519, None, 100).expect("a key")]).expect("the zone");
+        let negative = soa.min(minimum);
+        for (name, rtype, expected) in [
+            ("z.test", Rtype::SOA, vec![(Rtype::SOA, soa)]),
+            ("www.z.test", Rtype::A, vec![(Rtype::A, 70)]),
+            ("alias.z.test", Rtype::AAAA, vec![(Rtype::CNAME, 80), (Rtype::AAAA, 90)]),
+            ("a.star.z.test", Rtype::TXT, vec![(Rtype::TXT, 110)]),
+            ("www.z.test", Rtype::NSEC, vec![(Rtype::NSEC, negative)]),
+            ("www.z.test", Rtype::MX, vec![(Rtype::SOA, negative), (Rtype::NSEC, negative)]),
+            ("no.z.test", Rtype::A, vec![(Rtype::SOA, negative), (Rtype::NSEC, negative)]),
+            ("signed.z.test", Rtype::A, vec![(Rtype::NS, 120), (Rtype::DS, 130)]),
+            ("unsigned.z.test", Rtype::A, vec![(Rtype::NS, 140), (Rtype::NSEC, negative)]),
+        ] {
+            let message = Message::from_octets(answered(&zones, &question(name, rtype, DO), 4_096)).expect("a message");
+            let (_, answer, authority, _) = message.sections().expect("sections");
+            let (mut sets, mut signatures) = (Vec::new(), Vec::new());
+            for record in answer.chain(authority) {
+                let record = record.expect("a record").into_record::<AllRecordData<_, ParsedName<_>>>();
+                let record = record.expect("data").expect("every type");
+                match record.data() {
+                    AllRecordData::Rrsig(rrsig) => {
+                        signatures.push((rrsig.type_covered(), record.ttl().as_secs(), rrsig.original_ttl().as_secs()));
+                    }
+                    _ => sets.push((record.rtype(), record.ttl().as_secs())),
+                }
+            }
+            assert_eq!(sets, expected, "{name} {rtype}");
+            // A delegation is the child's to sign. What is signed is the TTL in the zone.
+            let original = |set, ttl| if set == Rtype::SOA { soa } else { ttl };
+            let signed = expected.iter().filter(|(set, _)| *set != Rtype::NS);
+            let signed: Vec<_> = signed.map(|(set, ttl)| (*set, *ttl, original(*set, *ttl))).collect();
+            assert_eq!(signatures, signed, "{name} {rtype}");
+        }
+    }
+}

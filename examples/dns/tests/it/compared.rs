@@ -1,5 +1,5 @@
 //! Does the program answer as NSD and Knot do, where these two agree?
-//! Method: the same zone file in all three, the same questions to each by kdig; codes, flags, answers and authorities.
+//! Method: the same zone file in all three, the same questions to each by kdig; codes, flags, answers and authorities, with their TTLs.
 
 #![allow(clippy::print_stdout, reason = "a test says how much it has compared")]
 

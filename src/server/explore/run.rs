@@ -1,7 +1,23 @@
-//! What happened in a run, as one number: other decisions give another one.
+//! What an explored run came to, and what happened in it as one number: other decisions give another one.
 
-use super::server::Ends;
+use crate::fate::{Expired, Fate};
 use crate::time::Nanos;
+
+/// The number of requests by fate, indexed by the fate's number.
+pub(super) type Ends = [u64; Fate::ALL.len()];
+/// The number of requests that expired, indexed by [`Expired`].
+pub(super) type Expirations = [u64; Expired::ALL.len()];
+
+/// What a run came to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Run {
+    pub(super) ends: Ends,
+    pub(super) expired: Expirations,
+    /// Requests that waited at each switch of the policy.
+    pub(super) waited: Vec<usize>,
+    /// Which requests had ended by when.
+    pub(super) trace: Trace,
+}
 
 /// The FNV-1a hash (Fowler, Noll, Vo) of every change of the accounts, with its time: the same on every machine and with
 /// every Rust.
