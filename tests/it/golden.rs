@@ -42,7 +42,7 @@ const OTHERS: [&str; 6] = [
 #[test]
 fn every_policy_decides_as_before() {
     let all = policies().collect::<Vec<_>>().join(",");
-    let table = POLICIES.map(|cell| simulated(&format!("{cell} --policy {all} --requests 10000"))).concat();
+    let table = POLICIES.map(|cell| simulated(&format!("{cell} --policy {all} --requests 5000"))).concat();
     assert_golden("policies.txt", &table);
 }
 
@@ -52,7 +52,7 @@ fn an_overload_ends_as_before() {
     for mix in OVERLOAD {
         for waits in WAITS {
             let policies = "isolated,steal,pools,ondemand,levels,auto";
-            let cell = format!("{mix} --load 1.2,2,5 {waits} --workers 4 --policy {policies} --requests 50000");
+            let cell = format!("{mix} --load 1.2,2,5 {waits} --workers 4 --policy {policies} --requests 20000");
             table += &simulated(&cell);
         }
     }
@@ -61,7 +61,7 @@ fn an_overload_ends_as_before() {
 
 #[test]
 fn variants_decide_as_before() {
-    assert_golden("variants.txt", &OTHERS.map(|cell| simulated(&format!("{cell} --requests 10000"))).concat());
+    assert_golden("variants.txt", &OTHERS.map(|cell| simulated(&format!("{cell} --requests 5000"))).concat());
 }
 
 /// The command without its first words, and a line for each of its results.
