@@ -29,29 +29,24 @@ const SEEDS: u64 = 1_000;
 /// Seeds within which a broken server must be caught.
 const CAUGHT_WITHIN: u64 = 10_000;
 
+// Do the accounts balance, and does each seed end as before?
 #[test]
 fn the_books_balance_after_every_event() {
     let seeds = std::env::var("FOREBAY_SEEDS").ok().map_or(SEEDS, |seeds| seeds.parse().expect("a number of seeds"));
     let first = std::env::var("FOREBAY_SEED").ok().map_or(0, |seed| seed.parse().expect("a seed"));
-    let mut ends: Ends = Default::default();
+    let (mut ends, mut table) = (Ends::default(), String::new());
     for seed in first..first + seeds {
-        match explored(seed, None, None) {
-            Ok(run) => ends.iter_mut().zip(run.ends).for_each(|(all, of_run)| *all += of_run),
-            Err(trouble) => panic!("seed {seed} (FOREBAY_SEED={seed} FOREBAY_SEEDS=1 repeats it): {trouble}"),
-        }
+        let run = explored(seed, None, None).unwrap_or_else(|trouble| {
+            panic!("seed {seed} (FOREBAY_SEED={seed} FOREBAY_SEEDS=1 repeats it): {trouble}")
+        });
+        ends.iter_mut().zip(run.ends).for_each(|(all, of_run)| *all += of_run);
+        let _ = write!(table, "{:016x}{}", run.trace.hash, if seed % 8 == 7 { '\n' } else { ' ' });
     }
     let met = |fate: &Fate| ends[*fate as usize] > 0;
     assert!(seeds < SEEDS || Fate::ALL.iter().all(met), "a fate that no request met: {ends:?}");
-}
-
-// Does the server of each seed do as before?
-#[test]
-fn every_seed_ends_as_before() {
-    let hash = |seed| format!("{:016x}", explored(seed, None, None).expect("the books balance").trace.hash);
-    let hashes: Vec<String> = (0..SEEDS).map(hash).collect();
-    let lines =
-        (0..).step_by(8).zip(hashes.chunks(8)).map(|(seed, of_line)| format!("{seed:>3} {}\n", of_line.join(" ")));
-    assert_golden("explorer.txt", &lines.collect::<String>());
+    if (first, seeds) == (0, SEEDS) {
+        assert_golden("explorer.txt", &table);
+    }
 }
 
 // Does what waits at a switch, in queues that the next policy may lack, end as before? Every policy gives way to every other.
