@@ -6,7 +6,7 @@
 //! server with a backlog; `batch 1` one to which requests come one by one, so that each costs a search of every queue.
 //! The kernel's part, several microseconds per request, is left out, and so are caches that are cold in a real server.
 //!
-//! `dispatch/counted.rs` holds the instructions of a request to bounds, in `cargo test` too.
+//! `dispatch/counted.rs` holds the instructions of a request to bounds.
 
 // The library's modules are compiled in, as the server compiles them, rather than linked: its engine sees more of them
 // than others may, and would be compiled without them at hand.

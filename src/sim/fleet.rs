@@ -103,6 +103,3 @@ impl Fleet {
         FleetTally { tally: tally.into_inner(), loads: came.iter().map(load).collect() }
     }
 }
-
-#[cfg(test)]
-mod tests;

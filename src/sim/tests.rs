@@ -1,11 +1,10 @@
 //! Does virtual time do what the policies say, and always the same?
 
-mod levels;
 mod turns;
 
 use super::*;
-use crate::metrics::Percentile;
-use crate::sched::{Hybrid, Kind, OnDemand, Policy, PolicyName, Topology};
+use crate::sched::ladder::Ladders;
+use crate::sched::{Hybrid, Kind, Levels, OnDemand, Patience, Policy, PolicyName, Topology};
 use crate::workload::Workload;
 
 fn offer(workload: &Workload, load: f64, workers: usize) -> OpenLoop<'_> {
@@ -110,27 +109,6 @@ fn a_heavy_request_steps_aside_for_a_fresh_one() {
     }
 }
 
-// Does a worker that steps aside for what it has noticed find it, does one that goes on with a heavy request not receive
-// from every socket before, and do jobs look now and then where arrivals are close? With a receive from each socket, or two
-// at random, heavy requests fall behind for ever at these loads; with a notice for each arrival they take 1.95 times as long.
-#[test]
-fn a_worker_looks_where_something_waits_and_little_else() {
-    let slowdown = |name: &str, load, overheads: Overheads, class: &str, percentile| {
-        let workload = workload(name).with_time_beside(overheads.per_request());
-        let policy = Fit::new(&workload, 14, load).policy(named("ondemand")).policy();
-        let offer = OpenLoop { warmup: 10_000, requests: 100_000, ..offer(&workload, load, 14) };
-        let slowdown = simulate(&Setup::with_overheads(policy, overheads), offer.arrivals(14)).slowdown();
-        let block = slowdown.iter().find(|(name, _)| *name == class).map(|(_, block)| *block);
-        block.and_then(|block| block.percentile(percentile)).expect("requests of that class")
-    };
-    let heavy = slowdown("high-bimodal", 0.9, Overheads::STOCK, "long", Percentile::P50);
-    assert!(heavy < 1.6, "{heavy}");
-    let heavy = slowdown("extreme-bimodal", 0.7, Overheads::STOCK, "long", Percentile::P50);
-    assert!(heavy < 1.5, "{heavy}");
-    let light = slowdown("extreme-bimodal", 0.9, Overheads::LAB, "short", Percentile::P99_9);
-    assert!(light < 3.4, "{light}");
-}
-
 #[test]
 fn looks_in_vain_take_their_time() {
     let us = Nanos::from_micros;
@@ -173,24 +151,6 @@ fn a_look_that_names_a_socket_costs_two_looks() {
     assert_eq!(latency(&busy.chain([fresh]).collect::<Vec<_>>()), us(12 - 5 + 2 + 1));
 }
 
-#[test]
-fn an_oracle_beats_everybody_and_nobody_beats_the_service_time() {
-    let workload = workload("extreme-bimodal");
-    let arrivals = || offer(&workload, 0.8, 8).arrivals(8);
-    let best = Reference::Srpt.simulate(8, arrivals()).slowdown_mean(None);
-    assert!(best >= 1.0);
-    for (name, policy) in policies(&workload, 0.8, 8) {
-        let tally = simulate(&Setup::ideal(policy), arrivals());
-        assert!(tally.slowdown_mean(None) >= best, "{name}");
-        assert!(tally.slowdown_at(Percentile::P50) >= 1.0, "{name}");
-    }
-}
-
-/// What is compared of two runs: all distributions, to the bit.
-fn figures(tally: &Tally) -> impl PartialEq + std::fmt::Debug + use<> {
-    (tally.fates(), tally.ended_at(), tally.latency_us(), tally.slowdown(), tally.utilisation().map(f64::to_bits))
-}
-
 // Is a queue that all share a serial resource: however many workers there are, no more goes through it than one after the
 // other? Each request is a push and a pop, with one other worker waiting for each at least.
 #[test]
@@ -220,31 +180,6 @@ fn each_worker_at_a_queue_makes_the_others_slower() {
         let per_second = tally.fates().answered as f64 / tally.ended_at().as_secs_f64();
         let bound = 1e9 / (2.0 * (500.0 + 100.0 * (workers as f64 - 1.0)));
         assert!((0.95..1.3).contains(&(per_second / bound)), "{workers} workers: {per_second}, and {bound}");
-    }
-}
-
-// Do workers that meet no other pay what they paid without contention, to the bit: one alone, and those that serve their
-// own sockets only?
-#[test]
-fn what_is_not_shared_costs_what_it_did() {
-    let workload = workload("bimodal:0.9:2us:100us");
-    let dear = Overheads { serial: Nanos::from_micros(2), contend: Nanos::from_micros(1), ..Overheads::STOCK };
-    let both = |policy: &Policy, workers, overheads: Overheads| {
-        [overheads, overheads.without_contention()].map(|overheads| {
-            let setup = Setup::with_overheads(policy.clone(), overheads);
-            figures(&simulate(&setup, offer(&workload, 0.8, workers).arrivals(workers)))
-        })
-    };
-    for (name, policy) in policies(&workload, 0.8, 1) {
-        let [with, without] = both(&policy, 1, dear);
-        assert_eq!(with, without, "{name} alone");
-    }
-    for (name, policy) in policies(&workload, 0.8, 5) {
-        let [with, without] = both(&policy, 5, dear);
-        assert_eq!(with == without, name == named("isolated"), "{name}");
-        // Operations that take no time never meet.
-        let [with, without] = both(&policy, 5, Overheads { serial: Nanos::ZERO, ..dear });
-        assert_eq!(with, without, "{name} without a hold");
     }
 }
 
@@ -290,64 +225,29 @@ fn utilisation_is_the_share_of_time_that_steps_take() {
     assert_eq!(Reference::Srpt.simulate(4, offer(&workload, 0.3, 4).arrivals(4)).utilisation(), None);
 }
 
-/// The share of the requests of a span (in microseconds) that was answered, and the longest that any of these took.
-fn answered(setup: &Setup, requests: &[ArrivingRequest], [since, until]: [u64; 2]) -> (f64, Nanos) {
-    let counted = |request: &ArrivingRequest| (since..until).contains(&(request.at.get() / 1_000));
-    let of_span = requests.iter().filter(|request| counted(request)).count() as f64;
-    let incoming = requests.iter().map(|request| ArrivingRequest { counts: counted(request), ..*request });
-    let latency = simulate(setup, incoming).latency_us().swap_remove(0).1;
-    let longest = latency.p99_99.or(latency.p99).or(latency.p50).map_or(Nanos::MAX, |us| Nanos::new((us * 1e3) as u64));
-    (latency.count as f64 / of_span, longest)
-}
-
-// Does virtual time shed as the server does: at twice the load nearly all that can be served is, and soon, and with the
-// end of the overload it is over, where without bounds requests go on waiting?
+// Two workers, four heavy requests, and a fresh one that comes while the worker that has stepped aside for another is in
+// that: is it left to that worker, and is it served all the same where that request turns out to be heavy?
 #[test]
-fn an_overload_ends_with_its_load() {
-    let service = workload("fixed:500us");
-    let times = Fit::new(&service, 2, 0.9).times;
-    let mut requests: Vec<ArrivingRequest> = offer(&service, 2.0, 2).arrivals(2).take(16_000).collect();
-    let end = requests.last().expect("requests").at;
-    requests.extend(offer(&service, 0.5, 2).arrivals(2).take(4_000).map(|request| {
-        let at = end.plus(request.at);
-        ArrivingRequest { at, due: at, ..request }
-    }));
-    let end_us = end.get() / 1_000;
-    let (overload, afterwards) = ([500_000, end_us], [end_us + 100_000, end_us + 1_900_000]);
-    for policy in ["isolated", "global", "steal", "hybrid", "ondemand"] {
-        let fit = Fit { slice: Nanos::from_millis(1), ..Fit::new(&service, 2, 0.9) };
-        let limits = Limits { socket_capacity: 10_000, ..Limits::SERVER };
-        let off = Setup { limits, ..Setup::ideal(fit.policy(named(policy)).policy()) };
-        let auto = off.clone().with_max_wait(MaxWait::Auto, &times);
-        let (share, _) = answered(&auto, &requests, overload);
-        assert!((0.47..0.53).contains(&share), "{policy}: {share} of twice the load");
-        let (share, longest) = answered(&auto, &requests, afterwards);
-        assert!(share > 0.98 && longest < Nanos::from_millis(11), "{policy}: {share} afterwards, {longest}");
-        let (share, longest) = answered(&off, &requests, afterwards);
-        assert!(share == 1.0 && longest > Nanos::from_millis(500), "{policy}: {share} without bounds, {longest}");
-    }
-}
-
-// Is no more begun than can be finished where every request is interrupted before its end, also where first slices alone
-// would take more than there is, and are light ones still served where some are not? Without the look at the backlog 40 %
-// of the capacity is answered at five times the load.
-#[test]
-fn what_is_begun_is_finished_in_an_overload() {
-    for (service, load, least) in
-        [("fixed:500us", 5.0, 0.95), ("fixed:500us", 15.0, 0.4), ("bimodal:0.9:10us:5ms", 5.0, 0.0)]
-    {
-        let service = workload(service);
-        let times = Fit::new(&service, 2, 0.9).times;
-        let requests: Vec<ArrivingRequest> = offer(&service, load, 2).arrivals(2).take(20_000).collect();
-        let end_us = requests.last().expect("requests").at.get() / 1_000;
-        for policy in ["hybrid", "ondemand"] {
-            let fit = Fit { slice: Nanos::from_micros(50), ..Fit::new(&service, 2, 0.9) };
-            let setup = Setup::ideal(fit.policy(named(policy)).policy()).with_max_wait(MaxWait::Auto, &times);
-            let (share, _) = answered(&setup, &requests, [end_us / 2, end_us]);
-            assert!(share * load > least, "{policy}: {share} of {load} times the load");
-            let light = simulate(&setup, requests.iter().copied()).latency_us()[1].1.count;
-            let came = requests.iter().filter(|request| request.class == 0 && request.counts).count();
-            assert!(least > 0.0 || light as f64 > 0.99 * came as f64, "{policy}: {light} light ones of {came}");
-        }
-    }
+fn a_fresh_request_is_left_to_a_worker_in_a_light_one() {
+    let latency = |queued: Option<usize>, light: &[ArrivingRequest]| {
+        let us = Nanos::from_micros;
+        let ladders = Ladders::blind([us(10)].into_iter().collect());
+        let patience = queued.map(|queued| Patience { queued, rest: us(4) });
+        let policy = Policy::new(
+            Kind::Levels(Levels { ladders, look_after: us(1), patience, in_order: false }),
+            &Topology::new(&[2]),
+        );
+        let heavy = (0..4).map(|_| arriving(1, 1_000, 1));
+        let tally = simulate(&Setup::ideal(policy), heavy.chain(light.iter().copied()));
+        tally.latency_mean(Some(0)).get().div_ceil(1_000)
+    };
+    let after = |first| [arriving(500, first, 2), arriving(502, 3, 0)];
+    assert!(latency(None, &after(8)) <= 4 && latency(Some(4), &after(8)) <= 4, "the other worker steps aside");
+    // And up to a checkpoint. Three wait in queues: two that have not been interrupted, and one that has.
+    assert!((9..=10).contains(&latency(Some(3), &after(8))), "it waits for the first");
+    assert!((11..=12).contains(&latency(Some(3), &after(900))), "until the first has run for 10 us");
+    // The worker that has left one steps aside later, for one of two.
+    let second = ArrivingRequest { socket: 1, ..arriving(601, 3, 0) };
+    let later = [arriving(500, 8, 2), arriving(502, 3, 2), arriving(600, 9, 2), arriving(601, 3, 2), second];
+    assert!(latency(Some(3), &later) <= 5, "{}", latency(Some(3), &later));
 }

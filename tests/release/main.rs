@@ -5,4 +5,5 @@ mod fleets;
 mod loads;
 mod one_place;
 mod plan;
+mod sim;
 mod theory;

@@ -1,9 +1,8 @@
 //! Do levels in virtual time make the tails shorter that they are for?
 
 use super::*;
-use crate::sched::Objective;
-use crate::sched::ladder::Ladders;
-use crate::sched::{Levels, Patience};
+use forebay::sched::Levels;
+use forebay::sched::Objective;
 
 // Is the tail of TPC-C shorter where classes are known: of 100 us, behind 20 us, from the begin? A tenth is, of 1 M.
 #[test]
@@ -17,33 +16,6 @@ fn known_classes_make_the_tail_of_levels_shorter() {
     };
     let (known, blind) = (p99_9(true), p99_9(false));
     assert!(known < 0.95 * blind, "{known} where classes are known, {blind} where they are not");
-}
-
-// Two workers, four heavy requests, and a fresh one that comes while the worker that has stepped aside for another is in
-// that: is it left to that worker, and is it served all the same where that request turns out to be heavy?
-#[test]
-fn a_fresh_request_is_left_to_a_worker_in_a_light_one() {
-    let latency = |queued: Option<usize>, light: &[ArrivingRequest]| {
-        let us = Nanos::from_micros;
-        let ladders = Ladders::blind([us(10)].into_iter().collect());
-        let patience = queued.map(|queued| Patience { queued, rest: us(4) });
-        let policy = Policy::new(
-            Kind::Levels(Levels { ladders, look_after: us(1), patience, in_order: false }),
-            &Topology::new(&[2]),
-        );
-        let heavy = (0..4).map(|_| arriving(1, 1_000, 1));
-        let tally = simulate(&Setup::ideal(policy), heavy.chain(light.iter().copied()));
-        tally.latency_mean(Some(0)).get().div_ceil(1_000)
-    };
-    let after = |first| [arriving(500, first, 2), arriving(502, 3, 0)];
-    assert!(latency(None, &after(8)) <= 4 && latency(Some(4), &after(8)) <= 4, "the other worker steps aside");
-    // And up to a checkpoint. Three wait in queues: two that have not been interrupted, and one that has.
-    assert!((9..=10).contains(&latency(Some(3), &after(8))), "it waits for the first");
-    assert!((11..=12).contains(&latency(Some(3), &after(900))), "until the first has run for 10 us");
-    // The worker that has left one steps aside later, for one of two.
-    let second = ArrivingRequest { socket: 1, ..arriving(601, 3, 0) };
-    let later = [arriving(500, 8, 2), arriving(502, 3, 2), arriving(600, 9, 2), arriving(601, 3, 2), second];
-    assert!(latency(Some(3), &later) <= 5, "{}", latency(Some(3), &later));
 }
 
 // Do heavy requests near saturation end sooner where fewer yields are made for light ones?
