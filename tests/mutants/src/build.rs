@@ -63,12 +63,14 @@ pub struct Binary {
     pub folder: PathBuf,
 }
 
-/// The test binaries of `copy`, or the places in files, by line, that do not compile.
-pub fn build(
-    copy: &Path,
-    target: &Path,
-    targets: &[&str],
-) -> Result<std::result::Result<Vec<Binary>, Vec<(String, usize)>>> {
+pub enum Built {
+    Binaries(Vec<Binary>),
+    /// Where the compiler found mistakes: files and lines.
+    Errors(Vec<(String, usize)>),
+}
+
+/// Compiles the tests of `copy`.
+pub fn build(copy: &Path, target: &Path, targets: &[&str]) -> Result<Built> {
     let mut cargo = Command::new("cargo");
     cargo.current_dir(copy).env("CARGO_TARGET_DIR", target).args(["test", "--no-run", "--locked"]);
     cargo.args(["--package", "forebay", "--package", "loadgen", "--message-format", "json", "--quiet"]).args(targets);
@@ -91,8 +93,8 @@ pub fn build(
         }
     }
     match output.status.success() {
-        true => Ok(Ok(binaries)),
+        true => Ok(Built::Binaries(binaries)),
         false if errors.is_empty() => bail!("the copy does not compile:\n{said}"),
-        false => Ok(Err(errors)),
+        false => Ok(Built::Errors(errors)),
     }
 }

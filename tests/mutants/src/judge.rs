@@ -30,6 +30,12 @@ pub enum Verdict {
     Unreached,
 }
 
+impl Verdict {
+    pub fn is_caught(&self) -> bool {
+        matches!(self, Verdict::Caught(_))
+    }
+}
+
 impl Test<'_> {
     pub fn title(&self) -> String {
         format!("{} {}", self.binary.name, self.name)

@@ -10,7 +10,7 @@ mod rewrite;
 mod tests;
 
 use anyhow::{Context, Result, bail, ensure};
-use build::{Binary, Tree};
+use build::{Binary, Built, Tree};
 use places::Place;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -77,11 +77,12 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments> {
 fn found(tree: &Tree, folders: &[String]) -> Result<Vec<Place>> {
     let is_source =
         |path: &str| path.ends_with(".rs") && (path.starts_with("src/") || path.starts_with("loadgen/src/"));
-    let mut files = BTreeMap::new();
+    let (mut files, mut numbers) = (BTreeMap::new(), BTreeSet::new());
     for (path, bytes) in tree.iter().filter(|(path, _)| is_source(path)) {
-        files.insert(path, syn::parse_file(std::str::from_utf8(bytes)?).context(path.clone())?);
+        let text = std::str::from_utf8(bytes)?;
+        numbers.extend(places::numbers(text));
+        files.insert(path, syn::parse_file(text).context(path.clone())?);
     }
-    let numbers: BTreeSet<String> = files.values().flat_map(places::numbers).collect();
     let for_tests: Vec<String> = files.iter().flat_map(|(path, file)| places::test_files(path, file)).collect();
     let (mut all, mut skipped) = (Vec::new(), BTreeMap::new());
     for (path, file) in files.iter().filter(|(path, _)| !for_tests.iter().any(|start| path.starts_with(start))) {
@@ -109,8 +110,8 @@ fn built(root: &Path, tree: &Tree, places: &[Place], arguments: &Arguments) -> R
         let mutants: Vec<Place> = drawn.iter().map(|&place| places[place].clone()).collect();
         build::write(root, &copy, tree, &mutants)?;
         match build::build(&copy, &work.join("build"), targets)? {
-            Ok(binaries) => return Ok((mutants, binaries)),
-            Err(errors) => {
+            Built::Binaries(binaries) => return Ok((mutants, binaries)),
+            Built::Errors(errors) => {
                 let before = refused.len();
                 for (file, line) in errors {
                     let wrong = drawn.iter().filter(|&&place| places[place].file == file).min_by_key(|&&place| {

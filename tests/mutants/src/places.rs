@@ -18,6 +18,12 @@ pub enum Kind {
 
 pub const KINDS: [Kind; 5] = [Kind::Turned, Kind::TenTimes, Kind::PlusOne, Kind::Dropped, Kind::LeftOut];
 
+impl Kind {
+    pub fn name(self) -> &'static str {
+        ["turned", "ten times", "plus one", "dropped", "left out"][self as usize]
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Place {
     pub file: String,
@@ -43,28 +49,12 @@ impl Place {
     }
 }
 
-/// The constants of `file` whose value is a number.
-pub fn numbers(file: &syn::File) -> BTreeSet<String> {
-    struct Constants(BTreeSet<String>);
-    impl Constants {
-        fn add(&mut self, name: &syn::Ident, kind: &syn::Type) {
-            const NUMBERS: [&str; 9] = ["u8", "u16", "u32", "u64", "usize", "i32", "f64", "Nanos", "Duration"];
-            if NUMBERS.iter().any(|number| matches!(kind, syn::Type::Path(path) if path.path.is_ident(number))) {
-                self.0.insert(name.to_string());
-            }
-        }
-    }
-    impl<'ast> Visit<'ast> for Constants {
-        fn visit_item_const(&mut self, constant: &'ast syn::ItemConst) {
-            self.add(&constant.ident, &constant.ty);
-        }
-        fn visit_impl_item_const(&mut self, constant: &'ast syn::ImplItemConst) {
-            self.add(&constant.ident, &constant.ty);
-        }
-    }
-    let mut constants = Constants(BTreeSet::new());
-    constants.visit_file(file);
-    constants.0
+/// The constants of a file whose value is a number, by the lines that begin with their names.
+pub fn numbers(text: &str) -> impl Iterator<Item = String> {
+    const NUMBERS: [&str; 9] = ["u8", "u16", "u32", "u64", "usize", "i32", "f64", "Nanos", "Duration"];
+    let constants = text.lines().filter_map(|line| line.split_once("const ")?.1.split_once(": "));
+    let has_number = |rest: &str| rest.split_once(" =").is_some_and(|(kind, _)| NUMBERS.contains(&kind));
+    constants.filter(move |(_, rest)| has_number(rest)).map(|(name, _)| name.to_owned())
 }
 
 /// The files that `file`, at `path`, has for tests only: modules without a body, by the beginning of their paths.
@@ -91,14 +81,14 @@ pub fn places(
     finder.places
 }
 
-/// An item that only tests have, or that the build leaves out.
+/// Whether only tests have the item.
 fn is_test(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| attribute.path().is_ident("test")) || has_condition(attributes, "test")
+}
+
+fn has_condition(attributes: &[Attribute], word: &str) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
-        syn::Meta::Path(path) => path.is_ident("test"),
-        syn::Meta::List(list) if list.path.is_ident("cfg") => {
-            let condition = list.tokens.to_string();
-            condition.contains("test") || condition.contains("not")
-        }
+        syn::Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string().contains(word),
         _ => false,
     })
 }
@@ -135,8 +125,7 @@ impl Finder<'_> {
             Kind::TenTimes => ("::forebay::mutant::ten_times(#, ", " * 10"),
             _ => ("::forebay::mutant::plus_one(#, ", " + 1"),
         };
-        let shown =
-            if kind == Kind::TenTimes || matches!(expr, Expr::Lit(_)) { text + by } else { format!("({text}){by}") };
+        let shown = if matches!(expr, Expr::Binary(_)) { format!("({text}){by}") } else { text + by };
         self.add(kind, bytes.clone(), open, ")", (bytes, shown));
     }
 
@@ -160,15 +149,16 @@ impl Finder<'_> {
 
     fn condition(&mut self, condition: &Expr, has_else: bool) {
         let bytes = range(condition);
-        let shown = |text: &str| (bytes.clone(), text.to_owned());
+        let mut add =
+            |open, close, by: &str| self.add(Kind::Dropped, bytes.clone(), open, close, (bytes.clone(), by.to_owned()));
         if has_let(condition) {
             // A chain with `let` cannot stand in parentheses, and needs none.
-            self.add(Kind::Dropped, bytes.clone(), "!::forebay::mutant::on(#) && ", "", shown("false"));
-            return;
-        }
-        self.add(Kind::Dropped, bytes.clone(), "!::forebay::mutant::on(#) && (", ")", shown("false"));
-        if has_else {
-            self.add(Kind::Dropped, bytes.clone(), "::forebay::mutant::on(#) || (", ")", shown("true"));
+            add("!::forebay::mutant::on(#) && ", "", "false");
+        } else {
+            add("!::forebay::mutant::on(#) && (", ")", "false");
+            if has_else {
+                add("::forebay::mutant::on(#) || (", ")", "true");
+            }
         }
     }
 
@@ -176,7 +166,8 @@ impl Finder<'_> {
         if constness.is_some() {
             self.skip("const functions");
         }
-        constness.is_none() && !is_test(attributes)
+        // The copy has all features: what takes that one is missing is not compiled.
+        constness.is_none() && !is_test(attributes) && !has_condition(attributes, "not")
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::build::Tree;
 use crate::judge::Verdict;
-use crate::places::{KINDS, Place};
+use crate::places::{KINDS, Kind, Place};
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,7 @@ pub fn lines(place: &Place, tree: &Tree) -> RangeInclusive<usize> {
 
 /// The share that was caught.
 pub fn caught(verdicts: &[Verdict]) -> f64 {
-    verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Caught(_))).count() as f64 / verdicts.len() as f64
+    verdicts.iter().filter(|verdict| verdict.is_caught()).count() as f64 / verdicts.len() as f64
 }
 
 /// A mutant with its first line before and after, and what became of it.
@@ -26,16 +26,14 @@ pub fn line(number: usize, mutant: &Place, tree: &Tree, verdict: &Verdict) -> St
     let before = text[start..end].lines().map(str::trim).collect::<Vec<_>>().join(" ");
     let after = format!("{}{by}{}", text[start..bytes.start].trim_start(), &text[bytes.end..end]);
     let at = 1 + text[..bytes.start].matches('\n').count();
-    let kind = format!("{:?}", mutant.kind).to_lowercase();
+    let kind = mutant.kind.name();
     format!("#{number} {kind} {}:{at}: {verdict:?}\n    - {before}\n    + {after}", mutant.file)
 }
 
 /// Caught of drawn by folder and kind, then every mutant that was not caught.
 pub fn report(folders: &[String], mutants: &[Place], tree: &Tree, verdicts: &[Verdict]) -> String {
     let mut report = format!("{:<14}", "caught/drawn");
-    for title in
-        KINDS.iter().map(|kind| format!("{kind:?}").to_lowercase()).chain(["all", "unreached"].map(str::to_owned))
-    {
+    for title in KINDS.map(Kind::name).into_iter().chain(["all", "unreached"]) {
         let _ = write!(report, "{title:>10}");
     }
     for (row, name) in folders.iter().map(String::as_str).chain(["all"]).enumerate() {
@@ -44,8 +42,7 @@ pub fn report(folders: &[String], mutants: &[Place], tree: &Tree, verdicts: &[Ve
         let _ = write!(report, "\n{name:<14}");
         for kind in KINDS.map(Some).into_iter().chain([None]) {
             let cell = of_row.iter().filter(|(mutant, _)| kind.is_none_or(|kind| mutant.kind == kind));
-            let is_caught = |verdict: &Verdict| matches!(verdict, Verdict::Caught(_));
-            let caught = cell.clone().filter(|(_, verdict)| is_caught(verdict)).count();
+            let caught = cell.clone().filter(|(_, verdict)| verdict.is_caught()).count();
             let _ = write!(report, "{:>10}", format!("{caught}/{}", cell.count()));
         }
         let unreached = of_row.iter().filter(|(_, verdict)| **verdict == Verdict::Unreached).count();
@@ -53,7 +50,7 @@ pub fn report(folders: &[String], mutants: &[Place], tree: &Tree, verdicts: &[Ve
     }
     report.push('\n');
     for (number, (mutant, verdict)) in mutants.iter().zip(verdicts).enumerate() {
-        if !matches!(verdict, Verdict::Caught(_)) {
+        if !verdict.is_caught() {
             let _ = writeln!(report, "\n{}", line(number, mutant, tree, verdict));
         }
     }

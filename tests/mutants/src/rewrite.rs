@@ -2,11 +2,14 @@
 
 use crate::places::Place;
 
+/// Order of the insertions at one byte.
+type Rank = (u8, isize, isize);
+
 /// `text` with the switch of each of `drawn`: the number of the mutant, and its place. No line is added.
 pub fn rewrite(text: &str, drawn: &[(usize, &Place)]) -> String {
     // What opens at a byte goes from the outside in, what closes from the inside out. Of two around the same bytes the one
     // found first is the outer one.
-    let mut edits: Vec<(usize, (u8, isize, isize), usize, String)> = Vec::new();
+    let mut edits: Vec<(usize, Rank, usize, String)> = Vec::new();
     for &(number, place) in drawn {
         let (size, order) = (place.around.len() as isize, place.order as isize);
         let open = place.open.replace('#', &number.to_string());

@@ -13,7 +13,7 @@ fn places_of(body: &str) -> (String, Vec<Place>) {
 
 fn places_in(text: &str) -> Vec<Place> {
     let file = syn::parse_file(text).unwrap();
-    places::places(&file, "src/a.rs", 0, &places::numbers(&file), &mut BTreeMap::new())
+    places::places(&file, "src/a.rs", 0, &places::numbers(text).collect(), &mut BTreeMap::new())
 }
 
 // Does each kind of mutant get the switch that it should, and does a reader see the change?
@@ -112,16 +112,20 @@ fn tree(files: &[(&str, &str)]) -> Tree {
 #[test]
 fn tests_are_not_mutated() {
     let tree = tree(&[
-        ("src/a/mod.rs", "#[cfg(test)] mod tests; #[cfg(all(test, x))] mod all { fn f() { 1 } } fn f() { 2 }"),
+        (
+            "src/a/mod.rs",
+            "#[cfg(x)] mod c; #[cfg(not(x))] mod c; #[cfg(test)] mod tests; #[cfg(all(test, x))] mod all { fn f() { 1 } } fn f() { 2 }",
+        ),
         ("src/a/tests.rs", "fn f() { 3 }"),
         ("src/a/tests/more.rs", "fn f() { 4 }"),
         ("src/a/b.rs", "#[test] fn f() { 5 } #[cfg(test)] mod known; #[cfg(test)] impl A { fn g() { 6 } }"),
         ("src/a/b/known.rs", "fn f() { 7 }"),
+        ("src/a/c.rs", "#[cfg(not(x))] fn f() { 1 } fn f() { 0 }"),
         ("src/ab.rs", "fn f() { 8 }"),
         ("tests/a.rs", "fn f() { 9 }"),
     ]);
     let places = found(&tree, &["src/a".to_owned()]).unwrap();
-    assert_eq!(places.iter().map(|place| place.shown.1.as_str()).collect::<Vec<_>>(), ["2 * 10", "2 + 1"]);
+    assert_eq!(places.iter().map(|place| place.shown.1.as_str()).collect::<Vec<_>>(), ["0 + 1", "2 * 10", "2 + 1"]);
 }
 
 // Does the seed alone decide what is drawn, folder by folder, with no two at one operator, and does a refused place
@@ -153,5 +157,5 @@ fn a_reader_finds_the_place() {
     let left_out = places.iter().find(|place| place.kind == Kind::LeftOut).unwrap();
     assert_eq!(report::lines(left_out, &tree), 3..=5);
     let line = report::line(3, left_out, &tree, &crate::judge::Verdict::Unreached);
-    assert_eq!(line, "#3 leftout src/a.rs:3: Unreached\n    - x.f( 5, );\n    + ");
+    assert_eq!(line, "#3 left out src/a.rs:3: Unreached\n    - x.f( 5, );\n    + ");
 }
