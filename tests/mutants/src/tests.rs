@@ -1,9 +1,12 @@
-use crate::build::Tree;
+use crate::build::{Binary, Tree};
 use crate::draw::draw;
+use crate::judge::{self, Verdict};
 use crate::places::{self, Kind, Place};
 use crate::rewrite::rewrite;
 use crate::{found, report};
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::{env, fs, process};
 
 /// The places of `body` as that of a function, and the text of the file.
 fn places_of(body: &str) -> (String, Vec<Place>) {
@@ -156,6 +159,37 @@ fn a_reader_finds_the_place() {
     let places = found(&tree, &["src".to_owned()]).unwrap();
     let left_out = places.iter().find(|place| place.kind == Kind::LeftOut).unwrap();
     assert_eq!(report::lines(left_out, &tree), 3..=5);
-    let line = report::line(3, left_out, &tree, &crate::judge::Verdict::Unreached);
+    let line = report::line(3, left_out, &tree, &Verdict::Unreached);
     assert_eq!(line, "#3 left out src/a.rs:3: Unreached\n    - x.f( 5, );\n    + ");
+}
+
+/// Speaks as a test binary does: `a` reaches mutants 0, 2 and 3 and fails with 0, and in its first run with 3; `b` reaches
+/// 1 and fails with 1 and 2; `c` reaches 2 and always fails.
+const TESTS: &str = r#"#!/bin/sh
+[ "$1" = --list ] && printf 'a: test\nb: test\nc: test\n' && exit
+reach() { [ -z "$MUTANT_NOTES" ] || echo "$1" >> "$MUTANT_NOTES"; }
+case $2-$MUTANT in
+a-0 | b-[12] | c-*) code=1 ;;
+a-3) mkdir "$0.once" && code=1 ;;
+esac
+case $2 in a) reach 0; reach 2; reach 3 ;; b) reach 1 ;; c) reach 2 ;; esac
+exit ${code:-0}
+"#;
+
+// Do the tests that reach a mutant decide, those alone that pass without it, and only if they fail twice?
+#[test]
+fn tests_that_reach_a_mutant_decide() {
+    let folder = env::temp_dir().join(format!("mutants-{}", process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("tests");
+    fs::write(&path, TESTS).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let binaries = [Binary { name: "it".to_owned(), path, folder: folder.clone() }];
+    let tests = judge::tests(&binaries, &folder.join("notes"), 2).unwrap();
+    let verdicts = judge::judge(&tests, 5, 2, |_, _| ());
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(tests.iter().map(|test| test.passes).collect::<Vec<_>>(), [true, true, false]);
+    let caught = |test: &str| Verdict::Caught(test.to_owned());
+    let survived = Verdict::Survived(1);
+    assert_eq!(verdicts.unwrap(), [caught("it a"), caught("it b"), survived.clone(), survived, Verdict::Unreached]);
 }
