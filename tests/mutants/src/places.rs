@@ -125,8 +125,7 @@ impl Finder<'_> {
             Kind::TenTimes => ("::forebay::mutant::ten_times(#, ", " * 10"),
             _ => ("::forebay::mutant::plus_one(#, ", " + 1"),
         };
-        let shown = if matches!(expr, Expr::Binary(_)) { format!("({text}){by}") } else { text + by };
-        self.add(kind, bytes.clone(), open, ")", (bytes, shown));
+        self.add(kind, bytes.clone(), open, ")", (bytes, format!("({text}{by})")));
     }
 
     /// By its bound, or around: both are the same place to the draw.

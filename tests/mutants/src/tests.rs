@@ -27,10 +27,10 @@ fn each_kind_is_rewritten() {
         (Kind::Turned, 1, "a < b", "either(0, &(a ), &( b), |a, b| a < b, |a, b| a > b)", "a > b"),
         (Kind::Turned, 0, "a >= b", "either(0, &(a ), &( b), |a, b| a >= b, |a, b| a > b)", "a > b"),
         (Kind::Turned, 0, "a != b", "either(0, &(a ), &( b), |a, b| a != b, |a, b| a == b)", "a == b"),
-        (Kind::TenTimes, 0, "g(5)", "g(ten_times(0, 5))", "g(5 * 10)"),
-        (Kind::TenTimes, 0, "g(a::LIMIT)", "g(ten_times(0, a::LIMIT))", "g(a::LIMIT * 10)"),
-        (Kind::PlusOne, 0, "g(0)", "g(plus_one(0, 0))", "g(0 + 1)"),
-        (Kind::PlusOne, 0, "a - b", "plus_one(0, a - b)", "(a - b) + 1"),
+        (Kind::TenTimes, 0, "g(5)", "g(ten_times(0, 5))", "g((5 * 10))"),
+        (Kind::TenTimes, 0, "g(a::LIMIT)", "g(ten_times(0, a::LIMIT))", "g((a::LIMIT * 10))"),
+        (Kind::PlusOne, 0, "g(0)", "g(plus_one(0, 0))", "g((0 + 1))"),
+        (Kind::PlusOne, 0, "a - b", "plus_one(0, a - b)", "(a - b + 1)"),
         (Kind::Dropped, 0, "if a || b { g() }", "if !on(0) && (a || b) { g() }", "if false { g() }"),
         (
             Kind::Dropped,
@@ -128,7 +128,10 @@ fn tests_are_not_mutated() {
         ("tests/a.rs", "fn f() { 9 }"),
     ]);
     let places = found(&tree, &["src/a".to_owned()]).unwrap();
-    assert_eq!(places.iter().map(|place| place.shown.1.as_str()).collect::<Vec<_>>(), ["0 + 1", "2 * 10", "2 + 1"]);
+    assert_eq!(
+        places.iter().map(|place| place.shown.1.as_str()).collect::<Vec<_>>(),
+        ["(0 + 1)", "(2 * 10)", "(2 + 1)"]
+    );
 }
 
 // Does the seed alone decide what is drawn, folder by folder, with no two at one operator, and does a refused place
