@@ -27,6 +27,8 @@ pub fn tree(root: &Path) -> Result<Tree> {
         .collect()
 }
 
+const INHERITED: &str = r#".env_clear().envs(std::env::vars().filter(|(name, _)| name.starts_with("MUTANT")))"#;
+
 /// Writes `tree` to `copy`, with a switch for each of `drawn`. What is as it was keeps its time, so that cargo does not
 /// compile it again.
 pub fn write(root: &Path, copy: &Path, tree: &Tree, drawn: &[Place]) -> Result<()> {
@@ -39,6 +41,10 @@ pub fn write(root: &Path, copy: &Path, tree: &Tree, drawn: &[Place]) -> Result<(
         let mut bytes = bytes.clone();
         if let Some(drawn) = by_file.get(path.as_str()) {
             bytes = rewrite(std::str::from_utf8(&bytes)?, drawn).into_bytes();
+        }
+        if path.ends_with(".rs") && !path.starts_with("tests/mutants/") {
+            // What a test starts without its environment has the mutant too.
+            bytes = String::from_utf8(bytes)?.replace(".env_clear()", INHERITED).into_bytes();
         }
         if path == "src/lib.rs" {
             // The same path leads to the switches from the library, the programs and the tests.

@@ -1,4 +1,4 @@
-use crate::build::{Binary, Tree};
+use crate::build::{Binary, Tree, write};
 use crate::draw::draw;
 use crate::judge::{self, Verdict};
 use crate::places::{self, Kind, Place};
@@ -6,6 +6,8 @@ use crate::rewrite::rewrite;
 use crate::{found, report};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
 use std::{env, fs, process};
 
 /// The places of `body` as that of a function, and the text of the file.
@@ -166,6 +168,34 @@ fn a_reader_finds_the_place() {
     assert_eq!(line, "#3 left out src/a.rs:3: Unreached\n    - x.f( 5, );\n    + ");
 }
 
+fn empty_folder(name: &str) -> PathBuf {
+    let folder = env::temp_dir().join(format!("mutants-{name}-{}", process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+// Does the copy have the switches, and does a program that a test starts keep its mutant? Are files that need no change
+// not written again?
+#[test]
+fn the_copy_has_the_switches() {
+    let tree = tree(&[("src/lib.rs", "fn f() { g(0); }"), ("tests/a.rs", "command.env_clear().args(a);")]);
+    let places = found(&tree, &["src".to_owned()]).unwrap();
+    let folder = empty_folder("copy");
+    let write = |drawn| write(&folder, &folder, &tree, drawn).unwrap();
+    let read = |path| fs::read_to_string(folder.join(path)).unwrap();
+    write(&places[..1]);
+    assert!(read("src/lib.rs").starts_with("fn f() { if !::forebay::mutant::on(0) { g(0); } }\n"));
+    assert!(read("src/mutant.rs").contains("pub fn on("));
+    assert!(read("tests/a.rs").starts_with("command.env_clear().envs(") && read("tests/a.rs").contains("MUTANT"));
+    // A file that is written has the time of the write.
+    let changed = |path| fs::metadata(folder.join(path)).unwrap().modified().unwrap();
+    fs::File::open(folder.join("tests/a.rs")).unwrap().set_modified(UNIX_EPOCH).unwrap();
+    write(&[]);
+    assert_eq!(changed("tests/a.rs"), UNIX_EPOCH);
+    assert!(read("src/lib.rs").starts_with("fn f() { g(0); }\n"));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
 /// Speaks as a test binary does: `a` reaches mutants 0, 2 and 3 and fails with 0, and in its first run with 3; `b` reaches
 /// 1 and fails with 1 and 2; `c` reaches 2 and always fails.
 const TESTS: &str = r#"#!/bin/sh
@@ -182,8 +212,7 @@ exit ${code:-0}
 // Do the tests that reach a mutant decide, those alone that pass without it, and only if they fail twice?
 #[test]
 fn tests_that_reach_a_mutant_decide() {
-    let folder = env::temp_dir().join(format!("mutants-{}", process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = empty_folder("tests");
     let path = folder.join("tests");
     fs::write(&path, TESTS).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
