@@ -119,7 +119,8 @@ fn tests_are_not_mutated() {
     let tree = tree(&[
         (
             "src/a/mod.rs",
-            "#[cfg(x)] mod c; #[cfg(not(x))] mod c; #[cfg(test)] mod tests; #[cfg(all(test, x))] mod all { fn f() { 1 } } fn f() { 2 }",
+            "#[cfg(x)] mod c; #[cfg(not(x))] mod c; #[cfg(test)] mod tests; #[cfg(all(test, x))] mod all { fn f() { 1 } } \
+             fn f() { 2 }",
         ),
         ("src/a/tests.rs", "fn f() { 3 }"),
         ("src/a/tests/more.rs", "fn f() { 4 }"),
