@@ -25,7 +25,7 @@ fn served(hour: usize, second: usize) -> (Vec<(Mix, u64)>, Nanos) {
         9 => (vec![(ALIKE, usual)], 5),
         10 => (vec![(LONGER, usual)], 500),
         // Bursts of four times as many.
-        12 if second % 6 == 0 => (vec![(LIGHT_AND_HEAVY, usual * 4)], 200),
+        12 if second.is_multiple_of(6) => (vec![(LIGHT_AND_HEAVY, usual * 4)], 200),
         // More than four workers can do, and the wait that comes of it.
         14 => (vec![(HEAVIEST, usual)], 20_000 * (second as u64 + 1)),
         16 if second < 30 => (vec![(TWICE_AS_LONG, usual)], 10),
