@@ -10,7 +10,7 @@ const WORKERS: u64 = 4;
 
 /// Requests a second in an hour: many by day, few by night.
 fn rate(hour: usize) -> u64 {
-    [200, 100, 100, 100, 100, 200, 400, 600, 900, 1_000, 1_000, 1_000][if hour < 12 { hour } else { 23 - hour }]
+    [100, 50, 50, 50, 50, 100, 200, 300, 450, 500, 500, 500][if hour < 12 { hour } else { 23 - hour }]
 }
 
 /// What is served in this second of the day, and how long each request waits.
@@ -35,8 +35,8 @@ fn served(hour: usize, second: usize) -> (Vec<(Mix, u64)>, Nanos) {
     (mixes, Nanos::from_micros(queue_us))
 }
 
-/// Eight workers would have something to do at a thousand a second.
-const HEAVIEST: Mix = &[(100_000, 60), (20_000_000, 40)];
+/// Eight workers would have something to do at five hundred a second.
+const HEAVIEST: Mix = &[(200_000, 60), (40_000_000, 40)];
 
 /// The decisions of a day under these settings, a line each.
 fn decisions(settings: &[(&str, &str)]) -> String {
