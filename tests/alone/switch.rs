@@ -5,7 +5,7 @@
 
 use crate::support::client::{Client, message};
 use crate::support::http::{fates, http, latency, metric};
-use crate::support::{Running, alone, await_until, policies};
+use crate::support::{Running, alone, at_once, await_until, policies};
 use forebay::config::Config;
 use forebay::handler::builtin::{Bench, Burner, Order, Spin, Work};
 use forebay::handler::{Reply, checkpoint, fork, hop};
@@ -46,12 +46,16 @@ impl Work for Mixed {
     }
 }
 
-/// Every policy after every other.
+/// Every policy after every other, and after itself with other sizes, each once.
 fn tour() -> Vec<&'static str> {
     let all: Vec<&str> = policies().collect();
-    let pairs =
-        all.iter().enumerate().flat_map(|(index, first)| all[index + 1..].iter().map(move |other| (first, other)));
-    pairs.flat_map(|(first, other)| [*first, *other, *first]).collect()
+    let mut tour = Vec::new();
+    for (index, first) in all.iter().enumerate() {
+        tour.push(*first);
+        tour.extend(all[index + 1..].iter().flat_map(|other| [*first, *other]));
+    }
+    tour.push(all[0]);
+    tour
 }
 
 fn config(policy: &str, turn: usize) -> Config {
@@ -66,7 +70,9 @@ fn config(policy: &str, turn: usize) -> Config {
 fn a_switch_under_load_strands_nothing() {
     let _alone = alone();
     const CLIENTS: u8 = 6;
-    for wait in ["adaptive", "park"] {
+    // Two of each client, and some of each kind.
+    const REPLIES: u64 = 12;
+    at_once(["adaptive", "park"], |wait| {
         let server =
             Running::start(&[("workers", "4"), ("classify", "header"), ("wait", wait)], Bench::new(Mixed, Nanos::MAX));
         let (replies, over) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -89,7 +95,7 @@ fn a_switch_under_load_strands_nothing() {
                 server.policy.follow(&config(policy, turn)).expect("the same workers");
                 await_until(|| latency(server.admin)["policy"] == policy, &format!("{policy} is not followed"));
                 let before = replies.load(Ordering::SeqCst);
-                await_until(|| replies.load(Ordering::SeqCst) >= before + 30, &format!("{policy}: no replies"));
+                await_until(|| replies.load(Ordering::SeqCst) >= before + REPLIES, &format!("{policy}: no replies"));
             }
             drop(over);
         });
@@ -97,7 +103,7 @@ fn a_switch_under_load_strands_nothing() {
         let fates = server.quiescent(sent);
         assert_eq!(fates.answered, sent, "{fates:?}");
         assert_eq!(server.stop().packets_away, 0);
-    }
+    });
 }
 
 /// Ends the clients also when a test fails: the scope waits for them.
