@@ -3,7 +3,7 @@
 //! moments are apart by far more than a busy machine is late.
 
 use crate::support::client::{Client, message};
-use crate::support::{Running, alone};
+use crate::support::{Running, alone, at_once};
 use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::sched::{PolicyName, Sizes};
 use forebay::sim::{ArrivingRequest, Fit, Setup, simulate};
@@ -88,12 +88,11 @@ fn body(play: Play) {
     use Status::{Ok, ShedExpired};
     let in_order = [Ok, ShedExpired, Ok, ShedExpired, ShedExpired];
     let light_first = [Ok, Ok, Ok, ShedExpired, Ok];
-    for policy in ["isolated", "global", "steal", "shed"] {
-        assert_eq!(play(policy), in_order, "{policy}");
-    }
-    for policy in ["pools", "hybrid", "ondemand"] {
-        assert_eq!(play(policy), light_first, "{policy}");
-    }
+    let in_order = ["isolated", "global", "steal", "shed"].map(|policy| (policy, in_order));
+    let light_first = ["pools", "hybrid", "ondemand"].map(|policy| (policy, light_first));
+    at_once(in_order.into_iter().chain(light_first), |(policy, expected)| {
+        assert_eq!(play(policy), expected, "{policy}");
+    });
 }
 
 #[test]

@@ -308,7 +308,7 @@ fn a_stuck_server_says_so() {
     let patient = Running::start(&[("workers", "1"), ("unhealthy-after", "0s")], patient);
     let (well, _) = scripted();
     let well = Running::start(&[("workers", "1"), ("unhealthy-after", "1s")], well);
-    let (begun, long) = (clock::now(), Nanos::from_secs(6));
+    let (begun, long) = (clock::now(), Nanos::from_secs(4));
     Client::new(patient.udp).request(0, long, &[Act::Block as u8]);
     Client::new(well.udp).request(0, long, &[Act::Step as u8]);
     // The second one is stolen if it comes to the worker that has the first one.

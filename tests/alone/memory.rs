@@ -1,6 +1,6 @@
 //! Does a server that is kept busy stay as large as it was, and is it as large as it says?
-//! Method: senders that never stop, more than the server can serve; its resident size after 5 s, when every worker has
-//! handed its measurements over a few times, and after 12 s, in which memory that grows with time has shown itself (the
+//! Method: senders that never stop, more than the server can serve; its resident size after 3 s, when every worker has
+//! handed its measurements over a few times, and after 9 s, in which memory that grows with time has shown itself (the
 //! windows of /latency, when each stretch took its own, were 10 % larger by then). Both classes have occurred on every
 //! worker before: a server that sheds may answer its first costly request late.
 //!
@@ -21,7 +21,7 @@ use std::{env, fs, thread};
 
 /// How much larger it may have become, as a share.
 const GROWTH_MAX: f64 = 0.05;
-const EARLY: Nanos = Nanos::from_secs(5);
+const EARLY: Nanos = Nanos::from_secs(3);
 const SENDERS: u64 = 2;
 const FLOWS: u64 = 16;
 
@@ -29,7 +29,7 @@ const FLOWS: u64 = 16;
 fn a_saturated_server_does_not_grow() {
     let _alone = alone();
     let asked = env::var("FOREBAY_SATURATION").ok().map(|text| text.parse().expect("FOREBAY_SATURATION is seconds"));
-    let (seconds, ways) = asked.map_or((12, &["batches"][..]), |seconds| (seconds, &["batches", "gro", "portable"]));
+    let (seconds, ways) = asked.map_or((9, &["batches"][..]), |seconds| (seconds, &["batches", "gro", "portable"]));
     for &io in ways {
         let server = Forebay::start(&["--workers", "2", "--handler", "spin", "--io", io]);
         let of_two_workers = (0..64).map(|_| Client::new(server.udp)).collect::<Vec<_>>();

@@ -3,7 +3,7 @@
 
 use crate::support::client::Client;
 use crate::support::http::{fates, latency};
-use crate::support::{Running, alone, await_until};
+use crate::support::{Running, alone, at_once, await_until};
 use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
@@ -60,8 +60,8 @@ fn short_requests_are_served_sooner_than_under_steal() {
     let steal = wait_under("steal");
     // Or nothing could be told from this.
     assert!(steal >= Nanos::from_millis(40), "under steal a short request waits for a long one to end, not {steal}");
-    for policy in ["pools", "hybrid", "ondemand"] {
+    at_once(["pools", "hybrid", "ondemand"], |policy| {
         let wait = wait_under(policy);
         assert!(wait.times(3) <= steal, "{policy}: {wait}, and {steal} under steal");
-    }
+    });
 }

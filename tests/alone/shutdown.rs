@@ -6,7 +6,7 @@
 use crate::support::client::Client;
 use crate::support::http::{fates, http, latency};
 use crate::support::process::Forebay;
-use crate::support::{alone, await_until, listen};
+use crate::support::{alone, at_once, await_until, listen};
 use forebay::config::Config;
 use forebay::handler::{Handler, Reply, Request};
 use forebay::server::Server;
@@ -40,7 +40,7 @@ fn await_draining(admin: SocketAddr) {
 #[test]
 fn a_stop_finishes_what_was_begun() {
     let _alone = alone();
-    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+    at_once([Signal::SIGTERM, Signal::SIGINT], |signal| {
         let server = start(&["--drain-timeout", "60s"]);
         let (client, waiting) = (Client::new(server.udp), Client::new(server.udp));
         assert_eq!(http(server.admin, "GET /readyz").map(|reply| reply.status), Some(200));
@@ -74,7 +74,7 @@ fn a_stop_finishes_what_was_begun() {
             "{said}"
         );
         assert!(said.contains("\nshort "), "the summary has a line for each class: {said}");
-    }
+    });
 }
 
 // Does an idle server go at once, with a summary?

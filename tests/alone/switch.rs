@@ -1,18 +1,16 @@
-//! Does a running server that is told to follow another policy, or other sizes, lose nothing and strand nothing? Does `auto`
-//! do it by itself when the load changes?
-//! Method: clients that wait for each reply go on while the policy changes, from every one to every other; for `auto`,
-//! emulated cores under a load of two costs and then of one.
+//! Does a running server that is told to follow another policy, or other sizes, lose nothing and strand nothing?
+//! Method: clients that wait for each reply go on while the policy changes, from every one to every other.
 
-use crate::support::client::{Client, message};
-use crate::support::http::{fates, http, latency, metric};
-use crate::support::{Running, alone, await_until, policies};
+use crate::support::client::Client;
+use crate::support::http::{http, latency};
+use crate::support::{Running, alone, at_once, await_until, policies};
 use forebay::config::Config;
-use forebay::handler::builtin::{Bench, Burner, Order, Spin, Work};
+use forebay::handler::builtin::{Bench, Order, Work};
 use forebay::handler::{Reply, checkpoint, fork, hop};
 use forebay::server::FollowError;
-use forebay::time::{Nanos, clock};
+use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
@@ -46,12 +44,16 @@ impl Work for Mixed {
     }
 }
 
-/// Every policy after every other.
+/// Every policy after every other, and after itself with other sizes, each once.
 fn tour() -> Vec<&'static str> {
     let all: Vec<&str> = policies().collect();
-    let pairs =
-        all.iter().enumerate().flat_map(|(index, first)| all[index + 1..].iter().map(move |other| (first, other)));
-    pairs.flat_map(|(first, other)| [*first, *other, *first]).collect()
+    let mut tour = Vec::new();
+    for (index, first) in all.iter().enumerate() {
+        tour.push(*first);
+        tour.extend(all[index + 1..].iter().flat_map(|other| [*first, *other]));
+    }
+    tour.push(all[0]);
+    tour
 }
 
 fn config(policy: &str, turn: usize) -> Config {
@@ -66,7 +68,7 @@ fn config(policy: &str, turn: usize) -> Config {
 fn a_switch_under_load_strands_nothing() {
     let _alone = alone();
     const CLIENTS: u8 = 6;
-    for wait in ["adaptive", "park"] {
+    at_once(["adaptive", "park"], |wait| {
         let server =
             Running::start(&[("workers", "4"), ("classify", "header"), ("wait", wait)], Bench::new(Mixed, Nanos::MAX));
         let (replies, over) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -87,7 +89,7 @@ fn a_switch_under_load_strands_nothing() {
             let over = EndOf(&over);
             for (turn, policy) in tour().into_iter().enumerate() {
                 server.policy.follow(&config(policy, turn)).expect("the same workers");
-                await_until(|| latency(server.admin)["policy"] == policy, &format!("{policy} is not followed"));
+                await_until(|| followed(&server) == policy, &format!("{policy} is not followed"));
                 let before = replies.load(Ordering::SeqCst);
                 await_until(|| replies.load(Ordering::SeqCst) >= before + 30, &format!("{policy}: no replies"));
             }
@@ -97,7 +99,14 @@ fn a_switch_under_load_strands_nothing() {
         let fates = server.quiescent(sent);
         assert_eq!(fates.answered, sent, "{fates:?}");
         assert_eq!(server.stop().packets_away, 0);
-    }
+    });
+}
+
+/// The policy by `/config`: `/latency` would add up all histograms each time.
+fn followed(server: &Running) -> String {
+    let reply = http(server.admin, "GET /config").expect("the endpoint answers");
+    let config: Value = serde_json::from_str(&reply.body).expect("JSON");
+    config["settings"]["policy"]["value"].as_str().expect("a name").to_owned()
 }
 
 /// Ends the clients also when a test fails: the scope waits for them.
@@ -132,73 +141,4 @@ fn what_a_running_server_can_follow() {
     server.policy.follow(&pools("2", "none")).expect("the same workers");
     await_until(|| latency(server.admin)["policy"] == "pools", "it does not follow");
     await_until(|| way() == (1, 1), "the workers do not follow");
-}
-
-/// Sends a request every 2 ms until `over` the decision; every 50th costs `heavy`, with a deadline after this many
-/// microseconds (0 = none).
-fn offer(server: &Running, heavy: Nanos, deadline_us: u32, over: impl Fn(&Value) -> bool) -> Value {
-    let client = Client::new(server.udp);
-    let light = Nanos::from_millis(1);
-    let begin = clock::now();
-    for number in 0.. {
-        let header = match number % 50 {
-            0 => Header { deadline_us, ..Header::request(number, 1, heavy) },
-            _ => Header::request(number, 0, light),
-        };
-        client.send(&message(&header, b""));
-        while client.receive_within(Nanos::ZERO).is_some() {}
-        if number % 100 == 0 {
-            let decision = latency(server.admin)["decision"].clone();
-            if over(&decision) {
-                return decision;
-            }
-            assert!(clock::now().minus(begin) < Nanos::from_secs(60), "auto stays with {decision}");
-        }
-        thread::sleep(Nanos::from_millis(2).into());
-    }
-    unreachable!("the loop returns")
-}
-
-/// Whether `auto` has found from service times that heavy requests are to give way.
-fn gives_way(decision: &Value) -> bool {
-    decision["reason"].as_str().is_some_and(|reason| reason.contains("ends later"))
-}
-
-// Does `auto` begin with requests that give way, find where they do when they turn out to be of two kinds, and end that when
-// they are of one?
-#[test]
-fn auto_follows_the_load() {
-    let _alone = alone();
-    let emulated =
-        [("policy", "auto"), ("workers", "4"), ("burn", "sleep"), ("overheads", "none"), ("time-scale", "1000")];
-    let spin = Bench::new(Spin::new(Burner::Sleep, 1_000), Nanos::MAX);
-    let server = Running::start(&emulated, spin);
-    let active = |policy: &str| {
-        let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
-        metric(&text, &format!("forebay_policy_active{{policy=\"{policy}\"}}"))
-    };
-    let begun = latency(server.admin)["decision"].clone();
-    assert_eq!((&begun["policy"], &begun["budget_us"]), (&json!("levels"), &json!(50_000.0)));
-    assert_eq!(active("levels"), 1.0);
-    let decision = offer(&server, Nanos::from_millis(100), 0, gives_way);
-    assert_eq!(decision["policy"], "levels");
-    assert!(decision["budget_us"].as_f64().is_some_and(|budget| (1_000.0..100_000.0).contains(&budget)), "{decision}");
-    assert_eq!(active(decision["policy"].as_str().unwrap_or_default()), 1.0);
-    let decision = offer(&server, Nanos::from_millis(1), 0, |decision| !gives_way(decision));
-    assert!(matches!(decision["policy"].as_str(), Some("steal" | "global")), "{decision}");
-    assert_eq!(active(decision["policy"].as_str().unwrap_or_default()), 1.0);
-    assert_eq!(latency(server.admin)["policy"], "auto");
-}
-
-// Does `auto` see heavy requests of which none is answered, because all of them expire half-way?
-#[test]
-fn auto_sees_work_that_comes_to_nothing() {
-    let _alone = alone();
-    let emulated =
-        [("policy", "auto"), ("workers", "4"), ("burn", "sleep"), ("time-scale", "1000"), ("max-wait", "off")];
-    let server = Running::start(&emulated, Bench::new(Spin::new(Burner::Sleep, 1_000), Nanos::MAX));
-    let decision = offer(&server, Nanos::from_millis(100), 60_000, gives_way);
-    assert_eq!(decision["policy"], "levels");
-    let fates = fates(&latency(server.admin));
-    assert!(fates.shed_expired > 0, "{fates:?}");
 }

@@ -1,6 +1,7 @@
 //! Tests that run beside one another: none measures time, CPU or memory. Each module asks one question, in its first line.
 
 mod addresses;
+mod auto;
 mod bad_input;
 mod config;
 mod custom_handler;
@@ -20,6 +21,7 @@ mod reasons;
 mod replies;
 mod simulate;
 mod skips;
+mod slow_way;
 mod spawner;
 #[path = "../support/mod.rs"]
 mod support;

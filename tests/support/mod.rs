@@ -173,6 +173,12 @@ pub(crate) fn await_until(mut condition: impl FnMut() -> bool, complaint: &str) 
     }
 }
 
+/// Tries all of `cases` beside one another: for tests that wait for longer than they work.
+pub(crate) fn at_once<T: Send>(cases: impl IntoIterator<Item = T>, body: impl Fn(T) + Sync) {
+    let body = &body;
+    thread::scope(|scope| cases.into_iter().for_each(|case| drop(scope.spawn(move || body(case)))));
+}
+
 /// Tests that measure time, or count what the machine counts, run one at a time.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

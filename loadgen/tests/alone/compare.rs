@@ -1,7 +1,7 @@
 //! Does `compare` work from the `loadgen` binary alone, and does it leave nothing behind? Method: a copy of the binary in an
 //! empty folder, without a search path, with an environment that would spoil its servers if it were passed on.
 
-use crate::alone;
+use crate::alone::alone;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -5,6 +5,9 @@ mod interrupt;
 mod invalid;
 mod json;
 mod latency;
+#[path = "../support/pages.rs"]
+mod pages;
+mod readme;
 mod replay;
 mod retries;
 mod schedule;

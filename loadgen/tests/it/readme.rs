@@ -1,0 +1,109 @@
+//! Is what the READMEs quote true, does every link lead somewhere, and is every command one that a test runs?
+//! Method: the main README and each README under `src` are read; `tests/release/readme.rs` runs their commands.
+
+use crate::pages::{
+    RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, blocks, blocks_of, commands, markdown_below,
+    pages, read, root,
+};
+
+const TEST: &str = "cargo test --workspace";
+/// Where the table of settings stands.
+const SETTINGS: &str = "src/config/README.md";
+
+#[test]
+fn the_two_commands_come_first_and_are_all_the_set_up() {
+    let commands = commands();
+    assert_eq!(commands[0], format!("{RUN_LOADGEN}compare"));
+    assert_eq!(commands[1], TEST);
+    assert!(read(".ci/run").contains(TEST), "CI runs the test command of the README");
+}
+
+// Is the oldest Rust that the README promises the one that the manifest promises, and CI tries?
+#[test]
+fn the_rust_that_is_needed_is_that_of_the_manifest() {
+    let promised = format!("Needs Linux and Rust {} or newer", env!("CARGO_PKG_RUST_VERSION"));
+    assert!(read("README.md").contains(&promised), "{promised}");
+    assert!(read(".ci/run").contains("oldest_rust"), "CI compiles with it");
+}
+
+#[test]
+fn every_command_is_one_that_a_test_here_runs() {
+    for command in commands() {
+        let known =
+            [RUN_LOADGEN, RUN_FOREBAY, RUN_SIMULATE, RUN_PLAN, RUN_CALIBRATE, TEST, "curl -s http://127.0.0.1:9001/"];
+        assert!(known.iter().any(|prefix| command.starts_with(prefix)), "nobody runs {command:?}");
+    }
+}
+
+// Is no command in a block of another kind, which nothing here runs?
+#[test]
+fn every_block_is_of_a_kind_that_is_read() {
+    for page in pages() {
+        let text = read(&page);
+        let fences = text.lines().filter_map(|line| line.trim_start().strip_prefix("```"));
+        for kind in fences.step_by(2) {
+            assert!(["sh", "text", "rust"].contains(&kind), "{page} has a block of kind {kind:?}");
+        }
+    }
+}
+
+// Is the README one sitting long, and every table one that a screen can show?
+#[test]
+fn pages_have_a_size_that_is_read() {
+    let lines = read("README.md").lines().count();
+    assert!(lines <= 250, "README.md has {lines} lines, more than 250");
+    for page in every_markdown_file() {
+        for (number, line) in read(&page).lines().enumerate().filter(|(_, line)| line.starts_with('|')) {
+            let longest = line.split('|').map(|cell| cell.trim().chars().count()).max().unwrap_or_default();
+            assert!(longest <= 160, "{page}:{}: a cell of {longest} characters, more than 160", number + 1);
+        }
+    }
+}
+
+#[test]
+fn links_between_files_lead_somewhere() {
+    for page in every_markdown_file() {
+        let text = read(&page);
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for target in targets.filter(|target| !target.starts_with("http")) {
+            let (file, section) = target.split_once('#').unwrap_or((target, ""));
+            let linked = root().join(&page).parent().expect("a folder").join(file);
+            assert!(linked.exists(), "{page} links to {target}");
+            if !section.is_empty() {
+                let linked = std::fs::read_to_string(linked).expect("text");
+                let mut titles = linked.lines().filter_map(|line| line.strip_prefix("## "));
+                assert!(titles.any(|title| anchor(title) == section), "{page} links to {target}");
+            }
+        }
+    }
+}
+
+/// What a link to a section with this title ends in, as GitHub makes it.
+fn anchor(title: &str) -> String {
+    let kept = title.chars().filter(|&char| char.is_alphanumeric() || " -_".contains(char));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+fn every_markdown_file() -> Vec<String> {
+    let beside = ["src", "loadgen", "tests", "benches", "deploy"].into_iter().flat_map(markdown_below);
+    ["README.md", "CHANGELOG.md"].map(str::to_owned).into_iter().chain(beside).collect()
+}
+
+#[test]
+fn the_table_of_settings_is_that_of_the_program() {
+    let table = forebay::config::markdown_table();
+    assert!(read(SETTINGS).contains(&table), "the table of settings in {SETTINGS} shall be:\n{table}");
+}
+
+#[test]
+fn the_custom_server_is_the_one_that_is_tested() {
+    let source = read("tests/it/custom_handler.rs");
+    let begin = source.split("// README begin\n").nth(1).expect("the marked program");
+    let program = begin.split("// README end").next().unwrap_or_default().trim_end();
+    // The programs of one page are run as tests of the documentation.
+    assert!(read("src/handler/mod.rs").contains("#[cfg(doctest)]\n#[doc = include_str!(\"README.md\")]"));
+    let run_as_documentation = blocks_of("src/handler/README.md", "rust");
+    let programs: Vec<String> =
+        blocks("rust").into_iter().filter(|block| !run_as_documentation.contains(block)).collect();
+    assert_eq!(programs, [program]);
+}

@@ -1,0 +1,137 @@
+//! Does every command of the READMEs work as written?
+//! Method: each command in a `sh` block is run by the binaries that cargo would run, the servers on free ports.
+
+use crate::alone::alone;
+use crate::pages::{RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, commands};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+const LOADGEN: &str = env!("CARGO_BIN_EXE_loadgen");
+
+/// The one command that begins so; what follows.
+fn arguments(prefix: &str, subcommand: &str) -> Vec<String> {
+    let wanted = format!("{prefix}{subcommand}");
+    let mut found = all_arguments(prefix, &wanted);
+    assert_eq!(found.len(), 1, "one command begins with {wanted:?}");
+    found.remove(0)
+}
+
+/// What follows `prefix` in each command that begins with `wanted`, word by word.
+fn all_arguments(prefix: &str, wanted: &str) -> Vec<Vec<String>> {
+    let words = |command: String| command[prefix.len()..].split_whitespace().map(str::to_owned).collect();
+    commands().into_iter().filter(|command| command.starts_with(wanted)).map(words).collect()
+}
+
+fn finish(command: &mut Command) -> Output {
+    let output = command.output().expect("the command starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    // 3 is a verdict about this machine at this moment (the generator was late), not about the command.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{command:?}: {}\n{error}", output.status);
+    output
+}
+
+/// A server, stopped by the end of the test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn compare_shows_each_policy_and_accounts_for_everything() {
+    let _alone = alone();
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    let mut command = Command::new(LOADGEN);
+    command.args(arguments(RUN_LOADGEN, "compare")).arg("--json").arg(file.path());
+    let output = finish(&mut command);
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(table.contains("nothing unaccounted"), "{table}");
+    let report: Value = serde_json::from_reader(file.reopen().expect("the report")).expect("JSON");
+    let runs = report["runs"].as_array().expect("runs");
+    assert_eq!(runs.iter().map(|run| &run["policy"]).collect::<Vec<_>>(), ["steal", "pools", "auto"]);
+    for run in runs {
+        assert_eq!(run["reconciled"]["unaccounted"], 0, "{run}");
+        // A host that lacks the CPUs that the run needs is overloaded, also by cores that only sleep: the run then has to
+        // say that it is not to be used.
+        if run["verdict"] == "VALID" {
+            assert_eq!(run["fates"]["answered"], run["sent"], "{run}");
+        } else {
+            assert!(run["reasons"].as_array().is_some_and(|reasons| !reasons.is_empty()), "{run}");
+            assert!(table.contains("INVALID"), "{table}");
+        }
+    }
+}
+
+#[test]
+fn serve_drive_and_scrape_work_as_written() {
+    let _alone = alone();
+    let mut serve = Command::new(LOADGEN);
+    serve.arg("__serve").args(arguments(RUN_FOREBAY, "")).args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    let mut server = Server(serve.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the server starts"));
+    let mut line = String::new();
+    let stdout = server.0.stdout.take().expect("piped");
+    BufReader::new(stdout).read_line(&mut line).expect("the server says where it listens");
+    let addresses = line.trim().strip_prefix("listening on udp ");
+    let (_, admin) =
+        addresses.and_then(|addresses| addresses.split_once(", admin http://")).unwrap_or_else(|| panic!("{line:?}"));
+
+    let run = arguments(RUN_LOADGEN, "run").into_iter().map(|word| word.replace("127.0.0.1:9001", admin));
+    // The port is not the README's: it is the admin endpoint that says where the server receives.
+    let output = finish(Command::new(LOADGEN).args(run));
+    let table = String::from_utf8_lossy(&output.stdout);
+    for part in ["short", "long", "p99.95", "schedule slip"] {
+        assert!(table.contains(part), "no {part:?} in:\n{table}");
+    }
+
+    for command in commands().iter().filter_map(|command| command.strip_prefix("curl -s ")) {
+        let url = command.replace("127.0.0.1:9001", admin);
+        let body = ureq::get(&url).call().expect("an answer").body_mut().read_to_string().expect("text");
+        assert!(!body.is_empty(), "{url}");
+        if url.ends_with("/latency") {
+            let latency: Value = serde_json::from_str(&body).expect("JSON");
+            assert_eq!(latency["schema"], "forebay-latency/1");
+            let fates = latency["fates"].as_object().expect("an object");
+            let of = |name: &str| fates[name].as_u64().expect("a count");
+            let ends: u64 =
+                fates.keys().filter(|name| *name != "received" && *name != "kernel_dropped").map(|name| of(name)).sum();
+            assert_eq!(of("received"), ends, "{fates:?}");
+            assert!(of("answered") > 0);
+        }
+    }
+}
+
+/// Where a page simulates millions of requests, this many show that its command works.
+const SIMULATED_MAX: u64 = 100_000;
+
+#[test]
+fn simulating_and_planning_work_as_written() {
+    let _alone = alone();
+    for (prefix, command) in [(RUN_SIMULATE, "simulate"), (RUN_PLAN, "plan")] {
+        let all = all_arguments(prefix, prefix);
+        assert!(!all.is_empty(), "no command begins with {prefix:?}");
+        for arguments in all {
+            let shortened = arguments.iter().map(|word| match word.parse::<u64>() {
+                Ok(number) if number > SIMULATED_MAX => SIMULATED_MAX.to_string(),
+                _ => word.clone(),
+            });
+            let words = ["forebay".to_owned(), command.to_owned()].into_iter().chain(shortened);
+            let ended = forebay::cli::run(words);
+            assert_eq!(format!("{ended:?}"), format!("{:?}", std::process::ExitCode::SUCCESS), "{arguments:?}");
+        }
+    }
+}
+
+#[test]
+fn calibrating_works_as_written() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("overheads.toml").display().to_string();
+    let words = ["forebay", "calibrate"].map(str::to_owned).into_iter().chain(arguments(RUN_CALIBRATE, ""));
+    let ended = forebay::cli::run(words.map(|word| word.replace("overheads.toml", &path)));
+    assert_eq!(format!("{ended:?}"), format!("{:?}", std::process::ExitCode::SUCCESS));
+    assert!(format!("file:{path}").parse::<forebay::overheads::Overheads>().is_ok());
+}

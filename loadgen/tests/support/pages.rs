@@ -1,0 +1,53 @@
+//! The pages of the repository, and the commands in them.
+
+use std::path::Path;
+
+pub(crate) const RUN_LOADGEN: &str = "cargo run --release -p loadgen -- ";
+pub(crate) const RUN_FOREBAY: &str = "cargo run --release -- serve ";
+pub(crate) const RUN_SIMULATE: &str = "cargo run --release -- simulate ";
+pub(crate) const RUN_PLAN: &str = "cargo run --release -- plan ";
+pub(crate) const RUN_CALIBRATE: &str = "cargo run --release -- calibrate ";
+
+pub(crate) fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+pub(crate) fn read(name: &str) -> String {
+    let path = root().join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The paths, from the root, of the Markdown files in `folder` and below it, sorted.
+pub(crate) fn markdown_below(folder: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root().join(folder)).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let name = format!("{folder}/{}", entry.file_name().into_string().expect("UTF-8"));
+        if entry.path().is_dir() && entry.file_name() != "target" {
+            found.extend(markdown_below(&name));
+        } else if name.ends_with(".md") {
+            found.push(name);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The main README, and those beside the code.
+pub(crate) fn pages() -> Vec<String> {
+    std::iter::once("README.md".to_owned()).chain(markdown_below("src")).collect()
+}
+
+/// The contents of the pages' blocks of this language.
+pub(crate) fn blocks(language: &str) -> Vec<String> {
+    pages().iter().flat_map(|page| blocks_of(page, language)).collect()
+}
+
+pub(crate) fn blocks_of(page: &str, language: &str) -> Vec<String> {
+    let (text, fence) = (read(page), format!("\n```{language}\n"));
+    text.split(&fence).skip(1).map(|rest| rest.split("\n```").next().unwrap_or_default().to_owned()).collect()
+}
+
+pub(crate) fn commands() -> Vec<String> {
+    blocks("sh").iter().flat_map(|block| block.lines()).map(str::to_owned).collect()
+}

@@ -1,0 +1,78 @@
+//! Does `auto` follow another policy by itself when the load changes? Method: emulated cores under a load of two costs and
+//! then of one.
+
+use crate::support::Running;
+use crate::support::client::{Client, message};
+use crate::support::http::{fates, http, latency, metric};
+use forebay::handler::builtin::{Bench, Burner, Spin};
+use forebay::time::{Nanos, clock};
+use forebay::wire::Header;
+use serde_json::{Value, json};
+use std::thread;
+
+/// Sends a request every 2 ms until `over` the decision; every 50th costs `heavy`, with a deadline after this many
+/// microseconds (0 = none).
+fn offer(server: &Running, heavy: Nanos, deadline_us: u32, over: impl Fn(&Value) -> bool) -> Value {
+    let client = Client::new(server.udp);
+    let light = Nanos::from_millis(1);
+    let begin = clock::now();
+    for number in 0.. {
+        let header = match number % 50 {
+            0 => Header { deadline_us, ..Header::request(number, 1, heavy) },
+            _ => Header::request(number, 0, light),
+        };
+        client.send(&message(&header, b""));
+        while client.receive_within(Nanos::ZERO).is_some() {}
+        if number % 100 == 0 {
+            let decision = latency(server.admin)["decision"].clone();
+            if over(&decision) {
+                return decision;
+            }
+            assert!(clock::now().minus(begin) < Nanos::from_secs(60), "auto stays with {decision}");
+        }
+        thread::sleep(Nanos::from_millis(2).into());
+    }
+    unreachable!("the loop returns")
+}
+
+/// Whether `auto` has found from service times that heavy requests are to give way.
+fn gives_way(decision: &Value) -> bool {
+    decision["reason"].as_str().is_some_and(|reason| reason.contains("ends later"))
+}
+
+// Does `auto` begin with requests that give way, find where they do when they turn out to be of two kinds, and end that when
+// they are of one?
+#[test]
+fn auto_follows_the_load() {
+    let emulated =
+        [("policy", "auto"), ("workers", "4"), ("burn", "sleep"), ("overheads", "none"), ("time-scale", "1000")];
+    let spin = Bench::new(Spin::new(Burner::Sleep, 1_000), Nanos::MAX);
+    let server = Running::start(&emulated, spin);
+    let active = |policy: &str| {
+        let text = http(server.admin, "GET /metrics").expect("the endpoint answers").body;
+        metric(&text, &format!("forebay_policy_active{{policy=\"{policy}\"}}"))
+    };
+    let begun = latency(server.admin)["decision"].clone();
+    assert_eq!((&begun["policy"], &begun["budget_us"]), (&json!("levels"), &json!(50_000.0)));
+    assert_eq!(active("levels"), 1.0);
+    let decision = offer(&server, Nanos::from_millis(100), 0, gives_way);
+    assert_eq!(decision["policy"], "levels");
+    assert!(decision["budget_us"].as_f64().is_some_and(|budget| (1_000.0..100_000.0).contains(&budget)), "{decision}");
+    assert_eq!(active(decision["policy"].as_str().unwrap_or_default()), 1.0);
+    let decision = offer(&server, Nanos::from_millis(1), 0, |decision| !gives_way(decision));
+    assert!(matches!(decision["policy"].as_str(), Some("steal" | "global")), "{decision}");
+    assert_eq!(active(decision["policy"].as_str().unwrap_or_default()), 1.0);
+    assert_eq!(latency(server.admin)["policy"], "auto");
+}
+
+// Does `auto` see heavy requests of which none is answered, because all of them expire half-way?
+#[test]
+fn auto_sees_work_that_comes_to_nothing() {
+    let emulated =
+        [("policy", "auto"), ("workers", "4"), ("burn", "sleep"), ("time-scale", "1000"), ("max-wait", "off")];
+    let server = Running::start(&emulated, Bench::new(Spin::new(Burner::Sleep, 1_000), Nanos::MAX));
+    let decision = offer(&server, Nanos::from_millis(100), 60_000, gives_way);
+    assert_eq!(decision["policy"], "levels");
+    let fates = fates(&latency(server.admin));
+    assert!(fates.shed_expired > 0, "{fates:?}");
+}
