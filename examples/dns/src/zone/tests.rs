@@ -23,7 +23,7 @@ fn from_text(text: &str) -> Result<Zone, String> {
 fn searches_end_where_they_should() {
     let zone = zone(
         "*.w A 192.0.2.2\nb.w TXT x\nx.y.e A 192.0.2.3\nc NS ns.c\nns.c A 192.0.2.4\nc DS 1 8 2 ab\n\
-        d.c NS ns.d.c\nns.d.c A 192.0.2.5",
+        d.c NS ns.d.c\nns.d.c A 192.0.2.5\na.*.mid A 192.0.2.6",
     )
     .expect("a zone");
     let place = |text: &str, rtype| match zone.search(name(text).as_bytes(), rtype) {
@@ -47,6 +47,11 @@ fn searches_end_where_they_should() {
         ("e.z.test.", rtype::A, "[]"),
         ("y.e.z.test.", rtype::A, "[]"),
         ("q.e.z.test.", rtype::A, "absent"),
+        // A wildcard that exists because a name below it does.
+        ("b.mid.z.test.", rtype::A, "[]"),
+        ("a.b.mid.z.test.", rtype::A, "[]"),
+        ("a.*.mid.z.test.", rtype::A, "[1]"),
+        ("b.*.mid.z.test.", rtype::A, "absent"),
         // A delegation hides what is below, other delegations too; its DS records are here.
         ("c.z.test.", rtype::A, &cut),
         ("c.z.test.", rtype::NS, &cut),
