@@ -15,9 +15,14 @@ pub mod rtype {
     pub const CNAME: u16 = 5;
     pub const SOA: u16 = 6;
     pub const PTR: u16 = 12;
+    pub const HINFO: u16 = 13;
     pub const MX: u16 = 15;
+    pub const TXT: u16 = 16;
+    pub const AFSDB: u16 = 18;
+    pub const RT: u16 = 21;
     pub const AAAA: u16 = 28;
     pub const SRV: u16 = 33;
+    pub const KX: u16 = 36;
     pub const DNAME: u16 = 39;
     pub const OPT: u16 = 41;
     pub const DS: u16 = 43;
@@ -28,6 +33,7 @@ pub mod rtype {
     pub const NSEC3PARAM: u16 = 51;
     /// In an NSEC record: the name does not exist (RFC 9824).
     pub const NXNAME: u16 = 128;
+    pub const CAA: u16 = 257;
     pub const TSIG: u16 = 250;
     pub const IXFR: u16 = 251;
     pub const AXFR: u16 = 252;
