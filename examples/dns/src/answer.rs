@@ -26,8 +26,15 @@ impl<'z> Answer<'z> {
     /// Finds what `zones` say to `query`; `now` is in seconds since 1970.
     pub fn find(zones: &'z Zones, query: &'z Query<'z>, now: u32) -> Answer<'z> {
         let error = |rcode| Answer { query, zone: None, found: Found::error(rcode), signatures: ArrayVec::new(), now };
+        // Checked before all else (RFC 8945, 5.2).
+        if query.tsig.is_some() {
+            return error(Rcode::NotAuth);
+        }
         if query.edns.as_ref().is_some_and(|edns| edns.version != 0) {
             return error(Rcode::BadVers);
+        }
+        if query.is_empty() {
+            return error(Rcode::NoError);
         }
         // Zones are not given away as a whole.
         if query.class != CLASS_IN || matches!(query.rtype, rtype::AXFR | rtype::IXFR) {
@@ -53,19 +60,21 @@ impl<'z> Answer<'z> {
     fn known(&self, index: usize) -> Option<Arc<Signature>> {
         let signer = self.zone?.signer.as_ref()?;
         let item = self.item(index);
-        if !self.query.dnssec_ok() || !item.signed {
+        if !self.is_wanted(item) {
             return None;
         }
         signer.known(item, self.now)
     }
 
+    /// Whether the answer has a signature of `item`.
+    fn is_wanted(&self, item: &Item<'_>) -> bool {
+        item.signed && (self.query.dnssec_ok() || item.only_signature)
+    }
+
     /// The first record set whose signature has yet to be made.
     pub fn unsigned(&self) -> Option<usize> {
-        if !self.query.dnssec_ok() {
-            return None;
-        }
         self.zone?.signer.as_ref()?;
-        (0..self.count()).find(|index| self.signatures[*index].is_none() && self.item(*index).signed)
+        (0..self.count()).find(|index| self.signatures[*index].is_none() && self.is_wanted(self.item(*index)))
     }
 
     /// Makes the signature of the record set `index`.
@@ -77,6 +86,13 @@ impl<'z> Answer<'z> {
                 self.found = Found::error(Rcode::ServFail);
                 self.signatures.clear();
             }
+        }
+    }
+
+    /// Says that the cookie is none of this server's, where nothing else is asked for (RFC 7873, 5.4).
+    pub fn reject_cookie(&mut self) {
+        if self.query.is_empty() && self.found.rcode == Rcode::NoError {
+            self.found.rcode = Rcode::BadCookie;
         }
     }
 

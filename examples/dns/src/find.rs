@@ -36,6 +36,8 @@ pub struct Item<'z> {
     pub set: Set<'z>,
     /// Whether signatures cover it: not what belongs to the child of a delegation.
     pub signed: bool,
+    /// Whether only its signature is asked for: the records stay out of the answer.
+    pub only_signature: bool,
 }
 
 /// The owner of a record set: a name that the answer has already, so that a pointer to it is enough.
@@ -112,7 +114,7 @@ impl<'z> Found<'z> {
                 found.conclude(zone, query, node, owner);
                 return found;
             };
-            found.answer.push(Item { owner, set: Set::Stored(alias), signed: true });
+            found.answer.push(Item::new(owner, Set::Stored(alias)));
             let target = &alias.targets[0];
             // What other zones have is for the client to ask for.
             if !target.in_zone || found.answer.len() >= ALIASES_MAX {
@@ -126,12 +128,17 @@ impl<'z> Found<'z> {
     fn conclude(&mut self, zone: &'z Zone, query: &'z Query<'_>, node: &'z Node, owner: Owner<'z>) {
         let set = match query.rtype {
             rtype::NSEC if zone.signer.is_some() => Some(nsec(zone, &node.bitmap)),
-            // Signatures are made for answers; alone they are of no use but to load this server.
-            rtype::ANY | rtype::RRSIG => node.first().map(Set::Stored),
+            // One signature is enough, as one set is for ANY. An empty non-terminal has that of its proof.
+            rtype::RRSIG if zone.signer.is_some() => {
+                Some(node.first().map_or_else(|| nsec(zone, &node.bitmap), Set::Stored))
+            }
+            rtype::ANY => node.first().map(Set::Stored),
             rtype => node.set(rtype).map(Set::Stored),
         };
         match set {
-            Some(set) => self.answer.push(Item { owner, set, signed: true }),
+            Some(set) => {
+                self.answer.push(Item { only_signature: query.rtype == rtype::RRSIG, ..Item::new(owner, set) })
+            }
             None => self.deny(zone, query, owner, &node.bitmap),
         }
     }
@@ -139,9 +146,9 @@ impl<'z> Found<'z> {
     /// Adds the SOA record, and where signatures are wanted the proof that `owner` has no other types than those.
     fn deny(&mut self, zone: &'z Zone, query: &'z Query<'_>, owner: Owner<'z>, bitmap: &'z [u8]) {
         let apex = Owner::asked(query).ending(zone.apex.len());
-        self.authority.push(Item { owner: apex, set: Set::Stored(&zone.negative), signed: true });
+        self.authority.push(Item::new(apex, Set::Stored(&zone.negative)));
         if query.dnssec_ok() && zone.signer.is_some() {
-            self.authority.push(Item { owner, set: nsec(zone, bitmap), signed: true });
+            self.authority.push(Item::new(owner, nsec(zone, bitmap)));
             // The proof is one for a name that exists, so the code says so, unless the client knows (RFC 9824, 5).
             if !query.edns.as_ref().is_some_and(|edns| edns.compact_ok) {
                 self.rcode = Rcode::NoError;
@@ -154,10 +161,10 @@ impl<'z> Found<'z> {
         // The bit is about the first owner in the answer (RFC 1035, 4.1.1).
         self.authoritative = !self.answer.is_empty();
         let Some(servers) = node.set(rtype::NS) else { return };
-        self.authority.push(Item { owner: cut, set: Set::Stored(servers), signed: false });
+        self.authority.push(Item { signed: false, ..Item::new(cut, Set::Stored(servers)) });
         if query.dnssec_ok() && zone.signer.is_some() {
             let set = node.set(rtype::DS).map_or_else(|| nsec(zone, &node.bitmap), Set::Stored);
-            self.authority.push(Item { owner: cut, set, signed: true });
+            self.authority.push(Item::new(cut, set));
         }
     }
 
@@ -167,6 +174,12 @@ impl<'z> Found<'z> {
             Set::Stored(set) if set.rtype == rtype::NS => Some((item.owner, set)),
             _ => None,
         })
+    }
+}
+
+impl<'z> Item<'z> {
+    fn new(owner: Owner<'z>, set: Set<'z>) -> Item<'z> {
+        Item { owner, set, signed: true, only_signature: false }
     }
 }
 

@@ -15,9 +15,14 @@ pub mod rtype {
     pub const CNAME: u16 = 5;
     pub const SOA: u16 = 6;
     pub const PTR: u16 = 12;
+    pub const HINFO: u16 = 13;
     pub const MX: u16 = 15;
+    pub const TXT: u16 = 16;
+    pub const AFSDB: u16 = 18;
+    pub const RT: u16 = 21;
     pub const AAAA: u16 = 28;
     pub const SRV: u16 = 33;
+    pub const KX: u16 = 36;
     pub const DNAME: u16 = 39;
     pub const OPT: u16 = 41;
     pub const DS: u16 = 43;
@@ -28,6 +33,8 @@ pub mod rtype {
     pub const NSEC3PARAM: u16 = 51;
     /// In an NSEC record: the name does not exist (RFC 9824).
     pub const NXNAME: u16 = 128;
+    pub const CAA: u16 = 257;
+    pub const TSIG: u16 = 250;
     pub const IXFR: u16 = 251;
     pub const AXFR: u16 = 252;
     pub const ANY: u16 = 255;
@@ -35,6 +42,9 @@ pub mod rtype {
 
 /// The class of the Internet, the only one served.
 pub const CLASS_IN: u16 = 1;
+
+/// The class of TSIG records.
+pub(crate) const CLASS_ANY: u16 = 255;
 
 /// Response codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +57,9 @@ pub enum Rcode {
     NxDomain = 3,
     NotImp = 4,
     Refused = 5,
+    NotAuth = 9,
     BadVers = 16,
+    BadCookie = 23,
 }
 
 /// Why a message has no answer but an error.
@@ -72,6 +84,19 @@ pub struct Query<'a> {
     pub class: u16,
     /// What the OPT record says, if there is one.
     pub edns: Option<Edns>,
+    /// What signs the question, if something does: no key is known here.
+    pub tsig: Option<Tsig<'a>>,
+}
+
+/// A TSIG record (RFC 8945), as far as the answer repeats it.
+#[derive(Clone, Copy, Debug)]
+pub struct Tsig<'a> {
+    /// Its owner, the name of the key; it may end in a pointer into the question.
+    pub owner: &'a [u8],
+    /// Algorithm, time and allowed difference.
+    pub head: &'a [u8],
+    /// The message's number where the client numbered it.
+    pub id: u16,
 }
 
 /// An OPT record.
@@ -119,32 +144,52 @@ impl<'a> Query<'a> {
 
     fn sections(message: &'a [u8]) -> Option<Query<'a>> {
         let [questions, answers, authorities, additional] = [4, 6, 8, 10].map(|at| u16_at(message, at));
-        if questions != 1 || answers != 0 {
+        if questions > 1 || answers != 0 {
             return None;
         }
-        let name = Name::parse(&message[HEADER_BYTES..])?;
-        let mut reader = Reader::new(message, HEADER_BYTES + name.as_bytes().len());
-        let (rtype, class) = (reader.u16()?, reader.u16()?);
+        let (mut name, mut rtype, mut class) = (Name::ROOT, 0, CLASS_IN);
+        let mut reader = Reader::new(message, HEADER_BYTES);
+        if questions == 1 {
+            name = Name::parse(&message[HEADER_BYTES..])?;
+            reader = Reader::new(message, HEADER_BYTES + name.as_bytes().len());
+            (rtype, class) = (reader.u16()?, reader.u16()?);
+        }
         let head = &message[..reader.at()];
         // An IXFR says there which version its client has; it is refused later.
         if authorities > u16::from(rtype == rtype::IXFR) {
             return None;
         }
         (0..authorities).try_for_each(|_| reader.record().map(drop))?;
-        let mut edns = None;
+        let (mut edns, mut tsig): (Option<Edns>, _) = (None, None);
         for _ in 0..additional {
-            let record = reader.record()?;
+            // Nothing comes after a TSIG record (RFC 8945, 5.1).
+            let record = reader.record().filter(|_| tsig.is_none())?;
+            if record.rtype == rtype::TSIG {
+                tsig = Some(Tsig::parse(&record, head.len())?);
+            }
             if record.rtype == rtype::OPT {
                 // A second OPT, or one that is not the root's, is an error (RFC 6891, 6.1.1).
-                let opt = Edns::parse(&record).filter(|_| edns.is_none() && record.at_root)?;
+                let opt = Edns::parse(&record).filter(|_| edns.is_none() && record.owner == [0])?;
                 edns = Some(opt);
             }
         }
         let complete = reader.at() == message.len() && rtype != rtype::OPT && rtype != rtype::NXNAME;
-        complete.then_some(Query { head, name, rtype, class, edns })
+        // Without a question only a cookie can be asked for (RFC 7873, 5.4).
+        let asks = questions == 1 || edns.as_ref().is_some_and(|edns| edns.cookie.is_some());
+        (complete && asks).then_some(Query { head, name, rtype, class, edns, tsig })
     }
 
-    /// Whether signatures are wanted.
+    /// Whether there is no question, and only a cookie is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.head.len() == HEADER_BYTES
+    }
+
+    /// Whether the answer may need a signature.
+    pub fn wants_signatures(&self) -> bool {
+        self.dnssec_ok() || self.rtype == rtype::RRSIG
+    }
+
+    /// Whether signatures are wanted beside what is asked for.
     pub fn dnssec_ok(&self) -> bool {
         self.edns.as_ref().is_some_and(|edns| edns.dnssec_ok)
     }
@@ -181,6 +226,24 @@ impl Edns {
     }
 }
 
+impl<'a> Tsig<'a> {
+    /// Reads the record after a question that ends at `head_bytes`.
+    fn parse(record: &octets::Record<'a>, head_bytes: usize) -> Option<Tsig<'a>> {
+        let mut reader = Reader::new(record.data, Name::parse(record.data)?.as_bytes().len());
+        reader.bytes(6 + 2)?;
+        let head = &record.data[..reader.at()];
+        let mac = reader.u16()?;
+        reader.bytes(usize::from(mac))?;
+        let (id, _error, other) = (reader.u16()?, reader.u16()?, reader.u16()?);
+        reader.bytes(usize::from(other))?;
+        // A pointer must have the same meaning in the answer, which repeats the question only.
+        let pointer = record.owner.len().checked_sub(2).map(|at| u16_at(record.owner, at));
+        let repeats = pointer.is_none_or(|pointer| pointer < 0xc000 || usize::from(pointer & 0x3fff) < head_bytes);
+        let complete = reader.at() == record.data.len() && record.class == CLASS_ANY && record.ttl == 0;
+        (complete && repeats).then_some(Tsig { owner: record.owner, head, id })
+    }
+}
+
 /// Reading bytes in order.
 mod octets {
     /// A position in a message.
@@ -191,7 +254,7 @@ mod octets {
 
     /// A record of a question's message.
     pub(super) struct Record<'a> {
-        pub(super) at_root: bool,
+        pub(super) owner: &'a [u8],
         pub(super) rtype: u16,
         pub(super) class: u16,
         pub(super) ttl: u32,
@@ -222,28 +285,29 @@ mod octets {
             self.bytes(2).map(|bytes| u16_at(bytes, 0))
         }
 
-        /// Passes over an owner, which may end in a pointer; whether it was the root.
-        fn owner(&mut self) -> Option<bool> {
+        /// An owner, which may end in a pointer.
+        fn owner(&mut self) -> Option<&'a [u8]> {
             let start = self.at;
             loop {
                 match self.bytes(1)?[0] {
-                    0 => return Some(self.at == start + 1),
-                    0xc0.. => return self.bytes(1).map(|_| false),
+                    0 => break,
+                    0xc0.. => break self.bytes(1).map(drop)?,
                     length @ 1..=63 => self.bytes(usize::from(length)).map(drop)?,
                     _ => return None,
                 }
             }
+            Some(&self.bytes[start..self.at])
         }
 
         pub(super) fn record(&mut self) -> Option<Record<'a>> {
-            let at_root = self.owner()?;
+            let owner = self.owner()?;
             let (rtype, class, high, low) = (self.u16()?, self.u16()?, self.u16()?, self.u16()?);
             let length = self.u16()?;
             let data = self.bytes(usize::from(length))?;
-            Some(Record { at_root, rtype, class, ttl: u32::from(high) << 16 | u32::from(low), data })
+            Some(Record { owner, rtype, class, ttl: u32::from(high) << 16 | u32::from(low), data })
         }
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

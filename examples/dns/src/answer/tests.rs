@@ -101,6 +101,7 @@ fn answers_of_an_unsigned_zone() {
         ("away.example.test", Rtype::A, "NOERROR | | NS NS | A(ns1) AAAA(ns1)"),
         ("www.example.test", Rtype::ANY, "NOERROR aa | A A | |"),
         ("chain.example.test", Rtype::ANY, "NOERROR aa | CNAME | |"),
+        ("www.example.test", Rtype::RRSIG, "NOERROR aa | | SOA(example) |"),
         ("www.example.test", Rtype::AXFR, "REFUSED | | |"),
         ("example.test", Rtype::DNSKEY, "NOERROR aa | | SOA |"),
         ("www.example.org", Rtype::A, "REFUSED | | |"),
@@ -144,6 +145,12 @@ fn answers_of_a_signed_zone() {
         ("example.test", Rtype::DNSKEY, DO, "NOERROR aa | DNSKEY RRSIG | | OPT"),
         ("www.example.test", Rtype::NSEC, DO, "NOERROR aa | NSEC RRSIG | | OPT"),
         ("www.example.test", Rtype::ANY, DO, "NOERROR aa | A A RRSIG | | OPT"),
+        ("www.example.test", Rtype::RRSIG, None, "NOERROR aa | RRSIG | |"),
+        ("www.example.test", Rtype::RRSIG, DO, "NOERROR aa | RRSIG | | OPT"),
+        ("chain.example.test", Rtype::RRSIG, DO, "NOERROR aa | RRSIG | | OPT"),
+        ("and.example.test", Rtype::RRSIG, DO, "NOERROR aa | RRSIG | | OPT"),
+        ("no.example.test", Rtype::RRSIG, None, "NXDOMAIN aa | | SOA(example) |"),
+        ("child.example.test", Rtype::RRSIG, None, "NOERROR | | NS NS | A(ns) AAAA(ns)"),
         ("www.example.org", Rtype::A, DO, "REFUSED | | | OPT"),
     ] {
         assert_eq!(line(&zones, name, rtype, flags), expected, "{name} {rtype} {flags:?}");
@@ -313,6 +320,29 @@ fn headers_say_what_they_must() {
     let mut chaos = question("version.bind", Rtype::TXT, None);
     *chaos.last_mut().expect("a class") = 3;
     assert_eq!(answered(&zones, &chaos, 512)[3] & 0xf, 5);
+}
+
+// Is what is signed with an unknown key answered NOTAUTH, with a record that says so and no signature (RFC 8945, 5.2.1, 5.3.2)?
+#[test]
+fn an_unknown_key_is_named() {
+    let zones = zones(None);
+    for (flags, owner) in [(None, &b"\x03key\0"[..]), (Some(0), b"\x03key\xc0\x10")] {
+        let mut message = question("www.example.test", Rtype::A, flags);
+        let plain = message.len();
+        message[11] += 1;
+        message.extend(crate::query::tests::tsig(owner));
+        let answer = answered(&zones, &message, 4_096);
+        assert_eq!(
+            (answer[2] & 4, answer[3], answer[5..12].to_vec()),
+            (0, 9, [&[1, 0, 0, 0, 0, 0], &message[11..12]].concat())
+        );
+        let record = b"\0\xfa\0\xff\0\0\0\0\0\x1d\x0bhmac-sha256\0\0\x01\x02\x03\x04\x05\x01\x2c\0\0\x56\x78\0\x11\0\0";
+        assert_eq!(answer[plain..], [owner, record].concat());
+        // Without room for the record there is no answer.
+        let query = Query::parse(&message).expect("a question");
+        let options = Options { payload: 1_232, cookie: None };
+        assert_eq!(Answer::find(&zones, &query, NOW).write(&options, &mut vec![0; answer.len() - 1]), None);
+    }
 }
 
 // Have signatures the TTL of the set that they cover, and proofs that of negative answers: the smaller one of the SOA record's

@@ -31,8 +31,8 @@ fn a_question_is_read() {
     let edns = query.edns.expect("an OPT record");
     assert!(edns.compact_ok && edns.version == 0);
     assert_eq!(edns.cookie.expect("a cookie").client().into_octets(), *b"abcdefgh");
-    // Below 512 is 512; a TSIG record, or another one that means nothing here, is passed over.
-    let other = b"\xc0\x0c\0\xfa\0\xff\0\0\0\0\0\x02ab";
+    // Below 512 is 512; a record that means nothing here is passed over.
+    let other = b"\xc0\x0c\0\xf9\0\xff\0\0\0\0\0\x02ab";
     let both = message([1, 0, 0, 2], &[&other[..], &opt(0, 0x0001_0000, b"")].concat());
     let query = Query::parse(&both).expect("a question");
     assert_eq!((query.payload(), query.edns.map(|edns| edns.version)), (512, Some(1)));
@@ -99,4 +99,47 @@ fn no_message_is_too_odd() {
         }
     }
     assert!((good.len()..good.len() * 256).contains(&parsed));
+}
+
+/// A TSIG record of `owner` with a signature of 32 bytes.
+pub(crate) fn tsig(owner: &[u8]) -> Vec<u8> {
+    let head = [owner, b"\0\xfa\0\xff\0\0\0\0\0\x3d\x0bhmac-sha256\0\0\x01\x02\x03\x04\x05\x01\x2c\0\x20"].concat();
+    [&head[..], &[7; 32], b"\x56\x78\0\0\0\0"].concat()
+}
+
+// Is a TSIG record read where it is the last and whole, and is the message malformed otherwise (RFC 8945, 5.2)?
+#[test]
+fn a_signed_question_is_read() {
+    let good = tsig(b"\x03key\0");
+    let wrong = |counts, rest: &[u8]| Query::parse(&message(counts, rest)).map(|query| query.rtype).err();
+    let owners = [&b"\x03key\0"[..], b"\x03key\xc0\x10", b"\xc0\x0c", b"\0"];
+    for owner in owners {
+        let message = message([1, 0, 0, 2], &[opt(1_232, 0, b""), tsig(owner)].concat());
+        let tsig = Query::parse(&message).expect("a question").tsig.expect("a TSIG record");
+        assert_eq!((tsig.owner, tsig.head.len(), tsig.id), (owner, 13 + 8, 0x5678));
+    }
+    let malformed = Some(Fault::Answered(Rcode::FormErr));
+    for (counts, rest) in [
+        ([1, 0, 0, 2], [good.clone(), opt(1_232, 0, b"")].concat()),
+        ([1, 0, 0, 2], [good.clone(), good.clone()].concat()),
+        ([1, 0, 0, 1], tsig(b"\xc0\x30")),
+        ([1, 0, 0, 1], [&good[..8], b"\x01", &good[9..]].concat()),
+        ([1, 0, 0, 1], [&good[..12], b"\x01", &good[13..]].concat()),
+        ([1, 0, 0, 1], [&good[..14], b"\x3e", &good[15..], b"\0"].concat()),
+        ([1, 0, 0, 1], [&good[..good.len() - 1], b"\x01"].concat()),
+        ([1, 0, 0, 1], b"\x03key\0\0\xfa\0\xff\0\0\0\0\0\x02ab".to_vec()),
+    ] {
+        assert_eq!(wrong(counts, &rest), malformed, "{rest:x?}");
+    }
+}
+
+// Is a message without a question one where it shows a cookie, and malformed otherwise (RFC 7873, 5.4)?
+#[test]
+fn a_cookie_can_be_asked_for_alone() {
+    let empty = |options: &[u8]| [b"\x12\x34\0\0\0\0\0\0\0\0\0\x01", &opt(1_232, 0, options)[..]].concat();
+    let (with, without) = (empty(b"\0\x0a\0\x08abcdefgh"), empty(b""));
+    let query = Query::parse(&with).expect("it asks for a cookie");
+    assert!(query.is_empty() && query.head.len() == HEADER_BYTES);
+    assert_eq!(Query::parse(&without).err(), Some(Fault::Answered(Rcode::FormErr)));
+    assert!(!Query::parse(&message([1, 0, 0, 0], b"")).expect("a question").is_empty());
 }

@@ -45,12 +45,12 @@ pub(super) fn zone(apex: &Name, mut records: Records, signer: Option<Arc<Signer>
             built.push(set?);
         }
         nodes.entry(owner.clone().into()).or_default().sets = built;
-        // Ancestors without records exist, too.
-        for ancestor in suffixes(&owner).skip(1).take_while(|ancestor| ancestor.len() >= apex.len()) {
-            nodes.entry(ancestor.into()).or_default();
-        }
-        if is_wildcard(&owner) {
-            nodes.entry(owner[2..].into()).or_default().has_wildcard = true;
+        // Ancestors without records exist, too, and one may be a wildcard.
+        for name in suffixes(&owner).take_while(|name| name.len() >= apex.len()) {
+            nodes.entry(name.into()).or_default();
+            if is_wildcard(name) && name.len() > apex.len() {
+                nodes.entry(name[2..].into()).or_default().has_wildcard = true;
+            }
         }
     }
     note_cuts(apex, &mut nodes);

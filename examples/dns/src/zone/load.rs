@@ -1,13 +1,17 @@
 //! Reading master files (RFC 1035, 5), with what a zone must have.
 
+use super::Zone;
 use super::build::Records;
-use super::{Zone, rrset::Data};
+use super::entries::Entries;
+use super::rrset::{Data, canonicalize};
 use crate::name::{Name, is_within, text};
 use crate::sign::Signer;
 use bytes::Bytes;
 use domain::base::iana::Class;
 use domain::base::name::ToName;
-use domain::base::rdata::ComposeRecordData;
+use domain::base::rdata::{ComposeRecordData, ParseRecordData};
+use domain::dep::octseq::Parser;
+use domain::rdata::ZoneRecordData;
 use domain::zonefile::inplace::{Entry, ScannedRecord, Zonefile};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,34 +41,41 @@ pub fn load(apex: &Name, file: &Path, signer: Option<Arc<Signer>>) -> Result<Zon
     let mut records = Records::default();
     let origin = domain::base::Name::from_octets(Bytes::copy_from_slice(apex.as_bytes()))
         .map_err(|error| wrong(file, error.to_string()))?;
-    read(apex, file, origin, 0, &mut records).map_err(|(file, problem)| wrong(&file, problem))?;
+    let mut zonefile = Zonefile::new();
+    zonefile.set_origin(origin);
+    zonefile.set_default_class(Class::IN);
+    read(apex, file, zonefile, 0, &mut records).map_err(|(file, problem)| wrong(&file, problem))?;
     super::build::zone(apex, records, signer).map_err(|problem| wrong(file, problem))
 }
 
-type Origin = domain::base::Name<Bytes>;
-
+/// Reads `file`, where `zonefile` has the origin and the TTLs of what includes it.
 fn read(
     apex: &Name,
     file: &Path,
-    origin: Origin,
+    mut zonefile: Zonefile,
     depth: usize,
     records: &mut Records,
 ) -> Result<(), (PathBuf, String)> {
     let wrong = |problem: String| (file.to_owned(), problem);
     let bytes = fs::read(file).map_err(|error| wrong(error.to_string()))?;
-    let mut zonefile = Zonefile::from(&bytes[..]);
-    zonefile.set_origin(origin);
-    zonefile.set_default_class(Class::IN);
-    while let Some(entry) = zonefile.next_entry().map_err(|error| wrong(error.to_string()))? {
-        match entry {
-            Entry::Record(record) => add(apex, &record, records).map_err(wrong)?,
-            Entry::Include { path, origin } if depth < INCLUDE_DEPTH_MAX => {
-                let origin = origin.map_or_else(|| zonefile.origin(), Ok).map_err(|error| wrong(error.to_string()))?;
-                let included = file.parent().unwrap_or(Path::new(".")).join(&*path);
-                read(apex, &included, origin, depth + 1, records)?;
-            }
-            Entry::Include { .. } => {
-                return Err(wrong(format!("$INCLUDE more than {INCLUDE_DEPTH_MAX} files deep")));
+    let mut entries = Entries::new(&bytes);
+    while let Some(written) = entries.next().map_err(wrong)? {
+        let bad = |problem: String| wrong(written.wrong(&problem));
+        let origin = zonefile.origin().map_err(|error| bad(error.to_string()))?;
+        let line = written.ready(&origin.fmt_with_dot().to_string()).map_err(bad)?;
+        zonefile.extend_from_slice(line.as_bytes());
+        // One line at a time: a place in it says nothing of the file.
+        let unplaced = |error: String| error.splitn(3, ':').last().unwrap_or_default().trim().to_owned();
+        while let Some(entry) = zonefile.next_entry().map_err(|error| bad(unplaced(error.to_string())))? {
+            match entry {
+                Entry::Record(record) => add(apex, &record, records).map_err(bad)?,
+                Entry::Include { path, origin: given } if depth < INCLUDE_DEPTH_MAX => {
+                    let included = file.parent().unwrap_or(Path::new(".")).join(&*path);
+                    let mut inner = zonefile.clone();
+                    given.into_iter().for_each(|origin| inner.set_origin(origin));
+                    read(apex, &included, inner, depth + 1, records)?;
+                }
+                Entry::Include { .. } => return Err(bad(format!("more than {INCLUDE_DEPTH_MAX} files deep"))),
             }
         }
     }
@@ -81,9 +92,14 @@ fn add(apex: &Name, record: &ScannedRecord, records: &mut Records) -> Result<(),
     let owner = owner.ok_or_else(|| problem("does not belong to the zone"))?;
     let (mut plain, mut canonical) = (Vec::new(), Vec::new());
     let Ok(()) = record.data().compose_rdata(&mut plain);
-    let Ok(()) = record.data().compose_canonical_rdata(&mut canonical);
+    // Also what came as `\#` with hexadecimal digits, which may be of any type, and wrong.
+    let mut parser = Parser::from_ref(&plain[..]);
+    let data = ZoneRecordData::parse_rdata(record.rtype(), &mut parser);
+    let data = data.ok().flatten().filter(|_| parser.remaining() == 0);
+    let Ok(()) =
+        data.ok_or_else(|| problem("the data is not that of the type"))?.compose_canonical_rdata(&mut canonical);
     let rtype = record.rtype().to_int();
-    let [plain, canonical] = [plain, canonical].map(|data| Data::resolve_origin(rtype, &data));
+    canonicalize(rtype, &mut canonical);
     records.add(&owner, rtype, record.ttl().as_secs(), Data { plain, canonical });
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! A zone in memory: a table from names to record sets, with what a search needs noted at each name.
 
 mod build;
+mod entries;
 mod load;
 mod rrset;
+mod typed;
 mod types;
 
 pub use load::{LoadError, load};

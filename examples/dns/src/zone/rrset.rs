@@ -175,12 +175,10 @@ fn split(rtype: u16, data: &[u8]) -> (&[u8], ArrayVec<&[u8], 2>, &[u8]) {
     (before, names, rest)
 }
 
-impl Data {
-    /// Makes `@` in place of a name what it stands for: domain 0.12 reads it as a label, before the origin.
-    pub(crate) fn resolve_origin(rtype: u16, data: &[u8]) -> Vec<u8> {
-        let (before, names, after) = split(rtype, data);
-        let names = names.iter().flat_map(|name| name.strip_prefix(b"\x01@").unwrap_or(name));
-        before.iter().chain(names).chain(after).copied().collect()
+/// Puts the name that ends the data of types which `domain` does not know into lower case (RFC 4034, 6.2).
+pub(super) fn canonicalize(rtype: u16, data: &mut [u8]) {
+    if matches!(rtype, rtype::AFSDB | rtype::RT | rtype::KX) {
+        data.iter_mut().skip(2).for_each(|byte| byte.make_ascii_lowercase());
     }
 }
 

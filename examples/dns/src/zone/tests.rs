@@ -23,7 +23,7 @@ fn from_text(text: &str) -> Result<Zone, String> {
 fn searches_end_where_they_should() {
     let zone = zone(
         "*.w A 192.0.2.2\nb.w TXT x\nx.y.e A 192.0.2.3\nc NS ns.c\nns.c A 192.0.2.4\nc DS 1 8 2 ab\n\
-        d.c NS ns.d.c\nns.d.c A 192.0.2.5",
+        d.c NS ns.d.c\nns.d.c A 192.0.2.5\na.*.mid A 192.0.2.6",
     )
     .expect("a zone");
     let place = |text: &str, rtype| match zone.search(name(text).as_bytes(), rtype) {
@@ -47,6 +47,11 @@ fn searches_end_where_they_should() {
         ("e.z.test.", rtype::A, "[]"),
         ("y.e.z.test.", rtype::A, "[]"),
         ("q.e.z.test.", rtype::A, "absent"),
+        // A wildcard that exists because a name below it does.
+        ("b.mid.z.test.", rtype::A, "[]"),
+        ("a.b.mid.z.test.", rtype::A, "[]"),
+        ("a.*.mid.z.test.", rtype::A, "[1]"),
+        ("b.*.mid.z.test.", rtype::A, "absent"),
         // A delegation hides what is below, other delegations too; its DS records are here.
         ("c.z.test.", rtype::A, &cut),
         ("c.z.test.", rtype::NS, &cut),
@@ -70,7 +75,7 @@ fn what_cannot_be_served_is_refused() {
         (soa, "an NS record at its apex"),
         (&format!("{soa}@ SOA ns host 8 1 1 1 30\n"), "one SOA record"),
         (&format!("{soa}a SOA ns host 7 1 1 1 30\n"), "a.z.test. SOA: only the apex"),
-        (&format!("{soa}@ NS ns\n\na A 192.0.2\n"), ": expected IPv4 address"),
+        (&format!("{soa}@ NS ns\n\na A 192.0.2\n"), "): line 5: expected IPv4 address: a A 192.0.2"),
         (&format!("{soa}a.example. A 192.0.2.1\n"), "a.example. A: does not belong to the zone"),
         (&format!("{soa}a CNAME b\na A 192.0.2.1\n"), "a.z.test. CNAME: a name with a CNAME record can have no"),
         (&format!("{soa}a CNAME b\na CNAME c\n"), "a.z.test. CNAME: there is more than one"),
@@ -79,6 +84,19 @@ fn what_cannot_be_served_is_refused() {
         (&format!("{soa}@ DS 1 8 2 ab\n"), "z.test. DS: stands in the parent's zone"),
         (&format!("{soa}a NSEC b A\n"), "a.z.test. NSEC: the zone is signed already"),
         (&format!("{soa}a TYPE200 \\# 0\n"), "is no type that records can have"),
+        (&format!("{soa}a MX \\# 1 00\n"), "line 3: a.z.test. MX: the data is not that of the type: a MX \\# 1 00"),
+        (&format!("{soa}a A (\n 192.0.2.1\n"), "line 3: a parenthesis is not closed: a A 192.0.2.1"),
+        (&format!("{soa}a A )\n"), "line 3: a parenthesis was not opened: a A"),
+        (&format!("{soa}a TXT \"x\n"), "line 3: a quote is not closed: a TXT"),
+        (&format!("{soa}a 1x A 192.0.2.1\n"), "line 3: expected rtype: a 1x A"),
+        (&format!("{soa}a TXT x\n\n(\na LOC 52 N\n)"), "line 5: \"52 N\" is no location: a LOC 52 N"),
+        (&format!("{soa}a EUI48 00-00-5e-00-53\n"), "\"00-00-5e-00-53\" is no address of bytes with dashes: a EUI48"),
+        (&format!("{soa}a L64 10 1:2:3\n"), "\"1:2:3\" is no four groups"),
+        (&format!("{soa}a L32 10\n"), "line 3: the data ends too early: a L32 10"),
+        (&format!("{soa}a L32 10 192.0.2.1 2\n"), "\"2\" is one too many"),
+        (&format!("{soa}a APL 1:192.0.2.0/33\n"), "\"1:192.0.2.0/33\" is no address prefix"),
+        (&format!("{soa}a KEY 256 3 RSA5 aa\n"), "\"RSA5\" is no algorithm"),
+        (&format!("{soa}a CERT 65536 0 0 aaaa\n"), "\"65536\" is no type of certificate"),
         (&format!("{soa}$INCLUDE nowhere\n"), "nowhere): No such file"),
     ] {
         let error = from_text(text).err().unwrap_or_else(|| panic!("served: {text}"));
@@ -97,14 +115,15 @@ fn files_include_files() {
     let dir = tempfile::tempdir().expect("a directory");
     let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).expect("written");
     write("main", "$TTL 60\n@ SOA ns host 7 1 1 1 30\n@ NS ns\n$INCLUDE other sub.z.test.\nafter A 192.0.2.2\n");
-    write("other", "$TTL 60\na A 192.0.2.1\n");
+    write("other", "a A 192.0.2.1\n");
     let load = || load(&name("z.test."), &dir.path().join("main"), None).map_err(|error| error.to_string());
     let zone = load().expect("a zone");
     for there in ["a.sub.z.test.", "after.z.test."] {
-        assert!(matches!(zone.search(name(there).as_bytes(), rtype::A), Place::Node(_)), "{there}");
+        let Place::Node(node) = zone.search(name(there).as_bytes(), rtype::A) else { panic!("no {there}") };
+        assert_eq!(node.set(rtype::A).map(|set| set.ttl), Some(60), "the TTL of the file that includes");
     }
     write("other", "$INCLUDE other\n");
-    assert!(load().expect_err("refused").contains("other): $INCLUDE more than 8 files deep"));
+    assert!(load().expect_err("refused").contains("other): line 1: more than 8 files deep: $INCLUDE other"));
 }
 
 // Are records of a set sorted, without doubles, and of one TTL, and are names in them pointers to the apex?

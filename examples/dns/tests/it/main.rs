@@ -7,3 +7,4 @@ mod peers;
 mod served;
 mod support;
 mod validated;
+mod zones;

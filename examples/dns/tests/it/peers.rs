@@ -3,7 +3,7 @@
 use crate::support::{Process, await_until, example_zone, free_port, output, path};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 fn started(command: &mut Command, port: u16) -> (Process, SocketAddr) {
@@ -14,15 +14,28 @@ fn started(command: &mut Command, port: u16) -> (Process, SocketAddr) {
     (process, address)
 }
 
+/// The zones of a server: names and files.
+type Zones = [(String, PathBuf)];
+
+fn example() -> [(String, PathBuf); 1] {
+    [("example.test".to_owned(), example_zone())]
+}
+
 /// NSD, with its files in `dir`.
 pub(crate) fn nsd(dir: &Path) -> (Process, SocketAddr) {
-    let (port, at, zone) = (free_port(), dir.display(), example_zone());
+    nsd_of(dir, &example())
+}
+
+/// NSD with these zones.
+pub(crate) fn nsd_of(dir: &Path, zones: &Zones) -> (Process, SocketAddr) {
+    let (port, at) = (free_port(), dir.display());
+    let zone = |(name, file): &(_, PathBuf)| format!("zone:\n  name: {name}\n  zonefile: \"{}\"\n", file.display());
+    let zones: String = zones.iter().map(zone).collect();
     let text = format!(
         "server:\n  ip-address: 127.0.0.1@{port}\n  username: \"\"\n  chroot: \"\"\n  zonesdir: \"{at}\"\n  database: \"\"\n  \
          pidfile: \"{at}/nsd.pid\"\n  xfrdfile: \"{at}/nsd.xfrd\"\n  zonelistfile: \"{at}/nsd.list\"\n  \
          logfile: \"{at}/nsd.log\"\n  server-count: 2\n  reuseport: yes\n  rrl-ratelimit: 0\nremote-control:\n  control-enable: no\n\
-         zone:\n  name: example.test\n  zonefile: \"{}\"\n",
-        zone.display()
+         {zones}"
     );
     let file = dir.join("nsd.conf");
     fs::write(&file, text).expect("written");
@@ -31,7 +44,19 @@ pub(crate) fn nsd(dir: &Path) -> (Process, SocketAddr) {
 
 /// Knot, with its files in `dir`; signing when asked with `algorithm`, where there is one.
 pub(crate) fn knot(dir: &Path, algorithm: Option<&str>) -> (Process, SocketAddr) {
-    let (port, at, zone) = (free_port(), dir.display(), example_zone());
+    let (port, file) = knot_config(dir, &example(), algorithm);
+    started(Command::new("knotd").arg("-c").arg(file), port)
+}
+
+/// Knot with these zones.
+pub(crate) fn knot_of(dir: &Path, zones: &Zones) -> (Process, SocketAddr) {
+    let (port, file) = knot_config(dir, zones, None);
+    started(Command::new("knotd").arg("-c").arg(file), port)
+}
+
+/// Writes a configuration of Knot; its port and file.
+pub(crate) fn knot_config(dir: &Path, zones: &Zones, algorithm: Option<&str>) -> (u16, PathBuf) {
+    let (port, at) = (free_port(), dir.display());
     let signing = algorithm.map(|algorithm| {
         let size = if algorithm.starts_with("rsa") { "    zsk-size: 2048\n    ksk-size: 2048\n" } else { "" };
         format!(
@@ -40,17 +65,20 @@ pub(crate) fn knot(dir: &Path, algorithm: Option<&str>) -> (Process, SocketAddr)
         )
     });
     let module = algorithm.map_or("", |_| "    module: mod-onlinesign/online\n");
+    let zone = |(name, file): &(_, PathBuf)| {
+        let file = file.display();
+        format!("  - domain: {name}\n    file: {file}\n    zonefile-sync: -1\n    journal-content: none\n{module}")
+    };
+    let zones: String = zones.iter().map(zone).collect();
     let text = format!(
         "server:\n  rundir: {at}\n  listen: 127.0.0.1@{port}\n  udp-workers: 2\n  tcp-workers: 1\n  background-workers: 1\n\
-         database:\n  storage: {at}/knot\n{}zone:\n  - domain: example.test\n    file: {}\n    zonefile-sync: -1\n    \
-         journal-content: none\n{module}",
-        signing.unwrap_or_default(),
-        zone.display()
+         database:\n  storage: {at}/knot\n{}zone:\n{zones}",
+        signing.unwrap_or_default()
     );
     let file = dir.join("knot.conf");
-    fs::create_dir(dir.join("knot")).expect("a directory");
+    fs::create_dir_all(dir.join("knot")).expect("a directory");
     fs::write(&file, text).expect("written");
-    started(Command::new("knotd").arg("-c").arg(file), port)
+    (port, file)
 }
 
 /// PowerDNS, with its files in `dir`; signing when asked with `algorithm`, where there is one. It denies by an NSEC3 record
