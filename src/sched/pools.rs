@@ -20,6 +20,7 @@ pub(super) const ENTRY: Entry = Entry {
     has_budget: true,
     sizes: Sizes::Pools,
     adapts: false,
+    settings: &["pools", "slice", "classify"],
     make,
 };
 
