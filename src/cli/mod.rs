@@ -8,7 +8,8 @@ mod simulate;
 
 use crate::{config, output};
 use calibrate::{CalibrateArguments, calibrate};
-use clap::{ArgMatches, Args as _, Command, FromArgMatches};
+use clap::error::{ContextKind, ContextValue};
+use clap::{ArgMatches, Args as _, Command, Error, FromArgMatches};
 use plan::{PlanArguments, plan};
 use results::Failure;
 use serve::serve;
@@ -32,9 +33,11 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
-    let matches = match command().try_get_matches_from(args) {
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    let matches = match command().try_get_matches_from(&args) {
         Ok(matches) => matches,
-        Err(error) => {
+        Err(mut error) => {
+            hint(&mut error, &args);
             // Help and version are results; a usage error that cannot be printed is lost.
             let printed = error.print();
             return if error.use_stderr() { code(error.exit_code()) } else { printed_code(printed) };
@@ -46,6 +49,16 @@ where
         Some(("plan", matches)) => compute(matches, plan),
         Some(("calibrate", matches)) => compute(matches, calibrate),
         _ => unreachable!("clap ends without a known subcommand"),
+    }
+}
+
+/// Names the subcommand in `error` where `args` begin with a flag of the server.
+fn hint(error: &mut Error, args: &[OsString]) {
+    let first = args.get(1).and_then(|arg| arg.to_str()?.strip_prefix("--")).unwrap_or_default();
+    let key = first.split('=').next().unwrap_or_default();
+    if config::flags().iter().chain(&config::meta_flags()).any(|flag| flag.get_long() == Some(key)) {
+        let tip = format!("--{key} is a flag of the server: forebay serve --{key}").into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
     }
 }
 
@@ -86,8 +99,8 @@ fn command() -> Command {
         .subcommand(
             Command::new("serve")
                 .about("Serve requests until SIGTERM or SIGINT, then finish what was received.")
-                .after_help("--help says more: allowed values, environment, exit codes.")
-                .after_long_help(format!("{LAYERS}\n\n{UNITS}\n\n{EXIT_CODES}"))
+                .after_help(format!("{SERVE}\n\n--help says more: allowed values, environment, exit codes."))
+                .after_long_help(format!("{SERVE}\n\n{LAYERS}\n\n{UNITS}\n\n{EXIT_CODES}"))
                 .args(config::flags())
                 .args(config::meta_flags()),
         )
@@ -116,6 +129,8 @@ fn command() -> Command {
                 ),
         )
 }
+
+const SERVE: &str = "Example:\n  forebay serve --listen 127.0.0.1:9000 --workers 4 --policy pools --check-config";
 
 const LAYERS: &str = "\
 Each setting is taken from the first of: flag, environment, file (--config), default. All problems are reported at \
@@ -149,13 +164,16 @@ mod tests {
         command().debug_assert();
     }
 
-    // Does each subcommand say in its summary what it does, and not what its flags are called in the source?
+    // Does each subcommand say in its summary what it does, and not what its flags are called in the source, and give an example?
     #[test]
     fn every_subcommand_has_a_summary() {
         for subcommand in command().get_subcommands() {
             let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
             assert!(about.len() > 40 && !about.contains("Flags of"), "{}: {about}", subcommand.get_name());
             assert_eq!(subcommand.get_long_about(), None, "{}", subcommand.get_name());
+            let help = [subcommand.clone().render_help(), subcommand.clone().render_long_help()];
+            let example = format!("Example:\n  forebay {} ", subcommand.get_name());
+            assert!(help.iter().all(|help| help.to_string().contains(&example)), "{}", subcommand.get_name());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `forebay serve`: configuration, log, server, exit code.
 
 use super::{FAILED, USAGE, WORK_LOST, printed_code};
-use crate::config::{self, Config, LogFormat, LogLevel};
+use crate::config::{self, Config, Effective, LogFormat, LogLevel};
 use crate::output::{self, LogWriter};
 use crate::server::{self, Ended, HandOverError, Memory, Reloading, ServeError};
 use clap::ArgMatches;
@@ -24,11 +24,15 @@ pub(super) fn serve(matches: &ArgMatches) -> ExitCode {
     };
     if config::wants_check(matches) {
         let memory = Memory::of(&effective.config);
-        return printed_code(output::print(&format!("{effective}\n# {memory}\n")));
+        let unused: String = effective.unused().iter().map(|warning| format!("# warning: {warning}\n")).collect();
+        return printed_code(output::print(&format!("{effective}\n# {memory}\n{unused}")));
     }
     let set_log_level = start_logging(&effective.config);
+    let warn = |effective: &Effective| effective.unused().iter().for_each(|warning| tracing::warn!("{warning}"));
+    warn(&effective);
     let matches = matches.clone();
-    let reloading = Reloading { load: Box::new(move || config::load(&matches, env::vars_os())), set_log_level };
+    let load = move || config::load(&matches, env::vars_os()).inspect(warn);
+    let reloading = Reloading { load: Box::new(load), set_log_level };
     let code = exit_code(server::serve(&effective, reloading));
     output::flush_log();
     ExitCode::from(code)

@@ -26,6 +26,7 @@ mod rules;
 #[cfg(feature = "cli")]
 mod sources;
 mod table;
+mod unused;
 mod value;
 
 pub use crate::net::Io;
@@ -40,7 +41,7 @@ pub(crate) use reload::{Reloaded, reload};
 #[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]
 pub use setting::markdown_table;
-pub use setting::{Change, DefaultValue, Setting, Shape, Words};
+pub use setting::{Change, DefaultValue, Group, Setting, Shape, Words};
 #[cfg(feature = "cli")]
 pub(crate) use sources::{flags, meta_flags, wants_check};
 pub use table::{Config, SETTINGS};
@@ -185,7 +186,7 @@ mod tests {
         assert_eq!(Config::default().max_wait_scaled(), MaxWait::Auto);
         assert_eq!(config.slice, Nanos::from_micros(50));
         assert_eq!(config.slice_scaled(), Nanos::from_millis(50));
-        assert_eq!(config.cost_cap_scaled(), Nanos::from_secs(1_000));
+        assert_eq!(config.cost_cap_scaled(), Nanos::from_secs(100));
         assert_eq!(config.drain_timeout, Nanos::from_secs(2));
         assert_eq!(Config::default().slice_scaled(), Config::default().slice);
     }

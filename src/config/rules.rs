@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(config, Config::default());
         assert_eq!(config.workers, cpus());
         assert_eq!((config.policy.name(), config.wait, config.burn), ("auto", Wait::Adaptive, Burn::Cpu));
-        assert_eq!(config.slice, Nanos::from_micros(50));
+        assert_eq!((config.slice, config.cost_cap), (Nanos::from_micros(50), Nanos::from_millis(100)));
         assert_eq!(config.listen, ["127.0.0.1:9000".parse().expect("an address")]);
     }
 
@@ -240,7 +240,7 @@ mod tests {
             ("wait", "spni"),
             ("slice", "50"),
         ]);
-        let starts = ["polcy", "workers", "slice", "handler", "wait"];
+        let starts = ["polcy", "workers", "slice", "wait", "handler"];
         assert_eq!(problems.len(), starts.len(), "{problems:#?}");
         for (problem, start) in problems.iter().zip(starts) {
             assert!(problem.starts_with(&format!("{start} = ")), "{problem}");

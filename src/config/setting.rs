@@ -17,6 +17,8 @@ const INFALLIBLE: &str = "a String takes whatever is written";
 pub struct Setting {
     /// The name in the file, and with `--` in front as a flag. Kebab case.
     pub key: &'static str,
+    /// The part of the help in which it stands.
+    pub group: Group,
     /// The placeholder for the value in the help.
     pub value_name: &'static str,
     /// The value when no layer has one.
@@ -31,6 +33,22 @@ pub struct Setting {
     pub help: Words,
     /// The value in a configuration, written as on the command line.
     pub show: fn(&Config) -> String,
+}
+
+/// A part of the help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Group {
+    /// Addresses, and what is received and sent.
+    Network,
+    /// Who serves what.
+    Policy,
+    /// What is refused and shed.
+    Overload,
+    /// Stop, restart, health and log.
+    LifeCycle,
+    /// What serves benches alone.
+    Bench,
 }
 
 /// A text of the table.
@@ -84,6 +102,19 @@ impl Setting {
     }
 }
 
+impl Group {
+    /// The heading in the help.
+    pub const fn heading(self) -> &'static str {
+        match self {
+            Group::Network => "Network",
+            Group::Policy => "Policy",
+            Group::Overload => "Overload",
+            Group::LifeCycle => "Life cycle",
+            Group::Bench => "Bench",
+        }
+    }
+}
+
 impl Words {
     /// The whole text.
     pub fn text(self) -> Cow<'static, str> {
@@ -129,7 +160,8 @@ macro_rules! settings {
     ($(
         $(#[$about:meta])*
         $field:ident: $type:ty {
-            key: $key:literal, value_name: $value_name:literal, shape: $shape:ident, change: $change:ident,
+            key: $key:literal, group: $group:ident, value_name: $value_name:literal, shape: $shape:ident,
+            change: $change:ident,
             default: $default:ident($default_text:expr $(, $computed:expr)?),
             allowed: $allowed:ident($allowed_text:expr),
             help: $help:ident($($help_text:expr),+),
@@ -147,6 +179,7 @@ macro_rules! settings {
         /// Every setting, in the order in which help and reports show them.
         pub const SETTINGS: [Setting; [$($key),+].len()] = [$(Setting {
             key: $key,
+            group: Group::$group,
             value_name: $value_name,
             default: DefaultValue::$default($default_text),
             shape: Shape::$shape,

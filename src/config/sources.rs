@@ -24,9 +24,9 @@ pub(crate) fn meta_flags() -> [Arg; 2] {
             .long(CONFIG)
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
-            .help("A TOML file with any of the settings above: key = value, keys named like the flags.")
+            .help("A TOML file with any of the settings below: key = value, keys named like the flags.")
             .long_help(
-                "A TOML file with any of the settings above: key = value, keys named like the flags. Text and \
+                "A TOML file with any of the settings below: key = value, keys named like the flags. Text and \
                  durations in quotes, counts and true or false without.\n[env: FOREBAY_CONFIG] [default: no file]",
             ),
         Arg::new(CHECK_CONFIG).long(CHECK_CONFIG).action(ArgAction::SetTrue).help(
@@ -52,11 +52,12 @@ pub(super) fn read_flags(matches: &ArgMatches, layers: &mut Layers) {
 
 fn flag(setting: &Setting) -> Arg {
     let default = setting.default.text();
-    let Setting { key, value_name, allowed, help, .. } = *setting;
+    let Setting { key, group, value_name, allowed, help, .. } = *setting;
     let environment = setting.environment_name();
     let arg = Arg::new(key)
         .long(key)
         .value_name(value_name)
+        .help_heading(group.heading())
         .help(help.to_string())
         .long_help(format!("{help}\nAllowed: {allowed}.\n[env: {environment}] [default: {default}]"));
     match setting.shape {

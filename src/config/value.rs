@@ -132,6 +132,14 @@ pub(super) fn choice<T: Choice>(text: &str) -> Result<T, Refusal> {
     })
 }
 
+/// A policy; one under another name is told the name here.
+pub(super) fn policy(text: &str) -> Result<PolicyName, Refusal> {
+    choice(text).map_err(|refusal| match PolicyName::of_literature(text) {
+        Some(policy) => format!("no policy is called {text:?}; the name here is {policy}"),
+        None => refusal,
+    })
+}
+
 /// The name of a [`choice`], as text.
 pub(super) fn name<T: Choice>(choice: &T) -> String {
     choice.text().to_owned()

@@ -252,6 +252,7 @@ pub(super) const ENTRY: Entry = Entry {
     has_budget: true,
     sizes: Sizes::None,
     adapts: true,
+    settings: &["slice", "optimise", "reserved", "classify", "notices"],
     // As many decisions as it takes for a choice to come into force.
     make: |tuning| {
         let mut auto = Auto::new(tuning);

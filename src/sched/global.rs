@@ -8,13 +8,14 @@ use crate::time::Nanos;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "global",
-    literature: Some("c-FCFS"),
+    literature: Some("c-FCFS, FIFO"),
     help: "all workers serve one queue",
     needs_class: false,
     shares_sockets: true,
     has_budget: false,
     sizes: Sizes::None,
     adapts: false,
+    settings: &[],
     make: |tuning| {
         Made::plain(&ENTRY, Kind::Global(Global { look_after: tuning.scaled(super::ondemand::LOOK_AFTER) }), tuning)
     },

@@ -19,6 +19,7 @@ pub(super) const ENTRY: Entry = Entry {
     has_budget: true,
     sizes: Sizes::Reserved,
     adapts: true,
+    settings: &["slice", "reserved", "notices"],
     make,
 };
 

@@ -112,6 +112,9 @@ pub enum Verdict {
     /// The job steps aside, as for [`Verdict::Yield`], if a fresh request waits for which no worker is free; else it
     /// runs on.
     YieldIfWanted,
+    /// The job steps aside, as for [`Verdict::Yield`], if another waits in the queue of its pool; else it runs on. It also
+    /// runs on while the queues are half full: a job for which a queue has no room would be lost.
+    TakeTurns,
     /// The job goes on in this pool.
     Hop(PoolId),
 }

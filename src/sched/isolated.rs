@@ -11,6 +11,7 @@ pub(super) const ENTRY: Entry = Entry {
     has_budget: false,
     sizes: Sizes::None,
     adapts: false,
+    settings: &[],
     make: |tuning| Made::plain(&ENTRY, Kind::Isolated(Isolated), tuning),
 };
 

@@ -25,6 +25,7 @@ pub(super) const ENTRY: Entry = Entry {
     has_budget: true,
     sizes: Sizes::None,
     adapts: true,
+    settings: &["slice", "optimise", "classify", "notices"],
     make,
 };
 

@@ -21,6 +21,7 @@ pub(super) const ENTRY: Entry = Entry {
     has_budget: true,
     sizes: Sizes::None,
     adapts: false,
+    settings: &["slice", "notices"],
     make,
 };
 

@@ -2,7 +2,7 @@
 //! on in the next pool, which does nothing else. Pools are joined by sharded queues.
 //!
 //! A request reaches a heavier pool because its class is known and says so, because its handler hops, or because its
-//! slice ran out. The last pool runs everything to its end.
+//! slice ran out. In the last pool requests take turns, of a slice each.
 
 use super::stability::{Help, share_out, unstable_from};
 use super::tuning::joined;
@@ -20,6 +20,7 @@ pub(super) const ENTRY: Entry = Entry {
     has_budget: true,
     sizes: Sizes::Pools,
     adapts: false,
+    settings: &["pools", "slice", "classify"],
     make,
 };
 
@@ -60,7 +61,7 @@ fn demands(measured: &Measured, tuning: &Tuning, pools: usize) -> Vec<f64> {
 /// The rules of `pools`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pools {
-    /// CPU time that a request may take in a pool that is not the last.
+    /// CPU time that a request may take in a pool, and in the last one before another's turn.
     pub slice: Nanos,
 }
 
@@ -96,14 +97,18 @@ impl Rules for Pools {
     }
 
     fn ask_after(&self, topology: &Topology, running: &Running) -> Option<Nanos> {
-        (running.pool + 1 < topology.pools()).then(|| self.slice.minus(running.ran))
+        // A job that has had its slice, and runs on as no other waits, is asked again after another one.
+        let left = if running.ran < self.slice { self.slice.minus(running.ran) } else { self.slice };
+        (topology.pools() > 1).then_some(left)
     }
 
     fn at_checkpoint(&self, topology: &Topology, running: &Running) -> Verdict {
-        if running.pool + 1 < topology.pools() && running.ran >= self.slice {
-            Verdict::Hop(running.pool + 1)
-        } else {
-            Verdict::Keep
+        match running.pool {
+            _ if running.ran < self.slice => Verdict::Keep,
+            pool if pool + 1 < topology.pools() => Verdict::Hop(pool + 1),
+            // In one pool for all, nothing waits in its queue.
+            INGRESS => Verdict::Keep,
+            _ => Verdict::TakeTurns,
         }
     }
 }

@@ -20,6 +20,7 @@ pub(super) const ENTRY: Entry = Entry {
     has_budget: false,
     sizes: Sizes::Groups,
     adapts: true,
+    settings: &["reserved", "classify"],
     make,
 };
 

@@ -13,6 +13,7 @@ pub(super) const ENTRY: Entry = Entry {
     has_budget: false,
     sizes: Sizes::None,
     adapts: false,
+    settings: &[],
     make: |tuning| Made::plain(&ENTRY, Kind::Shed(Shed { thief_threshold: tuning.thief_threshold() }), tuning),
 };
 

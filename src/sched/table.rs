@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub struct Entry {
     /// The name in flags, files, metrics and JSON.
     pub name: &'static str,
-    /// What the literature calls it, if it has a name there.
+    /// What the literature calls it, if it has a name there; several names with commas between them.
     pub literature: Option<&'static str>,
     /// One line of help.
     pub help: &'static str,
@@ -24,6 +24,8 @@ pub struct Entry {
     pub sizes: Sizes,
     /// Whether the policy follows what is measured.
     pub adapts: bool,
+    /// Keys of the settings that this policy uses, of those that not every policy does.
+    pub settings: &'static [&'static str],
     /// Makes the policy; two policies made from equal tunings are equal.
     pub make: fn(&Tuning) -> Made,
 }
@@ -92,6 +94,13 @@ impl PolicyName {
         self.0.name
     }
 
+    /// The policy that the literature calls `name`; the case, and what joins words, do not matter.
+    pub(crate) fn of_literature(name: &str) -> Option<PolicyName> {
+        let plain = |name: &str| name.to_lowercase().replace(['-', '_'], " ");
+        let is_it = |names: &str| names.split(", ").any(|known| plain(known) == plain(name));
+        PolicyName::ALL.iter().copied().find(|policy| policy.entry().literature.is_some_and(is_it))
+    }
+
     /// The names of all policies for which `holds` is true, as in `pools, hybrid and ondemand`.
     #[cfg_attr(doc, doc(hidden))]
     pub fn list(holds: impl Fn(&Entry) -> bool) -> String {
@@ -135,10 +144,15 @@ impl FromStr for PolicyName {
 
 /// No policy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no policy is called {text:?}; there are {}", PolicyName::list(|_| true))]
+#[error("no policy is called {text:?}{}; there are {}", name_here(text), PolicyName::list(|_| true))]
 pub struct UnknownPolicy {
     /// The text that is no policy's name.
     pub text: String,
+}
+
+/// `; the name here is X` for what the literature calls X.
+pub(crate) fn name_here(text: &str) -> String {
+    PolicyName::of_literature(text).map_or_else(String::new, |policy| format!("; the name here is {policy}"))
 }
 
 #[cfg(test)]
@@ -155,8 +169,16 @@ mod tests {
             assert!(error.to_string().contains(policy.name()), "{error} does not offer {policy}");
         }
         assert!("Pools".parse::<PolicyName>().is_err(), "names are lower case");
+        assert!("micropools".parse::<PolicyName>().unwrap_err().to_string().contains("; the name here is pools; "));
         let names: HashSet<&str> = PolicyName::ALL.iter().map(|policy| policy.name()).collect();
         assert_eq!(names.len(), PolicyName::ALL.len(), "no name is given twice");
+        // Each of the properties has its setting.
+        for Entry { name, settings, needs_class, has_budget, sizes, .. } in PolicyName::ALL.iter().map(|p| p.entry()) {
+            let uses = |key| settings.contains(&key);
+            assert_eq!((uses("slice"), uses("pools")), (*has_budget, *sizes == Sizes::Pools), "{name}");
+            assert!(uses("classify") || !needs_class, "{name}");
+            assert!(uses("reserved") || !matches!(sizes, Sizes::Reserved | Sizes::Groups), "{name}");
+        }
         assert_eq!(PolicyName::list(|entry| entry.needs_class), "reserve");
         assert_eq!(PolicyName::list(|entry| entry.sizes == Sizes::Reserved), "hybrid");
     }

@@ -288,8 +288,12 @@ fn a_request_reaches_the_heavy_pool_by_class_by_hop_and_by_slice() {
     assert_eq!(policy.ask_after(&running(0, 0, 20)), Some(Nanos::from_micros(30)));
     assert_eq!(policy.at_checkpoint(&running(0, 0, 49)), Verdict::Keep);
     assert_eq!(policy.at_checkpoint(&running(0, 0, 50)), Verdict::Hop(1));
-    assert_eq!(policy.at_checkpoint(&running(3, 2, 1_000_000)), Verdict::Keep, "the last pool runs to the end");
-    assert_eq!(policy.ask_after(&running(3, 2, 0)), None);
+    let in_last = [49, 50, 120].map(|ran| policy.at_checkpoint(&running(3, 2, ran)));
+    assert_eq!(in_last, [Verdict::Keep, Verdict::TakeTurns, Verdict::TakeTurns]);
+    let us = |us| Some(Nanos::from_micros(us));
+    assert_eq!([20, 50].map(|ran| policy.ask_after(&running(3, 2, ran))), [us(30), us(50)]);
+    let one = Policy::new(Kind::Pools(Pools { slice: Nanos::from_micros(50) }), &Topology::new(&[5]));
+    assert_eq!((one.ask_after(&running(0, 0, 0)), one.at_checkpoint(&running(0, 0, 50))), (None, Verdict::Keep));
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod turns;
 
 use super::*;
 use crate::sched::ladder::Ladders;
-use crate::sched::{Hybrid, Kind, Levels, OnDemand, Patience, Policy, PolicyName, Topology};
+use crate::sched::{Hybrid, Kind, Levels, OnDemand, Patience, Policy, PolicyName, Pools, Topology};
 use crate::workload::Workload;
 
 fn offer(workload: &Workload, load: f64, workers: usize) -> OpenLoop<'_> {
@@ -108,6 +108,18 @@ fn a_heavy_request_steps_aside_for_a_fresh_one() {
         let heavy = tally.latency_mean(Some(1));
         assert!(heavy > us(501) && heavy < us(506), "{name}: {heavy}: its work, the other's, and a few yields");
     }
+}
+
+// Does a heavy request in the last pool wait for a slice of another at a time, not for its end?
+#[test]
+fn heavy_requests_take_turns_in_the_last_pool() {
+    let us = Nanos::from_micros;
+    let setup = Setup::ideal(Policy::new(Kind::Pools(Pools { slice: us(10) }), &Topology::new(&[1, 1])));
+    let second = 500;
+    let tally = simulate(&setup, [arriving(1, 20_000, 1), arriving(2, second, 0)].into_iter());
+    let (took, longer) = (tally.latency_mean(Some(0)), tally.latency_mean(Some(1)));
+    assert!(took <= us(second * 22 / 10 + 10), "{took}: one slice of the first for each of its own");
+    assert!(longer <= us(20_000 + second + 10), "{longer}: it has the worker to itself again");
 }
 
 #[test]

@@ -93,9 +93,9 @@ fn what_may_change_does() {
         (running.config()["schema"].as_str(), &running.config()["last_reload"]),
         (Some("forebay-config/1"), &Value::Null)
     );
-    assert!(!refused(udp, Nanos::from_millis(500)));
+    assert!(!refused(udp, Nanos::from_millis(80)));
     let last = running.reload(
-        "handler = \"spin\"\npolicy = \"hybrid\"\nreserved = \"1\"\nslice = \"20us\"\ncost-cap = \"100ms\"\n\
+        "handler = \"spin\"\npolicy = \"hybrid\"\nreserved = \"1\"\nslice = \"20us\"\ncost-cap = \"50ms\"\n\
          max-wait = \"250ms\"\nlog-level = \"warn\"\nunhealthy-after = \"0s\"\n",
     );
     assert_eq!(last["ok"], true);
@@ -105,7 +105,7 @@ fn what_may_change_does() {
     assert_eq!((running.value("handler"), running.value("policy")), ("echo".to_owned(), "hybrid".to_owned()));
     let origin = running.config()["settings"]["slice"]["origin"].as_str().map(|origin| origin.ends_with("line 4"));
     assert_eq!(origin, Some(true));
-    assert!(refused(udp, Nanos::from_millis(500)), "the cost cap counts");
+    assert!(refused(udp, Nanos::from_millis(80)), "the cost cap counts");
     let body = latency(admin);
     assert_eq!((&body["policy"], &body["decision"]["reserved"]), (&"hybrid".into(), &1.into()), "{body}");
     let text = http(admin, "GET /metrics").expect("the endpoint answers").body;

@@ -7,9 +7,10 @@ use assert_cmd::Command;
 use forebay::sched::PolicyName;
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
-use std::fs;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::{fs, io};
 
 fn forebay() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
@@ -72,6 +73,64 @@ fn unknown_names_are_answered_with_the_known_ones() {
     let said = refusal(forebay().env("FOREBAY_HANDLER", "spinn"));
     assert_says(&said, &["handler = \"spinn\" (environment FOREBAY_HANDLER)", "did you mean spin?"]);
     assert_says(&said, &["allowed: echo, spin, fork, digest, packet-chain"]);
+}
+
+// Is a policy known by the names of the literature, and a flag of the server without `serve`, to who meets them first?
+#[test]
+fn other_names_are_answered_with_ours() {
+    for (other, ours) in [
+        ("micropools", "pools"),
+        ("fifo", "global"),
+        ("d-fcfs", "isolated"),
+        ("C-FCFS", "global"),
+        ("darc", "reserve"),
+        ("work-stealing", "steal"),
+        ("work_shedding", "shed"),
+    ] {
+        let answer = format!("no policy is called \"{other}\"; the name here is {ours};");
+        assert_says(&refusal(forebay().args(["--policy", other])), &[&answer]);
+        let mut simulate = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        assert_says(&refusal(simulate.args(["simulate", "--policy", other])), &[&format!("the name here is {ours};")]);
+    }
+    for (flags, says_so) in [(["--workers", "2"], true), (["--policy=steal", "x"], true), (["--wrokers", "2"], false)] {
+        let said = refusal(Command::new(env!("CARGO_BIN_EXE_forebay")).env_clear().args(flags));
+        assert_eq!(said.contains("is a flag of the server: forebay serve --"), says_so, "{said}");
+    }
+}
+
+// Is a setting that does nothing under the policy a warning, beside the settings and in the log?
+#[test]
+fn settings_without_effect_are_warnings() {
+    let flags = ["--policy", "steal", "--pools", "front=1,heavy=1", "--slice", "1ms"];
+    let warning =
+        |key: &str, value: &str| format!("{key} = {value:?} (flag --{key}): policy steal does not use it, but ");
+    let warnings = [warning("pools", "front=1,heavy=1") + "pools", warning("slice", "1ms")];
+    let output = forebay().args(flags).arg("--check-config").assert().code(0).get_output().clone();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for warning in &warnings {
+        assert!(text.lines().any(|line| line.starts_with(&format!("# warning: {warning}"))), "{text}");
+    }
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.env_clear().args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).args(flags);
+    let mut server = Forebay::spawn_to(&mut command, Stdio::piped());
+    let log = server.process.child.stderr.take().unwrap();
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.end().0.code(), Some(0));
+    let log = io::read_to_string(log).unwrap();
+    warnings.iter().for_each(|warning| {
+        assert!(log.lines().any(|line| line.contains(" WARN ") && line.contains(warning)), "{log}")
+    });
+}
+
+// Do flags stand in groups, of which that of benches is the last?
+#[test]
+fn help_comes_in_groups() {
+    let output = forebay().arg("-h").assert().code(0).get_output().clone();
+    let help = String::from_utf8(output.stdout).unwrap();
+    let places =
+        ["Network:", "--listen", "Policy:", "--policy", "Overload:", "--cost-cap", "Life cycle:", "Bench:", "--burn"]
+            .map(|part| help.find(&format!("\n{part}")).or_else(|| help.find(&format!("{part} <"))));
+    assert!(places.is_sorted() && places[0].is_some(), "{places:?}: {help}");
 }
 
 // Is a pool of no workers refused?

@@ -71,7 +71,7 @@ const FACTS: [Fact; 4] = [
         edits: &[Edit::Row {
             file: "src/config/table.rs",
             before: "    /// Whether each worker stays on one CPU.",
-            row: "    /// Extra.\n    extra: bool {\n        key: \"extra\", value_name: \"BOOL\", shape: Switch, change: Restart,\n        \
+            row: "    /// Extra.\n    extra: bool {\n        key: \"extra\", group: Policy, value_name: \"BOOL\", shape: Switch, change: Restart,\n        \
                   default: Text(\"false\"),\n        allowed: Fixed(\"true, false\"),\n        help: Fixed(\"Is extra.\"),\n        \
                   parse: value::switch, show: ToString::to_string,\n    }",
         }],

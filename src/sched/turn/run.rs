@@ -87,7 +87,8 @@ where
             Verdict::Hop(target) => Event::Hopped(target),
             Verdict::Yield => Event::Yielded(self.turn.running),
             Verdict::YieldIfWanted if wanted => Event::Yielded(self.turn.running),
-            Verdict::YieldIfWanted | Verdict::Keep => {
+            Verdict::TakeTurns if self.has_others() => Event::Yielded(self.turn.running),
+            Verdict::YieldIfWanted | Verdict::TakeTurns | Verdict::Keep => {
                 self.turn.ask_after = self.policy.ask_after(&self.turn.running).unwrap_or(Nanos::MAX);
                 let left = verdict == Verdict::YieldIfWanted && waiting > 0;
                 let patience = self.policy.patience().filter(|_| left);
@@ -126,6 +127,11 @@ where
             policy.on_arrivals(&**world, now, worker, waiting, gives_way, |other| world.flag(other));
         }
         waiting + queued > 0
+    }
+
+    /// Whether jobs wait for a turn in the queue of this pool, and the job at hand has room beside them.
+    fn has_others(&self) -> bool {
+        !self.world.queue_is_empty(self.turn.pool()) && !self.world.queues_are_half_full()
     }
 
     /// Puts a job where the policy wants it; no room there ends it.

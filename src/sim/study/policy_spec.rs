@@ -1,6 +1,6 @@
 //! Policy specs, the values of `--policy`: a policy of the server, or one that exists in simulation only.
 
-use crate::sched::{Entry, PolicyName, Sizes};
+use crate::sched::{Entry, PolicyName, Sizes, name_here};
 use crate::sim::Reference;
 use crate::time::Nanos;
 use std::fmt;
@@ -46,9 +46,9 @@ impl PolicySpec {
 /// The error for a text that names no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no policy is called `{text}`; there are {ours}, and in simulation only srpt, ps, central, rr:QUANTUM:SWITCH (like \
+    "no policy is called `{text}`{here}; there are {ours}, and in simulation only srpt, ps, central, rr:QUANTUM:SWITCH (like \
      rr:5us:1us; QUANTUM above 0, SWITCH at most 10ms), priority and jsq",
-    ours = PolicyName::list(|_| true)
+    here = name_here(text), ours = PolicyName::list(|_| true)
 )]
 pub(crate) struct UnknownContender {
     text: String,

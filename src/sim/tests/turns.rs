@@ -6,7 +6,7 @@ use crate::sched::ladder::Ladders;
 use crate::sched::turn::{
     Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued, Stolen, Turn, World,
 };
-use crate::sched::{Amount, Kind, Levels, Policy, PoolId, Reserve, Resume, Steal, Topology, View, WorkerId};
+use crate::sched::{Amount, Kind, Levels, Policy, PoolId, Pools, Reserve, Resume, Steal, Topology, View, WorkerId};
 use crate::sim::Rest;
 use crate::sim::world::VirtualWorld;
 use crate::time::Nanos;
@@ -54,8 +54,8 @@ struct Scene {
 
 impl Scene {
     /// Workers of which those in `asleep` sleep; the deque of worker 0 and the queue of pool 0 hold as many jobs.
-    fn new(kind: Kind, workers: usize, asleep: &[WorkerId], [deque, queue]: [u64; 2]) -> Scene {
-        let policy = Policy::new(kind, &Topology::new(&[workers]));
+    fn new(kind: Kind, pools: &[usize], asleep: &[WorkerId], [deque, queue]: [u64; 2]) -> Scene {
+        let policy = Policy::new(kind, &Topology::new(pools));
         let mut world = VirtualWorld::new(&policy, Rest::Looks, Nanos::ZERO, 64);
         (0..deque).for_each(|job| world.push(0, US(job)));
         (0..queue).for_each(|job| world.push_queue(0, 0, US(job)).expect("room"));
@@ -86,7 +86,7 @@ fn a_heavy_request_gives_way_to_a_queue_of_a_lower_level() {
     let leaves = |queue: Option<PoolId>| {
         let ladders = Ladders::blind([US(10), US(100)].into_iter().collect());
         let levels = Levels { ladders, look_after: US(10), patience: None, in_order: false };
-        let mut scene = Scene::new(Kind::Levels(levels), 2, &[], [0; 2]);
+        let mut scene = Scene::new(Kind::Levels(levels), &[2], &[], [0; 2]);
         scene.world.push_queue(3, 0, US(200)).expect("room");
         assert!(matches!(scene.step(), Did::Took { .. }));
         queue.into_iter().for_each(|queue| scene.world.push_queue(queue, 0, US(50)).expect("room"));
@@ -98,12 +98,26 @@ fn a_heavy_request_gives_way_to_a_queue_of_a_lower_level() {
     assert_eq!(queues.map(leaves), [false, true, true, true, false, false]);
 }
 
+// Does a heavy request let another have its turn where there is room for it to wait itself, and otherwise run on? The queues
+// hold 64.
+#[test]
+fn a_heavy_request_without_room_keeps_its_turn() {
+    let leaves = |waiting| {
+        let mut scene = Scene::new(Kind::Pools(Pools { slice: Nanos::ZERO }), &[1, 1], &[], [0; 2]);
+        (0..=waiting).for_each(|job| scene.world.push_queue(1, 0, US(job)).expect("room"));
+        assert!(matches!(scene.step(), Did::Took { .. }));
+        assert_eq!(scene.step(), Did::Ran(Nanos::ZERO));
+        matches!(scene.step(), Did::Leaves { hops: false, .. })
+    };
+    assert_eq!([0, 1, 31, 32, 63].map(leaves), [false, true, true, false, false]);
+}
+
 // Does a worker of the heavy pool that takes one of two light requests wake a worker of theirs for the other?
 #[test]
 fn a_helper_that_leaves_light_requests_wakes_another() {
     let begins = |light| {
         let groups = Groups { group_of: [0, 1, 1, 1, 1, 1, 1, 1], sizes: vec![1, 2] };
-        Scene::new(Kind::Reserve(Reserve { groups, look_after: US(10) }), 3, &[2, 0], [0, light]).begins()
+        Scene::new(Kind::Reserve(Reserve { groups, look_after: US(10) }), &[3], &[2, 0], [0, light]).begins()
     };
     assert_eq!(begins(2), (vec![2], false));
     assert_eq!(begins(1), (vec![2, 0], false), "nothing is left");
@@ -112,7 +126,7 @@ fn a_helper_that_leaves_light_requests_wakes_another() {
 // Does a thief that leaves jobs in its victim's deque wake another, though its own deque is empty?
 #[test]
 fn a_thief_that_leaves_jobs_behind_wakes_another() {
-    let begins = |jobs| Scene::new(Kind::Steal(Steal { thief_threshold: US(20) }), 3, &[2], [jobs, 0]).begins();
+    let begins = |jobs| Scene::new(Kind::Steal(Steal { thief_threshold: US(20) }), &[3], &[2], [jobs, 0]).begins();
     assert_eq!(begins(2), (vec![], true));
     assert_eq!(begins(1), (vec![2], true), "nothing is left");
 }
@@ -121,7 +135,7 @@ fn a_thief_that_leaves_jobs_behind_wakes_another() {
 #[test]
 fn a_thief_takes_the_older_half() {
     for jobs in [1, 2, 7, 8_u64] {
-        let mut world = Scene::new(Kind::Steal(Steal { thief_threshold: US(20) }), 2, &[], [jobs, 0]).world;
+        let mut world = Scene::new(Kind::Steal(Steal { thief_threshold: US(20) }), &[2], &[], [jobs, 0]).world;
         let Stolen::Some(first, more) = world.steal(0, 0, Amount::Half) else { panic!("there are {jobs}") };
         let half = jobs.div_ceil(2);
         assert_eq!((first, more as u64, world.backlog(0) as u64), (US(0), half - 1, jobs - half), "of {jobs}");

@@ -1,0 +1,90 @@
+//! Settings that are given and change nothing.
+
+use super::effective::{Effective, Row};
+use super::problem::{Claim, Origin};
+use super::setting::{DefaultValue, find};
+use super::{Burn, HandlerName};
+use crate::sched::PolicyName;
+
+/// Settings that some policies use and others do not.
+const OF_POLICIES: [&str; 6] = ["pools", "slice", "optimise", "reserved", "classify", "notices"];
+
+impl Effective {
+    /// Each setting that a layer has, with another value than the default, and that does nothing here; and why.
+    pub(crate) fn unused(&self) -> Vec<String> {
+        let warning = |row: &Row| {
+            let why = self.why_unused(row.key).filter(|_| row.is_chosen())?;
+            let claim = Claim { key: row.key.to_owned(), value: row.value.clone(), origin: row.origin.clone() };
+            Some(format!("{claim}: {why}"))
+        };
+        self.rows.iter().filter_map(warning).collect()
+    }
+
+    fn why_unused(&self, key: &str) -> Option<String> {
+        let uses = |policy: PolicyName| policy.entry().settings.contains(&key);
+        match key {
+            "slice" if self.config.handler == HandlerName::Fork => None,
+            "time-scale" if self.config.burn == Burn::Cpu => {
+                Some("a real core is no slower for it: only slice, max-wait and cost-cap are longer".to_owned())
+            }
+            _ if OF_POLICIES.contains(&key) && !uses(self.config.policy) => {
+                let those = PolicyName::list(|entry| entry.settings.contains(&key));
+                Some(format!("policy {} does not use it, but {those}", self.config.policy))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Row {
+    /// Whether somebody wants this value, and not that of a server without settings.
+    fn is_chosen(&self) -> bool {
+        let is_default = |default| matches!(default, DefaultValue::Text(text) if text == self.value);
+        let differs = find(self.key).is_some_and(|setting| !is_default(setting.default));
+        differs && !matches!(self.origin, Origin::Default | Origin::Implied(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::SETTINGS;
+    use crate::config::effective::from_pairs;
+
+    /// The keys of what `pairs` warn of.
+    fn unused(pairs: &[(&str, &str)]) -> Vec<String> {
+        let warnings = from_pairs(pairs.iter().copied()).expect("a configuration").unused();
+        warnings.iter().map(|warning| warning.split(' ').next().expect("a key").to_owned()).collect()
+    }
+
+    // Is each setting named that the policy does not use, and no other?
+    #[test]
+    fn what_a_policy_does_not_use_is_named() {
+        let given = [
+            ("pools", "front=1,heavy=1"),
+            ("slice", "1ms"),
+            ("optimise", "latency"),
+            ("reserved", "1"),
+            ("classify", "header"),
+            ("notices", "looks"),
+        ];
+        assert_eq!(given.map(|(key, _)| key), OF_POLICIES);
+        for policy in PolicyName::ALL {
+            let all = [&given[..], &[("policy", policy.name()), ("drain-timeout", "1s")]].concat();
+            let mut expected: Vec<&str> = OF_POLICIES.to_vec();
+            expected.retain(|key| !policy.entry().settings.contains(key));
+            expected.sort_by_key(|key| SETTINGS.iter().position(|setting| setting.key == *key));
+            assert_eq!(unused(&all), expected, "{policy}");
+        }
+        assert_eq!(unused(&[("policy", "steal")]), [""; 0], "nothing is given");
+        assert_eq!(unused(&[("policy", "steal"), ("slice", "50us")]), [""; 0], "the default");
+        assert_eq!(unused(&[("policy", "steal"), ("slice", "1ms"), ("handler", "fork")]), [""; 0]);
+    }
+
+    // Is a scale named that nothing but a few times follows?
+    #[test]
+    fn a_scale_of_real_cores_is_named() {
+        assert_eq!(unused(&[("time-scale", "10")]), ["time-scale"]);
+        assert_eq!(unused(&[("time-scale", "10"), ("burn", "sleep")]), [""; 0]);
+    }
+}
