@@ -137,7 +137,7 @@ impl<'z> Found<'z> {
         };
         match set {
             Some(set) => {
-                self.answer.push(Item { only_signature: query.rtype == rtype::RRSIG, ..Item::new(owner, set) })
+                self.answer.push(Item { only_signature: query.rtype == rtype::RRSIG, ..Item::new(owner, set) });
             }
             None => self.deny(zone, query, owner, &node.bitmap),
         }
