@@ -117,6 +117,44 @@ fn answers_of_a_nasty_zone_are_those_of_nsd_and_knot() {
     }
 }
 
+// Are messages with a TSIG record and without a question answered with the same code, and is the error of the record the same?
+#[test]
+fn odd_messages_have_the_answers_of_nsd_and_knot() {
+    if !have(&["nsd", "knotd"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let ours = Server::start(&example_zone(), &["--set", "amplification=1000"]);
+    let zones = [("example.test".to_owned(), example_zone())];
+    let (nsd, knot) = (nsd(dir.path(), &zones), knot_of(dir.path(), &zones));
+    let question = b"\x03www\x07example\x04test\0\0\x01\0\x01";
+    let opt = b"\0\0\x29\x04\xd0\0\0\0\0\0\0";
+    let head = b"\x03key\0\0\xfa\0\xff\0\0\0\0\0\x3d\x0bhmac-sha256\0\0\0\x65\0\0\0\x01\x2c\0\x20";
+    let tsig = [&head[..], &[7; 32], b"\x12\x34\0\0\0\0"].concat();
+    let cut = [&head[..14], b"\0\x02ab"].concat();
+    for (counts, rest, expected) in [
+        (b"\0\x01\0\0\0\0\0\x01", [question, &tsig[..]].concat(), (9, 17)),
+        (b"\0\x01\0\0\0\0\0\x02", [question, &opt[..], &tsig].concat(), (9, 17)),
+        (b"\0\x01\0\0\0\0\0\x02", [question, &tsig[..], opt].concat(), (1, 0)),
+        (b"\0\x01\0\0\0\0\0\x01", [question, &cut[..]].concat(), (1, 0)),
+        (b"\0\0\0\0\0\0\0\x01", opt.to_vec(), (1, 0)),
+    ] {
+        let message = [b"\x12\x34\0\0", &counts[..], &rest].concat();
+        let said = [ours.address, nsd.1, knot.1].map(|server| {
+            let socket = ours.socket();
+            socket.connect(server).expect("a local address");
+            socket.send(&message).expect("sent");
+            let mut answer = [0; 512];
+            let length = socket.recv(&mut answer).expect("an answer");
+            let code = answer[3] & 15;
+            // The record of an unsigned answer ends with its error and no other data.
+            (code, if code == 9 { answer[length - 3] } else { 0 })
+        });
+        println!("{said:?} {expected:?}");
+        assert!(said[0] == expected && (said[1] != said[2] || said[1] == said[0]), "{said:?} {rest:x?}");
+    }
+}
+
 /// Asks each server the questions of each way; the number of parts on which NSD and Knot agree, as this server must.
 fn compare(zone: &Path, questions: &[Vec<(String, &str)>; WAYS.len()]) -> usize {
     let dir = tempfile::tempdir().expect("a directory");
