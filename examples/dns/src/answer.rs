@@ -6,7 +6,7 @@ use crate::find::{ANSWERS_MAX, AUTHORITIES_MAX, Found, Item};
 use crate::query::{CLASS_IN, Query, Rcode, rtype};
 use crate::reply::{self, Options};
 use crate::sign::Signature;
-use crate::zone::Zone;
+use crate::zone::{RECORD_HEAD_BYTES, Zone};
 use crate::zones::Zones;
 use arrayvec::ArrayVec;
 use std::sync::Arc;
@@ -75,6 +75,24 @@ impl<'z> Answer<'z> {
     pub fn unsigned(&self) -> Option<usize> {
         self.zone?.signer.as_ref()?;
         (0..self.count()).find(|index| self.signatures[*index].is_none() && self.is_wanted(self.item(*index)))
+    }
+
+    /// Leaves everything out where signatures have yet to be made for an answer that does not fit into `limit` bytes.
+    pub fn shorten(&mut self, options: &Options, limit: usize) {
+        let Some(signer) = self.zone.and_then(|zone| zone.signer.as_ref()) else { return };
+        if self.unsigned().is_none() {
+            return;
+        }
+        let size = |index| {
+            let item = self.item(index);
+            item.bytes() + if self.is_wanted(item) { RECORD_HEAD_BYTES + signer.rrsig_bytes() } else { 0 }
+        };
+        let around = self.query.head.len() + reply::reserved(self.query, options);
+        if around + (0..self.count()).map(size).sum::<usize>() > limit {
+            self.found.truncated = true;
+            self.found.answer.clear();
+            self.found.authority.clear();
+        }
     }
 
     /// Makes the signature of the record set `index`.

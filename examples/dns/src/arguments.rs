@@ -11,9 +11,16 @@ use forebay::config::Config;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-/// Most that is sent to the network of a client without a cookie, per byte that comes from it: an answer with addresses is
-/// twice as long as its question, one with a signature up to six times.
-const AMPLIFICATION: &str = "8";
+/// Most that is sent to the network of a client without a cookie, per byte that comes from it, so that an answer fits: one with
+/// addresses is twice as long as its question. With two signatures it is 12 times as long in a zone with a short name, or 24
+/// times with RSA.
+fn amplification(algorithm: Option<Algorithm>) -> u32 {
+    match algorithm {
+        None => 8,
+        Some(Algorithm::Ed25519 | Algorithm::P256) => 12,
+        Some(Algorithm::Rsa2048) => 24,
+    }
+}
 
 /// An authoritative DNS server that signs its answers when they are asked for.
 #[derive(Debug, Parser)]
@@ -88,6 +95,13 @@ impl Arguments {
     /// The first thing that is wrong, with the argument it stands in.
     pub fn plan(self) -> anyhow::Result<Plan> {
         let config = self.config()?;
+        let needed = amplification(self.sign);
+        if self.sign.is_some() && config.amplification < needed {
+            let set = config.amplification;
+            tracing::warn!(
+                "amplification={set}: signed answers fit with {needed}; clients without a cookie get some over TCP"
+            );
+        }
         let sources = self.sources()?;
         let zones = ArcSwap::from_pointee(Zones::load(&sources)?);
         let cookies = Cookies::new(self.cookie_secret.as_deref())?;
@@ -109,7 +123,8 @@ impl Arguments {
     fn config(&self) -> anyhow::Result<Config> {
         let payload = self.payload.max(2_048).to_string();
         // A free port for the endpoint: several servers may run on one host.
-        let mut pairs = vec![("admin", "127.0.0.1:0"), ("amplification", AMPLIFICATION), ("datagram-max", &*payload)];
+        let amplification = amplification(self.sign).to_string();
+        let mut pairs = vec![("admin", "127.0.0.1:0"), ("amplification", &*amplification), ("datagram-max", &*payload)];
         pairs.extend(self.policy.as_deref().map(|policy| ("policy", policy)));
         for setting in &self.settings {
             let pair = setting.split_once('=').ok_or_else(|| anyhow!("--set {setting}: allowed: NAME=VALUE"))?;
@@ -120,5 +135,40 @@ impl Arguments {
         }
         pairs.push(("listen", &self.listen));
         Config::from_pairs(pairs).map_err(|problems| anyhow!("{problems}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::Answer;
+    use crate::query::Query;
+    use crate::reply::Options;
+
+    // Does an answer with signatures fit into what its question pays for, by each algorithm, also where names are short?
+    // Method: two signatures, of the zone's proof that a name does not exist.
+    #[test]
+    fn signed_answers_fit() {
+        for algorithm in [Algorithm::Ed25519, Algorithm::P256, Algorithm::Rsa2048] {
+            for (zone, asked) in [
+                ("test", &b"\x01a\x04test\0"[..]),
+                ("t", b"\x01a\x01t\0"),
+                ("example.test", b"\x02no\x07example\x04test\0"),
+            ] {
+                let file = tempfile::NamedTempFile::new().expect("a file");
+                std::fs::write(file.path(), "@ 60 SOA ns host 7 1 1 1 30\n@ 60 NS ns\n").expect("written");
+                let source = Source::parse(&format!("{zone}={}", file.path().display())).expect("a zone");
+                let zones = Zones::load(&[source.signed(algorithm, None, 100).expect("a key")]).expect("the zone");
+                let start = b"\x12\x34\0\0\0\x01\0\0\0\0\0\x01";
+                let message = [&start[..], asked, b"\0\x01\0\x01\0\0\x29\x04\xd0\0\0\x80\0\0\0"].concat();
+                let query = Query::parse(&message).expect("a question");
+                let mut answer = Answer::find(&zones, &query, 0);
+                (0..2).for_each(|index| answer.sign(index));
+                let mut out = [0; 4_096];
+                let length = answer.write(&Options { payload: 1_232, cookie: None }, &mut out).expect("room");
+                let (allowed, plain) = (message.len() * amplification(Some(algorithm)) as usize, message.len() * 8);
+                assert!((plain..=allowed).contains(&length), "{algorithm:?} {zone}: {length} of {allowed}");
+            }
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! What belongs into an answer: the search of RFC 1034, 4.3.2, in one zone, with aliases followed and what does not exist
 //! denied.
 
+use crate::name::successor;
 use crate::query::{Query, Rcode, rtype};
-use crate::zone::{Node, Place, RrSet, Zone};
+use crate::zone::{Node, Place, RECORD_HEAD_BYTES, RrSet, Zone};
 use arrayvec::ArrayVec;
 
 /// Aliases followed in one answer: each may cost a signature, and a client asks again for the last one's target.
@@ -21,6 +22,8 @@ pub struct Found<'z> {
     pub rcode: Rcode,
     /// Whether the answer is this zone's own (AA).
     pub authoritative: bool,
+    /// Whether what was found is left out, since it does not fit (TC).
+    pub truncated: bool,
     /// The answer section.
     pub answer: ArrayVec<Item<'z>, ANSWERS_MAX>,
     /// The authority section.
@@ -89,7 +92,7 @@ impl Set<'_> {
 impl<'z> Found<'z> {
     /// An error, with nothing found.
     pub fn error(rcode: Rcode) -> Found<'z> {
-        Found { rcode, authoritative: false, answer: ArrayVec::new(), authority: ArrayVec::new() }
+        Found { rcode, authoritative: false, truncated: false, answer: ArrayVec::new(), authority: ArrayVec::new() }
     }
 
     /// Searches `zone` for what `query` asks for; the name asked for must be within the zone.
@@ -137,7 +140,7 @@ impl<'z> Found<'z> {
         };
         match set {
             Some(set) => {
-                self.answer.push(Item { only_signature: query.rtype == rtype::RRSIG, ..Item::new(owner, set) })
+                self.answer.push(Item { only_signature: query.rtype == rtype::RRSIG, ..Item::new(owner, set) });
             }
             None => self.deny(zone, query, owner, &node.bitmap),
         }
@@ -178,6 +181,19 @@ impl<'z> Found<'z> {
 }
 
 impl<'z> Item<'z> {
+    /// Bytes of the records in an answer, without their signature.
+    pub(crate) fn bytes(&self) -> usize {
+        match self.set {
+            _ if self.only_signature => 0,
+            Set::Stored(set) => set.len(),
+            Set::Nsec { bitmap, .. } => {
+                let mut next = Vec::new();
+                successor(self.owner.name, &mut next);
+                RECORD_HEAD_BYTES + next.len() + bitmap.len()
+            }
+        }
+    }
+
     fn new(owner: Owner<'z>, set: Set<'z>) -> Item<'z> {
         Item { owner, set, signed: true, only_signature: false }
     }

@@ -5,6 +5,7 @@ use anyhow::{Context, anyhow, bail};
 use domain::base::iana::{Class, SecurityAlgorithm};
 use domain::base::rdata::ComposeRecordData;
 use domain::base::{Record, Ttl};
+use domain::crypto::common::rsa_exponent_modulus;
 use domain::crypto::sign::{GenerateParams, KeyPair, RsaSecretKeyBytes, SecretKeyBytes, generate};
 use domain::dnssec::common::display_as_bind;
 use domain::rdata::{Dnskey, ZoneRecordData};
@@ -124,6 +125,16 @@ impl Key {
     /// The number of the algorithm.
     pub fn algorithm(&self) -> u8 {
         self.dnskey.algorithm().to_int()
+    }
+
+    /// Bytes of a signature.
+    pub(crate) fn signature_bytes(&self) -> usize {
+        match self.dnskey.algorithm() {
+            SecurityAlgorithm::RSASHA256 => {
+                rsa_exponent_modulus(&self.dnskey, 0).map_or(0, |(_, modulus)| modulus.len())
+            }
+            _ => 64,
+        }
     }
 
     /// The key's tag.

@@ -45,7 +45,7 @@ pub fn write(
 ) -> Option<usize> {
     let mut writer = Writer::new(query, found, zone, options, out)?;
     let complete = writer.sections(found, signatures);
-    if complete.is_none() {
+    if complete.is_none() || found.truncated {
         writer.truncate();
     }
     writer.finish(query, found, options)
@@ -59,6 +59,12 @@ pub fn write_error(message: &[u8], rcode: Rcode, out: &mut [u8]) -> Option<usize
     header[2] = QR | message[2] & REPEATED;
     header[3] = rcode as u8;
     Some(HEADER_BYTES)
+}
+
+/// Bytes of the records that end an answer: OPT and TSIG.
+pub(crate) fn reserved(query: &Query<'_>, options: &Options) -> usize {
+    let cookie = options.cookie.as_ref().map_or(0, |_| COOKIE_BYTES);
+    query.edns.as_ref().map_or(0, |_| OPT_BYTES + cookie) + tsig_bytes(query)
 }
 
 /// Bytes of the TSIG record that the answer to `query` has.
@@ -92,7 +98,7 @@ impl<'a, 'o> Writer<'a, 'o> {
     ) -> Option<Writer<'a, 'o>> {
         let start = query.head.len();
         let cookie = options.cookie.as_ref().map_or(0, |_| COOKIE_BYTES);
-        let mut reserved = query.edns.as_ref().map_or(0, |_| OPT_BYTES + cookie) + tsig_bytes(query);
+        let mut reserved = reserved(query, options);
         // Where a reply may be no longer than its question, a new cookie has no room; over TCP there is one.
         if out.len() < start + reserved {
             reserved -= cookie;

@@ -120,6 +120,7 @@ impl Handler for Service {
         // From here on the request may wait, and a reload must not; what was found is found again in 100 ns.
         let zones = Guard::into_inner(zones);
         let mut answer = self.find(&zones, &query, client, now);
+        answer.shorten(&options, query.payload().min(reply.room()));
         // Under `pools` a signature is made where it keeps nothing light waiting.
         hop(1).await;
         while let Some(index) = answer.unsigned() {

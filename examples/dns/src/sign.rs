@@ -74,6 +74,11 @@ impl Signer {
         &self.key
     }
 
+    /// Bytes of the data of an RRSIG record.
+    pub(crate) fn rrsig_bytes(&self) -> usize {
+        18 + self.zone.as_bytes().len() + self.key.signature_bytes()
+    }
+
     /// The signature over `item`, if there is one still fresh at `now`, in seconds since 1970.
     pub(crate) fn known(&self, item: &Item<'_>, now: u32) -> Option<Arc<Signature>> {
         let signature = self.signatures.get(&self.digest(item))?;

@@ -82,7 +82,7 @@ fn main() -> std::io::Result<()> {
 fn costs() -> std::io::Result<()> {
     let dir = tempfile::tempdir().expect("a directory");
     let (nsd, knot, powerdns) =
-        (peers::nsd(dir.path()), peers::knot(dir.path(), None), peers::powerdns(dir.path(), None));
+        (peers::nsd(dir.path(), &peers::example()), peers::knot(dir.path(), None), peers::powerdns(dir.path(), None));
     let contenders = [
         ours("forebay-dns", &["--set", "amplification=1000"]),
         ours("forebay-dns --set wait=park", &["--set", "amplification=1000", "--set", "wait=park"]),

@@ -84,6 +84,21 @@ fn signatures_are_made_on_the_way() {
     }
 }
 
+// Is no signature made for an answer that does not fit, and is one that fits to the last byte sent?
+#[test]
+fn what_does_not_fit_is_not_signed() {
+    for algorithm in [Algorithm::Ed25519, Algorithm::Rsa2048] {
+        let whole = handled(&service(Some(algorithm)), &question(4_096, true, 0), 4_096).len();
+        for (room, made, answers) in [(whole - 1, 0, 0), (whole, 1, 7)] {
+            let service = service(Some(algorithm));
+            let answer = handled(&service, &question(4_096, true, 0), room);
+            let zones = service.zones.load();
+            let signer = zones.iter().next().and_then(|zone| zone.signer.clone()).expect("it is signed");
+            assert_eq!((signer.made(), answer[7], answer[2] & 2 == 0), (made, answers, made == 1), "{algorithm:?}");
+        }
+    }
+}
+
 // What is said to a client that was not served: why, where the client can do something about it?
 #[test]
 fn refusals_say_why() {

@@ -1,6 +1,7 @@
 //! The program as its clients see it. Each module asks one question, in its first line.
 
 mod compared;
+mod nasty;
 mod online;
 mod page;
 mod peers;

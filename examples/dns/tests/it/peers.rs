@@ -17,17 +17,13 @@ fn started(command: &mut Command, port: u16) -> (Process, SocketAddr) {
 /// The zones of a server: names and files.
 type Zones = [(String, PathBuf)];
 
-fn example() -> [(String, PathBuf); 1] {
+/// The zone of the first steps.
+pub(crate) fn example() -> [(String, PathBuf); 1] {
     [("example.test".to_owned(), example_zone())]
 }
 
 /// NSD, with its files in `dir`.
-pub(crate) fn nsd(dir: &Path) -> (Process, SocketAddr) {
-    nsd_of(dir, &example())
-}
-
-/// NSD with these zones.
-pub(crate) fn nsd_of(dir: &Path, zones: &Zones) -> (Process, SocketAddr) {
+pub(crate) fn nsd(dir: &Path, zones: &Zones) -> (Process, SocketAddr) {
     let (port, at) = (free_port(), dir.display());
     let zone = |(name, file): &(_, PathBuf)| format!("zone:\n  name: {name}\n  zonefile: \"{}\"\n", file.display());
     let zones: String = zones.iter().map(zone).collect();

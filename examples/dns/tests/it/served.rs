@@ -362,6 +362,24 @@ fn wrong_arguments_are_named() {
     assert!(said.contains("example.test. IN DS ") && said.contains("serial 2026112101, 28 names, signed"), "{said}");
 }
 
+// Is a bound that is too small for signed answers warned of at start, with the setting, its value and what they take?
+#[test]
+fn a_bound_below_signed_answers_is_warned_of() {
+    let zone = format!("example.test={}", example_zone().display());
+    for (algorithm, bound, warned) in [("rsa2048", 23, true), ("rsa2048", 24, false), ("ed25519", 12, false)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay-dns"));
+        command.args(["--zone", &zone, "--check", "--sign", algorithm, "--set", &format!("amplification={bound}")]);
+        let output = command.output().expect("it starts");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success(), "{said}");
+        assert_eq!(
+            said.contains("amplification=23: signed answers fit with 24"),
+            warned,
+            "{algorithm} {bound}: {said}"
+        );
+    }
+}
+
 // Does the program end soon when connections are open?
 #[test]
 fn open_connections_do_not_keep_it() {

@@ -3,7 +3,7 @@
 
 #![allow(clippy::print_stdout, reason = "a test says how much it has compared")]
 
-use crate::peers::{knot_config, knot_of, nsd_of};
+use crate::peers::{knot_config, knot_of, nsd};
 use crate::support::{Server, example_zone, have, output, path};
 use std::fmt::Write;
 use std::fs;
@@ -217,7 +217,7 @@ fn zone_files_are_read_as_by_knot_and_nsd() {
     let served: Vec<_> = both.iter().map(|(zone, ..)| zone.clone()).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let ours = Server::start(&example_zone(), &[&arguments[..], &["--set", "amplification=1000"]].concat());
-    let (nsd, knot) = (nsd_of(dir.path(), &served), knot_of(dir.path(), &served));
+    let (nsd, knot) = (nsd(dir.path(), &served), knot_of(dir.path(), &served));
     let questions: Vec<_> = both.iter().map(|((zone, _), asked, _)| question(zone, asked)).collect();
     let [ours, nsd, knot] = [ours.address, nsd.1, knot.1].map(|server| data(server, &questions));
     let mut same = 0;
