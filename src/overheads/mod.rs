@@ -189,7 +189,7 @@ impl Overheads {
 pub(crate) const STEP_MAX: Nanos = Nanos::from_millis(10);
 
 /// Why a text does not name overheads.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverheadsError {
     /// Neither a name nor a step and its time.
@@ -202,6 +202,8 @@ pub enum OverheadsError {
     #[error("{0}: {1}")]
     File(String, String),
 }
+
+show_as_text!(OverheadsError);
 
 impl FromStr for Overheads {
     type Err = OverheadsError;

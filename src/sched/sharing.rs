@@ -83,7 +83,7 @@ impl Default for Sharing {
 }
 
 /// An option that is out of its range.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadSharing {
     /// The number of deques is zero or too large.
@@ -99,6 +99,8 @@ pub enum BadSharing {
     )]
     Text(String),
 }
+
+show_as_text!(BadSharing);
 
 impl Sharing {
     /// Whether every option is in its range.

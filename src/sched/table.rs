@@ -143,12 +143,14 @@ impl FromStr for PolicyName {
 }
 
 /// No policy has this name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no policy is called {text:?}{}; there are {}", name_here(text), PolicyName::list(|_| true))]
 pub struct UnknownPolicy {
     /// The text that is no policy's name.
     pub text: String,
 }
+
+show_as_text!(UnknownPolicy);
 
 /// `; the name here is X` for what the literature calls X.
 pub(crate) fn name_here(text: &str) -> String {

@@ -10,7 +10,7 @@ pub const DURATION_FORM: &str = "a number and a unit (ns, us, ms, s, min, h), li
 pub const DURATION_MAX: Nanos = Nanos::from_secs(3_600_000);
 
 /// Why a text is not a duration.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DurationError {
     /// Not a number and a unit.
@@ -20,6 +20,8 @@ pub enum DurationError {
     #[error("`{0}` is too long: a duration is at most 1000h")]
     TooLong(String),
 }
+
+show_as_text!(DurationError);
 
 /// Reads a decimal number, at least zero, followed by `ns`, `us`, `ms`, `s`, `min` or `h`; rounds to a nanosecond.
 ///

@@ -332,6 +332,30 @@ fn limited(soft: u64, hard: u64, flags: &str) -> std::process::Command {
     shell
 }
 
+// Does too little memory end in one line that says how much it takes?
+#[test]
+fn too_little_memory_is_refused_with_what_it_takes() {
+    let mut shell = std::process::Command::new("sh");
+    let program = env!("CARGO_BIN_EXE_forebay");
+    let serve =
+        format!("ulimit -v 60000; exec '{program}' serve --workers 32 --listen 127.0.0.1:0 --admin 127.0.0.1:0");
+    let output = shell.env_clear().args(["-c", &serve]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert_says(&said, &["--workers 32: needs ", " MiB of memory", "fewer workers", "ulimit -v"]);
+}
+
+// Does only this host reach the server of the benches as it is installed?
+#[test]
+fn the_installed_service_listens_on_this_host() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/systemd");
+    let rows = checked(forebay().arg("--config").arg(folder.join("forebay.toml")));
+    assert!(rows["listen"].starts_with("\"127.0.0.1:9000\" "), "{}", rows["listen"]);
+    let sockets = fs::read_to_string(folder.join("forebay.socket")).unwrap();
+    let mut datagrams = sockets.lines().filter_map(|line| line.strip_prefix("ListenDatagram="));
+    assert!(datagrams.clone().count() > 0 && datagrams.all(|address| address == "127.0.0.1:9000"), "{sockets}");
+}
+
 // Do too few open files end in one line that says how many it takes? Is that number enough, and the soft limit raised?
 #[test]
 fn too_few_open_files_are_refused_with_the_number_that_it_takes() {
