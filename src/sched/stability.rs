@@ -167,6 +167,7 @@ mod tests {
         for policy in ["pools", "reserve"] {
             let small = made(policy, 0.4, Some([13, 1]));
             assert!(small.chosen.contains(", unstable from a load of 0.4"), "{}", small.chosen);
+            assert!(small.reason.contains("unstable from a load of 0.4"), "{}", small.reason);
             let given = made(policy, 0.9, Some([13, 1]));
             assert!(given.chosen.contains(", UNSTABLE AT THIS LOAD: from 0.4"), "{}", given.chosen);
             let found = made(policy, 0.9, None);

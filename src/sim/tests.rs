@@ -264,3 +264,14 @@ fn a_fresh_request_is_left_to_a_worker_in_a_light_one() {
     let later = [arriving(500, 8, 2), arriving(502, 3, 2), arriving(600, 9, 2), arriving(601, 3, 2), second];
     assert!(latency(Some(3), &later) <= 5, "{}", latency(Some(3), &later));
 }
+
+// Does what a worker holds stay within its packets, however many have come before? Method: one packet and two places in the
+// socket; of two requests that come while the second is at work and the third waits, one has a place.
+#[test]
+fn packets_run_out_and_come_back() {
+    let policy = Fit::new(&workload("fixed:100us"), 1, 0.5).policy(named("global")).policy();
+    let limits = Limits { packets_per_worker: 1, socket_capacity: 2, ..Limits::SERVER };
+    let requests = [1, 2, 3, 150, 151].map(|at| arriving(at, 100, 0));
+    let fates = simulate(&Setup { limits, ..Setup::ideal(policy) }, requests.into_iter()).fates();
+    assert_eq!((fates.answered, fates.kernel_dropped), (4, Some(1)));
+}

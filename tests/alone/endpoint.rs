@@ -148,6 +148,7 @@ fn metrics_have_the_promised_series() {
     assert_eq!(metric(&text, "forebay_latency_seconds_count{stage=\"total\",class=\"short\"}"), 30.0);
     assert_eq!(metric(&text, "forebay_latency_seconds_count{stage=\"service\",class=\"long\"}"), 7.0);
     assert!(metric(&text, "forebay_latency_seconds_sum{stage=\"service\",class=\"long\"}") >= 7.0 * 200e-6);
+    assert!(metric(&text, "forebay_worker_run_queue_wait_seconds_total{worker=\"0\"}") > 0.0, "no thread runs at once");
     assert_histograms(&text);
 }
 
@@ -298,7 +299,8 @@ fn assert_prompt(server: &Running) {
 }
 
 // Is a server that is stuck in its handlers not ready after a second, and unhealthy after the time that was set, until it
-// moves again? Does the time of a job count before it ends? And is one that passes checkpoints well all the time?
+// moves again, and is its pool named? Does the time of a job count before it ends? And is one that passes checkpoints well all
+// the time?
 #[test]
 fn a_stuck_server_says_so() {
     let _alone = alone();
@@ -308,7 +310,10 @@ fn a_stuck_server_says_so() {
     let patient = Running::start(&[("workers", "1"), ("unhealthy-after", "0s")], patient);
     let (well, _) = scripted();
     let well = Running::start(&[("workers", "1"), ("unhealthy-after", "1s")], well);
-    let (begun, long) = (clock::now(), Nanos::from_secs(4));
+    let (front, _) = scripted();
+    let front = Running::start(&[("workers", "2"), ("policy", "pools")], front);
+    let (begun, long) = (clock::now(), Nanos::from_secs(6));
+    Client::new(front.udp).request(0, long, &[Act::Block as u8]);
     Client::new(patient.udp).request(0, long, &[Act::Block as u8]);
     Client::new(well.udp).request(0, long, &[Act::Step as u8]);
     // The second one is stolen if it comes to the worker that has the first one.
@@ -330,6 +335,8 @@ fn a_stuck_server_says_so() {
         assert!(said.starts_with("stuck: of the 2 workers of the server none has moved for "), "{page}: {said}");
     }
     assert_eq!([status(&patient, "GET /readyz"), status(&patient, "GET /healthz")], [Some(503), Some(200)]);
+    let (_, said_front) = get(&front, "GET /readyz").expect("an answer");
+    assert!(said_front.starts_with("stuck: of the 1 workers of pool front none has moved for "), "{said_front}");
     assert_eq!([status(&well, "GET /readyz"), status(&well, "GET /healthz")], [Some(200), Some(200)]);
     let busy = metric(&self::page(&stuck, "/metrics"), "forebay_worker_busy_seconds_total{worker=\"1\"}");
     assert!((1.0..30.0).contains(&busy), "{busy} s");

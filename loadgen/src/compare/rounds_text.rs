@@ -209,5 +209,7 @@ mod tests {
         let [known, unknown] = [true, false].map(|known| Sampled { value: 2.0, known });
         assert_eq!(known.over(unknown), Sampled { value: 1.0, known: false });
         assert_eq!(known.over(known), Sampled { value: 1.0, known: true });
+        let never = Sampled { value: f64::INFINITY, known: true };
+        assert_eq!(ratio_cell(&[never.over(never)], narrow), "-x (1), 0.25-0.75", "neither was answered");
     }
 }

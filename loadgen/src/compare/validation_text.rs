@@ -91,3 +91,18 @@ pub(crate) fn render(rows: &[Row], plan: &Plan) -> String {
          the cell says nothing. VALID: how many runs were. ?: not known within --precision (95 % confidence).";
     text + &wrapped("", explained, "  ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Does a row say the load that was offered, to a thousandth, where it is known?
+    #[test]
+    fn a_row_has_its_load() {
+        let row = Row { arm: "steal".to_owned(), valid: [0, 1], percentiles: Vec::new(), shown: Vec::new() };
+        let plan = Plan { rate: 1_234.5, capacity_rps: Some(10_000.0), ..crate::plan::test_plan() };
+        assert!(row.text(&plan).contains(" | 0.123 | steal | - |"), "{}", row.text(&plan));
+        let unknown = Plan { capacity_rps: None, workers: None, ..plan };
+        assert!(row.text(&unknown).contains(" | - | steal | - |"), "{}", row.text(&unknown));
+    }
+}

@@ -69,6 +69,8 @@ fn two_policies_are_compared_and_every_datagram_is_accounted_for() {
     ] {
         assert!(stdout.contains(said), "{said:?} is not in:\n{stdout}");
     }
+    let is_head = |line: &str| line.starts_with("policy") && line.ends_with("slowdown");
+    assert!(stdout.lines().any(is_head), "a column has no head:\n{stdout}");
     assert!(stdout.lines().all(|line| line.chars().count() <= 100), "wider than 100 columns:\n{stdout}");
     // A machine busy with other tests may spoil the schedule; then the code must say so.
     let all_valid = runs.iter().all(|run| run["verdict"] == "VALID");

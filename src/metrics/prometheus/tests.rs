@@ -32,7 +32,8 @@ fn scrape(format: Format) -> String {
     let mut collector = metrics::Collector::new(&metrics);
     collector.collect(|_| ());
     let queue_depths = vec![("heavy".into(), 4)];
-    let gauges = Gauges { kernel_dropped: vec![Some(0), Some(9), None], queue_depths, ..Gauges::default() };
+    let (kernel_dropped, max_wait) = (vec![Some(0), Some(9), None], Some(Nanos::from_millis(250)));
+    let gauges = Gauges { kernel_dropped, queue_depths, max_wait, ..Gauges::default() };
     collector.snapshot(gauges).to_prometheus(format)
 }
 
@@ -84,6 +85,7 @@ fn samples_say_what_was_counted() {
         ("forebay_receive_errors_total{reason=\"denied\"}", 0.0),
         ("forebay_kernel_dropped_total{socket=\"1\"}", 9.0),
         ("forebay_queue_depth{queue=\"heavy\"}", 4.0),
+        ("forebay_max_wait_seconds", 0.25),
         ("forebay_worker_busy_seconds_total{worker=\"0\"}", 1.5),
         ("forebay_unanswered_seconds_total", 0.25),
         ("forebay_steals_total{result=\"socket_found\"}", 1.0),
@@ -173,14 +175,16 @@ fn the_last_bucket_equals_the_count() {
 }
 
 /// Is an unknown figure absent, and not 0: the drops of one socket, the whole family when all are unknown, a stage
-/// without kernel time stamps?
+/// without kernel time stamps, a bound on waiting, the quantiles of no request?
 #[test]
 fn what_is_unknown_is_absent() {
     assert!(!scrape(Format::Classic).contains("forebay_kernel_dropped_total{socket=\"2\"}"));
     let metrics = WorkerMetrics::new(1);
     let gauges = Gauges { kernel_dropped: vec![None, None], ..Gauges::default() };
     let text = metrics::Collector::new(&metrics).snapshot(gauges).to_prometheus(Format::Classic);
-    assert!(!text.contains("kernel_dropped"), "{text}");
+    for absent in ["kernel_dropped", "max_wait", "quantile_seconds{"] {
+        assert!(!text.contains(absent), "{absent}: {text}");
+    }
     assert!(text.contains("stage=\"kernel\""));
     let gauges = Gauges { unstamped: true, ..Gauges::default() };
     let text = metrics::Collector::new(&metrics).snapshot(gauges).to_prometheus(Format::Classic);

@@ -178,7 +178,9 @@ fn a_busy_worker_does_not_hold_the_endpoint_up() {
 /// Do silent clients leave room for one that sends? Method: more silent clients than connections, all kept open.
 #[test]
 fn silent_clients_do_not_block_others() {
-    let limits = Limits { connections: 4, ..Limits::DEFAULT };
+    // So patient that no other bound cuts a client off.
+    let patience = Nanos::from(2 * GIVE_UP_AFTER);
+    let limits = Limits { connections: 4, header: patience, connection: patience };
     with_endpoint(limits, &WorkerMetrics::new(1), |address, _| {
         let silent: Vec<TcpStream> = (0..10).map(|_| connect(address)).collect();
         assert_eq!(request(address, "GET /healthz").0, 200);

@@ -143,3 +143,31 @@ fn percent(share: f64) -> String {
 fn counted(workers: usize) -> String {
     if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenario::Scenario;
+    use super::*;
+    use crate::overheads::Overheads;
+    use crate::workload::Workload;
+
+    // Is a slice said to have been found by looking around only where it is not the one that the search began with?
+    #[test]
+    fn a_slice_has_its_own_reason() {
+        let workload: Workload = "bimodal:0.9:1us:100us".parse().expect("a form");
+        let scenario = Scenario::new(&workload, 1, Overheads::NONE, 1, 1_000);
+        let (first, goal) = (scenario.slice_or_fitted(), "p99-slowdown<=10".parse().expect("a goal"));
+        let question = Question { scenario, rate: 1_000.0, headroom: 0.0, goal, workers: 1..=2 };
+        let looked_around = |slice| {
+            let spec = "ondemand".parse().expect("a policy");
+            let reason = budget(&question, &Settings { spec, workers: 1, sizes: None, slice });
+            reason.expect("a policy with a slice").contains("found by looking around")
+        };
+        assert_eq!([first, first.times(2)].map(looked_around), [false, true]);
+    }
+
+    #[test]
+    fn one_worker_is_not_plural() {
+        assert_eq!([1, 2].map(counted), ["1 worker", "2 workers"]);
+    }
+}

@@ -116,7 +116,8 @@ fn a_verdict_is_repeated() {
     assert_eq!(judged(), judged());
 }
 
-// Does a trace come to a whole fleet, at the rate of all, and are sizes fitted to the part of a server that is left?
+// Does a trace come to a whole fleet, at the rate of all, and are sizes fitted to the part of a server that is left? Is a
+// server that is too slow the cause, where one is?
 #[test]
 fn a_trace_comes_to_all_servers_of_a_fleet() {
     let header = "forebay-trace/1 time-scale=1 burn=sleep workers=2 seed=1 warmup=0s workload=one";
@@ -133,4 +134,6 @@ fn a_trace_comes_to_all_servers_of_a_fleet() {
     let again = Scenario { replayed: Some(&replayed), ..scenario };
     assert!((busiest(again.run(spec, 0.125, None, &Silent)) - 1.0 / 6.0).abs() < 0.02, "one worker's work on six");
     assert!((again.fit(0.125).offered - 1.0 / 3.0).abs() < 1e-2, "{}", again.fit(0.125).offered);
+    assert_eq!(again.hopeless(0.6, 0.5), Some(Cause::Server(0.5)));
+    assert_eq!(Scenario { fleet: None, ..again }.hopeless(0.6, 0.5), Some(Cause::Sizes(0.5)));
 }

@@ -1,4 +1,4 @@
-//! Is what is recommended decided by other requests than those by which it was found?
+//! Is what is recommended decided by other requests than those by which it was found? Is the load found that holds?
 
 use super::super::scenario::Scenario;
 use super::*;
@@ -30,4 +30,15 @@ fn a_recommendation_is_decided_by_other_requests() {
     assert_eq!(figure(look), figure(&question.decide(&look.settings, most, &Silent)));
     let judged = question.judge(&look.settings, question.planned_rate(), most, &Silent);
     assert_ne!(figure(look), figure(&Look { judged, ..look.clone() }));
+}
+
+// Is the highest load found that seems to hold, where the goal cannot hold at the rate asked for?
+#[test]
+fn what_holds_is_less_than_was_asked_for() {
+    let workload: Workload = "fixed:10us".parse().expect("a form");
+    let scenario = Scenario::new(&workload, 1, Overheads::NONE, 1, 20_000);
+    let goal = "p50-slowdown<=2".parse().expect("a goal");
+    let question = Question { scenario, rate: 90_000.0, headroom: 0.0, goal, workers: 1..=1 };
+    let held = question.held("global".parse().expect("a policy"), &Silent);
+    assert!((0.4..0.9).contains(&held.load) && held.idle.is_none(), "{}", held.load);
 }
