@@ -116,8 +116,7 @@ fn what_has_waited_too_long_is_shed() {
 #[test]
 fn a_slice_is_not_spent_on_what_is_shed_later() {
     let _alone = alone();
-    let cases = [("hybrid", "1ms", 0), ("ondemand", "1ms", 0), ("hybrid", "1s", 200_000), ("ondemand", "1s", 200_000)];
-    at_once(cases, |(policy, max_wait, deadline_us)| {
+    let spends_little = |policy, max_wait, deadline_us| {
         let emulated = [("burn", "sleep"), ("overheads", "none"), ("time-scale", "100"), ("slice", "10us")];
         let settings = [&emulated[..], &[("policy", policy), ("workers", "2"), ("max-wait", max_wait)]].concat();
         let server = Running::start(&settings, Bench::new(Spin::new(Burner::Sleep, 100), Nanos::from_secs(1)));
@@ -144,7 +143,11 @@ fn a_slice_is_not_spent_on_what_is_shed_later() {
         );
         let fates = server.quiescent(sent);
         assert!(fates.shed_waited + fates.shed_expired > sent / 4, "{policy}, {max_wait}: there was no overload");
-    });
+    };
+    // No more than two at once: where senders and cores are late, requests expire that were begun in time.
+    for (max_wait, deadline_us) in [("1ms", 0), ("1s", 200_000)] {
+        at_once(["hybrid", "ondemand"], |policy| spends_little(policy, max_wait, deadline_us));
+    }
 }
 
 /// Microseconds in handlers, and of these for what was not answered.
