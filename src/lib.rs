@@ -53,6 +53,18 @@
 // What only a feature's code uses is seen by builds with it, and so is what is public for them alone.
 #![cfg_attr(not(feature = "cli"), allow(dead_code, unreachable_pub, unused_imports))]
 
+/// Makes `Debug` of an error its text: it is what a `main` that returns a `Result` prints.
+/// Files that benches compile as their own say it without this.
+macro_rules! show_as_text {
+    ($error:ty) => {
+        impl std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+
 pub mod config;
 pub mod fate;
 pub mod handler;

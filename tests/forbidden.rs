@@ -10,8 +10,8 @@ use forebay::server::Server;
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
 use nix::libc::{
-    AF_NETLINK, EPERM, SYS_io_uring_setup, SYS_openat, SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg, SYS_sendmmsg,
-    SYS_socket, c_long,
+    AF_NETLINK, EPERM, SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_wait, SYS_io_uring_setup, SYS_openat, SYS_recvfrom,
+    SYS_recvmmsg, SYS_recvmsg, SYS_sendmmsg, SYS_setsockopt, SYS_socket, c_long,
 };
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -158,6 +158,30 @@ fn the_program_ends_with_2_without_any_way() {
     let said = io::read_to_string(process.child.stderr.take().expect("it is piped")).expect("text");
     assert_eq!(status.code(), Some(2), "{said}");
     assert!(said.starts_with("forebay: no --io can send: ") && said.lines().count() == 1, "{said}");
+}
+
+// Does the program end before it says that it listens, in one line that names the call, where it needs others too?
+#[test]
+fn a_call_that_is_missed_later_ends_the_start() {
+    let cases: [(&[c_long], &str); 3] = [
+        (&[SYS_epoll_wait, SYS_epoll_pwait], "epoll_wait"),
+        (&[SYS_epoll_ctl], "epoll_ctl"),
+        (&[SYS_setsockopt], "(setsockopt)"),
+    ];
+    for (calls, name) in cases {
+        let run = || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+            let flags = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "1", "--log-level", "off"];
+            command.env_clear().arg("serve").args(flags).stdout(Stdio::piped()).stderr(Stdio::piped());
+            Process { child: command.spawn().expect("the program starts") }
+        };
+        let mut process = where_forbidden(calls, run);
+        let status = wait_for_exit(&mut process.child);
+        let said = io::read_to_string(process.child.stderr.take().expect("it is piped")).expect("text");
+        let listening = io::read_to_string(process.child.stdout.take().expect("it is piped")).expect("text");
+        assert_eq!((listening.as_str(), said.lines().count()), ("", 1), "{name}: {said}");
+        assert!(matches!(status.code(), Some(1 | 2)) && said.contains(name), "{name}: {status}: {said}");
+    }
 }
 
 // Is a server not ready that has turned deaf, and does it say so: on /readyz, in a count, and in the log, not too often?

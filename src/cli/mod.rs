@@ -143,7 +143,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  fine: stopped, and everything received was finished
   1  failed while running, or its result could not be written (also to a reader that has gone, as `head` does)
-  2  wrong usage or configuration, an address that cannot be bound, too few file descriptors, or no system call permitted
+  2  wrong usage or configuration, an address that cannot be bound, too few file descriptors, too little memory, or no system call permitted
      that receives or sends
   3  stopped with work lost: requests were unfinished when the drain timeout passed or a further signal came";
 

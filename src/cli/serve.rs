@@ -53,6 +53,7 @@ fn exit_code(ended: Result<Ended, ServeError>) -> u8 {
             let refused = matches!(
                 error,
                 ServeError::Descriptors { .. }
+                    | ServeError::Memory { .. }
                     | ServeError::NoWay(_)
                     | ServeError::Door { .. }
                     | ServeError::Inherited(_)

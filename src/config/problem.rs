@@ -52,8 +52,10 @@ pub struct Problem {
 }
 
 /// All problems of a configuration; never empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);
+
+show_as_text!(Problems);
 
 impl Problems {
     /// `problems` as an error, if there are any.

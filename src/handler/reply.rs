@@ -23,7 +23,7 @@ pub struct Reply<'a> {
 }
 
 /// A reply had no room for what was to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{bytes} bytes do not fit into the {room} that are left of the reply")]
 #[non_exhaustive]
 pub struct Overflow {
@@ -33,11 +33,23 @@ pub struct Overflow {
     pub room: usize,
 }
 
+impl std::fmt::Debug for Overflow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
 /// A reply had as many datagrams as it may have, and another one was to begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a reply has at most {} datagrams", DATAGRAMS_MAX)]
 #[non_exhaustive]
 pub struct TooManyDatagrams;
+
+impl std::fmt::Debug for TooManyDatagrams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
 
 impl<'a> Reply<'a> {
     /// The largest number of datagrams in a reply.

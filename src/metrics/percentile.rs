@@ -81,12 +81,18 @@ impl fmt::Display for Percentile {
 }
 
 /// The error for a text that is not a [`Percentile`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a percentile that is reported: write one of {all}",
     all = Percentile::ALL.map(|percentile| percentile.to_string()[1..].to_owned()).join(", ")
 )]
 pub struct PercentileError(String);
+
+impl std::fmt::Debug for PercentileError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
 
 impl FromStr for Percentile {
     type Err = PercentileError;

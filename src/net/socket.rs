@@ -28,7 +28,7 @@ pub struct Group {
 }
 
 /// An address at which no sockets could be opened.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("cannot bind {address}: {source}")]
 pub struct NotBound {
     /// The address, as it was asked for.
@@ -36,6 +36,8 @@ pub struct NotBound {
     /// The kernel's error.
     pub source: io::Error,
 }
+
+show_as_text!(NotBound);
 
 impl Group {
     /// Opens sockets for `workers` workers on each of `addresses`, for the backend `io`. Port 0 picks a free port for all
@@ -300,7 +302,8 @@ fn new_socket(address: SocketAddr, only_v6: bool, io: Io) -> io::Result<socket2:
         // Both families unless IPv4 has sockets of its own, whatever `net.ipv6.bindv6only` says.
         socket.set_only_v6(only_v6)?;
     }
-    set_options(&socket, address, io)?;
+    set_options(&socket, address, io)
+        .map_err(|error| io::Error::new(error.kind(), format!("no option can be set (setsockopt): {error}")))?;
     Ok(socket)
 }
 

@@ -30,12 +30,14 @@ pub struct Refused {
 }
 
 /// No backend receives, or none sends.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("no --io can {action}: {}", .refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct NoWay {
     action: &'static str,
     refused: Vec<Refused>,
 }
+
+show_as_text!(NoWay);
 
 const RECEIVE: &str = "receive";
 

@@ -189,7 +189,7 @@ impl Overheads {
 pub(crate) const STEP_MAX: Nanos = Nanos::from_millis(10);
 
 /// Why a text does not name overheads.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverheadsError {
     /// Neither a name nor a step and its time.
@@ -201,6 +201,12 @@ pub enum OverheadsError {
     /// A file that holds no overheads, and why.
     #[error("{0}: {1}")]
     File(String, String),
+}
+
+impl std::fmt::Debug for OverheadsError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl FromStr for Overheads {

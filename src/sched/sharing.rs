@@ -83,7 +83,7 @@ impl Default for Sharing {
 }
 
 /// An option that is out of its range.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadSharing {
     /// The number of deques is zero or too large.
@@ -98,6 +98,12 @@ pub enum BadSharing {
          {STEAL_EVERY_MAX}, deques=1 to {DEQUES_MAX}, insertion=random|round-robin|shorter-of-two"
     )]
     Text(String),
+}
+
+impl std::fmt::Debug for BadSharing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl Sharing {

@@ -143,11 +143,17 @@ impl FromStr for PolicyName {
 }
 
 /// No policy has this name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no policy is called {text:?}{}; there are {}", name_here(text), PolicyName::list(|_| true))]
 pub struct UnknownPolicy {
     /// The text that is no policy's name.
     pub text: String,
+}
+
+impl std::fmt::Debug for UnknownPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// `; the name here is X` for what the literature calls X.

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Why a server could not start or go on.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// An address cannot be bound.
@@ -40,6 +40,17 @@ pub enum ServeError {
         needed: u64,
         /// Descriptors that the kernel allows.
         allowed: u64,
+    },
+    /// The system gives too little memory.
+    #[error(
+        "--workers {workers}: needs {mib} MiB of memory, which this system does not give; allowed: fewer workers, or a higher \
+         limit: `ulimit -v`, LimitAS= in a systemd unit, vm.overcommit_memory"
+    )]
+    Memory {
+        /// The configured number of workers.
+        workers: usize,
+        /// What all of them take, in MiB.
+        mib: usize,
     },
     /// The sockets of the server that runs cannot be taken over.
     #[error("--handover {}: {source}", .path.display())]
@@ -92,3 +103,5 @@ pub enum ServeError {
     #[error(transparent)]
     Io(#[from] io::Error),
 }
+
+show_as_text!(ServeError);

@@ -201,6 +201,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ServeError::Bind`] names the setting; [`ServeError::Descriptors`] the number of open files needed,
+    /// [`ServeError::Memory`] the memory,
     /// [`ServeError::NoWay`] the system calls that would be needed; [`ServeError::NoNotices`] that this kernel lacks what
     /// `--notices ring` needs; [`ServeError::HandOver`] why the running server serves on.
     pub fn bind(config: &Config) -> Result<Server, ServeError> {
@@ -221,6 +222,7 @@ impl Server {
         // The clock counts from its first reading, and what comes to the sockets must not come before that.
         clock::now();
         descriptors::provide(config.workers, config.listen.len())?;
+        Memory::of(config).probe()?;
         // If they cannot be read, the control thread logs that once a second has passed.
         let addresses = HostAddresses::read().unwrap_or_default();
         if let Some(&address) = config.listen.iter().find(|address| addresses.is_group(address.ip())) {

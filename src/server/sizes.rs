@@ -1,5 +1,6 @@
 //! The numbers of objects that a server makes at start: sums over all holders.
 
+use super::ServeError;
 use super::path::flows::Flows;
 use super::path::slot::Slot;
 use crate::config::Config;
@@ -80,6 +81,9 @@ const FUTURE: usize = 512;
 /// from the first address.
 const THREAD: usize = 320 << 10;
 
+/// The standard library's stack of a thread, most of which is never resident.
+const STACK: usize = 2 << 20;
+
 /// What a worker receives and sends with at each further address, as measured.
 const fn address_bytes(io: Io) -> usize {
     match io {
@@ -100,6 +104,16 @@ impl Memory {
         let further = (config.listen.len() - 1) * address_bytes(io);
         let worker_bytes = sizes.packets * packet + sizes.slots * slot + flows + further + THREAD;
         Memory { workers, worker_bytes, class_bytes: 2 * class_bytes() }
+    }
+
+    /// Asks the system for all of it at once and gives it back: a start that fails half-way aborts without a word.
+    ///
+    /// # Errors
+    /// [`ServeError::Memory`] when there is not as much.
+    pub(super) fn probe(self) -> Result<(), ServeError> {
+        let bytes = self.workers * (self.worker_bytes + STACK);
+        let refused = |_| ServeError::Memory { workers: self.workers, mib: bytes.div_ceil(1 << 20) };
+        Vec::<u8>::new().try_reserve_exact(bytes).map_err(refused)
     }
 }
 

@@ -71,7 +71,7 @@ pub struct PolicyHandle {
 }
 
 /// Why a server cannot follow a configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FollowError {
     /// The configuration has another number of workers; workers are made at start.
@@ -91,6 +91,8 @@ pub enum FollowError {
         asked: Classify,
     },
 }
+
+show_as_text!(FollowError);
 
 impl StopHandle {
     pub(super) fn new() -> (StopHandle, Receiver<Demand>) {

@@ -29,7 +29,7 @@ pub enum Balance {
 pub const ZIPF_MAX: f64 = 4.0;
 
 /// The error for a text that names no balancer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no balancer is called `{text}`; there are random, flow-hash, flow-hash:zipf=S (S from 0 to {ZIPF_MAX}, like \
      flow-hash:zipf=0.9), two-choices and jsq"
@@ -37,6 +37,8 @@ pub const ZIPF_MAX: f64 = 4.0;
 pub struct UnknownBalance {
     text: String,
 }
+
+show_as_text!(UnknownBalance);
 
 impl FromStr for Balance {
     type Err = UnknownBalance;

@@ -23,7 +23,7 @@ pub struct Builder {
 }
 
 /// Why a runtime cannot be built.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// A pool of no workers would never run what is put there.
@@ -42,6 +42,8 @@ pub enum BuildError {
     #[error("the kernel refuses a thread or a descriptor: {0}")]
     Kernel(#[from] io::Error),
 }
+
+show_as_text!(BuildError);
 
 /// How long a task runs before its checkpoints give way: long against the cost of giving way, short against what people
 /// notice. A guess.

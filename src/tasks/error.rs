@@ -3,7 +3,7 @@
 use crate::sched::PoolId;
 
 /// Why a task has no result.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
     /// The task panicked; this is the message of the panic.
@@ -25,3 +25,5 @@ pub enum JoinError {
     #[error("a worker cannot block for a future or a task with children: await its handle")]
     WouldBlock,
 }
+
+show_as_text!(JoinError);

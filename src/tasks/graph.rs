@@ -42,7 +42,7 @@ pub struct Node<T> {
 }
 
 /// Why a node has no result.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
     /// The node has not run: the graph was not spawned, is not over yet, or was cancelled.
@@ -55,6 +55,8 @@ pub enum NodeError {
     #[error("a prerequisite of the node has no result")]
     Skipped,
 }
+
+show_as_text!(NodeError);
 
 /// The work of a node; a payload is its panic, to be raised again when the dependents are released.
 type NodeWork = Box<dyn FnOnce() -> std::thread::Result<()> + Send>;

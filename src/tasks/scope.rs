@@ -70,7 +70,7 @@ pub struct Scope<'env> {
 }
 
 /// Why a scope has no result.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ScopeError {
     /// The workers could not be started.
@@ -80,6 +80,8 @@ pub enum ScopeError {
     #[error(transparent)]
     Task(JoinError),
 }
+
+show_as_text!(ScopeError);
 
 struct Task<'env> {
     work: Box<dyn FnOnce() + Send + 'env>,

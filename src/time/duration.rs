@@ -10,7 +10,7 @@ pub const DURATION_FORM: &str = "a number and a unit (ns, us, ms, s, min, h), li
 pub const DURATION_MAX: Nanos = Nanos::from_secs(3_600_000);
 
 /// Why a text is not a duration.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DurationError {
     /// Not a number and a unit.
@@ -19,6 +19,12 @@ pub enum DurationError {
     /// Longer than [`DURATION_MAX`].
     #[error("`{0}` is too long: a duration is at most 1000h")]
     TooLong(String),
+}
+
+impl std::fmt::Debug for DurationError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Reads a decimal number, at least zero, followed by `ns`, `us`, `ms`, `s`, `min` or `h`; rounds to a nanosecond.

@@ -13,7 +13,7 @@ pub struct MoreLong {
 }
 
 /// The reason why a workload cannot have more long requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoMoreLong {
     /// There is one class, without a gap between its costs.
     #[error("nothing divides the costs into short and long")]
@@ -22,6 +22,8 @@ pub enum NoMoreLong {
     #[error("nearly all requests are long already")]
     NearlyAll,
 }
+
+show_as_text!(NoMoreLong);
 
 /// The largest share of long requests after doubling.
 pub(super) const LONG_SHARE_MAX: f64 = 0.95;

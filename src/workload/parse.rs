@@ -41,7 +41,7 @@ const MIX: &str = "mix:P@FORM+P@FORM...";
 const SHARES_TOLERANCE: f64 = 1e-6;
 
 /// Why a text is not a workload.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WorkloadError {
     /// Neither a preset nor a form.
     #[error(
@@ -108,6 +108,8 @@ pub enum WorkloadError {
         allowed: &'static str,
     },
 }
+
+show_as_text!(WorkloadError);
 
 impl FromStr for Workload {
     type Err = WorkloadError;

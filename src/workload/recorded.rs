@@ -22,7 +22,7 @@ pub struct Recorded {
 }
 
 /// Why a text or a file is not a recording of costs.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordingError {
     /// The file cannot be read, for the system's reason.
     #[error("it cannot be read: {0}")]
@@ -53,6 +53,8 @@ pub enum RecordingError {
         missing: &'static str,
     },
 }
+
+show_as_text!(RecordingError);
 
 impl Recorded {
     /// The costs, in the order of their lines.

@@ -50,11 +50,13 @@ const MEAN_MIN: Nanos = Nanos::from_micros(1);
 const MEAN_MAX: Nanos = Nanos::from_secs(3_600);
 
 /// A text that is no shape of arrivals.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no way for requests to follow one another: write poisson, or bursts:MEAN with a mean of {MEAN_MIN} to {MEAN_MAX}, like bursts:2ms"
 )]
 pub struct BadShape(String);
+
+show_as_text!(BadShape);
 
 /// Long requests in a cluster.
 pub const CLUSTER: usize = 8;

@@ -118,7 +118,7 @@ fn settings_without_effect_are_warnings() {
     assert_eq!(server.end().0.code(), Some(0));
     let log = io::read_to_string(log).unwrap();
     warnings.iter().for_each(|warning| {
-        assert!(log.lines().any(|line| line.contains(" WARN ") && line.contains(warning)), "{log}")
+        assert!(log.lines().any(|line| line.contains(" WARN ") && line.contains(warning)), "{log}");
     });
 }
 
@@ -330,6 +330,30 @@ fn limited(soft: u64, hard: u64, flags: &str) -> std::process::Command {
     let program = env!("CARGO_BIN_EXE_forebay");
     shell.args(["-c", &format!("ulimit -Sn {soft}; ulimit -Hn {hard}; exec '{program}' serve {ports} {flags}")]);
     shell
+}
+
+// Does too little memory end in one line that says how much it takes?
+#[test]
+fn too_little_memory_is_refused_with_what_it_takes() {
+    let mut shell = std::process::Command::new("sh");
+    let program = env!("CARGO_BIN_EXE_forebay");
+    let serve =
+        format!("ulimit -v 60000; exec '{program}' serve --workers 32 --listen 127.0.0.1:0 --admin 127.0.0.1:0");
+    let output = shell.env_clear().args(["-c", &serve]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert_says(&said, &["--workers 32: needs ", " MiB of memory", "fewer workers", "ulimit -v"]);
+}
+
+// Does only this host reach the server of the benches as it is installed?
+#[test]
+fn the_installed_service_listens_on_this_host() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/systemd");
+    let rows = checked(forebay().arg("--config").arg(folder.join("forebay.toml")));
+    assert!(rows["listen"].starts_with("\"127.0.0.1:9000\" "), "{}", rows["listen"]);
+    let sockets = fs::read_to_string(folder.join("forebay.socket")).unwrap();
+    let mut datagrams = sockets.lines().filter_map(|line| line.strip_prefix("ListenDatagram="));
+    assert!(datagrams.clone().count() > 0 && datagrams.all(|address| address == "127.0.0.1:9000"), "{sockets}");
 }
 
 // Do too few open files end in one line that says how many it takes? Is that number enough, and the soft limit raised?

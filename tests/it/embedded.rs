@@ -5,6 +5,7 @@
 use super::handlers::client_of;
 use crate::support::await_until;
 use crate::support::erased::Erased;
+use forebay::config::{Config, PolicyName};
 use forebay::fate::Fate;
 use forebay::server::{Builder, Metrics, Server, StopHandle};
 use forebay::{Reply, Request, handler_fn};
@@ -152,4 +153,18 @@ fn the_library_alone_is_small() {
     crates.sort_unstable();
     crates.dedup();
     assert!(crates.contains(&"mio") && crates.len() <= 40, "{}: {crates:?}", crates.len());
+}
+
+// Does an error that `main` returns print its text, and not its fields?
+#[test]
+fn errors_print_as_text() {
+    fn assert_text(error: Result<(), impl std::error::Error>) {
+        let error = error.expect_err("it fails");
+        assert_eq!(format!("{error:?}"), error.to_string());
+    }
+    assert_text(Config::from_pairs([("workers", "0")]).map(drop));
+    assert_text("polls".parse::<PolicyName>().map(drop));
+    let config = Config::from_pairs([("listen", "192.0.2.1:9"), ("admin", "off")]).expect("a configuration");
+    assert_text(Server::bind(&config).map(drop));
+    assert_text(forebay::time::parse_duration("1").map(drop));
 }

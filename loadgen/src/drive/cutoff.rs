@@ -31,7 +31,15 @@ impl<'a> Cutoff<'a> {
 
     /// The reason to end the run at `elapsed` after its start; `None` if there is none.
     pub(crate) fn reason(&mut self, elapsed: Nanos, live: &Live) -> Option<String> {
-        self.silence(elapsed, live).or_else(|| self.lateness(elapsed, live))
+        self.refusal(elapsed, live).or_else(|| self.silence(elapsed, live)).or_else(|| self.lateness(elapsed, live))
+    }
+
+    /// A server that answered before may come back.
+    fn refusal(&self, elapsed: Nanos, live: &Live) -> Option<String> {
+        let seconds = elapsed.as_secs_f64();
+        let reason =
+            format!("the run was ended after {seconds:.1} s: the target's host says that no server has this port");
+        live.is_refused().then_some(reason)
     }
 
     fn silence(&mut self, elapsed: Nanos, live: &Live) -> Option<String> {

@@ -9,6 +9,7 @@ pub(crate) struct Live {
     sent: AtomicU64,
     unsendable: AtomicU64,
     replied: AtomicU64,
+    port_refused: AtomicBool,
     sending_ended_at_ns: AtomicU64,
     sending_is_over: AtomicBool,
 }
@@ -66,6 +67,18 @@ impl Live {
     pub(crate) fn count_replied(&self) {
         // Ordering: read by the same thread, or for display.
         self.replied.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that the target's host says that nobody has the port.
+    pub(crate) fn note_refusal(&self) {
+        // Ordering: no data comes with the flag.
+        self.port_refused.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the target's host has said that nobody has the port, and no reply has come.
+    pub(crate) fn is_refused(&self) -> bool {
+        // Ordering: as above.
+        self.port_refused.load(Ordering::Relaxed) && self.replied() == 0
     }
 
     /// Marks the end of sending.

@@ -186,7 +186,8 @@ impl<'a> Receiver<'a> {
         let Some(&flow) = self.ready.front() else { return Ok(()) };
         match self.take_one(flow, self.sockets[flow].as_raw_fd()) {
             // "Port unreachable" for an earlier send: the request stays unanswered, and that is its fate.
-            Ok(()) | Err(Errno::ECONNREFUSED | Errno::EINTR) => {}
+            Err(Errno::ECONNREFUSED) => self.live.note_refusal(),
+            Ok(()) | Err(Errno::EINTR) => {}
             Err(Errno::EAGAIN) => drop(self.ready.pop_front()),
             Err(error) => return Err(error).context("receiving replies"),
         }

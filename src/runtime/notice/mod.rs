@@ -81,7 +81,7 @@ pub(crate) fn probe() -> io::Result<()> {
         Ring::new(watch_set.as_raw_fd())?.arm().map(drop)
     };
     // On a thread of its own: the end of a ring interrupts the next call of its thread that waits.
-    thread::spawn(tried).join().unwrap_or_else(|_| Err(io::Error::other("the probe panicked")))
+    thread::Builder::new().spawn(tried)?.join().unwrap_or_else(|_| Err(io::Error::other("the probe panicked")))
 }
 
 /// Makes the calling thread notice arrivals in `watch_set`, by the kernel's notices too if `by_kernel`, and `flag`.

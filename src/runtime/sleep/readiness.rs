@@ -57,6 +57,13 @@ impl Descriptors {
     /// The descriptors of this many workers, whose ingresses have as many descriptors each, and a `Poll` for each worker,
     /// which holds nothing but its waker.
     pub(crate) fn new(workers: usize, ingress: &[RawFd]) -> io::Result<(Descriptors, Vec<Poll>)> {
+        Descriptors::open(workers, ingress).map_err(|error| {
+            let calls = "epoll_create1, epoll_ctl, epoll_wait, eventfd2";
+            io::Error::new(error.kind(), format!("workers cannot wait: {error}; this system must permit {calls}"))
+        })
+    }
+
+    fn open(workers: usize, ingress: &[RawFd]) -> io::Result<(Descriptors, Vec<Poll>)> {
         let ingress: Arc<[RawFd]> = ingress.into();
         let each = ingress.len() / workers;
         let watch_set = Arc::new(WatchSet::new(Arc::clone(&ingress), each)?);
@@ -89,6 +96,8 @@ impl WatchSet {
     fn new(ingress: Arc<[RawFd]>, each: usize) -> io::Result<WatchSet> {
         let mut poll = Poll::new()?;
         let mut events = Events::with_capacity(LOOK_MAX);
+        // What is forbidden shows here, and not in a worker that serves.
+        poll.poll(&mut events, Some(Duration::ZERO))?;
         // Without an ingress there is no look, and its cost is never read.
         let look_cost = if ingress.is_empty() { Nanos::new(1) } else { look_cost(&mut poll, &mut events) };
         Ok(WatchSet {

@@ -17,7 +17,7 @@ use std::io;
 const PATIENCE: Nanos = Nanos::from_secs(10);
 
 /// Why a server that runs did not hand over, or one that starts could not take over.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum HandOverError {
     /// The running server will not hand over to this one.
@@ -30,3 +30,5 @@ pub enum HandOverError {
     #[error(transparent)]
     Io(#[from] io::Error),
 }
+
+show_as_text!(HandOverError);

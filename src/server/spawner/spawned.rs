@@ -17,7 +17,7 @@ pub struct Spawned<T> {
 }
 
 /// Why spawned work came to no result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unfinished {
     /// The work panicked, or a part of it that it had forked did.
@@ -36,6 +36,8 @@ pub enum Unfinished {
     #[error("the server has ended")]
     Stopped,
 }
+
+show_as_text!(Unfinished);
 
 impl<T: Send + 'static> Spawned<T> {
     pub(super) fn new(child: Arc<Child<T>>) -> Spawned<T> {

@@ -118,12 +118,14 @@ pub(crate) fn shown_latency(us: f64) -> String {
 }
 
 /// The error for a text that is not a goal.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no goal: write PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99.9-slowdown<=10 or \
      p99-latency<=2ms (percentiles: 50, 90, 99, 99.9, 99.95, 99.99; for one class: p99.9-slowdown-short<=10)"
 )]
 pub(crate) struct GoalError(String);
+
+show_as_text!(GoalError);
 
 impl FromStr for Goal {
     type Err = GoalError;

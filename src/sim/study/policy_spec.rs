@@ -44,7 +44,7 @@ impl PolicySpec {
 }
 
 /// The error for a text that names no policy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no policy is called `{text}`{here}; there are {ours}, and in simulation only srpt, ps, central, rr:QUANTUM:SWITCH (like \
      rr:5us:1us; QUANTUM above 0, SWITCH at most 10ms), priority and jsq",
@@ -53,6 +53,8 @@ impl PolicySpec {
 pub(crate) struct UnknownContender {
     text: String,
 }
+
+show_as_text!(UnknownContender);
 
 impl FromStr for PolicySpec {
     type Err = UnknownContender;

@@ -72,7 +72,7 @@ pub struct TraceRequest {
 }
 
 /// Why a text or a file is not a trace.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// The file cannot be read, for the system's reason.
     #[error("it cannot be read: {0}")]
@@ -92,6 +92,8 @@ pub enum TraceError {
     #[error("it offers no request: write the header and {LINE}, as `loadgen run --dump FILE` does")]
     Empty,
 }
+
+show_as_text!(TraceError);
 
 const LINE: &str = "INTENDED SENT CLASS COST FLOW SOCKET in each line, like 1ms 1.1ms short 500ns 17 3";
 
