@@ -54,6 +54,7 @@
 #![cfg_attr(not(feature = "cli"), allow(dead_code, unreachable_pub, unused_imports))]
 
 /// Makes `Debug` of an error its text: it is what a `main` that returns a `Result` prints.
+/// Files that benches compile as their own say it without this.
 macro_rules! show_as_text {
     ($error:ty) => {
         impl std::fmt::Debug for $error {

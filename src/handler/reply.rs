@@ -33,7 +33,11 @@ pub struct Overflow {
     pub room: usize,
 }
 
-show_as_text!(Overflow);
+impl std::fmt::Debug for Overflow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
 
 /// A reply had as many datagrams as it may have, and another one was to begin.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -41,7 +45,11 @@ show_as_text!(Overflow);
 #[non_exhaustive]
 pub struct TooManyDatagrams;
 
-show_as_text!(TooManyDatagrams);
+impl std::fmt::Debug for TooManyDatagrams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
 
 impl<'a> Reply<'a> {
     /// The largest number of datagrams in a reply.

@@ -88,7 +88,11 @@ impl fmt::Display for Percentile {
 )]
 pub struct PercentileError(String);
 
-show_as_text!(PercentileError);
+impl std::fmt::Debug for PercentileError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
 
 impl FromStr for Percentile {
     type Err = PercentileError;

@@ -203,7 +203,11 @@ pub enum OverheadsError {
     File(String, String),
 }
 
-show_as_text!(OverheadsError);
+impl std::fmt::Debug for OverheadsError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
 
 impl FromStr for Overheads {
     type Err = OverheadsError;

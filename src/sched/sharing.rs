@@ -100,7 +100,11 @@ pub enum BadSharing {
     Text(String),
 }
 
-show_as_text!(BadSharing);
+impl std::fmt::Debug for BadSharing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
 
 impl Sharing {
     /// Whether every option is in its range.

@@ -150,7 +150,11 @@ pub struct UnknownPolicy {
     pub text: String,
 }
 
-show_as_text!(UnknownPolicy);
+impl std::fmt::Debug for UnknownPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
 
 /// `; the name here is X` for what the literature calls X.
 pub(crate) fn name_here(text: &str) -> String {

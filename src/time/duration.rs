@@ -21,7 +21,11 @@ pub enum DurationError {
     TooLong(String),
 }
 
-show_as_text!(DurationError);
+impl std::fmt::Debug for DurationError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
 
 /// Reads a decimal number, at least zero, followed by `ns`, `us`, `ms`, `s`, `min` or `h`; rounds to a nanosecond.
 ///

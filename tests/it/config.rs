@@ -118,7 +118,7 @@ fn settings_without_effect_are_warnings() {
     assert_eq!(server.end().0.code(), Some(0));
     let log = io::read_to_string(log).unwrap();
     warnings.iter().for_each(|warning| {
-        assert!(log.lines().any(|line| line.contains(" WARN ") && line.contains(warning)), "{log}")
+        assert!(log.lines().any(|line| line.contains(" WARN ") && line.contains(warning)), "{log}");
     });
 }
 
