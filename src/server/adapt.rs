@@ -25,9 +25,14 @@ pub(super) struct Adaptation {
 impl Adaptation {
     /// The initial policy of `config`.
     pub(super) fn new(config: &Config) -> Adaptation {
+        Adaptation::with_yields(config, yields::least_time)
+    }
+
+    /// `least_time`: of a yield on a real core.
+    fn with_yields(config: &Config, least_time: fn() -> Nanos) -> Adaptation {
         let entry = config.policy.entry();
         // Only what follows measurements weighs it, and to measure it takes time.
-        let yield_cost = if entry.adapts { yield_cost(config) } else { Nanos::ZERO };
+        let yield_cost = if entry.adapts { yield_cost(config, least_time) } else { Nanos::ZERO };
         let tuning = Tuning {
             sizes: (entry.sizes == Sizes::Pools).then(|| config.pools.iter().map(|pool| pool.workers).collect()),
             reserved: config.reserved,
@@ -120,9 +125,9 @@ fn measured(recent: &Recent, burn: Burn, classified: bool) -> Measured {
 
 /// The cost of a yield in the unit in which service times are measured: what an emulated core is charged, or what a real
 /// one takes.
-fn yield_cost(config: &Config) -> Nanos {
+fn yield_cost(config: &Config, least_time: fn() -> Nanos) -> Nanos {
     match config.burn {
-        Burn::Cpu => yields::least_time(),
+        Burn::Cpu => least_time(),
         Burn::Sleep => config.overheads_scaled().yield_.max(Nanos::new(1)),
     }
 }

@@ -9,6 +9,11 @@ fn config(pairs: &[(&str, &str)]) -> Config {
     Config::from_pairs(pairs.iter().copied()).expect("a valid configuration")
 }
 
+/// As the server's, but for the yield: how long it takes here must not decide what a test sees.
+fn adaptation(config: &Config) -> Adaptation {
+    Adaptation::with_yields(config, || Nanos::new(100))
+}
+
 fn recent(bins: &[(u64, u64)], busy_workers: f64) -> Recent {
     let service_times = bins.iter().map(|(us, count)| (Nanos::from_micros(*us), *count)).collect();
     Recent { service_times, busy_workers, ..Recent::default() }
@@ -16,7 +21,7 @@ fn recent(bins: &[(u64, u64)], busy_workers: f64) -> Recent {
 
 #[test]
 fn hybrid_follows_the_demand_when_two_measurements_agree() {
-    let mut adaptation = Adaptation::new(&config(&[("policy", "hybrid"), ("workers", "14"), ("slice", "5us")]));
+    let mut adaptation = adaptation(&config(&[("policy", "hybrid"), ("workers", "14"), ("slice", "5us")]));
     let reserved = |adaptation: &Adaptation| adaptation.decision().and_then(|decision| decision.reserved);
     assert_eq!(reserved(&adaptation), Some(3));
     let heavier = recent(&[(1, 5_000), (100, 5_000)], 11.0);
@@ -30,7 +35,7 @@ fn hybrid_follows_the_demand_when_two_measurements_agree() {
 #[test]
 fn hybrid_keeps_a_number_that_was_given() {
     let pairs = [("policy", "hybrid"), ("workers", "14"), ("reserved", "4")];
-    let mut adaptation = Adaptation::new(&config(&pairs));
+    let mut adaptation = adaptation(&config(&pairs));
     let heavier = recent(&[(1, 5_000), (100, 5_000)], 11.0);
     assert!(!adaptation.follow(&heavier) && !adaptation.follow(&heavier));
     assert_eq!(adaptation.decision().and_then(|decision| decision.reserved), Some(4));
@@ -38,7 +43,7 @@ fn hybrid_keeps_a_number_that_was_given() {
 
 #[test]
 fn auto_finds_the_levels_of_what_it_measures() {
-    let mut adaptation = Adaptation::new(&config(&[("policy", "auto"), ("workers", "4"), ("time-scale", "1000")]));
+    let mut adaptation = adaptation(&config(&[("policy", "auto"), ("workers", "4"), ("time-scale", "1000")]));
     let begun = adaptation.decision().expect("auto decides");
     assert_eq!((begun.policy.as_str(), begun.budget), ("levels", Some(Nanos::from_millis(50))), "the slice, scaled");
     // On the scale of emulated cores a yield costs nothing.
@@ -56,7 +61,7 @@ fn auto_finds_the_levels_of_what_it_measures() {
 #[test]
 fn auto_makes_no_levels_of_what_cannot_give_way() {
     for (uninterruptible_workers, policy) in [(0.99, "levels"), (0.999_99, "global")] {
-        let mut adaptation = Adaptation::new(&config(&[("policy", "auto"), ("workers", "2")]));
+        let mut adaptation = adaptation(&config(&[("policy", "auto"), ("workers", "2")]));
         let divided = Recent { uninterruptible_workers, ..recent(&[(10, 9_900), (500, 100)], 1.0) };
         for _ in 0..3 {
             adaptation.follow(&divided);
@@ -68,7 +73,7 @@ fn auto_makes_no_levels_of_what_cannot_give_way() {
 // Does `levels` learn from when on to leave fresh requests to others, also where its limits are those that it began with?
 #[test]
 fn levels_learns_its_patience_whatever_its_limits() {
-    let mut adaptation = Adaptation::new(&config(&[("policy", "levels"), ("workers", "4"), ("slice", "1ms")]));
+    let mut adaptation = adaptation(&config(&[("policy", "levels"), ("workers", "4"), ("slice", "1ms")]));
     assert_eq!(adaptation.policy().patience(), None);
     let measured = recent(&[(500, 9_900), (500_000, 100)], 2.0);
     assert!(!adaptation.follow(&measured) && adaptation.follow(&measured) && !adaptation.follow(&measured));
@@ -81,7 +86,7 @@ fn levels_learns_its_patience_whatever_its_limits() {
 #[test]
 fn auto_makes_least_what_it_is_told() {
     let decided = |optimise, mix: &[(u64, u64)]| {
-        let mut adaptation = Adaptation::new(&config(&[("policy", "auto"), ("optimise", optimise)]));
+        let mut adaptation = adaptation(&config(&[("policy", "auto"), ("optimise", optimise)]));
         let measured = recent(mix, 2.0);
         assert!((0..3).any(|_| adaptation.follow(&measured)));
         let decision = adaptation.decision().expect("auto decides");
@@ -103,7 +108,7 @@ fn auto_makes_least_what_it_is_told() {
 #[test]
 fn auto_knows_classes_where_it_may() {
     for classify in ["header", "none"] {
-        let mut adaptation = Adaptation::new(&config(&[("policy", "auto"), ("classify", classify)]));
+        let mut adaptation = adaptation(&config(&[("policy", "auto"), ("classify", classify)]));
         let [light, heavy] = [10, 500].map(|us| (Nanos::from_micros(us), 5_000));
         let mut recent = Recent { service_times: vec![light, heavy], busy_workers: 1.0, ..Recent::default() };
         (recent.times_of_class[0], recent.times_of_class[1]) = (vec![light], vec![heavy]);
@@ -117,7 +122,7 @@ fn auto_knows_classes_where_it_may() {
 #[test]
 fn reserve_follows_the_demand_of_classes() {
     let pairs = [("policy", "reserve"), ("classify", "header"), ("workers", "14")];
-    let mut adaptation = Adaptation::new(&config(&pairs));
+    let mut adaptation = adaptation(&config(&pairs));
     let mut recent = Recent::default();
     assert!(!adaptation.follow(&recent));
     (recent.by_class[0], recent.by_class[1]) =
@@ -132,7 +137,7 @@ fn reserve_follows_the_demand_of_classes() {
 #[test]
 fn reserve_keeps_a_number_that_was_given() {
     let pairs = [("policy", "reserve"), ("classify", "header"), ("workers", "14"), ("reserved", "4")];
-    let mut adaptation = Adaptation::new(&config(&pairs));
+    let mut adaptation = adaptation(&config(&pairs));
     let mut recent = Recent::default();
     // Extreme bimodal, then a mix that calls for another number.
     for light in [99_500, 50_000] {
@@ -194,7 +199,7 @@ fn a_server_decides_what_the_planner_predicts() {
                 settings.push(("classify", "header".to_owned()));
             }
             let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
-            let mut adaptation = Adaptation::new(&config(&settings));
+            let mut adaptation = adaptation(&config(&settings));
             adaptation.auto = adaptation.auto.map(|_| Auto::new(&fit.tuning()));
             adaptation.tuning.yield_cost = fit.yield_cost;
             for _ in 0..10 {
@@ -228,7 +233,7 @@ fn all_work_counts_on_real_and_on_emulated_cores() {
 #[test]
 fn fixed_policies_decide_nothing() {
     for policy in ["isolated", "global", "steal", "shed", "pools", "ondemand"] {
-        let mut adaptation = Adaptation::new(&config(&[("policy", policy), ("workers", "2")]));
+        let mut adaptation = adaptation(&config(&[("policy", policy), ("workers", "2")]));
         assert!(!adaptation.follow(&recent(&[(1, 9_900), (500, 100)], 2.0)));
         assert_eq!(adaptation.decision(), None);
     }
@@ -240,7 +245,7 @@ fn fixed_policies_decide_nothing() {
 fn auto_weighs_the_yields_of_emulated_cores() {
     let decided = |overheads: &str| {
         let settings = [("policy", "auto"), ("workers", "4"), ("burn", "sleep"), ("time-scale", "1000")];
-        let mut adaptation = Adaptation::new(&config(&[&settings[..], &[("overheads", overheads)]].concat()));
+        let mut adaptation = adaptation(&config(&[&settings[..], &[("overheads", overheads)]].concat()));
         let divided = recent(&[(500, 9_900), (500_000, 100)], 2.0);
         for _ in 0..3 {
             adaptation.follow(&divided);
@@ -289,7 +294,7 @@ impl<'m> Measuring<'m> {
     fn new(metrics: &'m WorkerMetrics, config: &Config) -> Measuring<'m> {
         in_virtual_time::set(Some(Nanos::from_secs(1_000)));
         let (collector, recorder) = (Collector::new(metrics), RefCell::new(metrics.recorder(0)));
-        Measuring { collector, recorder, adaptation: Adaptation::new(config) }
+        Measuring { collector, recorder, adaptation: adaptation(config) }
     }
 
     /// Whether another choice comes into force after a second with so many requests of each mix, each of which waited for
