@@ -1,6 +1,6 @@
 //! Does serving a request allocate: one that ends at its first poll, one that hops, one that yields, one of a
 //! flow, one with a reply of several datagrams, one that forks? And does a server say what it allocates at each address?
-//! Method: an allocator that counts on the threads of the workers, from their first request on; 4 workers, 200,000
+//! Method: an allocator that counts on the threads of the workers, from their first request on; 4 workers, 50,000
 //! requests over real sockets for each way; what is left to measurement (histograms of a class, made at its first sample)
 //! is made in a warm-up.
 
@@ -26,7 +26,7 @@ use support::{GIVE_UP_AFTER, Running, alone, await_until};
 static COUNTER: Counter = Counter;
 
 const WORKERS: usize = 4;
-const REQUESTS: u64 = 200_000;
+const REQUESTS: u64 = 50_000;
 /// Source ports, so that every worker's socket gets some, and requests under way on each.
 const PORTS: usize = 32;
 const WINDOW: usize = 4;
@@ -141,7 +141,7 @@ fn offer(server: &Running, requests: u64, in_trains: bool, datagrams: usize) {
     }
 }
 
-/// Serves 200,000 requests under `settings`; returns what they allocated, and how many continuations of that `reason`
+/// Serves `REQUESTS` requests under `settings`; returns what they allocated, and how many continuations of that `reason`
 /// there were.
 fn allocated(settings: &[(&str, &str)], way: Way, reason: &str) -> (u64, f64) {
     allocated_by(settings, way, reason, false)

@@ -150,12 +150,6 @@ pub(crate) fn switched(
     });
 }
 
-#[test]
-fn a_switch_forgets_no_job() {
-    switched(pools, || hybrid(2), 1..2, 2, Flaw::None);
-    switched(global, pools, 0..2, 2, Flaw::None);
-}
-
 /// A datagram comes when a switch gives its receiver its own ingress back.
 pub(crate) fn arrival_at_a_switch(flaw: Flaw) {
     let switch_and_arrive = |world: &World| {

@@ -1,5 +1,5 @@
 //! Does loom catch each scenario that is broken in one thing? The scenarios are those of `main.rs`, which could not fail
-//! otherwise. `.ci/release` runs it.
+//! otherwise. One that takes too long for every change stands here whole. `.ci/release` runs it.
 
 #[allow(dead_code, reason = "scenarios that are played whole alone")]
 mod sleep_loom;
@@ -108,4 +108,11 @@ fn a_notice_that_is_not_asked_for_again_is_caught() {
 #[test]
 fn a_notice_in_place_of_a_wake_is_caught() {
     assert_caught(FORGOTTEN, || a_swallowed_turn(Flaw::Kernel(Fault::NoticesInsteadOfWaking)));
+}
+
+/// Takes a minute, where the scenarios of `main.rs` take seconds.
+#[test]
+fn a_switch_forgets_no_job() {
+    switched(pools, || hybrid(2), 1..2, 2, Flaw::None);
+    switched(global, pools, 0..2, 2, Flaw::None);
 }
