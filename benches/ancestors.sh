@@ -9,7 +9,7 @@ set -eu
 
 bin=${BIN:-target/release}
 mixes=${MIXES:-micropools packet-chain}
-seeds=${SEEDS:-1,2,3}
+rounds=${ROUNDS:-3}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 keep=${KEEP:-$tmp}
@@ -68,14 +68,14 @@ for mix in $mixes; do
     case $mix in
     micropools)
         for load in ${LOADS:-0.5 0.7}; do
-            compare "$mix" "$load" --burn sleep --overheads stock --time-scale 200 --pools front=2,heavy=1 --seeds "$seeds" \
+            compare "$mix" "$load" --burn sleep --overheads stock --time-scale 200 --pools front=2,heavy=1 --rounds "$rounds" \
                 --policies isolated,steal,pools,hybrid,ondemand,levels,auto --warmup 5s --duration 27s
             jq -r --arg load "$load" "$definitions $for_micropools" "$result"
         done
         ;;
     packet-chain)
         for load in ${LOADS:-0.4}; do
-            compare "$mix" "$load" --burn cpu --time-scale 1 --workers 1 --saturate 0s --seeds 1 \
+            compare "$mix" "$load" --burn cpu --time-scale 1 --workers 1 --saturate 0s --rounds 1 \
                 --policies isolated,steal,levels,auto --warmup 5s --duration 50s
             jq -r --arg load "$load" "$definitions $for_packet_chain" "$result"
         done

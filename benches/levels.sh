@@ -8,7 +8,7 @@
 # ones, where the load is a share of what isolated bears. With KEEP=DIRECTORY the results stay there, and scenes whose
 # results are there are not repeated: so the table can go on after an interrupt, or be made by several at once. Lists are
 # words:
-# SCENES="tpcc/14/0.9/500/20us" SEEDS=1,2 KEEP=results benches/levels.sh
+# SCENES="tpcc/14/0.9/500/20us" ROUNDS=2 KEEP=results benches/levels.sh
 # BURN=cpu SCENES="tpcc/1/0.7/1/20us" DURATION=20s benches/levels.sh
 set -eu
 
@@ -19,7 +19,7 @@ scenes=${SCENES:-extreme-bimodal/14/0.9/2000/5us high-bimodal/14/0.9/500/10us ro
 lognormal:10us:3/14/0.9/1000/20us lognormal:10us:10/14/0.9/1000/20us bounded-pareto:1us:100ms:1.1/14/0.9/1000/100us \
 $dns/7/0.79/1000/10us exponential:10us/14/0.9/1000/100us fixed:10us/14/0.9/1000/100us}
 policies=${POLICIES:-auto,ondemand,hybrid,global}
-seeds=${SEEDS:-1,2,3,4,5}
+rounds=${ROUNDS:-5}
 duration=${DURATION:-50s}
 burn=${BURN:-sleep}
 case $burn in
@@ -39,7 +39,7 @@ scene() {
     [ -s "$name.json" ] || {
         # The exit code is 3 where a run is INVALID, which its row says.
         "$bin/loadgen" compare --quiet --burn "$burn" --simulate --workload "$1" --workers "$2" --load "$3" --time-scale "$4" \
-            --slice "$5" --warmup 8s --duration "$duration" --policies "$policies" --seeds "$seeds" --overheads "$overheads" \
+            --slice "$5" --warmup 8s --duration "$duration" --policies "$policies" --rounds "$rounds" --overheads "$overheads" \
             --json "$tmp/json" >"$tmp/text" || [ $? = 3 ]
         mv "$tmp/json" "$name.json"
     }

@@ -3,7 +3,7 @@
 # benches/replay.md, and how many of its figures are near, beside what constants would reach. Needs jq, and
 # `cargo build --release --workspace`.
 #
-# A scene is a workload, a time scale, a slice, a warm-up and policies; each is run at each load with each seed, on 14
+# A scene is a workload, a time scale, a slice, a warm-up and policies; each is run at each load in each round, on 14
 # emulated cores that are charged OVERHEADS, stock by default. With KEEP=DIRECTORY the results stay there, and
 # scenes whose results are there are not repeated: so the table can go on after an interrupt. Lists are words:
 # LOADS="0.7" SCENES="high-bimodal/500/2us/3s/isolated,steal" KEEP=results benches/replay.sh
@@ -18,7 +18,7 @@ high-bimodal/500/2us/3s/isolated,global,steal \
 high-bimodal/2000/2us/5s/pools,hybrid,ondemand,levels \
 high-bimodal/2000/2us/15s/auto}
 loads=${LOADS:-0.5 0.7}
-seeds=${SEEDS:-1,2,3}
+rounds=${ROUNDS:-3}
 duration=${DURATION:-20s}
 overheads=${OVERHEADS:-stock}
 tmp=$(mktemp -d)
@@ -35,7 +35,7 @@ scene() {
     [ -s "$name.rows" ] || {
         # The exit code is 3 where a run is INVALID, which its row says.
         "$bin/loadgen" compare --quiet --burn sleep --workers 14 --simulate --workload "$1" --time-scale "$2" --slice "$3" \
-            --warmup "$4" --duration "$duration" --policies "$5" --load "$load" --seeds "$seeds" --overheads "$overheads" \
+            --warmup "$4" --duration "$duration" --policies "$5" --load "$load" --rounds "$rounds" --overheads "$overheads" \
             --json "$name.json" >"$tmp/text" || [ $? = 3 ]
         grep -E "^\| $1 \| [0-9.]+ \| " "$tmp/text" >"$tmp/rows"
         mv "$tmp/rows" "$name.rows"

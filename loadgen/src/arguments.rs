@@ -1,6 +1,7 @@
 //! The command line: what each flag is called and which text it takes. What the values mean together is decided in
 //! [`crate::plan`] and [`crate::compare`].
 
+use crate::plan::WORKLOAD_DEFAULT;
 use clap::{Args, Parser, Subcommand};
 use forebay::config::{Burn, Classify, Objective};
 use forebay::metrics::Percentile;
@@ -75,10 +76,11 @@ pub(crate) struct RunArguments {
 /// Flags of `loadgen compare`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// Policies to compare; ratios are against the first
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "steal,pools,auto")]
+    /// Policies to compare; the last is judged against the first and the second
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "isolated,steal,pools,auto")]
     pub(crate) policies: Vec<String>,
-    /// Workers of each server [default: the sum of --pools, else 14]
+    /// Workers of each server [default: the sum of --pools, else from 4 CPUs on all but two, at most 14, and 14 emulated
+    /// ones on fewer]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) workers: Option<u16>,
     /// Pools and their workers, the ingress first, like front=3,heavy=11 [default: front = its share of the
@@ -104,7 +106,7 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "SET")]
     pub(crate) overheads: Option<Overheads>,
     /// Multiply every cost by K [default: the smallest round number at which the packets fit this machine and each
-    /// server can be saturated, like 20 for 14 workers of 16 CPUs; at least 1000 with --burn sleep]
+    /// server can be saturated; with --burn sleep at which the shortest request lasts 2 ms, up to 1000]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) time_scale: Option<u64>,
     /// Whether servers may read the class of a request from its header
@@ -113,17 +115,20 @@ pub(crate) struct CompareArguments {
     /// What the levels of levels and auto make least, slowdown or latency, as for forebay serve
     #[arg(long, value_name = "WHAT", default_value = "slowdown")]
     pub(crate) optimise: Objective,
-    /// Show the log of each server
+    /// Also show the settings, the account of each run, what is not shown, and the log of each server
     #[arg(long)]
     pub(crate) verbose: bool,
-    /// Compare once with each of these seeds, and show medians
-    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "seed")]
-    pub(crate) seeds: Vec<u64>,
+    /// Runs of each policy, each with a new server and the next seed; the policies take turns
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub(crate) rounds: u64,
     /// Simulate the requests of each run once more, under the same policy, and hold both against each other. hybrid
     /// then reserves a fixed number of workers; levels and auto need a warm-up in which they find what virtual time does;
     /// reserve, which follows the load, is not simulated
     #[arg(long)]
     pub(crate) simulate: bool,
+    /// Also write a page with charts; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Also write what each run offered into this folder, as POLICY-seedN.offered, for forebay simulate --replay
     #[arg(long, value_name = "DIR")]
     pub(crate) dump: Option<PathBuf>,
@@ -134,7 +139,7 @@ pub(crate) struct CompareArguments {
 /// What is offered, how long, and how it is judged: common to both commands.
 #[derive(Debug, Args)]
 pub(crate) struct OfferArguments {
-    /// Requests to draw: a preset or a form, see --help [default: extreme-bimodal]
+    /// Requests to draw: a preset or a form, see --help [default: bimodal:0.99:10us:1ms]
     #[arg(long, value_name = "NAME|FORM", conflicts_with = "cost", long_help = workload_help())]
     pub(crate) workload: Option<Workload>,
     /// Requests to draw, as a form like fixed:20us or bimodal:0.99:20us:2ms (99 % cost 20 us, the rest 2 ms)
@@ -155,10 +160,10 @@ pub(crate) struct OfferArguments {
     /// [default of compare: 0.7]
     #[arg(long, value_name = "SHARE", value_parser = parse_load)]
     pub(crate) load: Option<f64>,
-    /// Time measured, after the warm-up [default: 10s, compare: 20s]
+    /// Time measured in a run, after its warm-up [default: 10s, compare: 3s]
     #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
     pub(crate) duration: Option<Nanos>,
-    /// Time driven before anything counts [default: 2s, compare: 3s]
+    /// Time driven before anything counts [default: 2s, compare: 1s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) warmup: Option<Nanos>,
     /// Source ports to send from [default: 32 per worker, at least 256]
@@ -185,6 +190,13 @@ pub(crate) struct OfferArguments {
     pub(crate) quiet: bool,
 }
 
+impl CompareArguments {
+    /// The seed of each round.
+    pub(crate) fn seeds(&self) -> impl Iterator<Item = u64> {
+        (0..self.rounds).map(|round| self.offer.seed.wrapping_add(round))
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   loadgen compare
@@ -203,7 +215,7 @@ const PAYLOAD_MAX: i64 = (forebay::wire::DATAGRAM_MAX_BYTES - forebay::wire::HEA
 
 fn workload_help() -> String {
     format!(
-        "Requests to draw: a preset or a form [default: extreme-bimodal]\n\nPresets: {}\nForms: {}\n\n\
+        "Requests to draw: a preset or a form [default: {WORKLOAD_DEFAULT}]\n\nPresets: {}\nForms: {}\n\n\
          D, MEAN, A and B are durations like 0.5us or 2ms; bimodal:P:A:B means that the share P costs A, the rest B; \
          CV is the standard deviation over the mean; ALPHA is above 1, but for bounded-pareto, whose costs are A to B; \
          mix:P@FORM+P@FORM... has a class for each part, and its shares sum to 1. file:PATH draws from a file \

@@ -40,6 +40,8 @@ pub struct Plan {
     pub retrying: Retrying,
     /// The percentile that the run must know; `None` for the highest that it knows, up to p99.9.
     pub percentile: Option<Percentile>,
+    /// Whether the run is one of several whose percentiles are known together alone, so that it is VALID without.
+    pub is_round: bool,
     /// The widest 95 % interval, upper over lower end, of a percentile that counts as known.
     pub precision: f64,
     /// The seed of the schedule.
@@ -154,6 +156,7 @@ impl Plan {
             timeout: offer.timeout,
             retrying: Retrying::NONE,
             percentile: offer.percentile,
+            is_round: false,
             precision: offer.precision,
             seed: offer.seed,
             payload_bytes: 0,
@@ -196,10 +199,13 @@ pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Costs above what the kernel takes of a request (3 us), and requests that cost a hundred times more.
+pub(crate) const WORKLOAD_DEFAULT: &str = "bimodal:0.99:10us:1ms";
+
 /// The workload that the flags name.
 pub(crate) fn workload_of(offer: &OfferArguments) -> Workload {
     let named = offer.workload.as_ref().or(offer.cost.as_ref()).cloned();
-    named.unwrap_or_else(|| "extreme-bimodal".parse().expect("a preset"))
+    named.unwrap_or_else(|| WORKLOAD_DEFAULT.parse().expect("a form"))
 }
 
 /// The value of a flag and the server's own, which must not differ.
@@ -240,6 +246,7 @@ pub(crate) fn test_plan() -> Plan {
         timeout: None,
         retrying: Retrying::NONE,
         percentile: Some(Percentile::P99),
+        is_round: false,
         precision: forebay::stats::PRECISION,
         seed: 1,
         payload_bytes: 0,

@@ -103,6 +103,7 @@ pub(crate) fn execute_on(
     let utilisation = plan.workers.and_then(|workers| probe.utilisation(workers, counted));
     let input = ValidityInput {
         percentile: plan.percentile.unwrap_or_else(|| judged_by(tally.latency_us.all().supported)),
+        knows_alone: !plan.is_round,
         pacer: sent.pacer,
         own_socket_drops,
         attempted: sent.slips.len() as u64 + retries,

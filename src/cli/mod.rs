@@ -1,6 +1,7 @@
 //! The command line: subcommands, their output and their exit codes.
 
 mod calibrate;
+pub mod page;
 mod plan;
 pub mod results;
 mod serve;

@@ -52,7 +52,7 @@ impl Memory {
     }
 
     /// The most independent values that `values` values can be worth.
-    pub(super) fn effective_most(self, values: u64) -> f64 {
+    pub fn effective_most(self, values: u64) -> f64 {
         values as f64 / self.episode
     }
 }

@@ -24,7 +24,7 @@ pub use interval::{Interval, PRECISION};
 #[cfg(feature = "cli")]
 pub use memory::Memory;
 #[cfg(feature = "cli")]
-pub use ratio::ratio;
+pub use ratio::{of_runs, ratio};
 #[cfg(feature = "cli")]
 pub use sample::Sample;
 

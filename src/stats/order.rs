@@ -48,9 +48,13 @@ fn last(mut from: f64, mut to: f64, holds: impl Fn(f64) -> bool) -> f64 {
 
 /// How many times wider an interval is if its variance was estimated from `groups` groups (2 or more).
 pub(super) fn widening(groups: usize) -> f64 {
-    let freedom = (groups - 1) as f64;
-    let student = StudentsT::new(0.0, 1.0, freedom).expect("a number of groups above 1");
-    student.inverse_cdf(1.0 - MISS) / Normal::standard().inverse_cdf(1.0 - MISS)
+    student(groups - 1) / Normal::standard().inverse_cdf(1.0 - MISS)
+}
+
+/// Standard errors from the mean to each end of its interval, with this freedom (1 or more).
+pub(super) fn student(freedom: usize) -> f64 {
+    let student = StudentsT::new(0.0, 1.0, freedom as f64).expect("a freedom above 0");
+    student.inverse_cdf(1.0 - MISS)
 }
 
 #[cfg(test)]

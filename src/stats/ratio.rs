@@ -1,5 +1,6 @@
 //! The ratio of two quantiles, with its interval.
 
+use super::order::student;
 use super::{Interval, Memory, Sample};
 
 /// The 95 % interval of the quantile of `own` over that of `first`, from their intervals by the method of variance
@@ -9,6 +10,19 @@ pub fn ratio(own: &Sample, first: &Sample, share: f64, memory: Memory) -> Interv
     let [own_interval, first_interval] = [own, first].map(|sample| sample.interval(share, memory));
     let together = correlation(&own.deviations(share), &first.deviations(share));
     recovered((own.quantile(share), own_interval), (first.quantile(share), first_interval), together)
+}
+
+/// The 95 % interval of the mean ratio (geometric) that independent runs measured, by Student's t for their logarithms: what
+/// differs from run to run is in it. [`Interval::UNKNOWN`] for fewer than two runs, and where one measured 0 or infinity.
+pub fn of_runs(ratios: &[f64]) -> Interval {
+    if ratios.len() < 2 || ratios.iter().any(|ratio| !(ratio.is_finite() && *ratio > 0.0)) {
+        return Interval::UNKNOWN;
+    }
+    let count = ratios.len() as f64;
+    let mean = ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / count;
+    let squares: f64 = ratios.iter().map(|ratio| (ratio.ln() - mean).powi(2)).sum();
+    let reach = student(ratios.len() - 1) * (squares / (count - 1.0) / count).sqrt();
+    Interval { low: (mean - reach).exp(), high: (mean + reach).exp() }
 }
 
 /// The interval of `own` over `first`, whose estimates are correlated by `together`.
@@ -54,6 +68,19 @@ mod tests {
         assert!((apart.low - 2.0 / by).abs() < 1e-9 && (apart.high - 2.0 * by).abs() < 1e-9, "{apart:?}");
         let same = recovered(figure(8.0, 1.5), figure(4.0, 1.5), 1.0);
         assert!((same.low - 2.0).abs() < 1e-6 && (same.high - 2.0).abs() < 1e-6, "{same:?}");
+    }
+
+    /// Is the interval of runs the one computed by hand? The logarithms of 2, 4 and 8 have the standard error .4002, and
+    /// Student's factor for two degrees of freedom is 4.3027.
+    #[test]
+    fn runs_have_the_interval_of_the_textbook() {
+        let Interval { low, high } = of_runs(&[2.0, 4.0, 8.0]);
+        let reach = (4.3027 * 2.0_f64.ln() / 3.0_f64.sqrt()).exp();
+        assert!((low * reach / 4.0 - 1.0).abs() < 1e-4 && (high / reach / 4.0 - 1.0).abs() < 1e-4, "{low} to {high}");
+        assert_eq!(of_runs(&[2.0, 2.0]), Interval { low: 2.0_f64.ln().exp(), high: 2.0_f64.ln().exp() });
+        for unknown in [&[][..], &[2.0], &[2.0, 0.0], &[2.0, f64::INFINITY], &[2.0, f64::NAN]] {
+            assert_eq!(of_runs(unknown), Interval::UNKNOWN);
+        }
     }
 
     /// Is a bound that exists kept where another is missing?

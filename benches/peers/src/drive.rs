@@ -148,6 +148,7 @@ pub(crate) fn open_loop(target: Target, rate: f64, seed: u64, span: Span) -> Res
         timeout: None,
         retrying: Retrying::NONE,
         percentile: Some(Percentile::P99_9),
+        is_round: false,
         precision: forebay::stats::PRECISION,
         seed,
         payload_bytes: 0,

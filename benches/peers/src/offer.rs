@@ -79,6 +79,7 @@ pub(crate) fn plan(server: &ServerProcess, workload: &Workload) -> Plan {
         retrying: Retrying::NONE,
         // The p99.9 of all is one of the heavy requests. What is known of the light ones is told for each figure.
         percentile: None,
+        is_round: false,
         precision: forebay::stats::PRECISION,
         seed: 0,
         payload_bytes: 0,

@@ -1,15 +1,20 @@
 //! `loadgen compare`: a fresh server for each policy, the same requests for each server.
 
+mod account;
 mod capacity;
 mod flow_map;
+mod html;
 mod nearness;
-mod rounds_text;
+mod picture;
+mod pooled;
 pub mod server_process;
 pub(crate) mod server_settings;
 mod sizing;
 mod text;
 mod validation;
 mod validation_text;
+mod verdict;
+mod virtual_time;
 
 use crate::arguments::CompareArguments;
 use crate::drive::{Exchange, flows, schedule, trace};
@@ -25,17 +30,30 @@ use crate::text::Screen;
 use anyhow::{Context, Result};
 use capacity::Capacities;
 use flow_map::FlowMap;
+use forebay::cli::results::{Output, one_on_stdout};
 use forebay::config::Burn;
+use forebay::metrics::{ALL_CLASSES, Percentile};
 use forebay::sched::PolicyName;
+use forebay::time::Nanos;
+use forebay::wire::CLASS_NAMES;
+use pooled::Arm;
 use serde::Serialize;
 use server_process::ServerProcess;
 use server_settings::ServerSettings;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use validation::{Simulated, Sockets};
+use verdict::Verdict;
+use virtual_time::VirtualTime;
 
 /// Any free port on loopback.
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// The class of cheap requests, and that of dear ones.
+const LIGHT: &str = CLASS_NAMES[0];
+const HEAVY: &str = CLASS_NAMES[1];
+/// Time that a run takes beside its requests: a server starts, drains and ends.
+const BESIDE_RUN: Nanos = Nanos::from_millis(300);
 
 /// The result of a comparison, as written to JSON (`forebay-compare/1`).
 #[derive(Debug, Serialize)]
@@ -44,7 +62,14 @@ pub(crate) struct CompareReport {
     /// What each server can do, where it was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) capacity: Option<Capacities>,
-    /// One run for each policy, in the order of the flags, for each seed in turn.
+    /// What the last policy shows against others.
+    pub(crate) verdicts: Vec<Verdict>,
+    /// The VALID runs of each policy together.
+    pub(crate) arms: Vec<Arm>,
+    /// The same policies in virtual time, where the load is steady.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) virtual_time: Option<VirtualTime>,
+    /// One run for each policy, in the order of the flags, for each round in turn.
     pub(crate) runs: Vec<ComparedRun>,
     /// With `--simulate`, each policy's figures beside those of virtual time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -85,30 +110,97 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Validity, Failure>
         server_process::check(&settings.serve_arguments(policy, ANY_PORT))?;
     }
     let json = open_json(arguments.offer.json.as_deref())?;
-    let seeds = if arguments.seeds.is_empty() { vec![arguments.offer.seed] } else { arguments.seeds.clone() };
-    let tasks = Task::all(arguments, &seeds)?;
-    let screen = Screen::beside(&[json.as_ref()]);
-    screen.show(&text::heading(&settings, &plan, arguments))?;
+    let page =
+        arguments.html.as_deref().map(|path| Output::open("--html", path)).transpose().map_err(Failure::Usage)?;
+    let outputs = [json.as_ref(), page.as_ref()];
+    one_on_stdout(&outputs).map_err(Failure::Usage)?;
+    let tasks = Task::all(arguments)?;
+    let screen = Screen::beside(&outputs);
+    let length = Length::of(&tasks, &plan, &settings, arguments);
+    let heading = text::heading(&settings, &plan, &arguments.policies, length);
+    screen.show(&heading)?;
+    if arguments.verbose {
+        screen.show(&account::settings_of(&settings, &plan, arguments))?;
+    }
     let capacity = capacity::measure(arguments, &settings, &interrupt)?;
     if let Some(capacity) = &capacity {
-        screen.show(&capacity.said(plan.load().unwrap_or(1.0), settings.workers))?;
+        if arguments.verbose {
+            screen.show(&capacity.said(plan.load().unwrap_or(1.0), settings.workers))?;
+        }
         settings.capacity_rps = Some(capacity.base_rps());
     }
+    // Before anything is compared, so that what is shown does not choose it.
+    let plan = settings.plan(arguments, ANY_PORT)?;
+    let schedule = schedule::draw(&plan)?;
+    let told = |class: &str| verdict::percentile_for(&plan, &schedule, length.rounds, class);
+    let [light, heavy, all] = [LIGHT, HEAVY, ALL_CLASSES].map(told);
+    drop(schedule);
+    let percentile = |class: &str| {
+        if class == LIGHT {
+            light
+        } else if class == HEAVY {
+            heavy
+        } else {
+            all
+        }
+    };
     let mut runs = Vec::new();
-    for task in &tasks {
-        runs.push(run_one(arguments, &settings, task, &interrupt)?);
+    for (number, task) in tasks.iter().enumerate() {
+        // One policy's only run must know its percentile by itself.
+        let percentile = (length.rounds > 1).then_some(heavy);
+        runs.push(run_one(arguments, &settings, task, (number, tasks.len()), percentile, &interrupt)?);
         if interrupt.is_raised() {
             break;
         }
     }
+    let virtual_time = if interrupt.is_raised() { None } else { virtual_time::simulate_all(arguments, &settings) };
     let validation = validation_text::rows(&runs);
-    let report = CompareReport { schema: "forebay-compare/1", capacity, runs, validation };
-    let text = if seeds.len() > 1 { rounds_text::render(&report, &settings) } else { text::render(&report, &settings) };
+    let report = CompareReport {
+        schema: "forebay-compare/1",
+        capacity,
+        verdicts: verdict::verdicts(&runs, &pooled::arms(&runs), percentile),
+        arms: Arm::all(&runs, arguments.offer.precision),
+        virtual_time,
+        runs,
+        validation,
+    };
+    let mut text = text::render(&report);
+    if arguments.verbose {
+        text += &account::accounts(&report, &settings);
+    }
     // A lost text must not cost the JSON.
     let shown = screen.show(&(text + &validation_text::render(&report.validation, &plan)));
-    shown.and(write_to(json.as_ref(), &report))?;
-    let invalid = report.runs.iter().any(|run| run.report.verdict == Validity::Invalid);
-    Ok(if invalid { Validity::Invalid } else { Validity::Valid })
+    let page = page.map_or(Ok(()), |page| page.write(|to| to.write_all(html::render(&report, &heading).as_bytes())));
+    shown.and(write_to(json.as_ref(), &report)).and(page.map_err(Failure::Unwritten))?;
+    Ok(report.validity())
+}
+
+impl CompareReport {
+    /// VALID where every verdict can be used; without one, where every run is VALID.
+    fn validity(&self) -> Validity {
+        let usable = match &self.verdicts[..] {
+            [] => self.runs.iter().all(pooled::is_valid),
+            verdicts => verdicts.iter().all(|verdict| verdict.is_usable),
+        };
+        if usable { Validity::Valid } else { Validity::Invalid }
+    }
+}
+
+/// How long a comparison takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Length {
+    /// Runs of each policy.
+    pub(crate) rounds: usize,
+    pub(crate) seconds: f64,
+}
+
+impl Length {
+    fn of(tasks: &[Task], plan: &Plan, settings: &ServerSettings, arguments: &CompareArguments) -> Length {
+        let one = plan.warmup.plus(plan.duration).plus(BESIDE_RUN).as_secs_f64();
+        let saturated = settings.saturated_for.map_or(0.0, |span| span.plus(BESIDE_RUN).as_secs_f64());
+        let seconds = one * tasks.len() as f64 + saturated * arguments.policies.len() as f64;
+        Length { rounds: arguments.rounds as usize, seconds }
+    }
 }
 
 /// A run to be made.
@@ -123,14 +215,14 @@ struct Task {
 
 impl Task {
     /// All tasks. The policies take turns, so that other activity of the machine affects them all.
-    fn all(arguments: &CompareArguments, seeds: &[u64]) -> Result<Vec<Task>, Failure> {
+    fn all(arguments: &CompareArguments) -> Result<Vec<Task>, Failure> {
         if let Some(folder) = &arguments.dump {
             let made = std::fs::create_dir_all(folder);
             made.map_err(|error| Failure::usage(format!("--dump {} cannot be made: {error}", folder.display())))?;
         }
         let arms = arms(&arguments.policies);
         let mut tasks = Vec::new();
-        for (seed, (policy, arm)) in seeds.iter().flat_map(|seed| arms.iter().map(move |arm| (*seed, arm))) {
+        for (seed, (policy, arm)) in arguments.seeds().flat_map(|seed| arms.iter().map(move |arm| (seed, arm))) {
             // Opened only to check: there may be more files than this process may have open.
             let dump = arguments.dump.as_ref().map(|folder| folder.join(format!("{arm}-seed{seed}.offered")));
             dump.as_deref().map(trace::open).transpose()?;
@@ -155,6 +247,8 @@ fn run_one(
     arguments: &CompareArguments,
     settings: &ServerSettings,
     task: &Task,
+    (number, tasks): (usize, usize),
+    of_round: Option<Percentile>,
     interrupt: &Interrupt,
 ) -> Result<ComparedRun, Failure> {
     let wanted_by = if arguments.simulate { Some("--simulate") } else { arguments.dump.as_ref().map(|_| "--dump") };
@@ -163,8 +257,11 @@ fn run_one(
     let listen = flow_map.as_ref().map_or(ANY_PORT, |flow_map| flow_map.address);
     let process = ServerProcess::start(&settings.serve_arguments(&task.policy, listen), arguments.verbose)?;
     let endpoint = Endpoint::new(&process.admin)?;
-    let plan = Plan { seed: task.seed, ..settings.plan(arguments, process.udp)? };
-    let progress = Progress::new(&task.arm, &plan, arguments.offer.quiet);
+    let plan = settings.plan(arguments, process.udp)?;
+    let percentile = plan.percentile.or(of_round);
+    // Who asks for a percentile asks every run for it.
+    let plan = Plan { seed: task.seed, percentile, is_round: plan.percentile.is_none() && of_round.is_some(), ..plan };
+    let progress = Progress::new(&task.arm, &plan, arguments.offer.quiet).of_runs(number, tasks, BESIDE_RUN);
     let opened = if flow_map.is_none() { flows::open(plan.target, plan.flows)? } else { Vec::new() };
     let sockets = flow_map.as_ref().map_or(&opened, |flow_map| &flow_map.flows);
     let mut outcome = run::execute_on(&plan, sockets, Some(&endpoint), interrupt, progress)?;

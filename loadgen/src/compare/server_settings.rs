@@ -14,16 +14,18 @@ use std::net::SocketAddr;
 
 /// Workers of a server by default, emulated on a machine with fewer cores: the size of machine that the literature
 /// reports on.
-const WORKERS_DEFAULT: u16 = 14;
+pub(crate) const WORKERS_DEFAULT: u16 = 14;
+/// CPUs from which on cores are real by default: two for workers, and two for the generator.
+const REAL_CPUS_MIN: usize = 4;
 /// The range of `--slice` of `forebay serve`.
 const SLICE_MIN: Nanos = Nanos::from_micros(1);
 const SLICE_MAX: Nanos = Nanos::from_secs(1);
 /// The default load, at which the literature compares.
-const LOAD_DEFAULT: f64 = 0.7;
+pub(crate) const LOAD_DEFAULT: f64 = 0.7;
 /// How long each server on real cores is saturated by default.
 const SATURATED_DEFAULT: Nanos = Nanos::from_secs(2);
 const DEFAULTS: Defaults =
-    Defaults { load: Some(LOAD_DEFAULT), duration: Nanos::from_secs(20), warmup: Nanos::from_secs(3) };
+    Defaults { load: Some(LOAD_DEFAULT), duration: Nanos::from_secs(3), warmup: Nanos::from_secs(1) };
 
 /// Settings that all servers of a comparison share.
 #[derive(Clone, Debug)]
@@ -76,7 +78,7 @@ impl ServerSettings {
                     "--workers is {workers}, but the pools of --pools have {sum} workers: leave --workers out, or correct it"
                 )));
             }
-            (workers, sum) => workers.or(sum).unwrap_or(WORKERS_DEFAULT),
+            (workers, sum) => workers.or(sum).unwrap_or_else(|| workers_on(cpus, arguments.burn)),
         };
         let burn = arguments.burn.unwrap_or_else(|| sizing::burn_on(cpus, workers));
         let overheads = match burn {
@@ -198,6 +200,16 @@ impl ServerSettings {
     }
 }
 
+/// Workers where none are given: on real cores all that the generator leaves, which has a CPU each for its sender and its
+/// receiver.
+fn workers_on(cpus: usize, burn: Option<Burn>) -> u16 {
+    match burn {
+        Some(Burn::Sleep) => WORKERS_DEFAULT,
+        _ if cpus < REAL_CPUS_MIN => WORKERS_DEFAULT,
+        _ => u16::try_from(cpus - 2).unwrap_or(u16::MAX).min(WORKERS_DEFAULT),
+    }
+}
+
 /// How long each server is saturated: on real cores, unless the rate is given.
 fn saturated_for(burn: Burn, arguments: &CompareArguments) -> Result<Option<Nanos>, Failure> {
     let wanted = arguments.saturate.filter(|span| *span > Nanos::ZERO);
@@ -253,8 +265,8 @@ mod tests {
         let defaults = chosen("--burn sleep");
         assert_eq!((defaults.workers, defaults.pools.as_deref()), (14, Some("front=8,heavy=6")));
         let free = chosen("--burn sleep --overheads none");
-        assert_eq!((free.workers, free.pools.as_deref()), (14, Some("front=3,heavy=11")));
-        assert_eq!((defaults.slice, defaults.time_scale), (Nanos::from_micros(5), 1_000));
+        assert_eq!((free.workers, free.pools.as_deref()), (14, Some("front=8,heavy=6")));
+        assert_eq!((defaults.slice, defaults.time_scale), (Nanos::from_micros(100), 200));
         let high = chosen("--burn cpu --workload high-bimodal --workers 4");
         assert_eq!((high.pools.as_deref(), high.slice), (Some("front=1,heavy=3"), Nanos::from_micros(10)));
         assert_eq!(high.time_scale, 1);
@@ -275,8 +287,9 @@ mod tests {
             let arguments = arguments("");
             let settings = ServerSettings::on(machine, &arguments).expect("a choice");
             let plan = settings.plan(&arguments, SocketAddr::from(([127, 0, 0, 1], 9))).expect("a plan");
-            assert_eq!(settings.burn, if machine > 14 { Burn::Cpu } else { Burn::Sleep }, "{machine} CPUs");
-            assert!(plan.rate <= 250_000.0 && plan.rate * 23.0 < 49e6, "{machine} CPUs: {}", plan.rate);
+            let expected = if machine < 4 { (Burn::Sleep, 14) } else { (Burn::Cpu, (machine - 2).min(14)) };
+            assert_eq!((settings.burn, usize::from(settings.workers)), expected, "{machine} CPUs");
+            assert!(plan.rate <= 250_000.0 && plan.rate * 4.0 < 49e6, "{machine} CPUs: {}", plan.rate);
             assert!((plan.load().expect("workers") - 0.7).abs() < 1e-9, "{machine} CPUs");
         }
         let given = ServerSettings::on(16, &arguments("--burn sleep --time-scale 7 --rate 100")).expect("a choice");
@@ -331,7 +344,7 @@ mod tests {
     #[test]
     fn the_servers_get_the_pools_that_were_asked_for() {
         // On any machine: what is chosen depends on what is charged, and that on whether cores are emulated.
-        let flags = "--workers 3 --burn sleep --overheads none";
+        let flags = "--workers 3 --burn sleep --overheads none --workload extreme-bimodal";
         let (chosen, asked) = (chosen(flags), chosen(&format!("{flags} --pools front=2,heavy=1")));
         let pools = |settings: &ServerSettings| {
             let arguments = settings.serve_arguments("pools", SocketAddr::from(([127, 0, 0, 1], 0)));

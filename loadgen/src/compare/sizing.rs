@@ -21,8 +21,10 @@ const KERNEL_PER_PACKET: Nanos = Overheads::STOCK.per_request();
 const KERNEL_SHARE_MAX: f64 = 0.05;
 /// How far above the estimated capacity of a server the sender must be able to go, so that it saturates the server.
 const SATURATION_MARGIN: f64 = 1.1;
-/// At this scale an emulated microsecond lasts a millisecond, next to which a wake-up is short.
-const EMULATED_TIME_SCALE: u64 = 1_000;
+/// On an emulated core the shortest request lasts at least so long, next to which it oversleeps little (50 us), ..
+const EMULATED_MIN: Nanos = Nanos::from_millis(2);
+/// .. unless that takes a larger scale than this.
+const EMULATED_TIME_SCALE_MAX: u64 = 1_000;
 const TIME_SCALE_MAX: u64 = 1_000_000;
 
 /// The run to size, as far as flags and workload determine it.
@@ -98,8 +100,8 @@ pub(crate) fn burn_on(cpus: usize, workers: u16) -> Burn {
 }
 
 impl Sizing {
-    /// Chooses for a machine with `cpus` CPUs the smallest time scale of 1, 2, 5, 10, 20, .. at which packets fit;
-    /// emulated cores are scaled by 1,000 at least. Given values are used unchanged, and a given rate is not made to fit.
+    /// Chooses for a machine with `cpus` CPUs the smallest time scale of 1, 2, 5, 10, 20, .. at which packets fit, and on
+    /// emulated cores the shortest request is long enough. Given values are used unchanged, and a given rate is not made to fit.
     ///
     /// # Errors
     /// A usage failure where no time scale is large enough.
@@ -107,7 +109,7 @@ impl Sizing {
         let workers = usize::from(given.workers);
         let burn = given.burn;
         let room = Room::of(cpus, workers, burn);
-        let least = if burn == Burn::Cpu { 1 } else { EMULATED_TIME_SCALE };
+        let least = if burn == Burn::Cpu { 1 } else { least_emulated(given.workload) };
         let time_scale = match (given.time_scale, given.amount) {
             (Some(time_scale), _) => time_scale,
             (None, Amount::Rate(_)) => least,
@@ -203,6 +205,13 @@ impl Room {
     }
 }
 
+/// The smallest scale on emulated cores, whatever the packets.
+fn least_emulated(workload: &Workload) -> u64 {
+    let shortest = workload.smallest_cost().plus(workload.time_beside());
+    let long_enough = |scale: &u64| *scale >= EMULATED_TIME_SCALE_MAX || shortest.times(*scale) >= EMULATED_MIN;
+    round_scales().find(long_enough).unwrap_or(EMULATED_TIME_SCALE_MAX)
+}
+
 /// 1, 2, 5, 10, 20, .. up to [`TIME_SCALE_MAX`].
 fn round_scales() -> impl Iterator<Item = u64> {
     let scales = (0..=6).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u64.pow(power)));
@@ -270,11 +279,10 @@ mod tests {
                         let saturating = workload.rate_at(1.5, workers.into(), chosen.time_scale).min(sender);
                         assert!((chosen.saturating_rps / saturating - 1.0).abs() < 1e-9, "{case}");
                     }
-                    assert!(chosen.burn == Burn::Cpu || chosen.time_scale >= 1_000, "{case}");
                     // And is no larger than it has to be: the next smaller round scale is too small.
                     let asked = Given { saturates: chosen.burn == Burn::Cpu, ..given };
                     let smaller = chosen.time_scale * 2 / 5;
-                    let least = if chosen.burn == Burn::Cpu { 1 } else { 1_000 };
+                    let least = if chosen.burn == Burn::Cpu { 1 } else { least_emulated(workload) };
                     assert!(
                         chosen.time_scale == least || !chosen.room.fits(&Demand::of(&asked, smaller.max(1))),
                         "{case}"

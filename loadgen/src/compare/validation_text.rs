@@ -2,10 +2,10 @@
 
 use crate::compare::ComparedRun;
 use crate::compare::nearness::{JUDGED, Nearness};
-use crate::compare::rounds_text::{Sampled, arms, is_valid, mark, middle, runs_of};
+use crate::compare::pooled::{arms, is_valid, runs_of};
 use crate::plan::Plan;
 use crate::text::{factor, wrapped};
-use forebay::metrics::Percentile;
+use forebay::metrics::{Block, Percentile};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -90,6 +90,45 @@ pub(crate) fn render(rows: &[Row], plan: &Plan) -> String {
          real one is above that of an idle server. idle: neither is above an idle server's by more than a quarter of it, and \
          the cell says nothing. VALID: how many runs were. ?: not known within --precision (95 % confidence).";
     text + &wrapped("", explained, "  ")
+}
+
+/// A percentile, and whether its sample can bound it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Sampled {
+    value: f64,
+    known: bool,
+}
+
+impl Sampled {
+    /// The percentile of `block`: infinite if too many requests were not answered, unknown without a block.
+    fn of(block: Option<&Block>, percentile: Percentile) -> Sampled {
+        let value = block.and_then(|block| block.percentile(percentile)).unwrap_or(f64::INFINITY);
+        Sampled { value, known: block.is_some_and(|block| block.supports(percentile)) }
+    }
+}
+
+/// The mark of a median, which is no better known than its figures.
+fn mark(figures: &[Sampled]) -> &'static str {
+    if figures.iter().all(|figure| figure.known) { "" } else { "?" }
+}
+
+/// The median of `figures`; NaN if there are none.
+fn middle(figures: &[Sampled]) -> f64 {
+    median(&sorted(figures.iter().map(|figure| figure.value).collect()))
+}
+
+fn sorted(mut figures: Vec<f64>) -> Vec<f64> {
+    figures.sort_by(f64::total_cmp);
+    figures
+}
+
+/// The median of sorted figures: the middle one, or the mean of the two.
+fn median(figures: &[f64]) -> f64 {
+    match figures {
+        [] => f64::NAN,
+        figures if figures.len() % 2 == 1 => figures[figures.len() / 2],
+        figures => f64::midpoint(figures[figures.len() / 2 - 1], figures[figures.len() / 2]),
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use forebay::time::{Nanos, clock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The progress of a run. Figures read while it lasts may be a moment old.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Live {
     sent: AtomicU64,
     unsendable: AtomicU64,
@@ -12,6 +12,24 @@ pub(crate) struct Live {
     port_refused: AtomicBool,
     sending_ended_at_ns: AtomicU64,
     sending_is_over: AtomicBool,
+    /// Latencies by half octave of nanoseconds.
+    latencies: [AtomicU64; HALF_OCTAVES],
+}
+
+const HALF_OCTAVES: usize = 128;
+
+impl Default for Live {
+    fn default() -> Live {
+        Live {
+            sent: AtomicU64::new(0),
+            unsendable: AtomicU64::new(0),
+            replied: AtomicU64::new(0),
+            port_refused: AtomicBool::new(false),
+            sending_ended_at_ns: AtomicU64::new(0),
+            sending_is_over: AtomicBool::new(false),
+            latencies: [const { AtomicU64::new(0) }; HALF_OCTAVES],
+        }
+    }
 }
 
 impl Live {
@@ -63,10 +81,28 @@ impl Live {
         self.unsendable.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a request that has had its first reply.
-    pub(crate) fn count_replied(&self) {
+    /// Counts a request that has had its first reply, `latency` after it should have been sent.
+    pub(crate) fn count_replied(&self, latency: Nanos) {
+        let ns = latency.get().max(2);
+        let octave = ns.ilog2() as usize;
+        let is_upper_half = ns >> (octave - 1) & 1 == 1;
         // Ordering: read by the same thread, or for display.
+        self.latencies[2 * octave + usize::from(is_upper_half)].fetch_add(1, Ordering::Relaxed);
         self.replied.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The latency that the share `share` of the replies so far is below, up to a half more; 0 before the first.
+    pub(crate) fn latency(&self, share: f64) -> Nanos {
+        // Ordering: figures for display.
+        let counts = self.latencies.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let wanted = share * counts.iter().sum::<u64>() as f64;
+        let mut below = 0;
+        let found = counts.iter().position(|count| {
+            below += count;
+            *count > 0 && below as f64 >= wanted
+        });
+        // The lower end of a half octave: 2^n, or half of that more.
+        found.map_or(Nanos::ZERO, |place| Nanos::new((2 + place as u64 % 2) << (place / 2) >> 1))
     }
 
     /// Notes that the target's host says that nobody has the port.

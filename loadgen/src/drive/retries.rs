@@ -174,6 +174,11 @@ impl<'a> Clients<'a> {
         }
     }
 
+    /// When a request should be sent first.
+    pub(crate) fn due(&self, id: usize) -> Nanos {
+        self.start.plus(self.schedule[id].at)
+    }
+
     /// The requests.
     pub(crate) fn schedule(&self) -> &'a [Request] {
         self.schedule

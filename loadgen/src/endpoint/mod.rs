@@ -6,7 +6,6 @@ use crate::endpoint::latency_body::{check, whole};
 use crate::failure::Failure;
 use crate::text::escaped;
 use anyhow::{Context, Result, anyhow};
-use forebay::metrics::Percentile;
 use forebay::overheads::Overheads;
 use serde_json::Value;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -175,12 +174,6 @@ impl ServerView {
         Some(self.body.get("busy_us")?.as_f64()? + charged)
     }
 
-    /// A percentile of the server's own sojourn time since its start, in microseconds; `class` may be `all`.
-    pub(crate) fn total_us(&self, class: &str, percentile: Percentile) -> Option<f64> {
-        let total = self.body.get("since_start")?.get("total")?;
-        total.get(class)?.get(percentile.name())?.as_f64()
-    }
-
     /// The address where the server receives requests, of several the first.
     fn listen(&self) -> Option<SocketAddr> {
         self.body.pointer("/listen")?.as_str()?.split(',').next()?.parse().ok()
@@ -256,9 +249,5 @@ mod tests {
         for unknown in ["", "free", "measured", "file:/etc/passwd", "send=1h\u{1b}[2J"] {
             assert!(of(unknown.into()).is_err_and(|error| error.contains("--admin") && !error.contains('\u{1b}')));
         }
-        assert_eq!(
-            (view.total_us("short", Percentile::P99_9), view.total_us("long", Percentile::P50)),
-            (Some(12.5), None)
-        );
     }
 }

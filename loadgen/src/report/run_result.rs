@@ -77,15 +77,13 @@ pub struct Observed<'a> {
     pub precision: f64,
 }
 
-impl Observed<'_> {
-    /// How long queues remember at the load and with the costs of the run.
-    fn memory(&self) -> Memory {
-        let Some(load) = self.load else { return Memory::UNKNOWN };
-        let times = self.schedule.iter().map(|request| request.cost.plus(self.beside).as_secs_f64());
-        let (sum, squares) = times.fold((0.0, 0.0), |(sum, squares), time| (sum + time, squares + time * time));
-        let count = self.schedule.len().max(1) as f64;
-        Memory::of_moments(load, sum / count, squares / count)
-    }
+/// How long queues remember at `load` with the costs of `requests`, each with `beside` of a worker's time beside its cost.
+pub(crate) fn memory_of(requests: &[Request], load: Option<f64>, beside: Nanos) -> Memory {
+    let Some(load) = load else { return Memory::UNKNOWN };
+    let times = requests.iter().map(|request| request.cost.plus(beside).as_secs_f64());
+    let (sum, squares) = times.fold((0.0, 0.0), |(sum, squares), time| (sum + time, squares + time * time));
+    let count = requests.len().max(1) as f64;
+    Memory::of_moments(load, sum / count, squares / count)
 }
 
 /// The figures of a run, over the requests after the warm-up.
@@ -157,7 +155,8 @@ impl RunResult {
                 by_second[second].1 += 1;
             }
         }
-        let (memory, precision) = (observed.memory(), observed.precision);
+        let memory = memory_of(observed.schedule, observed.load, observed.beside);
+        let precision = observed.precision;
         fates.kernel_dropped = observed.kernel_dropped.map(|dropped| dropped.min(unanswered));
         fates.lost = unanswered - fates.kernel_dropped.unwrap_or(0);
         RunResult {

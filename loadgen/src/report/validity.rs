@@ -25,6 +25,8 @@ pub enum Validity {
 pub(crate) struct ValidityInput {
     /// The percentile that the run is about.
     pub(crate) percentile: Percentile,
+    /// Whether the run must know that percentile by itself.
+    pub(crate) knows_alone: bool,
     /// The pacer that was used.
     pub(crate) pacer: Pacer,
     /// Datagrams that the kernel dropped at our own sockets, or the reason why that is unknown.
@@ -72,7 +74,7 @@ pub(crate) fn judge(result: &RunResult, input: &ValidityInput) -> (Validity, Vec
     let reasons: Vec<String> = [
         input.interrupted.then(|| "the run was interrupted".to_owned()),
         nothing_answered(&result.fates),
-        unknown_percentile(result.latency_us.all(), input.percentile),
+        unknown_percentile(result.latency_us.all(), input.percentile).filter(|_| input.knows_alone),
         slip(result, input),
         slips_over_limit(result, input.pacer),
         late_retries(&input.attempts, input.pacer),

@@ -27,6 +27,7 @@ fn result(latency_us: f64, slip_us: f64, slips_over_limit: u64) -> RunResult {
 fn sound() -> ValidityInput {
     ValidityInput {
         percentile: Percentile::P99_9,
+        knows_alone: true,
         pacer: Pacer::RealTime,
         own_socket_drops: Ok(0),
         attempted: 4_000,

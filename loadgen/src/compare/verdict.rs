@@ -1,0 +1,275 @@
+//! How much better or worse one policy is than another, over all rounds.
+//!
+//! Each round gives one ratio of the two policies' percentiles, and the interval is that of the mean of their logarithms,
+//! by Student's t: what differs between two runs of the same server is in it. The percentile follows from the plan, before
+//! anything is measured: see [`percentile_for`].
+
+use crate::compare::pooled::{is_valid, runs_of};
+use crate::compare::{ComparedRun, HEAVY, LIGHT};
+use crate::plan::Plan;
+use crate::report::run_result::memory_of;
+use crate::text::factor;
+use forebay::metrics::{ALL_CLASSES, Block, Percentile};
+use forebay::stats::{self, Interval};
+use serde::Serialize;
+
+/// Independent values that must be expected above a percentile for it to be told.
+const ABOVE_MIN: f64 = 6.0;
+/// The percentiles that a verdict may be about.
+const TOLD: [Percentile; 3] = [Percentile::P99_9, Percentile::P99, Percentile::P90];
+
+/// One policy against another.
+#[derive(Debug, Serialize)]
+pub(crate) struct Verdict {
+    policy: String,
+    against: String,
+    class: &'static str,
+    #[serde(serialize_with = "as_text")]
+    percentile: Percentile,
+    /// Rounds in which both runs were VALID.
+    rounds: usize,
+    /// The other policy's percentile of the slowdown over that of `policy`: above 1, `policy` is better. `None` where no
+    /// round knows both.
+    ratio: Option<f64>,
+    /// The lower end of its 95 % interval; `None` without one.
+    low: Option<f64>,
+    /// The upper end.
+    high: Option<f64>,
+    /// Whether enough rounds count.
+    pub(crate) is_usable: bool,
+}
+
+/// The verdicts on the last policy of `runs`: light requests against the first policy and the second, heavy ones against
+/// the first. `percentile` is that of a class.
+pub(crate) fn verdicts(runs: &[ComparedRun], arms: &[&str], percentile: impl Fn(&str) -> Percentile) -> Vec<Verdict> {
+    let [first, others @ ..] = arms else { return Vec::new() };
+    let Some(policy) = others.last() else { return Vec::new() };
+    let second = others.first().filter(|second| *second != policy);
+    let has = |class: &str| runs.iter().any(|run| run.report.slowdown.of(class).is_some());
+    let (light, heavy) = if has(HEAVY) { (LIGHT, Some(HEAVY)) } else { (ALL_CLASSES, None) };
+    let told = [Some((light, *first)), second.map(|second| (light, *second)), heavy.map(|heavy| (heavy, *first))];
+    let one = |(class, against)| Verdict::of(runs, policy, against, class, percentile(class));
+    told.into_iter().flatten().map(one).collect()
+}
+
+/// The highest percentile of `class` that so many rounds of `plan` can tell: its requests, fewer where many wait behind the
+/// same heavy one, must let expect six independent values above it. At least p90.
+pub(crate) fn percentile_for(
+    plan: &Plan,
+    requests: &[crate::drive::schedule::Request],
+    rounds: usize,
+    class: &str,
+) -> Percentile {
+    let counted = || requests.iter().filter(|request| request.at >= plan.warmup);
+    let is_of =
+        |number: u8| class == ALL_CLASSES || forebay::wire::CLASS_NAMES.get(usize::from(number)) == Some(&class);
+    let (all, own) = (counted().count() as f64, counted().filter(|request| is_of(request.class)).count() as f64);
+    let memory = memory_of(requests, plan.load(), plan.overheads.per_request().times(plan.time_scale));
+    let independent = memory.of_share(own / all.max(1.0)).effective_most((own * rounds as f64) as u64);
+    let told = TOLD.into_iter().find(|percentile| independent * (1.0 - percentile.quantile()) >= ABOVE_MIN);
+    told.unwrap_or(Percentile::P90)
+}
+
+impl Verdict {
+    fn of(runs: &[ComparedRun], policy: &str, against: &str, class: &'static str, percentile: Percentile) -> Verdict {
+        let (own, other) = (runs_of(runs, policy), runs_of(runs, against));
+        let rounds = own.len().min(other.len());
+        let pairs = || own.iter().zip(&other).filter(|(own, other)| is_valid(own) && is_valid(other));
+        let block = |run: &ComparedRun| run.report.slowdown.of(class).copied().unwrap_or_default();
+        let ratios: Vec<Ratio> =
+            pairs().map(|(own, other)| Ratio::of(&block(other), &block(own), percentile)).collect();
+        let valid = ratios.len();
+        let (ratio, interval) = match pairs().next() {
+            Some((own, other)) if valid == 1 => (ratios[0].value(), within(other, own, class, percentile)),
+            _ => over_rounds(&ratios),
+        };
+        Verdict {
+            policy: policy.to_owned(),
+            against: against.to_owned(),
+            class,
+            percentile,
+            rounds: valid,
+            ratio,
+            low: Some(interval.low).filter(|low| *low > 0.0),
+            high: Some(interval.high).filter(|high| high.is_finite()),
+            is_usable: valid >= rounds.min(3) && 2 * valid >= rounds,
+        }
+    }
+
+    /// One sentence.
+    pub(crate) fn said(&self) -> String {
+        let Verdict { policy, against, percentile, .. } = self;
+        let class = if self.class == ALL_CLASSES { "all" } else { self.class };
+        let shown = |value: f64| factor(Some(value));
+        let told = match (self.ratio, self.low, self.high) {
+            (Some(ratio), Some(low), Some(high)) if low > 1.0 => {
+                format!(
+                    "{policy} {}x lower {percentile} than {against} ({} to {})",
+                    shown(ratio),
+                    shown(low),
+                    shown(high)
+                )
+            }
+            (Some(ratio), Some(low), Some(high)) if high < 1.0 => {
+                let [ratio, low, high] = [1.0 / ratio, 1.0 / high, 1.0 / low].map(shown);
+                format!("{policy} {ratio}x higher {percentile} than {against} ({low} to {high})")
+            }
+            (_, Some(low), _) if low > 1.0 => {
+                format!("{policy} at least {}x lower {percentile} than {against}", shown(low))
+            }
+            (_, _, Some(high)) if high < 1.0 => {
+                format!("{policy} at least {}x higher {percentile} than {against}", shown(1.0 / high))
+            }
+            (Some(_), Some(low), Some(high)) => {
+                let (low, high) = (shown(low), shown(high));
+                format!("no difference shown between {policy} and {against} at {percentile} ({low}x to {high}x)")
+            }
+            _ => format!("{percentile} of {policy} against {against} is not known"),
+        };
+        let unusable = if self.is_usable { String::new() } else { self.unusable() };
+        format!("{class} requests: {told}{unusable}")
+    }
+
+    fn unusable(&self) -> String {
+        format!("; not to be used: {} rounds were VALID for both", self.rounds)
+    }
+}
+
+/// One percentile over another, in one round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ratio {
+    Known(f64),
+    /// The figure above was not answered in time, and is higher than what was.
+    AtLeast(f64),
+    /// The figure below.
+    AtMost(f64),
+    /// Neither was answered.
+    Unknown,
+}
+
+impl Ratio {
+    /// What is not answered takes at least as long as the slowest answer of its run.
+    fn of(above: &Block, below: &Block, percentile: Percentile) -> Ratio {
+        let (one, other) = (above.percentile(percentile), below.percentile(percentile));
+        let longest =
+            |block: &Block| Percentile::ALL.iter().filter_map(|lower| block.percentile(*lower)).fold(0.0, f64::max);
+        match (one, other) {
+            (Some(one), Some(other)) if one > 0.0 && other > 0.0 => Ratio::Known(one / other),
+            (None, Some(other)) if other > 0.0 => Ratio::AtLeast(longest(above) / other),
+            (Some(one), None) if longest(below) > 0.0 => Ratio::AtMost(one / longest(below)),
+            _ => Ratio::Unknown,
+        }
+    }
+
+    fn value(self) -> Option<f64> {
+        if let Ratio::Known(value) = self { Some(value) } else { None }
+    }
+
+    /// The least that it can be, and the most.
+    fn ends(self) -> (f64, f64) {
+        match self {
+            Ratio::Known(value) => (value, value),
+            Ratio::AtLeast(value) => (value, f64::INFINITY),
+            Ratio::AtMost(value) => (0.0, value),
+            Ratio::Unknown => (0.0, f64::INFINITY),
+        }
+    }
+}
+
+/// The mean ratio of several rounds, and its interval; one-sided where some rounds know one side alone.
+fn over_rounds(ratios: &[Ratio]) -> (Option<f64>, Interval) {
+    let (lows, highs): (Vec<f64>, Vec<f64>) = ratios.iter().map(|ratio| ratio.ends()).unzip();
+    let (least, most) = (stats::of_runs(&lows), stats::of_runs(&highs));
+    let known: Option<Vec<f64>> = ratios.iter().map(|ratio| ratio.value()).collect();
+    let mean = known.filter(|known| !known.is_empty());
+    let mean = mean.map(|known| (known.iter().map(|ratio| ratio.ln()).sum::<f64>() / known.len() as f64).exp());
+    (mean, Interval { low: least.low, high: most.high })
+}
+
+/// The interval of a single pair of runs, from the values within them.
+fn within(above: &ComparedRun, below: &ComparedRun, class: &str, percentile: Percentile) -> Interval {
+    let [one, other] = [above, below].map(|run| run.report.samples.slowdown.of(class));
+    let (Some(one), Some(other)) = (one, other) else { return Interval::UNKNOWN };
+    let share = one.count() as f64 / above.report.samples.slowdown.all().count().max(1) as f64;
+    stats::ratio(one, other, percentile.quantile(), above.report.samples.memory.of_share(share))
+}
+
+fn as_text<T: std::fmt::Display, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(ratio: Option<f64>, low: Option<f64>, high: Option<f64>) -> String {
+        let (policy, against) = ("auto".to_owned(), "isolated".to_owned());
+        let percentile = Percentile::P90;
+        Verdict { policy, against, class: LIGHT, percentile, rounds: 4, ratio, low, high, is_usable: true }.said()
+    }
+
+    #[test]
+    fn a_verdict_is_better_worse_alike_or_bounded_on_one_side() {
+        for (ratio, low, high, expected) in [
+            (Some(135.2), Some(120.0), Some(152.0), "auto 135x lower p90 than isolated (120 to 152)"),
+            (Some(0.5), Some(0.4), Some(0.8), "auto 2.00x higher p90 than isolated (1.25 to 2.50)"),
+            (Some(1.1), Some(0.9), Some(1.3), "no difference shown between auto and isolated at p90 (0.90x to 1.30x)"),
+            (None, Some(3.0), None, "auto at least 3.00x lower p90 than isolated"),
+            (None, None, Some(0.25), "auto at least 4.00x higher p90 than isolated"),
+            (None, None, None, "p90 of auto against isolated is not known"),
+            (Some(2.0), None, None, "p90 of auto against isolated is not known"),
+        ] {
+            assert_eq!(said(ratio, low, high), format!("short requests: {expected}"));
+        }
+    }
+
+    // Is the interval that of Student's t for the logarithms, and does a round without an answer leave one side?
+    #[test]
+    fn rounds_give_one_interval() {
+        let (mean, Interval { low, high }) = over_rounds(&[2.0, 4.0, 8.0].map(Ratio::Known));
+        // Of ln 2, ln 4 and ln 8 the standard error is .4002; 4.3027 of them with two degrees of freedom.
+        let reach = (4.302_65 * 2.0_f64.ln() / 3.0_f64.sqrt()).exp();
+        assert!((mean.expect("a mean") - 4.0).abs() < 1e-9);
+        assert!((low * reach - 4.0).abs() < 1e-3 && (high / reach - 4.0).abs() < 1e-2, "{low} {high}");
+        let (mean, bound) = over_rounds(&[Ratio::Known(4.0), Ratio::Known(4.0), Ratio::AtLeast(4.0)]);
+        assert_eq!((mean, bound.high), (None, f64::INFINITY));
+        assert!((bound.low - 4.0).abs() < 1e-9);
+        assert_eq!(over_rounds(&[Ratio::Known(4.0), Ratio::Unknown]).1, Interval::UNKNOWN);
+        assert_eq!(over_rounds(&[]), (None, Interval::UNKNOWN));
+    }
+
+    #[test]
+    fn what_is_not_answered_takes_longer_than_what_is() {
+        let block = |values: &[f64]| Block::from_sorted(values);
+        let (fast, slow, never) = (block(&[1.0, 2.0]), block(&[4.0, 8.0]), block(&[6.0, f64::INFINITY]));
+        let p90 = |above, below| Ratio::of(above, below, Percentile::P90);
+        assert_eq!(p90(&slow, &fast), Ratio::Known(4.0));
+        assert_eq!(p90(&never, &fast), Ratio::AtLeast(3.0));
+        assert_eq!(p90(&slow, &never), Ratio::AtMost(8.0 / 6.0));
+        assert_eq!(p90(&never, &never), Ratio::Unknown);
+    }
+
+    // Does the percentile follow from the number of requests, and from how many wait together?
+    #[test]
+    fn the_percentile_is_what_the_plan_supports() {
+        let plan = |cost: &str, rate: f64| Plan {
+            workload: cost.parse().expect("a form"),
+            rate,
+            duration: forebay::time::Nanos::from_secs(3),
+            warmup: forebay::time::Nanos::ZERO,
+            ..crate::plan::test_plan()
+        };
+        let of = |plan: &Plan, rounds, class| {
+            percentile_for(plan, &crate::drive::schedule::draw(plan).expect("a schedule"), rounds, class)
+        };
+        let alike = plan("fixed:10us", 5_000.0);
+        assert_eq!(of(&alike, 4, ALL_CLASSES), Percentile::P99_9);
+        assert_eq!(of(&plan("fixed:10us", 500.0), 1, ALL_CLASSES), Percentile::P99);
+        assert_eq!(of(&plan("fixed:10us", 5.0), 1, ALL_CLASSES), Percentile::P90);
+        // Of 60,000 requests, 14 in a row wait behind the same heavy one where the load is .7.
+        let mixed = Plan { workers: Some(1), ..plan("bimodal:0.99:10us:1ms", 35_000.0) };
+        assert_eq!([4, 1].map(|rounds| of(&mixed, rounds, LIGHT)), [Percentile::P99_9, Percentile::P99]);
+        assert_eq!([4, 1].map(|rounds| of(&mixed, rounds, HEAVY)), [Percentile::P99; 2]);
+        assert_eq!(of(&Plan { rate: 5_000.0, ..mixed }, 1, HEAVY), Percentile::P90);
+    }
+}

@@ -1,0 +1,81 @@
+//! The same policies in virtual time: what they would do on as many workers as the literature reports on, however few
+//! CPUs this machine has.
+
+use crate::arguments::CompareArguments;
+use crate::compare::pooled::Figures;
+use crate::compare::server_settings::{LOAD_DEFAULT, ServerSettings, WORKERS_DEFAULT};
+use crate::plan::workload_of;
+use crate::report::by_class::ByClass;
+use forebay::overheads::Overheads;
+use forebay::sched::PolicyName;
+use forebay::sim::{Fit, OpenLoop, Setup, simulate};
+use forebay::time::Nanos;
+use serde::Serialize;
+
+/// Measured requests of each simulation: enough for p99.9 under every policy that is compared by default, in about a
+/// second.
+const REQUESTS: u64 = 1_000_000;
+
+/// All policies in virtual time.
+#[derive(Debug, Serialize)]
+pub(crate) struct VirtualTime {
+    pub(crate) workers: u16,
+    pub(crate) requests: u64,
+    load: f64,
+    overheads: String,
+    /// One for each policy, in the order of the flags.
+    pub(crate) policies: Vec<Policy>,
+}
+
+/// One policy.
+#[derive(Debug, Serialize)]
+pub(crate) struct Policy {
+    pub(crate) policy: String,
+    pub(crate) slowdown: ByClass<Figures>,
+}
+
+/// Simulates each policy of `arguments` that virtual time knows. A mix that shifts, or a load above that of the workers,
+/// has no figures that time does not change.
+pub(crate) fn simulate_all(arguments: &CompareArguments, settings: &ServerSettings) -> Option<VirtualTime> {
+    let offer = &arguments.offer;
+    let load = offer.load.unwrap_or(LOAD_DEFAULT);
+    if offer.then.is_some() || offer.then_rate.is_some() || offer.rate.is_some() || load >= 1.0 {
+        return None;
+    }
+    let workers = WORKERS_DEFAULT;
+    let overheads = arguments.overheads.unwrap_or(Overheads::STOCK);
+    let workload = workload_of(offer).with_time_beside(overheads.per_request());
+    let fit = Fit::new(&workload, workers.into(), load);
+    let fit = Fit { slice: settings.slice, classified: settings.classified(), objective: settings.objective, ..fit };
+    let drawn = OpenLoop {
+        workload: &workload,
+        rate: workload.rate_at(load, workers.into(), 1),
+        flows: 32 * workers,
+        seed: offer.seed,
+        deadline: Nanos::MAX,
+        warmup: REQUESTS / 10,
+        requests: REQUESTS,
+    };
+    let one = |policy: &String| {
+        let name: PolicyName = policy.parse().ok()?;
+        let made = fit.policy(name);
+        let setup = Setup {
+            classified: settings.classified() || name.entry().needs_class,
+            ..Setup::with_overheads(made.policy(), overheads)
+        };
+        let busy = load / made.unstable_from.unwrap_or(1.0);
+        let tally = simulate(&setup, drawn.arrivals(workers.into()));
+        let tally = tally.of_queue(busy, overheads.per_request(), offer.precision);
+        let figures = |(class, block)| (class, Figures::of_block(&block));
+        Some(Policy { policy: policy.clone(), slowdown: ByClass(tally.slowdown().into_iter().map(figures).collect()) })
+    };
+    let mut named: Vec<&String> = Vec::new();
+    for policy in &arguments.policies {
+        if !named.contains(&policy) {
+            named.push(policy);
+        }
+    }
+    let overheads = overheads.to_string();
+    let policies = named.into_iter().filter_map(one).collect();
+    Some(VirtualTime { workers, requests: REQUESTS, load, overheads, policies })
+}

@@ -1,0 +1,89 @@
+const percentiles = [["p50", "p50"], ["p99", "p99"], ["p99_9", "p99.9"], ["p99_95", "p99.95"]];
+const order = ["p50", "p90", "p99", "p99_9", "p99_95", "p99_99"];
+const results = report.results;
+for (const r of results.filter(r => r.fleet)) {
+  r.policy += `, ${r.fleet.balance}${r.fleet.lost ? `, ${r.fleet.lost} lost` : ""}`;
+  r.chosen = [`busiest server at ${short(r.fleet.busiest_load)}`, r.chosen].filter(text => text).join(", ");
+}
+const curves = results.filter(r => r.slowdown && r.max_load === undefined);
+const policies = [...new Set(results.map(r => r.policy))];
+const classes = [...new Set(results.flatMap(r => Object.keys(r.slowdown ?? {})))];
+const state = { figure: "slowdown", kind: "all", hidden: new Set() };
+const style = styles(policies);
+const first = results[0] ?? {};
+document.getElementById("title").textContent = `${first.workload} on ` +
+  `${first.fleet ? `${first.fleet.servers} servers of ` : ""}${first.workers} workers`;
+document.getElementById("about").textContent =
+  `${report.requests.toLocaleString("en")} requests in each simulation after ${report.warmup.toLocaleString("en")} of ` +
+  `warm-up, seed ${report.seed}. Overheads: ${report.overheads}.` +
+  (first.goal ? ` Highest load with ${first.goal.replace("<=", " ≤ ")}.` : "");
+
+function controls() {
+  const group = (name, key, values) => {
+    const buttons = values.map(([value, label]) => {
+      const button = make("button", { type: "button", "aria-pressed": state[key] === value }, label);
+      button.onclick = () => { state[key] = value; draw(); };
+      return button;
+    });
+    return make("fieldset", {}, make("legend", {}, name), ...buttons);
+  };
+  document.getElementById("controls").replaceChildren(
+    group("figure", "figure", [["slowdown", "slowdown"], ["latency_us", "latency"]]),
+    group("class", "kind", classes.map(name => [name, name])));
+  keys(policies, style, state.hidden, draw);
+}
+
+function byLoad([key, label]) {
+  const shown = curves.filter(r => !state.hidden.has(r.policy) && r[state.figure][state.kind]);
+  const value = r => r[state.figure][state.kind][key];
+  const loads = shown.map(r => r.load);
+  let [from, to] = [Math.min(...loads, 1), Math.max(...loads, 0)];
+  if (from >= to) [from, to] = [from - .1, to + .1];
+  // Round loads, at most eight of them.
+  const apart = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1].find(step => (to - from) / step <= 8) ?? (to - from);
+  const ticks = [];
+  for (let n = Math.ceil(from / apart - 1e-9); n * apart <= to + 1e-9; n++) ticks.push([n * apart, String(+(n * apart).toFixed(3))]);
+  const unit = state.figure === "latency_us" ? " us" : "";
+  const lines = policies.filter(policy => !state.hidden.has(policy)).map(policy => ({
+    ...style(policy),
+    points: shown.filter(r => r.policy === policy).sort((a, b) => a.load - b.load).map(r =>
+      ({ x: r.load, y: value(r), title: `${policy} at ${r.load}: ${short(value(r))}${unit}\n${r.chosen ?? ""}` })),
+  }));
+  const caption = `${label} ${state.figure === "slowdown" ? "slowdown" : "latency, us"}`;
+  return chart({ caption, name: "load", from, to, ticks, lines });
+}
+
+function table() {
+  const loaded = results.some(r => r.max_load !== undefined);
+  const head = ["policy", ...(loaded ? ["highest load"] : ["load"]), ...percentiles.map(p => p[1]), "chosen"];
+  const cell = (block, key) => !block ? "" : short(block[key]) + (order.indexOf(key) > order.indexOf(block.supported) ? "?" : "");
+  rows(head, results.filter(r => !state.hidden.has(r.policy)).map(r => {
+    const load = loaded ? (r.max_load > 0 ? r.max_load.toFixed(2) : "< 0.01") : r.load;
+    return [r.policy, load, ...percentiles.map(p => cell(r[state.figure]?.[state.kind], p[0])), r.chosen ?? ""];
+  }));
+}
+
+function bars() {
+  const sustained = results.filter(r => r.max_load !== undefined && !state.hidden.has(r.policy));
+  if (!sustained.length) return [];
+  const width = 940, row = 26, left = 90;
+  const svg = make("svg", { viewBox: `0 0 ${width} ${sustained.length * row + 6}`, role: "img", "aria-label": "highest load" });
+  sustained.forEach((r, n) => {
+    const y = n * row + 16, end = left + (width - left - 60) * r.max_load;
+    svg.append(make("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, r.policy),
+      make("line", { x1: left, x2: left + width - left - 60, y1: y, y2: y, class: "grid", "stroke-width": 12 }),
+      make("line", { x1: left, x2: end, y1: y, y2: y, stroke: style(r.policy).stroke, "stroke-width": 12 }),
+      make("text", { x: end + 8, y: y + 4 }, r.max_load > 0 ? r.max_load.toFixed(2) : "< 0.01"));
+  });
+  return [make("figure", { style: "grid-column: 1 / -1" }, make("figcaption", {}, "highest load, share of capacity"), svg)];
+}
+
+function draw() {
+  controls();
+  document.getElementById("charts").replaceChildren(...bars(), ...(curves.length ? percentiles.map(byLoad) : []));
+  table();
+}
+document.getElementById("notes").textContent = "Slowdown is latency over cost. A circle on the upper edge is a percentile of " +
+  "which too many requests were never answered. ? marks percentiles that the sample is too small to bound (95 % confidence).";
+dark.addEventListener("change", draw);
+draw();
