@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use forebay::config::{Burn, Classify, Objective};
 use forebay::metrics::Percentile;
 use forebay::overheads::Overheads;
+use forebay::sched::PolicyName;
 use forebay::time::{Nanos, parse_duration};
 use forebay::workload::Workload;
 use std::ffi::OsString;
@@ -77,7 +78,7 @@ pub(crate) struct RunArguments {
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
     /// Policies to compare; the last is judged against the first and the second
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "isolated,steal,pools,auto")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
     pub(crate) policies: Vec<String>,
     /// Workers of each server [default: the sum of --pools, else from 4 CPUs on all but two, at most 14, and 14 emulated
     /// ones on fewer]
@@ -126,6 +127,9 @@ pub(crate) struct CompareArguments {
     /// reserve, which follows the load, is not simulated
     #[arg(long)]
     pub(crate) simulate: bool,
+    /// Requests of each policy in virtual time, shown beside; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(..=100_000_000))]
+    pub(crate) virtual_requests: u64,
     /// Also write a page with charts; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

@@ -29,6 +29,10 @@ pub struct Recent {
     pub uninterruptible_workers: f64,
     /// The mean number of workers that were neither in a handler nor idle: that received, chose, passed on, answered.
     pub between_workers: f64,
+    /// The mean number of workers that found nothing to do.
+    pub idle_workers: f64,
+    /// The mean number of workers in handlers of requests that have not ended, beyond those of a time before.
+    pub unended_workers: f64,
     /// The mean number of emulated cores that were busy with what they were charged beside handlers.
     pub charged_workers: f64,
     /// Datagrams received per second.
@@ -155,7 +159,10 @@ impl Reading {
         let mean = |of: fn(&Reading) -> Nanos| of(now).minus(of(self)).as_secs_f64() / span;
         let (busy_workers, charged_workers) = (mean(|reading| reading.busy), mean(|reading| reading.charged));
         let uninterruptible_workers = (busy_workers - mean(|reading| reading.interruptible)).max(0.0);
-        let between_workers = (workers as f64 - mean(|reading| reading.idle) - busy_workers).max(0.0);
+        let idle_workers = mean(|reading| reading.idle);
+        let between_workers = (workers as f64 - idle_workers - busy_workers).max(0.0);
+        let ended_workers = by_class.iter().map(|(_, time)| time.as_secs_f64()).sum::<f64>() / span;
+        let unended_workers = (busy_workers - ended_workers).max(0.0);
         let rate = (now.received - self.received) as f64 / span;
         Recent {
             service_times,
@@ -164,6 +171,8 @@ impl Reading {
             busy_workers,
             uninterruptible_workers,
             between_workers,
+            idle_workers,
+            unended_workers,
             charged_workers,
             rate,
             since_shift: None,

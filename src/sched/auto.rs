@@ -179,8 +179,10 @@ impl Auto {
         self.is_outdated |= measured.has_shifted;
         let Decision { choice, reason } = self.judge(measured);
         let begins = self.current.choice == Choice::Start;
-        // Too little to judge by is no reason to leave what was chosen on better grounds.
-        if choice.is_like(&self.current.choice) || matches!(reason, Reason::TooFew { .. }) {
+        // Too little to judge by is no reason to leave what was chosen on better grounds. Nor is that light requests alone
+        // end while heavy ones are left: first come, first served would let them wait for these.
+        let would_wait = measured.are_left && !choice.gives_way() && !self.current.choice.is_first_come();
+        if choice.is_like(&self.current.choice) || matches!(reason, Reason::TooFew { .. }) || would_wait {
             self.candidate = None;
             if begins {
                 self.current.reason = reason;
@@ -300,6 +302,11 @@ impl Choice {
     /// Whether requests that have taken long give way.
     fn gives_way(&self) -> bool {
         matches!(self, Choice::Levels { .. } | Choice::Hybrid { .. })
+    }
+
+    /// Whether no request gives way, ever.
+    fn is_first_come(&self) -> bool {
+        matches!(self, Choice::Steal | Choice::Global)
     }
 
     /// Whether `other` is the same policy, with limits that differ by no more than noise.

@@ -160,6 +160,7 @@ mod tests {
                 busy_workers: load * 14.0,
                 of_class: None,
                 has_shifted: false,
+                are_left: false,
             };
             let tuning = Tuning::new(14, Nanos::from_micros(10));
             (name.entry().make)(&Tuning { sizes: sizes.map(Vec::from), measured: Some(measured), ..tuning })

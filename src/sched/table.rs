@@ -79,6 +79,11 @@ macro_rules! policies {
 }
 
 impl PolicyName {
+    /// What `simulate`, `plan` and `loadgen compare` take where nothing else is said: what most servers do today, the two
+    /// that share work in other ways, and the default.
+    #[cfg_attr(doc, doc(hidden))]
+    pub const COMPARED: &str = "isolated,steal,pools,auto";
+
     pub(super) const fn of(entry: &'static Entry) -> PolicyName {
         PolicyName(entry)
     }

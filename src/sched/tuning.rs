@@ -47,6 +47,9 @@ pub struct Measured {
     pub of_class: Option<Box<TimesOfClass>>,
     /// Whether the mix of requests has shifted since it was last measured, so that this is of the last second alone.
     pub has_shifted: bool,
+    /// Whether requests are left over: no worker had nothing to do, or much of the work went into requests that have not
+    /// ended. Which ones end says little then of which ones come.
+    pub are_left: bool,
 }
 
 impl Measured {
@@ -54,7 +57,14 @@ impl Measured {
     /// received, dispatched and answered. `busy_workers` counts both.
     pub fn new(times: ServiceTimes, by_class: [(u64, Nanos); CLASSES], beside: Nanos, busy_workers: f64) -> Measured {
         let by_class = by_class.map(|(count, time)| (count, time.plus(beside.times(count))));
-        Measured { times: times.with_beside(beside), by_class, busy_workers, of_class: None, has_shifted: false }
+        Measured {
+            times: times.with_beside(beside),
+            by_class,
+            busy_workers,
+            of_class: None,
+            has_shifted: false,
+            are_left: false,
+        }
     }
 
     /// The same, and the service times of each class by itself, which policies may know.

@@ -58,6 +58,7 @@ impl Adaptation {
         let of_this_mix = recent.since_shift.as_deref().filter(|_| self.auto.is_some()).unwrap_or(recent);
         let mut measured = measured(of_this_mix, self.burn, self.tuning.classified);
         measured.has_shifted = recent.has_shifted;
+        measured.are_left = are_left(of_this_mix, self.tuning.workers);
         let decided = self.auto.as_mut().and_then(|auto| auto.decide(&measured));
         // A second without requests says nothing about the load to come.
         if measured.times.count() == 0 && recent.by_class.iter().all(|(count, _)| *count == 0) {
@@ -101,6 +102,18 @@ impl Adaptation {
 
 /// Where more than this share of the handlers' time passes no checkpoint, nothing would be won if the rest gave way.
 const UNINTERRUPTIBLE_SHARE: f64 = 0.999;
+
+/// Workers that may be idle while a queue stands, as a share: for moments, where its requests are elsewhere.
+const IDLE_SHARE: f64 = 0.02;
+/// The share of the handlers' time that may go into requests which have not ended, and still those that have are all there is.
+const UNENDED_SHARE: f64 = 0.1;
+
+/// Whether a queue stands, or heavy requests have begun and not ended.
+fn are_left(recent: &Recent, workers: usize) -> bool {
+    recent.busy_workers > 0.0
+        && (recent.idle_workers < IDLE_SHARE * workers as f64
+            || recent.unended_workers > UNENDED_SHARE * recent.busy_workers)
+}
 
 /// What policies are made from: all work of the last seconds, with what goes into requests beside their handlers. An
 /// emulated core works on that for as long as it is charged, a real one for as long as it takes.

@@ -3,8 +3,7 @@ const state = { hidden: new Set() };
 const names = report.arms.map(arm => arm.arm);
 const style = styles(names);
 const simulated = name => report.virtual_time?.policies.find(one => one.policy === name.split("#")[0])?.slowdown;
-const all = Object.keys(report.arms[0]?.slowdown ?? {});
-const classes = all.length > 2 ? all.slice(1) : all.slice(0, 1);
+const classes = report.classes;
 // Each nine has the same width.
 const place = percentile => -Math.log10(1 - parseFloat(percentile.slice(1)) / 100);
 const shown = ["p50", "p90", "p99", "p99.9", "p99.99"];
@@ -19,7 +18,7 @@ document.getElementById("notes").textContent = "Slowdown is latency over cost, f
 function byPercentile(kind) {
   const lines = names.filter(name => !state.hidden.has(name)).flatMap(name => {
     const points = (figures, bounded) => figures.map(({ percentile, value, low, high }) => ({
-      x: place(percentile), y: value, ...(bounded && { low, high }),
+      x: place(percentile), y: value, ...(bounded && high !== null && { low, high }),
       title: `${name}${bounded ? "" : ", virtual time"}, ${percentile}: ${short(value)}`,
     }));
     const measured = report.arms.find(arm => arm.arm === name).slowdown[kind];

@@ -125,6 +125,6 @@ fn simulated(all: &VirtualTime) -> String {
 }
 
 /// The classes of the table: each of them, or `all` where there is one.
-fn told_classes<'a, T>(classes: &'a [(&'static str, T)]) -> &'a [(&'static str, T)] {
+pub(crate) fn told_classes<'a, T>(classes: &'a [(&'static str, T)]) -> &'a [(&'static str, T)] {
     if classes.len() > 2 { &classes[1..] } else { &classes[..1] }
 }

@@ -12,10 +12,6 @@ use forebay::sim::{Fit, OpenLoop, Setup, simulate};
 use forebay::time::Nanos;
 use serde::Serialize;
 
-/// Measured requests of each simulation: enough for p99.9 under every policy that is compared by default, in about a
-/// second.
-const REQUESTS: u64 = 1_000_000;
-
 /// All policies in virtual time.
 #[derive(Debug, Serialize)]
 pub(crate) struct VirtualTime {
@@ -39,7 +35,8 @@ pub(crate) struct Policy {
 pub(crate) fn simulate_all(arguments: &CompareArguments, settings: &ServerSettings) -> Option<VirtualTime> {
     let offer = &arguments.offer;
     let load = offer.load.unwrap_or(LOAD_DEFAULT);
-    if offer.then.is_some() || offer.then_rate.is_some() || offer.rate.is_some() || load >= 1.0 {
+    let requests = arguments.virtual_requests;
+    if requests == 0 || offer.then.is_some() || offer.then_rate.is_some() || offer.rate.is_some() || load >= 1.0 {
         return None;
     }
     let workers = WORKERS_DEFAULT;
@@ -53,8 +50,8 @@ pub(crate) fn simulate_all(arguments: &CompareArguments, settings: &ServerSettin
         flows: 32 * workers,
         seed: offer.seed,
         deadline: Nanos::MAX,
-        warmup: REQUESTS / 10,
-        requests: REQUESTS,
+        warmup: requests / 10,
+        requests,
     };
     let one = |policy: &String| {
         let name: PolicyName = policy.parse().ok()?;
@@ -77,5 +74,5 @@ pub(crate) fn simulate_all(arguments: &CompareArguments, settings: &ServerSettin
     }
     let overheads = overheads.to_string();
     let policies = named.into_iter().filter_map(one).collect();
-    Some(VirtualTime { workers, requests: REQUESTS, load, overheads, policies })
+    Some(VirtualTime { workers, requests, load, overheads, policies })
 }

@@ -34,7 +34,20 @@ fn two_policies_are_compared_and_every_datagram_is_accounted_for() {
     let _alone = alone();
     let (folder, mut command) = empty_folder();
     command.args(["compare", "--policies", "steal,pools", "--quiet", "--json", "compare.json", "--verbose"]);
-    command.args(["--rounds", "2", "--warmup", "200ms", "--duration", "1s"]).args(SMALL.split(' '));
+    command
+        .args([
+            "--rounds",
+            "2",
+            "--warmup",
+            "200ms",
+            "--duration",
+            "1s",
+            "--html",
+            "page.html",
+            "--virtual-requests",
+            "20000",
+        ])
+        .args(SMALL.split(' '));
     let output = command.output().expect("loadgen runs");
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let report = read(&folder.path().join("compare.json"));
@@ -73,6 +86,12 @@ fn two_policies_are_compared_and_every_datagram_is_accounted_for() {
         assert!(stdout.contains(said), "{said:?} is not in:\n{stdout}");
     }
     assert!(stdout.lines().all(|line| line.chars().count() <= 80), "wider than 80 columns:\n{stdout}");
+    let page = std::fs::read_to_string(folder.path().join("page.html")).expect("a page");
+    assert!(
+        page.contains("short requests: ") && page.contains(r#""classes":["short","long"]"#),
+        "the findings and data"
+    );
+    assert!(!page.contains("http://") && !page.contains("https://"), "it needs nothing else");
     // A machine busy with other tests may spoil the schedule; then the code must say so.
     let all_valid = runs.iter().all(|run| run["verdict"] == "VALID");
     let verdicts = report["verdicts"].as_array().expect("a list");
@@ -96,14 +115,15 @@ fn a_host_with_16_cpus_runs_on_real_cores_at_a_scale_at_which_packets_fit() {
     assert!(compiled.is_ok_and(|status| status.success()), "{CPUS_C} compiles");
     command.env("LD_PRELOAD", library).env("PRETEND_CPUS", "16");
     command.args(["compare", "--quiet", "--json", "compare.json", "--load", "0.1", "--rounds", "1", "--verbose"]);
-    command.args(["--saturate", "100ms", "--warmup", "100ms", "--duration", "1s"]);
+    command.args(["--policies", "steal,auto"]);
+    command.args(["--saturate", "100ms", "--warmup", "100ms", "--duration", "1s", "--virtual-requests", "0"]);
     let output = command.output().expect("loadgen runs");
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let unwrapped = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for said in [
         "14 workers that burn CPU",
-        "slice 100 us x 2",
-        "fits 16 CPUs; at most 23,353 packets/s of the 250,000",
+        "slice 100 us x 5",
+        "fits 16 CPUs; at most 14,070 packets/s of the 250,000",
         "load 0.10 of what isolated can do, measured first",
         "capacity of 14 workers",
         "of its own capacity",
@@ -113,15 +133,12 @@ fn a_host_with_16_cpus_runs_on_real_cores_at_a_scale_at_which_packets_fit() {
     let report = read(&folder.path().join("compare.json"));
     assert_eq!(report["capacity"]["load_of"], "isolated");
     let capacity = |policy: &str| report["capacity"]["servers"][policy]["rps"].as_f64();
-    assert!(
-        ["isolated", "steal", "pools", "auto"].into_iter().all(|policy| capacity(policy) > Some(0.0)),
-        "{report:#}"
-    );
+    assert!(["isolated", "steal", "auto"].into_iter().all(|policy| capacity(policy) > Some(0.0)), "{report:#}");
     let runs = report["runs"].as_array().expect("a list");
-    assert_eq!(runs.len(), 4);
+    assert_eq!(runs.len(), 2);
     for run in runs {
         assert_eq!((&run["server"]["burn"], &run["server"]["workers"]), (&"cpu".into(), &14.into()));
-        assert_eq!((&run["time_scale"], &run["server"]["time_scale"]), (&2.into(), &2.into()));
+        assert_eq!((&run["time_scale"], &run["server"]["time_scale"]), (&5.into(), &5.into()));
         let of_isolated = run["offered_rps"].as_f64().zip(capacity("isolated")).map(|(rate, capacity)| rate / capacity);
         for load in [run["load"].as_f64(), of_isolated] {
             assert!(load.is_some_and(|load| (load - 0.1).abs() < 1e-9), "{load:?}");
@@ -141,7 +158,7 @@ fn one_policy_may_have_two_arms_on_real_cores_too() {
     let _alone = alone();
     let (folder, mut command) = empty_folder();
     let flags = "compare --policies steal,steal --workers 1 --burn cpu --cost fixed:100us --load 0.1 --rounds 2 --quiet \
-                 --saturate 0s --warmup 100ms --duration 500ms --timeout 20s --percentile 99.99 --json compare.json --dump runs";
+                 --saturate 0s --warmup 100ms --duration 500ms --timeout 20s --percentile 99.99 --virtual-requests 0 --json compare.json --dump runs";
     let output = command.args(flags.split_whitespace()).output().expect("loadgen runs");
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let report = read(&folder.path().join("compare.json"));
@@ -157,7 +174,7 @@ fn one_policy_may_have_two_arms_on_real_cores_too() {
         assert_eq!(run["fates"]["answered"], run["sent"], "{stdout}");
     }
     // Too few samples for that percentile: no run is VALID, and no figure of them is known.
-    let is_of_table = |line: &&str| line.split_whitespace().nth(1) == Some("all");
+    let is_of_table = |line: &&str| line.starts_with("steal#") && line.split_whitespace().nth(1) == Some("all");
     let rows: Vec<&str> = stdout.lines().filter(is_of_table).collect();
     assert_eq!(rows.len(), 2, "{stdout}");
     for (arm, row) in ["steal#1", "steal#2"].into_iter().zip(rows) {

@@ -42,8 +42,11 @@ fn each_run_is_simulated_once_more_with_the_same_requests_at_the_same_sockets() 
     let folder = tempfile::tempdir().expect("a folder");
     let report = folder.path().join("compare.json");
     let policies = ["isolated", "global", "steal", "pools", "hybrid", "ondemand", "levels", "auto"];
-    let flags =
-        format!("{SMALL} --policies {} --rounds 1 --simulate --dump {}", policies.join(","), folder.path().display());
+    let flags = format!(
+        "{SMALL} --policies {} --rounds 1 --virtual-requests 0 --simulate --dump {}",
+        policies.join(","),
+        folder.path().display()
+    );
     let output = loadgen(&format!("compare {flags} --quiet --json {}", report.display()));
     let stdout = String::from_utf8_lossy(&output.stdout);
     let runs = json(&report);
@@ -108,7 +111,7 @@ fn several_seeds_are_judged_by_their_medians() {
     // Runs that are VALID beside a compiler too: those of which none is have no medians.
     let flags = format!(
         "compare --workers 4 --cost bimodal:0.99:20us:2ms --load 0.5 --burn sleep --time-scale 200 --warmup 400ms --duration 2s \
-         --percentile 50 --policies ondemand --rounds 3 --simulate --quiet --json {}",
+         --percentile 50 --policies ondemand --rounds 3 --virtual-requests 0 --simulate --quiet --json {}",
         report.display()
     );
     let output = loadgen(&flags);

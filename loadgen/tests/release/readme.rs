@@ -2,7 +2,7 @@
 //! Method: each command in a `sh` block is run by the binaries that cargo would run, the servers on free ports.
 
 use crate::alone::alone;
-use crate::pages::{RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, commands};
+use crate::pages::{RUN_CALIBRATE, RUN_FOREBAY, RUN_LOADGEN, RUN_PLAN, RUN_SIMULATE, commands, read};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -42,17 +42,19 @@ impl Drop for Server {
 }
 
 #[test]
-fn compare_shows_each_policy_and_accounts_for_everything() {
+fn compare_shows_each_policy_and_what_the_readme_says() {
     let _alone = alone();
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
     let mut command = Command::new(LOADGEN);
     command.args(arguments(RUN_LOADGEN, "compare")).arg("--json").arg(file.path());
     let output = finish(&mut command);
-    let table = String::from_utf8_lossy(&output.stdout);
-    assert!(table.contains("nothing unaccounted"), "{table}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let columns = text.lines().map(|line| line.chars().count()).max();
+    assert!(text.lines().count() <= 45 && columns <= Some(80), "45 lines of 80 columns:\n{text}");
     let report: Value = serde_json::from_reader(file.reopen().expect("the report")).expect("JSON");
     let runs = report["runs"].as_array().expect("runs");
-    assert_eq!(runs.iter().map(|run| &run["policy"]).collect::<Vec<_>>(), ["steal", "pools", "auto"]);
+    let policies = ["isolated", "steal", "pools", "auto"];
+    assert!(runs.iter().zip(policies.into_iter().cycle()).all(|(run, policy)| run["policy"] == policy), "{text}");
     for run in runs {
         assert_eq!(run["reconciled"]["unaccounted"], 0, "{run}");
         // A host that lacks the CPUs that the run needs is overloaded, also by cores that only sleep: the run then has to
@@ -61,8 +63,46 @@ fn compare_shows_each_policy_and_accounts_for_everything() {
             assert_eq!(run["fates"]["answered"], run["sent"], "{run}");
         } else {
             assert!(run["reasons"].as_array().is_some_and(|reasons| !reasons.is_empty()), "{run}");
-            assert!(table.contains("INVALID"), "{table}");
+            assert!(text.contains("INVALID"), "{text}");
         }
+    }
+    let verdicts = report["verdicts"].as_array().expect("verdicts");
+    let said: Vec<Said> = read("README.md").lines().filter_map(Said::of).collect();
+    assert_eq!(said.len(), verdicts.len(), "the README quotes each verdict of the command: {said:?}");
+    for (said, verdict) in said.iter().zip(verdicts) {
+        let named =
+            [&verdict["class"], &verdict["percentile"], &verdict["against"]].map(|name| name.as_str().unwrap_or("?"));
+        assert_eq!([said.class.as_str(), &said.percentile, &said.against], named, "README.md is of another command");
+        let end = |key: &str, open: f64| verdict[key].as_f64().unwrap_or(open);
+        let (low, high) = (end("low", 0.0), end("high", f64::INFINITY));
+        let overlap = said.low <= high && low <= said.high;
+        assert!(overlap || verdict["is_usable"] == false, "README.md says {said:?}, this run {verdict}");
+    }
+}
+
+/// A verdict as the README quotes it, on the last policy.
+#[derive(Debug)]
+struct Said {
+    class: String,
+    percentile: String,
+    against: String,
+    /// The interval of the other policy's figure over that of the last one.
+    low: f64,
+    high: f64,
+}
+
+impl Said {
+    /// `- short requests: auto 135x lower p90 than isolated (120 to 152)`, in one line.
+    fn of(line: &str) -> Option<Said> {
+        let (class, rest) = line.strip_prefix("- ")?.split_once(" requests: auto ")?;
+        let (told, interval) = rest.split_once(" (")?;
+        let [_, how, percentile, "than", against] = told.split(' ').collect::<Vec<_>>()[..] else { return None };
+        let ends = interval.strip_suffix(')')?.split_once(" to ")?;
+        let [low, high] = [ends.0, ends.1].map(|end| end.replace(',', "").parse::<f64>().ok());
+        let (low, high) = (low?, high?);
+        let (low, high) = if how == "lower" { (low, high) } else { (1.0 / high, 1.0 / low) };
+        let [class, percentile, against] = [class, percentile, against].map(str::to_owned);
+        Some(Said { class, percentile, against, low, high })
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-pub(crate) const RUN_LOADGEN: &str = "cargo run --release -p loadgen -- ";
-pub(crate) const RUN_FOREBAY: &str = "cargo run --release -- serve ";
+/// What the first command begins with: it makes both programs.
+pub(crate) const BUILD: &str = "cargo build --release && ";
+pub(crate) const RUN_LOADGEN: &str = "target/release/loadgen ";
+pub(crate) const RUN_FOREBAY: &str = "target/release/forebay serve ";
 pub(crate) const RUN_SIMULATE: &str = "cargo run --release -- simulate ";
 pub(crate) const RUN_PLAN: &str = "cargo run --release -- plan ";
 pub(crate) const RUN_CALIBRATE: &str = "cargo run --release -- calibrate ";
@@ -49,5 +51,7 @@ pub(crate) fn blocks_of(page: &str, language: &str) -> Vec<String> {
 }
 
 pub(crate) fn commands() -> Vec<String> {
-    blocks("sh").iter().flat_map(|block| block.lines()).map(str::to_owned).collect()
+    let lines = blocks("sh");
+    let lines = lines.iter().flat_map(|block| block.lines());
+    lines.map(|line| line.strip_prefix(BUILD).unwrap_or(line).to_owned()).collect()
 }

@@ -59,8 +59,7 @@ function chart({ caption, name, from, to, ticks, lines }) {
     svg.append(make("path", { d: path, fill: "none", stroke, "stroke-width": 2.2, "stroke-dasharray": dash, "stroke-linejoin": "round" }));
     for (const point of points) {
       if (point.low !== undefined) {
-        const end = point.high === null ? null : point.high;
-        svg.append(make("line", { x1: x(point.x), x2: x(point.x), y1: y(Math.max(point.low, low)), y2: y(end), stroke,
+        svg.append(make("line", { x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high), stroke,
           "stroke-width": 6, opacity: .25 }));
       }
       const dot = make("circle", { cx: x(point.x), cy: y(point.y), r: 3.6, stroke, "stroke-width": 1.5,

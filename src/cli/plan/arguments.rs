@@ -2,6 +2,7 @@
 
 use crate::cli::simulate::{parse_positive, workloads};
 use crate::overheads::Overheads;
+use crate::sched::PolicyName;
 use crate::sim::Balance;
 use crate::sim::study::goal::Goal;
 use crate::sim::study::policy_spec::PolicySpec;
@@ -57,7 +58,7 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers_max: u16,
     /// Policies to consider; reserve needs requests whose header names their class (--classify header)
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "steal,global,pools,hybrid,ondemand")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
     pub(super) policy: Vec<PolicySpec>,
     /// What each step of the server costs: none, lab, stock, measured, file:PATH, or single steps, as for simulate
     #[arg(long, value_name = "SET", default_value = "stock")]

@@ -1,7 +1,7 @@
 //! The flags of `forebay simulate`.
 
 use crate::overheads::Overheads;
-use crate::sched::{MaxWait, Objective, Sharing};
+use crate::sched::{MaxWait, Objective, PolicyName, Sharing};
 use crate::sim::Balance;
 use crate::sim::study::goal::Goal;
 use crate::sim::study::policy_spec::PolicySpec;
@@ -35,7 +35,7 @@ pub(crate) struct SimulateArguments {
     pub(super) lost: Vec<u16>,
     /// Policies to simulate: any that `forebay serve` has, and, to compare with, srpt, ps, central, rr:QUANTUM:SWITCH,
     /// priority and jsq, which no server can follow
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "steal,pools,ondemand")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
     pub(super) policy: Vec<PolicySpec>,
     /// Shares of the workers' capacity, with what --overheads charges per request, to offer: a list like 0.5,0.7 or a range like 0.1..0.9:0.1 (from, to, step)
     #[arg(long, value_name = "LIST|RANGE", default_value = "0.7", value_parser = parse_loads)]

@@ -16,7 +16,7 @@ fn adaptation(config: &Config) -> Adaptation {
 
 fn recent(bins: &[(u64, u64)], busy_workers: f64) -> Recent {
     let service_times = bins.iter().map(|(us, count)| (Nanos::from_micros(*us), *count)).collect();
-    Recent { service_times, busy_workers, ..Recent::default() }
+    Recent { service_times, busy_workers, idle_workers: 1.0, ..Recent::default() }
 }
 
 #[test]
@@ -175,6 +175,7 @@ fn a_server_decides_what_the_planner_predicts() {
         let times = workload.classes().iter().zip(fit.by_class);
         let handlers = workload.rate_at(load, workers, 1) * workload.mean().as_secs_f64();
         let recent = Recent {
+            idle_workers: 1.0,
             service_times: times.map(|(class, (count, _))| (class.cost.mean(), count)).collect(),
             busy_workers: handlers,
             between_workers: load * workers as f64 - handlers,
@@ -270,10 +271,12 @@ const LONGER: Mix = &[(50_000, 95), (5_000_000, 5)];
 /// The seconds after which another choice came into force, in each of `parts`: a mix, and how many seconds it lasts, half a
 /// second of which is over at a decision. 2,000 requests a second are answered.
 fn seconds_to_change(parts: &[(Mix, usize)]) -> Vec<Vec<usize>> {
-    let metrics = WorkerMetrics::new(1);
+    let metrics = WorkerMetrics::new(4);
     let mut server = Measuring::new(&metrics, &config(&[("policy", "auto"), ("workers", "4")]));
     let half = |mix: Mix| (mix, 1_000);
-    let mut second = |before, after| server.second([half(before), half(after)], Nanos::ZERO, Nanos::from_millis(900));
+    let work = |mix: Mix| Nanos::new(mix.iter().map(|(ns, percent)| ns * percent * 10).sum());
+    let mut second =
+        |before, after| server.second([half(before), half(after)], Nanos::ZERO, work(before).plus(work(after)));
     let mut before = parts[0].0;
     let changes = parts.iter().map(|(mix, seconds)| {
         let changed = (1..=*seconds).filter(|_| second(std::mem::replace(&mut before, mix), mix));
@@ -309,6 +312,9 @@ impl<'m> Measuring<'m> {
                 (0..requests).for_each(|_| recorder.get_mut().answered(&sample));
             }
         }
+        let all = Nanos::from_secs(adaptation.tuning.workers as u64);
+        // A little goes into what is neither.
+        recorder.get_mut().end_idle(all.minus(busy).minus(Nanos::from_millis(100)));
         recorder.get_mut().interruptible(busy);
         recorder.get_mut().end_slice(busy);
         in_virtual_time::pass(Nanos::from_secs(1));
@@ -340,6 +346,27 @@ fn auto_remembers_heavy_requests_that_come_and_go() {
     let changes = seconds_to_change(&[[(ALIKE, 8), (LIGHT_AND_HEAVY, 2)]; 30].concat());
     let changing = changes.iter().filter(|seconds| !seconds.is_empty()).count();
     assert!(changing <= 8 && changes[10..].iter().all(Vec::is_empty), "{changes:?}");
+}
+
+// Does first come, first served wait until no queue stands and no heavy request is left half-done? Method: requests that are
+// alike after heavy ones, of which many have begun and do not end; then ones that keep all workers busy; then some are idle.
+#[test]
+fn auto_keeps_levels_while_requests_are_left() {
+    let metrics = WorkerMetrics::new(4);
+    let mut server = Measuring::new(&metrics, &config(&[("policy", "auto"), ("workers", "4")]));
+    const LONG: Mix = &[(2_000_000, 100)];
+    let work = |mix: Mix| Nanos::new(mix.iter().map(|(ns, percent)| ns * percent * 20).sum());
+    let mut seconds = |mix: Mix, busy: Nanos| {
+        for _ in 0..20 {
+            server.second([(mix, 2_000)], Nanos::ZERO, busy);
+        }
+        server.adaptation.decision().expect("it adapts").policy
+    };
+    assert_eq!(seconds(LIGHT_AND_HEAVY, work(LIGHT_AND_HEAVY)), "levels");
+    assert_eq!(seconds(ALIKE, work(ALIKE).plus(Nanos::from_secs(1))), "levels", "some have not ended");
+    assert_eq!(seconds(LONG, work(LONG)), "levels", "no worker is idle");
+    let policy = seconds(ALIKE, work(ALIKE));
+    assert!(["global", "steal"].contains(&policy.as_str()), "{policy}");
 }
 
 // Does the choice rest where requests take up to twice as long?

@@ -1,0 +1,56 @@
+"""Draws two panels from the CSV of `forebay simulate`: p99.9 slowdown of short requests by load, a line a policy."""
+
+import csv
+import math
+import sys
+
+PANELS = ["each request costs its CPU time alone", "the costs of a Linux host are charged"]
+COLOURS = {"isolated": "#c2483f", "steal": "#c98a1b", "pools": "#2f8f5b", "auto": "#2f6fd0"}
+WIDTH, HEIGHT, LEFT, TOP, GAP = 370, 250, 60, 44, 50
+DECADES = 5
+
+
+def curves(path):
+    """The points of each policy: load and p99.9 of the short requests."""
+    found = {}
+    with open(path) as file:
+        for row in csv.DictReader(file):
+            if row["class"] == "short":
+                found.setdefault(row["policy"], []).append((float(row["load"]), float(row["slowdown_p99_9"])))
+    return found
+
+
+def panel(title, lines, left):
+    def x(load):
+        return left + load * WIDTH
+
+    def y(slowdown):
+        return TOP + HEIGHT * (1 - min(math.log10(max(slowdown, 1)), DECADES) / DECADES)
+
+    yield f'<text x="{left}" y="{TOP - 14}" class="title">{title}</text>'
+    for power in range(DECADES + 1):
+        level = y(10**power)
+        yield f'<line x1="{left}" x2="{left + WIDTH}" y1="{level:.1f}" y2="{level:.1f}" class="grid"/>'
+        yield f'<text x="{left - 6}" y="{level + 4:.1f}" text-anchor="end">{10**power:,}</text>'
+    for tenth in range(0, 11, 2):
+        yield f'<text x="{x(tenth / 10):.1f}" y="{TOP + HEIGHT + 18}" text-anchor="middle">{tenth / 10:g}</text>'
+    yield f'<text x="{left + WIDTH / 2}" y="{TOP + HEIGHT + 36}" text-anchor="middle">load</text>'
+    for policy, points in lines.items():
+        path = " ".join(f"{'M' if n == 0 else 'L'}{x(load):.1f} {y(slowdown):.1f}" for n, (load, slowdown) in enumerate(points))
+        yield f'<path d="{path}" stroke="{COLOURS[policy]}"/>'
+        load, slowdown = points[-1]
+        yield f'<text x="{x(load) + 5:.1f}" y="{y(slowdown) + 4:.1f}" style="fill:{COLOURS[policy]}" class="name">{policy}</text>'
+
+
+width, height = 2 * (LEFT + WIDTH) + GAP + 30, TOP + HEIGHT + 44
+print(
+    f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+    'aria-label="p99.9 slowdown of short requests by load under four policies">'
+)
+print(
+    "<style>text{font:13px system-ui,sans-serif;fill:#6b7280}.title{font-weight:600}.name{font-weight:600}"
+    ".grid{stroke:#9ca3af;stroke-opacity:.35}path{fill:none;stroke-width:2.4;stroke-linejoin:round}</style>"
+)
+for place, (title, path) in enumerate(zip(PANELS, sys.argv[1:])):
+    print("\n".join(panel(title, curves(path), LEFT + place * (LEFT + WIDTH + GAP))))
+print("</svg>")

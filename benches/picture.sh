@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Draws benches/picture.svg, the picture of the README: p99.9 slowdown of the short requests by load, in virtual time.
+#
+#     benches/picture.sh
+#
+# Takes about a minute. Needs python3.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cargo build --release --quiet --bin forebay
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+for overheads in none stock; do
+    target/release/forebay simulate --policy isolated,steal,pools,auto --workload bimodal:0.99:10us:1ms --overheads "$overheads" \
+        --load 0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.85,0.9 --requests 1000000 --quiet --csv "$tmp/$overheads.csv" >/dev/null
+done
+python3 benches/picture.py "$tmp/none.csv" "$tmp/stock.csv" >benches/picture.svg
