@@ -1,15 +1,16 @@
 //! A CoAP server (RFC 7252) with three resources: `/hello` says so, `/factors?91` finds a factor, which may take long, and
-//! `/slow` answers a confirmable request by an acknowledgement at once and the content a second later, as a message of its own.
+//! `/slow` answers a confirmable request by an acknowledgement at once and the content later, as a message of its own.
 //!
-//! `cargo run --example coap -- 127.0.0.1:5683`, and then `coap-client -m get 'coap://127.0.0.1/factors?91'`
+//! `cargo run --example coap -- --slow 2s`, and then `coap-client -m get 'coap://127.0.0.1/factors?91'`. With `--help` it says
+//! what else an operator may set; deploy/README.md installs it as a service.
 
-#![allow(clippy::print_stdout, reason = "an example says where it listens")]
-
+use forebay::clap;
 use forebay::fate::Malformed;
 use forebay::handler::sleep;
 use forebay::server::Sender;
-use forebay::time::Nanos;
-use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request, Server, checkpoint};
+use forebay::time::{Nanos, parse_duration};
+use forebay::{Admitted, Arrival, Handler, Rejected, Reply, Request, checkpoint};
+use std::process::ExitCode;
 
 const CONFIRMABLE: u8 = 0;
 const NON_CONFIRMABLE: u8 = 1;
@@ -24,8 +25,23 @@ const URI_QUERY: u32 = 15;
 /// The place of its name among the reasons: an empty message, by which clients ask whether anything lives here.
 const PING: u8 = 0;
 
+/// A CoAP server (RFC 7252) with the resources /hello, /factors and /slow.
+#[derive(clap::Args)]
+#[command(version)]
+struct Flags {
+    /// How long /slow takes, 0s to 10s.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = up_to_ten_seconds)]
+    slow: Nanos,
+}
+
+fn up_to_ten_seconds(text: &str) -> Result<Nanos, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    if time <= Nanos::from_secs(10) { Ok(time) } else { Err("allowed: 0s to 10s".to_owned()) }
+}
+
 struct Coap {
     sender: Sender,
+    slow: Nanos,
 }
 
 /// A message, parsed.
@@ -68,7 +84,7 @@ impl Handler for Coap {
                 let acknowledgement = [0x40 | ACKNOWLEDGEMENT << 4, 0, message.id[0], message.id[1]];
                 // A failure is as if it were lost: the client asks again.
                 let _ = self.sender.send(&acknowledgement, request.peer());
-                sleep(Nanos::from_secs(1)).await;
+                sleep(self.slow).await;
                 (CONTENT, "at last".to_owned())
             }
             (GET, _) => (NOT_FOUND, String::new()),
@@ -136,12 +152,10 @@ fn extended(nibble: u8, rest: &mut &[u8]) -> Option<u32> {
     Some(value)
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:5683".into());
-    let server = Server::builder().set("listen", &address).set("admin", "127.0.0.1:0").amplification(4);
-    let server = server.set("policy", "ondemand").bind()?.stop_on_signals()?;
-    println!("{}", server.announcement());
-    let sender = server.sender()?;
-    server.run(&Coap { sender })?;
-    Ok(())
+fn main() -> ExitCode {
+    let defaults = [("listen", "127.0.0.1:5683"), ("amplification", "4"), ("policy", "ondemand")];
+    forebay::main(&defaults, |flags: Flags, server| {
+        let coap = Coap { sender: server.sender()?, slow: flags.slow };
+        server.run(&coap)
+    })
 }

@@ -5,7 +5,8 @@
 //! From the edge down; imports point down only (`tests/it/imports.rs` holds the table). Modules without a link are the
 //! inside: other programs do not see them.
 //!
-//! - `cli`: the commands `serve`, `simulate`, `plan` and `calibrate`, and what they print;
+//! - `cli`: [`main`], which makes a program of a handler; the commands `serve`, which is such a program, `simulate`, `plan` and
+//!   `calibrate`;
 //! - [`config`]: flags, environment and file become a [`config::Config`] that cannot be wrong;
 //! - [`server`]: composition, life cycle, admin HTTP; `server/path` is a datagram's way through a worker;
 //! - [`tasks`]: the runtime as a library, for tasks instead of datagrams;
@@ -117,6 +118,11 @@ mod sched;
 #[cfg(not(feature = "cli"))]
 mod stats;
 
+/// The crate of [`main`]'s flags, so that a program need not name its version: `use forebay::clap`.
+#[cfg(feature = "cli")]
+pub use clap;
+#[cfg(feature = "cli")]
+pub use cli::main;
 #[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]
 pub use handler::builtin::wire;

@@ -13,7 +13,9 @@ fn refusal(arguments: &[String]) -> Option<(i32, String)> {
         Err(error) => return Some((error.exit_code(), error.to_string())),
     };
     let refused = match matches.subcommand() {
-        Some(("serve", matches)) => config::load(matches, []).map(drop).map_err(|problems| problems.to_string()),
+        Some(("serve", matches)) => {
+            config::load(&Scope::ALL, matches, []).map(drop).map_err(|problems| problems.to_string())
+        }
         Some(("simulate", matches)) => checked(matches, super::simulate::check),
         Some(("plan", matches)) => checked(matches, super::plan::check),
         Some(("calibrate", _)) => Ok(()),

@@ -1,19 +1,23 @@
 //! The command line: subcommands, their output and their exit codes.
 
 mod calibrate;
+mod log;
 pub mod page;
 mod plan;
 pub mod results;
-mod serve;
+mod service;
 mod simulate;
 
-use crate::{config, output};
+pub use service::main;
+
+use crate::config::{self, Scope};
+use crate::{output, server};
 use calibrate::{CalibrateArguments, calibrate};
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Args as _, Command, Error, FromArgMatches};
 use plan::{PlanArguments, plan};
 use results::Failure;
-use serve::serve;
+use service::serve;
 use simulate::{SimulateArguments, simulate};
 use std::ffi::OsString;
 use std::io;
@@ -35,17 +39,12 @@ where
     T: Into<OsString> + Clone,
 {
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
-    let matches = match command().try_get_matches_from(&args) {
+    let matches = match matches(command(), &args, |error| hint(error, &args)) {
         Ok(matches) => matches,
-        Err(mut error) => {
-            hint(&mut error, &args);
-            // Help and version are results; a usage error that cannot be printed is lost.
-            let printed = error.print();
-            return if error.use_stderr() { code(error.exit_code()) } else { printed_code(printed) };
-        }
+        Err(code) => return code,
     };
     match matches.subcommand() {
-        Some(("serve", matches)) => serve(matches),
+        Some(("serve", matches)) => serve("forebay", &Scope::ALL, matches, server::run_bench),
         Some(("simulate", matches)) => compute(matches, simulate),
         Some(("plan", matches)) => compute(matches, plan),
         Some(("calibrate", matches)) => compute(matches, calibrate),
@@ -53,11 +52,21 @@ where
     }
 }
 
+/// What `args` mean to `command`; or the exit code, after printing help, version or what is wrong, to which `hint` may add.
+fn matches(command: Command, args: &[OsString], hint: impl FnOnce(&mut Error)) -> Result<ArgMatches, ExitCode> {
+    command.try_get_matches_from(args).map_err(|mut error| {
+        hint(&mut error);
+        // Help and version are results; a usage error that cannot be printed is lost.
+        let printed = error.print();
+        if error.use_stderr() { code(error.exit_code()) } else { printed_code(printed) }
+    })
+}
+
 /// Names the subcommand in `error` where `args` begin with a flag of the server.
 fn hint(error: &mut Error, args: &[OsString]) {
     let first = args.get(1).and_then(|arg| arg.to_str()?.strip_prefix("--")).unwrap_or_default();
     let key = first.split('=').next().unwrap_or_default();
-    if config::flags().iter().chain(&config::meta_flags()).any(|flag| flag.get_long() == Some(key)) {
+    if config::flags(&Scope::ALL).iter().chain(&config::meta_flags()).any(|flag| flag.get_long() == Some(key)) {
         let tip = format!("--{key} is a flag of the server: forebay serve --{key}").into();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
     }
@@ -98,12 +107,8 @@ fn command() -> Command {
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
         .subcommand(
-            Command::new("serve")
-                .about("Serve requests until SIGTERM or SIGINT, then finish what was received.")
-                .after_help(format!("{SERVE}\n\n--help says more: allowed values, environment, exit codes."))
-                .after_long_help(format!("{SERVE}\n\n{LAYERS}\n\n{UNITS}\n\n{EXIT_CODES}"))
-                .args(config::flags())
-                .args(config::meta_flags()),
+            with_server_flags(Command::new("serve"), "forebay serve", &Scope::ALL)
+                .about("Serve requests until SIGTERM or SIGINT, then finish what was received."),
         )
         // The summary comes last: clap would put the documentation of the flags in its place.
         .subcommand(
@@ -131,7 +136,15 @@ fn command() -> Command {
         )
 }
 
-const SERVE: &str = "Example:\n  forebay serve --listen 127.0.0.1:9000 --workers 4 --policy pools --check-config";
+/// `command` with the flags of a server that has the settings of `scope`, and an example of the command line `program`.
+fn with_server_flags(command: Command, program: &str, scope: &Scope) -> Command {
+    let example = format!("Example:\n  {program} --listen 127.0.0.1:9000 --workers 4 --policy pools --check-config");
+    command
+        .after_help(format!("{example}\n\n--help says more: allowed values, environment, exit codes."))
+        .after_long_help(format!("{example}\n\n{LAYERS}\n\n{UNITS}\n\n{EXIT_CODES}"))
+        .args(config::flags(scope))
+        .args(config::meta_flags())
+}
 
 const LAYERS: &str = "\
 Each setting is taken from the first of: flag, environment, file (--config), default. All problems are reported at \

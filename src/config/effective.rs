@@ -1,11 +1,13 @@
 //! The configuration in effect: all layers together, parsed, with the rules between settings applied.
 
+#[cfg(feature = "cli")]
+use super::Scope;
 use super::layers::{Given, Layers, no_such_setting};
 use super::problem::{Claim, Origin, Problem, Problems};
 use super::setting::{DefaultValue, Shape, environment_name, find};
 #[cfg(feature = "cli")]
 use super::sources;
-use super::{Config, rules, table};
+use super::{Config, SETTINGS, rules, table};
 #[cfg(feature = "cli")]
 use std::ffi::OsString;
 use std::fmt;
@@ -15,7 +17,7 @@ use std::fmt;
 pub(crate) struct Effective {
     /// The configuration.
     pub(crate) config: Config,
-    /// Its settings, in the order of [`super::SETTINGS`].
+    /// The settings that the program has, in the order of [`super::SETTINGS`].
     pub(crate) rows: Vec<Row>,
 }
 
@@ -30,8 +32,8 @@ pub(crate) struct Row {
     pub(crate) origin: Origin,
 }
 
-/// The configuration that flags, environment, file and defaults make, in this order. `matches` are of a command with
-/// [`super::flags`] and [`super::meta_flags`]; `environment` is all of it, other programs' variables included. The file
+/// The configuration that flags, environment, file and defaults make, in this order, for a program that has the settings of
+/// `scope`. `matches` are of a command with its [`super::flags`] and [`super::meta_flags`]; `environment` is all of it, other programs' variables included. The file
 /// is the one that `--config` or `FOREBAY_CONFIG` names; without either there is none.
 ///
 /// # Errors
@@ -43,16 +45,20 @@ pub(crate) struct Row {
 /// If the command behind `matches` lacks one of those flags.
 #[cfg(feature = "cli")]
 pub(crate) fn load(
+    scope: &Scope,
     matches: &clap::ArgMatches,
     environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Effective, Problems> {
     let mut layers = Layers::default();
-    sources::read_flags(matches, &mut layers);
-    sources::read_environment(environment, &mut layers);
+    sources::read_flags(scope, matches, &mut layers);
+    sources::read_environment(scope, environment, &mut layers);
     if let Some((path, named_by)) = layers.config_file.take() {
-        sources::read_file(&path, &named_by, &mut layers);
+        sources::read_file(scope, &path, &named_by, &mut layers);
     }
-    resolve(layers)
+    scope.offer_defaults(&mut layers);
+    let mut effective = resolve(layers)?;
+    effective.rows.retain(|row| scope.find(row.key).is_some());
+    Ok(effective)
 }
 
 /// The configuration that `pairs` and the defaults make; of a key that comes twice, the last value.
@@ -65,7 +71,7 @@ pub(super) fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>
             }
             None => layers.problems.push(Problem {
                 claims: vec![Claim { key: key.to_owned(), value: value.to_owned(), origin: Origin::Code }],
-                message: no_such_setting(key),
+                message: no_such_setting(key, SETTINGS.iter()),
             }),
         }
     }

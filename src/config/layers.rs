@@ -1,9 +1,9 @@
 //! The texts of a configuration, gathered from its layers: flag, environment, file.
 
+use super::Config;
 use super::problem::{Claim, Origin, Problem, suggestion};
-use super::setting::{CHECK_CONFIG, CONFIG, find};
+use super::setting::{CHECK_CONFIG, CONFIG, Setting, find};
 use super::value::Refusal;
-use super::{Config, SETTINGS};
 use std::collections::BTreeMap;
 #[cfg(feature = "cli")]
 use std::path::PathBuf;
@@ -98,11 +98,11 @@ impl Layers {
     }
 }
 
-/// What is said about a key that is no setting.
-pub(super) fn no_such_setting(key: &str) -> String {
+/// What is said about a `key` that is none of `settings`.
+pub(super) fn no_such_setting<'a>(key: &str, settings: impl Iterator<Item = &'a Setting>) -> String {
     if key == CONFIG || key == CHECK_CONFIG {
         return "only a flag, never a key".to_owned();
     }
-    let keys = SETTINGS.map(|setting| setting.key);
-    format!("no such setting{}; allowed: {}", suggestion(key, keys), keys.join(", "))
+    let keys: Vec<&str> = settings.map(|setting| setting.key).collect();
+    format!("no such setting{}; allowed: {}", suggestion(key, keys.iter().copied()), keys.join(", "))
 }

@@ -24,6 +24,8 @@ mod problem;
 mod reload;
 mod rules;
 #[cfg(feature = "cli")]
+mod scope;
+#[cfg(feature = "cli")]
 mod sources;
 mod table;
 mod unused;
@@ -38,6 +40,8 @@ pub(crate) use effective::load;
 pub(crate) use effective::{Effective, Row};
 pub use problem::{Claim, Origin, Problem, Problems};
 pub(crate) use reload::{Reloaded, reload};
+#[cfg(feature = "cli")]
+pub(crate) use scope::Scope;
 #[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]
 pub use setting::markdown_table;

@@ -21,6 +21,8 @@ pub enum Origin {
     },
     /// The program that embeds Forebay ([`super::Config::from_pairs`]).
     Code,
+    /// No layer sets it, and the program has a default of its own ([`crate::main`]).
+    Program,
     /// No layer sets it.
     Default,
     /// The server that runs: another value takes a restart.
@@ -99,9 +101,7 @@ impl fmt::Display for Claim {
         match origin {
             Origin::Flag => write!(f, "flag --{key})"),
             Origin::Environment => write!(f, "environment {})", environment_name(key)),
-            Origin::File { .. } | Origin::Code | Origin::Default | Origin::Running | Origin::Implied(_) => {
-                write!(f, "{origin})")
-            }
+            origin => write!(f, "{origin})"),
         }
     }
 }
@@ -113,6 +113,7 @@ impl fmt::Display for Origin {
             Origin::Environment => f.write_str("environment"),
             Origin::File { path, line } => write!(f, "file {} line {line}", path.display()),
             Origin::Code => f.write_str("code"),
+            Origin::Program => f.write_str("default of this program"),
             Origin::Default => f.write_str("default"),
             Origin::Running => f.write_str("running"),
             Origin::Implied(reason) => f.write_str(reason),

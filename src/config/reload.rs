@@ -38,6 +38,7 @@ pub(crate) fn reload(running: &Effective, new: &Effective) -> Result<Reloaded, P
         layers.given.insert(row.key, Given { text: row.value.clone(), origin: Origin::Running });
     }
     let mut effective = resolve(layers)?;
+    effective.rows.retain(|row| new.rows.iter().any(|known| known.key == row.key));
     for row in &mut effective.rows {
         // They come from where they came from when the server started.
         let source = if is_live(row) { new } else { running };

@@ -1,9 +1,9 @@
 //! The layers above the defaults: command line, environment and file, each as text by setting.
 
-use super::SETTINGS;
+use super::Scope;
 use super::layers::{Layers, no_such_setting};
 use super::problem::{Claim, Origin, Problem, suggestion};
-use super::setting::{CHECK_CONFIG, CONFIG, Setting, Shape, environment_name, find};
+use super::setting::{CHECK_CONFIG, CONFIG, Setting, Shape, environment_name};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -11,10 +11,10 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
-/// A flag for each setting. Values are not parsed here: [`super::load`] parses them, so that all problems of all layers
+/// A flag for each setting of `scope`. Values are not parsed here: [`super::load`] parses them, so that all problems of all layers
 /// are reported together.
-pub(crate) fn flags() -> Vec<Arg> {
-    SETTINGS.iter().map(flag).collect()
+pub(crate) fn flags(scope: &Scope) -> Vec<Arg> {
+    scope.settings().map(|setting| flag(setting, scope.default_text(setting))).collect()
 }
 
 /// The flags about the configuration itself: `--config` and `--check-config`.
@@ -41,8 +41,8 @@ pub(crate) fn wants_check(matches: &ArgMatches) -> bool {
 }
 
 /// Offers `layers` the settings in `matches`.
-pub(super) fn read_flags(matches: &ArgMatches, layers: &mut Layers) {
-    for setting in &SETTINGS {
+pub(super) fn read_flags(scope: &Scope, matches: &ArgMatches, layers: &mut Layers) {
+    for setting in scope.settings() {
         if let Some(text) = matches.get_one::<String>(setting.key) {
             layers.offer(setting.key, text.clone(), Origin::Flag);
         }
@@ -50,8 +50,7 @@ pub(super) fn read_flags(matches: &ArgMatches, layers: &mut Layers) {
     layers.config_file = matches.get_one::<PathBuf>(CONFIG).map(|path| (path.clone(), Origin::Flag));
 }
 
-fn flag(setting: &Setting) -> Arg {
-    let default = setting.default.text();
+fn flag(setting: &Setting, default: &str) -> Arg {
     let Setting { key, group, value_name, allowed, help, .. } = *setting;
     let environment = setting.environment_name();
     let arg = Arg::new(key)
@@ -71,7 +70,11 @@ const PREFIX: &str = "FOREBAY_";
 
 /// Offers `layers` every `FOREBAY_` variable of `variables`. A variable that is not a setting is a problem: it could be
 /// a typo that silently leaves a server on its default.
-pub(super) fn read_environment(variables: impl IntoIterator<Item = (OsString, OsString)>, layers: &mut Layers) {
+pub(super) fn read_environment(
+    scope: &Scope,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+    layers: &mut Layers,
+) {
     let mut ours: Vec<(String, OsString)> = variables
         .into_iter()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
@@ -80,11 +83,11 @@ pub(super) fn read_environment(variables: impl IntoIterator<Item = (OsString, Os
     // The environment has no order of its own; problems should have one.
     ours.sort();
     for (name, value) in ours {
-        read_variable(&name, value, layers);
+        read_variable(scope, &name, value, layers);
     }
 }
 
-fn read_variable(name: &str, value: OsString, layers: &mut Layers) {
+fn read_variable(scope: &Scope, name: &str, value: OsString, layers: &mut Layers) {
     if name == environment_name("config") {
         layers.config_file.get_or_insert((PathBuf::from(value), Origin::Environment));
         return;
@@ -94,12 +97,12 @@ fn read_variable(name: &str, value: OsString, layers: &mut Layers) {
         value: value.to_string_lossy().into_owned(),
         origin: Origin::Environment,
     };
-    let Some(setting) = SETTINGS.iter().find(|setting| setting.environment_name() == name) else {
+    let Some(setting) = scope.settings().find(|setting| setting.environment_name() == name) else {
         let key = name[PREFIX.len()..].to_lowercase().replace('_', "-");
         let message = if key == CHECK_CONFIG {
             "only a flag, never a variable".to_owned()
         } else {
-            let names: Vec<String> = SETTINGS.iter().map(|setting| setting.environment_name()).collect();
+            let names: Vec<String> = scope.settings().map(|setting| setting.environment_name()).collect();
             format!(
                 "no setting is called {name}{}; allowed: FOREBAY_CONFIG, {}",
                 suggestion(name, names.iter().map(String::as_str)),
@@ -132,7 +135,7 @@ fn is_service_link(name: &str, value: &OsStr) -> bool {
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Offers `layers` every setting of the file at `path`; `named_by` is where the path came from.
-pub(super) fn read_file(path: &Path, named_by: &Origin, layers: &mut Layers) {
+pub(super) fn read_file(scope: &Scope, path: &Path, named_by: &Origin, layers: &mut Layers) {
     let mut unusable = |message| {
         let claim = Claim { key: CONFIG.to_owned(), value: path.display().to_string(), origin: named_by.clone() };
         layers.problems.push(Problem { claims: vec![claim], message });
@@ -158,7 +161,7 @@ pub(super) fn read_file(path: &Path, named_by: &Origin, layers: &mut Layers) {
     }
     // Recovered parts of a broken file may have keys and values that are not in its text.
     if errors.is_empty() {
-        read_table(table.get_ref(), &text, path, layers);
+        read_table(scope, table.get_ref(), &text, path, layers);
     }
 }
 
@@ -170,7 +173,7 @@ fn read_bounded(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-fn read_table(table: &DeTable<'_>, text: &str, path: &Path, layers: &mut Layers) {
+fn read_table(scope: &Scope, table: &DeTable<'_>, text: &str, path: &Path, layers: &mut Layers) {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     for (key, value) in entries {
@@ -181,8 +184,8 @@ fn read_table(table: &DeTable<'_>, text: &str, path: &Path, layers: &mut Layers)
             claims: vec![Claim { key: key.to_owned(), value: unquoted(written), origin: origin.clone() }],
             message,
         };
-        match find(key) {
-            None => layers.problems.push(problem(no_such_setting(key))),
+        match scope.find(key) {
+            None => layers.problems.push(problem(no_such_setting(key, scope.settings()))),
             Some(setting) => match value_text(value.get_ref(), setting.shape) {
                 Some(text) => layers.offer(setting.key, text, origin),
                 None => {
@@ -233,7 +236,7 @@ mod tests {
 
     fn read_all(variables: &[(&str, &str)]) -> Layers {
         let mut layers = Layers::default();
-        read_environment(variables.iter().map(|(name, value)| (name.into(), value.into())), &mut layers);
+        read_environment(&Scope::ALL, variables.iter().map(|(name, value)| (name.into(), value.into())), &mut layers);
         layers
     }
 
@@ -262,7 +265,7 @@ mod tests {
     fn values_must_be_text() {
         use std::os::unix::ffi::OsStringExt;
         let mut layers = Layers::default();
-        read_environment([("FOREBAY_POLICY".into(), OsString::from_vec(vec![0xff]))], &mut layers);
+        read_environment(&Scope::ALL, [("FOREBAY_POLICY".into(), OsString::from_vec(vec![0xff]))], &mut layers);
         assert_eq!(layers.problems.len(), 1);
         assert_eq!(layers.problems[0].claims[0].key, "policy");
     }
@@ -271,7 +274,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         let mut layers = Layers::default();
-        read_file(file.path(), &Origin::Flag, &mut layers);
+        read_file(&Scope::ALL, file.path(), &Origin::Flag, &mut layers);
         layers
     }
 
@@ -313,13 +316,13 @@ mod tests {
         let problems = |bytes: usize| {
             std::fs::write(file.path(), "#".repeat(bytes)).unwrap();
             let mut layers = Layers::default();
-            read_file(file.path(), &Origin::Flag, &mut layers);
+            read_file(&Scope::ALL, file.path(), &Origin::Flag, &mut layers);
             layers.problems
         };
         assert_eq!(problems(FILE_BYTES_MAX as usize), []);
         assert!(problems(FILE_BYTES_MAX as usize + 1)[0].message.contains("larger than 1024 KiB"));
         let mut layers = Layers::default();
-        read_file(Path::new("/dev/zero"), &Origin::Flag, &mut layers);
+        read_file(&Scope::ALL, Path::new("/dev/zero"), &Origin::Flag, &mut layers);
         let problem = layers.problems[0].to_string();
         assert!(problem.contains("/dev/zero") && problem.contains("larger than 1024 KiB"), "{problem}");
         assert!(layers.incomplete);

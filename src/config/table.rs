@@ -187,7 +187,7 @@ settings! {
         allowed: Made(names::<Wait>),
         help: Fixed(
             "What a worker without work does. adaptive: look again for a while, then sleep. spin: never sleep. park: \
-             sleep at once. With burn sleep it is park."
+             sleep at once."
         ),
         parse: value::choice, show: value::name,
     }
@@ -198,14 +198,6 @@ settings! {
         allowed: Fixed("true, false"),
         help: Fixed("Keeps each worker on one CPU."),
         parse: value::switch, show: ToString::to_string,
-    }
-    /// The largest cost a request may ask for, 1 us to 1 h; see [`Config::cost_cap_scaled`].
-    cost_cap: Nanos {
-        key: "cost-cap", group: Overload, value_name: "DURATION", shape: Text, change: Live,
-        default: Text("100ms"),
-        allowed: Fixed("1us to 1h"),
-        help: Fixed("A request that asks for more CPU time than this is refused."),
-        parse: |text| value::duration(text, MICROSECOND..=HOUR), show: ToString::to_string,
     }
     /// How long a request may wait before it is shed; see [`Config::max_wait_scaled`].
     max_wait: MaxWait {
@@ -302,6 +294,14 @@ settings! {
             "packet-chain: search its payload for lines, make 60 random reads, and burn what it costs beyond 2 us.",
         ])),
         parse: value::choice, show: value::name,
+    }
+    /// The largest cost a request may ask for, 1 us to 1 h; see [`Config::cost_cap_scaled`].
+    cost_cap: Nanos {
+        key: "cost-cap", group: Bench, value_name: "DURATION", shape: Text, change: Live,
+        default: Text("100ms"),
+        allowed: Fixed("1us to 1h"),
+        help: Fixed("A request that asks for more CPU time than this is refused."),
+        parse: |text| value::duration(text, MICROSECOND..=HOUR), show: ToString::to_string,
     }
     /// Whether cost is burnt on a CPU or slept.
     burn: Burn {

@@ -41,7 +41,7 @@ impl Row {
     fn is_chosen(&self) -> bool {
         let is_default = |default| matches!(default, DefaultValue::Text(text) if text == self.value);
         let differs = find(self.key).is_some_and(|setting| !is_default(setting.default));
-        differs && !matches!(self.origin, Origin::Default | Origin::Implied(_))
+        differs && !matches!(self.origin, Origin::Default | Origin::Program | Origin::Implied(_))
     }
 }
 

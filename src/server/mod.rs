@@ -69,7 +69,7 @@ pub(crate) mod yields;
 pub use crate::net::NoWay;
 pub use admin::Metrics;
 #[cfg(feature = "cli")]
-pub(crate) use bench::{Reloading, serve};
+pub(crate) use bench::run_bench;
 pub use builder::Builder;
 pub use error::ServeError;
 pub use handover::HandOverError;
@@ -78,10 +78,11 @@ pub use sizes::Memory;
 pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
 pub use stop::{FollowError, PolicyHandle, StopHandle};
 
-use crate::config::{Config, Effective, Problems, listen_text};
+use crate::config::{Config, listen_text};
 use crate::handler::Handler;
 use crate::metrics::{Snapshot, SpawnEnd};
 use crate::net::{AddressFilter, Group, HostAddresses, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Ways};
+use crate::output;
 use crate::queue::ObjectPool;
 use crate::server::path::credit::Credit;
 use crate::server::path::packet::{PacketBody, Serving};
@@ -185,6 +186,7 @@ pub struct Server {
     demands: Receiver<Demand>,
     signals: Option<signal_hook::iterator::Signals>,
     exit_when_stuck: bool,
+    announced: bool,
     log_panics: bool,
     reloads: Option<Reloads>,
     supervisor: Supervisor,
@@ -259,6 +261,7 @@ impl Server {
             demands,
             signals: None,
             exit_when_stuck: false,
+            announced: false,
             log_panics: true,
             reloads: None,
             supervisor: Supervisor::default(),
@@ -307,8 +310,8 @@ impl Server {
         self.stop.policy_handle(&self.config)
     }
 
-    /// Also stops on SIGTERM and SIGINT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP makes the program
-    /// `forebay` read its configuration again; in others it does nothing, and neither do SIGUSR1 and SIGUSR2: each would
+    /// Also stops on SIGTERM and SIGINT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP makes a program of
+    /// `forebay::main` read its configuration again; in others it does nothing, and neither do SIGUSR1 and SIGUSR2: each would
     /// kill the process without a drain.
     ///
     /// # Errors
@@ -326,16 +329,10 @@ impl Server {
         self
     }
 
-    /// Lets the server read its configuration again, by `load`, when SIGHUP comes. `effective` is the one it was bound with.
-    /// What may change while it runs does, all of it or nothing; `apply` is then called with the new configuration, for
-    /// what the server itself does not know (the handler's settings, the log).
-    pub(crate) fn reload_with(
-        mut self,
-        effective: Effective,
-        load: impl Fn() -> Result<Effective, Problems> + Send + Sync + 'static,
-        apply: impl Fn(&Config) + Send + Sync + 'static,
-    ) -> Server {
-        self.reloads = Some(Reloads::new(effective, Box::new(load), Box::new(apply)));
+    /// Makes [`Server::run`] print where the server listens.
+    #[cfg(feature = "cli")]
+    pub(crate) fn announced(mut self) -> Server {
+        self.announced = true;
         self
     }
 
@@ -356,16 +353,22 @@ impl Server {
         self
     }
 
-    /// Serves requests with `handler` until stopped, then drains.
+    /// Serves requests with `handler` until stopped, then drains. Under `forebay::main` it prints its
+    /// [announcement](Server::announcement) once all threads run.
     ///
     /// # Errors
     /// [`ServeError::Name`] when a name in [`Handler::CLASS_NAMES`] or [`Handler::REASON_NAMES`] is not allowed,
     /// [`ServeError::Admin`], and when the kernel refuses threads, readiness queues or the like.
     pub fn run<H: Handler>(self, handler: &H) -> Result<Report, ServeError> {
-        self.run_announced(handler, || {})
+        let line = self.announced.then(|| self.announcement() + "\n");
+        self.run_announced(handler, || {
+            if let Some(Err(error)) = line.map(|line| output::print(&line)) {
+                tracing::error!(%error, "standard output does not take the line that says where the server listens");
+            }
+        })
     }
 
-    /// Like [`Server::run`], and calls `serving` once all threads run.
+    /// Like [`Server::run`], and calls `serving` once all threads run. Prints nothing of its own.
     ///
     /// # Errors
     /// See [`Server::run`].

@@ -1,6 +1,7 @@
 //! Reading the configuration again while the server runs: all of it or nothing, and `/config`, which shows what became of
 //! it.
 
+use super::Server;
 use crate::config::{Config, Effective, Origin, Problems, Reloaded, Row, SETTINGS, Setting, reload};
 use crate::time::{Nanos, clock};
 use std::fmt;
@@ -11,8 +12,10 @@ type Apply = Box<dyn Fn(&Config) + Send + Sync>;
 
 /// What the configuration comes from, and what became of the last attempt to read it again.
 pub(super) struct Reloads {
-    /// How to read it, and what else follows it; `None` where a program has made it.
-    source: Option<(Load, Apply)>,
+    /// How to read it; `None` where a program has made it.
+    load: Option<Load>,
+    /// What else follows it.
+    then: Vec<Apply>,
     state: Mutex<State>,
 }
 
@@ -31,6 +34,29 @@ struct Changes {
     restart: Vec<Row>,
 }
 
+impl Server {
+    /// Lets the server read its configuration again, by `load`, when SIGHUP comes. `effective` is the one it was bound with.
+    /// What may change while it runs does, all of it or nothing.
+    pub(crate) fn reload_with(
+        mut self,
+        effective: Effective,
+        load: impl Fn() -> Result<Effective, Problems> + Send + Sync + 'static,
+    ) -> Server {
+        self.reloads = Some(Reloads::new(effective, Box::new(load)));
+        self
+    }
+
+    /// Calls `then` with the new configuration when SIGHUP has made the program read it again, for what follows it outside
+    /// of the server: files that the handler has loaded, say. Not called where the configuration is refused, and never in
+    /// a program that made it itself, without `forebay::main`. Serving goes on meanwhile; a stop waits for its end.
+    pub fn on_reload(mut self, then: impl Fn(&Config) + Send + Sync + 'static) -> Server {
+        if let Some(reloads) = &mut self.reloads {
+            reloads.then.push(Box::new(then));
+        }
+        self
+    }
+}
+
 impl fmt::Debug for Reloads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reloads").finish_non_exhaustive()
@@ -38,15 +64,15 @@ impl fmt::Debug for Reloads {
 }
 
 impl Reloads {
-    pub(super) fn new(effective: Effective, load: Load, apply: Apply) -> Reloads {
-        Reloads { source: Some((load, apply)), state: State::new(effective) }
+    pub(super) fn new(effective: Effective, load: Load) -> Reloads {
+        Reloads { load: Some(load), then: Vec::new(), state: State::new(effective) }
     }
 
     /// For a server whose `config` a program has made.
     pub(super) fn none(config: &Config) -> Reloads {
         let row = |(key, value)| Row { key, value, origin: Origin::Code };
         let rows = config.to_pairs().into_iter().map(row).collect();
-        Reloads { source: None, state: State::new(Effective { config: config.clone(), rows }) }
+        Reloads { load: None, then: Vec::new(), state: State::new(Effective { config: config.clone(), rows }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -56,13 +82,13 @@ impl Reloads {
     /// Reads the configuration again, for a server that runs with `live`, and lets `take` take what it changes; nothing
     /// where anything is wrong. False if a program has made the configuration.
     pub(super) fn read(&self, live: &Config, take: impl FnOnce(&Config)) -> bool {
-        let Some((load, apply)) = &self.source else { return false };
+        let Some(load) = &self.load else { return false };
         let mut running = self.state().effective.clone();
         // Another policy may have been asked for by a program since.
         running.rows = rows(live, &running);
         let result = load().and_then(|new| reload(&running, &new)).map(|Reloaded { effective, changed, restart }| {
             take(&effective.config);
-            apply(&effective.config);
+            self.then.iter().for_each(|then| then(&effective.config));
             (effective, Changes { changed, restart })
         });
         self.state().conclude(clock::realtime(), result);
@@ -130,12 +156,13 @@ impl Changes {
     }
 }
 
-/// The settings of `live`, each with its origin in `known`, or from a program where it differs.
+/// Those settings of `live` that `known` has, each with its origin there, or from a program where it differs.
 fn rows(live: &Config, known: &Effective) -> Vec<Row> {
     let row = |setting: &Setting| {
+        let known = known.rows.iter().find(|row| row.key == setting.key)?;
         let value = (setting.show)(live);
-        let same = known.rows.iter().find(|row| row.key == setting.key && row.value == value);
-        Row { key: setting.key, value, origin: same.map_or(Origin::Code, |row| row.origin.clone()) }
+        let origin = if value == known.value { known.origin.clone() } else { Origin::Code };
+        Some(Row { key: setting.key, value, origin })
     };
-    SETTINGS.iter().map(row).collect()
+    SETTINGS.iter().filter_map(row).collect()
 }

@@ -127,9 +127,18 @@ fn settings_without_effect_are_warnings() {
 fn help_comes_in_groups() {
     let output = forebay().arg("-h").assert().code(0).get_output().clone();
     let help = String::from_utf8(output.stdout).unwrap();
-    let places =
-        ["Network:", "--listen", "Policy:", "--policy", "Overload:", "--cost-cap", "Life cycle:", "Bench:", "--burn"]
-            .map(|part| help.find(&format!("\n{part}")).or_else(|| help.find(&format!("{part} <"))));
+    let places = [
+        "Network:",
+        "--listen",
+        "Policy:",
+        "--policy",
+        "Overload:",
+        "--max-wait",
+        "Life cycle:",
+        "Bench:",
+        "--cost-cap",
+    ]
+    .map(|part| help.find(&format!("\n{part}")).or_else(|| help.find(&format!("{part} <"))));
     assert!(places.is_sorted() && places[0].is_some(), "{places:?}: {help}");
 }
 

@@ -4,27 +4,19 @@
 
 use crate::support::GIVE_UP_AFTER;
 use crate::support::http::{fates, http, latency, metric};
-use crate::support::process::Forebay;
+use crate::support::process::{Forebay, example};
 use crate::support::skip::skip;
 use std::net::UdpSocket;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::UNIX_EPOCH;
 
-/// Cargo builds examples beside the folder of this program.
-fn example(name: &str) -> PathBuf {
-    let here = std::env::current_exe().expect("a path");
-    let path = here.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps").join("examples").join(name);
-    assert!(
-        path.exists(),
-        "{} is missing: cargo build --examples makes it, and cargo test without --test",
-        path.display()
-    );
-    path
-}
-
 fn start(name: &str, arguments: &[&str]) -> (Forebay, UdpSocket) {
-    let server = Forebay::spawn(Command::new(example(name)).arg("127.0.0.1:0").args(arguments));
+    // Those that are programs of `forebay::main` have flags.
+    let listen: &[&str] = match name {
+        "coap" => &["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"],
+        _ => &["127.0.0.1:0"],
+    };
+    let server = Forebay::spawn(Command::new(example(name)).args(listen).args(arguments));
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     socket.connect(server.udp).expect("a local address");
     socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");

@@ -19,6 +19,7 @@ mod output;
 mod pin;
 mod reasons;
 mod replies;
+mod service;
 mod simulate;
 mod skips;
 mod slow_way;

@@ -6,6 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
 /// A child process that is killed at the latest when it is dropped.
@@ -91,6 +92,18 @@ impl Forebay {
         let ticks: u64 = fields.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().expect("a number")).sum();
         Nanos::from_millis(10 * ticks)
     }
+}
+
+/// The example `name`: cargo builds examples beside the folder of this program.
+pub(crate) fn example(name: &str) -> PathBuf {
+    let here = std::env::current_exe().expect("a path");
+    let path = here.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps").join("examples").join(name);
+    assert!(
+        path.exists(),
+        "{} is missing: cargo build --examples makes it, and cargo test without --test",
+        path.display()
+    );
+    path
 }
 
 /// Waits until `child` has ended.

@@ -99,7 +99,7 @@ fn the_table_of_settings_is_that_of_the_program() {
 
 #[test]
 fn the_custom_server_is_the_one_that_is_tested() {
-    let source = read("tests/it/custom_handler.rs");
+    let source = read("examples/factors.rs");
     let begin = source.split("// README begin\n").nth(1).expect("the marked program");
     let program = begin.split("// README end").next().unwrap_or_default().trim_end();
     // The programs of one page are run as tests of the documentation.

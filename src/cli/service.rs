@@ -1,0 +1,208 @@
+//! A whole program around a handler: flags, configuration, log, server, exit code. `forebay serve` is one.
+
+use super::log::start_logging;
+use super::{FAILED, USAGE, WORK_LOST, matches, printed_code, with_server_flags};
+use crate::config::{self, Effective, Scope};
+use crate::metrics::summary;
+use crate::output;
+use crate::server::{Ended, HandOverError, Memory, Report, ServeError, Server};
+use clap::{ArgMatches, Args, Command};
+use std::env;
+use std::error::Error;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// A whole program: a handler with all that `forebay serve` has around its own. To be called by `main`, once.
+///
+/// The program has every flag of [`SETTINGS`](crate::config::SETTINGS) that is not of the bench server alone, the same
+/// settings from the environment (`FOREBAY_...`) and from the file of `--config`, `--check-config`, and `--help`. It
+/// writes a log to standard error, stops on SIGTERM and SIGINT, reads its configuration again on SIGHUP, takes the sockets
+/// of systemd or of a predecessor (`--handover`), prints where it listens, and at the end what became of all datagrams.
+///
+/// - `A` are the program's own flags: a struct with `derive(clap::Args)`, or `()` for none. They stand first in the help;
+///   the struct's documentation heads it, and `#[command(version)]` adds `--version`. An own flag must not have the name
+///   of a setting.
+/// - `defaults` are settings, as keys and values, whose defaults the program changes: its port, say. Flags, environment and
+///   file win over them.
+/// - `run` gets the own flags and a bound [`Server`], and calls [`Server::run`]. What it needs of the server, such as
+///   [`Server::sender`], it takes before. It is not called where the configuration is wrong, and not for `--check-config`.
+///
+/// Returns the exit code: 0 stopped with everything finished, 1 failed while running, 2 wrong usage or configuration (all
+/// problems are printed at once), 3 stopped with work lost.
+///
+/// # Errors
+/// An error of `run` is printed as text, and the exit code is 1; of a [`ServeError`] about settings it is 2, and of a
+/// [`clap::Error`] that of clap, 2 for wrong values.
+///
+/// # Panics
+/// In debug builds, where an own flag has the name of a setting.
+///
+/// # Examples
+/// The handler may itself be the flags:
+///
+/// ```no_run
+/// use forebay::clap;
+/// use forebay::{Handler, Reply, Request};
+/// use std::process::ExitCode;
+///
+/// /// Greets whoever asks.
+/// #[derive(clap::Args)]
+/// #[command(version)]
+/// struct Greeter {
+///     /// What to say.
+///     #[arg(long, default_value = "hello")]
+///     greeting: String,
+/// }
+///
+/// impl Handler for Greeter {
+///     type Ticket = ();
+///
+///     async fn handle(&self, _: Request<'_>, reply: &mut Reply<'_>) {
+///         let _ = reply.put(self.greeting.as_bytes()); // no longer than the request, or it is not sent
+///     }
+/// }
+///
+/// fn main() -> ExitCode {
+///     forebay::main(&[("listen", "127.0.0.1:7000")], |greeter: Greeter, server| server.run(&greeter))
+/// }
+/// ```
+pub fn main<A: Args, E: Into<Box<dyn Error>>>(
+    defaults: &[(&str, &str)],
+    run: impl FnOnce(A, Server) -> Result<Report, E>,
+) -> ExitCode {
+    let args: Vec<_> = env::args_os().collect();
+    let file = args.first().and_then(|path| Path::new(path).file_name());
+    // Once for the process: clap keeps names for as long as it runs.
+    let name: &'static str = file.map_or("service".into(), |file| file.to_string_lossy()).into_owned().leak();
+    let scope = Scope::of_service(defaults);
+    let command = with_server_flags(A::augment_args(Command::new(name)), name, &scope);
+    let parsed = matches(command, &args, |_| {}).and_then(|matches| match A::from_arg_matches(&matches) {
+        Ok(own) => Ok((own, matches)),
+        Err(error) => Err(refused(&error).into()),
+    });
+    match parsed {
+        Ok((own, matches)) => serve(name, &scope, &matches, |server| run(own, server)),
+        Err(code) => code,
+    }
+}
+
+/// Serves as `matches`, environment and file say: `run` runs the server. The program's `name` heads its complaints.
+pub(super) fn serve<E: Into<Box<dyn Error>>>(
+    name: &str,
+    scope: &Scope,
+    matches: &ArgMatches,
+    run: impl FnOnce(Server) -> Result<Report, E>,
+) -> ExitCode {
+    let effective = match config::load(scope, matches, env::vars_os()) {
+        Ok(effective) => effective,
+        Err(problems) => {
+            output::complain(&format!("{name}: {problems}"));
+            return ExitCode::from(USAGE);
+        }
+    };
+    if config::wants_check(matches) {
+        let memory = Memory::of(&effective.config);
+        let unused: String = effective.unused().iter().map(|warning| format!("# warning: {warning}\n")).collect();
+        return printed_code(output::print(&format!("{effective}\n# {memory}\n{unused}")));
+    }
+    let set_log_level = start_logging(name, &effective.config);
+    let warn = |effective: &Effective| effective.unused().iter().for_each(|warning| tracing::warn!("{warning}"));
+    warn(&effective);
+    let (scope, matches) = (scope.clone(), matches.clone());
+    let load = move || config::load(&scope, &matches, env::vars_os()).inspect(warn);
+    // Signals are caught before the addresses are printed: a reader of that line may send one.
+    let server = Server::bind_or_inherit(&effective.config).and_then(Server::stop_on_signals);
+    let ended = server.map_err(Into::into).and_then(|server| {
+        let server = server.exit_when_stuck().notify_supervisor().announced().reload_with(effective, load);
+        run(server.on_reload(move |config| set_log_level(config.log_level))).map_err(Into::into)
+    });
+    let code = exit_code(name, ended.and_then(|report| summarised(&report)));
+    output::flush_log();
+    ExitCode::from(code)
+}
+
+/// How the server ended, after printing its summary.
+fn summarised(report: &Report) -> Result<Ended, Box<dyn Error>> {
+    match (report.ended, output::print(&summary(&report.totals))) {
+        (Ended::Drained, Err(error)) => Err(ServeError::Output(error).into()),
+        (ended, _) => Ok(ended),
+    }
+}
+
+/// The exit code for how the server ended, after printing the reason of a failure.
+fn exit_code(name: &str, ended: Result<Ended, Box<dyn Error>>) -> u8 {
+    let error = match ended {
+        Ok(Ended::Drained) => return 0,
+        Ok(Ended::Forced) => return WORK_LOST,
+        Err(error) => error,
+    };
+    if let Some(error) = error.downcast_ref() {
+        return refused(error);
+    }
+    let (message, code) = match error.downcast_ref() {
+        Some(ServeError::Bind { setting, address, source }) => {
+            let (flag, advice) = (setting.trim_start_matches('-'), bind_advice(source.kind()));
+            (format!("--{flag} {address}: {source}; {advice}"), USAGE)
+        }
+        Some(
+            ServeError::Descriptors { .. }
+            | ServeError::Memory { .. }
+            | ServeError::NoWay(_)
+            | ServeError::Door { .. }
+            | ServeError::Inherited(_)
+            | ServeError::HandOver { source: HandOverError::Refused(_), .. },
+        ) => (error.to_string(), USAGE),
+        _ => (error.to_string(), FAILED),
+    };
+    output::complain(&format!("{name}: {message}"));
+    code
+}
+
+/// The exit code for a wrong command line, after printing what is wrong.
+fn refused(error: &clap::Error) -> u8 {
+    output::complain(error.to_string().trim_end());
+    u8::try_from(error.exit_code()).unwrap_or(FAILED)
+}
+
+/// Advice about an address that could not be bound.
+const fn bind_advice(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::AddrInUse => "stop whatever holds this port, or choose another (port 0 takes a free one)",
+        ErrorKind::AddrNotAvailable => "choose an address of this host, or 0.0.0.0 or [::] for all of them",
+        ErrorKind::PermissionDenied => "choose a port above 1023, or grant CAP_NET_BIND_SERVICE",
+        ErrorKind::InvalidInput => "choose an address of this host alone, or 0.0.0.0 or [::] for all of them",
+        _ => "choose another address and port",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    // Does each end have the exit code that the help states?
+    #[test]
+    fn ends_have_their_exit_codes() {
+        let failed = |error: ServeError| exit_code("x", Err(error.into()));
+        assert_eq!(exit_code("x", Ok(Ended::Drained)), 0);
+        assert_eq!(exit_code("x", Ok(Ended::Forced)), 3);
+        let source = io::Error::from(ErrorKind::AddrInUse);
+        let address = ([127, 0, 0, 1], 9_000).into();
+        assert_eq!(failed(ServeError::Admin("it ended".to_owned())), 1);
+        assert_eq!(failed(ServeError::Output(io::Error::from(ErrorKind::StorageFull))), 1);
+        assert_eq!(failed(ServeError::Descriptors { workers: 9, needed: 99, allowed: 9 }), 2);
+        assert_eq!(failed(ServeError::Bind { setting: "listen", address, source }), 2);
+        assert_eq!(exit_code("x", Err("of the program".into())), 1);
+        let wrong = clap::Error::raw(clap::error::ErrorKind::ValueValidation, "--zone: no such file");
+        assert_eq!(exit_code("x", Err(wrong.into())), 2);
+    }
+
+    // Does every kind of failure to bind say what to do?
+    #[test]
+    fn advice_fits_the_failure() {
+        assert!(bind_advice(ErrorKind::AddrInUse).contains("stop whatever holds this port"));
+        assert!(bind_advice(ErrorKind::PermissionDenied).contains("1023"));
+        assert!(!bind_advice(ErrorKind::Other).is_empty());
+    }
+}

@@ -1,0 +1,166 @@
+//! Does `forebay::main` give a handler of another program what `forebay serve` has: layers, --check-config, --help, signals
+//! and exit codes, beside its own flags? Method: `examples/coap.rs` and `examples/factors.rs` as child processes.
+
+use crate::support::http::{http, latency};
+use crate::support::process::{Forebay, example, wait_for_exit};
+use crate::support::{GIVE_UP_AFTER, await_until};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::net::UdpSocket;
+use std::process::{Command, Output, Stdio};
+
+/// What a service has no use for.
+const BENCH: [&str; 6] = ["handler", "cost-cap", "burn", "time-scale", "overheads", "notices"];
+
+const FREE_PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+
+fn coap() -> Command {
+    let mut command = Command::new(example("coap"));
+    command.env_clear();
+    command
+}
+
+/// The exit code, standard output and standard error of `command`.
+fn ended(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = command.output().expect("the program starts");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// What `command` complains about; panics unless it ends with 2, and without a result.
+fn refusal(command: &mut Command) -> String {
+    let (code, printed, said) = ended(command);
+    assert_eq!((code, &*printed), (Some(2), ""), "{said}");
+    said
+}
+
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), text).expect("written");
+    file
+}
+
+// Does flag win over environment, environment over file, file over the program's default, and that over ours? Is a setting
+// of the bench server none?
+#[test]
+fn settings_come_from_every_layer() {
+    let file = file("max-wait = \"1s\"\nlame-duck = \"2s\"\npolicy = \"steal\"\n");
+    let mut command = coap();
+    command.args(["--slow", "20ms", "--max-wait", "3s", "--check-config", "--config"]).arg(file.path());
+    command.envs([("FOREBAY_MAX_WAIT", "4s"), ("FOREBAY_LAME_DUCK", "5s")]);
+    let (code, printed, said) = ended(&mut command);
+    assert_eq!((code, &*said), (Some(0), ""));
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = printed.lines().map(words).collect();
+    for expected in [
+        "max-wait = \"3s\" # flag --max-wait",
+        "lame-duck = \"5s\" # environment FOREBAY_LAME_DUCK",
+        &format!("policy = \"steal\" # file {} line 3", file.path().display()),
+        "amplification = 4 # default of this program",
+        "io = \"batches\" # default",
+    ] {
+        assert!(lines.iter().any(|line| line == expected), "{expected}: {printed}");
+    }
+    assert!(!lines.iter().any(|line| BENCH.iter().any(|key| line.starts_with(key))), "{printed}");
+    let again = self::file(&printed);
+    assert_eq!(ended(coap().arg("--config").arg(again.path()).arg("--check-config")).0, Some(0), "it is a file, too");
+}
+
+// Are own flags beside ours in the help, with the program's name and defaults, and flags of the bench server not?
+#[test]
+fn help_has_own_flags_and_none_of_benches() {
+    for long in ["-h", "--help"] {
+        let (code, help, said) = ended(coap().arg(long));
+        assert_eq!((code, &*said), (Some(0), ""));
+        let places =
+            ["A CoAP server", "Usage: coap", "--slow", "--config", "Network:", "--policy", "\n  coap --listen"]
+                .map(|part| help.find(part));
+        assert!(places.is_sorted() && places[0].is_some(), "{places:?}: {help}");
+        let bench = BENCH.map(|key| format!("--{key}")).into_iter().chain(["Bench".to_owned(), "burn".to_owned()]);
+        bench.for_each(|part| assert!(!help.contains(&part), "{part}: {help}"));
+        assert!(long == "-h" || help.contains("[env: FOREBAY_LISTEN] [default: 127.0.0.1:5683]"), "{help}");
+    }
+    let (code, version, _) = ended(coap().arg("--version"));
+    assert_eq!((code, &*version), (Some(0), concat!("coap ", env!("CARGO_PKG_VERSION"), "\n")));
+}
+
+// Is what is wrong refused with 2 before the server runs, whichever layer it stands in: values, unknown names, and settings of
+// the bench server?
+#[test]
+fn what_is_wrong_ends_with_2() {
+    assert!(refusal(coap().args(["--slow", "11s"])).contains("'11s' for '--slow <DURATION>': allowed: 0s to 10s"));
+    assert!(refusal(coap().args(["--burn", "sleep"])).contains("unexpected argument '--burn'"));
+    let file = file("burn = \"sleep\"\nslow = \"2s\"\n");
+    let mut command = coap();
+    command.args(["--workers", "0", "--check-config", "--config"]).arg(file.path()).env("FOREBAY_HANDLER", "echo");
+    let said = refusal(&mut command);
+    assert!(said.starts_with("coap: 4 problems in the configuration:\n"), "{said}");
+    for part in [
+        "workers = \"0\" (flag",
+        "no setting is called FOREBAY_HANDLER",
+        "burn = \"sleep\" (file",
+        "slow = \"2s\" (file",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let taken = UdpSocket::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound");
+    let holder = UdpSocket::bind(taken).expect("it is free again");
+    let said = refusal(coap().args(["--listen", &taken.to_string(), "--admin", "127.0.0.1:0"]));
+    assert!(said.lines().any(|line| line.starts_with(&format!("coap: --listen {taken}: "))), "{said}");
+    drop(holder);
+}
+
+// Does TERM let a request end that waits, with its answer, and the process end with 0 after its summary?
+#[test]
+fn term_drains() {
+    let server = Forebay::spawn(coap().args(FREE_PORTS).args(["--slow", "500ms"]));
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    socket.connect(server.udp).expect("a local address");
+    socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
+    socket.send(b"\x40\x01\x12\x34\xb4slow").expect("the server's port is open");
+    let mut answer = [0; 64];
+    assert_eq!(socket.recv(&mut answer).expect("an acknowledgement"), 4);
+    server.signal(Signal::SIGTERM);
+    let length = socket.recv(&mut answer).expect("an answer");
+    assert_eq!(&answer[4..length], b"\xffat last");
+    let (status, said) = server.end();
+    assert!(status.code() == Some(0) && said.contains("received 1, answered 1\n"), "{status}: {said}");
+}
+
+// Is a result that cannot be written a failure while running, which ends with 1?
+#[test]
+fn a_lost_summary_ends_with_1() {
+    let full = File::options().write(true).open("/dev/full").expect("a device");
+    let mut child = coap().args(FREE_PORTS).stdout(full).stderr(Stdio::piped()).spawn().expect("the program starts");
+    let log = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut lines = log.lines().map(|line| line.expect("text"));
+    assert!(lines.any(|line| line.contains("does not take the line that says where")), "it serves all the same");
+    let process = crate::support::process::Process { child };
+    process.signal(Signal::SIGTERM);
+    let said: Vec<String> = lines.collect();
+    let mut process = process;
+    assert_eq!(wait_for_exit(&mut process.child).code(), Some(1), "{said:?}");
+    assert!(said.iter().any(|line| line.starts_with("coap: the summary cannot be written")), "{said:?}");
+}
+
+// Does HUP read the file again, and does /config show the settings of a service alone?
+#[test]
+fn hup_reads_the_file_again() {
+    let file = file("max-wait = \"1s\"\n");
+    let server = Forebay::spawn(coap().args(FREE_PORTS).arg("--config").arg(file.path()));
+    fs::write(file.path(), "max-wait = \"2s\"\n").expect("written");
+    server.signal(Signal::SIGHUP);
+    let config = || -> Value {
+        let body = http(server.admin, "GET /config").expect("the endpoint answers").body;
+        serde_json::from_str(&body).expect("JSON")
+    };
+    await_until(|| config()["reloads"] == 1, "it has not read its file");
+    let config = config();
+    assert_eq!(config["last_reload"]["changed"], serde_json::json!(["max-wait"]), "{config}");
+    assert_eq!(config["settings"]["max-wait"]["value"], "2s");
+    assert_eq!(config["settings"]["amplification"]["origin"], "default of this program");
+    assert!(BENCH.iter().all(|key| config["settings"].get(key).is_none()), "{config}");
+    assert_eq!(latency(server.admin)["policy"], "ondemand");
+}
