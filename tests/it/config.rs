@@ -4,6 +4,7 @@
 use crate::support::process::Forebay;
 use crate::support::quiescent;
 use assert_cmd::Command;
+use forebay::config::Group;
 use forebay::sched::PolicyName;
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
@@ -314,15 +315,15 @@ fn wrong_usage_ends_like_a_wrong_configuration() {
     Command::new(env!("CARGO_BIN_EXE_forebay")).env_clear().arg("--version").assert().code(0);
 }
 
-// Is the example under deploy/ a valid file, and does it mention every setting?
+// Is the template under deploy/ a valid file, and does it mention every setting that a service has, and no other?
 #[test]
 fn the_example_file_is_valid_and_complete() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/systemd/forebay.toml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/systemd/service.toml");
     let rows = checked(forebay().arg("--config").arg(&path));
     let text = fs::read_to_string(&path).unwrap();
     for setting in &forebay::config::SETTINGS {
         let named = |line: &str| line.trim_start_matches("# ").starts_with(&format!("{} = ", setting.key));
-        assert!(text.lines().any(named), "{} is not in the example", setting.key);
+        assert_eq!(text.lines().any(named), setting.group != Group::Bench, "{}", setting.key);
         assert!(rows.contains_key(setting.key));
     }
     // The lines that are commented out are settings too: with the marks removed the file is still right.
@@ -354,13 +355,13 @@ fn too_little_memory_is_refused_with_what_it_takes() {
     assert_says(&said, &["--workers 32: needs ", " MiB of memory", "fewer workers", "ulimit -v"]);
 }
 
-// Does only this host reach the server of the benches as it is installed?
+// Does only this host reach the server of the benches, and any service, as it is installed?
 #[test]
 fn the_installed_service_listens_on_this_host() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/systemd");
-    let rows = checked(forebay().arg("--config").arg(folder.join("forebay.toml")));
+    let rows = checked(forebay().arg("--config").arg(folder.join("service.toml")));
     assert!(rows["listen"].starts_with("\"127.0.0.1:9000\" "), "{}", rows["listen"]);
-    let sockets = fs::read_to_string(folder.join("forebay.socket")).unwrap();
+    let sockets = fs::read_to_string(folder.join("service.socket")).unwrap();
     let mut datagrams = sockets.lines().filter_map(|line| line.strip_prefix("ListenDatagram="));
     assert!(datagrams.clone().count() > 0 && datagrams.all(|address| address == "127.0.0.1:9000"), "{sockets}");
 }

@@ -126,7 +126,7 @@ fn recommended(question: &Question<'_>, advice: &Advice) -> String {
         }
         None => Default::default(),
     };
-    let mut text = format!("Do this: {} on {workers} worker{plural}{each}. In forebay.toml:\n\n", look.settings.spec);
+    let mut text = format!("Do this: {} on {workers} worker{plural}{each}. In its TOML file:\n\n", look.settings.spec);
     text.push_str(&toml(settings).lines().map(|line| format!("    {line}\n")).collect::<String>());
     text.push_str("\nWhy:\n");
     text.push_str(&reasons.iter().map(|reason| format!("  - {reason}\n")).collect::<String>());
