@@ -55,6 +55,7 @@ impl Scope {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{flags, load, meta_flags};
 
     // Is a default of a program a default that only a layer replaces, and a wrong name a problem like any other?
     #[test]
@@ -68,5 +69,19 @@ mod tests {
         let problems: Vec<String> = layers.problems.iter().map(ToString::to_string).collect();
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert!(problems[0].starts_with("burn = \"sleep\" (default of this program): no such setting"), "{problems:?}");
+    }
+
+    // Is an operator told of a setting without effect, but not of a default that the program chose?
+    #[test]
+    fn defaults_of_a_program_are_no_choice_of_an_operator() {
+        let scope = Scope::of_service(&[("policy", "steal"), ("slice", "1ms"), ("pools", "front=1,heavy=1")]);
+        let command = clap::Command::new("x").args(flags(&scope)).args(meta_flags());
+        let unused = |args: &[&str]| {
+            let matches = command.clone().get_matches_from(args);
+            load(&scope, &matches, []).expect("a configuration").unused()
+        };
+        assert_eq!(unused(&["x"]), [""; 0]);
+        let told = unused(&["x", "--slice", "2ms"]);
+        assert!(matches!(&told[..], [told] if told.starts_with("slice = \"2ms\" (flag --slice)")), "{told:?}");
     }
 }

@@ -2,7 +2,7 @@
 //! and exit codes, beside its own flags? Method: `examples/coap.rs` and `examples/factors.rs` as child processes.
 
 use crate::support::http::{http, latency};
-use crate::support::process::{Forebay, example, wait_for_exit};
+use crate::support::process::{Forebay, Process, example, wait_for_exit};
 use crate::support::{GIVE_UP_AFTER, await_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -90,8 +90,11 @@ fn help_has_own_flags_and_none_of_benches() {
 // the bench server?
 #[test]
 fn what_is_wrong_ends_with_2() {
-    assert!(refusal(coap().args(["--slow", "11s"])).contains("'11s' for '--slow <DURATION>': allowed: 0s to 10s"));
-    assert!(refusal(coap().args(["--burn", "sleep"])).contains("unexpected argument '--burn'"));
+    assert!(
+        refusal(coap().args(["--slow", "11s", "--check-config"]))
+            .contains("'11s' for '--slow <DURATION>': allowed: 0s to 10s")
+    );
+    assert!(refusal(coap().args(["--burn", "sleep", "--check-config"])).contains("unexpected argument '--burn'"));
     let file = file("burn = \"sleep\"\nslow = \"2s\"\n");
     let mut command = coap();
     command.args(["--workers", "0", "--check-config", "--config"]).arg(file.path()).env("FOREBAY_HANDLER", "echo");
@@ -133,14 +136,13 @@ fn term_drains() {
 #[test]
 fn a_lost_summary_ends_with_1() {
     let full = File::options().write(true).open("/dev/full").expect("a device");
-    let mut child = coap().args(FREE_PORTS).stdout(full).stderr(Stdio::piped()).spawn().expect("the program starts");
-    let log = BufReader::new(child.stderr.take().expect("it is piped"));
+    let child = coap().args(FREE_PORTS).stdout(full).stderr(Stdio::piped()).spawn().expect("the program starts");
+    let mut process = Process { child };
+    let log = BufReader::new(process.child.stderr.take().expect("it is piped"));
     let mut lines = log.lines().map(|line| line.expect("text"));
     assert!(lines.any(|line| line.contains("does not take the line that says where")), "it serves all the same");
-    let process = crate::support::process::Process { child };
     process.signal(Signal::SIGTERM);
     let said: Vec<String> = lines.collect();
-    let mut process = process;
     assert_eq!(wait_for_exit(&mut process.child).code(), Some(1), "{said:?}");
     assert!(said.iter().any(|line| line.starts_with("coap: the summary cannot be written")), "{said:?}");
 }
