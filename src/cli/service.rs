@@ -13,27 +13,28 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// A whole program: a handler with all that `forebay serve` has around its own. To be called by `main`, once.
+/// A whole program: a handler with all that `forebay serve` has around its own. Call it once, from `main`.
 ///
-/// The program has every flag of [`SETTINGS`](crate::config::SETTINGS) that is not of the bench server alone, the same
-/// settings from the environment (`FOREBAY_...`) and from the file of `--config`, `--check-config`, and `--help`. It
-/// writes a log to standard error, stops on SIGTERM and SIGINT, reads its configuration again on SIGHUP, takes the sockets
-/// of systemd or of a predecessor (`--handover`), prints where it listens, and at the end what became of all datagrams.
+/// The program has the settings of [`SETTINGS`](crate::config::SETTINGS), except those of group
+/// [`Bench`](crate::config::Group::Bench): as flags, in the environment (`FOREBAY_...`) and in the file of `--config`.
+/// `--check-config` prints them, with the origin of each. The program logs to standard error. It drains on SIGTERM and
+/// SIGINT, and reads its configuration again on SIGHUP. It takes sockets from systemd, or from a predecessor
+/// (`--handover`). It prints where it listens, and at the end the fates of all datagrams.
 ///
-/// - `A` are the program's own flags: a struct with `derive(clap::Args)`, or `()` for none. They stand first in the help;
-///   the struct's documentation heads it, and `#[command(version)]` adds `--version`. An own flag must not have the name
-///   of a setting.
-/// - `defaults` are settings, as keys and values, whose defaults the program changes: its port, say. Flags, environment and
-///   file win over them.
-/// - `run` gets the own flags and a bound [`Server`], and calls [`Server::run`]. What it needs of the server, such as
-///   [`Server::sender`], it takes before. It is not called where the configuration is wrong, and not for `--check-config`.
+/// - `A` holds the program's own flags: a struct with `derive(clap::Args)`, or `()`. They come first in the help. The
+///   struct's documentation heads the help, and `#[command(version)]` adds `--version`. Own flags are only flags: the
+///   file and the environment do not have them.
+/// - `defaults` are keys and values of settings for which the program has another default, such as its port. Flags,
+///   environment and file win over them.
+/// - `run` gets the own flags and a bound [`Server`], and calls [`Server::run`]. It is not called for `--check-config`, or
+///   where the configuration is wrong.
 ///
-/// Returns the exit code: 0 stopped with everything finished, 1 failed while running, 2 wrong usage or configuration (all
-/// problems are printed at once), 3 stopped with work lost.
+/// Returns the exit code: 0 stopped with everything finished, 1 failed while running, 2 wrong usage or configuration, 3
+/// stopped with work lost. Problems of the configuration are printed all at once.
 ///
 /// # Errors
-/// An error of `run` is printed as text, and the exit code is 1; of a [`ServeError`] about settings it is 2, and of a
-/// [`clap::Error`] that of clap, 2 for wrong values.
+/// An error of `run` is printed as text, with exit code 1. A [`ServeError`] about a setting ends with 2, a [`clap::Error`]
+/// with clap's code: 2 for a wrong value.
 ///
 /// # Panics
 /// In debug builds, where an own flag has the name of a setting.

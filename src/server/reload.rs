@@ -46,9 +46,9 @@ impl Server {
         self
     }
 
-    /// Calls `then` with the new configuration when SIGHUP has made the program read it again, for what follows it outside
-    /// of the server: files that the handler has loaded, say. Not called where the configuration is refused, and never in
-    /// a program that made it itself, without `forebay::main`. Serving goes on meanwhile; a stop waits for its end.
+    /// Calls `then` with each configuration that SIGHUP makes the program take, for what depends on it outside the server:
+    /// files that the handler has loaded, say. A refused configuration calls nothing, and neither does a server that was
+    /// bound by other code than `forebay::main`. Serving goes on meanwhile; a stop waits until `then` returns.
     pub fn on_reload(mut self, then: impl Fn(&Config) + Send + Sync + 'static) -> Server {
         if let Some(reloads) = &mut self.reloads {
             reloads.then.push(Box::new(then));
