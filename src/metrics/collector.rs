@@ -184,6 +184,7 @@ impl<'b> Collector<'b> {
 mod tests {
     use super::*;
     use crate::metrics::{Recorder, Sample};
+    use crate::time::clock::in_virtual_time;
     use std::cell::{Cell, RefCell};
 
     fn sample(class: u8, service_us: u64) -> Sample {
@@ -254,6 +255,25 @@ mod tests {
         let share = recent.uninterruptible_workers / recent.busy_workers;
         assert!(share > 0.7 && share < 0.9, "15 ms of 60 and of what still runs passed checkpoints: {share}");
         assert!(recent.busy_workers > 1.0, "one worker is busy from the start, another was: {}", recent.busy_workers);
+    }
+
+    /// Does a slice under way that is longer than every request count as one, and one that lasts for ever as none?
+    #[test]
+    fn what_lasts_counts_before_it_ends() {
+        in_virtual_time::set(Some(Nanos::from_secs(100)));
+        let metrics = WorkerMetrics::new(4);
+        let mut collector = Collector::new(&metrics);
+        let mut recorders = [0, 1, 2, 3].map(|worker| metrics.recorder(worker));
+        recorders[0].answered(&sample(0, 100_000));
+        for (recorder, at_ms) in recorders.iter_mut().zip([100_000, 99_940, 95_000, 89_000]) {
+            recorder.begin_slice(Nanos::from_millis(at_ms));
+        }
+        let recorders = RefCell::new(recorders);
+        collector.collect(|worker| recorders.borrow_mut()[worker].hand_over());
+        let recent = collector.recent();
+        in_virtual_time::set(None);
+        let seconds = |(took, count): &(Nanos, u64)| (took.as_secs_f64() as u64, *count);
+        assert_eq!(recent.service_times.iter().map(seconds).collect::<Vec<_>>(), [(0, 1), (5, 1)]);
     }
 
     /// Is the time of a worker that was neither in a handler nor idle known, with that of one which still sleeps?

@@ -28,6 +28,7 @@ impl Snapshot {
             busy_us: self.busy.iter().map(|busy| busy.as_micros_f64()).sum(),
             unanswered_us: self.unanswered.as_micros_f64(),
             max_wait_us: self.max_wait.map(Nanos::as_micros_f64),
+            oldest_us: Ages(&self.oldest),
             decision: self.decision.as_ref(),
             emulation: self.emulation.as_ref(),
             since_start: &self.since_start,
@@ -57,6 +58,7 @@ struct Body<'a> {
     unanswered_us: f64,
     /// How long requests may wait now, where a queue stands; `None` (`null`) where they may for ever.
     max_wait_us: Option<f64>,
+    oldest_us: Ages<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decision: Option<&'a Decision>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,6 +74,15 @@ struct Windows<'a> {
     last_10s: &'a Latencies,
     #[serde(rename = "60s")]
     last_60s: &'a Latencies,
+}
+
+/// The age of the oldest request that is not finished, in microseconds, `all` first, then by class; zero where there is none.
+struct Ages<'a>(&'a [(&'static str, Nanos)]);
+
+impl Serialize for Ages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(class, age)| (class, age.as_micros_f64())))
+    }
 }
 
 struct Reasons<'a>(&'a [u64; Malformed::ALL.len()]);
@@ -152,7 +163,9 @@ mod tests {
             overheads: None,
             notices: "looks".into(),
         };
-        let gauges = Gauges { description, kernel_dropped, ..Gauges::default() };
+        let mut oldest = [None; crate::fate::CLASSES];
+        (oldest[0], oldest[4]) = (Some(Nanos::from_micros(9)), Some(Nanos::from_micros(70)));
+        let gauges = Gauges { description, kernel_dropped, oldest, ..Gauges::default() };
         serde_json::from_str(&collector.snapshot(gauges).to_json()).expect("valid JSON")
     }
 
@@ -175,6 +188,7 @@ mod tests {
                 "malformed_by_reason",
                 "max_wait_us",
                 "notices",
+                "oldest_us",
                 "policy",
                 "run_queue_wait_us",
                 "schema",
@@ -189,6 +203,7 @@ mod tests {
         assert_eq!([&body["schema"], &body["policy"], &body["burn"]], ["forebay-latency/1", "pools", "cpu"]);
         assert_eq!(body["listen"], "127.0.0.1:9000");
         assert_eq!([&body["workers"], &body["time_scale"]], [1, 1_000]);
+        assert_eq!(body["oldest_us"], json!({ "all": 70.0, "short": 9.0, "long": 0.0, "class4": 70.0 }));
         assert_eq!(
             body["fates"],
             json!(Fates {

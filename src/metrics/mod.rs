@@ -49,6 +49,7 @@ mod stretches;
 mod summary;
 mod tally;
 mod unanswered;
+mod unfinished;
 mod worker_metrics;
 
 pub use crate::fate::Fates;
@@ -65,6 +66,7 @@ pub use prometheus::Format;
 pub use snapshot::{ALL_CLASSES, Decision, Description, Emulation, Latencies, Snapshot};
 pub use stage::Stage;
 pub use summary::summary;
+pub(crate) use unfinished::Unfinished;
 
 // What workers write and the control thread gathers is of the inside, as the crate's root says.
 #[cfg(feature = "cli")]

@@ -17,7 +17,8 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
     /// Service times of the last 9 to 10 seconds, of all classes together, each with its number of requests, as they
-    /// would be if those that were not answered had been served to their end (`censored`).
+    /// would be if those that were not answered had been served to their end (`censored`). A slice under way that is longer than
+    /// all of them counts as one more, for ten seconds.
     pub service_times: Vec<(Nanos, u64)>,
     /// The number of requests of each class, and their total service time, answered or not.
     pub by_class: [(u64, Nanos); CLASSES],
@@ -57,6 +58,8 @@ pub(super) struct Reading {
     charged: Nanos,
     received: u64,
     unanswered: UnansweredCounts,
+    /// For how long each worker that is in a slice of a job has been in it.
+    running: Vec<Nanos>,
 }
 
 impl Reading {
@@ -64,7 +67,10 @@ impl Reading {
     pub(super) fn new(metrics: &WorkerMetrics) -> Reading {
         let Counts { busy, interruptible, idle, charged, received, .. } = metrics.counts();
         let busy = busy.into_iter().fold(Nanos::ZERO, Nanos::plus);
-        Reading { at: clock::now(), busy, interruptible, idle, charged, received, unanswered: metrics.unanswered() }
+        let (at, unanswered) = (clock::now(), metrics.unanswered());
+        let since = (0..metrics.workers()).filter_map(|worker| metrics.running_since(worker));
+        let running = since.map(|since| at.minus(since)).collect();
+        Reading { at, busy, interruptible, idle, charged, received, unanswered, running }
     }
 }
 
@@ -151,7 +157,12 @@ impl Reading {
             broken_off_of_class[class].push((spent, count));
             by_class[class] = (by_class[class].0 + count, by_class[class].1.plus(spent.times(count)));
         }
-        let service_times = served_to_the_end(answered, broken_off);
+        let mut service_times = served_to_the_end(answered, broken_off);
+        // For as long as it would if it had ended: one stuck worker must not raise bounds without end.
+        let longest = service_times.last().map_or(Nanos::ZERO, |(took, _)| *took);
+        let counts = |ran: &&Nanos| **ran > longest && **ran < Nanos::from_secs(READINGS as u64);
+        service_times.extend(now.running.iter().filter(counts).map(|ran| (*ran, 1)));
+        service_times.sort_unstable();
         let times_of_class = std::array::from_fn(|class| {
             served_to_the_end(times_of(class), std::mem::take(&mut broken_off_of_class[class]))
         });

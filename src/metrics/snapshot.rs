@@ -7,7 +7,7 @@ use super::demand::Demand;
 use super::distribution::Distribution;
 use super::measured::Measured;
 use super::own::{ClassNames, OwnReasons, OwnValue};
-use crate::fate::Fates;
+use crate::fate::{CLASSES, Fates};
 use crate::time::Nanos;
 #[cfg(feature = "admin")]
 use serde::Serialize;
@@ -29,6 +29,8 @@ pub struct Gauges {
     pub decision: Option<Decision>,
     /// How long requests may wait now, where a queue stands; `None` where they may for ever.
     pub max_wait: Option<Nanos>,
+    /// The age of the oldest request of each class that is not finished.
+    pub oldest: [Option<Nanos>; CLASSES],
     /// The names of the classes.
     pub class_names: ClassNames,
     /// The names of the handler's own reasons to reject.
@@ -115,6 +117,8 @@ pub struct Snapshot {
     pub interruptible: Nanos,
     /// How long requests may wait now, where a queue stands; `None` where they may for ever.
     pub max_wait: Option<Nanos>,
+    /// The age of the oldest request that is not finished: [`ALL_CLASSES`] first, then by class. Zero where there is none.
+    pub oldest: Vec<(&'static str, Nanos)>,
     /// Datagrams that the kernel dropped, by socket; `None` where that cannot be read.
     pub kernel_dropped: Vec<Option<u64>>,
     /// Time that each worker's thread waited for a CPU; `None` where that cannot be read.
@@ -154,7 +158,7 @@ impl Snapshot {
         demand: Demand,
     ) -> Snapshot {
         let Gauges { description, kernel_dropped, unstamped, run_queue_waits, queue_depths, .. } = gauges;
-        let Gauges { decision, max_wait, class_names, own, spawned, .. } = gauges;
+        let Gauges { decision, max_wait, oldest, class_names, own, spawned, .. } = gauges;
         let latencies = |measured: &Measured| Latencies::new(measured, class_names, unstamped);
         let emulation = description.is_emulated().then(|| Emulation::new(&counts, &since_start.overshoot));
         Snapshot {
@@ -167,6 +171,7 @@ impl Snapshot {
             unanswered: counts.unanswered,
             interruptible: counts.interruptible,
             max_wait,
+            oldest: oldest_by_class(&oldest, &since_start, class_names),
             kernel_dropped,
             run_queue_waits,
             queue_depths,
@@ -182,6 +187,18 @@ impl Snapshot {
             measured: since_start,
         }
     }
+}
+
+/// The classes from the start, and each other from its first request on.
+fn oldest_by_class(
+    oldest: &[Option<Nanos>; CLASSES],
+    since_start: &Measured,
+    names: ClassNames,
+) -> Vec<(&'static str, Nanos)> {
+    let known = |class: usize| class < CLASSES_FROM_THE_START || since_start.classes[class].slowdown.count() > 0;
+    let shown = (0..CLASSES).filter(|class| known(*class) || oldest[*class].is_some());
+    let all = (ALL_CLASSES, oldest.iter().flatten().copied().max().unwrap_or_default());
+    std::iter::once(all).chain(shown.map(|class| (names.0[class], oldest[class].unwrap_or_default()))).collect()
 }
 
 /// The inaccuracy of emulated cores since the start.
@@ -211,6 +228,10 @@ impl Emulation {
         }
     }
 }
+
+/// The number of classes whose series exist from the start, with zeros: `short` and `long`. An increase is relative to the
+/// sample before it; if a histogram appears only with its first requests, no increase contains them.
+pub(super) const CLASSES_FROM_THE_START: usize = 2;
 
 /// The name that stands for all classes together.
 pub const ALL_CLASSES: &str = "all";

@@ -16,7 +16,7 @@ use super::supervisor::Supervisor;
 use super::transport::{Said, Transport};
 use super::waiting::Waiting;
 use crate::config::{Burn, Config, listen_text};
-use crate::metrics::{ClassNames, Description, Gauges, Recent, WorkerMetrics};
+use crate::metrics::{ClassNames, Description, Gauges, Recent, Unfinished, WorkerMetrics};
 use crate::net::{AddressFilter, BATCH, Drops, Group};
 use crate::runtime::Shared;
 use crate::sched::turn::{Discarded, Engine, Ready};
@@ -57,6 +57,7 @@ pub(super) struct Control<'a, J> {
     /// Number of requests that are set aside because their flow is busy.
     pub(super) set_aside: &'a (dyn Fn() -> usize + Sync),
     pub(super) metrics: &'a WorkerMetrics,
+    pub(super) unfinished: &'a Unfinished,
     /// False from the first stop demand on.
     pub(super) ready: AtomicBool,
     /// Whether the sockets outlive this server, with what waits in them.
@@ -323,6 +324,7 @@ impl<J: Send> Probe for Control<'_, J> {
             queue_depths,
             decision: following.adaptation.decision(),
             max_wait: self.waiting.max_wait(),
+            oldest: self.unfinished.oldest(clock::now()),
             class_names: self.class_names,
             reason_names: self.reason_names,
             own: self.own_metrics.values(),

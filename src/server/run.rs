@@ -146,6 +146,7 @@ where
         wake_overdue: &wake_overdue,
         set_aside: &|| common.flows.set_aside(),
         metrics: &metrics,
+        unfinished: &requests.unfinished,
         ready: AtomicBool::new(true),
         kept,
         handed_over: AtomicBool::new(false),

@@ -5,7 +5,7 @@ use super::path::flows::Flows;
 use super::path::slot::Slot;
 use crate::config::Config;
 use crate::handler::builtin::Asked;
-use crate::metrics::class_bytes;
+use crate::metrics::{Unfinished, class_bytes};
 use crate::net::{BATCH, Io, SEND_BATCH_MAX};
 use crate::runtime::continuation::WaitSlot;
 use crate::sched::bounds::{PACKETS_PER_WORKER, QUEUED_PER_WORKER, SET_ASIDE_PER_WORKER, SPAWNED_PER_WORKER};
@@ -97,7 +97,7 @@ impl Memory {
     /// The memory of a server with these settings and a built-in handler.
     pub fn of(config: &Config) -> Memory {
         let Config { workers, datagram_max, io, .. } = *config;
-        let packet = size_of::<PacketBody<Asked>>() + PIECE + 2 * (datagram_max + PIECE);
+        let packet = size_of::<PacketBody<Asked>>() + PIECE + 2 * (datagram_max + PIECE) + Unfinished::packet_bytes();
         let slot = size_of::<Slot<()>>() + PIECE + size_of::<WaitSlot>() + 2 * PIECE + FUTURE + PIECE;
         let sizes = Sizes::of(1);
         let flows = Flows::<Packet<'_, Asked>>::shard_bytes(SET_ASIDE_PER_WORKER);

@@ -3,7 +3,7 @@
 
 mod stages;
 
-use crate::support::client::Client;
+use crate::support::client::{Client, message};
 use crate::support::fates::fates;
 use crate::support::http::{http, latency, metric};
 use crate::support::scripted::{Act, scripted};
@@ -71,6 +71,7 @@ fn latency_has_the_promised_shape() {
         "malformed_by_reason",
         "max_wait_us",
         "notices",
+        "oldest_us",
         "policy",
         "run_queue_wait_us",
         "schema",
@@ -296,6 +297,32 @@ fn assert_prompt(server: &Running) {
         let fastest = (0..3).map(time).min().expect("three of them");
         assert!(fastest < Nanos::from_millis(100), "{path} took {fastest}");
     }
+}
+
+// Do /latency and /metrics show since when the oldest request of each class is unfinished, in a worker and in a queue, and
+// nothing once all have ended?
+#[test]
+fn the_oldest_request_is_shown() {
+    let _alone = alone();
+    let (handler, script) = scripted();
+    let server = Running::start(&[("policy", "pools"), ("pools", "front=1,heavy=1"), ("classify", "header")], handler);
+    let oldest = |class: &str| latency(server.admin)["oldest_us"][class].as_f64();
+    assert_eq!(["all", "short", "long", "class2"].map(oldest), [Some(0.0), Some(0.0), Some(0.0), None]);
+    let (begun, client) = (clock::now(), Client::new(server.udp));
+    client.send(&message(&Header::request(0, 1, Nanos::ZERO), &[Act::Hold as u8]));
+    await_until(|| script.begun() == 1, "the worker is never held");
+    let held = clock::now();
+    client.send(&message(&Header::request(1, 2, Nanos::ZERO), b"-"));
+    await_until(|| oldest("class2") > Some(200e3), "what waits in a queue does not age");
+    let asked = clock::now();
+    let ages = ["all", "short", "long"].map(|class| oldest(class).expect("a class that is always shown"));
+    assert_eq!((ages[0] > 200e3, ages[1]), (true, 0.0), "{ages:?}");
+    let [least, most] = [asked.minus(held), clock::now().minus(begun)].map(Nanos::as_micros_f64);
+    assert!(ages[2] >= ages[0].max(least) && ages[2] <= most, "{ages:?}, {least} to {most}");
+    assert!(metric(&page(&server, "/metrics"), "forebay_oldest_request_seconds{class=\"long\"}") >= ages[2] / 1e6);
+    script.release();
+    server.quiescent(2);
+    assert_eq!(["all", "short", "long"].map(oldest), [Some(0.0); 3]);
 }
 
 // Is a server that is stuck in its handlers not ready after a second, and unhealthy after the time that was set, until it

@@ -7,7 +7,7 @@ use super::histograms::SLOWDOWN_ONE;
 use super::measured::ClassMeasured;
 use super::own::{OwnKind, OwnValue};
 use super::process::Process;
-use super::snapshot::{Latencies, Snapshot};
+use super::snapshot::{CLASSES_FROM_THE_START, Latencies, Snapshot};
 use super::{Percentile, SpawnEnd, Stage};
 use crate::fate::Fate;
 use families::{Families, counter, counters, gauge, histogram};
@@ -115,10 +115,6 @@ fn latency(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     Ok(())
 }
 
-/// The number of classes whose histograms exist from the start, with zeros: `short` and `long`. An increase is relative
-/// to the sample before it; if a histogram appears only with its first requests, no increase contains them.
-const CLASSES_FROM_THE_START: usize = 2;
-
 /// The classes to show, by name: the classes of every server, and each other class from its first request on.
 fn known_classes(snapshot: &Snapshot) -> impl Iterator<Item = (&'static str, &ClassMeasured)> {
     let classes = snapshot.class_names.0.into_iter().zip(&snapshot.measured.classes).enumerate();
@@ -202,6 +198,12 @@ fn queues_and_workers(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::
     let mut family = families.start("forebay_queue_depth", "Requests in a queue", MetricType::Gauge)?;
     for (queue, depth) in &snapshot.queue_depths {
         gauge(&mut family, &[("queue", queue)], depth)?;
+    }
+
+    let help = "Age of the oldest request that is not finished";
+    let mut family = families.start("forebay_oldest_request_seconds", help, MetricType::Gauge)?;
+    for (class, age) in &snapshot.oldest {
+        gauge(&mut family, &[("class", class)], &age.as_secs_f64())?;
     }
 
     let help = "Time that a worker spent on requests";

@@ -1,7 +1,7 @@
 //! The format of `/metrics` as a scraper parses it.
 
 use super::*;
-use crate::fate::{Malformed, ReceiveError, Refused, Unsent};
+use crate::fate::{CLASSES, Malformed, ReceiveError, Refused, Unsent};
 use crate::metrics::{self, Counter, Gauges, Sample, Steal, WorkerMetrics};
 use crate::time::Nanos;
 use crate::time::clock::in_virtual_time;
@@ -33,7 +33,9 @@ fn scrape(format: Format) -> String {
     collector.collect(|_| ());
     let queue_depths = vec![("heavy".into(), 4)];
     let (kernel_dropped, max_wait) = (vec![Some(0), Some(9), None], Some(Nanos::from_millis(250)));
-    let gauges = Gauges { kernel_dropped, queue_depths, max_wait, ..Gauges::default() };
+    let mut oldest = [None; CLASSES];
+    oldest[1] = Some(Nanos::from_millis(1_500));
+    let gauges = Gauges { kernel_dropped, queue_depths, max_wait, oldest, ..Gauges::default() };
     collector.snapshot(gauges).to_prometheus(format)
 }
 
@@ -86,6 +88,9 @@ fn samples_say_what_was_counted() {
         ("forebay_kernel_dropped_total{socket=\"1\"}", 9.0),
         ("forebay_queue_depth{queue=\"heavy\"}", 4.0),
         ("forebay_max_wait_seconds", 0.25),
+        ("forebay_oldest_request_seconds{class=\"all\"}", 1.5),
+        ("forebay_oldest_request_seconds{class=\"short\"}", 0.0),
+        ("forebay_oldest_request_seconds{class=\"long\"}", 1.5),
         ("forebay_worker_busy_seconds_total{worker=\"0\"}", 1.5),
         ("forebay_unanswered_seconds_total", 0.25),
         ("forebay_steals_total{result=\"socket_found\"}", 1.0),

@@ -60,6 +60,8 @@ where
                     Fate::ShedWaited
                 } else {
                     packet.envelope.start_by = self.start_by(&packet.envelope);
+                    let Envelope { packet: number, class, .. } = packet.envelope;
+                    self.common.serving.unfinished.begin(number, class, packet.envelope.arrived_at());
                     return if let Some(key) = flow { self.enter_flow(packet, key) } else { Some(packet) };
                 }
             }

@@ -51,7 +51,8 @@ where
 
     /// The request in `packet` has ended: if others of its flow are set aside, the next one is ready.
     #[inline]
-    pub(super) fn leave_flow(&mut self, packet: &mut Packet<'s, H::Ticket>) {
+    pub(super) fn leave(&mut self, packet: &mut Packet<'s, H::Ticket>) {
+        self.common.serving.unfinished.end(packet.envelope.packet);
         if let Some(key) = packet.flow {
             packet.flow = None;
             self.let_next_out(key);
@@ -101,7 +102,7 @@ where
         if written.is_err() || extents.bytes() == 0 || reply.has_overflowed() {
             return self.recycle(packet);
         }
-        self.leave_flow(&mut packet);
+        self.leave(&mut packet);
         packet.extents = extents;
         self.make_room(&packet);
         self.outbox.refusal(packet);

@@ -129,7 +129,7 @@ where
             self.recycle(packet);
             return;
         }
-        self.leave_flow(&mut packet);
+        self.leave(&mut packet);
         self.make_room(&packet);
         self.outbox.answer(packet, sample, self.now);
     }
@@ -159,7 +159,7 @@ where
 
     /// Keeps the packet, whose request has ended, for the next batch, or returns it to its pool.
     pub(crate) fn recycle(&mut self, mut packet: Packet<'s, H::Ticket>) {
-        self.leave_flow(&mut packet);
+        self.leave(&mut packet);
         // A packet that does not fit returns to its pool when it is dropped.
         let _ = self.spare.try_push(packet);
     }

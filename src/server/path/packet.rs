@@ -5,6 +5,7 @@
 
 use super::credit::Credit;
 use crate::handler::{Admitted, Arrival, Extents, Handler, Reply, Request, Served};
+use crate::metrics::Unfinished;
 use crate::queue::Pooled;
 use crate::time::{Nanos, clock};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -219,6 +220,8 @@ pub(crate) struct Serving<'s, 'h, H: Handler> {
     pub(crate) addresses: Box<[SocketAddr]>,
     /// Bytes that may be sent to sources that may be forged.
     pub(crate) credit: Credit,
+    /// When the requests came that are not finished.
+    pub(crate) unfinished: Unfinished,
     /// Packets whose futures were dropped half-way, each in the place of its number.
     dropped: Box<[Place<'s, H::Ticket>]>,
 }
@@ -227,7 +230,7 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
     /// The service of `handler` at `addresses`, for packets numbered 0 to `packets - 1`.
     pub(crate) fn new(handler: &'h H, addresses: &[SocketAddr], credit: Credit, packets: usize) -> Serving<'s, 'h, H> {
         let dropped = (0..packets).map(|_| Mutex::new(None)).collect();
-        Serving { handler, addresses: addresses.into(), credit, dropped }
+        Serving { handler, addresses: addresses.into(), credit, unfinished: Unfinished::new(packets), dropped }
     }
 
     /// Runs the handler on `packet`. The future owns the packet, so that the packet moves with it. If the future is dropped
