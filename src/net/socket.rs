@@ -97,6 +97,16 @@ impl Group {
         Ok(Group { sockets, addresses, recv_buffer_bytes, send_buffer_bytes })
     }
 
+    /// The addresses that this host has no longer: nothing comes to their sockets until it has them again. The kernel says so
+    /// to a socket that is to be bound there, by the routes and settings that let ours be bound.
+    pub fn gone(&self) -> impl Iterator<Item = SocketAddr> {
+        self.addresses.iter().copied().filter(|address| {
+            let mut any_port = *address;
+            any_port.set_port(0);
+            UdpSocket::bind(any_port).is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
+        })
+    }
+
     /// Makes the receive buffers no larger than `bytes` each.
     ///
     /// # Errors

@@ -89,8 +89,13 @@ pub(super) struct Control<'a, J> {
 impl<J: Send> Control<'_, J> {
     /// Stops the server: serves on as a lame duck, shuts the gate, and lets the workers serve what was received, until
     /// the drain timeout or a second demand. Then workers have [`STUCK_AFTER`] to reach a checkpoint. Where another process
-    /// has the sockets, what waits in them is left there.
-    pub(super) fn stop(&self, engine: &mut impl Engine<Job = J>, demands: &mut Demands, all_ended: impl Fn() -> bool) {
+    /// has the sockets, what waits in them is left there. True if it was a demand that ended the drain.
+    pub(super) fn stop(
+        &self,
+        engine: &mut impl Engine<Job = J>,
+        demands: &mut Demands,
+        all_ended: impl Fn() -> bool,
+    ) -> bool {
         if !self.is_handed_over() {
             self.supervisor.stopping();
             self.be_lame_duck(demands);
@@ -107,10 +112,13 @@ impl<J: Send> Control<'_, J> {
         let deadline = clock::now().plus(self.live.load().drain_timeout);
         while !all_ended() {
             drain = drain.next(self.group, self.metrics, self.shared, self.spawning.under_way());
-            if clock::now() >= deadline || matches!(demands.next_within(DRAIN_POLL), Some(Demand::Stop)) {
-                return self.force(engine, all_ended);
+            let again = matches!(demands.next_within(DRAIN_POLL), Some(Demand::Stop));
+            if again || clock::now() >= deadline {
+                self.force(engine, all_ended);
+                return again;
             }
         }
+        false
     }
 
     /// Serves on while balancers learn to send requests elsewhere; a second demand cuts that short.
@@ -208,14 +216,20 @@ impl<J> Control<'_, J> {
 }
 
 impl<J: Send> Control<'_, J> {
-    /// The pool that has been stuck for longest, if any.
+    /// The pool that has been stuck for longest, if any. Where nobody helps another, each worker is a pool for what comes to its
+    /// socket.
     fn stuck(&self) -> Option<Stuck> {
         let policy = self.shared.policy();
         let topology = policy.topology();
         let (queues, deques): (Vec<_>, Vec<_>) =
             (self.shared.queue_lengths().collect(), self.shared.deque_lengths().collect());
         let following = self.following();
-        let pools = (0..topology.pools()).map(|pool| {
+        let alone = |worker: usize| stuck::Pool {
+            name: format!("socket {worker}"),
+            workers: worker..worker + 1,
+            waiting: deques[worker],
+        };
+        let groups = (0..topology.pools()).map(|pool| {
             let workers = topology.members(pool);
             let name = match following.pools.get(pool) {
                 _ if topology.pools() == 1 => "the server".to_owned(),
@@ -225,7 +239,10 @@ impl<J: Send> Control<'_, J> {
             let waiting = queues[pool] + deques[workers.clone()].iter().sum::<usize>();
             stuck::Pool { name, workers, waiting }
         });
-        let pools: Vec<_> = pools.collect();
+        let pools: Vec<_> = match following.name.entry().shares_sockets {
+            true => groups.collect(),
+            false => (0..topology.workers()).map(alone).collect(),
+        };
         drop(following);
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         watch.look(self.metrics, &pools, clock::now())
@@ -282,7 +299,8 @@ impl<J: Send> Probe for Control<'_, J> {
             return Err("draining".to_owned());
         }
         let stuck = self.stuck().map(|stuck| stuck.reason);
-        let reasons: Vec<String> = stuck.into_iter().chain(self.transport.trouble(clock::now())).collect();
+        let gone = self.group.gone().map(|address| format!("gone: this host has no longer the address of {address}"));
+        let reasons: Vec<String> = stuck.into_iter().chain(self.transport.trouble(clock::now())).chain(gone).collect();
         if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
     }
 

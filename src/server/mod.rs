@@ -312,7 +312,8 @@ impl Server {
 
     /// Also stops on SIGTERM and SIGINT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP makes a program of
     /// `forebay::main` read its configuration again; in others it does nothing, and neither do SIGUSR1 and SIGUSR2: each would
-    /// kill the process without a drain.
+    /// kill the process without a drain. Where a handler never reaches a checkpoint, a second SIGTERM or SIGINT ends the process
+    /// with exit code 3, after the summary.
     ///
     /// # Errors
     /// When the signals cannot be caught.
@@ -323,7 +324,7 @@ impl Server {
 
     /// Ends the process with exit code 3, after printing the summary, if the drain timeout has passed and a handler
     /// still does not reach a checkpoint. Without this, [`Server::run`] waits for the handler, because a thread cannot
-    /// be taken away from it.
+    /// be taken away from it, or for the second signal of [`Server::stop_on_signals`].
     pub fn exit_when_stuck(mut self) -> Server {
         self.exit_when_stuck = true;
         self

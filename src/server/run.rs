@@ -224,6 +224,7 @@ where
             spawn(scope, "forebay-signals", serve).map(|_| handle)
         });
         let stop_signals = stop_signals.transpose()?;
+        let has_signals = stop_signals.is_some();
         let (successors_end, end) = io::pipe()?;
         if let Some(door) = &door {
             let (stop, ran) = (server.stop.clone(), ran.clone());
@@ -283,8 +284,10 @@ where
         drop(end);
         drop(spare_listener.take());
         let all_ended = || threads.iter().all(ScopedJoinHandle::is_finished);
-        control.stop(&mut engine, &mut demands, all_ended);
-        let exit = server.exit_when_stuck && !all_ended();
+        let forced = control.stop(&mut engine, &mut demands, all_ended);
+        // Where signals are the server's own, another one ends what a handler keeps: nothing else would, short of a kill.
+        let mut insists = || has_signals && (forced || demands.insist(&all_ended));
+        let exit = !all_ended() && (server.exit_when_stuck || insists());
         if !exit {
             threads.into_iter().for_each(join);
             control.leave(&mut engine);

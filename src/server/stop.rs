@@ -6,6 +6,9 @@ use crate::time::Nanos;
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+/// The interval at which a server that waits for stuck handlers checks whether they have ended.
+const INSIST_POLL: Nanos = Nanos::from_millis(10);
+
 /// A demand on a running server.
 #[derive(Debug)]
 pub(super) enum Demand {
@@ -47,6 +50,16 @@ impl Demands {
             }
             demand => demand,
         }
+    }
+
+    /// Waits for another demand to stop, and returns true; false if `all_ended` before.
+    pub(super) fn insist(&mut self, all_ended: impl Fn() -> bool) -> bool {
+        while !all_ended() {
+            if let Some(Demand::Stop) = self.next_within(INSIST_POLL) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Whether a demand to stop is among those that wait.

@@ -1,5 +1,7 @@
 //! Whether workers make progress: `/readyz` and `/healthz` report a pool in which no worker does.
 //!
+//! Where no worker helps another (`isolated`), each is a pool of its own.
+//!
 //! A worker moves when its loop turns and when a slice of its job ends: a handler that passes checkpoints moves every
 //! millisecond. A sleeping worker is well as long as nothing waits for it. The only cost for a worker is a counter: the
 //! start of a slice is in the worker metrics, and turns are seen by comparing one look with the next.

@@ -6,6 +6,7 @@ mod stages;
 use crate::support::client::{Client, message};
 use crate::support::fates::fates;
 use crate::support::http::{http, latency, metric};
+use crate::support::network::{HERE, HERE_V6, in_own_network, ip, lonely_device};
 use crate::support::scripted::{Act, scripted};
 use crate::support::skip::skip;
 use crate::support::{Running, alone, await_until};
@@ -18,6 +19,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::thread;
 
 const PAGES: [&str; 4] = ["/healthz", "/readyz", "/latency", "/metrics"];
 const STAGES: [&str; 5] = ["kernel", "queue", "send", "service", "total"];
@@ -297,6 +299,63 @@ fn assert_prompt(server: &Running) {
         let fastest = (0..3).map(time).min().expect("three of them");
         assert!(fastest < Nanos::from_millis(100), "{path} took {fastest}");
     }
+}
+
+// Is a server not ready while a part of it is stuck that nobody stands in for, with the reason, until it moves again? The
+// worker of one socket under `isolated`, and the whole front pool, but not one worker of two in it.
+#[test]
+fn a_stuck_part_says_so() {
+    let _alone = alone();
+    let pools = [("policy", "pools"), ("pools", "front=2,heavy=1")];
+    let isolated = [("policy", "isolated"), ("workers", "2")];
+    for (settings, held, named) in
+        [(isolated, 1, "the 1 workers of socket "), (pools, 2, "the 2 workers of pool front ")]
+    {
+        let (handler, script) = scripted();
+        let server = Running::start(&settings, handler);
+        let ready = || http(server.admin, "GET /readyz").map(|reply| (reply.status, reply.body)).expect("an answer");
+        for number in 1..=held {
+            assert_eq!(ready().0, 200, "{number} of {held}");
+            Client::new(server.udp).request(0, Nanos::ZERO, &[Act::Hold as u8]);
+            await_until(|| script.begun() == number, "a worker is never held");
+            thread::sleep(Nanos::from_millis(if number < held { 1_200 } else { 0 }).into());
+        }
+        let mut said = String::new();
+        let not_ready = || {
+            said = ready().1;
+            said != "ready\n"
+        };
+        await_until(not_ready, "nothing is noticed");
+        assert!(said.starts_with(&format!("stuck: of {named}")), "{said}");
+        let stuck = script.blockers()[0];
+        assert!(held > 1 || said.contains(&format!("socket {stuck} ")), "worker {stuck}: {said}");
+        script.release();
+        await_until(|| ready() == (200, "ready\n".to_owned()), "it never gets ready");
+    }
+}
+
+// Is a server not ready while its host has one of its addresses no longer, and again once it has?
+#[test]
+fn a_lost_address_says_so() {
+    let _alone = alone();
+    if !in_own_network("endpoint::a_lost_address_says_so") {
+        return;
+    }
+    lonely_device();
+    let listen = format!("{HERE}:9000,[{HERE_V6}]:9000,127.0.0.1:9000,[::]:9001");
+    let (handler, _) = scripted();
+    let server = Running::start(&[("listen", &listen)], handler);
+    let ready = || http(server.admin, "GET /readyz").map(|reply| (reply.status, reply.body)).expect("an answer");
+    let all_there = (200, "ready\n".to_owned());
+    for (address, length, named) in
+        [(HERE.to_string(), 16, format!("{HERE}:9000")), (HERE_V6.to_string(), 64, format!("[{HERE_V6}]:9000"))]
+    {
+        assert_eq!(ready(), all_there);
+        ip(&format!("addr del {address}/{length} dev near"));
+        assert_eq!(ready(), (503, format!("gone: this host has no longer the address of {named}\n")));
+        ip(&format!("addr add {address}/{length} dev near nodad"));
+    }
+    assert_eq!(ready(), all_there);
 }
 
 // Do /latency and /metrics show since when the oldest request of each class is unfinished, in a worker and in a queue, and

@@ -279,19 +279,47 @@ fn a_stuck_handler_does_not_keep_the_process() {
     assert_eq!((status.code(), said.as_str()), (Some(3), "received 1, in_flight 1\n"));
 }
 
+// Is a server inside another program, which was told nothing of stuck handlers, given up at the second SIGTERM and not at the
+// first, whether that one comes while it drains or after? Method: as above.
+#[test]
+fn a_second_signal_ends_a_stuck_server() {
+    let _alone = alone();
+    for (drain_timeout, pause) in [("30s", Nanos::from_millis(100)), ("50ms", Nanos::from_millis(600))] {
+        let mut command = Command::new(std::env::current_exe().expect("this test binary"));
+        command.args(["--exact", "shutdown::the_stuck_server_itself", "--nocapture"]).env(STUCK, drain_timeout);
+        let server = Forebay::spawn(&mut command);
+        begin(&server, &Client::new(server.udp), Nanos::ZERO);
+        server.signal(Signal::SIGTERM);
+        thread::sleep(pause.into());
+        assert!(
+            http(server.admin, "GET /readyz").is_some_and(|reply| reply.status == 503),
+            "it has ended at the first"
+        );
+        server.signal(Signal::SIGTERM);
+        let (status, said) = server.end();
+        assert_eq!((status.code(), said.as_str()), (Some(3), "received 1, in_flight 1\n"), "{drain_timeout}");
+    }
+}
+
 const STUCK: &str = "FOREBAY_TEST_STUCK";
 
 // Not a test but the child of one.
 #[test]
 fn the_stuck_server_itself() {
     let _alone = alone();
-    if std::env::var_os(STUCK).is_none() {
-        return;
-    }
+    let Ok(stuck) = std::env::var(STUCK) else { return };
+    // `1`, or the drain timeout of a server that was told nothing.
+    let gives_up = stuck == "1";
     let listen = listen();
-    let pairs = [("listen", listen.as_str()), ("admin", "127.0.0.1:0"), ("workers", "1"), ("drain-timeout", "50ms")];
+    let pairs = [
+        ("listen", listen.as_str()),
+        ("admin", "127.0.0.1:0"),
+        ("workers", "1"),
+        ("drain-timeout", if gives_up { "50ms" } else { &stuck }),
+    ];
     let config = Config::from_pairs(pairs).expect("a configuration");
-    let server = Server::bind(&config).and_then(Server::stop_on_signals).expect("free ports").exit_when_stuck();
+    let server = Server::bind(&config).and_then(Server::stop_on_signals).expect("free ports");
+    let server = if gives_up { server.exit_when_stuck() } else { server };
     println!("{}", server.announcement());
     let report = server.run(&Stuck);
     panic!("the server ended without its handler: {report:?}");
