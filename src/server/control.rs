@@ -216,34 +216,12 @@ impl<J> Control<'_, J> {
 }
 
 impl<J: Send> Control<'_, J> {
-    /// The pool that has been stuck for longest, if any. Where nobody helps another, each worker is a pool for what comes to its
-    /// socket.
+    /// The pool that has been stuck for longest, if any.
     fn stuck(&self) -> Option<Stuck> {
         let policy = self.shared.policy();
-        let topology = policy.topology();
         let (queues, deques): (Vec<_>, Vec<_>) =
             (self.shared.queue_lengths().collect(), self.shared.deque_lengths().collect());
-        let following = self.following();
-        let alone = |worker: usize| stuck::Pool {
-            name: format!("socket {worker}"),
-            workers: worker..worker + 1,
-            waiting: deques[worker],
-        };
-        let groups = (0..topology.pools()).map(|pool| {
-            let workers = topology.members(pool);
-            let name = match following.pools.get(pool) {
-                _ if topology.pools() == 1 => "the server".to_owned(),
-                Some(configured) if following.name.entry().sizes == Sizes::Pools => format!("pool {}", configured.name),
-                _ => format!("pool {pool}"),
-            };
-            let waiting = queues[pool] + deques[workers.clone()].iter().sum::<usize>();
-            stuck::Pool { name, workers, waiting }
-        });
-        let pools: Vec<_> = match following.name.entry().shares_sockets {
-            true => groups.collect(),
-            false => (0..topology.workers()).map(alone).collect(),
-        };
-        drop(following);
+        let pools = stuck::Pool::all(policy.topology(), &self.following(), &queues, &deques);
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         watch.look(self.metrics, &pools, clock::now())
     }

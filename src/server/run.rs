@@ -15,12 +15,12 @@ use super::path::wait_slots::WaitSlots;
 use super::reload::Reloads;
 use super::run_queue::RunQueue;
 use super::sizes::Sizes;
-use super::stop::{Demand, Demands};
+use super::stop::{Demand, Demands, Unasked};
 use super::stuck::Watch;
 use super::threads::{prepare_thread, prices, spawn};
 use super::transport::Transport;
 use super::waiting::Waiting;
-use super::{Ended, Report, ServeError, Server, StopHandle, panics, signals, spawner};
+use super::{Ended, Report, ServeError, Server, panics, signals, spawner};
 use crate::config::{Burn, Classify, Config, ShedAnswers};
 use crate::handler::Handler;
 use crate::metrics::{ClassNames, Collector, WorkerMetrics, summary};
@@ -192,7 +192,7 @@ where
             .collect::<io::Result<Vec<_>>>()?;
         let (mut admin_stopper, admin_stop) = admin::stop_pair();
         let (control, latch, runtime) = (&control, &latch, &runtime);
-        let unasked = Unasked { stop: server.stop.clone(), reason: Some(PANICKED.to_owned()) };
+        let unasked = Unasked::new(server.stop.clone(), PANICKED);
         let admin_ran = ran.clone();
         let admin = spawn(scope, admin::THREAD_NAME, move || {
             let _ = admin_ran.send(());
@@ -367,26 +367,6 @@ struct CloseSignals(signal_hook::iterator::Handle);
 impl Drop for CloseSignals {
     fn drop(&mut self) {
         self.0.close();
-    }
-}
-
-/// When dropped, stops the server because the admin thread has ended by itself.
-struct Unasked {
-    stop: StopHandle,
-    reason: Option<String>,
-}
-
-impl Unasked {
-    fn ended(mut self, how: io::Result<()>) {
-        self.reason = how.err().map(|error| error.to_string());
-    }
-}
-
-impl Drop for Unasked {
-    fn drop(&mut self) {
-        if let Some(reason) = self.reason.take() {
-            self.stop.fail(reason);
-        }
     }
 }
 

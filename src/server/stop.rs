@@ -4,6 +4,7 @@ use super::handover::Asked;
 use crate::config::{Classify, Config};
 use crate::time::Nanos;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// The interval at which a server that waits for stuck handlers checks whether they have ended.
@@ -140,6 +141,31 @@ impl StopHandle {
     /// Stops the server because of a failure.
     pub(super) fn fail(&self, reason: String) {
         let _ = self.demands.send(Demand::Fail(reason));
+    }
+}
+
+/// When dropped, stops the server because the admin thread has ended by itself.
+pub(super) struct Unasked {
+    stop: StopHandle,
+    reason: Option<String>,
+}
+
+impl Unasked {
+    /// For the case that it panics.
+    pub(super) fn new(stop: StopHandle, panicked: &str) -> Unasked {
+        Unasked { stop, reason: Some(panicked.to_owned()) }
+    }
+
+    pub(super) fn ended(mut self, how: io::Result<()>) {
+        self.reason = how.err().map(|error| error.to_string());
+    }
+}
+
+impl Drop for Unasked {
+    fn drop(&mut self) {
+        if let Some(reason) = self.reason.take() {
+            self.stop.fail(reason);
+        }
     }
 }
 

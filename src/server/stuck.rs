@@ -6,7 +6,9 @@
 //! millisecond. A sleeping worker is well as long as nothing waits for it. The only cost for a worker is a counter: the
 //! start of a slice is in the worker metrics, and turns are seen by comparing one look with the next.
 
+use super::following::Following;
 use crate::metrics::WorkerMetrics;
+use crate::sched::{Sizes, Topology};
 use crate::time::Nanos;
 use std::ops::Range;
 
@@ -28,6 +30,33 @@ pub(super) struct Stuck {
     /// Time since the pool last moved.
     pub(super) still: Nanos,
     pub(super) reason: String,
+}
+
+impl Pool {
+    /// The pools of `topology`, by the lengths of queues and deques. Where nobody helps another, each worker is a pool for what
+    /// comes to its socket.
+    pub(super) fn all(topology: &Topology, following: &Following, queues: &[usize], deques: &[usize]) -> Vec<Pool> {
+        let entry = following.name.entry();
+        if !entry.shares_sockets {
+            let of = |worker| Pool {
+                name: format!("socket {worker}"),
+                workers: worker..worker + 1,
+                waiting: deques[worker],
+            };
+            return (0..topology.workers()).map(of).collect();
+        }
+        let of = |pool: usize| {
+            let workers = topology.members(pool);
+            let name = match following.pools.get(pool) {
+                _ if topology.pools() == 1 => "the server".to_owned(),
+                Some(configured) if entry.sizes == Sizes::Pools => format!("pool {}", configured.name),
+                _ => format!("pool {pool}"),
+            };
+            let waiting = queues[pool] + deques[workers.clone()].iter().sum::<usize>();
+            Pool { name, workers, waiting }
+        };
+        (0..topology.pools()).map(of).collect()
+    }
 }
 
 /// State kept from one look to the next.

@@ -1,0 +1,115 @@
+//! Does the endpoint say that the server, or a part of it, serves nobody? Method: handlers held without a checkpoint, and an
+//! address that goes.
+
+use super::page;
+use crate::support::client::Client;
+use crate::support::http::{http, metric};
+use crate::support::network::{HERE, HERE_V6, in_own_network, ip, lonely_device};
+use crate::support::scripted::{Act, scripted};
+use crate::support::{Running, alone, await_until};
+use forebay::time::{Nanos, clock};
+use std::thread;
+
+// Is a server that is stuck in its handlers not ready after a second, and unhealthy after the time that was set, until it
+// moves again, and is its pool named? Does the time of a job count before it ends? And is one that passes checkpoints well all
+// the time?
+#[test]
+fn a_stuck_server_says_so() {
+    let _alone = alone();
+    let (stuck, script) = scripted();
+    let stuck = Running::start(&[("workers", "2"), ("unhealthy-after", "2s")], stuck);
+    let (patient, _) = scripted();
+    let patient = Running::start(&[("workers", "1"), ("unhealthy-after", "0s")], patient);
+    let (well, _) = scripted();
+    let well = Running::start(&[("workers", "1"), ("unhealthy-after", "1s")], well);
+    let (front, _) = scripted();
+    let front = Running::start(&[("workers", "2"), ("policy", "pools")], front);
+    let (begun, long) = (clock::now(), Nanos::from_secs(6));
+    Client::new(front.udp).request(0, long, &[Act::Block as u8]);
+    Client::new(patient.udp).request(0, long, &[Act::Block as u8]);
+    Client::new(well.udp).request(0, long, &[Act::Step as u8]);
+    // The second one is stolen if it comes to the worker that has the first one.
+    (0..2).for_each(|_| Client::new(stuck.udp).request(0, long, &[Act::Block as u8]));
+    await_until(|| script.begun() == 2, "a worker is never held");
+    let get = |server: &Running, page: &str| http(server.admin, page).map(|reply| (reply.status, reply.body));
+    let status = |server: &Running, page: &str| get(server, page).map(|reply| reply.0);
+    let mut said = String::new();
+    for (page, least) in [("GET /readyz", 1), ("GET /healthz", 2)] {
+        await_until(
+            || {
+                let (status, body) = get(&stuck, page).expect("an answer");
+                said = body;
+                status == 503
+            },
+            "nothing is noticed",
+        );
+        assert!(clock::now().minus(begun) >= Nanos::from_secs(least), "{page} {said}");
+        assert!(said.starts_with("stuck: of the 2 workers of the server none has moved for "), "{page}: {said}");
+    }
+    assert_eq!([status(&patient, "GET /readyz"), status(&patient, "GET /healthz")], [Some(503), Some(200)]);
+    let (_, said_front) = get(&front, "GET /readyz").expect("an answer");
+    assert!(said_front.starts_with("stuck: of the 1 workers of pool front none has moved for "), "{said_front}");
+    assert_eq!([status(&well, "GET /readyz"), status(&well, "GET /healthz")], [Some(200), Some(200)]);
+    let busy = metric(&page(&stuck, "/metrics"), "forebay_worker_busy_seconds_total{worker=\"1\"}");
+    assert!((1.0..30.0).contains(&busy), "{busy} s");
+    await_until(|| status(&stuck, "GET /healthz") == Some(200), "it never gets well");
+    await_until(|| status(&stuck, "GET /readyz") == Some(200), "it never gets ready");
+    stuck.quiescent(2);
+}
+
+// Is a server not ready while a part of it is stuck that nobody stands in for, with the reason, until it moves again? The
+// worker of one socket under `isolated`, and the whole front pool, but not one worker of two in it.
+#[test]
+fn a_stuck_part_says_so() {
+    let _alone = alone();
+    let pools = [("policy", "pools"), ("pools", "front=2,heavy=1")];
+    let isolated = [("policy", "isolated"), ("workers", "2")];
+    for (settings, held, named) in
+        [(isolated, 1, "the 1 workers of socket "), (pools, 2, "the 2 workers of pool front ")]
+    {
+        let (handler, script) = scripted();
+        let server = Running::start(&settings, handler);
+        let ready = || http(server.admin, "GET /readyz").map(|reply| (reply.status, reply.body)).expect("an answer");
+        for number in 1..=held {
+            assert_eq!(ready().0, 200, "{number} of {held}");
+            Client::new(server.udp).request(0, Nanos::ZERO, &[Act::Hold as u8]);
+            await_until(|| script.begun() == number, "a worker is never held");
+            thread::sleep(Nanos::from_millis(if number < held { 1_200 } else { 0 }).into());
+        }
+        let mut said = String::new();
+        let not_ready = || {
+            said = ready().1;
+            said != "ready\n"
+        };
+        await_until(not_ready, "nothing is noticed");
+        assert!(said.starts_with(&format!("stuck: of {named}")), "{said}");
+        let stuck = script.blockers()[0];
+        assert!(held > 1 || said.contains(&format!("socket {stuck} ")), "worker {stuck}: {said}");
+        script.release();
+        await_until(|| ready() == (200, "ready\n".to_owned()), "it never gets ready");
+    }
+}
+
+// Is a server not ready while its host has one of its addresses no longer, and again once it has?
+#[test]
+fn a_lost_address_says_so() {
+    let _alone = alone();
+    if !in_own_network("endpoint::health::a_lost_address_says_so") {
+        return;
+    }
+    lonely_device();
+    let listen = format!("{HERE}:9000,[{HERE_V6}]:9000,127.0.0.1:9000,[::]:9001");
+    let (handler, _) = scripted();
+    let server = Running::start(&[("listen", &listen)], handler);
+    let ready = || http(server.admin, "GET /readyz").map(|reply| (reply.status, reply.body)).expect("an answer");
+    let all_there = (200, "ready\n".to_owned());
+    for (address, length, named) in
+        [(HERE.to_string(), 16, format!("{HERE}:9000")), (HERE_V6.to_string(), 64, format!("[{HERE_V6}]:9000"))]
+    {
+        assert_eq!(ready(), all_there);
+        ip(&format!("addr del {address}/{length} dev near"));
+        assert_eq!(ready(), (503, format!("gone: this host has no longer the address of {named}\n")));
+        ip(&format!("addr add {address}/{length} dev near nodad"));
+    }
+    assert_eq!(ready(), all_there);
+}
