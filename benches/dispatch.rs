@@ -127,7 +127,7 @@ where
         filter: &filter,
         packets,
         slots: &slots,
-        wait_slots: WaitSlots::new(PACKETS + 1),
+        wait_slots: WaitSlots::new(PACKETS + 1, PACKETS),
         flows: Flows::new(1, SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW),
         outside: &outside,
         runtime_id,

@@ -31,6 +31,10 @@ pub const SET_ASIDE_PER_WORKER: usize = 32;
 /// more than a quarter of a shard from the others.
 pub const SET_ASIDE_OF_FLOW: usize = 8;
 
+/// Requests that wait for what happens outside of the workers, for each worker: as many as the queues hold, so that packets are
+/// left for what does not wait.
+pub const WAITING_PER_WORKER: usize = QUEUED_PER_WORKER;
+
 /// Workers for each shard of a queue: with fewer shards the order is closer to first come, first served, with more
 /// there is less contention for one cache line.
 pub const WORKERS_PER_SHARD: usize = 16;

@@ -304,6 +304,7 @@ impl<J: Send> Probe for Control<'_, J> {
         let mut queue_depths: Vec<_> = queues.map(|(pool, length)| (names(pool), length)).collect();
         queue_depths.push(("deques".to_owned(), self.shared.deque_lengths().sum()));
         queue_depths.push(("flows".to_owned(), (self.set_aside)()));
+        queue_depths.push(("waits".to_owned(), self.wait_slots.waiting()));
         Gauges {
             description: Description {
                 policy: following.name.name().to_owned(),

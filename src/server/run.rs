@@ -95,7 +95,7 @@ where
         filter: &server.filter,
         packets,
         slots: &slots,
-        wait_slots: WaitSlots::new(sizes.slots),
+        wait_slots: WaitSlots::new(sizes.slots, sizes.waiting),
         flows: Flows::new(config.workers, SET_ASIDE_PER_WORKER, SET_ASIDE_OF_FLOW),
         outside,
         runtime_id,

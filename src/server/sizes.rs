@@ -8,7 +8,9 @@ use crate::handler::builtin::Asked;
 use crate::metrics::{Unfinished, class_bytes};
 use crate::net::{BATCH, Io, SEND_BATCH_MAX};
 use crate::runtime::continuation::WaitSlot;
-use crate::sched::bounds::{PACKETS_PER_WORKER, QUEUED_PER_WORKER, SET_ASIDE_PER_WORKER, SPAWNED_PER_WORKER};
+use crate::sched::bounds::{
+    PACKETS_PER_WORKER, QUEUED_PER_WORKER, SET_ASIDE_PER_WORKER, SPAWNED_PER_WORKER, WAITING_PER_WORKER,
+};
 use crate::sched::{self};
 use crate::server::path::packet::{Packet, PacketBody};
 use std::fmt;
@@ -32,6 +34,10 @@ const STOPPING: usize = BATCH;
 
 // A job in a queue holds one packet: its own, or for a child the packet of the request that waits for it.
 const _: () = assert!(WORKER + QUEUED_PER_WORKER + SET_ASIDE_PER_WORKER + STOPPING <= PACKETS_PER_WORKER);
+// Requests that wait have no packets of their own. However many do, a worker has a whole batch to receive, and one to answer;
+// with half-full queues it has all that it can hold.
+const _: () =
+    assert!(WAITING_PER_WORKER + QUEUED_PER_WORKER + SET_ASIDE_PER_WORKER + STOPPING + 2 * BATCH <= PACKETS_PER_WORKER);
 const _: () = assert!(BATCH == sched::bounds::BATCH, "what is received at once fits into a worker's deque");
 const _: () = assert!(2 * QUEUED_PER_WORKER <= PACKETS_PER_WORKER, "at most half of the packets wait in queues");
 
@@ -44,6 +50,8 @@ pub(super) struct Sizes {
     /// Places for half-done requests, each with a wait slot: one for each packet, as each may be in a half-done
     /// request, and one spare for each worker.
     pub(super) slots: usize,
+    /// The largest number of requests that wait for what happens outside of the workers.
+    pub(super) waiting: usize,
     /// The largest number of pieces of spawned work under way.
     pub(super) spawned: usize,
 }
@@ -53,7 +61,8 @@ impl Sizes {
     pub(super) fn of(workers: usize) -> Sizes {
         let packets = workers * PACKETS_PER_WORKER;
         let (queued, spawned) = (workers * QUEUED_PER_WORKER, workers * SPAWNED_PER_WORKER);
-        let sizes = Sizes { packets, queued, slots: packets + workers, spawned };
+        let waiting = workers * WAITING_PER_WORKER;
+        let sizes = Sizes { packets, queued, slots: packets + workers, waiting, spawned };
         let held = workers * (WORKER + SET_ASIDE_PER_WORKER) + sizes.queued + STOPPING;
         assert!(held <= sizes.packets, "{held} packets may be held, there are {}", sizes.packets);
         sizes

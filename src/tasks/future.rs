@@ -148,7 +148,7 @@ where
                 *lock(&self.work) = Some(work);
                 return Progress::Paused { task: self, resume, ran: clock::now().minus(start) };
             }
-            Polled::Waits => {
+            Polled::Waits { .. } => {
                 *lock(&self.work) = Some(work);
                 if !self.state.park() {
                     self.put_back();

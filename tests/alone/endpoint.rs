@@ -192,13 +192,13 @@ fn promtool(text: &str) -> Option<(bool, String)> {
 fn queues_are_those_of_the_policy() {
     let _alone = alone();
     for (policy, expected) in [
-        ("isolated", &["deques", "flows"][..]),
-        ("global", &["queue0", "uninterrupted", "deques", "flows"]),
-        ("steal", &["uninterrupted", "deques", "flows"]),
-        ("shed", &["queue0", "uninterrupted", "deques", "flows"]),
-        ("pools", &["front", "heavy", "deques", "flows"]),
-        ("hybrid", &["queue0", "queue1", "uninterrupted", "deques", "flows"]),
-        ("ondemand", &["queue0", "queue1", "uninterrupted", "deques", "flows"]),
+        ("isolated", &["deques", "flows", "waits"][..]),
+        ("global", &["queue0", "uninterrupted", "deques", "flows", "waits"]),
+        ("steal", &["uninterrupted", "deques", "flows", "waits"]),
+        ("shed", &["queue0", "uninterrupted", "deques", "flows", "waits"]),
+        ("pools", &["front", "heavy", "deques", "flows", "waits"]),
+        ("hybrid", &["queue0", "queue1", "uninterrupted", "deques", "flows", "waits"]),
+        ("ondemand", &["queue0", "queue1", "uninterrupted", "deques", "flows", "waits"]),
     ] {
         let (handler, _) = scripted();
         let server = Running::start(&[("policy", policy), ("workers", "2")], handler);

@@ -22,3 +22,4 @@ mod supervised;
 #[path = "../support/mod.rs"]
 mod support;
 mod switch;
+mod upstream;

@@ -152,6 +152,34 @@ fn sleeping_requests_keep_no_worker() {
     assert_eq!(ask(&server, "t"), "t");
 }
 
+// Are packets left for what does not wait, however much does, and may others wait once some have ended?
+#[test]
+fn waits_leave_room_for_others() {
+    const ROOM: usize = 256;
+    let waits = Waits::default();
+    let server = Running::start(&[("workers", "1"), ("policy", "ondemand")], waits.clone());
+    let socket = client(&server);
+    let wait = |count: usize| {
+        (0..count).for_each(|_| assert_eq!(socket.send(b"h").expect("the server's port is open"), 1));
+    };
+    for round in 1..=2 {
+        // Fewer at once than a socket holds.
+        for _ in 0..4 {
+            wait(ROOM / 4);
+            assert_eq!(ask(&server, "x"), "x", "round {round}");
+        }
+        assert_eq!(waits.asked.lock().expect("no panic").len(), ROOM);
+        wait(50);
+        (0..50).for_each(|_| assert_eq!(receive(&socket), status(Status::ShedQueueFull), "round {round}"));
+        assert_eq!(ask(&server, "x"), "x", "round {round}");
+        waits.asked.lock().expect("no panic").retain(|asked| !asked.is_closed());
+        while let Some(asked) = waits.asked() {
+            asked.send(b'!').expect("it is alive");
+        }
+        (0..ROOM).for_each(|_| assert_eq!(receive(&socket), "!", "round {round}"));
+    }
+}
+
 // Does a wait end at the request's deadline, when nothing is left that could wake it, and at the end of the server?
 #[test]
 fn every_wait_ends() {

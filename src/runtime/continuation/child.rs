@@ -241,7 +241,7 @@ impl<T: Send + 'static> AnyChild for Child<T> {
                 Polled::Paused { resume } => {
                     return self.put_back(Stage::Paused(work)).then_some((self, resume));
                 }
-                Polled::Waits => {
+                Polled::Waits { .. } => {
                     if !self.put_back(Stage::Parked(work)) || self.state.park() {
                         return None;
                     }

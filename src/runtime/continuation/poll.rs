@@ -36,8 +36,9 @@ pub(crate) enum Polled<T> {
     Panicked(Panic),
     /// The worker gets its thread back; the future can go on at once, as it asks for.
     Paused { resume: Resume },
-    /// The future waits: it goes where its waker finds it, and into no queue.
-    Waits,
+    /// The future waits: it goes where its waker finds it, and into no queue. For a child of its own, or else for what happens
+    /// `outside` of the workers, if ever.
+    Waits { outside: bool },
     /// The future must not be polled again, for this cause. It may not have been polled now.
     Aborted(AbortCause),
 }
@@ -57,9 +58,9 @@ pub(crate) fn poll<F: Future + ?Sized>(future: Pin<&mut F>, terms: Terms<'_>) ->
         (Ok(Poll::Pending), Some(Pause::Checkpoint)) => Polled::Paused { resume: Resume::Here },
         (Ok(Poll::Pending), Some(Pause::Hop(pool))) => Polled::Paused { resume: Resume::In(pool) },
         (Ok(Poll::Pending), Some(Pause::Uninterrupted)) => Polled::Paused { resume: Resume::Uninterrupted },
-        (Ok(Poll::Pending), Some(Pause::Join)) => Polled::Waits,
+        (Ok(Poll::Pending), Some(Pause::Join)) => Polled::Waits { outside: false },
         (Ok(Poll::Pending), Some(Pause::Abort(cause))) => Polled::Aborted(cause),
-        (Ok(Poll::Pending), None) if wakes_anywhere => Polled::Waits,
+        (Ok(Poll::Pending), None) if wakes_anywhere => Polled::Waits { outside: true },
         (Ok(Poll::Pending), None) => Polled::Aborted(AbortCause::Stalled),
     };
     (polled, joined)
@@ -125,7 +126,7 @@ mod tests {
             context::join_pauses();
             true
         });
-        assert!(matches!(polled(joins, NEVER, &[]), Polled::Waits));
+        assert!(matches!(polled(joins, NEVER, &[]), Polled::Waits { outside: false }));
         let expired = polled(pausing(context::checkpoint_pauses), expiring, &[]);
         assert!(matches!(expired, Polled::Aborted(AbortCause::Expired)));
         let Polled::Panicked(panic) = polled(async { panic!("on {}", "purpose") }, NEVER, &[]) else {
@@ -141,7 +142,7 @@ mod tests {
             let (start, waker, waiter) = (Nanos::ZERO, Waker::noop(), &mut None);
             let terms = Terms { start, limits: NEVER, waker, waiter, tokens: &[], wakes_anywhere };
             match poll(pin!(pending::<()>()), terms).0 {
-                Polled::Waits => assert!(waits),
+                Polled::Waits { outside } => assert!(waits && outside),
                 Polled::Aborted(AbortCause::Stalled) => assert!(!waits),
                 other => panic!("{other:?}"),
             }

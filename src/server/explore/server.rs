@@ -100,7 +100,7 @@ where
         filter: &filter,
         packets,
         slots: &slots,
-        wait_slots: WaitSlots::new(count),
+        wait_slots: WaitSlots::new(count, count),
         flows: Flows::new(1, scenario.set_aside[0], scenario.set_aside[1]),
         outside: &outside,
         runtime_id,

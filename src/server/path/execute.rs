@@ -238,7 +238,7 @@ where
         self.charge_vain_looks();
         slot.envelope.service = slot.envelope.service.plus(ran).plus(joined);
         let ended = matches!(polled, Polled::Ended(_));
-        let left = matches!(polled, Polled::Paused { .. } | Polled::Waits | Polled::Aborted(_));
+        let left = matches!(polled, Polled::Paused { .. } | Polled::Waits { .. } | Polled::Aborted(_));
         if left || continuation::passed_checkpoint(start) {
             self.recorder.interruptible(ran);
         }
@@ -250,9 +250,10 @@ where
                 slot.envelope.ready_at = end;
                 return Ran::Paused { job: Job::Continuation(slot), resume, ran };
             }
-            Polled::Waits => {
+            Polled::Waits { outside } if outside && !self.common.wait_slots.has_room() => Some(AbortCause::Full),
+            Polled::Waits { outside } => {
                 let wait_slot = slot.wait_slot();
-                return match self.common.wait_slots.park(Job::Continuation(slot), &wait_slot) {
+                return match self.common.wait_slots.park(Job::Continuation(slot), &wait_slot, outside) {
                     None => Ran::Ended { ran },
                     Some(job) => Ran::Paused { job, resume: Resume::Here, ran },
                 };

@@ -86,7 +86,7 @@ where
 
     /// Requests in queues of continuations, about.
     pub(super) fn continuations(&self) -> usize {
-        self.common.slots.in_use().saturating_sub(self.workers)
+        self.common.slots.in_use().saturating_sub(self.workers + self.common.wait_slots.waiting())
     }
 
     /// As [`Engine::begin`], for a continuation: out of a queue, or still at hand after a pause.

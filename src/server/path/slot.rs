@@ -104,7 +104,7 @@ impl<F: Future> Slot<F> {
         let (waker, waiter) = (&self.waker, &mut self.waiter);
         let terms = Terms { start, limits, waker, waiter, tokens: &[], wakes_anywhere: true };
         let (polled, joined) = continuation::poll(future, terms);
-        if matches!(polled, Polled::Waits) {
+        if matches!(polled, Polled::Waits { .. }) {
             if self.is_forsaken() && self.wait_slot.rest() != Rest::Woken {
                 return (Polled::Aborted(AbortCause::Stalled), joined);
             }

@@ -1,29 +1,57 @@
-//! Jobs that wait, for children of their own or for what happens elsewhere: in no queue, until they are woken.
+//! Jobs that wait, for children of their own or for what happens elsewhere: in no queue, until they are woken. Children end by
+//! themselves; what happens elsewhere may not, so few enough wait for it that packets are left for what does not wait.
 
 use crate::runtime::continuation::WaitSlot;
+use crossbeam_utils::CachePadded;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One place for a parked job per wait slot.
 pub(crate) struct WaitSlots<J> {
-    places: Box<[Mutex<Option<J>>]>,
+    places: Box<[Mutex<Option<Parked<J>>>]>,
+    /// Number of jobs that wait for what happens outside of the workers.
+    // Ordering: relaxed throughout, a number for comparisons.
+    waiting: CachePadded<AtomicUsize>,
+    waiting_max: usize,
+}
+
+struct Parked<J> {
+    job: J,
+    outside: bool,
 }
 
 impl<J> WaitSlots<J> {
-    /// Places for the wait slots numbered 0 to `count - 1`.
-    pub(crate) fn new(count: usize) -> WaitSlots<J> {
-        WaitSlots { places: (0..count).map(|_| Mutex::new(None)).collect() }
+    /// Places for the wait slots numbered 0 to `count - 1`. Jobs that wait for what happens outside of the workers have room for
+    /// `waiting_max`: they may wait for ever, and hold what others need.
+    pub(crate) fn new(count: usize, waiting_max: usize) -> WaitSlots<J> {
+        let places = (0..count).map(|_| Mutex::new(None)).collect();
+        WaitSlots { places, waiting: CachePadded::default(), waiting_max }
     }
 
-    /// Parks `job` in `wait_slot`. Returns the job if it was woken meanwhile.
-    pub(crate) fn park(&self, job: J, wait_slot: &WaitSlot) -> Option<J> {
+    /// Number of jobs that wait for what happens outside of the workers.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Whether another job may wait for what happens outside of the workers. Workers that ask at once may each have one more.
+    pub(crate) fn has_room(&self) -> bool {
+        self.waiting() < self.waiting_max
+    }
+
+    /// Parks `job` in `wait_slot`, where it waits for what happens `outside` of the workers, or else for its children. Returns the
+    /// job if it was woken meanwhile.
+    pub(crate) fn park(&self, job: J, wait_slot: &WaitSlot, outside: bool) -> Option<J> {
+        self.waiting.fetch_add(usize::from(outside), Ordering::Relaxed);
         // The job must be in its place before it can be woken: the waking thread takes it at once.
-        *self.place(wait_slot.number()) = Some(job);
+        *self.place(wait_slot.number()) = Some(Parked { job, outside });
         if wait_slot.park() { None } else { self.take(wait_slot.number()) }
     }
 
     /// Takes the job, which was woken, out of wait slot `number`.
     pub(crate) fn take(&self, number: usize) -> Option<J> {
-        self.place(number).take()
+        let Parked { job, outside } = self.place(number).take()?;
+        self.waiting.fetch_sub(usize::from(outside), Ordering::Relaxed);
+        Some(job)
     }
 
     /// Takes any waiting job.
@@ -33,10 +61,10 @@ impl<J> WaitSlots<J> {
 
     /// Calls `look` for each waiting job.
     pub(crate) fn for_each(&self, mut look: impl FnMut(&J)) {
-        (0..self.places.len()).for_each(|number| self.place(number).iter().for_each(&mut look));
+        (0..self.places.len()).for_each(|number| self.place(number).iter().for_each(|parked| look(&parked.job)));
     }
 
-    fn place(&self, number: usize) -> MutexGuard<'_, Option<J>> {
+    fn place(&self, number: usize) -> MutexGuard<'_, Option<Parked<J>>> {
         // No code of a user runs under the lock.
         self.places[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
