@@ -286,7 +286,7 @@ where
         let all_ended = || threads.iter().all(ScopedJoinHandle::is_finished);
         let forced = control.stop(&mut engine, &mut demands, all_ended);
         // Where signals are the server's own, another one ends what a handler keeps: nothing else would, short of a kill.
-        let mut insists = || has_signals && (forced || demands.insist(&all_ended));
+        let mut insists = || has_signals && (forced || demands.insist(all_ended));
         let exit = !all_ended() && (server.exit_when_stuck || insists());
         if !exit {
             threads.into_iter().for_each(join);
