@@ -16,6 +16,8 @@ use forebay::workload::Workload;
 /// A microsecond of the table lasts a tenth of a millisecond.
 const SCALE: u64 = 100;
 const TRIALS: usize = 5;
+/// No thread is early by chance, so that few trials show a reply before its time.
+const TRIALS_MIN: usize = 2;
 const SLICE: Nanos = Nanos::from_micros(40);
 
 /// Costs of a burst, unscaled.
@@ -70,12 +72,15 @@ fn assert_as_simulated(policy: &str, overheads: &str, costs: &[Nanos]) -> Nanos 
     let server = server(policy, overheads);
     // The first one waits until the server runs.
     served(&server, &costs[..1]);
-    let times: Vec<Nanos> = (0..TRIALS).map(|_| served(&server, costs)).collect();
     let simulated = simulated(policy, overheads, costs, Limits::SERVER.batch);
-    let (least, allowed) = (times.iter().min().expect("trials"), Nanos::new(simulated.get() / 20));
+    let (mut times, allowed) = (Vec::new(), Nanos::new(simulated.get() / 20));
+    let on_time = |times: &[Nanos]| times.iter().any(|time| *time <= simulated.plus(allowed));
+    while times.len() < TRIALS_MIN || times.len() < TRIALS && !on_time(&times) {
+        times.push(served(&server, costs));
+    }
     let case = format!("{policy} with {overheads}: {times:?}, and {simulated} in virtual time");
-    assert!(least.plus(allowed) >= simulated, "too early: {case}");
-    assert!(*least <= simulated.plus(allowed), "too late: {case}");
+    assert!(times.iter().all(|time| time.plus(allowed) >= simulated), "too early: {case}");
+    assert!(on_time(&times), "too late: {case}");
     simulated
 }
 

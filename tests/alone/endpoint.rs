@@ -6,7 +6,7 @@ mod stages;
 
 use crate::support::client::{Client, message};
 use crate::support::fates::fates;
-use crate::support::http::{http, latency, metric};
+use crate::support::http::{self, http, latency, metric};
 use crate::support::scripted::{Act, scripted};
 use crate::support::skip::skip;
 use crate::support::{Running, alone, await_until};
@@ -261,27 +261,33 @@ fn busy_workers_do_not_hold_the_endpoint_up() {
     let _alone = alone();
     let (handler, script) = scripted();
     let server = Running::start(&[("policy", "isolated"), ("workers", "2")], handler);
-    // Twice as long as asked for: two workers, whose sockets get what the kernel gives them.
-    // A worker may take long to wake up on a busy machine: what is sent meanwhile holds it for longer, and is not much.
+    // Two workers, whose sockets get what the kernel gives them: some requests wait behind others.
     let (mut sent, mut next) = (0, clock::now());
     await_until(
         || {
             if clock::now() >= next {
-                Client::new(server.udp).request(0, Nanos::from_millis(500), &[Act::Block as u8]);
+                Client::new(server.udp).request(0, Nanos::ZERO, &[Act::Hold as u8]);
                 sent += 1;
-                next = clock::now().plus(Nanos::from_millis(50));
+                next = clock::now().plus(Nanos::from_millis(10));
             }
             script.blockers().contains(&0) && script.blockers().contains(&1)
         },
         "a worker is never held",
     );
     assert_prompt(&server);
-    server.quiescent(sent);
+    await_until(
+        || {
+            script.release();
+            http::fates(&latency(server.admin)).in_flight == 0 && script.begun() == sent
+        },
+        "they are never let go",
+    );
+    server.quiescent(sent as u64);
 
     let spin = Bench::new(Spin::new(Burner::calibrated(), 1), Nanos::from_secs(10));
     let server = Running::start(&[("policy", "global"), ("workers", "2")], spin);
     let client = Client::new(server.udp);
-    (0..4).for_each(|id| client.request(id, Nanos::from_millis(500), b""));
+    (0..4).for_each(|id| client.request(id, Nanos::from_millis(300), b""));
     await_until(|| latency(server.admin)["fates"]["in_flight"] == 4, "they are never received");
     assert_prompt(&server);
     assert!(latency(server.admin)["fates"]["in_flight"].as_u64() > Some(0), "the workers were not busy");

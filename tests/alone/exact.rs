@@ -28,7 +28,7 @@ struct Slow;
 
 impl Work for Slow {
     async fn work(&self, _: Order<'_>, _: &mut Reply<'_>) {
-        thread::sleep(Nanos::from_micros(200).into());
+        thread::sleep(Nanos::from_micros(50).into());
     }
 }
 

@@ -1,98 +1,25 @@
-//! Does every datagram end in exactly one fate, whatever becomes of it, so that the sum is what was sent?
-//! Method: requests of every fate, then counts at rest; a flood into the socket of a worker that is held; senders that go
-//! on while the server stops. A send on loopback is done when the call returns, so what was sent is known exactly.
+//! Does every datagram of a flood end in exactly one fate, so that the sum is what was sent?
+//! Method: a flood into the socket of a worker that is held; senders that go on while the server stops. A send on loopback
+//! is done when the call returns, so what was sent is known exactly.
 
 use crate::support::client::{Client, message};
-use crate::support::fates::fates;
 use crate::support::returned::{ask_for_returned, returned};
 use crate::support::scripted::{Act, scripted};
 use crate::support::{Running, alone, assert_adds_up, await_until, policies};
 use forebay::time::Nanos;
-use forebay::wire::{Header, Status};
+use forebay::wire::Header;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-const WAITS: [&str; 3] = ["adaptive", "spin", "park"];
 const IOS: [&str; 3] = ["batches", "gro", "portable"];
-const SHORT: Nanos = Nanos::from_micros(100);
 
 /// A policy with workers for it, and a server of the scripted handler.
 fn settings(policy: &str) -> Vec<(&str, &str)> {
     match policy {
         "pools" => vec![("policy", policy), ("pools", "front=1,heavy=1")],
         _ => vec![("policy", policy), ("workers", "2")],
-    }
-}
-
-// Is every fate that a request can have counted exactly, and told to its client, under every policy, however workers wait
-// and datagrams come?
-#[test]
-fn every_fate_is_counted() {
-    let _alone = alone();
-    let ways =
-        WAITS.map(|wait| (wait, "batches")).into_iter().chain(IOS.map(|io| ("adaptive", io)).into_iter().skip(1));
-    for (policy, (wait, io)) in policies().flat_map(|policy| ways.clone().map(move |way| (policy, way))) {
-        let (handler, _) = scripted();
-        let server = Running::start(&[settings(policy), vec![("wait", wait), ("io", io)]].concat(), handler);
-        let mut sent = 0;
-        for round in 0..4 {
-            // A port for each request, so that every socket gets some.
-            let ask = |header: Header, payload: &[u8]| {
-                Client::new(server.udp).ask(&Header { id: round, ..header }, payload).header.status
-            };
-            let header = Header::request(0, 0, SHORT);
-            for (payload, status) in [
-                (&b"answer me"[..], Status::Ok),
-                (&[Act::Block as u8], Status::Ok),
-                (&[Act::Step as u8], Status::Ok),
-                (&[Act::Hop as u8], Status::Ok),
-                (&[Act::Panic as u8], Status::Failed),
-                (&[Act::Stall as u8], Status::Stalled),
-                (&[Act::Wreck as u8], Status::Stalled),
-            ] {
-                assert_eq!(ask(header, payload), status, "{policy} {wait} {payload:?}");
-            }
-            // Expired on the way: the first checkpoint comes after the deadline.
-            let late = Header { deadline_us: 4_000, ..Header::request(0, 1, Nanos::from_secs(30)) };
-            assert_eq!(ask(late, &[Act::Step as u8]), Status::ShedExpired, "{policy} {wait}");
-            assert_eq!(ask(Header::request(0, 0, Nanos::MAX), b""), Status::Refused, "{policy} {wait}");
-            Client::new(server.udp).send(b"nonsense");
-            sent += 10;
-        }
-        let fates = server.quiescent(sent);
-        let expected =
-            fates! { received: 40, answered: 16, failed: 4, stalled: 8, shed_expired: 4, refused: 4, malformed: 4 };
-        assert_eq!(fates, expected, "{policy} {wait}");
-        let report = server.stop();
-        assert_eq!((report.totals.fates, report.packets_away), (expected, 0), "{policy} {wait}");
-    }
-}
-
-// Does a request that waited past its deadline end before it costs anything, in the socket and in the deque?
-// Method: the only worker is held for longer than the deadline of what comes meanwhile; some of that was received with
-// the request that holds it, since that was sent first, in the same batch.
-#[test]
-fn what_expired_while_it_waited_is_not_served() {
-    let _alone = alone();
-    for policy in policies().filter(|policy| *policy != "pools") {
-        let (handler, script) = scripted();
-        let server = Running::start(&[("policy", policy), ("workers", "1")], handler);
-        let client = Client::new(server.udp);
-        // The first one gathers the others in the socket, the second one then holds them up.
-        client.request(0, Nanos::from_millis(20), &[Act::Block as u8]);
-        await_until(|| script.begun() == 1, "the request did not begin");
-        client.request(1, Nanos::from_millis(200), &[Act::Block as u8]);
-        let urgent = |id| Header { deadline_us: 100_000, ..Header::request(id, 0, Nanos::ZERO) };
-        (2..12).for_each(|id| client.send(&message(&urgent(id), b"")));
-        await_until(|| script.begun() == 2, "the second request did not begin");
-        (12..22).for_each(|id| client.send(&message(&urgent(id), b"")));
-        let statuses: Vec<Status> = (0..22).map(|_| client.receive().header.status).collect();
-        assert_eq!(statuses.iter().filter(|status| **status == Status::ShedExpired).count(), 20, "{statuses:?}");
-        assert_eq!(script.begun(), 2, "{policy}: an expired request was run");
-        let expected = fates! { received: 22, answered: 2, shed_expired: 20 };
-        assert_eq!(server.quiescent(22), expected, "{policy}");
     }
 }
 

@@ -6,22 +6,17 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells what it measured")]
 
-mod by_hand;
-
 use crate::support::client::Client;
 use crate::support::http::{fates, http, latency};
-use crate::support::process::{Forebay, Process, wait_for_exit};
+use crate::support::place::Place;
 use crate::support::stream::stream;
 use crate::support::{alone, await_until, listen};
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
 use nix::sys::signal::Signal;
 use std::cell::Cell;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{env, fs, thread};
 
@@ -30,62 +25,6 @@ const PER_SECOND: u64 = 20_000;
 fn requests() -> u64 {
     let size = env::var("FOREBAY_HANDOVER").map(|size| size.parse().expect("FOREBAY_HANDOVER is a number of requests"));
     size.unwrap_or(PER_SECOND)
-}
-
-/// A directory for the socket of successors, and the flags that all of them share.
-struct Place {
-    directory: tempfile::TempDir,
-    flags: Vec<(&'static str, String)>,
-}
-
-impl Place {
-    fn new(handler: &str) -> Place {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("socket").to_str().expect("text").to_owned();
-        let flags = vec![
-            ("--listen", listen()),
-            ("--admin", "127.0.0.1:0".to_owned()),
-            ("--workers", "2".to_owned()),
-            ("--max-wait", "off".to_owned()),
-            ("--drain-timeout", "60s".to_owned()),
-            ("--handler", handler.to_owned()),
-            ("--handover", path),
-        ];
-        Place { directory, flags }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.directory.path().join("socket")
-    }
-
-    /// A server with these flags, of which `other` has another value.
-    fn command(&self, other: Option<(&str, &str)>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-        command.env_clear().arg("serve");
-        let value = |flag: &'static str, shared: &String| match other {
-            Some((name, value)) if name == flag => value.to_owned(),
-            _ => shared.clone(),
-        };
-        command.args(self.flags.iter().flat_map(|(flag, shared)| [(*flag).to_owned(), value(flag, shared)]));
-        if let Some((name, value)) = other.filter(|(name, _)| !self.flags.iter().any(|(flag, _)| flag == name)) {
-            command.args([name, value]);
-        }
-        command
-    }
-
-    fn start(&self) -> Forebay {
-        Forebay::spawn(&mut self.command(None))
-    }
-
-    /// The exit code and the complaint of a server that does not come to serve.
-    fn fails(&self, other: (&str, &str)) -> (Option<i32>, String) {
-        let mut command = self.command(Some(other));
-        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
-        let mut process = Process { child };
-        let (code, mut said) = (wait_for_exit(&mut process.child).code(), String::new());
-        process.child.stderr.take().expect("it is piped").read_to_string(&mut said).expect("text");
-        (code, said)
-    }
 }
 
 /// `received` and `kernel_dropped` in the summary of a server that answered all that it received.
@@ -213,7 +152,7 @@ fn all_addresses_are_handed_over() {
     };
     let busy = [0, 1].map(owned);
     let before = fates(&latency(first.admin)).received;
-    busy.iter().for_each(|client| client.request(1, Nanos::from_secs(1), b""));
+    busy.iter().for_each(|client| client.request(1, Nanos::from_millis(600), b""));
     await_until(|| fates(&latency(first.admin)).received == before + 2, "they were not received");
     let waiting: Vec<Client> = (0..24).map(|number| Client::new(addresses[number % 3])).collect();
     waiting.iter().for_each(|client| client.request(2, Nanos::ZERO, b""));

@@ -12,14 +12,10 @@ mod idle;
 mod memory;
 mod overload;
 mod policies;
-mod pools;
 mod reload;
 mod sharing;
-mod shutdown;
 mod slow_way;
 mod steal;
-mod supervised;
 #[path = "../support/mod.rs"]
 mod support;
-mod switch;
 mod upstream;

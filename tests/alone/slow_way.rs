@@ -38,7 +38,7 @@ fn absent_neighbours_do_not_stop_honest_answers() {
     let (asked, answered, forged) = thread::scope(|scope| {
         let forger = scope.spawn(|| forge(&targets, &done));
         // The kernel gives up for the first time after three seconds.
-        thread::sleep(Nanos::from_secs(4).into());
+        thread::sleep(Nanos::from_millis(3_300).into());
         let clients = targets.map(|target| Client::at(target.ip(), target));
         let (asked, mut answered) = (300, 0);
         for id in 0..asked {

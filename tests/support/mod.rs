@@ -13,6 +13,7 @@ pub(crate) mod fates;
 pub(crate) mod golden;
 pub(crate) mod http;
 pub(crate) mod network;
+pub(crate) mod place;
 pub(crate) mod process;
 pub(crate) mod raw;
 pub(crate) mod returned;

@@ -3,11 +3,13 @@
 use super::{await_until, listen};
 use forebay::time::{Nanos, clock};
 use nix::sys::signal::{Signal, kill};
+use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 /// A child process that is killed at the latest when it is dropped.
 pub(crate) struct Process {
@@ -84,13 +86,11 @@ impl Forebay {
         (status, said)
     }
 
-    /// User and system time of all its threads so far, in steps of 10 ms.
+    /// User and system time of all its threads so far.
     pub(crate) fn cpu_time(&self) -> Nanos {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).expect("the child lives");
-        let (_, fields) = stat.rsplit_once(") ").expect("the name stands in brackets");
-        // Fields 14 and 15 of proc(5); the first one here is number 3. The kernel shows hundredths of a second.
-        let ticks: u64 = fields.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().expect("a number")).sum();
-        Nanos::from_millis(10 * ticks)
+        let pid = i32::try_from(self.id()).expect("a process id");
+        let clock = clock_getcpuclockid(Pid::from_raw(pid)).expect("the child lives");
+        Nanos::new(Duration::from(clock.now().expect("the child lives")).as_nanos() as u64)
     }
 }
 

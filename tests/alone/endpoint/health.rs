@@ -6,7 +6,7 @@ use crate::support::client::Client;
 use crate::support::http::{http, metric};
 use crate::support::network::{HERE, HERE_V6, in_own_network, ip, lonely_device};
 use crate::support::scripted::{Act, scripted};
-use crate::support::{Running, alone, await_until};
+use crate::support::{GIVE_UP_AFTER, Running, alone, await_until};
 use forebay::time::{Nanos, clock};
 use std::thread;
 
@@ -17,24 +17,24 @@ use std::thread;
 fn a_stuck_server_says_so() {
     let _alone = alone();
     let (stuck, script) = scripted();
-    let stuck = Running::start(&[("workers", "2"), ("unhealthy-after", "2s")], stuck);
-    let (patient, _) = scripted();
+    let stuck = Running::start(&[("workers", "2"), ("unhealthy-after", "1500ms")], stuck);
+    let (patient, patients) = scripted();
     let patient = Running::start(&[("workers", "1"), ("unhealthy-after", "0s")], patient);
     let (well, _) = scripted();
     let well = Running::start(&[("workers", "1"), ("unhealthy-after", "1s")], well);
-    let (front, _) = scripted();
+    let (front, fronts) = scripted();
     let front = Running::start(&[("workers", "2"), ("policy", "pools")], front);
-    let (begun, long) = (clock::now(), Nanos::from_secs(6));
-    Client::new(front.udp).request(0, long, &[Act::Block as u8]);
-    Client::new(patient.udp).request(0, long, &[Act::Block as u8]);
-    Client::new(well.udp).request(0, long, &[Act::Step as u8]);
+    let begun = clock::now();
+    Client::new(front.udp).request(0, Nanos::ZERO, &[Act::Hold as u8]);
+    Client::new(patient.udp).request(0, Nanos::ZERO, &[Act::Hold as u8]);
+    Client::new(well.udp).request(0, GIVE_UP_AFTER, &[Act::Step as u8]);
     // The second one is stolen if it comes to the worker that has the first one.
-    (0..2).for_each(|_| Client::new(stuck.udp).request(0, long, &[Act::Block as u8]));
+    (0..2).for_each(|_| Client::new(stuck.udp).request(0, Nanos::ZERO, &[Act::Hold as u8]));
     await_until(|| script.begun() == 2, "a worker is never held");
     let get = |server: &Running, page: &str| http(server.admin, page).map(|reply| (reply.status, reply.body));
     let status = |server: &Running, page: &str| get(server, page).map(|reply| reply.0);
     let mut said = String::new();
-    for (page, least) in [("GET /readyz", 1), ("GET /healthz", 2)] {
+    for (page, least) in [("GET /readyz", 1_000), ("GET /healthz", 1_500)] {
         await_until(
             || {
                 let (status, body) = get(&stuck, page).expect("an answer");
@@ -43,7 +43,7 @@ fn a_stuck_server_says_so() {
             },
             "nothing is noticed",
         );
-        assert!(clock::now().minus(begun) >= Nanos::from_secs(least), "{page} {said}");
+        assert!(clock::now().minus(begun) >= Nanos::from_millis(least), "{page} {said}");
         assert!(said.starts_with("stuck: of the 2 workers of the server none has moved for "), "{page}: {said}");
     }
     assert_eq!([status(&patient, "GET /readyz"), status(&patient, "GET /healthz")], [Some(503), Some(200)]);
@@ -52,6 +52,7 @@ fn a_stuck_server_says_so() {
     assert_eq!([status(&well, "GET /readyz"), status(&well, "GET /healthz")], [Some(200), Some(200)]);
     let busy = metric(&page(&stuck, "/metrics"), "forebay_worker_busy_seconds_total{worker=\"1\"}");
     assert!((1.0..30.0).contains(&busy), "{busy} s");
+    [script, patients, fronts].iter().for_each(|script| script.release());
     await_until(|| status(&stuck, "GET /healthz") == Some(200), "it never gets well");
     await_until(|| status(&stuck, "GET /readyz") == Some(200), "it never gets ready");
     stuck.quiescent(2);

@@ -3,7 +3,7 @@
 
 use crate::support::client::Client;
 use crate::support::http::{http, latency};
-use crate::support::{Running, alone, at_once, await_until, policies};
+use crate::support::{Running, at_once, await_until, policies};
 use forebay::config::Config;
 use forebay::handler::builtin::{Bench, Order, Work};
 use forebay::handler::{Reply, checkpoint, fork, hop};
@@ -66,7 +66,6 @@ fn config(policy: &str, turn: usize) -> Config {
 // Is every request answered whatever the policy changes to while it is under way, and does nothing stay behind?
 #[test]
 fn a_switch_under_load_strands_nothing() {
-    let _alone = alone();
     const CLIENTS: u8 = 6;
     at_once(["adaptive", "park"], |wait| {
         let server = Running::start(
@@ -123,7 +122,6 @@ impl Drop for EndOf<'_> {
 // Does a reply name the pool that its worker is in now, and are limits of what a running server can follow told?
 #[test]
 fn what_a_running_server_can_follow() {
-    let _alone = alone();
     let server = Running::start(&[("policy", "steal"), ("workers", "2")], Bench::new(Mixed, Nanos::MAX));
     let way = || {
         let served = Client::new(server.udp).ask(&Header::request(1, 0, Nanos::ZERO), b"h").header.served;

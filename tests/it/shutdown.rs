@@ -6,7 +6,7 @@
 use crate::support::client::Client;
 use crate::support::http::{fates, http, latency};
 use crate::support::process::Forebay;
-use crate::support::{alone, at_once, await_until, listen};
+use crate::support::{at_once, await_until, listen};
 use forebay::config::Config;
 use forebay::handler::{Handler, Reply, Request};
 use forebay::server::Server;
@@ -39,7 +39,6 @@ fn await_draining(admin: SocketAddr) {
 // Is what was begun finished, what waits in the socket served, what comes later counted, and all of it summed up?
 #[test]
 fn a_stop_finishes_what_was_begun() {
-    let _alone = alone();
     at_once([Signal::SIGTERM, Signal::SIGINT], |signal| {
         let server = start(&["--drain-timeout", "60s"]);
         let (client, waiting) = (Client::new(server.udp), Client::new(server.udp));
@@ -80,7 +79,6 @@ fn a_stop_finishes_what_was_begun() {
 // Does an idle server go at once, with a summary?
 #[test]
 fn an_idle_server_goes_at_once() {
-    let _alone = alone();
     let server = Forebay::start(&["--workers", "4"]);
     server.signal(Signal::SIGTERM);
     let (status, said) = server.end();
@@ -90,7 +88,6 @@ fn an_idle_server_goes_at_once() {
 // Is a stop in haste no loss where there was nothing to lose? Method: two signals at once, and no time at all.
 #[test]
 fn haste_alone_loses_nothing() {
-    let _alone = alone();
     for (flags, signals) in [
         (&["--drain-timeout", "0s"][..], &[Signal::SIGTERM][..]),
         (&[], &[Signal::SIGTERM, Signal::SIGINT]),
@@ -111,15 +108,15 @@ fn haste_alone_loses_nothing() {
 // Is everything served that waits in the sockets, while drain time is left?
 #[test]
 fn what_waits_in_the_sockets_is_served() {
-    let _alone = alone();
     const WAITING: u64 = 3_000;
-    for (policy, workers) in [("isolated", "1"), ("steal", "2"), ("pools", "2"), ("global", "2"), ("ondemand", "2")] {
+    let cases = [("isolated", "1"), ("steal", "2"), ("pools", "2"), ("global", "2"), ("ondemand", "2")];
+    at_once(cases, |(policy, workers)| {
         let flags = ["--policy", policy, "--workers", workers, "--cost-cap", "20s", "--drain-timeout", "60s"];
         let server = Forebay::start(&[&flags[..], &["--max-wait", "off"]].concat());
         let client = Client::new(server.udp);
         for id in 0..WAITING {
             // The first ones keep the workers busy while the others gather.
-            client.request(id, if id < 8 { Nanos::from_millis(50) } else { Nanos::ZERO }, b"");
+            client.request(id, if id < 8 { Nanos::from_millis(25) } else { Nanos::ZERO }, b"");
         }
         server.signal(Signal::SIGTERM);
         let (status, said) = server.end();
@@ -134,13 +131,12 @@ fn what_waits_in_the_sockets_is_served() {
         let received: u64 = figure("received");
         assert_eq!((status.code(), figure("answered")), (Some(0), received), "{policy}: {first}");
         assert_eq!(received + figure("kernel_dropped"), WAITING, "{policy}: {first}");
-    }
+    });
 }
 
 // Does a lame duck say so and serve, until its time is over or somebody has no patience?
 #[test]
 fn a_lame_duck_still_serves() {
-    let _alone = alone();
     let ready = |server: &Forebay| http(server.admin, "GET /readyz").map(|reply| (reply.status, reply.body));
     let lame = Some((503, "lame duck\n".to_owned()));
     let ask = |server: &Forebay| Client::new(server.udp).ask(&Header::request(1, 0, Nanos::ZERO), b"").header.status;
@@ -167,7 +163,6 @@ fn a_lame_duck_still_serves() {
 // Do the signals that kill who does not ask for them leave the server alone?
 #[test]
 fn other_signals_do_not_kill() {
-    let _alone = alone();
     let server = Forebay::start(&["--workers", "2"]);
     let client = Client::new(server.udp);
     for (id, signal) in [Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGPIPE].into_iter().enumerate() {
@@ -185,7 +180,6 @@ fn other_signals_do_not_kill() {
 // Do all threads run when the server says that it listens?
 #[test]
 fn all_threads_run_when_it_says_that_it_listens() {
-    let _alone = alone();
     let server = Forebay::start(&["--workers", "3"]);
     let threads = std::fs::read_dir(format!("/proc/{}/task", server.id())).expect("the child lives");
     let name = |thread: std::io::Result<std::fs::DirEntry>| {
@@ -201,7 +195,6 @@ fn all_threads_run_when_it_says_that_it_listens() {
 // code 3?
 #[test]
 fn a_drain_that_is_too_short_loses_work() {
-    let _alone = alone();
     let server = start(&["--drain-timeout", "50ms"]);
     let client = Client::new(server.udp);
     begin(&server, &client, Nanos::from_secs(20));
@@ -216,7 +209,6 @@ fn a_drain_that_is_too_short_loses_work() {
 // shows in the slowest, which would end with the request, after 20 s; one that is always late in the fastest.
 #[test]
 fn a_second_signal_ends_at_once() {
-    let _alone = alone();
     let time = |_| {
         let server = start(&["--drain-timeout", "60s"]);
         let client = Client::new(server.udp);
@@ -238,7 +230,6 @@ fn a_second_signal_ends_at_once() {
 // Is a port in use one clear line and exit code 2, also when another Forebay has it and would share?
 #[test]
 fn a_port_in_use_is_not_shared() {
-    let _alone = alone();
     let first = Forebay::start(&["--workers", "2"]);
     let udp = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let tcp = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -269,7 +260,6 @@ fn a_port_in_use_is_not_shared() {
 // Method: no handler of the binary does that, so this test binary runs itself as such a server.
 #[test]
 fn a_stuck_handler_does_not_keep_the_process() {
-    let _alone = alone();
     let mut command = Command::new(std::env::current_exe().expect("this test binary"));
     command.args(["--exact", "shutdown::the_stuck_server_itself", "--nocapture"]).env(STUCK, "1");
     let server = Forebay::spawn(&mut command);
@@ -283,7 +273,6 @@ fn a_stuck_handler_does_not_keep_the_process() {
 // first, whether that one comes while it drains or after? Method: as above.
 #[test]
 fn a_second_signal_ends_a_stuck_server() {
-    let _alone = alone();
     for (drain_timeout, pause) in [("30s", Nanos::from_millis(100)), ("50ms", Nanos::from_millis(600))] {
         let mut command = Command::new(std::env::current_exe().expect("this test binary"));
         command.args(["--exact", "shutdown::the_stuck_server_itself", "--nocapture"]).env(STUCK, drain_timeout);
@@ -306,7 +295,6 @@ const STUCK: &str = "FOREBAY_TEST_STUCK";
 // Not a test but the child of one.
 #[test]
 fn the_stuck_server_itself() {
-    let _alone = alone();
     let Ok(stuck) = std::env::var(STUCK) else { return };
     // `1`, or the drain timeout of a server that was told nothing.
     let gives_up = stuck == "1";

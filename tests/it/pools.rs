@@ -4,7 +4,7 @@
 use crate::support::client::{Client, message};
 use crate::support::fates::fates;
 use crate::support::scripted::{Act, scripted};
-use crate::support::{Running, alone, await_until};
+use crate::support::{Running, await_until};
 use forebay::handler::builtin::{Bench, Burner, PacketChain, Spin};
 use forebay::time::Nanos;
 use forebay::wire::{Header, Status};
@@ -24,7 +24,6 @@ fn way(server: &Running, class: u8, cost: Nanos, payload: &[u8]) -> (u8, u8) {
 // By class: what the header calls heavy is queued for the heavy pool at once, and each class in its pool.
 #[test]
 fn a_class_leads_to_its_pool() {
-    let _alone = alone();
     let (handler, _) = scripted();
     let server = Running::start(&[&POOLS[..], &[("classify", "header")]].concat(), handler);
     for _ in 0..ROUNDS {
@@ -37,7 +36,6 @@ fn a_class_leads_to_its_pool() {
 // Without leave to look, the class leads nowhere.
 #[test]
 fn an_unseen_class_leads_nowhere() {
-    let _alone = alone();
     let (handler, _) = scripted();
     let server = Running::start(&POOLS, handler);
     (0..ROUNDS).for_each(|_| assert_eq!(way(&server, 1, Nanos::ZERO, b""), (0, 0)));
@@ -46,7 +44,6 @@ fn an_unseen_class_leads_nowhere() {
 // By hop: the handler asks for pool 1; a policy without pools lets it go on where it is.
 #[test]
 fn a_hop_leads_to_its_pool() {
-    let _alone = alone();
     let (handler, _) = scripted();
     let server = Running::start(&POOLS, handler);
     for _ in 0..ROUNDS {
@@ -65,7 +62,6 @@ fn a_hop_leads_to_its_pool() {
 // meanwhile makes no short request a heavy one.
 #[test]
 fn a_spent_slice_leads_to_the_next_pool() {
-    let _alone = alone();
     let spin = Bench::new(Spin::new(Burner::calibrated(), 1), Nanos::from_secs(10));
     let server = Running::start(&[&POOLS[..], &[("slice", "100ms")]].concat(), spin);
     for _ in 0..3 {
@@ -78,7 +74,6 @@ fn a_spent_slice_leads_to_the_next_pool() {
 // By the handler's word: the long tasks of a packet run behind, whatever the slice allows.
 #[test]
 fn the_long_tasks_of_a_packet_run_behind() {
-    let _alone = alone();
     let chain = Bench::new(PacketChain::new(Burner::calibrated()), Nanos::from_secs(1));
     let server = Running::start(&[&POOLS[..], &[("slice", "1s")]].concat(), chain);
     for _ in 0..3 {
@@ -90,7 +85,6 @@ fn the_long_tasks_of_a_packet_run_behind() {
 // By slice on emulated cores: time is scaled, and so is the slice of 50 us (to 5 ms).
 #[test]
 fn an_emulated_slice_leads_to_the_next_pool() {
-    let _alone = alone();
     let spin = Bench::new(Spin::new(Burner::Sleep, 100), Nanos::from_secs(10));
     let emulated = [("burn", "sleep"), ("overheads", "none"), ("time-scale", "100")];
     let server = Running::start(&[&POOLS[..], &emulated].concat(), spin);
@@ -105,7 +99,6 @@ fn an_emulated_slice_leads_to_the_next_pool() {
 // Method: the queue between the pools holds half of the packets (512 for each worker), whatever their pool: 512.
 #[test]
 fn a_full_heavy_pool_sheds_heavy_requests_only() {
-    let _alone = alone();
     let (handler, script) = scripted();
     let settings = [&POOLS[..], &[("classify", "header"), ("max-wait", "off")]].concat();
     let server = Running::start(&settings, handler);

@@ -1,15 +1,15 @@
 //! Does the server that runs serve on when a successor fails, at every step, and a successor begin when its predecessor dies?
 //! Method: one side of the hand-over is played here.
 
-use super::{EndOf, Place, ask};
 use crate::support::client::Client;
 use crate::support::http::{fates, latency};
+use crate::support::place::Place;
 use crate::support::process::{Forebay, Process, wait_for_exit};
 use crate::support::skip::skip;
 use crate::support::stream::stream;
-use crate::support::{alone, await_until, listen, quiescent};
+use crate::support::{await_until, listen, quiescent};
 use forebay::time::{Nanos, clock};
-use forebay::wire::Status;
+use forebay::wire::{Header, Status};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use serde_json::{Value, json};
@@ -25,6 +25,19 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+
+fn ask(server: SocketAddr) -> Status {
+    Client::new(server).ask(&Header::request(1, 0, Nanos::ZERO), b"").header.status
+}
+
+/// Lets the stream end, also when the test fails: the scope waits for it.
+struct EndOf<'a>(&'a AtomicBool);
+
+impl Drop for EndOf<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
 
 /// A process that plays one side of a hand-over by hand: each message is one packet.
 struct Side(UnixStream);
@@ -92,14 +105,13 @@ fn die_at(step: &str, place: &Place, server: &Forebay) {
 // Does the server that runs serve on, without losing a request, wherever a successor dies, and does the next one take over?
 #[test]
 fn a_successor_that_dies_changes_nothing() {
-    let _alone = alone();
     let place = Place::new("echo");
     let server = place.start();
     let over = AtomicBool::new(false);
     let (udp, admin) = (server.udp, server.admin);
     thread::scope(|scope| {
         let guard = EndOf(&over);
-        let streaming = scope.spawn(|| stream(2_000, || udp, |_| !over.load(Ordering::SeqCst)));
+        let streaming = scope.spawn(|| stream(10_000, || udp, |_| !over.load(Ordering::SeqCst)));
         for step in STEPS {
             die_at(step, &place, &server);
             // What comes after that is served by the same server.
@@ -144,7 +156,6 @@ const FLOOD: u64 = 30_000;
 // Method: sockets that overflow while neither receives; then the successor begins, or it dies and the predecessor goes on.
 #[test]
 fn drops_between_two_readings_are_counted() {
-    let _alone = alone();
     let mut place = Place::new("echo");
     let Played { mut side, successor: _successor, client, admin, .. } = play(&mut place);
     flood(&client);
@@ -183,7 +194,6 @@ fn drops_between_two_readings_are_counted() {
 // Is a process of another user refused, be it the successor or the predecessor?
 #[test]
 fn another_user_is_refused() {
-    let _alone = alone();
     const NOBODY: u32 = 65_534;
     if fs::metadata("/proc/self").expect("a process").uid() != 0 {
         return skip("only root can start a server as another user");
@@ -207,7 +217,6 @@ fn another_user_is_refused() {
 // Does a successor that has not answered in time hear that the server serves on, also after the word to begin?
 #[test]
 fn a_successor_that_stands_still_is_told() {
-    let _alone = alone();
     let place = Place::new("echo");
     let server = place.start();
     let (mut side, _) = begun(&place, &server);
@@ -264,7 +273,6 @@ fn play(place: &mut Place) -> Played {
 // Does a successor serve what waits in the sockets when its predecessor dies instead of letting it begin?
 #[test]
 fn a_predecessor_that_dies_is_succeeded() {
-    let _alone = alone();
     let mut place = Place::new("echo");
     let Played { side, mut successor, udp, client, .. } = play(&mut place);
     assert_eq!(client.receive_within(Nanos::from_millis(100)), None, "it has not begun");
@@ -278,7 +286,6 @@ fn a_predecessor_that_dies_is_succeeded() {
 // Does a successor go, and leave socket and path alone, when its predecessor changes its mind at the last moment?
 #[test]
 fn a_predecessor_that_stays_is_left_alone() {
-    let _alone = alone();
     let mut place = Place::new("echo");
     let Played { mut side, mut successor, client, .. } = play(&mut place);
     side.say(&json!({"begin": {"dropped": [0, 0]}}));

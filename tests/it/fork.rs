@@ -1,0 +1,244 @@
+//! Do the parts of a request run on several workers, come back to it, and leave nothing behind when it ends half-way?
+//! Method: a handler that forks as each request says; its parts meet, fail, wait or count what was dropped.
+
+use crate::support::client::Client;
+use crate::support::fates::fates;
+use crate::support::{GIVE_UP_AFTER, Running, await_until, policies};
+use forebay::handler::Fork;
+use forebay::handler::builtin::{Bench, Order, Work};
+use forebay::handler::{Reply, checkpoint, fork, hop};
+use forebay::time::{Nanos, clock};
+use forebay::wire::{Header, Status};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// What the handler shares with the test.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Parts that have begun, and that are over or were dropped.
+    begun: AtomicUsize,
+    gone: AtomicUsize,
+    threads: Mutex<BTreeSet<String>>,
+}
+
+struct Script(Arc<Seen>);
+
+/// One part at work.
+struct Part(Arc<Seen>);
+
+impl Part {
+    fn begin(seen: &Arc<Seen>) -> Part {
+        seen.begun.fetch_add(1, Ordering::SeqCst);
+        Part(Arc::clone(seen))
+    }
+
+    /// With a checkpoint every 100 us.
+    async fn work(&self, time: Nanos) {
+        let end = clock::now().plus(time);
+        while clock::now() < end {
+            let name = thread::current().name().unwrap_or_default().to_owned();
+            self.0.threads.lock().expect("nobody panics with it").insert(name);
+            thread::sleep(Nanos::from_micros(100).into());
+            checkpoint().await;
+        }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.0.gone.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Waits, on this worker, until so many parts have begun: they must do so on others.
+async fn meet(seen: Arc<Seen>, parts: usize) {
+    let part = Part::begin(&seen);
+    let deadline = clock::now().plus(GIVE_UP_AFTER);
+    while seen.begun.load(Ordering::SeqCst) < parts {
+        assert!(clock::now() < deadline, "the other parts do not begin");
+        part.work(Nanos::from_micros(100)).await;
+    }
+}
+
+/// Two parts for each level but the last: as many leaves as it returns.
+fn tree(levels: u32) -> Fork<u64> {
+    fork(async move {
+        if levels == 0 {
+            checkpoint().await;
+            return 1;
+        }
+        let (left, right) = (tree(levels - 1), tree(levels - 1));
+        left.await + right.await
+    })
+}
+
+impl Work for Script {
+    async fn work(&self, order: Order<'_>, reply: &mut Reply<'_>) {
+        let seen = || Arc::clone(&self.0);
+        let working = |time: Nanos| {
+            let seen = seen();
+            async move { Part::begin(&seen).work(time).await }
+        };
+        match order.payload.first() {
+            // Meet: the parts wait for one another.
+            Some(b'm') => {
+                let parts = [0; 2].map(|_| fork(meet(seen(), 2)));
+                for part in parts {
+                    part.await;
+                }
+            }
+            // Tree: parts of parts.
+            Some(b't') => {
+                let leaves = tree(6).await;
+                return reply.put(&[u8::try_from(leaves).expect("64 of them")]).expect("there is room for one byte");
+            }
+            // Panic: one part fails at once, one goes on for long, and the request waits for that one.
+            Some(b'p') => {
+                let long = fork(working(GIVE_UP_AFTER));
+                let seen = seen();
+                let failing = fork(async move {
+                    let _part = Part::begin(&seen);
+                    panic!("this request asks for a panic of a part");
+                });
+                long.await;
+                failing.await;
+            }
+            // Stall: a part waits for what never comes.
+            Some(b's') => fork(std::future::pending::<()>()).await,
+            // Expire: both parts go on for long.
+            Some(b'e') => {
+                let parts = [0; 2].map(|_| fork(working(GIVE_UP_AFTER)));
+                for part in parts {
+                    part.await;
+                }
+            }
+            // Drop: parts that nobody waits for.
+            Some(b'd') => {
+                let parts = [0; 4].map(|_| fork(working(GIVE_UP_AFTER)));
+                checkpoint().await;
+                Part::begin(&self.0).work(Nanos::from_millis(2)).await;
+                drop(parts);
+            }
+            // Hop: a part that moves.
+            Some(b'h') => {
+                fork(async {
+                    hop(1).await;
+                    checkpoint().await;
+                })
+                .await;
+            }
+            // Many: more than anybody hears of at once.
+            Some(b'n') => {
+                let parts: Vec<Fork<usize>> = (0..1_000).map(|number| fork(async move { number })).collect();
+                let mut sum = 0;
+                for part in parts {
+                    sum += part.await;
+                }
+                assert_eq!(sum, 999 * 500);
+            }
+            _ => {}
+        }
+        reply.put(order.payload).expect("as long as the request");
+    }
+}
+
+fn settings(policy: &str) -> Vec<(&str, &str)> {
+    match policy {
+        "pools" => vec![("policy", policy), ("pools", "front=2,heavy=2")],
+        _ => vec![("policy", policy), ("workers", "4")],
+    }
+}
+
+fn start(settings: &[(&str, &str)]) -> (Running, Arc<Seen>) {
+    let seen = Arc::new(Seen::default());
+    let script = Script(Arc::clone(&seen));
+    (Running::start(settings, Bench::new(script, Nanos::from_secs(60))), seen)
+}
+
+impl Seen {
+    /// Waits until every part that has begun is gone.
+    fn await_the_last(&self) {
+        let all_gone = || self.gone.load(Ordering::SeqCst) == self.begun.load(Ordering::SeqCst);
+        await_until(all_gone, "a part was left behind");
+    }
+}
+
+fn ask(server: &Running, payload: &[u8]) -> Status {
+    Client::new(server.udp).ask(&Header::request(1, 0, Nanos::ZERO), payload).header.status
+}
+
+// Do parts run at the same time, on different workers, under every policy that shares work?
+#[test]
+fn parts_run_on_several_workers() {
+    for policy in policies().filter(|policy| *policy != "isolated") {
+        let (server, seen) = start(&settings(policy));
+        for round in 1..=10 {
+            seen.begun.store(0, Ordering::SeqCst);
+            assert_eq!(ask(&server, b"m"), Status::Ok, "{policy}");
+            assert_eq!(seen.begun.load(Ordering::SeqCst), 2, "{policy}");
+            assert_eq!(server.quiescent(round).answered, round);
+        }
+        assert!(seen.threads.lock().expect("nobody panics with it").len() >= 2, "{policy}");
+        assert_eq!(server.stop().packets_away, 0);
+    }
+}
+
+// Is every end of a part told to its request, exactly once, and is nothing left behind?
+#[test]
+fn every_end_of_a_part_is_the_end_of_its_request() {
+    for policy in policies() {
+        // A request that steps aside, or moves to the heavy pool, waits behind its own parts, which here go on for long.
+        let (server, seen) = start(&[settings(policy), vec![("slice", "1s")]].concat());
+        let mut sent = 0;
+        for _ in 0..5 {
+            let late = Header { deadline_us: 50_000, ..Header::request(1, 0, Nanos::ZERO) };
+            let expired = Client::new(server.udp).ask(&late, b"e").header.status;
+            assert_eq!(expired, Status::ShedExpired, "{policy}");
+            for (payload, status) in [
+                (b"p", Status::Failed),
+                (b"s", Status::Stalled),
+                (b"d", Status::Ok),
+                (b"h", Status::Ok),
+                (b"n", Status::Ok),
+            ] {
+                // Alone on its worker, a part that goes on for long would keep the one that fails from beginning.
+                if (policy, payload) == ("isolated", b"p") {
+                    continue;
+                }
+                assert_eq!(ask(&server, payload), status, "{policy} {payload:?}");
+                sent += 1;
+            }
+            let tree = Client::new(server.udp).ask(&Header::request(1, 0, Nanos::ZERO), b"t");
+            assert_eq!((tree.header.status, tree.payload), (Status::Ok, vec![64]), "{policy}");
+            sent += 2;
+        }
+        seen.await_the_last();
+        let fates = server.quiescent(sent);
+        let failed = if policy == "isolated" { 0 } else { 5 };
+        let expected = fates! { received: sent, answered: 20, shed_expired: 5, failed, stalled: 5 };
+        assert_eq!(fates, expected, "{policy}");
+        let report = server.stop();
+        assert_eq!((report.totals.fates, report.packets_away), (expected, 0), "{policy}");
+    }
+}
+
+// Does a stop in the middle of it end the request and its parts?
+#[test]
+fn a_stop_leaves_no_part_behind() {
+    for policy in policies() {
+        for _ in 0..5 {
+            let (server, seen) = start(&[settings(policy), vec![("drain-timeout", "0s")]].concat());
+            let clients: Vec<Client> = (0..6).map(|_| Client::new(server.udp)).collect();
+            clients.iter().for_each(|client| client.request(1, Nanos::ZERO, b"e"));
+            // Under `isolated` all six may have come to one worker, which then runs one part.
+            await_until(|| seen.begun.load(Ordering::SeqCst) > 0, "no part begins");
+            let report = server.stop();
+            assert_eq!(report.packets_away, 0, "{policy}");
+            let fates = report.totals.fates;
+            assert_eq!((fates.received, fates.shed_draining), (6, 6), "{policy}: {fates:?}");
+            assert_eq!(seen.gone.load(Ordering::SeqCst), seen.begun.load(Ordering::SeqCst), "{policy}");
+        }
+    }
+}
