@@ -271,7 +271,8 @@ impl Counts {
 }
 
 fn sum_up<const N: usize>(sums: &mut [u64; N], tallies: &[Tally; N]) {
-    for (sum, tally) in sums.iter_mut().zip(tallies) {
-        *sum += tally.read();
+    // An unoptimised build takes three times as long for two iterators.
+    for number in 0..N {
+        sums[number] += tallies[number].read();
     }
 }

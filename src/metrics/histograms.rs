@@ -234,7 +234,10 @@ impl Series {
     }
 
     fn reset(&mut self) {
-        self.histogram.reset();
+        // It would clear thousands of bins.
+        if !self.histogram.is_empty() {
+            self.histogram.reset();
+        }
         self.sum = 0;
     }
 }

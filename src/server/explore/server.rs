@@ -221,8 +221,9 @@ impl Books<'_> {
     /// Every packet in use is held by a request in flight, until its reply is sent, or by a worker that is about to
     /// receive; while every worker is parked, nothing waits for a worker; and flows are served in order.
     fn check<E: Held>(&mut self, driver: &Driver<E>) -> Result<(), String> {
-        self.trace.note(driver.engine.now(), self.metrics.ends());
-        let in_flight = self.metrics.in_flight();
+        let (received, ends) = self.metrics.ends();
+        self.trace.note(driver.engine.now(), (received, ends));
+        let in_flight = received - ends.iter().sum::<u64>();
         let (away, held) = (self.packets.in_use() as u64, driver.engine.packets_held() as u64);
         if away != in_flight + held {
             return Err(format!("{away} packets are away: {in_flight} requests in flight, {held} held by workers"));

@@ -27,7 +27,7 @@ fn what_theory_knows_is_found() {
     let at = |seed: u64, limit_us: f64| {
         let scenario = Scenario::new(&workload, 4, Overheads::NONE, seed, 1);
         let goal: Goal = format!("p99-latency<={limit_us:.0}us").parse().expect("a goal");
-        scenario.judge("global".parse().expect("a policy"), 0.8, None, &goal, 300_000, &Silent).verdict
+        scenario.judge("global".parse().expect("a policy"), 0.8, None, &goal, 150_000, &Silent).verdict
     };
     let exact = exact_p99();
     assert!((6.0..7.5).contains(&exact), "{exact}");

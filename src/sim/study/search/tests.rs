@@ -21,7 +21,7 @@ fn a_recommendation_is_decided_by_other_requests() {
     let scenario = Scenario::new(&workload, 1, Overheads::LAB, 1, 40_000);
     let scenario = Scenario { slice: Some(scenario.budget()), ..scenario };
     let goal = "p99.9-slowdown<=20".parse().expect("a goal");
-    let question = Question { scenario, rate: 55_000.0, headroom: 0.1, goal, workers: 3..=9 };
+    let question = Question { scenario, rate: 55_000.0, headroom: 0.1, goal, workers: 4..=6 };
     let search = question.search(&[spec], &Silent);
     let chosen = search.chosen.expect("a recommendation");
     let look = &search.answers[chosen].look;
