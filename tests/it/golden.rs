@@ -30,12 +30,13 @@ const OVERLOAD: [&str; 2] = ["bimodal:0.995:0.5us:500us --checkpoint 2us", "bimo
 const WAITS: [&str; 3] = ["--max-wait off", "--max-wait auto", "--max-wait auto --deadline 5ms"];
 
 /// What the tables above leave out.
-const OTHERS: [&str; 6] = [
+const OTHERS: [&str; 7] = [
     "extreme-bimodal --load 0.8 --policy pools,levels,auto --classified",
     "tpcc --load 0.9 --policy levels,auto --optimise latency",
     "high-bimodal --load 0.8 --policy steal,levels --arrivals bursts:2ms",
     "extreme-bimodal --load 0.7 --policy steal,auto --workers 4 --servers 3 --balance random,jsq --lost 0,1",
     "high-bimodal --load 0.8 --policy steal,pools --slice 5us --thief-threshold 20us --checkpoint 3us",
+    "fixed:10us --load 2 --overheads stock --workers 4 --policy global,reserve,levels --classified",
     "extreme-bimodal --load 0.7 --policy srpt,ps,central,rr:5us:1us,priority,jsq",
 ];
 
