@@ -165,9 +165,8 @@ mod tests {
         {
             let mut draw = mix(name);
             for (requests, seconds) in [(20, 2_000), (300, 1_000), (10_000, 50)] {
-                let mut second = || -> Vec<_> {
-                    (0..requests).map(|_| (Nanos::new((draw(&mut random) * 1e3) as u64), 1)).collect()
-                };
+                let mut second =
+                    || -> Vec<_> { (0..requests).map(|_| (Nanos::new((draw(&mut random) * 1e3) as u64), 1)).collect() };
                 let mut before: VecDeque<_> = (0..9).map(|_| second()).collect();
                 let differing = (0..seconds).filter(|_| {
                     let now = second();

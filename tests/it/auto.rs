@@ -1,9 +1,10 @@
 //! Does `auto` follow another policy by itself when the load changes? Method: emulated cores under a load of two costs and
 //! then of one.
 
-use crate::support::Running;
 use crate::support::client::{Client, message};
 use crate::support::http::{fates, http, latency, metric};
+use crate::support::scripted::{Act, scripted};
+use crate::support::{Running, await_until};
 use forebay::handler::builtin::{Bench, Burner, Spin};
 use forebay::time::{Nanos, clock};
 use forebay::wire::Header;
@@ -75,4 +76,23 @@ fn auto_sees_work_that_comes_to_nothing() {
     assert_eq!(decision["policy"], "levels");
     let fates = fates(&latency(server.admin));
     assert!(fates.shed_expired > 0, "{fates:?}");
+}
+
+// Does the bound of `max-wait auto` follow what requests take?
+#[test]
+fn the_bound_of_waits_is_learnt() {
+    let (handler, _) = scripted();
+    let server = Running::start(&[("workers", "1"), ("policy", "steal")], handler);
+    let bound = || latency(server.admin)["max_wait_us"].as_f64();
+    assert_eq!(bound(), None, "nothing is known");
+    let client = Client::new(server.udp);
+    await_until(
+        || {
+            client.ask(&Header::request(0, 0, Nanos::from_millis(2)), &[Act::Block as u8]);
+            bound().is_some()
+        },
+        "it is never learnt",
+    );
+    // 20 times the mean, which is 2 ms and what a busy machine adds.
+    assert!(bound() >= Some(40_000.0), "{:?} us", bound());
 }

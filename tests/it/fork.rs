@@ -6,7 +6,7 @@ use crate::support::fates::fates;
 use crate::support::{GIVE_UP_AFTER, Running, await_until, policies};
 use forebay::handler::Fork;
 use forebay::handler::builtin::{Bench, Order, Work};
-use forebay::handler::{Reply, checkpoint, fork, hop};
+use forebay::handler::{CancellationToken, Reply, checkpoint, fork, hop};
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
 use std::collections::BTreeSet;
@@ -96,7 +96,8 @@ impl Work for Script {
             }
             // Panic: one part fails at once, one goes on for long, and the request waits for that one.
             Some(b'p') => {
-                let long = fork(working(GIVE_UP_AFTER));
+                // Longer than the client waits for its answer.
+                let long = fork(working(GIVE_UP_AFTER.times(2)));
                 let seen = seen();
                 let failing = fork(async move {
                     let _part = Part::begin(&seen);
@@ -120,6 +121,17 @@ impl Work for Script {
                 checkpoint().await;
                 Part::begin(&self.0).work(Nanos::from_millis(2)).await;
                 drop(parts);
+            }
+            // Cancel: a part that ends by its token, outside of what runs under that.
+            Some(b'c') => {
+                let token = CancellationToken::new();
+                let (long, seen) = (working(GIVE_UP_AFTER), seen());
+                let part = token.run_until_cancelled(async { fork(long) }).await.expect("nobody has cancelled it");
+                seen.until(|seen| seen.begun.load(Ordering::SeqCst) > 0).await;
+                token.cancel();
+                seen.until(|seen| seen.gone.load(Ordering::SeqCst) > 0).await;
+                seen.until(|_| true).await;
+                drop(part);
             }
             // Hop: a part that moves.
             Some(b'h') => {
@@ -158,6 +170,19 @@ fn start(settings: &[(&str, &str)]) -> (Running, Arc<Seen>) {
 }
 
 impl Seen {
+    /// Passes a checkpoint, and others until `condition` holds.
+    async fn until(&self, condition: impl Fn(&Seen) -> bool) {
+        let deadline = clock::now().plus(GIVE_UP_AFTER);
+        loop {
+            thread::sleep(Nanos::from_millis(1).into());
+            checkpoint().await;
+            if condition(self) {
+                return;
+            }
+            assert!(clock::now() < deadline, "the part does not begin, or does not end");
+        }
+    }
+
     /// Waits until every part that has begun is gone.
     fn await_the_last(&self) {
         let all_gone = || self.gone.load(Ordering::SeqCst) == self.begun.load(Ordering::SeqCst);
@@ -182,6 +207,17 @@ fn parts_run_on_several_workers() {
         }
         assert!(seen.threads.lock().expect("nobody panics with it").len() >= 2, "{policy}");
         assert_eq!(server.stop().packets_away, 0);
+    }
+}
+
+// Does a part that ends by its token leave the request alone, which does not run under that?
+#[test]
+fn a_cancelled_part_does_not_end_its_request() {
+    for policy in ["steal", "ondemand"] {
+        let (server, seen) = start(&settings(policy));
+        assert_eq!(ask(&server, b"c"), Status::Ok, "{policy}");
+        seen.await_the_last();
+        assert_eq!(server.quiescent(1), fates! { received: 1, answered: 1 }, "{policy}");
     }
 }
 

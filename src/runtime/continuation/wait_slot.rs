@@ -107,3 +107,23 @@ impl WaitSlot {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Is a wake remembered that comes while the request runs, and is none left to the next request of the slot?
+    #[test]
+    fn a_wake_is_of_one_request_and_never_lost() {
+        let slot = WaitSlot::new(0, 0, &Arc::new(Outside::new(1)));
+        assert_eq!(slot.rest(), Rest::None);
+        slot.wake();
+        assert_eq!((slot.rest(), slot.park()), (Rest::Woken, false));
+        slot.resume();
+        assert_eq!((slot.rest(), slot.park(), slot.rest()), (Rest::None, true, Rest::Parked));
+        slot.leave();
+        assert_eq!(slot.rest(), Rest::None, "the next request");
+        slot.wake();
+        assert!(!slot.park(), "woken while it ran");
+    }
+}
