@@ -362,8 +362,14 @@ fn the_installed_service_listens_on_this_host() {
     let rows = checked(forebay().arg("--config").arg(folder.join("service.toml")));
     assert!(rows["listen"].starts_with("\"127.0.0.1:9000\" "), "{}", rows["listen"]);
     let sockets = fs::read_to_string(folder.join("service.socket")).unwrap();
-    let mut datagrams = sockets.lines().filter_map(|line| line.strip_prefix("ListenDatagram="));
-    assert!(datagrams.clone().count() > 0 && datagrams.all(|address| address == "127.0.0.1:9000"), "{sockets}");
+    for (setting, key) in [("ListenDatagram=", "listen"), ("ListenStream=", "admin")] {
+        let mut addresses = sockets.lines().filter_map(|line| line.strip_prefix(setting)).peekable();
+        assert!(addresses.peek().is_some(), "{setting} {sockets}");
+        for address in addresses {
+            assert!(address.starts_with("127.0.0.1:"), "{setting}{address}");
+            assert!(rows[key].starts_with(&format!("\"{address}\" ")), "{setting}{address}, and {}", rows[key]);
+        }
+    }
 }
 
 // Do too few open files end in one line that says how many it takes? Is that number enough, and the soft limit raised?

@@ -126,7 +126,7 @@ impl Work for Script {
             Some(b'c') => {
                 let token = CancellationToken::new();
                 let (long, seen) = (working(GIVE_UP_AFTER), seen());
-                let part = token.run_until_cancelled(async { fork(long) }).await.expect("nobody has cancelled it");
+                let [part] = token.run_until_cancelled(async { [fork(long)] }).await.expect("nobody has cancelled it");
                 seen.until(|seen| seen.begun.load(Ordering::SeqCst) > 0).await;
                 token.cancel();
                 seen.until(|seen| seen.gone.load(Ordering::SeqCst) > 0).await;
