@@ -1,7 +1,6 @@
 //! The command line: what each flag is called and which text it takes. What the values mean together is decided in
 //! [`crate::plan`] and [`crate::compare`].
 
-use crate::plan::WORKLOAD_DEFAULT;
 use clap::{Args, Parser, Subcommand};
 use forebay::config::{Burn, Classify, Objective};
 use forebay::metrics::Percentile;
@@ -200,6 +199,9 @@ impl CompareArguments {
         (0..self.rounds).map(|round| self.offer.seed.wrapping_add(round))
     }
 }
+
+/// Costs above what the kernel takes of a request (3 us), and requests that cost a hundred times more.
+pub(crate) const WORKLOAD_DEFAULT: &str = "bimodal:0.99:10us:1ms";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,7 +1,7 @@
 //! From flags to a [`Plan`]: one run, with every default filled in and every contradiction refused.
 
 pub use crate::arguments::RETRIES_MAX;
-use crate::arguments::{OfferArguments, RunArguments};
+use crate::arguments::{OfferArguments, RunArguments, WORKLOAD_DEFAULT};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
 use forebay::metrics::Percentile;
@@ -198,9 +198,6 @@ impl Plan {
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
-
-/// Costs above what the kernel takes of a request (3 us), and requests that cost a hundred times more.
-pub(crate) const WORKLOAD_DEFAULT: &str = "bimodal:0.99:10us:1ms";
 
 /// The workload that the flags name.
 pub(crate) fn workload_of(offer: &OfferArguments) -> Workload {

@@ -71,7 +71,7 @@ fn p99(upstream_takes: Nanos) -> (f64, f64) {
     (measured()["p99"].as_f64().expect("a number"), waiting)
 }
 
-// Is the p99 of local requests at most twice as long beside a dead upstream? The best of three rounds counts: pauses of the
+// Is the p99 of local requests at most twice as long beside a dead upstream? The best of up to three rounds counts: pauses of the
 // host are as long as what this is about.
 #[test]
 fn a_dead_upstream_holds_nobody_up() {
@@ -83,6 +83,9 @@ fn a_dead_upstream_holds_nobody_up() {
         // There is room for 256 on each worker, and workers that ask at once may each have one more.
         assert!(few < 500.0 && (512.0..=513.0).contains(&many), "{few} and {many} waited");
         best = [best[0].min(answers), best[1].min(dead)];
+        if best[1] <= 2.0 * best[0].max(PAUSE_US) {
+            return;
+        }
     }
-    assert!(best[1] <= 2.0 * best[0].max(PAUSE_US), "{best:?}");
+    panic!("{best:?}");
 }

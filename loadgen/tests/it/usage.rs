@@ -34,7 +34,7 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         ("run --rate 10 --json /nowhere/run.json", "--json /nowhere/run.json cannot be written: No such file"),
         ("compare --json /nowhere/compare.json", "--json /nowhere/compare.json cannot be written: No such file"),
         ("compare --dump /dev/null/runs", "--dump /dev/null/runs cannot be made: Not a directory"),
-        ("compare --burn cpu --time-scale 1 --workers 14 --cost fixed:1us", "at most 50000000"),
+        ("compare --burn cpu --time-scale 1 --workers 14 --cost fixed:1us --duration 1min", "at most 50000000"),
         ("compare --cost fixed:1ns --workers 1024 --load 10 --overheads none", "lower --load, --workers or --duration"),
         ("walk", "unrecognized subcommand"),
     ] {
