@@ -67,7 +67,8 @@ fn compare_shows_each_policy_and_what_the_readme_says() {
         }
     }
     let verdicts = report["verdicts"].as_array().expect("verdicts");
-    let said: Vec<Said> = read("README.md").lines().filter_map(Said::of).collect();
+    // Sentences are wrapped.
+    let said: Vec<Said> = read("README.md").replace("\n  ", " ").lines().filter_map(Said::of).collect();
     assert_eq!(said.len(), verdicts.len(), "the README quotes each verdict of the command: {said:?}");
     for (said, verdict) in said.iter().zip(verdicts) {
         let named =
@@ -92,15 +93,21 @@ struct Said {
 }
 
 impl Said {
-    /// `- short requests: auto 135x lower p90 than isolated (120 to 152)`, in one line.
+    /// `- short requests: auto 135x lower p90 than isolated (120 to 152)`, or one that shows no difference.
     fn of(line: &str) -> Option<Said> {
-        let (class, rest) = line.strip_prefix("- ")?.split_once(" requests: auto ")?;
+        let (class, rest) = line.strip_prefix("- ")?.split_once(" requests: ")?;
         let (told, interval) = rest.split_once(" (")?;
-        let [_, how, percentile, "than", against] = told.split(' ').collect::<Vec<_>>()[..] else { return None };
         let ends = interval.strip_suffix(')')?.split_once(" to ")?;
-        let [low, high] = [ends.0, ends.1].map(|end| end.replace(',', "").parse::<f64>().ok());
+        let [low, high] = [ends.0, ends.1].map(|end| end.replace([',', 'x'], "").parse::<f64>().ok());
         let (low, high) = (low?, high?);
-        let (low, high) = if how == "lower" { (low, high) } else { (1.0 / high, 1.0 / low) };
+        let (percentile, against, (low, high)) = match told.split(' ').collect::<Vec<_>>()[..] {
+            ["auto", _, "lower", percentile, "than", against] => (percentile, against, (low, high)),
+            ["auto", _, "higher", percentile, "than", against] => (percentile, against, (1.0 / high, 1.0 / low)),
+            ["no", "difference", "shown", "between", "auto", "and", against, "at", percentile] => {
+                (percentile, against, (low, high))
+            }
+            _ => return None,
+        };
         let [class, percentile, against] = [class, percentile, against].map(str::to_owned);
         Some(Said { class, percentile, against, low, high })
     }
