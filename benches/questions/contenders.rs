@@ -18,6 +18,14 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const ALL: [Kind; 3] = [Kind::Forebay, Kind::Rayon, Kind::Tokio];
 
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Forebay => "Forebay",
+            Kind::Rayon => "rayon",
+            Kind::Tokio => "tokio",
+        }
+    }
+
     pub(crate) fn start(self, workers: usize) -> Contender {
         match self {
             Kind::Forebay => Contender::Forebay(Runtime::with_workers(workers).expect("threads")),

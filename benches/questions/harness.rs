@@ -1,12 +1,8 @@
-//! How arms are compared: in turn, round after round, so that all meet the same weather; shown are the median of the rounds
-//! and the least and largest of them, and ratios are taken of figures of the same round.
+//! How arms are compared: in turn, round after round, so that all meet the same disturbances. A figure is the median of the
+//! rounds with the least and the largest; a ratio is of figures of the same round.
 
-use crossbeam_utils::CachePadded;
 use forebay::time::clock;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 /// How much is measured.
@@ -19,12 +15,6 @@ pub(crate) enum Size {
 }
 
 impl Size {
-    /// Rounds of a comparison: odd, so that the median is one of them.
-    pub(crate) fn rounds(self) -> usize {
-        self.of(11, 1)
-    }
-
-    /// The one or the other.
     pub(crate) fn of<T>(self, full: T, check: T) -> T {
         match self {
             Size::Full => full,
@@ -43,7 +33,8 @@ pub(crate) type Arm<'a, const K: usize = 1> = Box<dyn FnMut() -> [f64; K] + 'a>;
 /// Measures all `arms` in turn, each round beginning with another.
 pub(crate) fn interleaved<const K: usize>(size: Size, mut arms: Vec<Arm<'_, K>>) -> Vec<[Figures; K]> {
     let mut figures = vec![[const { Figures(Vec::new()) }; K]; arms.len()];
-    for round in 0..size.rounds() {
+    // Odd, so that the median is the figure of one round.
+    for round in 0..size.of(11, 1) {
         for turn in 0..arms.len() {
             let arm = (turn + round) % arms.len();
             let measured = arms[arm]();
@@ -121,46 +112,9 @@ pub(crate) fn on_threads(threads: usize, work: impl Fn(usize) + Sync) -> f64 {
     })
 }
 
-/// Keeps the calling thread on one processor, counted around among those that this process may use.
-pub(crate) fn pin(number: usize) {
-    let this = Pid::from_raw(0);
-    let allowed = sched_getaffinity(this).expect("the processors of this thread");
-    let allowed: Vec<usize> = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect();
-    let mut chosen = CpuSet::new();
-    chosen.set(allowed[number % allowed.len()]).expect("a processor that there is");
-    sched_setaffinity(this, &chosen).expect("a thread may choose among its processors");
-}
-
-/// Nanoseconds in which a cache line goes from one processor to another and back. It moves from minute to minute on
-/// virtual machines, and much depends on it.
-pub(crate) fn core_to_core(size: Size) -> f64 {
-    let (turns, line) = (size.of(20_000, 100), CachePadded::new(AtomicU64::new(0)));
-    let time = on_threads(2, |thread| {
-        pin(thread);
-        for turn in 0..turns {
-            let mine = 2 * turn + thread as u64;
-            let mut tries = 0_u32;
-            while line.load(Ordering::Acquire) != mine {
-                tries += 1;
-                // With one processor for both, the other thread has to run first.
-                if tries.is_multiple_of(1_000) { thread::yield_now() } else { std::hint::spin_loop() }
-            }
-            line.store(mine + 1, Ordering::Release);
-        }
-    });
-    time / turns as f64
-}
-
 /// Processors that this process may use.
 pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// `count` of `what`, marked if these threads are more than there are processors.
-pub(crate) fn threads(count: usize, what: &str) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    let mark = if count > processors() { super::page::CROWDED } else { "" };
-    format!("{count} {what}{ending}{mark}")
 }
 
 /// Numbers without a pattern, the same in each run.

@@ -1,8 +1,7 @@
 //! What does each step of a request cost beside its work?
 //!
-//! Steps of one thread in a loop; steps between threads as `forebay calibrate` measures them, beside what simulations take
-//! for granted (`--overheads stock`). Where valgrind is installed, the instructions of each step of one thread: what no other
-//! load on the machine changes, and so the one figure that is held to a bound, by `cargo bench` and `.ci/release`.
+//! Where valgrind is installed, the instructions of each step of one thread are counted. No other load on the machine
+//! changes them, so `cargo bench` and `.ci/release` hold them to a bound.
 
 use super::harness::{Arm, Size, interleaved, ns, text};
 use super::instructions::instructions;
@@ -10,15 +9,12 @@ use super::page::{Answer, Table};
 use forebay::handler::builtin::wire::Header;
 use forebay::handler::{Arrival, Handler, Reply, Request, checkpoint, hop};
 use forebay::metrics::{Sample, WorkerMetrics};
-use forebay::overheads::Overheads;
 use forebay::sched::{Hybrid, Kind, Local, Outcome, Policy, PoolId, Step, Topology, View, Wait, WorkerId};
 use forebay::tasks::{Options, Runtime, Spawner};
 use forebay::time::{Nanos, clock};
 use std::future::Future;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
-use std::process::Command;
 use std::task::{Context, Poll, Waker};
 
 pub(crate) const QUESTION: &str = "What does each step of a request cost beside its work?";
@@ -70,15 +66,14 @@ pub(crate) const STEPS: &[OneStep] = &[
 /// Steps of tasks on our runtime: their name, what they are, and nanoseconds of one.
 type TaskStep = (&'static str, &'static str, fn(Size) -> f64);
 
-const OF_TASKS: [TaskStep; 3] = [
-    ("checkpoint", "one that finds nothing, in a task", |size| switched(size, Nanos::MAX, 1, false)),
-    ("yield", "from one task to another of the same worker", |size| switched(size, Nanos::ZERO, 2, false)),
-    ("hop", "a task between pools of one worker each", |size| switched(size, Nanos::ZERO, 1, true)),
+const OF_TASKS: [TaskStep; 2] = [
+    ("yield", "from one task to another of the same worker", |size| switched(size, 2, false)),
+    ("hop", "a task between pools of one worker each", |size| switched(size, 1, true)),
 ];
 
 pub(crate) fn ask(size: Size) -> Answer {
     let mut exceeded = Vec::new();
-    let mut alone = Table::new("Steps of one thread, ns", &["step", "what", "ns", "instructions"]);
+    let mut table = Table::new("Steps, ns", &["step", "what", "ns", "instructions"]);
     let times = size.of(20_000, 100);
     let of_one =
         |step: &'static OneStep| -> Arm<'static> { Box::new(move || [ns(|| (step.times)(times)) / times as f64]) };
@@ -94,72 +89,22 @@ pub(crate) fn ask(size: Size) -> Answer {
             exceeded.push(format!("{}: {} instructions, at most {most} are allowed", step.name, text(counted)));
         }
         let counted = counted.map_or_else(|| "-".to_owned(), |counted| format!("{}, bound {most}", text(counted)));
-        alone.row(vec![step.name.to_owned(), step.what.to_owned(), figures.text(), counted]);
+        table.row(step.name, [step.what.to_owned(), figures.text(), counted]);
     }
     for ((name, what, _), [figures]) in OF_TASKS.iter().zip(&figures[STEPS.len()..]) {
-        alone.row(vec![(*name).to_owned(), (*what).to_owned(), figures.text(), "-".to_owned()]);
+        table.row(*name, [(*what).to_owned(), figures.text(), "-".to_owned()]);
     }
-
-    let title = "Steps as `forebay calibrate` measures them, ns, beside those of `--overheads stock`";
-    let mut calibrated = Table::new(title, &["step", "here", "stock", "here over stock"]);
-    let stock = steps_of(Overheads::STOCK);
-    let mut far = Vec::new();
-    // Once: its figures are medians already, and with other load on the machine it takes long.
-    for ((name, here), (_, stock)) in steps_of(calibrate(size)).into_iter().zip(stock) {
-        let ratio = here / stock;
-        if !(0.5..=2.0).contains(&ratio) {
-            far.push(format!("`{name}` ({} times)", text(ratio)));
-        }
-        calibrated.row([name.to_owned()].into_iter().chain([here, stock, ratio].map(text)).collect());
-    }
-    let sum = |names: &[&str]| {
-        let is_named = |(step, _): &(&OneStep, &[super::harness::Figures; 1])| names.contains(&step.name);
-        text(STEPS.iter().zip(&figures).filter(is_named).map(|(_, [figures])| figures.median()).sum())
-    };
-    let far = if far.is_empty() { "none".to_owned() } else { far.join(", ") };
-    let verdict = format!(
-        "Search, wire, first poll and record of a request take {} ns together; of the steps that simulations take for granted, \
-         these differ by more than a factor of two here: {far}.",
-        sum(&["policy, own", "wire", "record", "first poll"])
-    );
+    let of_a_request = ["policy, own", "wire", "record", "first poll"];
+    let sum = STEPS.iter().zip(&figures).filter(|(step, _)| of_a_request.contains(&step.name));
+    let sum: f64 = sum.map(|(_, [figures])| figures.median()).sum();
     Answer {
-        tables: vec![alone, calibrated],
+        table,
         not_shown: "Caches that are cold, as between requests of a real server; a loop shows a step at its best. Instructions \
-            are counted where valgrind is installed. What the server adds to a call as a whole is the question of `dispatch`.",
-        verdict,
+            are counted where valgrind is installed. `dispatch` measures the server's cost of a request as a whole, and \
+            `forebay calibrate` the steps that simulations charge.",
+        verdict: format!("Search, wire, first poll and record of a request take {} ns together.", text(sum)),
         failure: (!exceeded.is_empty()).then(|| exceeded.join("; ")),
     }
-}
-
-/// The steps of `overheads` in nanoseconds.
-fn steps_of(overheads: Overheads) -> [(&'static str, f64); 12] {
-    let Overheads { steal, hop, yield_, wake, receive, send, poll, look, notice, checkpoint, serial, contend } =
-        overheads;
-    [
-        ("steal", steal),
-        ("hop", hop),
-        ("yield", yield_),
-        ("wake", wake),
-        ("receive", receive),
-        ("send", send),
-        ("poll", poll),
-        ("look", look),
-        ("notice", notice),
-        ("checkpoint", checkpoint),
-        ("serial", serial),
-        ("contend", contend),
-    ]
-    .map(|(name, time)| (name, time.get() as f64))
-}
-
-/// What the program measures on this machine.
-fn calibrate(size: Size) -> Overheads {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("steps.toml");
-    let mut calibrate = Command::new(env!("CARGO_BIN_EXE_forebay"));
-    calibrate.arg("calibrate").arg("--out").arg(&file).args(size.of(None, Some("--quick")));
-    let output = calibrate.output().expect("the program starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    format!("file:{}", file.display()).parse().expect("what the program writes, it reads")
 }
 
 /// A world in which nothing waits anywhere.
@@ -287,11 +232,11 @@ fn task(times: usize) {
     assert_eq!(runtime.counters().total().completed, times as u64 + 1);
 }
 
-/// Nanoseconds of one checkpoint of `tasks` tasks that take turns on one worker, whose slice is `slice`; or of one hop between
-/// two workers, if it `hops`.
-fn switched(size: Size, slice: Nanos, tasks: usize, hops: bool) -> f64 {
+/// Nanoseconds of one checkpoint of `tasks` tasks that take turns on one worker; or of one hop between two workers, if it
+/// `hops`.
+fn switched(size: Size, tasks: usize, hops: bool) -> f64 {
     let times = size.of(5_000, 50);
-    let builder = Runtime::builder().slice(slice).pool("one", 1);
+    let builder = Runtime::builder().slice(Nanos::ZERO).pool("one", 1);
     let runtime = if hops { builder.pool("two", 1) } else { builder }.build().expect("threads");
     // One task starts all, so that they take turns from the beginning.
     let starter = runtime.spawner().clone();
