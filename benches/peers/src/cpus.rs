@@ -1,12 +1,8 @@
 //! Who runs where: the server on some CPUs, the generator on others.
 
 use anyhow::{Context, Result};
-use forebay::time::{Nanos, clock};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use std::hint::spin_loop;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::{fmt, thread};
 
 /// The division of CPUs between a server and its generator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +14,7 @@ pub(crate) enum Division {
         /// The generator's.
         generator: Vec<usize>,
     },
-    /// There are too few, so that both use all of them: figures then say little.
+    /// Both use all of them: there are too few, or the cores are emulated.
     Shared,
 }
 
@@ -65,71 +61,6 @@ impl Division {
         let Division::Apart { generator, .. } = self else { return drive() };
         on_cpus(generator, drive)
     }
-
-    /// The median time for a cache line to travel from one CPU to the other and back: the two may share a core today
-    /// and lie on different sockets tomorrow. `None` where there is but one, or where the two threads do not run at the same
-    /// time, so that each trip takes a time slice.
-    ///
-    /// # Errors
-    /// If the system refuses to pin.
-    pub(crate) fn round_trip_ns(&self) -> Result<Option<f64>> {
-        const TRIPS: u64 = 2_000;
-        const SAMPLES: usize = 15;
-        const PATIENCE: Nanos = Nanos::from_secs(2);
-        let Division::Apart { server, generator } = self else { return Ok(None) };
-        let ball = AtomicU64::new(0);
-        let deadline = clock::now().plus(PATIENCE);
-        // Passes the ball on once it is `mine`; false if it does not come in time. Ordering: relaxed, the ball carries nothing
-        // but itself.
-        let pass = |mine: u64| {
-            for spin in 1_u64.. {
-                if ball.load(Ordering::Relaxed) == mine {
-                    ball.store(mine + 1, Ordering::Relaxed);
-                    return true;
-                }
-                // A trip is over long before the clock is read.
-                if spin.is_multiple_of(4_096) && clock::now() > deadline {
-                    return false;
-                }
-                spin_loop();
-            }
-            false
-        };
-        thread::scope(|scope| {
-            let other = scope.spawn(|| {
-                on_cpus(&server[..1], || {
-                    let _ = (0..TRIPS * SAMPLES as u64).all(|trip| pass(2 * trip + 1));
-                    anyhow::Ok(())
-                })
-            });
-            let mut samples = on_cpus(&generator[..1], || {
-                let mut samples = Vec::new();
-                for sample in 0..SAMPLES as u64 {
-                    let began = clock::now();
-                    if !(sample * TRIPS..(sample + 1) * TRIPS).all(|trip| pass(2 * trip)) {
-                        break;
-                    }
-                    samples.push(clock::now().minus(began).get() as f64 / TRIPS as f64);
-                }
-                anyhow::Ok(samples)
-            })?;
-            other.join().expect("playing does not panic")?;
-            samples.sort_unstable_by(f64::total_cmp);
-            Ok(samples.get(SAMPLES / 2).copied())
-        })
-    }
-}
-
-impl fmt::Display for Division {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = |cpus: &[usize]| cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(" and ");
-        match self {
-            Division::Apart { server, generator } => {
-                write!(f, "server on CPU {}, generator on CPU {}", named(server), named(generator))
-            }
-            Division::Shared => f.write_str("server and generator share one CPU: figures say little"),
-        }
-    }
 }
 
 const THIS_THREAD: Pid = Pid::from_raw(0);
@@ -138,7 +69,7 @@ const THIS_THREAD: Pid = Pid::from_raw(0);
 ///
 /// # Errors
 /// If the system refuses; otherwise what `act` returns.
-pub(crate) fn on_cpus<T, E: From<anyhow::Error>>(cpus: &[usize], act: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+fn on_cpus<T, E: From<anyhow::Error>>(cpus: &[usize], act: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let before = sched_getaffinity(THIS_THREAD).context("asking for the affinity mask")?;
     let mut mask = CpuSet::new();
     cpus.iter().try_for_each(|cpu| mask.set(*cpu)).context("naming CPUs")?;

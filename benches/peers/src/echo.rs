@@ -1,146 +1,200 @@
-//! Section `echo`: the datagram path on one CPU.
+//! The datagram path on one CPU: one spinning thread sends as fast as the server answers.
+//!
+//! `loadgen` has a thread to send and one to receive. On the one CPU that is left here they would measure each other's turns.
 
-use crate::arguments::Arguments;
-use crate::cpus::Division;
-use crate::drive::{self, Span, Target};
-use crate::figures::{Figures, Tables, median};
-use crate::line::FLOWS;
-use crate::lineup::echoing;
-use crate::peer::{BARE, Started};
-use crate::tables::{grouped, line, ratio, row, value, with_spread};
-use anyhow::{Context, Result, anyhow};
-use forebay::metrics::{Block, Percentile};
-use forebay::time::Nanos;
+use crate::results::Figure;
+use anyhow::{Context, Result, ensure};
+use arrayvec::ArrayVec;
+use forebay::net::{BATCH, RECV_BUFFER_BYTES};
+use forebay::time::{Nanos, clock};
+use forebay::wire::{HEADER_BYTES, Header, Kind, Status};
+use loadgen::compare::server_process::ServerProcess;
+use loadgen::drive::flows;
+use nix::errno::Errno;
+use nix::sys::socket::sockopt::{UdpGroSegment, UdpGsoSegment};
+use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg, setsockopt};
+use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
+use std::fs;
+use std::io::IoSliceMut;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 
-/// The name of its table.
-pub(crate) const TABLE: &str = "echo";
-
-/// Datagrams in a train, where trains are sent.
+/// Datagrams in a train.
 const TRAIN: usize = 8;
+const FLOWS: usize = 64;
+/// Requests outstanding: enough that no server runs dry between two of the generator's turns.
+const WINDOW_MAX: usize = 1_024;
+/// A small datagram is charged against its socket's buffer with less than this.
+const CHARGE_BYTES: usize = 1_024;
+/// A machine that is busy with something else may not let a server run for a while.
+const REPLIES_MIN: u64 = 1_000;
+/// A request without a reply is lost after this time: a server that answers at all answers within a millisecond, once the
+/// machine lets it run.
+const LOST_AFTER: Nanos = Nanos::from_secs(10);
+/// Room for one receive: the longest train that a kernel makes of replies.
+const TRAIN_MAX: usize = 128;
 
-/// Even on a machine that hardly lets the servers run, a window of an open loop should have a request in it.
-const RATE_MIN: f64 = 1_000.0;
-
-/// Measures each peer once, all with the schedule of `seed`.
+/// Packets/s and CPU time with datagrams one by one and in trains, and round trips with one outstanding.
 ///
 /// # Errors
-/// If one does not start, or loses what it was sent.
-pub(crate) fn round(arguments: &Arguments, seed: u64, tables: &mut Tables) -> Result<()> {
-    let division = Division::new(1, 1)?;
-    let (warmup_ms, counted_ms_max, windows) = if arguments.is_quick() { (10, 50, 1) } else { (150, 1_000, 7) };
-    let span = |counted_ms: u64| Span {
-        warmup: Nanos::from_millis(warmup_ms),
-        counted: Nanos::from_millis(counted_ms.min(counted_ms_max)),
-    };
-    let mut half = None;
-    for peer in echoing().into_iter().filter(|peer| arguments.wants(peer.name, BARE)) {
-        let server = match division.on_server_cpus(|| peer.start()).map_err(|failure| anyhow!("{failure}"))? {
-            Started::Running(server) => server,
-            Started::Skipped(reason) => {
-                eprintln!("{} is skipped: {reason}", peer.name);
-                continue;
-            }
-        };
-        let target = Target { address: server.udp, process: server.id() };
-        let measured = division.on_generator_cpus(|| {
-            let one_by_one = drive::saturate(target, 1, span(800))?;
-            let trains = drive::saturate(target, TRAIN, span(500))?;
-            let trips = drive::round_trips(target, span(500))?;
-            let rate = *half.get_or_insert((one_by_one.pps / 2.0).max(RATE_MIN));
-            let blocks = (0..windows).map(|window| drive::open_loop(target, rate, seed * windows + window, span(200)));
-            let blocks = blocks.collect::<Result<Vec<Block>>>()?;
-            // On a virtual machine a CPU stands still for milliseconds some times per second, and one such moment makes the
-            // p99 of the window that it falls into: the medians over windows count.
-            let typical = |percentile| {
-                let values = blocks.iter().map(|block| block.percentile(percentile).unwrap_or(f64::INFINITY));
-                median(values.collect())
-            };
-            anyhow::Ok([
-                ("pps", Some(one_by_one.pps)),
-                ("cpu_us", Some(one_by_one.cpu_us)),
-                ("server_busy", Some(one_by_one.server_busy)),
-                ("generator_waits", Some(one_by_one.generator_waits)),
-                ("trains_pps", Some(trains.pps)),
-                ("trains_cpu_us", Some(trains.cpu_us)),
-                ("trains_server_busy", Some(trains.server_busy)),
-                ("trains_generator_waits", Some(trains.generator_waits)),
-                ("one_p50_us", trips.p50),
-                ("one_p99_us", trips.p99),
-                ("rate_rps", Some(rate)),
-                ("p50_us", typical(Percentile::P50)),
-                ("p99_us", typical(Percentile::P99)),
-                ("p99_9_us", typical(Percentile::P99_9)),
-            ])
-        });
-        tables.entry(TABLE).add(peer.name, peer.uses, measured.with_context(|| peer.name)?);
-        server.stop().with_context(|| peer.name)?;
+/// If the system refuses, or requests are lost.
+pub(crate) fn measure(server: &ServerProcess, quick: bool) -> Result<Vec<Figure>> {
+    let (warmup, most) = if quick { (10, 50) } else { (150, 1_000) };
+    let span = |ms: u64| (Nanos::from_millis(warmup), Nanos::from_millis(ms.min(most)));
+    let window = window()?;
+    // Each flow has room for two trains.
+    let flow_count = (window / (2 * TRAIN)).clamp(1, FLOWS);
+    let mut figures = Vec::new();
+    for (name, train, ms) in [("packets/s", 1, 800), ("trains of 8", TRAIN, 500)] {
+        let mut driver = Driver::open(server.udp, flow_count, window / flow_count, train)?;
+        let (per_second, cpu_us) = driver.saturate(server.id(), span(ms))?;
+        figures.extend([(name.to_owned(), Some(per_second)), (format!("{name}: CPU us"), Some(cpu_us))]);
     }
-    Ok(())
+    let trips = Driver::open(server.udp, 1, 1, 1)?.round_trips(span(500))?;
+    figures.push(("one outstanding, us: p50".to_owned(), Some(trips[trips.len() / 2])));
+    Ok(figures)
 }
 
-/// The tables, if there are figures; `pinning` says where server and generator run.
-pub(crate) fn render(figures: &Figures, pinning: &str) -> String {
-    let Some(bare) = figures.of(BARE) else { return String::new() };
-    let text = &mut String::new();
-    let rate = bare.median("rate_rps").unwrap_or_default();
-    line(text, "\n### echo, one CPU\n");
-    line(
-        text,
-        &format!(
-            "{}; medians of {} rounds, smallest..largest in parentheses; to bare: median of the ratios within a \
-             round. 64-byte datagrams from {FLOWS} flows. Latency under load: medians over windows of 0.2 s.\n",
-            pinning,
-            bare.rounds.len()
-        ),
-    );
-    line(
-        text,
-        "| peer | uses | packets/s | to bare | CPU us/packet | trains of 8: packets/s | to bare | CPU us/packet |",
-    );
-    line(text, "|---|---|---|---|---|---|---|---|");
-    for peer in &figures.peers {
-        let cells = [
-            peer.uses.clone(),
-            with_spread(peer, "pps", grouped),
-            ratio(peer, bare, "pps"),
-            value(peer, "cpu_us", |us| format!("{us:.2}")),
-            with_spread(peer, "trains_pps", grouped),
-            ratio(peer, bare, "trains_pps"),
-            value(peer, "trains_cpu_us", |us| format!("{us:.2}")),
-        ];
-        row(text, &peer.peer, &cells);
+/// As many requests as the receive buffer holds that the kernel grants a server, which gets twice what it may ask for.
+fn window() -> Result<usize> {
+    let limit = fs::read_to_string("/proc/sys/net/core/rmem_max").context("reading the limit of receive buffers")?;
+    let limit: usize = limit.trim().parse().context("reading the limit of receive buffers")?;
+    Ok((2 * limit.min(RECV_BUFFER_BYTES) / CHARGE_BYTES).min(WINDOW_MAX))
+}
+
+/// Flows with a bounded number of requests outstanding on each.
+struct Driver {
+    sockets: Vec<UdpSocket>,
+    /// Requests that each flow may still send.
+    credit: Vec<usize>,
+    window: usize,
+    /// Datagrams that leave in one call.
+    train: Vec<u8>,
+    headers: MultiHeaders<()>,
+    buffers: Vec<[u8; TRAIN_MAX * HEADER_BYTES]>,
+}
+
+impl Driver {
+    fn open(server: SocketAddr, flow_count: usize, window: usize, train: usize) -> Result<Driver> {
+        let sockets = flows::open(server, u16::try_from(flow_count).context("too many flows")?)?;
+        for socket in sockets.iter().filter(|_| train > 1) {
+            let segment = i32::try_from(HEADER_BYTES).context("a header is short")?;
+            setsockopt(socket, UdpGsoSegment, &segment).context("asking for UDP_SEGMENT")?;
+            // A client that sends trains takes them, too.
+            setsockopt(socket, UdpGroSegment, &true).context("asking for UDP_GRO")?;
+        }
+        Ok(Driver {
+            credit: vec![window; sockets.len()],
+            sockets,
+            window,
+            train: Header::request(0, 0, Nanos::from_micros(1)).emit().repeat(train),
+            headers: MultiHeaders::preallocate(BATCH, None),
+            buffers: vec![[0; TRAIN_MAX * HEADER_BYTES]; BATCH],
+        })
     }
-    let least = |name| figures.peers.iter().filter_map(move |peer| peer.median(name)).fold(1.0, f64::min);
-    line(
-        text,
-        &format!(
-            "\nThe servers' CPU was busy with them for at least {:.0} % of the time ({:.0} % with trains of {TRAIN}).\n",
-            least("server_busy") * 100.0,
-            least("trains_server_busy") * 100.0
-        ),
-    );
-    line(
-        text,
-        &format!(
-            "| peer | uses | one outstanding, us: p50 | to bare | p99 | at {}/s, us: p50 | to bare | p99 | to bare | p99.9 |",
-            grouped(rate)
-        ),
-    );
-    line(text, "|---|---|---|---|---|---|---|---|---|---|");
-    for peer in &figures.peers {
-        let us = |us: f64| format!("{us:.1}");
-        let cells = [
-            peer.uses.clone(),
-            with_spread(peer, "one_p50_us", us),
-            ratio(peer, bare, "one_p50_us"),
-            value(peer, "one_p99_us", us),
-            with_spread(peer, "p50_us", us),
-            ratio(peer, bare, "p50_us"),
-            with_spread(peer, "p99_us", us),
-            ratio(peer, bare, "p99_us"),
-            with_spread(peer, "p99_9_us", us),
-        ];
-        row(text, &peer.peer, &cells);
+
+    /// Replies per second, and CPU microseconds of the server's process for each.
+    fn saturate(&mut self, process: u32, (warmup, counted): (Nanos, Nanos)) -> Result<(f64, f64)> {
+        let process = Pid::from_raw(i32::try_from(process).context("a process number")?);
+        let clock_of_server = clock_getcpuclockid(process).context("asking for the server's CPU clock")?;
+        let begin = clock::now().plus(warmup);
+        let (mut replies, mut last_reply, mut counting) = (0_u64, clock::now(), None);
+        let (took, cpu) = loop {
+            let mut taken = 0;
+            for flow in 0..self.sockets.len() {
+                self.send(flow)?;
+                taken += self.take(flow)? as u64;
+            }
+            replies += taken;
+            let now = clock::now();
+            if taken > 0 {
+                last_reply = now;
+            }
+            ensure!(now.minus(last_reply) < LOST_AFTER, "the server answers nothing more");
+            match counting {
+                None if now >= begin => {
+                    counting = Some((now, cpu_time(clock_of_server)?));
+                    replies = 0;
+                }
+                Some((began, cpu)) if now >= began.plus(counted) && replies >= REPLIES_MIN => {
+                    break (now.minus(began), cpu_time(clock_of_server)?.minus(cpu));
+                }
+                _ => {}
+            }
+        };
+        self.drain()?;
+        Ok((replies as f64 / took.as_secs_f64(), cpu.as_micros_f64() / replies as f64))
     }
-    std::mem::take(text)
+
+    /// Microseconds from before each send until its reply is read, the shortest first.
+    fn round_trips(&mut self, (warmup, counted): (Nanos, Nanos)) -> Result<Vec<f64>> {
+        let begin = clock::now().plus(warmup);
+        let mut trips_us = Vec::new();
+        loop {
+            let sent_at = clock::now();
+            if sent_at >= begin.plus(counted) && trips_us.len() as u64 >= REPLIES_MIN {
+                break;
+            }
+            self.send(0)?;
+            while self.take(0)? == 0 {
+                ensure!(clock::now().minus(sent_at) < LOST_AFTER, "a request is lost");
+            }
+            if sent_at >= begin {
+                trips_us.push(clock::now().minus(sent_at).as_micros_f64());
+            }
+        }
+        trips_us.sort_unstable_by(f64::total_cmp);
+        Ok(trips_us)
+    }
+
+    /// Sends what `flow` has credit for.
+    fn send(&mut self, flow: usize) -> Result<()> {
+        let count = self.train.len() / HEADER_BYTES;
+        while self.credit[flow] >= count {
+            self.sockets[flow].send(&self.train).context("sending")?;
+            self.credit[flow] -= count;
+        }
+        Ok(())
+    }
+
+    /// Takes the replies that have come on `flow`.
+    fn take(&mut self, flow: usize) -> Result<usize> {
+        let mut buffers = self.buffers.iter_mut();
+        let mut slices: [[IoSliceMut<'_>; 1]; BATCH] =
+            std::array::from_fn(|_| [IoSliceMut::new(buffers.next().map_or(&mut [][..], |buffer| &mut buffer[..]))]);
+        let socket = self.sockets[flow].as_raw_fd();
+        let lengths: ArrayVec<usize, BATCH> =
+            match recvmmsg(socket, &mut self.headers, slices.iter_mut(), MsgFlags::MSG_DONTWAIT, None) {
+                Ok(messages) => messages.map(|message| message.bytes).collect(),
+                Err(Errno::EAGAIN | Errno::EINTR) => return Ok(0),
+                Err(errno) => return Err(errno).context("receiving"),
+            };
+        let mut replies = 0;
+        for (buffer, length) in self.buffers.iter().zip(lengths) {
+            for reply in buffer[..length].chunks(HEADER_BYTES) {
+                let is_good = |header: &Header| header.kind == Kind::Reply && header.status == Status::Ok;
+                ensure!(Header::parse(reply).is_ok_and(|header| is_good(&header)), "a datagram that is no good reply");
+                replies += 1;
+            }
+        }
+        self.credit[flow] += replies;
+        ensure!(self.credit[flow] <= self.window, "more replies than requests");
+        Ok(replies)
+    }
+
+    /// Waits until nothing is outstanding: a figure of a run that lost requests is none.
+    fn drain(&mut self) -> Result<()> {
+        let deadline = clock::now().plus(LOST_AFTER);
+        while let Some(flow) = self.credit.iter().position(|credit| *credit < self.window) {
+            self.take(flow)?;
+            ensure!(clock::now() < deadline, "{} requests are lost", self.window - self.credit[flow]);
+        }
+        Ok(())
+    }
+}
+
+fn cpu_time(clock: ClockId) -> Result<Nanos> {
+    let time = clock_gettime(clock).context("reading the server's CPU clock")?;
+    Ok(Nanos::from(std::time::Duration::from(time)))
 }

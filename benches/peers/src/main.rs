@@ -1,53 +1,104 @@
-//! `peers`: the same service by Forebay, a bare loop, tokio, rayon and Go, side by side.
+//! `peers`: the same service by Forebay, a bare loop, tokio, rayon and Go, side by side, in one table.
 //!
-//! How fast is Forebay's datagram path beside others, and what do its policies do for short requests that others'
-//! schedulers do not? Method: each peer is started in turn, pinned alike, round after round, and driven by one generator;
-//! figures are medians over rounds, ratios are within a round. README.md says what the tables do not show.
+//! Each peer is started in turn, round after round, and driven by one generator. Figures are medians over rounds, ratios are
+//! within a round. README.md says what the table does not show.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells people")]
 
-mod arguments;
-mod bimodal;
 mod cores;
 mod cpus;
-mod drive;
 mod echo;
-mod figures;
-mod line;
 mod lineup;
-mod mixes;
-mod offer;
-mod others;
-mod pauses;
+mod mix;
 mod peer;
-mod policies;
-mod real;
-mod real_text;
-mod report;
-mod section;
+mod results;
 mod serve;
 mod service;
 mod sockets;
-mod tables;
-mod trial;
 
-use anyhow::{Context, Result};
-use arguments::{Arguments, Command};
-use clap::Parser;
-use loadgen::compare::server_process;
-use others::Moment;
-use report::Report;
+use anyhow::{Context, Result, anyhow};
+use clap::{Parser, Subcommand, ValueEnum};
+use cpus::Division;
+use lineup::Place;
+use loadgen::compare::server_process::{self, ServerProcess};
+use mix::{IN_A_HURRY, MIXES};
+use peer::{BARE, Peer, Started};
+use results::{Figure, Results};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// Runs the same service as Forebay, as a bare loop, and on tokio, rayon and Go, and prints one table.
+#[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+struct Arguments {
+    /// One short round: shows that everything runs, and no figure that means anything.
+    #[arg(long)]
+    quick: bool,
+    /// Write the figures to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100), conflicts_with = "quick")]
+    rounds: u16,
+    /// Measure this alone.
+    #[arg(long)]
+    only: Option<Part>,
+    /// Seconds that each run of a mix counts.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600), conflicts_with = "quick")]
+    seconds: u64,
+    /// Burn the mixes on this many real cores instead of emulated ones.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16))]
+    real: Option<u16>,
+    /// Run these peers only, by the names in the table, and the bare loop.
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    peers: Vec<String>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// The datagram path on one CPU.
+    Echo,
+    /// Light requests among heavy ones.
+    Mixes,
+}
+
+/// What this binary does instead when it starts itself again.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve as a peer.
+    #[command(name = "__serve-peer", hide = true)]
+    ServePeer(serve::ServeArguments),
+    /// Serve as Forebay.
+    #[command(name = "__serve", hide = true, disable_help_flag = true)]
+    ServeForebay {
+        /// Of `forebay serve`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Removed.
+    #[command(hide = true, disable_help_flag = true)]
+    Policies {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _arguments: Vec<OsString>,
+    },
+}
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let done = match &arguments.command {
+    match &arguments.command {
         Some(Command::ServePeer(peer)) => return serve::serve(peer),
         Some(Command::ServeForebay { arguments }) => return server_process::serve(arguments.clone()),
-        Some(Command::Policies(arguments)) => policies::policies(arguments),
-        None => bench(&arguments),
-    };
-    match done {
+        Some(Command::Policies { .. }) => {
+            eprintln!(
+                "error: `peers policies` is gone: `loadgen compare --burn cpu --simulate` runs policies on real cores"
+            );
+            return ExitCode::from(2);
+        }
+        None => {}
+    }
+    match bench(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -59,37 +110,69 @@ fn main() -> ExitCode {
 fn bench(arguments: &Arguments) -> Result<()> {
     // Inherited by every server: an emulated core must wake on time.
     nix::sys::prctl::set_timerslack(1).context("setting the timer slack")?;
-    let mut report = Report::begin(arguments)?;
-    for section in arguments.sections() {
-        let mut undisturbed = 0;
-        // A machine that is never left alone ends the bench all the same.
-        for _ in 0..2 * arguments.rounds() {
-            eprintln!("{section}, round {} of {}", undisturbed + 1, arguments.rounds());
-            let before = report.tables.clone();
-            let seed = report.attempts() + 1;
-            let begin = Moment::now()?;
-            section.round(arguments, seed, &mut report.tables)?;
-            let others = Moment::now()?.others_since(&begin);
-            if section.has_to_be_alone() && others > OTHERS_MAX && !arguments.is_quick() {
-                eprintln!("other processes took {others:.2} CPUs: this round does not count");
-                report.tables = before;
-                report.discarded += 1;
-                continue;
-            }
-            report.others_cpus.push(others);
-            undisturbed += 1;
-            if undisturbed == arguments.rounds() {
-                break;
+    let mut results = Results::new(arguments.quick);
+    let rounds = if arguments.quick { 1 } else { arguments.rounds };
+    for round in 1..=rounds {
+        eprintln!("round {round} of {rounds}");
+        if arguments.only != Some(Part::Mixes) {
+            let division = Division::new(1, 1)?;
+            arguments
+                .each(lineup::echoing(), &division, &mut results, |server| echo::measure(server, arguments.quick))?;
+        }
+        if arguments.only != Some(Part::Echo) {
+            let emulated = if arguments.quick { 4 } else { 14 };
+            let place = arguments.real.map_or(Place::Emulated(emulated), Place::Real);
+            let division =
+                if let Place::Real(cores) = place { Division::new(cores.into(), 2)? } else { Division::Shared };
+            let seconds = if arguments.quick { None } else { Some(arguments.seconds) };
+            for mix in if arguments.quick { &IN_A_HURRY[..] } else { &MIXES } {
+                let peers = lineup::burning(place, mix)?;
+                arguments
+                    .each(peers, &division, &mut results, |server| mix.offer(server, place, seconds, round.into()))?;
             }
         }
     }
     if let Some(path) = &arguments.json {
-        report.write(path)?;
+        loadgen::report::json::write_json(path, &results)?;
     }
-    print!("{}", report.render()?);
+    print!("{}", results.table());
     Ok(())
 }
 
-/// A round that has to be alone counts when processes that are none of this bench's took less CPU time than this many CPUs
-/// have, whatever its figures are.
-const OTHERS_MAX: f64 = 0.1;
+impl Arguments {
+    /// Starts each of `peers` that is wanted, and adds what is measured of it.
+    fn each(
+        &self,
+        peers: Vec<Peer>,
+        division: &Division,
+        results: &mut Results,
+        measure: impl Fn(&ServerProcess) -> Result<Vec<Figure>>,
+    ) -> Result<()> {
+        let wanted =
+            |peer: &Peer| self.peers.is_empty() || peer.name == BARE || self.peers.iter().any(|it| it == peer.name);
+        for peer in peers.into_iter().filter(wanted) {
+            let server = match division.on_server_cpus(|| peer.start()).map_err(|failure| anyhow!("{failure}"))? {
+                Started::Running(server) => server,
+                Started::Skipped(reason) => {
+                    eprintln!("{} is skipped: {reason}", peer.name);
+                    continue;
+                }
+            };
+            let figures = division.on_generator_cpus(|| measure(&server)).context(peer.name)?;
+            results.add(peer.name, peer.uses, figures);
+            server.stop().context(peer.name)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

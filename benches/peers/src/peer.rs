@@ -9,18 +9,13 @@ use std::sync::OnceLock;
 
 /// Ratios are to this one.
 pub(crate) const BARE: &str = "bare";
-/// Its capacity is what loads on real cores are shares of.
-pub(crate) const ISOLATED: &str = "forebay-isolated";
 
-/// A peer in one section of the bench.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    /// As tables and JSON show it.
     pub(crate) name: &'static str,
     /// Techniques that make its figures better, in the words of README.md.
-    pub(crate) uses: &'static str,
-    /// What runs.
-    pub(crate) program: Program,
+    pub(crate) uses: String,
+    program: Program,
 }
 
 #[derive(Clone, Debug)]
@@ -43,6 +38,10 @@ pub(crate) enum Started {
 }
 
 impl Peer {
+    pub(crate) fn new(name: &'static str, uses: &str, program: Program) -> Peer {
+        Peer { name, uses: uses.to_owned(), program }
+    }
+
     /// Starts it.
     ///
     /// # Errors

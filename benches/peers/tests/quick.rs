@@ -1,5 +1,5 @@
 //! Does every peer start, answer and end, and does the report have the agreed form? Method: one quick run of the binary,
-//! whose JSON and tables are read, and which is then added to.
+//! whose JSON and table are read.
 
 #[path = "../../../tests/support/skip.rs"]
 #[allow(dead_code, reason = "the server's tests use all of it")]
@@ -8,130 +8,114 @@ mod skip;
 use serde_json::Value;
 use skip::skip;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
 /// Held while load is offered: two loads at once would share the CPU of the servers.
 static LOAD: Mutex<()> = Mutex::new(());
 
+fn peers(flags: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_peers")).args(flags).output().expect("the binary starts")
+}
+
 fn run(flags: &[&str], json: &Path) -> (Value, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_peers")).args(flags).arg("--json").arg(json).output();
-    let output = output.expect("the binary starts");
+    let output = peers(&[flags, &["--json", json.to_str().expect("a plain path")]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{flags:?}: {}\n{said}", output.status);
     let text = std::fs::read_to_string(json).expect("a report");
     (serde_json::from_str(&text).expect("JSON"), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn peers<'a>(report: &'a Value, section: &str) -> Vec<&'a str> {
-    rows(report, section).iter().map(|row| row["peer"].as_str().expect("a name")).collect()
+fn rows(report: &Value) -> &[Value] {
+    report["peers"].as_array().unwrap_or_else(|| panic!("no peers in {report:#}"))
 }
 
-fn rows<'a>(report: &'a Value, table: &str) -> &'a [Value] {
-    report["tables"][table].as_array().unwrap_or_else(|| panic!("no {table} in {report:#}"))
+fn names(report: &Value) -> Vec<&str> {
+    rows(report).iter().map(|row| row["peer"].as_str().expect("a name")).collect()
 }
 
-/// The table of the emulated cores.
-const BIMODAL: &str = "bimodal/extreme-bimodal";
+/// A figure of the only round; infinity, for a request that was not answered in time, is null.
+fn figure(row: &Value, name: &str) -> Option<f64> {
+    let rounds = row["rounds"].get(name)?.as_array().expect("rounds");
+    assert_eq!(rounds.len(), 1, "{name} in {row:#}");
+    Some(rounds[0].as_f64().unwrap_or(f64::INFINITY))
+}
 
 #[test]
 fn a_quick_run_measures_every_peer_and_reports_what_was_agreed() {
     let _alone = LOAD.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().expect("a folder");
-    let (report, tables) = run(&["--quick"], &folder.path().join("quick.json"));
-    assert_eq!((report["schema"].as_str(), report["quick"].as_bool()), (Some("forebay-peers/2"), Some(true)));
+    let (report, table) = run(&["--quick"], &folder.path().join("quick.json"));
+    assert_eq!((report["schema"].as_str(), report["quick"].as_bool()), (Some("forebay-peers/3"), Some(true)));
     let has_go = Command::new("go").arg("version").output().is_ok();
     if !has_go {
         skip("the peers in Go are not measured, go is not installed");
     }
     let mut echo = vec!["bare", "forebay", "forebay-trains", "tokio-task", "tokio-loop", "rayon"];
-    echo.extend(["bare-spin", "forebay-spin", "forebay-park"]);
-    let mut bimodal = vec!["bare", "forebay-hybrid", "tokio-task", "forebay-ondemand", "rayon", "forebay-auto"];
-    bimodal.extend(["tokio-loop", "forebay-steal", "tokio-blocking", "tokio-split"]);
-    let mut real = vec!["forebay-isolated", "forebay-hybrid", "tokio-task", "forebay-ondemand", "tokio-blocking"];
-    real.extend(["forebay-steal", "rayon", "forebay-auto"]);
-    let yielding = ["tokio-yield-1us", "tokio-yield-10us", "tokio-yield-50us", "go-gosched", "rayon-split"];
-    let yielding = yielding.into_iter().filter(|peer| has_go || *peer != "go-gosched");
+    let mut burning = vec!["tokio-split", "tokio-yield-1us", "tokio-yield-10us", "rayon-split"];
     // Where Go is missing its peers are skipped, and only there.
     if has_go {
-        echo.insert(6, "go-goroutine");
-        bimodal.push("go-goroutine");
-        real.push("go-goroutine");
+        echo.push("go-goroutine");
+        burning.push("go-gosched");
     }
-    bimodal.extend(yielding.clone());
-    real.extend(yielding);
-    assert_eq!((peers(&report, "echo"), peers(&report, BIMODAL)), (echo, bimodal));
-    for row in rows(&report, "echo") {
-        for name in ["pps", "cpu_us", "p50_us", "p99_us", "p99_9_us", "one_p50_us", "trains_pps", "trains_cpu_us"] {
-            let value = row[name].as_f64().unwrap_or_else(|| panic!("no {name} in {row:#}"));
-            let (smallest, largest) = (row["spread"][name][0].as_f64(), row["spread"][name][1].as_f64());
-            assert!(value > 0.0 && smallest == Some(value) && largest == Some(value), "{name} in {row:#}");
+    assert_eq!(names(&report), [&echo[..], &burning].concat());
+    for row in rows(&report) {
+        let name = row["peer"].as_str().expect("a name");
+        let echoes =
+            ["packets/s", "packets/s: CPU us", "trains of 8", "trains of 8: CPU us", "one outstanding, us: p50"];
+        for figure_name in echoes {
+            let value = figure(row, figure_name);
+            assert_eq!(value.is_some(), echo.contains(&name), "{figure_name} in {row:#}");
+            assert!(value.is_none_or(|value| value > 0.0 && value.is_finite()), "{figure_name} in {row:#}");
         }
-        let quantiles = ["p50_us", "p99_us", "p99_9_us"].map(|name| row[name].as_f64());
-        assert!(quantiles.is_sorted(), "{row:#}");
-    }
-    for row in rows(&report, BIMODAL) {
         // Under every peer a light request of .5 us pays .38 for its receive and 2.3 for its send, and one of the heavy ones,
-        // of 500 us, .1 us for each yield.
-        let paid = match row["peer"].as_str().expect("a name") {
+        // of 500 us, .1 us for each yield. Histograms keep three digits.
+        let yields = match name {
+            "forebay-trains" => continue,
             "tokio-yield-1us" => 1.1,
             "tokio-yield-10us" | "go-gosched" | "rayon-split" => 1.01,
             _ => 1.0,
         };
-        for (name, bound) in [("p50", 6.36), ("p99", 6.36), ("p99_9", 6.36), ("heavy_p50", paid)] {
-            // Infinity, for what was not answered in time, is null. Histograms keep three digits.
-            let value = row[name].as_f64().unwrap_or(f64::INFINITY);
-            assert!(value >= bound * 0.998, "{name} in {row:#}");
+        let bounds = [("light p50", 6.36), ("light p99", 6.36), ("light p99.9", 6.36), ("heavy p50", yields)];
+        for (percentile, bound) in bounds {
+            let value = figure(row, &format!("0.5us/500us {percentile}"));
+            assert!(value >= Some(bound * 0.998), "{percentile} in {row:#}");
         }
-        assert!(row["to_bare"]["p99_9"].is_number() && row["rounds"].is_array(), "{row:#}");
+        let uses = row["uses"].to_string();
+        let should_yield = name == "forebay" || ["yield", "gosched", "split"].iter().any(|part| name.contains(part));
+        assert_eq!(uses.contains("yield"), should_yield && name != "tokio-split", "{row:#}");
     }
-    assert!(rows(&report, "echo")[0]["to_bare"]["pps"] == 1.0, "{report:#}");
-    // A server and its generator need a CPU each.
-    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
-        const TABLE: &str = "real/1/bimodal:0.99:10us:1ms";
-        assert_eq!(peers(&report, TABLE), real);
-        for row in rows(&report, TABLE) {
-            assert!(row["capacity"].as_f64().is_some_and(|cpus| cpus > 0.0), "{row:#}");
-            for load in ["at_50", "at_70"] {
-                // Infinity, for what was not answered in time, is null.
-                let figure = |name| row[format!("{load}_{name}")].as_f64().unwrap_or(f64::INFINITY);
-                let light = ["p50", "p99", "p99_9"].map(figure);
-                assert!(light.is_sorted() && light[0] > 0.5 && figure("heavy_p50") > 0.5, "{row:#}");
-                assert!(row[format!("{load}_lights")].as_f64().is_some_and(|count| count > 0.0), "{row:#}");
-            }
-            let yields = row["uses"].as_str().is_some_and(|uses| uses.contains("yield"));
-            let name = row["peer"].as_str().expect("a name");
-            let should =
-                ["hybrid", "ondemand", "auto", "yield", "gosched", "split"].iter().any(|part| name.contains(part));
-            assert_eq!(yields, should, "{row:#}");
-        }
-        assert!(tables.contains("### real, 1 core, 99/1 % of 10 us/1 ms, load 0.5"), "{tables}");
-    } else {
-        skip("the table `real` is not measured, there is one CPU");
-    }
-    for heading in
-        ["these figures mean nothing", "### echo, one CPU", "### bimodal, 4 emulated cores", "| tokio-split |"]
+    for part in ["these figures mean nothing", "| to bare: packets/s |", "| 0.5us/500us light p99 |", "| tokio-split |"]
     {
-        assert!(tables.contains(heading), "no {heading:?} in\n{tables}");
+        assert!(table.contains(part), "no {part:?} in\n{table}");
+    }
+}
+
+// Do the mixes run on a real core, for the chosen peers alone?
+#[test]
+fn a_real_core_burns_the_mix() {
+    // A server and its generator need a CPU each.
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
+        return skip("no mix is burnt on a real core, there is one CPU");
+    }
+    let _alone = LOAD.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().expect("a folder");
+    let flags = ["--quick", "--only", "mixes", "--real", "1", "--peers", "forebay,rayon-split"];
+    let (report, _) = run(&flags, &folder.path().join("real.json"));
+    assert_eq!(names(&report), ["bare", "forebay", "rayon-split"]);
+    for row in rows(&report) {
+        let light = ["light p50", "light p99", "light p99.9"].map(|name| figure(row, &format!("0.5us/500us {name}")));
+        assert!(light.is_sorted() && light[0] > Some(0.5), "{row:#}");
+        assert!(figure(row, "0.5us/500us heavy p50") > Some(0.5) && figure(row, "packets/s").is_none(), "{row:#}");
     }
 }
 
 #[test]
-fn rounds_can_be_added_to_an_earlier_report_of_the_same_kind() {
-    let _alone = LOAD.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("rounds.json");
-    let path = file.to_str().expect("a plain path");
-    let flags = ["--quick", "--only", "echo", "--peers", "rayon"];
-    let (first, _) = run(&flags, &file);
-    assert_eq!(peers(&first, "echo"), ["bare", "rayon"]);
-    let (second, _) = run(&[&flags[..], &["--add-to", path]].concat(), &file);
-    assert_eq!(rows(&second, "echo")[1]["rounds"].as_array().map(Vec::len), Some(2));
-    assert_eq!(rows(&second, "echo")[1]["rounds"][0], rows(&first, "echo")[1]["rounds"][0]);
-    assert_eq!(second["others_cpus"].as_array().map(Vec::len), Some(2));
-    let refused =
-        Command::new(env!("CARGO_BIN_EXE_peers")).args(["--rounds", "1", "--only", "echo", "--add-to", path]).output();
-    let refused = refused.expect("the binary starts");
+fn a_removed_command_says_what_to_write_instead() {
+    let refused = peers(&["policies", "--cores", "1"]);
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && said.contains("another kind of run"), "{said}");
+    assert!(
+        refused.status.code() == Some(2) && said.contains("`loadgen compare --burn cpu --simulate`"),
+        "{refused:?}"
+    );
 }

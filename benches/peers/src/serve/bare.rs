@@ -1,6 +1,6 @@
 //! The bare loop: the least that a server of this service can do on stock sockets.
 
-use super::{Never, ServeArguments, Shape, announce};
+use super::{Never, ServeArguments, announce};
 use crate::service::Service;
 use crate::sockets::{self, Batch, Received};
 use anyhow::{Context, Result, anyhow};
@@ -16,14 +16,15 @@ use std::thread;
 pub(super) fn serve(arguments: &ServeArguments, service: &Service) -> Result<Never> {
     let sockets = sockets::open(arguments.threads, service.is_emulated())?;
     announce(&sockets[0])?;
-    let spins = arguments.shape == Shape::BareSpin;
     thread::scope(|scope| {
         let threads: Vec<_> = sockets
             .iter()
             .map(|socket| {
-                scope.spawn(move || {
-                    if service.is_echo() { batches(socket, service, spins) } else { one_by_one(socket, service) }
-                })
+                scope.spawn(
+                    move || {
+                        if service.is_echo() { batches(socket, service) } else { one_by_one(socket, service) }
+                    },
+                )
             })
             .collect();
         let ended = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("it panicked"))));
@@ -33,15 +34,13 @@ pub(super) fn serve(arguments: &ServeArguments, service: &Service) -> Result<Nev
 }
 
 /// Receives a batch, serves it, sends it.
-fn batches(socket: &UdpSocket, service: &Service, spins: bool) -> Result<Never> {
-    // The wait is for the first datagram; those behind it are taken as they are there.
-    let receive_flags = if spins { MsgFlags::MSG_DONTWAIT } else { MsgFlags::MSG_WAITFORONE };
+fn batches(socket: &UdpSocket, service: &Service) -> Result<Never> {
     let mut batch = Batch::new(false);
     let mut send_headers = MultiHeaders::<SockaddrIn>::preallocate(BATCH, None);
     loop {
-        let received = match batch.receive(socket, receive_flags) {
+        let received = match batch.receive(socket, MsgFlags::MSG_WAITFORONE) {
             Ok(received) => received,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => continue,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(error).context("receiving"),
         };
         let mut peers = ArrayVec::<Option<SockaddrIn>, BATCH>::new();

@@ -26,8 +26,6 @@ use std::sync::atomic::AtomicBool;
 pub(crate) enum Shape {
     /// A loop of recvmmsg and sendmmsg per thread, each with a socket of its own.
     Bare,
-    /// The same, never asleep.
-    BareSpin,
     /// tokio: one socket, one task per packet.
     TokioTask,
     /// tokio: one receiving loop per worker, each with a socket of its own.
@@ -91,7 +89,7 @@ fn try_serve(arguments: &ServeArguments) -> Result<Never> {
     let service =
         Arc::new(Service::of(arguments.work, arguments.cores, arguments.overheads.times(arguments.time_scale)));
     match arguments.shape {
-        Shape::Bare | Shape::BareSpin => bare::serve(arguments, &service),
+        Shape::Bare => bare::serve(arguments, &service),
         Shape::TokioTask | Shape::TokioLoop | Shape::TokioBlocking => tokio_runtime::serve(arguments, &service),
         Shape::TokioYield => tokio_yield::serve(arguments, &service),
         Shape::RayonSplit => rayon_split::serve(arguments, service),
