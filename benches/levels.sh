@@ -1,6 +1,6 @@
 #!/bin/sh
-# Do servers on threads say of levels what virtual time says? Prints the rows of the tables of emulated and of real cores in
-# benches/levels.md: p99.9 of the slowdown under each policy, beside that of the very same requests in virtual time, and
+# Do servers on threads say of levels what virtual time says? Prints the rows of the table of
+# benches/emulated.md: p99.9 of the slowdown under each policy, beside that of the very same requests in virtual time, and
 # how that under auto compares with it, pair by pair. Needs jq, and `cargo build --release --workspace`.
 #
 # A scene is a workload, the number of workers, a load, a time scale, and the slice with which ondemand and hybrid serve it

@@ -153,11 +153,8 @@ impl<C: Chain> Job<C> {
 
 fn library<C: Chain>(pools: Pools, jobs: impl Iterator<Item = Job<C>>) -> f64 {
     let builder = Runtime::builder().slice(Nanos::ZERO);
-    let builder = match pools {
-        Pools::One => builder.pool("main", 3),
-        Pools::TwoAndOne => builder.pool("front", 2).pool("heavy", 1),
-    };
-    let runtime = builder.build().expect("threads");
+    let named = ["front", "heavy"].into_iter().zip(pools.sizes());
+    let runtime = named.fold(builder, |builder, (name, size)| builder.pool(name, *size)).build().expect("threads");
     let heavy = runtime.pool("heavy");
     ns(|| {
         for mut job in jobs {

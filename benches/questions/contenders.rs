@@ -2,7 +2,6 @@
 
 use forebay::tasks::{Runtime, Spawner};
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use tokio::runtime::{Builder, Handle};
@@ -17,14 +16,6 @@ pub(crate) enum Kind {
 
 impl Kind {
     pub(crate) const ALL: [Kind; 3] = [Kind::Forebay, Kind::Rayon, Kind::Tokio];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Kind::Forebay => "Forebay",
-            Kind::Rayon => "rayon",
-            Kind::Tokio => "tokio",
-        }
-    }
 
     pub(crate) fn start(self, workers: usize) -> Contender {
         match self {
@@ -57,12 +48,8 @@ impl Rayon {
         let pool = ThreadPoolBuilder::new().num_threads(workers).exit_handler(move |_| each.count_down()).build();
         Rayon { pool: Some(pool.expect("threads")), ended }
     }
-}
 
-impl Deref for Rayon {
-    type Target = ThreadPool;
-
-    fn deref(&self) -> &ThreadPool {
+    pub(crate) fn pool(&self) -> &ThreadPool {
         self.pool.as_ref().expect("it ends with the drop")
     }
 }
@@ -87,37 +74,27 @@ impl Contender {
     pub(crate) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
         match self {
             Contender::Forebay(runtime) => drop(runtime.spawn(task)),
-            Contender::Rayon(pool) => pool.spawn(task),
+            Contender::Rayon(rayon) => rayon.pool().spawn(task),
             Contender::Tokio(runtime) => drop(runtime.spawn(async { task() })),
-        }
-    }
-
-    fn kind(&self) -> Kind {
-        match self {
-            Contender::Forebay(_) => Kind::Forebay,
-            Contender::Rayon(_) => Kind::Rayon,
-            Contender::Tokio(_) => Kind::Tokio,
         }
     }
 
     /// Runs `root`, which is to make `tasks` tasks, as a task; returns when all have counted down.
     pub(crate) fn run(&self, tasks: usize, root: impl FnOnce(&Here, &Arc<Latch>) + Send + 'static) {
         let latch = Latch::new(tasks);
-        let (kind, inner) = (self.kind(), Arc::clone(&latch));
-        self.spawn(move || root(&Here::of(kind), &inner));
+        let inner = Arc::clone(&latch);
+        match self {
+            Contender::Forebay(_) => {
+                self.spawn(move || root(&Here::Forebay(Spawner::current().expect("this is a task")), &inner));
+            }
+            Contender::Rayon(_) => self.spawn(move || root(&Here::Rayon, &inner)),
+            Contender::Tokio(_) => self.spawn(move || root(&Here::Tokio(Handle::current()), &inner)),
+        }
         latch.wait();
     }
 }
 
 impl Here {
-    fn of(kind: Kind) -> Here {
-        match kind {
-            Kind::Forebay => Here::Forebay(Spawner::current().expect("this is a task")),
-            Kind::Rayon => Here::Rayon,
-            Kind::Tokio => Here::Tokio(Handle::current()),
-        }
-    }
-
     pub(crate) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
         match self {
             Here::Forebay(spawner) => drop(spawner.spawn(task)),

@@ -47,17 +47,15 @@ impl Table {
     }
 }
 
-/// A table of one quantity: a row for each case, a column for each arm.
+/// A table of one quantity: a row for each case, and the arms Forebay, rayon and tokio.
 pub(crate) struct Grid {
     pub(crate) table: Table,
-    columns: Vec<String>,
     rows: Vec<(String, Vec<[Figures; 1]>)>,
 }
 
 impl Grid {
-    pub(crate) fn new(title: &str, arms: &[&str]) -> Grid {
-        let table = Table::new(title, &[&["case"], arms].concat());
-        Grid { table, columns: arms.iter().map(|arm| (*arm).to_owned()).collect(), rows: Vec::new() }
+    pub(crate) fn new(title: &str) -> Grid {
+        Grid { table: Table::new(title, &["case", "Forebay", "rayon", "tokio"]), rows: Vec::new() }
     }
 
     /// Measures one case.
@@ -69,15 +67,14 @@ impl Grid {
 
     /// How many times the time of the better of rayon and tokio Forebay takes. The better one has the smaller median: the
     /// smaller of each round would be the luckier.
-    fn over_better(&self, row: &[[Figures; 1]]) -> f64 {
-        let column = |name| self.columns.iter().position(|column| column == name).expect("a column");
-        let [ours, rayon, tokio] = ["Forebay", "rayon", "tokio"].map(|name| &row[column(name)][0]);
+    fn over_better(row: &[[Figures; 1]]) -> f64 {
+        let [[ours], [rayon], [tokio]] = row else { panic!("an arm for each runtime") };
         ours.over(if rayon.median() < tokio.median() { rayon } else { tokio }).median()
     }
 
     /// In how many cases Forebay takes at most 1.05 times the better of rayon and tokio, and the worst case.
     pub(crate) fn against_both(&self) -> String {
-        let ratios: Vec<(&str, f64)> = self.rows.iter().map(|(name, row)| (&**name, self.over_better(row))).collect();
+        let ratios: Vec<(&str, f64)> = self.rows.iter().map(|(name, row)| (&**name, Self::over_better(row))).collect();
         let within = ratios.iter().filter(|(_, ratio)| *ratio <= 1.05).count();
         let (worst, most) = ratios.iter().max_by(|(_, one), (_, other)| one.total_cmp(other)).expect("a case");
         format!(

@@ -21,7 +21,7 @@ const NODE: u64 = 200;
 type Run = fn(&Contender, usize);
 
 pub(crate) fn ask(size: Size) -> Answer {
-    let mut grid = Grid::new("ns for each task", &Kind::ALL.map(Kind::name));
+    let mut grid = Grid::new("ns for each task");
     let tasks = size.of(1_000, 50);
     let standing: [(&str, usize, usize, Run); 6] = [
         ("awake, 2 workers", 2, tasks, awake),
@@ -86,7 +86,7 @@ fn awake(contender: &Contender, tasks: usize) {
             });
             root.join().unwrap()
         }
-        Contender::Rayon(pool) => pool.install(move || {
+        Contender::Rayon(rayon) => rayon.pool().install(move || {
             let one = |_| {
                 let mut result = 0;
                 rayon::scope(|scope| scope.spawn(|_| result = black_box(1)));

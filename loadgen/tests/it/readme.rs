@@ -54,6 +54,15 @@ fn pages_have_a_size_that_is_read() {
     let text = read("README.md");
     let (lines, words) = (text.lines().count(), text.split_whitespace().count());
     assert!(lines <= 200 && words <= 1_300, "README.md has {lines} lines and {words} words, more than 200 and 1,300");
+    for page in markdown_below("benches") {
+        let most = match &*page {
+            "benches/README.md" => 120,
+            "benches/RESULTS.md" => 250,
+            _ => 60,
+        };
+        let lines = read(&page).lines().count();
+        assert!(lines <= most, "{page} has {lines} lines, more than {most}: other tables go to target/");
+    }
     for page in every_markdown_file() {
         for (number, line) in read(&page).lines().enumerate().filter(|(_, line)| line.starts_with('|')) {
             let longest = line.split('|').map(|cell| cell.trim().chars().count()).max().unwrap_or_default();
