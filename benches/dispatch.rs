@@ -19,16 +19,15 @@ macro_rules! modules {
 }
 
 modules! {
+    "../src/emulation/mod.rs" emulation
     "../src/fate.rs" fate
     "../src/handler/mod.rs" handler
     "../src/metrics/mod.rs" metrics
     "dispatch/memory.rs" net
-    "../src/overheads/mod.rs" overheads
     "../src/queue/mod.rs" queue
     "../src/runtime/mod.rs" runtime
     "../src/sched/mod.rs" sched
     "dispatch/server.rs" server
-    "../src/stats/mod.rs" stats
     "dispatch/time.rs" time
 }
 

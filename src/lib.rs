@@ -12,11 +12,12 @@
 //! - [`tasks`]: the runtime as a library, for tasks instead of datagrams;
 //! - [`handler`]: what an author writes, and `handler::builtin`, the bench service with its protocol `wire`;
 //! - `runtime` (threads, sleeping, continuations) and `net` (sockets, batches), which do not know each other;
-//! - `sim`: virtual time instead of threads; `sim/study` is what `simulate` and `plan` ask of it;
+//! - `lab`: what `simulate`, `plan`, `calibrate` and comparisons need, and no server: `workload`, `stats` (which figures
+//!   hold), `sim` (virtual time instead of threads) and `study` (what `simulate` and `plan` ask of it);
 //! - `sched`: the policies and the worker as a state machine, pure;
 //! - [`output`]: standard output and standard error, which may be full or not read;
-//! - leaves: `overheads`, what each step of a server costs, `queue`, [`metrics`], `stats`, which figures hold,
-//!   `workload`, [`fate`], [`time`].
+//! - leaves: `emulation`, cores that sleep instead of working and what each step costs them, `queue`, [`metrics`],
+//!   [`fate`], [`time`].
 //!
 //! # Glossary
 //!
@@ -82,10 +83,13 @@ pub mod time;
 pub mod cli;
 #[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]
-pub mod net;
+pub mod emulation;
 #[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]
-pub mod overheads;
+pub mod lab;
+#[cfg(feature = "cli")]
+#[cfg_attr(doc, doc(hidden))]
+pub mod net;
 #[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]
 pub mod queue;
@@ -95,28 +99,17 @@ pub mod runtime;
 #[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]
 pub mod sched;
-#[cfg(feature = "cli")]
-#[cfg_attr(doc, doc(hidden))]
-pub mod sim;
-#[cfg(feature = "cli")]
-#[cfg_attr(doc, doc(hidden))]
-pub mod stats;
-#[cfg(feature = "cli")]
-#[cfg_attr(doc, doc(hidden))]
-pub mod workload;
 
 #[cfg(not(feature = "cli"))]
-mod net;
+mod emulation;
 #[cfg(not(feature = "cli"))]
-mod overheads;
+mod net;
 #[cfg(not(feature = "cli"))]
 mod queue;
 #[cfg(not(feature = "cli"))]
 mod runtime;
 #[cfg(not(feature = "cli"))]
 mod sched;
-#[cfg(not(feature = "cli"))]
-mod stats;
 
 /// The crate of [`main`]'s flags, so that a program need not name its version: `use forebay::clap`.
 #[cfg(feature = "cli")]

@@ -3,11 +3,11 @@
 
 use clap::{Args, Parser, Subcommand};
 use forebay::config::{Burn, Classify, Objective};
+use forebay::emulation::overheads::Overheads;
+use forebay::lab::workload::Workload;
 use forebay::metrics::Percentile;
-use forebay::overheads::Overheads;
 use forebay::sched::PolicyName;
 use forebay::time::{Nanos, parse_duration};
-use forebay::workload::Workload;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -180,7 +180,7 @@ pub(crate) struct OfferArguments {
     #[arg(long, value_name = "P")]
     pub(crate) percentile: Option<Percentile>,
     /// A percentile is known if the upper end of its 95 % interval is at most this many times the lower one
-    #[arg(long, value_name = "FACTOR", default_value_t = forebay::stats::PRECISION, value_parser = parse_precision)]
+    #[arg(long, value_name = "FACTOR", default_value_t = forebay::lab::stats::PRECISION, value_parser = parse_precision)]
     pub(crate) precision: f64,
     /// Arrivals, costs and flows are drawn from this number: the same seed offers the same requests
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -226,8 +226,8 @@ fn workload_help() -> String {
          CV is the standard deviation over the mean; ALPHA is above 1, but for bounded-pareto, whose costs are A to B; \
          mix:P@FORM+P@FORM... has a class for each part, and its shares sum to 1. file:PATH draws from a file \
          with one recorded cost in each line, written as 20us, or with its class as 0 20us or long 2ms; # begins a comment.",
-        forebay::workload::PRESETS.join(", "),
-        forebay::workload::FORMS.join(", ")
+        forebay::lab::workload::PRESETS.join(", "),
+        forebay::lab::workload::FORMS.join(", ")
     )
 }
 

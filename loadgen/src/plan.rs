@@ -4,10 +4,10 @@ pub use crate::arguments::RETRIES_MAX;
 use crate::arguments::{OfferArguments, RunArguments, WORKLOAD_DEFAULT};
 use crate::endpoint::{Endpoint, ServerView};
 use crate::failure::Failure;
+use forebay::emulation::overheads::Overheads;
+use forebay::lab::workload::Workload;
 use forebay::metrics::Percentile;
-use forebay::overheads::Overheads;
 use forebay::time::Nanos;
-use forebay::workload::Workload;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 
 /// The address where `forebay serve` listens by default.
@@ -244,7 +244,7 @@ pub(crate) fn test_plan() -> Plan {
         retrying: Retrying::NONE,
         percentile: Some(Percentile::P99),
         is_round: false,
-        precision: forebay::stats::PRECISION,
+        precision: forebay::lab::stats::PRECISION,
         seed: 1,
         payload_bytes: 0,
         deadline_us: 0,

@@ -31,8 +31,8 @@ mod table;
 mod unused;
 mod value;
 
+pub use crate::emulation::overheads::{Overheads, OverheadsError};
 pub use crate::net::Io;
-pub use crate::overheads::{Overheads, OverheadsError};
 pub use crate::sched::{MaxWait, Notices, Objective, PolicyName, UnknownPolicy, Wait};
 pub(crate) use addresses::listen_text;
 #[cfg(feature = "cli")]

@@ -2,7 +2,7 @@
 
 use super::layers::Layers;
 use super::{Burn, Classify, Config, HandlerName, Io, Pool, SOCKETS_MAX, Wait};
-use crate::overheads::Overheads;
+use crate::emulation::overheads::Overheads;
 use crate::sched::Sizes;
 
 /// Applies every rule to `config`, whose settings are valid by themselves.

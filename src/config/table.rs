@@ -5,7 +5,7 @@ use super::layers::Layers;
 use super::setting::{Change, DefaultValue, Group, Setting, Shape, Words};
 use super::value::{self, Refusal, names};
 use super::{Burn, Classify, HandlerName, Io, LogFormat, LogLevel, Notices, Pool, ShedAnswers, Wait, cpus, rules};
-use crate::overheads::Overheads;
+use crate::emulation::overheads::Overheads;
 use crate::sched::{MaxWait, Objective, PolicyName};
 use crate::time::Nanos;
 use std::net::SocketAddr;

@@ -3,8 +3,8 @@
 
 use super::problem::suggestion;
 use super::{POOLS_MAX, Pool, WORKERS_MAX};
+use crate::emulation::overheads::{Overheads, OverheadsError};
 use crate::net::Io;
-use crate::overheads::{Overheads, OverheadsError};
 use crate::sched::{Notices, Objective, PolicyName, Wait};
 use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::ops::RangeInclusive;

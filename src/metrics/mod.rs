@@ -31,6 +31,7 @@ mod counters;
 mod demand;
 mod distribution;
 mod histograms;
+mod interval;
 #[cfg(feature = "admin")]
 mod latency;
 mod measured;
@@ -53,12 +54,12 @@ mod unfinished;
 mod worker_metrics;
 
 pub use crate::fate::Fates;
-pub use crate::stats::Interval;
 pub use block::Block;
 pub use bounds::Bounds;
 pub use counters::{Continuation, Counted, SpawnEnd, Steal};
 pub use demand::{ClassDemand, Demand};
 pub(crate) use histograms::class_bytes;
+pub use interval::Interval;
 pub use own::{ClassNames, OwnKind, OwnReasons, OwnValue};
 pub use percentile::{Percentile, PercentileError};
 #[cfg(feature = "admin")]

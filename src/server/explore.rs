@@ -16,7 +16,7 @@ mod server;
 
 use super::golden::assert_golden;
 use crate::fate::Fate;
-use crate::sim::Fault;
+use crate::lab::sim::Fault;
 use handler::Scripted;
 use run::{Ends, Run};
 use scenario::{KINDS, Scenario};

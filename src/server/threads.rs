@@ -2,8 +2,8 @@
 
 use super::pin;
 use crate::config::{Burn, Config, Wait};
+use crate::emulation::overheads::Overheads;
 use crate::handler::builtin::emulated;
-use crate::overheads::Overheads;
 use std::io;
 use std::thread::{self, Scope, ScopedJoinHandle};
 

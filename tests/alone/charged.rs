@@ -5,13 +5,13 @@
 use crate::support::client::{Client, message};
 use crate::support::http::latency;
 use crate::support::{Running, alone};
+use forebay::emulation::overheads::Overheads;
 use forebay::handler::builtin::{Bench, Burner, Spin};
-use forebay::overheads::Overheads;
+use forebay::lab::sim::{ArrivingRequest, Fit, Limits, Setup, simulate};
+use forebay::lab::workload::Workload;
 use forebay::sched::PolicyName;
-use forebay::sim::{ArrivingRequest, Fit, Limits, Setup, simulate};
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
-use forebay::workload::Workload;
 
 /// A microsecond of the table lasts a tenth of a millisecond.
 const SCALE: u64 = 100;

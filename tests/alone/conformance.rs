@@ -5,11 +5,11 @@
 use crate::support::client::{Client, message};
 use crate::support::{Running, alone, at_once};
 use forebay::handler::builtin::{Bench, Burner, Spin};
+use forebay::lab::sim::{ArrivingRequest, Fit, Setup, simulate};
+use forebay::lab::workload::Workload;
 use forebay::sched::{PolicyName, Sizes};
-use forebay::sim::{ArrivingRequest, Fit, Setup, simulate};
 use forebay::time::{Nanos, clock};
 use forebay::wire::{Header, Status};
-use forebay::workload::Workload;
 use std::thread;
 
 /// A unit of time: a millisecond on emulated cores, a microsecond in virtual time.

@@ -136,7 +136,10 @@ fn the_checker_sees_what_is_wrong() {
         ("src/sched/steal.rs", "use std::*;", "brings in all of std"),
         ("src/sched/steal.rs", "extern crate std as s;", "extern crate"),
         ("src/tasks/future.rs", "use crate::handler::fork;", "tasks may not import handler"),
-        ("src/sim/driver.rs", "use super::study::Scene;", "sim may not name sim::study"),
+        ("src/lab/sim/driver.rs", "use super::super::study::Scene;", "lab::sim may not name lab::study"),
+        ("src/server/run.rs", "use crate::lab::stats::Sample;", "server may not import lab::stats"),
+        ("src/handler/builtin/burn.rs", "use crate::lab::workload::Cost;", "handler::builtin may not import lab"),
+        ("src/metrics/bounds.rs", "use crate::lab::stats::Sample;", "metrics may not import lab::stats"),
         ("src/server/path/slot.rs", "use crate::server::Server;", "server::path may not import server::Server"),
         (
             "src/runtime/continuation/child.rs",

@@ -3,12 +3,12 @@
 mod fleets;
 mod levels;
 
+use forebay::emulation::overheads::Overheads;
+use forebay::lab::sim::*;
+use forebay::lab::workload::Workload;
 use forebay::metrics::Percentile;
-use forebay::overheads::Overheads;
 use forebay::sched::{Kind, MaxWait, Policy, PolicyName, Topology};
-use forebay::sim::*;
 use forebay::time::Nanos;
-use forebay::workload::Workload;
 
 fn offer(workload: &Workload, load: f64, workers: usize) -> OpenLoop<'_> {
     let rate = workload.rate_at(load, workers, 1);

@@ -4,10 +4,10 @@
 
 mod tails;
 
+use forebay::lab::sim::{ArrivingRequest, Reference, Setup, Tally, simulate};
+use forebay::lab::workload::{Arrivals, Workload};
 use forebay::sched::{Global, Isolated, Kind, Policy, Topology};
-use forebay::sim::{ArrivingRequest, Reference, Setup, Tally, simulate};
 use forebay::time::Nanos;
-use forebay::workload::{Arrivals, Workload};
 
 const WORKERS: [usize; 4] = [1, 3, 14, 64];
 const LOADS: [f64; 3] = [0.5, 0.8, 0.9];

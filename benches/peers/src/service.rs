@@ -4,8 +4,8 @@
 
 use crate::cores::Cores;
 use clap::ValueEnum;
+use forebay::emulation::overheads::Overheads;
 use forebay::handler::builtin::Burner;
-use forebay::overheads::Overheads;
 use forebay::time::Nanos;
 use forebay::wire::{HEADER_BYTES, Header, Kind, Served};
 

@@ -13,7 +13,7 @@ use crate::drive::flows::{self, sockets_of};
 use crate::drive::receiver::Reply;
 use crate::failure::Failure;
 use anyhow::{Context, Result};
-use forebay::overheads::Overheads;
+use forebay::emulation::overheads::Overheads;
 use forebay::wire::Status;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 

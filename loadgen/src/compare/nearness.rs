@@ -3,8 +3,8 @@
 //! A figure that an idle server has too is no achievement of a simulation: it is not judged. Of what is above that a part is
 //! allowed, so no constant is near to figures that differ by more.
 
+use forebay::lab::workload::Trace;
 use forebay::metrics::{Block, Percentile};
-use forebay::workload::Trace;
 use serde::Serialize;
 
 /// The percentiles that are compared.
@@ -133,7 +133,7 @@ mod tests {
         let offered: Trace = format!("{header}\n{lines}").parse().expect("a trace");
         let idle = idle(&offered);
         assert_eq!((idle.count, idle.p50, idle.max), (3, Some(4.0), Some(4.0)));
-        let free = Trace { overheads: forebay::overheads::Overheads::NONE, ..offered };
+        let free = Trace { overheads: forebay::emulation::overheads::Overheads::NONE, ..offered };
         assert_eq!(super::idle(&free).p99, Some(1.0));
     }
 }

@@ -3,8 +3,8 @@
 use crate::compare::ComparedRun;
 use crate::report::by_class::ByClass;
 use crate::report::validity::Validity;
+use forebay::lab::stats::Sample;
 use forebay::metrics::{Block, Bounds, Percentile};
-use forebay::stats::Sample;
 use serde::Serialize;
 
 /// The slowdowns (latency over cost) under one policy.
@@ -54,7 +54,7 @@ impl Arm {
         let memory = used[0].report.samples.memory;
         let classes = used[0].report.samples.slowdown.0.iter().map(|(class, _)| {
             let sample = joined(class);
-            let bounds = Bounds::of(&sample, memory.of_share(sample.count() as f64 / all)).with_precision(precision);
+            let bounds = sample.bounds(memory.of_share(sample.count() as f64 / all), precision);
             let mut figures = Figures::new(bounds, |percentile| sample.quantile(percentile.quantile()));
             figures.0.iter_mut().for_each(|figure| figure.known &= !valid.is_empty());
             (*class, figures)

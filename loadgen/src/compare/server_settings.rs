@@ -5,11 +5,11 @@ use crate::compare::sizing::{self, Amount, Given, Sizing};
 use crate::failure::Failure;
 use crate::plan::{Defaults, Plan, cpus, workload_of};
 use forebay::config::{Burn, Classify, Objective};
-use forebay::overheads::Overheads;
+use forebay::emulation::overheads::Overheads;
+use forebay::lab::sim::Fit;
+use forebay::lab::workload::Workload;
 use forebay::sched::{PolicyName, Sizes};
-use forebay::sim::Fit;
 use forebay::time::Nanos;
-use forebay::workload::Workload;
 use std::net::SocketAddr;
 
 /// Workers of a server by default, emulated on a machine with fewer cores: the size of machine that the literature

@@ -8,9 +8,9 @@ use crate::failure::Failure;
 use crate::saturation::OVERLOAD;
 use crate::text::{factor, grouped};
 use forebay::config::Burn;
-use forebay::overheads::Overheads;
+use forebay::emulation::overheads::Overheads;
+use forebay::lab::workload::Workload;
 use forebay::time::Nanos;
-use forebay::workload::Workload;
 
 /// Packets per second that the sender keeps up with, while sender and receiver have a CPU each.
 const SENDER_RPS_MAX: f64 = 250_000.0;
@@ -231,7 +231,7 @@ fn too_much(given: &Given<'_>, factor: f64) -> Failure {
 mod tests {
     use super::*;
     use crate::plan::{Plan, test_plan};
-    use forebay::workload::PRESETS;
+    use forebay::lab::workload::PRESETS;
 
     fn parsed(text: &str) -> Workload {
         text.parse().expect("a workload")

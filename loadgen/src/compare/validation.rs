@@ -8,11 +8,11 @@ use crate::plan::Plan;
 use crate::report::by_class::ByClass;
 use crate::text::time;
 use forebay::config::Burn;
+use forebay::lab::sim::{Replay, simulate};
+use forebay::lab::workload::Trace;
 use forebay::metrics::Block;
 use forebay::sched::{Entry, Made, PolicyName, Sizes};
-use forebay::sim::{Replay, simulate};
 use forebay::time::Nanos;
-use forebay::workload::Trace;
 use serde::Serialize;
 
 /// The simulation of a run.

@@ -9,8 +9,8 @@ use crate::compare::{ComparedRun, HEAVY, LIGHT};
 use crate::plan::Plan;
 use crate::report::run_result::memory_of;
 use crate::text::factor;
+use forebay::lab::stats::{self, Interval};
 use forebay::metrics::{ALL_CLASSES, Block, Percentile};
-use forebay::stats::{self, Interval};
 use serde::Serialize;
 
 /// Independent values that must be expected above a percentile for it to be told.

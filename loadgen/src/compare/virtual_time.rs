@@ -6,9 +6,9 @@ use crate::compare::pooled::Figures;
 use crate::compare::server_settings::{LOAD_DEFAULT, ServerSettings, WORKERS_DEFAULT};
 use crate::plan::workload_of;
 use crate::report::by_class::ByClass;
-use forebay::overheads::Overheads;
+use forebay::emulation::overheads::Overheads;
+use forebay::lab::sim::{Fit, OpenLoop, Setup, simulate};
 use forebay::sched::PolicyName;
-use forebay::sim::{Fit, OpenLoop, Setup, simulate};
 use forebay::time::Nanos;
 use serde::Serialize;
 

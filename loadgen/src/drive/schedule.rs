@@ -3,8 +3,8 @@
 
 use crate::failure::Failure;
 use crate::plan::Plan;
+use forebay::lab::workload::{Arrival, Arrivals, Workload};
 use forebay::time::Nanos;
-use forebay::workload::{Arrival, Arrivals, Workload};
 use std::ops::Range;
 
 /// The most requests in one run: about 100 bytes each, with all their records.

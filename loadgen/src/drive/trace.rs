@@ -6,8 +6,8 @@ use crate::endpoint::ServerView;
 use crate::failure::Failure;
 use crate::plan::Plan;
 use forebay::cli::results::Output;
+use forebay::lab::workload::{Trace, TraceRequest};
 use forebay::time::Nanos;
-use forebay::workload::{Trace, TraceRequest};
 use std::net::UdpSocket;
 use std::path::Path;
 

@@ -6,7 +6,7 @@ use crate::endpoint::latency_body::{check, whole};
 use crate::failure::Failure;
 use crate::text::escaped;
 use anyhow::{Context, Result, anyhow};
-use forebay::overheads::Overheads;
+use forebay::emulation::overheads::Overheads;
 use serde_json::Value;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! One value per class of request, and the values of a stream with their [`Block`].
 
-use forebay::metrics::{Block, Bounds};
-use forebay::stats::{Batches, Memory, Sample};
+use forebay::lab::stats::{Batches, Memory, Sample};
+use forebay::metrics::Block;
 use serde::ser::{Serialize, Serializer};
 
 /// One value for all requests together and one per class, in the order of reports: `all`, then by class number.
@@ -57,7 +57,7 @@ impl Values {
 
     /// The exact block, with the intervals of a queue with `memory`.
     pub fn into_block(self, memory: Memory, precision: f64) -> Block {
-        let bounds = Bounds::of(&self.sample(), memory).with_precision(precision);
+        let bounds = self.sample().bounds(memory, precision);
         block_of(self.values).bounded(bounds)
     }
 }

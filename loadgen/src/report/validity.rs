@@ -5,8 +5,8 @@ use crate::drive::reconciled::Reconciled;
 use crate::drive::retries::AttemptCounts;
 use crate::report::run_result::{Fates, RunResult, SLIP_LIMIT};
 use crate::text;
+use forebay::lab::stats::Interval;
 use forebay::metrics::{Block, Percentile};
-use forebay::stats::Interval;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 
 use crate::support::admin;
 use forebay::cli;
-use forebay::workload::Trace;
+use forebay::lab::workload::Trace;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};

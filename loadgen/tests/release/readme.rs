@@ -180,5 +180,5 @@ fn calibrating_works_as_written() {
     let words = ["forebay", "calibrate"].map(str::to_owned).into_iter().chain(arguments(RUN_CALIBRATE, ""));
     let ended = forebay::cli::run(words.map(|word| word.replace("overheads.toml", &path)));
     assert_eq!(format!("{ended:?}"), format!("{:?}", std::process::ExitCode::SUCCESS));
-    assert!(format!("file:{path}").parse::<forebay::overheads::Overheads>().is_ok());
+    assert!(format!("file:{path}").parse::<forebay::emulation::overheads::Overheads>().is_ok());
 }

@@ -8,8 +8,8 @@ mod samples;
 mod threads;
 
 use super::results::{Failure, Output};
-use crate::overheads::file::{DEFAULT_PATH, SCHEMA};
-use crate::overheads::{Overheads, STEP_MAX};
+use crate::emulation::overheads::file::{DEFAULT_PATH, SCHEMA};
+use crate::emulation::overheads::{Overheads, STEP_MAX};
 use crate::time::Nanos;
 use clap::Args;
 use contention::Contention;

@@ -1,13 +1,13 @@
 //! The flags of `forebay plan`.
 
 use crate::cli::simulate::{parse_positive, workloads};
-use crate::overheads::Overheads;
+use crate::emulation::overheads::Overheads;
+use crate::lab::sim::Balance;
+use crate::lab::study::goal::Goal;
+use crate::lab::study::policy_spec::PolicySpec;
+use crate::lab::workload::Workload;
 use crate::sched::PolicyName;
-use crate::sim::Balance;
-use crate::sim::study::goal::Goal;
-use crate::sim::study::policy_spec::PolicySpec;
 use crate::time::Nanos;
-use crate::workload::Workload;
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
 

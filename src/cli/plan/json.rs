@@ -4,13 +4,13 @@
 
 use super::text::toml;
 use crate::cli::simulate::json::by_class;
-use crate::sim::Fleet;
-use crate::sim::study::advice::{Advice, Findings, Report};
-use crate::sim::study::goal::Goal;
-use crate::sim::study::judge::{Judged, Verdict};
-use crate::sim::study::scenario::Simulation;
-use crate::sim::study::search::Held;
-use crate::sim::study::workers::{Look, Question};
+use crate::lab::sim::Fleet;
+use crate::lab::study::advice::{Advice, Findings, Report};
+use crate::lab::study::goal::Goal;
+use crate::lab::study::judge::{Judged, Verdict};
+use crate::lab::study::scenario::Simulation;
+use crate::lab::study::search::Held;
+use crate::lab::study::workers::{Look, Question};
 use serde_json::{Map, Value, json};
 
 /// The document, indented, with a final newline.
@@ -74,7 +74,7 @@ fn recommendation(question: &Question<'_>, advice: &Advice) -> Value {
 }
 
 fn sensitivity(goal: &Goal, advice: &Advice) -> Vec<Value> {
-    let item = |change: &crate::sim::study::what_if::Change| {
+    let item = |change: &crate::lab::study::what_if::Change| {
         let mut item = predicted(goal, &change.judged);
         item["change"] = change.what.as_str().into();
         item

@@ -1,8 +1,8 @@
 //! Measurements of a running server, as a workload and a rate.
 
 use crate::fate::CLASS_NAMES;
+use crate::lab::workload::Workload;
 use crate::time::Nanos;
-use crate::workload::Workload;
 use serde_json::Value;
 use std::ops::RangeInclusive;
 use std::time::Duration;

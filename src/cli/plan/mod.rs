@@ -10,19 +10,19 @@ pub(super) use arguments::PlanArguments;
 use super::results::{Failure, open, printed, write};
 use super::simulate::fleet;
 use super::simulate::progress::Bar;
+use crate::lab::sim::Fleet;
+use crate::lab::study::advice::{Advice, Findings, Report};
+use crate::lab::study::goal::Goal;
+use crate::lab::study::policy_spec::PolicySpec;
+use crate::lab::study::progress::Progress as _;
+use crate::lab::study::replayed::Replayed;
+use crate::lab::study::scenario::{Scenario, most_requests};
+use crate::lab::study::search::Search;
+use crate::lab::study::workers::{Look, Question};
+use crate::lab::study::{advice, parallel};
+use crate::lab::workload::Workload;
 use crate::sched::Sizes;
-use crate::sim::Fleet;
-use crate::sim::study::advice::{Advice, Findings, Report};
-use crate::sim::study::goal::Goal;
-use crate::sim::study::policy_spec::PolicySpec;
-use crate::sim::study::progress::Progress as _;
-use crate::sim::study::replayed::Replayed;
-use crate::sim::study::scenario::{Scenario, most_requests};
-use crate::sim::study::search::Search;
-use crate::sim::study::workers::{Look, Question};
-use crate::sim::study::{advice, parallel};
 use crate::time::Nanos;
-use crate::workload::Workload;
 
 /// Plans what `arguments` ask for, writes the file that they name and returns the part of the report for standard
 /// output.

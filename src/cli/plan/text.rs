@@ -1,13 +1,13 @@
 //! The plan as text: how each policy does, the recommendation, its reasons, and the effect of changes.
 
+use crate::emulation::overheads::Overheads;
+use crate::lab::sim::Fleet;
+use crate::lab::study::advice::{Advice, Findings, Report};
+use crate::lab::study::goal::{shown_latency, shown_slowdown};
+use crate::lab::study::judge::{Cause, Judged, Verdict};
+use crate::lab::study::search::Held;
+use crate::lab::study::workers::Question;
 use crate::metrics::Percentile;
-use crate::overheads::Overheads;
-use crate::sim::Fleet;
-use crate::sim::study::advice::{Advice, Findings, Report};
-use crate::sim::study::goal::{shown_latency, shown_slowdown};
-use crate::sim::study::judge::{Cause, Judged, Verdict};
-use crate::sim::study::search::Held;
-use crate::sim::study::workers::Question;
 
 /// The whole text.
 pub(super) fn render(report: &Report<'_>) -> String {

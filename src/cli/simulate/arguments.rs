@@ -1,13 +1,13 @@
 //! The flags of `forebay simulate`.
 
-use crate::overheads::Overheads;
+use crate::emulation::overheads::Overheads;
+use crate::lab::sim::Balance;
+use crate::lab::study::goal::Goal;
+use crate::lab::study::policy_spec::PolicySpec;
+use crate::lab::study::scenario::most_requests;
+use crate::lab::workload::{FORMS, PRESETS, Shape, Workload};
 use crate::sched::{MaxWait, Objective, PolicyName, Sharing};
-use crate::sim::Balance;
-use crate::sim::study::goal::Goal;
-use crate::sim::study::policy_spec::PolicySpec;
-use crate::sim::study::scenario::most_requests;
 use crate::time::{Nanos, parse_duration};
-use crate::workload::{FORMS, PRESETS, Shape, Workload};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -91,7 +91,7 @@ pub(crate) struct SimulateArguments {
     #[arg(long, value_name = "SET", long_help = OVERHEADS_HELP)]
     pub(super) overheads: Option<Overheads>,
     /// A percentile is marked ? where the upper end of its 95 % interval is above this many times the lower one
-    #[arg(long, value_name = "FACTOR", default_value_t = crate::stats::PRECISION, value_parser = parse_precision)]
+    #[arg(long, value_name = "FACTOR", default_value_t = crate::lab::stats::PRECISION, value_parser = parse_precision)]
     pub(super) precision: f64,
     /// Also write the result as JSON; - is standard output
     #[arg(long, value_name = "FILE")]

@@ -2,8 +2,8 @@
 //! more.
 
 use super::result::Results;
+use crate::lab::study::scenario::Scenario;
 use crate::metrics::{Block, Percentile};
-use crate::sim::study::scenario::Scenario;
 
 /// A header and the lines.
 pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {

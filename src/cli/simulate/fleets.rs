@@ -1,6 +1,6 @@
 //! From flags to fleets.
 
-use crate::sim::{Balance, Fleet};
+use crate::lab::sim::{Balance, Fleet};
 
 /// The most workers of a fleet: so many take some hundred MiB.
 const WORKERS_MAX: usize = 16_384;

@@ -3,7 +3,7 @@
 use super::json;
 use super::result::Results;
 use crate::cli::page;
-use crate::sim::study::scenario::Scenario;
+use crate::lab::study::scenario::Scenario;
 
 /// The page with the data of `results`.
 pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {

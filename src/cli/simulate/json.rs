@@ -1,11 +1,11 @@
 //! The results as JSON, schema `forebay-simulate/1`.
 
 use super::result::Results;
+use crate::lab::sim::FATES;
+use crate::lab::study::goal::Goal;
+use crate::lab::study::judge::Judged;
+use crate::lab::study::scenario::{Scenario, Simulation};
 use crate::metrics::Block;
-use crate::sim::FATES;
-use crate::sim::study::goal::Goal;
-use crate::sim::study::judge::Judged;
-use crate::sim::study::scenario::{Scenario, Simulation};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -19,7 +19,7 @@ pub(super) fn value(scenario: &Scenario<'_>, results: &Results) -> Value {
     let items: Vec<Value> = match results {
         Results::Outcomes(simulations) => simulations.iter().map(|simulation| item(scenario, simulation)).collect(),
         Results::Sustained(goal, searches) => {
-            let one = |search: &crate::sim::study::capacity::Sustained| {
+            let one = |search: &crate::lab::study::capacity::Sustained| {
                 let mut item = search
                     .at
                     .as_ref()

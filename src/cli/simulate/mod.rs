@@ -14,7 +14,7 @@ pub(super) use arguments::{SimulateArguments, parse_positive, workloads};
 pub(super) use fleets::fleet;
 
 use super::results::{Failure, one_on_stdout, open, printed, write};
-use crate::sim::study::replayed::Replayed;
+use crate::lab::study::replayed::Replayed;
 
 /// Checks `arguments` and the files that they name, without simulating.
 ///

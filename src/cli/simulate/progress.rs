@@ -1,6 +1,6 @@
 //! Progress of the simulations: a bar on standard error, if that is a terminal.
 
-use crate::sim::study::progress::Progress;
+use crate::lab::study::progress::Progress;
 use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
 use std::fmt;
 use std::io::{IsTerminal as _, stderr};

@@ -1,8 +1,8 @@
 //! The results of a report.
 
-use crate::sim::study::capacity::Sustained;
-use crate::sim::study::goal::Goal;
-use crate::sim::study::scenario::Simulation;
+use crate::lab::study::capacity::Sustained;
+use crate::lab::study::goal::Goal;
+use crate::lab::study::scenario::Simulation;
 
 /// The results of a command.
 #[derive(Clone, Debug)]

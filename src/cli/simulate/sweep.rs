@@ -4,14 +4,14 @@ use super::arguments::{Pools, SimulateArguments};
 use super::fleets::fleet;
 use super::progress::Bar;
 use super::result::Results;
+use crate::lab::sim::{Fleet, Replay};
+use crate::lab::study::capacity::{SIMULATIONS, best_sizes, max_load, max_load_of_best};
+use crate::lab::study::goal::Goal;
+use crate::lab::study::parallel;
+use crate::lab::study::policy_spec::PolicySpec;
+use crate::lab::study::replayed::Replayed;
+use crate::lab::study::scenario::Scenario;
 use crate::sched::Sizes;
-use crate::sim::study::capacity::{SIMULATIONS, best_sizes, max_load, max_load_of_best};
-use crate::sim::study::goal::Goal;
-use crate::sim::study::parallel;
-use crate::sim::study::policy_spec::PolicySpec;
-use crate::sim::study::replayed::Replayed;
-use crate::sim::study::scenario::Scenario;
-use crate::sim::{Fleet, Replay};
 
 /// All simulations of one report.
 #[derive(Clone, Debug)]

@@ -1,14 +1,14 @@
 //! The results as text tables.
 
 use super::result::Results;
+use crate::lab::sim::{FATES, Fleet};
+use crate::lab::study::capacity::Sustained;
+use crate::lab::study::goal::Goal;
+use crate::lab::study::judge::Judged;
+use crate::lab::study::scenario::{Scenario, Simulation};
+use crate::lab::workload::Shape;
 use crate::metrics::{Block, Percentile};
 use crate::sched::Objective;
-use crate::sim::study::capacity::Sustained;
-use crate::sim::study::goal::Goal;
-use crate::sim::study::judge::Judged;
-use crate::sim::study::scenario::{Scenario, Simulation};
-use crate::sim::{FATES, Fleet};
-use crate::workload::Shape;
 
 const SHOWN: [Percentile; 4] = [Percentile::P50, Percentile::P99, Percentile::P99_9, Percentile::P99_95];
 

@@ -17,7 +17,7 @@
 //!
 //! Contention is not charged ([`Overheads::serial`], [`Overheads::contend`]): threads have it for real at their queues.
 
-use crate::overheads::Overheads;
+use crate::emulation::overheads::Overheads;
 use crate::time::{Nanos, clock};
 use std::cell::Cell;
 

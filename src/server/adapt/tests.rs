@@ -154,9 +154,9 @@ fn reserve_keeps_a_number_that_was_given() {
 #[cfg(feature = "cli")]
 #[test]
 fn a_server_decides_what_the_planner_predicts() {
+    use crate::lab::sim::Fit;
+    use crate::lab::workload::Workload;
     use crate::sched::PolicyName;
-    use crate::sim::Fit;
-    use crate::workload::Workload;
 
     for (text, beside, workers, load, sizes) in [
         ("extreme-bimodal", 0, 14, 0.9, None),

@@ -4,11 +4,11 @@
 use super::handler::{HEADER, MAGIC, Scripted};
 use super::scenario::{Event, Scenario};
 use super::server::explore;
+use crate::lab::sim::Rest;
 use crate::sched::bounds::{BATCH, SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
 use crate::sched::ladder::{Ladder, Ladders};
 use crate::sched::overload::{QueueBounds, WaitBounds};
 use crate::sched::{Global, Isolated, Kind, Levels, Policy, Steal, Topology};
-use crate::sim::Rest;
 use crate::time::Nanos;
 
 const US: Nanos = Nanos::from_micros(1);

@@ -6,10 +6,10 @@ use super::run::Expirations;
 use super::scenario::{Event, Scenario};
 use super::server::explore;
 use crate::fate::Expired;
+use crate::lab::sim::Rest;
 use crate::sched::bounds::BATCH;
 use crate::sched::overload::QueueBounds;
 use crate::sched::{Isolated, Kind, Policy, Topology};
-use crate::sim::Rest;
 use crate::time::Nanos;
 
 const US: fn(u64) -> Nanos = Nanos::from_micros;

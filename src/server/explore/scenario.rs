@@ -1,6 +1,7 @@
 //! What is drawn from a seed: a server, a policy, its requests, and the events during the run.
 
 use super::handler::{Act, HEADER, IGNORED, LONG, MAGIC, MUTE, OVER_RATE, PROVEN, REFUSED, UNSEALED};
+use crate::lab::sim::Rest;
 use crate::metrics::{Collector, WorkerMetrics};
 use crate::sched::bounds::BATCH;
 use crate::sched::estimate::Groups;
@@ -9,7 +10,6 @@ use crate::sched::overload::{QueueBounds, WaitBounds};
 use crate::sched::{
     Global, Hybrid, Isolated, Kind, Levels, OnDemand, Patience, Policy, Pools, Reserve, Shed, Steal, Topology, WorkerId,
 };
-use crate::sim::Rest;
 use crate::time::Nanos;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -34,24 +34,12 @@ const ACTING: &[&str] = &[
     "SystemTime",
 ];
 
-/// From the edge down. What a module may name here has its row below, but for `runtime` and `net`, `sim` and `runtime`,
+/// From the edge down. What a module may name here has its row below, but for `runtime` and `net`, `lab::sim` and `runtime`,
 /// which stand beside one another.
 const TABLE: &[Layer] = &[
     Layer {
         module: "cli",
-        imports: &[
-            "server",
-            "sim",
-            "config",
-            "sched",
-            "metrics",
-            "workload",
-            "overheads",
-            "fate",
-            "time",
-            "output",
-            "stats",
-        ],
+        imports: &["server", "lab", "config", "sched", "metrics", "emulation", "fate", "time", "output"],
         banned: &[],
     },
     // It measures what a server's own parts cost.
@@ -68,7 +56,7 @@ const TABLE: &[Layer] = &[
             "runtime::continuation",
             "net",
             "queue",
-            "overheads",
+            "emulation",
             "fate",
             "time",
         ],
@@ -78,20 +66,29 @@ const TABLE: &[Layer] = &[
         module: "server",
         imports: &[
             "config",
-            "sim",
             "net",
             "handler",
             "runtime",
             "sched",
             "queue",
             "metrics",
-            "workload",
-            "overheads",
+            "emulation",
             "fate",
             "time",
             "output",
         ],
-        banned: &["handler::builtin::wire", "sim::study"],
+        banned: &["handler::builtin::wire"],
+    },
+    // Tests drive the server's parts in virtual time.
+    Layer {
+        module: "server::explore",
+        imports: &["server", "lab::sim", "net", "handler", "runtime", "sched", "queue", "metrics", "fate", "time"],
+        banned: &["lab::study"],
+    },
+    Layer {
+        module: "server::adapt::tests",
+        imports: &["server", "lab::sim", "lab::workload", "config", "sched", "metrics", "emulation", "fate", "time"],
+        banned: &["lab::study"],
     },
     // A datagram's way: what it passes knows the server around it only by what it must tell of sockets that fail.
     Layer {
@@ -114,34 +111,35 @@ const TABLE: &[Layer] = &[
     // in sched, `Io` in net. Of sockets themselves a configuration knows nothing.
     Layer {
         module: "config",
-        imports: &["sched", "net", "overheads", "time"],
+        imports: &["sched", "net", "emulation::overheads", "time"],
         banned: &["net::Group", "net::Socket", "net::Ways", "net::Link", "net::KernelLink", "socket2", "mio"],
     },
     Layer { module: "output", imports: &["time"], banned: SOCKETS },
     // The simulator asks nothing of those who ask it.
     Layer {
-        module: "sim::study",
-        imports: &["sim", "sched", "metrics", "workload", "overheads", "fate", "time", "stats"],
+        module: "lab::study",
+        imports: &["lab", "sched", "metrics", "emulation::overheads", "fate", "time"],
         banned: SOCKETS,
     },
     Layer {
-        module: "sim",
-        imports: &["sched", "queue", "metrics", "workload", "overheads", "fate", "time", "stats"],
-        banned: &["sim::study", "std::net", "core::net", "socket2", "mio::net", "SocketAddr*"],
+        module: "lab::sim",
+        imports: &["sched", "queue", "metrics", "lab::workload", "lab::stats", "emulation::overheads", "fate", "time"],
+        banned: &["lab::study", "std::net", "core::net", "socket2", "mio::net", "SocketAddr*"],
     },
     Layer { module: "net", imports: &["fate", "time"], banned: &[] },
     Layer { module: "tasks", imports: &["runtime", "sched", "time"], banned: SOCKETS },
     // The bench service is one user of the interface for handlers, which knows nothing of it.
-    Layer { module: "handler::builtin", imports: &["handler", "overheads", "fate", "time"], banned: &[] },
+    Layer { module: "handler::builtin", imports: &["handler", "emulation", "fate", "time"], banned: &[] },
     Layer { module: "handler", imports: &["runtime::continuation", "fate", "time"], banned: &["handler::builtin"] },
     Layer { module: "runtime", imports: &["sched", "queue", "time"], banned: SOCKETS },
     Layer { module: "runtime::continuation", imports: &["runtime::notice", "sched", "time"], banned: SOCKETS },
     Layer { module: "sched", imports: &["fate", "time"], banned: ACTING },
-    Layer { module: "metrics", imports: &["stats", "fate", "time"], banned: &[] },
-    Layer { module: "stats", imports: &[], banned: ACTING },
-    Layer { module: "workload", imports: &["overheads", "fate", "time"], banned: &[] },
+    Layer { module: "metrics", imports: &["fate", "time"], banned: &[] },
+    Layer { module: "lab", imports: &[], banned: &[] },
+    Layer { module: "lab::stats", imports: &["metrics"], banned: ACTING },
+    Layer { module: "lab::workload", imports: &["emulation::overheads", "fate", "time"], banned: &[] },
     // A leaf: what steps cost is known to server, simulator and configuration alike.
-    Layer { module: "overheads", imports: &["time"], banned: SOCKETS },
+    Layer { module: "emulation", imports: &["time"], banned: SOCKETS },
     Layer { module: "queue", imports: &[], banned: &[] },
     Layer { module: "fate", imports: &[], banned: &[] },
     Layer { module: "time", imports: &[], banned: &[] },

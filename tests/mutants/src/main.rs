@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::{env, fs, thread};
 
 const FOLDERS: [&str; 7] =
-    ["src/sched", "src/server", "src/runtime", "src/metrics", "src/net", "src/sim", "loadgen/src"];
+    ["src/sched", "src/server", "src/runtime", "src/metrics", "src/net", "src/lab", "loadgen/src"];
 const ROUNDS: usize = 30;
 
 struct Arguments {

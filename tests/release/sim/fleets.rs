@@ -1,10 +1,10 @@
 //! Do fleets do what theory says of balancers, and is one server alone what it was?
 
 use super::*;
+use forebay::lab::sim::{Fit, Reference, simulate};
+use forebay::lab::workload::{Shape, Workload};
 use forebay::metrics::Percentile;
 use forebay::sched::PolicyName;
-use forebay::sim::{Fit, Reference, simulate};
-use forebay::workload::{Shape, Workload};
 
 const BALANCES: [&str; 5] = ["random", "flow-hash", "flow-hash:zipf=0.9", "two-choices", "jsq"];
 

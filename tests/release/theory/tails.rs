@@ -2,8 +2,8 @@
 //! seeds against exact distributions, within 5 %.
 
 use super::{MEAN_NS, arrivals, erlang_c, own_queues, shared_queue, workload};
+use forebay::lab::sim::{Reference, Tally};
 use forebay::metrics::Percentile;
-use forebay::sim::{Reference, Tally};
 
 /// The share of requests above the percentile that is looked at.
 const ABOVE: f64 = 0.001;

@@ -1,8 +1,8 @@
 use super::*;
 use crate::report::by_class::{ByClass, Values, block_of};
 use crate::report::run_result::Samples;
+use forebay::lab::stats::{Memory, PRECISION};
 use forebay::metrics::ALL_CLASSES;
-use forebay::stats::{Memory, PRECISION};
 
 fn bounded(values: Vec<f64>) -> Block {
     let mut stream = Values::default();

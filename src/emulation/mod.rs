@@ -1,0 +1,3 @@
+//! Emulated cores: what each step of a server costs them.
+
+pub mod overheads;

@@ -1,0 +1,280 @@
+//! Contention in virtual time: places that serve one worker after the other.
+//!
+//! A queue between workers, a socket and the watch set each are a *serial resource*. An operation holds one for
+//! [`Overheads::serial`], and for [`Overheads::contend`] more for each other worker that uses it or waits for it when the
+//! operation begins. Workers are served in the order in which they come, and their cores are busy while they wait.
+//!
+//! What an operation costs a worker that meets no other is part of the step's own constant: the push and the pop of a
+//! hop or a yield, the lock of a receive. So a worker pays here for what others cost it and for nothing else: until it
+//! is its turn, and [`Overheads::contend`] for each of them. Of its hold the first part, [`Overheads::serial`], stands in
+//! the constant, and keeps others out all the same. A look that finds nothing reads, and holds nothing.
+//!
+//! A queue is one resource, whatever its shards are: every push and every pop counts in one word (`runtime/queues.rs`).
+
+use crate::emulation::overheads::Overheads;
+use crate::sched::{PoolId, WorkerId};
+use crate::time::Nanos;
+use std::collections::VecDeque;
+
+/// A serial resource of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The queue of a pool.
+    Queue(PoolId),
+    /// The socket of a worker.
+    Socket(WorkerId),
+    /// The set of sockets whose owners may be busy.
+    WatchSet,
+}
+
+/// The serial resources of one server, and what they cost the worker whose step it is.
+#[derive(Debug)]
+pub(super) struct Contention {
+    serial: Nanos,
+    contend: Nanos,
+    queues: usize,
+    /// The queues, the sockets and the watch set; empty where no operation holds anything.
+    resources: Box<[Resource]>,
+    /// What others have cost the worker in this step.
+    delay: Nanos,
+    /// What others have cost all workers in earlier steps.
+    total: Nanos,
+}
+
+/// A place that serves one worker after the other.
+#[derive(Clone, Debug, Default)]
+struct Resource {
+    /// Operations that are not over, in their order; those of one step of one worker count as one.
+    line: VecDeque<Hold>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    worker: WorkerId,
+    /// When the step began to which the operation belongs.
+    step_at: Nanos,
+    until: Nanos,
+}
+
+impl Contention {
+    /// No operation holds anything.
+    pub(super) fn none() -> Contention {
+        let [serial, contend, delay, total] = [Nanos::ZERO; 4];
+        Contention { serial, contend, queues: 0, resources: Box::default(), delay, total }
+    }
+
+    /// The contention that `overheads` describe, for this many queues and workers.
+    pub(super) fn new(overheads: &Overheads, queues: usize, workers: usize) -> Contention {
+        let Overheads { serial, contend, .. } = *overheads;
+        if serial == Nanos::ZERO {
+            // Operations that take no time never meet.
+            return Contention::none();
+        }
+        let resources = vec![Resource::default(); queues + workers + 1].into();
+        Contention { serial, contend, queues, resources, ..Contention::none() }
+    }
+
+    /// `worker`, in a step that began at `now`, carries out `operations` on `place`, one after the other.
+    #[inline]
+    pub(super) fn hold(&mut self, place: Place, worker: WorkerId, now: Nanos, operations: usize) {
+        if !self.resources.is_empty() {
+            self.hold_resource(place, worker, now, operations as u64);
+        }
+    }
+
+    fn hold_resource(&mut self, place: Place, worker: WorkerId, now: Nanos, operations: u64) {
+        let last = self.resources.len() - 1;
+        let resource = &mut self.resources[match place {
+            Place::Queue(pool) => pool,
+            Place::Socket(owner) => self.queues + owner,
+            Place::WatchSet => last,
+        }];
+        let ready_at = now.plus(self.delay);
+        let Turn { begins_at, wait, others } = resource.turn_of(worker, now, ready_at);
+        let more = self.contend.times(others).times(operations);
+        resource.extend(worker, now, begins_at.plus(self.serial.times(operations)).plus(more));
+        self.delay = self.delay.plus(wait).plus(more);
+    }
+
+    /// What others have cost the worker in the step that is over.
+    #[inline]
+    pub(super) fn take_delay(&mut self) -> Nanos {
+        let delay = std::mem::take(&mut self.delay);
+        self.total = self.total.plus(delay);
+        delay
+    }
+
+    /// What others have cost all workers so far.
+    pub(super) fn total(&self) -> Nanos {
+        self.total
+    }
+}
+
+/// When an operation takes place.
+struct Turn {
+    begins_at: Nanos,
+    /// For how long others keep the worker waiting.
+    wait: Nanos,
+    /// Number of other workers that use the resource or wait for it.
+    others: u64,
+}
+
+impl Resource {
+    /// The turn of `worker` for an operation of a step that began at `now`, which is ready at `ready_at`.
+    fn turn_of(&mut self, worker: WorkerId, now: Nanos, ready_at: Nanos) -> Turn {
+        while self.line.front().is_some_and(|hold| hold.until <= now) {
+            self.line.pop_front();
+        }
+        // A worker that comes to another step is through with the operations of its last one.
+        if self.line.back().is_some_and(|hold| hold.worker == worker && hold.step_at < now) {
+            self.line.pop_back();
+        }
+        let (Some(first), Some(last)) = (self.line.front(), self.line.back()) else {
+            return Turn { begins_at: ready_at, wait: Nanos::ZERO, others: 0 };
+        };
+        let begins_at = last.until.max(ready_at);
+        // Operations of one step follow one another, in the constant of that step.
+        let follows = last.worker == worker;
+        let wait = if follows { Nanos::ZERO } else { begins_at.minus(ready_at) };
+        // Of an earlier step there can only be the first, because a worker waits for those before it.
+        let is_first = self.line.len() > 1 && first.worker == worker;
+        let others = self.line.len() as u64 - u64::from(follows) - u64::from(is_first);
+        Turn { begins_at, wait, others }
+    }
+
+    fn extend(&mut self, worker: WorkerId, step_at: Nanos, until: Nanos) {
+        match self.line.back_mut() {
+            Some(last) if last.worker == worker => last.until = until,
+            _ => self.line.push_back(Hold { worker, step_at, until }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::sim::world::VirtualWorld;
+    use crate::lab::sim::{Fit, Rest};
+    use crate::sched::turn::World;
+    use crate::sched::{Noticed, Policy, View, Watch};
+
+    const QUEUE: Place = Place::Queue(0);
+
+    fn contention(serial: u64, contend: u64) -> Contention {
+        let [serial, contend] = [serial, contend].map(Nanos::new);
+        Contention::new(&Overheads { serial, contend, ..Overheads::NONE }, 1, 4)
+    }
+
+    /// What a step of `worker` at `now` with that many operations on each of `places` pays.
+    fn step(contention: &mut Contention, worker: WorkerId, now: u64, places: &[(Place, usize)]) -> u64 {
+        for (place, operations) in places {
+            contention.hold(*place, worker, Nanos::new(now), *operations);
+        }
+        contention.take_delay().get()
+    }
+
+    #[test]
+    fn workers_are_served_in_order_and_pay_for_each_other_one() {
+        let mut contention = contention(10, 3);
+        // Until 10, 10 + 13 and 23 + 16, of which each has 10 in its constants.
+        let paid = [0, 1, 2].map(|worker| step(&mut contention, worker, 0, &[(QUEUE, 1)]));
+        assert_eq!(paid, [0, 10 + 3, 23 + 6]);
+        // At 11 the first one is through, and worker 1 has the queue until 23: two are before the fourth.
+        assert_eq!(step(&mut contention, 3, 11, &[(QUEUE, 1)]), 39 - 11 + 6);
+        // The other places are free all the while, and the queue is from 55 on.
+        assert_eq!(step(&mut contention, 0, 11, &[(Place::Socket(1), 1), (Place::WatchSet, 1)]), 0);
+        assert_eq!(step(&mut contention, 0, 54, &[(QUEUE, 1)]), 1 + 3);
+        assert_eq!(step(&mut contention, 1, 68, &[(QUEUE, 1)]), 0);
+        assert_eq!(contention.total(), Nanos::new(13 + 29 + 34 + 4));
+    }
+
+    #[test]
+    fn a_worker_that_meets_no_other_pays_nothing() {
+        let mut contention = contention(10, 3);
+        // A batch, the next step before it would be through, and another operation of that step.
+        assert_eq!(step(&mut contention, 1, 0, &[(QUEUE, 32)]), 0);
+        assert_eq!(step(&mut contention, 1, 5, &[(QUEUE, 1), (QUEUE, 2)]), 0);
+        // Until 35; nothing is left of the batch.
+        assert_eq!(step(&mut contention, 2, 6, &[(QUEUE, 1)]), 29 + 3);
+    }
+
+    #[test]
+    fn operations_of_one_step_wait_once_and_one_after_the_other() {
+        let mut contention = contention(10, 3);
+        step(&mut contention, 0, 0, &[(QUEUE, 1), (Place::WatchSet, 3)]);
+        // The queue until 10, and 13 for each of two; by then, at 16, the watch set is held until 30.
+        assert_eq!(step(&mut contention, 1, 0, &[(QUEUE, 1), (QUEUE, 1), (Place::WatchSet, 1)]), 10 + 6 + 14 + 3);
+        assert_eq!(step(&mut contention, 2, 0, &[(QUEUE, 1)]), 10 + 2 * 13 + 2 * 3);
+        // Behind its own operation, which is over, stand two more: it waits for them, and they are two.
+        assert_eq!(step(&mut contention, 1, 35, &[(QUEUE, 1)]), 52 - 35 + 3);
+    }
+
+    #[test]
+    fn without_a_hold_workers_never_meet() {
+        let mut contention = contention(0, 3);
+        assert_eq!([0, 1, 2].map(|worker| step(&mut contention, worker, 0, &[(QUEUE, 5)])), [0; 3]);
+    }
+
+    /// What `act` costs worker 0, and after it worker 1 at the same moment, in a world of three workers under `policy`.
+    fn one_after_the_other(policy: &str, act: impl Fn(&mut VirtualWorld<u8>, &Policy)) -> [u64; 2] {
+        let workload = "fixed:1us".parse().expect("a form");
+        let policy = Fit::new(&workload, 3, 0.5).policy(policy.parse().expect("a policy")).policy();
+        let mut world = VirtualWorld::new(&policy, Rest::Looks, Nanos::ZERO, 9);
+        let overheads = Overheads { serial: Nanos::new(10), ..Overheads::NONE };
+        world.contention = Contention::new(&overheads, policy.queues(), 3);
+        [0, 1].map(|worker| {
+            world.me = worker;
+            act(&mut world, &policy);
+            world.contention.take_delay().get()
+        })
+    }
+
+    // Which steps use a place that others use too, and which do not?
+    #[test]
+    fn what_others_may_use_is_held() {
+        let push = |world: &mut VirtualWorld<u8>, _: &Policy| assert_eq!(world.push_queue(0, 0, 7), Ok(()));
+        assert_eq!(one_after_the_other("global", push), [0, 10]);
+        let pop = |world: &mut VirtualWorld<u8>, _: &Policy| {
+            if world.queue_is_empty(0) {
+                assert_eq!((world.push_queue(0, 0, 7), world.push_queue(0, 0, 7)), (Ok(()), Ok(())));
+            }
+            assert_eq!(world.pop_queue(0, 0), Some(7));
+        };
+        assert_eq!(one_after_the_other("global", pop), [0, 30], "two pushes and a pop are before it");
+        let pop_in_vain = |world: &mut VirtualWorld<u8>, _: &Policy| assert_eq!(world.pop_queue(0, 0), None);
+        assert_eq!(one_after_the_other("global", pop_in_vain), [0, 0]);
+        let own = |world: &mut VirtualWorld<u8>, _: &Policy| world.push(0, 7);
+        assert_eq!(one_after_the_other("steal", own), [0, 0]);
+
+        let receive = |datagrams| {
+            move |world: &mut VirtualWorld<u8>, _: &Policy| {
+                (0..datagrams).for_each(|_| world.arrived(2));
+                world.received(2, datagrams);
+            }
+        };
+        assert_eq!(one_after_the_other("steal", receive(3)), [0, 30], "each datagram takes the lock");
+        assert_eq!(one_after_the_other("steal", receive(0)), [0, 0]);
+
+        let look = |datagrams| {
+            move |world: &mut VirtualWorld<u8>, _: &Policy| {
+                world.sockets[2].watched = true;
+                (world.sockets[2].datagrams, world.in_sockets) = (datagrams, datagrams);
+                assert_eq!(world.noticed(Watch::Every(Nanos::new(1))), Some(Noticed::of((datagrams > 0).then_some(2))));
+            }
+        };
+        assert_eq!(one_after_the_other("ondemand", look(2)), [0, 10]);
+        assert_eq!(one_after_the_other("ondemand", look(0)), [0, 0], "there is nothing to take out of the set");
+
+        let begin = |slept| {
+            move |world: &mut VirtualWorld<u8>, policy: &Policy| {
+                world.sockets[world.me].watched = false;
+                world.idle.seats[world.me].slept = slept;
+                world.begin_work(policy, false);
+                world.begin_work(policy, false);
+            }
+        };
+        assert_eq!(one_after_the_other("steal", begin(true)), [0, 10], "once: then the socket stands in the set");
+        assert_eq!(one_after_the_other("steal", begin(false)), [0, 0], "it has never left the set");
+        assert_eq!(one_after_the_other("isolated", begin(true)), [0, 0], "there is no set");
+    }
+}

@@ -1,0 +1,160 @@
+//! The event loop: requests come and workers take their turns, in the order of their times.
+
+use super::Rest;
+use super::contention::Contention;
+use super::tally::Worked;
+use super::world::VirtualWorld;
+use crate::emulation::overheads::Overheads;
+use crate::sched::turn::{Boundary, Did, Engine, Turn};
+use crate::sched::{Pace, Policy, WorkerId};
+use crate::time::Nanos;
+use std::sync::Arc;
+
+/// What workers in virtual time do with requests, all of them: one engine serves every worker.
+pub(crate) trait VirtualEngine: Engine {
+    /// A datagram that comes to a socket.
+    type Arrival;
+
+    /// The worker to whose socket `arrival` comes.
+    fn socket(arrival: &Self::Arrival) -> WorkerId;
+    /// The time at which `arrival` comes.
+    fn time(arrival: &Self::Arrival) -> Nanos;
+    /// Puts `arrival` into its socket; false if that is full.
+    fn arrive(&mut self, arrival: Self::Arrival) -> bool;
+    /// Makes the next calls count for `worker`, at `now`.
+    fn set(&mut self, worker: WorkerId, now: Nanos);
+    /// The time that a step of that worker takes which `did` this. A job that the step ended has its fate now.
+    fn charge(&mut self, did: Did) -> Nanos;
+}
+
+/// A server in virtual time.
+pub(crate) struct Driver<E: VirtualEngine> {
+    /// The policy at work, and its number.
+    policy: Arc<Policy>,
+    epoch: usize,
+    workers: Box<[Worker<E::Job>]>,
+    pub(crate) world: VirtualWorld<E::Job>,
+    pub(crate) engine: E,
+    /// What steps have taken of all workers' time, but for searches that found nothing.
+    busy: Nanos,
+    /// Whether a search that finds nothing takes no time, and so need not be made where nothing can be.
+    skips_vain: bool,
+}
+
+struct Worker<J> {
+    turn: Turn<J>,
+    /// The policy that the worker follows, and its number.
+    policy: Arc<Policy>,
+    epoch: usize,
+}
+
+impl<E: VirtualEngine> Driver<E> {
+    /// A server at rest under `policy`; `queued` bounds the jobs in its queues, `wake` is the cost of a wake-up.
+    pub(crate) fn new(policy: Policy, engine: E, rest: Rest, wake: Nanos, queued: usize) -> Driver<E> {
+        let policy = Arc::new(policy);
+        let topology = policy.topology();
+        let mut world = VirtualWorld::new(&policy, rest, wake, queued);
+        for worker in 0..topology.workers() {
+            world.me = worker;
+            world.rest(Nanos::ZERO);
+        }
+        let worker = |id| Worker { turn: Turn::new(id, topology, 1, 0), policy: Arc::clone(&policy), epoch: 0 };
+        let workers = (0..topology.workers()).map(worker).collect();
+        Driver { policy, epoch: 0, workers, world, engine, busy: Nanos::ZERO, skips_vain: false }
+    }
+
+    /// The same driver where a search that finds nothing takes no time, and may be left out where nothing can be.
+    pub(crate) fn skips_vain_searches(self, skips_vain: bool) -> Driver<E> {
+        Driver { skips_vain, ..self }
+    }
+
+    /// The same driver where workers wait for one another, and look, as `overheads` say.
+    pub(crate) fn priced(mut self, overheads: &Overheads) -> Driver<E> {
+        self.world.contention = Contention::new(overheads, self.policy.queues(), self.workers.len());
+        self.world.paces.fill(Pace::new(overheads.look));
+        self
+    }
+
+    /// What the workers' time has gone into.
+    pub(super) fn worked(&self) -> Worked {
+        Worked { workers: self.workers.len() as u64, busy: self.busy, contended: self.world.contention.total() }
+    }
+
+    /// When a worker acts next; [`Nanos::MAX`] if all wait for others.
+    pub(crate) fn next_at(&self) -> Nanos {
+        self.world.event_list.first().0
+    }
+
+    /// Lets `came` come to its socket, no later than [`Driver::next_at`].
+    pub(crate) fn arrive(&mut self, came: E::Arrival) {
+        self.world.now = E::time(&came);
+        let socket = E::socket(&came);
+        if self.engine.arrive(came) {
+            self.world.arrived(socket);
+        }
+    }
+
+    /// Longest time that a running job keeps its worker between two pauses.
+    #[cfg(test)]
+    pub(crate) fn heartbeat(mut self, heartbeat: Nanos) -> Driver<E> {
+        self.world.heartbeat = heartbeat;
+        self
+    }
+
+    /// From now on jobs are discarded instead of run, and nothing is received.
+    #[cfg(test)]
+    pub(crate) fn abandon(&mut self, now: Nanos) {
+        self.world.now = now;
+        self.world.abandon();
+    }
+
+    /// Puts `policy` to work at `now`: each worker follows it from its next search on.
+    #[cfg(test)]
+    pub(crate) fn switch(&mut self, policy: Policy, now: Nanos) {
+        self.world.now = now;
+        self.world.switch(&policy);
+        self.policy = Arc::new(policy);
+        self.epoch += 1;
+    }
+
+    /// Lets the worker whose time has come act until it is idle or busy for a time.
+    pub(crate) fn act(&mut self) {
+        let (now, id) = self.world.event_list.first();
+        let Driver { policy, epoch, workers, world, engine, busy, skips_vain } = self;
+        let worker = &mut workers[id];
+        (world.now, world.me) = (now, id);
+        engine.set(id, now);
+        if !world.rise() {
+            return;
+        }
+        loop {
+            if !worker.turn.has_job() {
+                if worker.epoch != *epoch {
+                    (worker.policy, worker.epoch) = (Arc::clone(policy), *epoch);
+                    world.follow(policy);
+                    worker.turn.follow(policy, engine);
+                }
+                if *skips_vain && world.is_vain() {
+                    if cfg!(debug_assertions) {
+                        let did = worker.turn.step(&worker.policy, world, engine);
+                        assert!(matches!(did, Did::Nothing { .. }), "there is something after all: {did:?}");
+                    } else {
+                        worker.turn.skip_search();
+                    }
+                    engine.boundary(Boundary::Rest);
+                    return world.rest(Nanos::ZERO);
+                }
+            }
+            let did = worker.turn.step(&worker.policy, world, engine);
+            let took = engine.charge(did).plus(world.contention.take_delay());
+            if matches!(did, Did::Nothing { .. }) {
+                engine.boundary(Boundary::Rest);
+                return world.rest(took);
+            }
+            if took > Nanos::ZERO {
+                *busy = busy.plus(took);
+                return world.event_list.set(id, now.plus(took));
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Policies fitted to a workload: sizes and budgets as a server would choose them, by the same estimators.
+
+use crate::fate::CLASSES;
+use crate::lab::workload::{Cost, Workload};
+use crate::sched::auto::{Auto, Decision};
+use crate::sched::estimate::{ServiceTimes, TimesOfClass};
+use crate::sched::{Made, Measured, Objective, PolicyName, Tuning};
+use crate::time::Nanos;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::BTreeMap;
+
+/// What a policy is fitted to.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    /// Workers, at least one.
+    pub workers: usize,
+    /// Mean number of workers that the requests keep busy, with the time beside their cost.
+    pub offered: f64,
+    /// CPU time that a request may use before what is left of it may move.
+    pub slice: Nanos,
+    /// Sizes of the pools of `pools`, of the groups of `reserve`, and of the reserved workers of `hybrid` and the rest,
+    /// where they are given.
+    pub sizes: Option<Vec<usize>>,
+    /// How long a worker must have been in one job before others receive from its socket; as in the server where it is
+    /// not given.
+    pub thief_threshold: Option<Nanos>,
+    /// What stepping aside costs.
+    pub yield_cost: Nanos,
+    /// What levels are for.
+    pub objective: Objective,
+    /// Whether policies that can use a request's class know it.
+    pub classified: bool,
+    /// Service times of all classes together.
+    pub times: ServiceTimes,
+    /// Service times of each class by itself.
+    pub of_class: TimesOfClass,
+    /// For each class, the number of requests and their cost in all.
+    pub by_class: [(u64, Nanos); CLASSES],
+    /// Time that each request takes of a worker beside its cost.
+    pub beside: Nanos,
+}
+
+/// Requests that stand for a workload.
+const REQUESTS: f64 = 1e6;
+/// Costs that are drawn of each class whose costs vary.
+const DRAWS: u64 = 20_000;
+/// Decisions that `auto` is asked for: more than have to agree before one comes into force.
+const DECISIONS: usize = 10;
+
+impl Fit {
+    /// A fit to `workload` at the share `load` of this many workers, both with the time that requests take beside their
+    /// cost. The slice is ten of the smallest class's cost, within what a server takes.
+    pub fn new(workload: &Workload, workers: usize, load: f64) -> Fit {
+        let mut times: [Vec<(Nanos, u64)>; CLASSES] = Default::default();
+        let mut by_class = [(0, Nanos::ZERO); CLASSES];
+        for ((class, sums), times) in workload.classes().iter().zip(&mut by_class).zip(&mut times) {
+            let requests = (class.share * REQUESTS).round().max(1.0) as u64;
+            match class.cost {
+                Cost::Fixed(cost) => times.push((cost, requests)),
+                ref varied => {
+                    let mut random = Xoshiro256PlusPlus::seed_from_u64(0);
+                    times.extend((0..DRAWS).map(|_| (varied.draw(&mut random), requests.div_ceil(DRAWS))));
+                }
+            }
+            *sums = (requests, class.cost.mean().times(requests));
+        }
+        let slice = slice_of(workload.smallest_cost());
+        Fit::of(slice, workers, load, times, by_class, workload.time_beside())
+    }
+
+    /// A fit to requests of these classes and costs, each with `beside` of a worker's time beside its cost, at the share
+    /// `load` of this many workers; with the slice of [`Fit::new`].
+    ///
+    /// # Panics
+    /// If there is no request.
+    pub fn to_requests(requests: impl Iterator<Item = (u8, Nanos)>, workers: usize, load: f64, beside: Nanos) -> Fit {
+        let mut times: [BTreeMap<Nanos, u64>; CLASSES] = Default::default();
+        let mut by_class = [(0, Nanos::ZERO); CLASSES];
+        for (class, cost) in requests {
+            let class = usize::from(class);
+            *times[class].entry(cost).or_default() += 1;
+            let (count, sum) = &mut by_class[class];
+            (*count, *sum) = (*count + 1, sum.plus(cost));
+        }
+        let means = by_class.iter().filter(|(count, _)| *count > 0).map(|(count, sum)| Nanos::new(sum.get() / count));
+        let slice = slice_of(means.min().expect("there is a request"));
+        Fit::of(slice, workers, load, times, by_class, beside)
+    }
+
+    fn of<T: IntoIterator<Item = (Nanos, u64)>>(
+        slice: Nanos,
+        workers: usize,
+        load: f64,
+        times: [T; CLASSES],
+        by_class: [(u64, Nanos); CLASSES],
+        beside: Nanos,
+    ) -> Fit {
+        let (offered, yield_cost) = (load * workers as f64, Nanos::new(100));
+        let (sizes, thief_threshold, classified) = (None, None, false);
+        let of_class = times.map(ServiceTimes::new);
+        let times = ServiceTimes::together(&of_class);
+        Fit {
+            workers,
+            offered,
+            slice,
+            sizes,
+            thief_threshold,
+            yield_cost,
+            objective: Objective::default(),
+            classified,
+            times,
+            of_class,
+            by_class,
+            beside,
+        }
+    }
+
+    /// The policy called `name`, and what was chosen on the way.
+    ///
+    /// # Panics
+    /// If the chosen sizes do not sum to the workers.
+    pub fn policy(&self, name: PolicyName) -> Made {
+        (name.entry().make)(&self.tuning())
+    }
+
+    /// What policies are made from.
+    pub fn tuning(&self) -> Tuning {
+        Tuning {
+            sizes: self.sizes.clone(),
+            classified: self.classified,
+            thief_threshold: self.thief_threshold,
+            yield_cost: self.yield_cost,
+            objective: self.objective,
+            measured: Some(self.measured()),
+            ..Tuning::new(self.workers, self.slice)
+        }
+    }
+
+    /// What a server would have measured.
+    fn measured(&self) -> Measured {
+        let measured = Measured::new(self.times.clone(), self.by_class, self.beside, self.offered);
+        if self.classified { measured.classified(self.of_class.clone()) } else { measured }
+    }
+
+    /// The budget that `auto` would choose for these service times; the slice where it would divide nothing.
+    pub fn budget(&self) -> Nanos {
+        self.decision().budget().unwrap_or(self.slice)
+    }
+
+    /// What `auto` would decide for these service times, and why.
+    pub fn decision(&self) -> Decision {
+        let mut auto = Auto::new(&self.tuning());
+        let measured = self.measured();
+        for _ in 0..DECISIONS {
+            auto.decide(&measured);
+        }
+        auto.current().clone()
+    }
+}
+
+/// Ten of the smallest class's mean cost, within what a server takes.
+fn slice_of(smallest: Nanos) -> Nanos {
+    smallest.times(10).clamp(Nanos::from_micros(1), Nanos::from_secs(1))
+}

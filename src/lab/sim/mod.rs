@@ -1,0 +1,176 @@
+//! Virtual time: what a server under a policy would do with given requests, without threads, sockets or a clock.
+//!
+//! [`simulate`] drives the very worker that the server's threads drive, [`Turn`](crate::sched::turn::Turn), under the
+//! same [`Policy`] objects. `world.rs` is what that worker acts on, `idle.rs` which workers sleep and which one
+//! watches, `model.rs` what a request is. What threads do beside the work has a price ([`Overheads`]), and they wait for
+//! one another where only one can be at a time (`contention.rs`). The same requests give the same result, bit for bit.
+//! Several servers behind a balancer are a [`Fleet`], in one time (`servers.rs`).
+//!
+//! Sockets, deques, queues and packets are bounded as in the server, so memory does not grow with the run.
+
+mod balance;
+mod contention;
+mod driver;
+mod event_list;
+mod fit;
+mod fleet;
+mod idle;
+mod model;
+mod notices;
+mod open_loop;
+mod queues;
+mod reference;
+mod replay;
+mod requests;
+mod servers;
+mod tally;
+mod wakes;
+mod world;
+
+pub use balance::{Balance, UnknownBalance, ZIPF_MAX};
+#[cfg(test)]
+pub(crate) use driver::{Driver, VirtualEngine};
+pub use fit::Fit;
+pub use fleet::{Fleet, FleetTally};
+pub(crate) use open_loop::spread;
+pub use open_loop::{ArrivingRequest, OpenLoop};
+pub use reference::Reference;
+pub use replay::Replay;
+pub use tally::{FATES, Tally};
+#[cfg(test)]
+pub(crate) use world::Fault;
+
+use crate::emulation::overheads::Overheads;
+use crate::sched::bounds::{BATCH, PACKETS_PER_WORKER, QUEUED_PER_WORKER};
+use crate::sched::estimate::ServiceTimes;
+use crate::sched::overload::{QueueBounds, expected_service};
+use crate::sched::{MaxWait, Policy};
+use crate::time::Nanos;
+use servers::Servers;
+use std::cell::RefCell;
+
+/// A server to simulate.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The policy that the workers follow.
+    pub policy: Policy,
+    /// What each step costs.
+    pub overheads: Overheads,
+    /// What an idle worker does.
+    pub rest: Rest,
+    /// CPU time between two checkpoints of a handler; above zero.
+    pub checkpoint_step: Nanos,
+    /// Whether the policy may know a request's class.
+    pub classified: bool,
+    /// Bounds.
+    pub limits: Limits,
+    /// How long requests may wait.
+    pub waits: QueueBounds,
+    /// The service that is expected of a request with a deadline: it must not begin where less time is left.
+    pub expected: Nanos,
+}
+
+/// What an idle worker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// The worker sees at once whatever it may take, and a wake-up costs nothing.
+    Looks,
+    /// The worker spins, half of the workers at a time at most, and then sleeps. After a spurious wake the watcher
+    /// backs off.
+    Sleeps {
+        /// How long the worker spins; zero = it sleeps at once.
+        spin_for: Nanos,
+        /// The shortest back-off.
+        nap_min: Nanos,
+    },
+}
+
+/// Bounds of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Datagrams that one receive takes at most.
+    pub batch: usize,
+    /// Packets for each worker.
+    pub packets_per_worker: usize,
+    /// Jobs in all queues together, for each worker.
+    pub queued_per_worker: usize,
+    /// Datagrams that a socket holds.
+    pub socket_capacity: usize,
+}
+
+impl Limits {
+    /// The bounds of `forebay serve`, whose sockets have 4 MiB, in which a small datagram takes 832 bytes.
+    pub const SERVER: Limits = Limits {
+        batch: BATCH,
+        packets_per_worker: PACKETS_PER_WORKER,
+        queued_per_worker: QUEUED_PER_WORKER,
+        socket_capacity: (4 << 20) / 832,
+    };
+}
+
+impl Setup {
+    /// A server of workers that always look, without any overhead, with a checkpoint for each microsecond of cost.
+    pub fn ideal(policy: Policy) -> Setup {
+        Setup {
+            policy,
+            overheads: Overheads::NONE,
+            rest: Rest::Looks,
+            checkpoint_step: Nanos::from_micros(1),
+            classified: false,
+            limits: Limits::SERVER,
+            waits: QueueBounds::NONE,
+            expected: Nanos::ZERO,
+        }
+    }
+}
+
+impl Setup {
+    /// The same server, where requests wait as under `max_wait` at a server that has measured `times`, and none begins
+    /// that is not expected to end before its deadline.
+    pub fn with_max_wait(self, max_wait: MaxWait, times: &ServiceTimes) -> Setup {
+        if max_wait == MaxWait::Off {
+            return self;
+        }
+        let waits = QueueBounds::new(max_wait, times, self.overheads.per_request(), self.policy.first_slice());
+        Setup {
+            waits: waits.unwrap_or(QueueBounds::NONE),
+            expected: expected_service(times).unwrap_or(Nanos::ZERO),
+            ..self
+        }
+    }
+
+    /// A server with these overheads. Where waking costs something its workers sleep as in `forebay serve`.
+    pub fn with_overheads(policy: Policy, overheads: Overheads) -> Setup {
+        let sleeps = Rest::Sleeps { spin_for: Nanos::from_micros(50), nap_min: Nanos::from_millis(1) };
+        let rest = if overheads.wake > Nanos::ZERO { sleeps } else { Rest::Looks };
+        Setup { overheads, rest, ..Setup::ideal(policy) }
+    }
+}
+
+/// The result of `setup` for `incoming`, which come in the order of their times and are all consumed.
+///
+/// # Panics
+/// If a request comes to a socket that does not exist, or has no cost.
+pub fn simulate(setup: &Setup, incoming: impl Iterator<Item = ArrivingRequest>) -> Tally {
+    simulate_while(setup, incoming, u64::MAX, |_| None)
+}
+
+/// As [`simulate`], while `look` wants more: it is asked after the first `until_look` requests, and says how many come
+/// before it is asked again. After `None` no more come, and those that did are served.
+///
+/// # Panics
+/// As [`simulate`].
+pub fn simulate_while(
+    setup: &Setup,
+    incoming: impl Iterator<Item = ArrivingRequest>,
+    until_look: u64,
+    mut look: impl FnMut(&Tally) -> Option<u64>,
+) -> Tally {
+    let tally = RefCell::new(Tally::new());
+    let one = Servers::new(setup, 1, &tally);
+    one.run_while(incoming.map(|request| (request, 0)), |_, _, _| 0, until_look, || look(&tally.borrow()));
+    tally.into_inner()
+}
+
+#[cfg(test)]
+mod tests;

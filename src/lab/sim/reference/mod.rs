@@ -1,0 +1,203 @@
+//! Policies that no server can follow, as bounds: they know each request's cost beforehand, interrupt wherever they
+//! like, or see all queues at once. Nothing costs anything but what their parameters say.
+
+mod jsq;
+mod priority;
+mod processor_sharing;
+mod round_robin;
+mod srpt;
+
+use super::event_list::EventList;
+use super::requests::{Request, RequestId, Requests};
+use super::{ArrivingRequest, Tally};
+use crate::emulation::overheads::STEP_MAX;
+use crate::sched::WorkerId;
+use crate::time::{Nanos, parse_duration};
+use std::fmt;
+use std::str::FromStr;
+
+/// A policy that exists in simulation only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// Shortest remaining processing time first, with preemption: an oracle.
+    Srpt,
+    /// All requests progress at once, each at an equal share of the workers and at most at the rate of one.
+    ProcessorSharing,
+    /// One queue; a request that has run for a quantum goes to the end of the queue if another waits.
+    RoundRobin {
+        /// CPU time of a turn; above zero.
+        quantum: Nanos,
+        /// What it costs to put one request away for another.
+        switch: Nanos,
+    },
+    /// One queue for each class, the lightest first; no request is interrupted.
+    Priority,
+    /// Each request goes to the worker with the fewest, and stays there.
+    JoinShortestQueue,
+}
+
+/// Central preemption as published: a quantum of 5 us and a switch of 1 us.
+const CENTRAL: Reference = Reference::RoundRobin { quantum: Nanos::from_micros(5), switch: Nanos::from_micros(1) };
+
+impl FromStr for Reference {
+    type Err = ();
+
+    /// Reads `srpt`, `ps`, `priority`, `jsq`, `central` (round robin of 5us, 1us to switch) and `rr:QUANTUM:SWITCH`,
+    /// where a quantum is above zero and a switch at most 10ms.
+    fn from_str(text: &str) -> Result<Reference, ()> {
+        match text.split(':').collect::<Vec<_>>()[..] {
+            ["srpt"] => Ok(Reference::Srpt),
+            ["ps"] => Ok(Reference::ProcessorSharing),
+            ["priority"] => Ok(Reference::Priority),
+            ["jsq"] => Ok(Reference::JoinShortestQueue),
+            ["central"] => Ok(CENTRAL),
+            ["rr", quantum, switch] => {
+                let (quantum, switch) = (parse_duration(quantum).map_err(drop)?, parse_duration(switch).map_err(drop)?);
+                let allowed = quantum > Nanos::ZERO && switch <= STEP_MAX;
+                if allowed { Ok(Reference::RoundRobin { quantum, switch }) } else { Err(()) }
+            }
+            _ => Err(()),
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Reference::Srpt => f.pad("srpt"),
+            Reference::ProcessorSharing => f.pad("ps"),
+            Reference::Priority => f.pad("priority"),
+            Reference::JoinShortestQueue => f.pad("jsq"),
+            CENTRAL => f.pad("central"),
+            Reference::RoundRobin { quantum, switch } => f.pad(&format!("rr:{quantum}:{switch}")),
+        }
+    }
+}
+
+impl Reference {
+    /// The result of this policy for `incoming` on this many workers.
+    ///
+    /// # Panics
+    /// If there is no worker.
+    pub fn simulate(self, workers: usize, incoming: impl Iterator<Item = ArrivingRequest>) -> Tally {
+        assert!(workers > 0, "somebody works");
+        let stage = Stage { event_list: EventList::new(workers), requests: Requests::default(), tally: Tally::new() };
+        match self {
+            Reference::Srpt => stage.play(srpt::Srpt::new(workers), incoming),
+            Reference::ProcessorSharing => stage.play(processor_sharing::ProcessorSharing::new(workers), incoming),
+            Reference::RoundRobin { quantum, switch } => {
+                stage.play(round_robin::RoundRobin::new(workers, quantum, switch), incoming)
+            }
+            Reference::Priority => stage.play(priority::Priority::new(workers), incoming),
+            Reference::JoinShortestQueue => stage.play(jsq::JoinShortestQueue::new(workers), incoming),
+        }
+    }
+}
+
+/// What a reference policy decides.
+trait Discipline {
+    /// Called when a request has come.
+    fn arrive(&mut self, stage: &mut Stage, now: Nanos, request: RequestId);
+    /// Called when the time of `worker` in the event list has come.
+    fn due(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId);
+}
+
+/// What all reference policies act upon.
+struct Stage {
+    event_list: EventList,
+    requests: Requests,
+    tally: Tally,
+}
+
+impl Stage {
+    fn play(mut self, mut discipline: impl Discipline, mut incoming: impl Iterator<Item = ArrivingRequest>) -> Tally {
+        let mut next = incoming.next();
+        loop {
+            let (time, worker) = self.event_list.first();
+            match next {
+                Some(coming) if coming.at < time => {
+                    let request = self.requests.add(Request::new(&coming));
+                    discipline.arrive(&mut self, coming.at, request);
+                    next = incoming.next();
+                }
+                _ if time < Nanos::MAX => discipline.due(&mut self, time, worker),
+                _ => return self.tally,
+            }
+        }
+    }
+
+    fn finish(&mut self, request: RequestId, now: Nanos) {
+        let request = self.requests.remove(request);
+        self.tally.answered(request.class, request.cost, now.minus(request.due), now, request.counts);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_shown() {
+        for text in ["srpt", "ps", "priority", "jsq", "central", "rr:20us:100ns"] {
+            assert_eq!(text.parse::<Reference>().map(|reference| reference.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!("rr:5us:1us".parse(), Ok(CENTRAL));
+        for text in ["", "rr", "rr:5us", "rr:0us:1us", "rr:5us:1us:1us", "SRPT"] {
+            assert_eq!(text.parse::<Reference>(), Err(()), "{text}");
+        }
+    }
+
+    fn arrivals(requests: &[(u64, u64)]) -> Vec<ArrivingRequest> {
+        let us = Nanos::from_micros;
+        let class = |number: usize| number as u8;
+        let one = |(number, (at, cost)): (usize, &(u64, u64))| ArrivingRequest {
+            at: us(*at),
+            due: us(*at),
+            cost: us(*cost),
+            class: class(number),
+            socket: 0,
+            deadline: Nanos::MAX,
+            counts: true,
+        };
+        requests.iter().enumerate().map(one).collect()
+    }
+
+    /// Latencies in microseconds, one for each of at most eight requests (at, cost), which differ by class.
+    fn latencies(reference: &str, workers: usize, requests: &[(u64, u64)]) -> Vec<u64> {
+        let reference: Reference = reference.parse().expect("a reference");
+        let tally = reference.simulate(workers, arrivals(requests).into_iter());
+        (0..requests.len()).map(|class| tally.latency_mean(Some(class as u8)).get() / 1_000).collect()
+    }
+
+    #[test]
+    fn the_shortest_remaining_goes_first_and_interrupts() {
+        assert_eq!(latencies("srpt", 1, &[(0, 10), (2, 3), (3, 1), (4, 9)]), [14, 4, 1, 19]);
+        assert_eq!(latencies("srpt", 2, &[(0, 10), (0, 8), (2, 3)]), [13, 8, 3]);
+    }
+
+    #[test]
+    fn processors_are_shared_equally_and_nobody_has_more_than_one() {
+        assert_eq!(latencies("ps", 1, &[(0, 4), (0, 4)]), [8, 8]);
+        assert_eq!(latencies("ps", 1, &[(0, 4), (2, 1)]), [5, 2]);
+        assert_eq!(latencies("ps", 2, &[(0, 4), (0, 6), (100, 2)]), [4, 6, 2]);
+        assert_eq!(latencies("ps", 2, &[(0, 4), (0, 4), (0, 4), (0, 4)]), [8, 8, 8, 8]);
+    }
+
+    #[test]
+    fn turns_end_after_a_quantum_if_another_waits() {
+        assert_eq!(latencies("rr:2us:0us", 1, &[(0, 4), (0, 3)]), [6, 7]);
+        assert_eq!(latencies("rr:2us:1us", 1, &[(0, 4), (0, 3)]), [8, 9], "two switches");
+        assert_eq!(latencies("rr:2us:1us", 1, &[(0, 7)]), [7], "nobody to switch to");
+        assert_eq!(latencies("rr:2us:0us", 2, &[(0, 4), (0, 3), (0, 1)]), [4, 4, 3]);
+    }
+
+    #[test]
+    fn lighter_classes_go_first_and_interrupt_nobody() {
+        assert_eq!(latencies("priority", 1, &[(0, 10), (2, 3), (1, 5), (20, 1)]), [10, 11, 17, 1]);
+    }
+
+    #[test]
+    fn a_request_joins_the_shortest_queue() {
+        assert_eq!(latencies("jsq", 2, &[(0, 10), (1, 3), (2, 2), (3, 1)]), [10, 3, 10, 2]);
+    }
+}

@@ -1,0 +1,71 @@
+//! Round robin from one queue, and central preemption, which is round robin with a cost for each switch.
+
+use super::{Discipline, Stage};
+use crate::lab::sim::requests::RequestId;
+use crate::sched::WorkerId;
+use crate::time::Nanos;
+use std::collections::VecDeque;
+
+pub(super) struct RoundRobin {
+    quantum: Nanos,
+    switch: Nanos,
+    queue: VecDeque<RequestId>,
+    serving: Vec<Option<Turn>>,
+    free: Vec<WorkerId>,
+}
+
+#[derive(Clone, Copy)]
+struct Turn {
+    request: RequestId,
+    runs: Nanos,
+}
+
+impl RoundRobin {
+    pub(super) fn new(workers: usize, quantum: Nanos, switch: Nanos) -> RoundRobin {
+        RoundRobin {
+            quantum,
+            switch,
+            queue: VecDeque::new(),
+            serving: vec![None; workers],
+            free: (0..workers).rev().collect(),
+        }
+    }
+
+    /// Gives `request` a turn on `worker` that begins `after` this time.
+    fn serve(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId, request: RequestId, after: Nanos) {
+        let runs = stage.requests.of(request).left.min(self.quantum);
+        self.serving[worker] = Some(Turn { request, runs });
+        stage.event_list.set(worker, now.plus(after).plus(runs));
+    }
+}
+
+impl Discipline for RoundRobin {
+    fn arrive(&mut self, stage: &mut Stage, now: Nanos, request: RequestId) {
+        match self.free.pop() {
+            Some(worker) => self.serve(stage, now, worker, request, Nanos::ZERO),
+            None => self.queue.push_back(request),
+        }
+    }
+
+    fn due(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId) {
+        let Turn { request, runs } = self.serving[worker].take().expect("it was serving");
+        let known = stage.requests.of(request);
+        known.left = known.left.minus(runs);
+        let ended = known.left == Nanos::ZERO;
+        if ended {
+            stage.finish(request, now);
+        }
+        match (self.queue.pop_front(), ended) {
+            (Some(next), true) => self.serve(stage, now, worker, next, Nanos::ZERO),
+            (Some(next), false) => {
+                self.queue.push_back(request);
+                self.serve(stage, now, worker, next, self.switch);
+            }
+            (None, false) => self.serve(stage, now, worker, request, Nanos::ZERO),
+            (None, true) => {
+                self.free.push(worker);
+                stage.event_list.clear(worker);
+            }
+        }
+    }
+}

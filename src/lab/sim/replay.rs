@@ -1,0 +1,152 @@
+//! A run of a real server, simulated: the same requests at the same times and sockets, on a server as it was.
+
+use super::{ArrivingRequest, Fit, Rest, Setup};
+use crate::emulation::overheads::Overheads;
+use crate::lab::workload::Trace;
+use crate::sched::{Made, PolicyName};
+use crate::time::Nanos;
+
+/// The trace of a run, and how it is served in virtual time. Times are divided by the run's time scale, so that costs
+/// are what the workload says.
+///
+/// Requests come when they were *sent*, for that is what the server had to do with, and their latency counts from when
+/// they should have been sent, as the client measured it: how late the generator was is the same in both worlds.
+#[derive(Clone, Debug)]
+pub struct Replay<'o> {
+    offered: &'o Trace,
+    /// What policies are fitted to: the costs and the load of the run, unless something else is set.
+    pub fit: Fit,
+    /// What each step costs.
+    pub overheads: Overheads,
+    /// CPU time between two checkpoints of a handler; above zero.
+    pub checkpoint_step: Nanos,
+    /// Whether policies that can use a request's class know it; those that need it always do.
+    pub classified: bool,
+}
+
+impl<'o> Replay<'o> {
+    /// `offered` on a server with default settings, and with the overheads of the machine that [`Overheads::STOCK`] was
+    /// measured on; on emulated cores with what these were charged, and the wake-up of their threads
+    /// ([`Overheads::EMULATED`]) seen on the time scale of the costs.
+    pub fn new(offered: &'o Trace) -> Replay<'o> {
+        let threads = if offered.emulated { Overheads::EMULATED } else { Overheads::STOCK };
+        let threads = threads.divided_by(offered.time_scale);
+        let wake = offered.overheads.wake.plus(threads.wake);
+        // Emulated cores are threads, which were not charged for contention but had it, shorter by the time scale.
+        let charged = offered.overheads.without_contention();
+        let overheads = if offered.emulated { Overheads { wake, ..charged } } else { threads };
+        let workers = usize::from(offered.workers);
+        let requests = offered.requests.iter().map(|request| (request.class, request.cost));
+        let beside = overheads.per_request();
+        Replay {
+            offered,
+            fit: Fit::to_requests(requests, workers, offered.load_with(beside), beside),
+            overheads,
+            checkpoint_step: Nanos::from_micros(1),
+            classified: false,
+        }
+    }
+
+    /// The policy called `name`, and a server that follows it.
+    ///
+    /// # Panics
+    /// As [`Fit::policy`].
+    pub fn server(&self, name: PolicyName) -> (Made, Setup) {
+        let fitted = Fit { classified: self.classified, ..self.fit.clone() }.policy(name);
+        let setup = Setup {
+            rest: self.rest(),
+            checkpoint_step: self.checkpoint_step,
+            classified: self.classified || name.entry().needs_class,
+            ..Setup::with_overheads(fitted.policy(), self.overheads)
+        };
+        (fitted, setup)
+    }
+
+    /// All requests, in the order in which they were sent.
+    pub fn arrivals(&self) -> impl Iterator<Item = ArrivingRequest> + use<'o> {
+        let Trace { time_scale, warmup, deadline, ref requests, .. } = *self.offered;
+        let unscaled = move |time: Nanos| Nanos::new(time.get() / time_scale);
+        requests.iter().map(move |request| ArrivingRequest {
+            at: unscaled(request.sent),
+            due: unscaled(request.intended),
+            cost: request.cost,
+            class: request.class,
+            socket: usize::from(request.socket),
+            deadline: deadline.map_or(Nanos::MAX, unscaled),
+            counts: request.intended >= warmup,
+        })
+    }
+
+    /// What an idle worker does: on emulated cores it sleeps at once, unless they are charged for wake-ups, and backs off
+    /// as long as a worker of the server does.
+    fn rest(&self) -> Rest {
+        let Trace { time_scale, emulated, .. } = *self.offered;
+        if self.overheads.wake == Nanos::ZERO {
+            return Rest::Looks;
+        }
+        let spin_for =
+            if emulated && self.offered.overheads.wake == Nanos::ZERO { Nanos::ZERO } else { Nanos::from_micros(50) };
+        Rest::Sleeps { spin_for, nap_min: Nanos::new(Nanos::from_millis(1).get() / time_scale) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::sim::simulate;
+    use crate::metrics::Percentile;
+
+    fn named(policy: &str) -> PolicyName {
+        policy.parse().expect("a policy")
+    }
+
+    fn offered(lines: &str) -> Trace {
+        let header = "forebay-trace/1 time-scale=1000 burn=sleep workers=2 seed=1 warmup=10ms workload=two";
+        format!("{header}\n{lines}").parse().expect("a run")
+    }
+
+    /// Are times divided, costs left alone, and the generator's lateness charged from the intended time?
+    #[test]
+    fn requests_come_when_they_were_sent_and_count_from_when_they_should_have_been() {
+        let offered = offered("5ms 5ms short 2us 0 1\n20ms 24ms long 8us 1 0\n");
+        let mut replay = Replay::new(&offered);
+        let us = Nanos::from_micros;
+        let incoming: Vec<ArrivingRequest> = replay.arrivals().collect();
+        let last = ArrivingRequest {
+            at: us(24),
+            due: us(20),
+            cost: us(8),
+            class: 1,
+            socket: 0,
+            deadline: Nanos::MAX,
+            counts: true,
+        };
+        assert_eq!((incoming[0].socket, incoming[0].counts, incoming[1]), (1, false, last));
+        replay.overheads = Overheads::NONE;
+        let (_, setup) = replay.server(named("isolated"));
+        let tally = simulate(&setup, replay.arrivals());
+        assert_eq!((tally.fates().answered, tally.latency_mean(None)), (2, us(12)));
+        assert_eq!(tally.slowdown_at(Percentile::P50), 1.5);
+    }
+
+    /// Does a server in virtual time have what the real one had: its wake-up, its sleep, its policies' times?
+    #[test]
+    fn the_server_is_that_of_the_run() {
+        let offered = offered("0ns 0ns short 1us 0 0\n1s 1s short 1us 0 0\n");
+        let (_, setup) = Replay::new(&offered).server(named("steal"));
+        assert_eq!(setup.overheads, Overheads::EMULATED.divided_by(1_000));
+        assert_eq!(setup.rest, Rest::Sleeps { spin_for: Nanos::ZERO, nap_min: Nanos::from_micros(1) });
+        assert_eq!(setup.policy.thief_threshold(), Nanos::from_micros(20));
+        let charged = Trace { overheads: Overheads::STOCK, ..offered.clone() };
+        let (_, setup) = Replay::new(&charged).server(named("steal"));
+        assert_eq!(
+            Overheads { wake: Nanos::ZERO, ..setup.overheads },
+            Overheads { wake: Nanos::ZERO, ..Overheads::STOCK }.without_contention(),
+            "threads contended by themselves"
+        );
+        let cpu = Trace { emulated: false, time_scale: 1, ..offered };
+        let (_, setup) = Replay::new(&cpu).server(named("steal"));
+        let as_served = Rest::Sleeps { spin_for: Nanos::from_micros(50), nap_min: Nanos::from_millis(1) };
+        assert_eq!((setup.overheads, setup.rest), (Overheads::STOCK, as_served));
+    }
+}

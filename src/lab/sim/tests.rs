@@ -1,0 +1,277 @@
+//! Does virtual time do what the policies say, and always the same?
+
+mod turns;
+
+use super::*;
+use crate::lab::workload::Workload;
+use crate::sched::ladder::Ladders;
+use crate::sched::{Hybrid, Kind, Levels, OnDemand, Patience, Policy, PolicyName, Pools, Topology};
+
+fn offer(workload: &Workload, load: f64, workers: usize) -> OpenLoop<'_> {
+    let rate = workload.rate_at(load, workers, 1);
+    OpenLoop { workload, rate, flows: 256, seed: 3, deadline: Nanos::MAX, warmup: 2_000, requests: 20_000 }
+}
+
+fn named(policy: &str) -> PolicyName {
+    policy.parse().expect("a policy")
+}
+
+fn workload(text: &str) -> Workload {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// Every policy of the server, fitted to `workload` at `load`.
+fn policies(workload: &Workload, load: f64, workers: usize) -> Vec<(PolicyName, Policy)> {
+    let fit = Fit::new(workload, workers, load);
+    PolicyName::ALL.iter().map(|name| (*name, fit.policy(*name).policy())).collect()
+}
+
+#[test]
+fn the_same_requests_give_the_same_result_bit_for_bit() {
+    let workload = workload("bimodal:0.9:2us:100us");
+    for (name, policy) in policies(&workload, 0.8, 5) {
+        for overheads in [Overheads::LAB, Overheads::STOCK] {
+            let setup = Setup::with_overheads(policy.clone(), overheads);
+            let offer = OpenLoop { requests: 2_000, ..offer(&workload, 0.8, 5) };
+            let run = || simulate(&setup, offer.arrivals(5));
+            let (first, second) = (run(), run());
+            let all = |tally: &Tally| (tally.fates(), tally.ended_at(), tally.latency_us(), tally.slowdown());
+            assert_eq!(all(&first), all(&second), "{name} {overheads}");
+            assert_eq!(first.fates().arrived(), Some(4_000), "{name} {overheads}");
+        }
+    }
+}
+
+#[test]
+fn under_every_policy_and_load_each_request_has_one_fate() {
+    let workload = workload("bimodal:0.9:2us:100us");
+    // Bounds so small that each is met.
+    let limits = Limits { batch: 4, packets_per_worker: 8, queued_per_worker: 4, socket_capacity: 16 };
+    for load in [0.5, 3.0] {
+        for (name, policy) in policies(&workload, load, 4) {
+            let setup = Setup { limits, ..Setup::with_overheads(policy, Overheads::STOCK) };
+            let deadline = Nanos::from_micros(300);
+            let tally = simulate(&setup, OpenLoop { deadline, ..offer(&workload, load, 4) }.arrivals(4));
+            let fates = tally.fates();
+            assert_eq!(fates.arrived(), Some(22_000), "{name} at {load}: {fates:?}");
+            let measured: u64 = tally.slowdown()[0].1.count;
+            assert!(measured <= 20_000 && fates.answered >= measured, "{name} at {load}");
+            if load > 1.0 {
+                assert!(fates.kernel_dropped > Some(0) && fates.shed_expired > 0, "{name}: {fates:?}");
+            }
+        }
+    }
+}
+
+/// A request at the first socket, with times in microseconds.
+fn arriving(at: u64, cost: u64, class: u8) -> ArrivingRequest {
+    let (at, cost) = (Nanos::from_micros(at), Nanos::from_micros(cost));
+    ArrivingRequest { at, due: at, cost, class, socket: 0, deadline: Nanos::MAX, counts: true }
+}
+
+#[test]
+fn a_free_worker_takes_from_the_socket_of_a_stuck_one_after_the_threshold() {
+    let us = Nanos::from_micros;
+    let latency = |setup: &Setup| {
+        let tally = simulate(setup, [arriving(1, 500, 1), arriving(2, 1, 0)].into_iter());
+        tally.latency_mean(Some(0))
+    };
+    let policy = |name: &str| Fit::new(&workload("extreme-bimodal"), 2, 0.5).policy(named(name)).policy();
+    let stolen = Setup::ideal(policy("steal"));
+    let threshold = stolen.policy.thief_threshold();
+    assert_eq!(
+        latency(&stolen),
+        threshold.minus(us(1)).plus(us(1)),
+        "it waits until the other is stuck, and is served"
+    );
+    assert_eq!(latency(&Setup::ideal(policy("isolated"))), us(500));
+    assert_eq!(latency(&Setup::ideal(policy("global"))), us(1));
+    let sleeping = Rest::Sleeps { spin_for: Nanos::ZERO, nap_min: us(1_000) };
+    let woken = Setup {
+        rest: sleeping,
+        overheads: Overheads { wake: us(20), ..Overheads::NONE },
+        ..Setup::ideal(policy("global"))
+    };
+    // The first request wakes the owner of the socket, which wakes the other worker when it has received both.
+    assert_eq!(latency(&woken), us(40));
+}
+
+#[test]
+fn a_heavy_request_steps_aside_for_a_fresh_one() {
+    let us = Nanos::from_micros;
+    let fit = Fit::new(&workload("extreme-bimodal"), 1, 0.5);
+    for (name, worst) in [("ondemand", us(3)), ("hybrid", us(4))] {
+        let setup =
+            Setup::with_overheads(fit.policy(named(name)).policy(), Overheads { yield_: us(1), ..Overheads::NONE });
+        let tally = simulate(&setup, [arriving(1, 500, 1), arriving(100, 1, 0)].into_iter());
+        assert!(tally.latency_mean(Some(0)) <= worst, "{name}: {}", tally.latency_mean(Some(0)));
+        let heavy = tally.latency_mean(Some(1));
+        assert!(heavy > us(501) && heavy < us(506), "{name}: {heavy}: its work, the other's, and a few yields");
+    }
+}
+
+// Does a heavy request in the last pool wait for a slice of another at a time, not for its end?
+#[test]
+fn heavy_requests_take_turns_in_the_last_pool() {
+    let us = Nanos::from_micros;
+    let setup = Setup::ideal(Policy::new(Kind::Pools(Pools { slice: us(10) }), &Topology::new(&[1, 1])));
+    let second = 500;
+    let tally = simulate(&setup, [arriving(1, 20_000, 1), arriving(2, second, 0)].into_iter());
+    let (took, longer) = (tally.latency_mean(Some(0)), tally.latency_mean(Some(1)));
+    assert!(took <= us(second * 22 / 10 + 10), "{took}: one slice of the first for each of its own");
+    assert!(longer <= us(20_000 + second + 10), "{longer}: it has the worker to itself again");
+}
+
+#[test]
+fn looks_in_vain_take_their_time() {
+    let us = Nanos::from_micros;
+    let fit = Fit::new(&workload("extreme-bimodal"), 1, 0.5);
+    let latency = |name, poll, requests: &[ArrivingRequest]| {
+        let overheads = Overheads { poll, ..Overheads::NONE };
+        let setup = Setup { overheads, ..Setup::ideal(fit.policy(named(name)).policy()) };
+        simulate(&setup, requests.iter().copied()).latency_mean(Some(0))
+    };
+    // The worker ends the first request at 11 us and looks into its socket for 5 us; the second one comes at 12 us.
+    let requests = [arriving(1, 10, 1), arriving(12, 1, 0)];
+    for name in ["isolated", "global", "steal"] {
+        assert_eq!(latency(name, Nanos::ZERO, &requests), us(1), "{name}");
+        assert_eq!(latency(name, us(5), &requests), us(4 + 1), "{name}");
+    }
+    // Alone, a request of 500 us on a worker that is not reserved looks for others every 20 us; one that has the
+    // kernel's notice looks for none.
+    let hybrid = |reserved| Hybrid { budget: us(5), reserved, short_slice: us(10), long_slice: us(20) };
+    for (reserved, looks) in [(0, 24), (1, 0)] {
+        let policy = Policy::new(Kind::Hybrid(hybrid(reserved)), &Topology::new(&[1]));
+        let overheads = Overheads { look: us(1), notice: us(1), ..Overheads::NONE };
+        let setup = Setup { overheads, ..Setup::ideal(policy) };
+        let took = simulate(&setup, [arriving(1, 500, 0)].into_iter()).latency_mean(Some(0));
+        assert_eq!(took, us(500 + looks), "{reserved} reserved");
+    }
+}
+
+// Does a search pay for each look: one, and one more for the socket that it names?
+#[test]
+fn a_look_that_names_a_socket_costs_two_looks() {
+    let us = Nanos::from_micros;
+    let policy = Policy::new(Kind::OnDemand(OnDemand { budget: us(1_000), look_after: us(10) }), &Topology::new(&[3]));
+    let setup = Setup { overheads: Overheads { look: us(1), ..Overheads::NONE }, ..Setup::ideal(policy) };
+    let latency = |requests: &[ArrivingRequest]| simulate(&setup, requests.iter().copied()).latency_mean(Some(0));
+    assert_eq!(latency(&[arriving(1, 10, 0)]), us(1 + 10), "before its own socket, a look that names none");
+    let busy = [10, 20, 20].into_iter().enumerate();
+    let busy = busy.map(|(socket, cost)| ArrivingRequest { socket, ..arriving(1, cost, 1) });
+    let fresh = ArrivingRequest { socket: 1, ..arriving(5, 1, 0) };
+    // Worker 0 is free at 12 us, as it has looked once before its own request.
+    assert_eq!(latency(&busy.chain([fresh]).collect::<Vec<_>>()), us(12 - 5 + 2 + 1));
+}
+
+// Is a queue that all share a serial resource: however many workers there are, no more goes through it than one after the
+// other? Each request is a push and a pop, with one other worker waiting for each at least.
+#[test]
+fn a_shared_queue_bounds_the_throughput_however_many_workers_there_are() {
+    let workload = workload("fixed:100ns");
+    let overheads = Overheads { serial: Nanos::from_micros(1), ..Overheads::NONE };
+    for workers in [4, 64, 1_024] {
+        let policy = Fit::new(&workload, workers, 0.9).policy(named("global")).policy();
+        let load = 1e6 / workload.rate_at(1.0, workers, 1);
+        let tally =
+            simulate(&Setup::with_overheads(policy, overheads), offer(&workload, load, workers).arrivals(workers));
+        let per_second = tally.fates().answered as f64 / tally.ended_at().as_secs_f64();
+        assert!((per_second / 500e3 - 1.0).abs() < 0.05, "{workers} workers: {per_second}");
+    }
+}
+
+// Is what others at the same place cost added for each of them? Method: as above, where every worker waits at the queue.
+#[test]
+fn each_worker_at_a_queue_makes_the_others_slower() {
+    let workload = workload("fixed:100ns");
+    let overheads = Overheads { serial: Nanos::new(500), contend: Nanos::new(100), ..Overheads::NONE };
+    for workers in [2, 6, 11] {
+        let policy = Fit::new(&workload, workers, 0.9).policy(named("global")).policy();
+        let load = 3e6 / workload.rate_at(1.0, workers, 1);
+        let tally =
+            simulate(&Setup::with_overheads(policy, overheads), offer(&workload, load, workers).arrivals(workers));
+        let per_second = tally.fates().answered as f64 / tally.ended_at().as_secs_f64();
+        let bound = 1e9 / (2.0 * (500.0 + 100.0 * (workers as f64 - 1.0)));
+        assert!((0.95..1.3).contains(&(per_second / bound)), "{workers} workers: {per_second}, and {bound}");
+    }
+}
+
+// Do workers with deques of their own stay what they are at a low load?
+#[test]
+fn stealing_at_a_low_load_is_hardly_slower_with_contention() {
+    let workload = workload("extreme-bimodal").with_time_beside(Overheads::STOCK.per_request());
+    let policy = Fit::new(&workload, 14, 0.3).policy(named("steal")).policy();
+    let [with, without] = [Overheads::STOCK, Overheads::STOCK.without_contention()].map(|overheads| {
+        simulate(&Setup::with_overheads(policy.clone(), overheads), offer(&workload, 0.3, 14).arrivals(14))
+    });
+    let ratio = with.slowdown_mean(None) / without.slowdown_mean(None);
+    assert!((0.99..1.01).contains(&ratio), "{ratio}");
+    assert!(with.contention() > Some(0.0) && with.contention() < Some(0.001), "{:?}", with.contention());
+    assert_eq!(without.contention(), Some(0.0));
+}
+
+// Does only a worker that has slept put its socket into the set of all? Method: two get a request each at the same moment,
+// and either both have slept or both have looked all the while.
+#[test]
+fn a_worker_that_has_not_slept_meets_no_other_at_the_watch_set() {
+    let us = Nanos::from_micros;
+    let policy = Fit::new(&workload("fixed:10us"), 2, 0.5).policy(named("steal")).policy();
+    let overheads = Overheads { serial: us(1), ..Overheads::NONE };
+    let sleeps = Rest::Sleeps { spin_for: Nanos::ZERO, nap_min: us(1_000) };
+    for (rest, latency) in [(Rest::Looks, Nanos::new(10_000)), (sleeps, Nanos::new(10_500))] {
+        let setup = Setup { rest, overheads, ..Setup::ideal(policy.clone()) };
+        let requests = [0, 1].map(|socket| ArrivingRequest { socket, ..arriving(1, 10, 0) });
+        assert_eq!(simulate(&setup, requests.into_iter()).latency_mean(None), latency, "{rest:?}");
+    }
+}
+
+// Is a worker busy for as long as its steps take, and what others cost it part of that?
+#[test]
+fn utilisation_is_the_share_of_time_that_steps_take() {
+    let workload = workload("fixed:10us");
+    let overheads = Overheads { send: Nanos::from_micros(10), ..Overheads::NONE };
+    let policy = Fit::new(&workload, 4, 0.3).policy(named("isolated")).policy();
+    let tally = simulate(&Setup::with_overheads(policy, overheads), offer(&workload, 0.3, 4).arrivals(4));
+    let busy = tally.utilisation().expect("workers");
+    let exact = tally.fates().answered as f64 * 20e-6 / (4.0 * tally.ended_at().as_secs_f64());
+    assert!((busy / exact - 1.0).abs() < 1e-6 && (busy - 0.6).abs() < 0.02, "{busy}, and {exact}");
+    assert_eq!(Reference::Srpt.simulate(4, offer(&workload, 0.3, 4).arrivals(4)).utilisation(), None);
+}
+
+// Two workers, four heavy requests, and a fresh one that comes while the worker that has stepped aside for another is in
+// that: is it left to that worker, and is it served all the same where that request turns out to be heavy?
+#[test]
+fn a_fresh_request_is_left_to_a_worker_in_a_light_one() {
+    let latency = |queued: Option<usize>, light: &[ArrivingRequest]| {
+        let us = Nanos::from_micros;
+        let ladders = Ladders::blind([us(10)].into_iter().collect());
+        let patience = queued.map(|queued| Patience { queued, rest: us(4) });
+        let policy = Policy::new(
+            Kind::Levels(Levels { ladders, look_after: us(1), patience, in_order: false }),
+            &Topology::new(&[2]),
+        );
+        let heavy = (0..4).map(|_| arriving(1, 1_000, 1));
+        let tally = simulate(&Setup::ideal(policy), heavy.chain(light.iter().copied()));
+        tally.latency_mean(Some(0)).get().div_ceil(1_000)
+    };
+    let after = |first| [arriving(500, first, 2), arriving(502, 3, 0)];
+    assert!(latency(None, &after(8)) <= 4 && latency(Some(4), &after(8)) <= 4, "the other worker steps aside");
+    // And up to a checkpoint. Three wait in queues: two that have not been interrupted, and one that has.
+    assert!((9..=10).contains(&latency(Some(3), &after(8))), "it waits for the first");
+    assert!((11..=12).contains(&latency(Some(3), &after(900))), "until the first has run for 10 us");
+    // The worker that has left one steps aside later, for one of two.
+    let second = ArrivingRequest { socket: 1, ..arriving(601, 3, 0) };
+    let later = [arriving(500, 8, 2), arriving(502, 3, 2), arriving(600, 9, 2), arriving(601, 3, 2), second];
+    assert!(latency(Some(3), &later) <= 5, "{}", latency(Some(3), &later));
+}
+
+// Does what a worker holds stay within its packets, however many have come before? Method: one packet and two places in the
+// socket; of two requests that come while the second is at work and the third waits, one has a place.
+#[test]
+fn packets_run_out_and_come_back() {
+    let policy = Fit::new(&workload("fixed:100us"), 1, 0.5).policy(named("global")).policy();
+    let limits = Limits { packets_per_worker: 1, socket_capacity: 2, ..Limits::SERVER };
+    let requests = [1, 2, 3, 150, 151].map(|at| arriving(at, 100, 0));
+    let fates = simulate(&Setup { limits, ..Setup::ideal(policy) }, requests.into_iter()).fates();
+    assert_eq!((fates.answered, fates.kernel_dropped), (4, Some(1)));
+}

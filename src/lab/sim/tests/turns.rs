@@ -1,0 +1,146 @@
+//! Does a worker step aside, steal and wake others as its turn says? Method: one worker in a world that a test fills by hand.
+//! Jobs are the CPU time that they have taken; each runs up to a hop to a pool that is not there, which is a checkpoint.
+
+use crate::lab::sim::Rest;
+use crate::lab::sim::world::VirtualWorld;
+use crate::sched::estimate::Groups;
+use crate::sched::ladder::Ladders;
+use crate::sched::turn::{
+    Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued, Stolen, Turn, World,
+};
+use crate::sched::{Amount, Kind, Levels, Policy, PoolId, Pools, Reserve, Resume, Steal, Topology, View, WorkerId};
+use crate::time::Nanos;
+
+const US: fn(u64) -> Nanos = Nanos::from_micros;
+/// The worker that acts.
+const ME: WorkerId = 1;
+
+struct Checkpoints;
+
+impl Engine for Checkpoints {
+    type Job = Nanos;
+
+    fn receive(&mut self, _: WorkerId, _: &mut Vec<Arrived<Nanos>>) -> Received {
+        Received::default()
+    }
+
+    fn run(&mut self, job: Nanos, _: Nanos) -> Ran<Nanos> {
+        Ran::Paused { job, resume: Resume::In(PoolId::MAX), ran: Nanos::ZERO }
+    }
+
+    fn describe(&self, job: &Nanos) -> Description {
+        Description { level: 0, class: None, continuation: true, attained: *job }
+    }
+
+    fn discard(&mut self, _: Nanos, why: Discarded) {
+        panic!("there is room, and time: {why:?}");
+    }
+
+    fn requeued(&mut self, _: &mut Nanos, _: Requeued) {}
+
+    fn boundary(&mut self, _: Boundary) {}
+
+    fn now(&self) -> Nanos {
+        US(1_000)
+    }
+}
+
+/// The worker [`ME`] under `policy`, with its world.
+struct Scene {
+    policy: Policy,
+    world: VirtualWorld<Nanos>,
+    turn: Turn<Nanos>,
+}
+
+impl Scene {
+    /// Workers of which those in `asleep` sleep; the deque of worker 0 and the queue of pool 0 hold as many jobs.
+    fn new(kind: Kind, pools: &[usize], asleep: &[WorkerId], [deque, queue]: [u64; 2]) -> Scene {
+        let policy = Policy::new(kind, &Topology::new(pools));
+        let mut world = VirtualWorld::new(&policy, Rest::Looks, Nanos::ZERO, 64);
+        (0..deque).for_each(|job| world.push(0, US(job)));
+        (0..queue).for_each(|job| world.push_queue(0, 0, US(job)).expect("room"));
+        for worker in asleep {
+            world.me = *worker;
+            world.rest(Nanos::ZERO);
+        }
+        world.me = ME;
+        let turn = Turn::new(ME, policy.topology(), 1, 0);
+        Scene { policy, world, turn }
+    }
+
+    fn step(&mut self) -> Did {
+        self.turn.step(&self.policy, &mut self.world, &mut Checkpoints)
+    }
+
+    /// Lets the worker take a job and begin it; returns which workers sleep then, and whether the job was stolen.
+    fn begins(mut self) -> (Vec<WorkerId>, bool) {
+        let Did::Took { stole, .. } = self.step() else { panic!("there is a job") };
+        assert_eq!(self.step(), Did::Ran(Nanos::ZERO));
+        (self.world.idle.roster.asleep().collect(), stole)
+    }
+}
+
+// Does a heavy request step aside where a request of a lower level waits in a queue, and nothing in sockets or deques?
+#[test]
+fn a_heavy_request_gives_way_to_a_queue_of_a_lower_level() {
+    let leaves = |queue: Option<PoolId>| {
+        let ladders = Ladders::blind([US(10), US(100)].into_iter().collect());
+        let levels = Levels { ladders, look_after: US(10), patience: None, in_order: false };
+        let mut scene = Scene::new(Kind::Levels(levels), &[2], &[], [0; 2]);
+        scene.world.push_queue(3, 0, US(200)).expect("room");
+        assert!(matches!(scene.step(), Did::Took { .. }));
+        queue.into_iter().for_each(|queue| scene.world.push_queue(queue, 0, US(50)).expect("room"));
+        assert_eq!(scene.step(), Did::Ran(Nanos::ZERO));
+        matches!(scene.step(), Did::Leaves { hops: false, .. })
+    };
+    // Queue 0 has level 0, queues 1 and 2 have level 1, queues 3 and 4 level 2.
+    let queues = [None, Some(0), Some(1), Some(2), Some(3), Some(4)];
+    assert_eq!(queues.map(leaves), [false, true, true, true, false, false]);
+}
+
+// Does a heavy request let another have its turn where there is room for it to wait itself, and otherwise run on? The queues
+// hold 64.
+#[test]
+fn a_heavy_request_without_room_keeps_its_turn() {
+    let leaves = |waiting| {
+        let mut scene = Scene::new(Kind::Pools(Pools { slice: Nanos::ZERO }), &[1, 1], &[], [0; 2]);
+        (0..=waiting).for_each(|job| scene.world.push_queue(1, 0, US(job)).expect("room"));
+        assert!(matches!(scene.step(), Did::Took { .. }));
+        assert_eq!(scene.step(), Did::Ran(Nanos::ZERO));
+        matches!(scene.step(), Did::Leaves { hops: false, .. })
+    };
+    assert_eq!([0, 1, 31, 32, 63].map(leaves), [false, true, true, false, false]);
+}
+
+// Does a worker of the heavy pool that takes one of two light requests wake a worker of theirs for the other?
+#[test]
+fn a_helper_that_leaves_light_requests_wakes_another() {
+    let begins = |light| {
+        let groups = Groups { group_of: [0, 1, 1, 1, 1, 1, 1, 1], sizes: vec![1, 2] };
+        Scene::new(Kind::Reserve(Reserve { groups, look_after: US(10) }), &[3], &[2, 0], [0, light]).begins()
+    };
+    assert_eq!(begins(2), (vec![2], false));
+    assert_eq!(begins(1), (vec![2, 0], false), "nothing is left");
+}
+
+// Does a thief that leaves jobs in its victim's deque wake another, though its own deque is empty?
+#[test]
+fn a_thief_that_leaves_jobs_behind_wakes_another() {
+    let begins = |jobs| Scene::new(Kind::Steal(Steal { thief_threshold: US(20) }), &[3], &[2], [jobs, 0]).begins();
+    assert_eq!(begins(2), (vec![], true));
+    assert_eq!(begins(1), (vec![2], true), "nothing is left");
+}
+
+// Does a thief take half of its victim's jobs, the oldest first and rounded up, and leave the others?
+#[test]
+fn a_thief_takes_the_older_half() {
+    for jobs in [1, 2, 7, 8_u64] {
+        let mut world = Scene::new(Kind::Steal(Steal { thief_threshold: US(20) }), &[2], &[], [jobs, 0]).world;
+        let Stolen::Some(first, more) = world.steal(0, 0, Amount::Half) else { panic!("there are {jobs}") };
+        let half = jobs.div_ceil(2);
+        assert_eq!((first, more as u64, world.backlog(0) as u64), (US(0), half - 1, jobs - half), "of {jobs}");
+        let own: Vec<Nanos> = std::iter::from_fn(|| world.pop(0)).collect();
+        assert_eq!(own, (1..half).map(US).collect::<Vec<_>>(), "of {jobs}");
+        assert_eq!(world.waiting() as u64, jobs - half, "of {jobs}");
+    }
+}

@@ -1,0 +1,158 @@
+//! Searches that take many simulations: the load that a policy sustains, and the sizes of its pools.
+
+use super::judge::{Judged, Verdict};
+use super::policy_spec::PolicySpec;
+use super::progress::Progress;
+use super::scenario::{Scenario, Simulation};
+use crate::lab::study::goal::Goal;
+use crate::sched::Sizes;
+
+/// The highest load at which a goal is reached.
+#[derive(Clone, Debug)]
+pub(crate) struct Sustained {
+    pub(crate) spec: PolicySpec,
+    /// The load in hundredths of the capacity; 0 = not even 0.01 is known to be sustained.
+    pub(crate) max_load: f64,
+    /// The simulation at that load; `None` if no load is sustained.
+    pub(crate) at: Option<Judged>,
+    /// The next load above it, which fails or does not tell.
+    pub(crate) beyond: f64,
+    /// The simulation there; `None` at the end of the scale, which no policy sustains.
+    pub(crate) not_at: Option<Judged>,
+}
+
+/// The upper end of the search in hundredths of the capacity, a load that no policy sustains.
+const HUNDREDTHS: u32 = 100;
+/// The number of simulations in one search.
+pub(crate) const SIMULATIONS: u64 = HUNDREDTHS.ilog2() as u64 + 1;
+
+/// The highest load at which `spec` reaches `goal`, by bisection: each load until it is known, or for the scenario's
+/// requests.
+pub(crate) fn max_load(
+    scenario: &Scenario<'_>,
+    spec: PolicySpec,
+    goal: &Goal,
+    sizes: Option<&[usize]>,
+    progress: &dyn Progress,
+) -> Sustained {
+    above(scenario, spec, goal, sizes, 0, progress)
+}
+
+/// The highest load of `spec` if it is above `floor` hundredths; otherwise none, after one simulation. A load that is not
+/// decided counts as not sustained.
+fn above(
+    scenario: &Scenario<'_>,
+    spec: PolicySpec,
+    goal: &Goal,
+    sizes: Option<&[usize]>,
+    floor: u32,
+    progress: &dyn Progress,
+) -> Sustained {
+    let (mut holds, mut open) = (floor, HUNDREDTHS);
+    let (mut at, mut not_at) = (None, None);
+    // The first simulation decides whether the search is worthwhile.
+    let mut hundredths = if floor > 0 { floor + 1 } else { HUNDREDTHS / 2 };
+    while open - holds > 1 && hundredths < open {
+        let load = f64::from(hundredths) / f64::from(HUNDREDTHS);
+        let judged = scenario.judge(spec, load, sizes, goal, scenario.requests, progress);
+        if judged.verdict == Verdict::Holds {
+            (holds, at) = (hundredths, Some(judged));
+        } else {
+            (open, not_at) = (hundredths, Some(judged));
+        }
+        hundredths = holds.midpoint(open);
+    }
+    let share = |hundredths: u32| f64::from(hundredths) / f64::from(HUNDREDTHS);
+    let max_load = if at.is_some() { share(holds) } else { 0.0 };
+    Sustained { spec, max_load, at, beyond: share(open), not_at }
+}
+
+/// The highest load of `spec` with the sizes that sustain most.
+pub(crate) fn max_load_of_best(
+    scenario: &Scenario<'_>,
+    spec: PolicySpec,
+    goal: &Goal,
+    progress: &dyn Progress,
+) -> Sustained {
+    let begin = scenario.default_sizes(spec, 1.0);
+    let Some(begin) = begin.filter(|sizes| sizes.len() == 2) else {
+        return max_load(scenario, spec, goal, None, progress);
+    };
+    let mut best = max_load(scenario, spec, goal, Some(&begin), progress);
+    climb(scenario.workers, first_most(scenario, spec), begin[0], |sizes| {
+        let floor = (best.max_load * f64::from(HUNDREDTHS)).round() as u32;
+        let found = above(scenario, spec, goal, Some(sizes), floor, progress);
+        let better = found.max_load > best.max_load;
+        if better {
+            best = found;
+        }
+        better
+    });
+    best
+}
+
+/// The simulation of `spec` at `load` with the sizes for which the figure of `goal` is lowest.
+pub(crate) fn best_sizes(
+    scenario: &Scenario<'_>,
+    spec: PolicySpec,
+    load: f64,
+    goal: &Goal,
+    progress: &dyn Progress,
+) -> Simulation {
+    let begin = scenario.default_sizes(spec, load);
+    let Some(begin) = begin.filter(|sizes| sizes.len() == 2) else {
+        return scenario.run(spec, load, None, progress);
+    };
+    let mut best = scenario.run(spec, load, Some(&begin), progress);
+    climb(scenario.workers, scenario.workers - 1, begin[0], |sizes| {
+        let found = scenario.run(spec, load, Some(sizes), progress);
+        let better = goal.figure(&found.tally) < goal.figure(&best.tally);
+        if better {
+            best = found;
+        }
+        better
+    });
+    best
+}
+
+/// The number of sizes without improvement after which a direction is abandoned.
+const PATIENCE: usize = 2;
+
+/// The most workers of the first group: all of them where the other workers are not a group of their own.
+fn first_most(scenario: &Scenario<'_>, spec: PolicySpec) -> usize {
+    if spec.sizes() == Sizes::Reserved { scenario.workers } else { scenario.workers - 1 }
+}
+
+/// Tries other sizes of two groups, away from `begin` in both directions, while they improve according to `improves`.
+fn climb(workers: usize, most: usize, begin: usize, mut improves: impl FnMut(&[usize]) -> bool) {
+    let up = begin + 1..=most;
+    let down = (1..begin).rev();
+    for fronts in [&mut { up } as &mut dyn Iterator<Item = usize>, &mut { down }] {
+        let mut in_vain = 0;
+        while in_vain < PATIENCE {
+            let Some(front) = fronts.next() else { break };
+            in_vain = if improves(&[front, workers - front]) { 0 } else { in_vain + 1 };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn climbing_finds_the_top_on_either_side() {
+        for (begin, top) in [(3, 9), (9, 3), (5, 5), (1, 13), (13, 1)] {
+            let mut best = begin;
+            climb(14, 13, begin, |sizes| {
+                assert_eq!(sizes.iter().sum::<usize>(), 14);
+                let better = sizes[0].abs_diff(top) < best.abs_diff(top);
+                if better {
+                    best = sizes[0];
+                }
+                better
+            });
+            assert_eq!(best, top, "from {begin}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! A goal for a percentile, as it is written on the command line: `p99.9-slowdown<=10`.
+
+use crate::fate::CLASS_NAMES;
+use crate::lab::sim::Tally;
+use crate::lab::stats::Sample;
+use crate::metrics::{ALL_CLASSES, Block, Percentile};
+use crate::time::{Nanos, parse_duration};
+use std::fmt;
+use std::str::FromStr;
+
+/// A goal: a percentile of latency or slowdown, of all requests or of one class, and its upper bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Goal {
+    pub(crate) percentile: Percentile,
+    /// The class of the goal: `all`, or the name of a class.
+    class: &'static str,
+    limit: Limit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Limit {
+    Slowdown(f64),
+    Latency(Nanos),
+}
+
+impl Goal {
+    /// A goal for p99.9 of the slowdown of all requests.
+    pub(crate) fn of_slowdown(limit: f64) -> Goal {
+        Goal { percentile: Percentile::P99_9, class: ALL_CLASSES, limit: Limit::Slowdown(limit) }
+    }
+
+    /// The percentile of the goal in `tally`; infinite if too many requests were not answered.
+    pub(crate) fn figure(&self, tally: &Tally) -> f64 {
+        self.block(tally).map_or(0.0, |block| block.percentile(self.percentile).unwrap_or(f64::INFINITY))
+    }
+
+    /// The block of the goal's class; `None` if no request is of the class.
+    fn block(&self, tally: &Tally) -> Option<Block> {
+        let blocks = match self.limit {
+            Limit::Slowdown(_) => tally.slowdown(),
+            Limit::Latency(_) => tally.latency_us(),
+        };
+        blocks.into_iter().find(|(class, _)| *class == self.class).map(|(_, block)| block)
+    }
+
+    /// The number of the goal's class; `None` for all.
+    pub(super) fn class(&self) -> Option<u8> {
+        (0..).zip(CLASS_NAMES).find(|(_, name)| *name == self.class).map(|(number, _)| number)
+    }
+
+    /// The values of the goal's kind, of one class or of all.
+    pub(super) fn sample(&self, tally: &Tally, class: Option<u8>) -> Sample {
+        match self.limit {
+            Limit::Slowdown(_) => tally.slowdown_sample(class),
+            Limit::Latency(_) => tally.latency_sample(class),
+        }
+    }
+
+    /// The limit as a slowdown, or in microseconds.
+    pub(super) fn limit(&self) -> f64 {
+        match self.limit {
+            Limit::Slowdown(limit) => limit,
+            Limit::Latency(limit) => limit.as_micros_f64(),
+        }
+    }
+
+    /// The name of the percentile: `p99.9-slowdown`, `p99-latency-short`.
+    pub(crate) fn name(&self) -> String {
+        let class = if self.class == ALL_CLASSES { String::new() } else { format!("-{}", self.class) };
+        let kind = match self.limit {
+            Limit::Slowdown(_) => "slowdown",
+            Limit::Latency(_) => "latency",
+        };
+        format!("{}-{kind}{class}", self.percentile)
+    }
+
+    /// A figure of the goal as text, with its unit.
+    pub(crate) fn shown(&self, figure: f64) -> String {
+        match self.limit {
+            Limit::Slowdown(_) => shown_slowdown(figure),
+            Limit::Latency(_) => shown_latency(figure),
+        }
+    }
+
+    /// True if `tally` reaches the goal.
+    pub(crate) fn holds(&self, tally: &Tally) -> bool {
+        self.figure(tally) <= self.limit()
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.limit {
+            Limit::Slowdown(limit) => write!(f, "{}<={limit}", self.name()),
+            Limit::Latency(limit) => write!(f, "{}<={limit}", self.name()),
+        }
+    }
+}
+
+/// A slowdown as text: about three digits.
+pub(crate) fn shown_slowdown(slowdown: f64) -> String {
+    match slowdown {
+        slowdown if slowdown.is_infinite() => "inf".to_owned(),
+        slowdown if slowdown >= 99.95 => format!("{slowdown:.0}"),
+        slowdown if slowdown >= 9.995 => format!("{slowdown:.1}"),
+        slowdown => format!("{slowdown:.2}"),
+    }
+}
+
+/// A latency in microseconds as text: about three digits, and a unit.
+pub(crate) fn shown_latency(us: f64) -> String {
+    match us {
+        us if us.is_infinite() => "inf".to_owned(),
+        us if us >= 999_500.0 => format!("{}s", shown_slowdown(us / 1e6)),
+        us if us >= 999.5 => format!("{}ms", shown_slowdown(us / 1e3)),
+        us => format!("{}us", shown_slowdown(us)),
+    }
+}
+
+/// The error for a text that is not a goal.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no goal: write PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99.9-slowdown<=10 or \
+     p99-latency<=2ms (percentiles: 50, 90, 99, 99.9, 99.95, 99.99; for one class: p99.9-slowdown-short<=10)"
+)]
+pub(crate) struct GoalError(String);
+
+show_as_text!(GoalError);
+
+impl FromStr for Goal {
+    type Err = GoalError;
+
+    fn from_str(text: &str) -> Result<Goal, GoalError> {
+        let read = || {
+            let (figure, limit) = text.split_once("<=")?;
+            let mut parts = figure.trim().splitn(3, '-');
+            let percentile = parts.next()?.parse().ok()?;
+            let figure = parts.next()?;
+            let class = match parts.next() {
+                None => ALL_CLASSES,
+                Some(class) => CLASS_NAMES.into_iter().find(|name| *name == class)?,
+            };
+            let limit = limit.trim();
+            let limit = match figure {
+                "slowdown" => Limit::Slowdown(limit.parse().ok().filter(|limit| *limit >= 1.0 && *limit < 1e9)?),
+                "latency" => Limit::Latency(parse_duration(limit).ok().filter(|limit| *limit > Nanos::ZERO)?),
+                _ => return None,
+            };
+            Some(Goal { percentile, class, limit })
+        };
+        read().ok_or_else(|| GoalError(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::policy_spec::PolicySpec;
+    use super::super::progress::Progress;
+    use super::super::scenario::Scenario;
+    use super::*;
+    use crate::emulation::overheads::Overheads;
+    use crate::lab::workload::Workload;
+
+    #[test]
+    fn goals_are_read_as_they_are_shown() {
+        for text in ["p99.9-slowdown<=10", "p99-latency<=2ms", "p99.95-slowdown-short<=1.5", "p50-latency-long<=1s"] {
+            assert_eq!(text.parse::<Goal>().map(|goal| goal.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!(
+            "99.9-slowdown <= 10".parse::<Goal>().map(|goal| goal.to_string()),
+            Ok("p99.9-slowdown<=10".to_owned())
+        );
+        let goal: Goal = "p99-latency-short<=2ms".parse().expect("a goal");
+        assert_eq!((goal.name().as_str(), goal.shown(1_234.5).as_str()), ("p99-latency-short", "1.23ms"));
+        assert_eq!(
+            [0.5, 99.96, 999.6, 2e6, f64::INFINITY].map(shown_latency),
+            ["0.50us", "100us", "1.00ms", "2.00s", "inf"]
+        );
+        for text in [
+            "",
+            "p99.9",
+            "p98-slowdown<=10",
+            "p99.9-slowdown<10",
+            "p99.9-slowdown<=0.5",
+            "p99-latency<=2",
+            "p99-latency-huge<=2ms",
+            "p99-goodput<=1",
+        ] {
+            assert!(text.parse::<Goal>().is_err(), "{text} was taken");
+        }
+    }
+
+    struct Silent;
+
+    impl Progress for Silent {
+        fn simulated(&self, _requests: u64) {}
+        fn looks_at(&self, _what: String) {}
+    }
+
+    // Is a run that is too short for its load known to be, where a count would have called p99.9 known?
+    #[test]
+    fn short_runs_cannot_tell() {
+        let workload: Workload = "extreme-bimodal".parse().expect("a preset");
+        let workload = workload.with_time_beside(Overheads::LAB.per_request());
+        let run = |policy: &str, load| {
+            let spec: PolicySpec = policy.parse().expect("a policy");
+            Scenario::new(&workload, 14, Overheads::LAB, 1, 6_000).run(spec, load, None, &Silent).tally
+        };
+        for (policy, load) in [("steal", 0.5), ("global", 0.7), ("ondemand", 0.9), ("pools", 0.9)] {
+            let tally = run(policy, load);
+            let block = tally.slowdown()[0].1;
+            let bounds = block.bounds.expect("bounds");
+            assert_eq!(bounds.interval(Percentile::P99_9).high, f64::INFINITY, "{policy}");
+            assert!(!block.supports(Percentile::P99_9) && block.supported < Some(Percentile::P99_9), "{policy}");
+        }
+        let median = run("steal", 0.5).slowdown()[0].1.bounds.expect("bounds");
+        assert!(median.interval(Percentile::P50).high < 10.0);
+    }
+}

@@ -1,0 +1,91 @@
+//! Policy specs, the values of `--policy`: a policy of the server, or one that exists in simulation only.
+
+use crate::lab::sim::Reference;
+use crate::sched::{Entry, PolicyName, Sizes, name_here};
+use crate::time::Nanos;
+use std::fmt;
+use std::str::FromStr;
+
+/// The spec of a policy to simulate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PolicySpec {
+    /// A policy that a server can follow.
+    Server(PolicyName),
+    /// A reference policy, simulated as a bound.
+    Reference(Reference),
+}
+
+impl PolicySpec {
+    /// The time for which the policy runs a request before the next one, if it is a parameter of the spec.
+    pub(crate) fn quantum(self) -> Option<Nanos> {
+        match self {
+            PolicySpec::Reference(Reference::RoundRobin { quantum, .. }) => Some(quantum),
+            _ => None,
+        }
+    }
+
+    /// True if the workers form groups of configurable sizes.
+    pub(crate) fn has_sizes(self) -> bool {
+        self.sizes() != Sizes::None
+    }
+
+    /// The meaning of the policy's sizes.
+    pub(crate) fn sizes(self) -> Sizes {
+        self.entry().map_or(Sizes::None, |entry| entry.sizes)
+    }
+
+    /// The table entry of a policy that a server can follow; `None` for a reference policy.
+    pub(crate) fn entry(self) -> Option<&'static Entry> {
+        match self {
+            PolicySpec::Server(policy) => Some(policy.entry()),
+            PolicySpec::Reference(_) => None,
+        }
+    }
+}
+
+/// The error for a text that names no policy.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no policy is called `{text}`{here}; there are {ours}, and in simulation only srpt, ps, central, rr:QUANTUM:SWITCH (like \
+     rr:5us:1us; QUANTUM above 0, SWITCH at most 10ms), priority and jsq",
+    here = name_here(text), ours = PolicyName::list(|_| true)
+)]
+pub(crate) struct UnknownContender {
+    text: String,
+}
+
+show_as_text!(UnknownContender);
+
+impl FromStr for PolicySpec {
+    type Err = UnknownContender;
+
+    fn from_str(text: &str) -> Result<PolicySpec, UnknownContender> {
+        let text = text.trim();
+        let ours = text.parse().map(PolicySpec::Server);
+        ours.or_else(|_| text.parse().map(PolicySpec::Reference))
+            .map_err(|()| UnknownContender { text: text.to_owned() })
+    }
+}
+
+impl fmt::Display for PolicySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PolicySpec::Server(policy) => policy.fmt(f),
+            PolicySpec::Reference(reference) => reference.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_is_offered() {
+        for text in ["steal", "auto", "srpt", "central", "rr:20us:100ns"] {
+            assert_eq!(text.parse::<PolicySpec>().map(|spec| spec.to_string()), Ok(text.to_owned()));
+        }
+        let error = "stael".parse::<PolicySpec>().expect_err("a slip").to_string();
+        assert!(PolicyName::ALL.iter().all(|policy| error.contains(policy.name())), "{error}");
+    }
+}

@@ -1,0 +1,350 @@
+//! One simulation: a policy with its sizes and budgets at a load.
+
+use super::policy_spec::PolicySpec;
+use super::progress::{Progress, watched};
+use super::replayed::Replayed;
+use super::served::{Length, Served, again_while};
+use crate::emulation::overheads::Overheads;
+use crate::lab::sim::{ArrivingRequest, Fit, Fleet, OpenLoop, Replay, Setup, Tally};
+use crate::lab::stats::PRECISION;
+use crate::lab::workload::{Shape, Workload};
+use crate::sched::auto::Decision;
+use crate::sched::{Made, MaxWait, Objective, PolicyName, Sharing};
+use crate::time::Nanos;
+
+/// The common conditions of all simulations of a report.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario<'a> {
+    pub(crate) workload: &'a Workload,
+    /// Workers of each server.
+    pub(crate) workers: usize,
+    /// The servers, of whose workers a load is a share; `None` = one server without a balancer.
+    pub(crate) fleet: Option<Fleet>,
+    pub(crate) seed: u64,
+    pub(crate) requests: u64,
+    pub(crate) flows: u16,
+    pub(crate) overheads: Overheads,
+    /// The slice; `None` = fitted to the workload.
+    pub(crate) slice: Option<Nanos>,
+    /// The thief threshold; `None` = the server's.
+    pub(crate) thief_threshold: Option<Nanos>,
+    /// The sharing options; `None` = the server's.
+    pub(crate) sharing: Option<Sharing>,
+    pub(crate) checkpoint_step: Nanos,
+    pub(crate) deadline: Option<Nanos>,
+    /// How long requests may wait.
+    pub(crate) max_wait: MaxWait,
+    /// Whether policies that can use a request's class may read it; `reserve` always may.
+    pub(crate) classified: bool,
+    /// What levels are for.
+    pub(crate) objective: Objective,
+    /// The trace to replay, in place of drawn requests.
+    pub(crate) replayed: Option<&'a Replayed>,
+    /// How drawn requests follow one another.
+    pub(crate) shape: Shape,
+    /// The widest interval, upper over lower end, of a percentile that counts as known.
+    pub(crate) precision: f64,
+}
+
+/// The result of one simulation.
+#[derive(Clone, Debug)]
+pub(crate) struct Simulation {
+    pub(crate) spec: PolicySpec,
+    pub(crate) load: f64,
+    /// Where there is a fleet, that and the load of its busiest server.
+    pub(crate) fleet: Option<(Fleet, f64)>,
+    /// The sizes and budgets, in words.
+    pub(crate) chosen: String,
+    /// The load from which on the sizes, or the busiest server of a fleet, cannot keep up, however long the queues; `None`
+    /// where that is all the capacity, or unknown.
+    pub(crate) unstable_from: Option<f64>,
+    pub(crate) tally: Tally,
+}
+
+impl Simulation {
+    /// Whether more comes than all workers, or those of the busiest server, can do.
+    pub(crate) fn is_overload(&self) -> bool {
+        self.load >= 1.0 || self.fleet.and(self.unstable_from).is_some_and(|bound| self.load >= bound)
+    }
+}
+
+/// The most steps between checkpoints in one simulation, over all requests: a day of computing.
+const STEPS_MAX: f64 = 1e11;
+/// The most simulated seconds in one simulation. Simulated time ends at 1.8e10 seconds, and a server at ten times the
+/// load that it can bear needs ten times as long.
+const SECONDS_MAX: f64 = 1e9;
+
+/// The most requests of that mean cost with that step between checkpoints that one simulation may measure.
+pub(crate) fn most_requests(mean: Nanos, step: Nanos) -> u64 {
+    let steps = mean.as_secs_f64() / step.as_secs_f64();
+    // With a tenth of warm-up, and a little to spare.
+    (STEPS_MAX / 1.2 / steps).min(1e18) as u64
+}
+
+impl<'a> Scenario<'a> {
+    /// Whether `spec` can be simulated at `load` in a bounded number of steps, before simulated time ends.
+    ///
+    /// # Errors
+    /// A message that names the flags in question and what is allowed.
+    pub(crate) fn check(&self, spec: PolicySpec, load: f64) -> Result<(), String> {
+        let requests = (self.requests + self.warmup()) as f64;
+        let work = requests * self.workload.mean().as_secs_f64();
+        let step = spec.quantum().unwrap_or(self.checkpoint_step).min(self.checkpoint_step);
+        let steps = work / step.as_secs_f64();
+        if steps > STEPS_MAX {
+            return Err(format!(
+                "{requests:.0} requests of {} in the mean are {steps:.1e} steps of {step}, and one simulation takes at most \
+                 {STEPS_MAX:.0e}: lower --requests, or raise --checkpoint, where there is one",
+                self.workload.mean(),
+            ));
+        }
+        // A balancer may send all to one server.
+        let seconds = (work / self.workers as f64).max(requests / self.rate(load));
+        if seconds > SECONDS_MAX {
+            return Err(format!(
+                "{requests:.0} requests at load {load} last {seconds:.1e} simulated seconds, and one simulation at most \
+                 {SECONDS_MAX:.0e}: lower --requests, or raise the load"
+            ));
+        }
+        Ok(())
+    }
+
+    /// A scenario with defaults for all options.
+    pub(crate) fn new(
+        workload: &'a Workload,
+        workers: usize,
+        overheads: Overheads,
+        seed: u64,
+        requests: u64,
+    ) -> Scenario<'a> {
+        Scenario {
+            workload,
+            workers,
+            fleet: None,
+            seed,
+            requests,
+            flows: Scenario::flows_for(workers),
+            overheads,
+            slice: None,
+            thief_threshold: None,
+            sharing: None,
+            checkpoint_step: Nanos::from_micros(1),
+            deadline: None,
+            max_wait: MaxWait::Off,
+            classified: false,
+            objective: Objective::default(),
+            replayed: None,
+            shape: Shape::Poisson,
+            precision: PRECISION,
+        }
+    }
+
+    /// The number of source ports that `loadgen` would use.
+    pub(crate) fn flows_for(workers: usize) -> u16 {
+        (32 * workers).clamp(256, 32_768) as u16
+    }
+
+    /// Requests per second at `load`.
+    pub(crate) fn rate(&self, load: f64) -> f64 {
+        self.workload.rate_at(load, self.workers * self.fleet.map_or(1, |fleet| fleet.servers), 1)
+    }
+
+    /// The load of the servers that are left where `load` comes to all.
+    pub(crate) fn load_of_left(&self, load: f64) -> f64 {
+        self.fleet.map_or(load, |fleet| load * fleet.servers as f64 / fleet.left() as f64)
+    }
+
+    /// The slice, given or fitted.
+    pub(crate) fn slice_or_fitted(&self) -> Nanos {
+        self.fit(1.0).slice
+    }
+
+    /// The number of warm-up requests, before the measured ones.
+    pub(crate) fn warmup(&self) -> u64 {
+        self.replayed.map_or(self.requests / 10, |run| run.offered.requests.len() as u64 - self.requests)
+    }
+
+    /// The sizes with which `spec` starts if none are given.
+    pub(crate) fn default_sizes(&self, spec: PolicySpec, load: f64) -> Option<Vec<usize>> {
+        match spec {
+            PolicySpec::Server(policy) if spec.has_sizes() => Some(self.fit(load).policy(policy).sizes()),
+            _ => None,
+        }
+    }
+
+    /// Simulates `spec` at `load`, in pools of `sizes` if it has any.
+    pub(crate) fn run(
+        &self,
+        spec: PolicySpec,
+        load: f64,
+        sizes: Option<&[usize]>,
+        progress: &dyn Progress,
+    ) -> Simulation {
+        let look = &mut |_: &Tally| None;
+        let length = Length { warmup: self.warmup(), most: self.requests, until_look: u64::MAX, look };
+        self.run_for(spec, load, sizes, length, progress)
+    }
+
+    /// Simulates `spec` at `load` for `length`, in pools of `sizes` if it has any.
+    pub(super) fn run_for(
+        &self,
+        spec: PolicySpec,
+        load: f64,
+        sizes: Option<&[usize]>,
+        mut length: Length<'_>,
+        progress: &dyn Progress,
+    ) -> Simulation {
+        let served = match (spec, self.replay(sizes)) {
+            (PolicySpec::Reference(reference), replay) => Served {
+                chosen: String::new(),
+                unstable_from: None,
+                busiest: None,
+                tally: match replay {
+                    Some(replay) => reference.simulate(self.workers, watched(replay.arrivals(), progress)),
+                    None => again_while(&mut length, |warmup, most| {
+                        let drawn = self.offer(load, warmup, most).shaped(self.shape, self.workers);
+                        reference.simulate(self.workers, watched(drawn, progress))
+                    }),
+                },
+            },
+            (PolicySpec::Server(policy), Some(replay)) => {
+                let flows = self.replayed.into_iter().flat_map(|run| &run.offered.requests).map(|request| request.flow);
+                let incoming = watched(replay.arrivals(), progress).zip(flows);
+                self.served(replay.server(policy), load, incoming, length)
+            }
+            (PolicySpec::Server(policy), None) => {
+                let (server, offer) = (self.server(policy, load, sizes), self.offer(load, length.warmup, length.most));
+                match self.fleet {
+                    None => Served::by(server, watched(offer.shaped(self.shape, self.workers), progress), length),
+                    Some(fleet) => {
+                        let arrivals = watched(fleet.arrivals(&offer, self.shape), progress);
+                        Served::by_fleet(fleet, server, &offer, arrivals, length)
+                    }
+                }
+            }
+        };
+        self.finished(spec, load, served)
+    }
+
+    /// Simulates `spec`, a policy of the server, with all of `incoming`, each with its source port, which is as much as
+    /// `load`.
+    pub(super) fn run_with(
+        &self,
+        spec: PolicySpec,
+        policy: PolicyName,
+        (load, sizes): (f64, Option<&[usize]>),
+        incoming: impl Iterator<Item = (ArrivingRequest, u16)>,
+        progress: &dyn Progress,
+    ) -> Simulation {
+        let length = Length { warmup: 0, most: u64::MAX, until_look: u64::MAX, look: &mut |_| None };
+        let served = self.served(self.server(policy, load, sizes), load, watched(incoming, progress), length);
+        self.finished(spec, load, served)
+    }
+
+    /// What comes of recorded requests, each with its source port, by one server, or by the fleet.
+    fn served(
+        &self,
+        server: (Made, Setup),
+        load: f64,
+        incoming: impl Iterator<Item = (ArrivingRequest, u16)>,
+        length: Length<'_>,
+    ) -> Served {
+        let Some(fleet) = self.fleet else {
+            return Served::by(server, incoming.map(|(request, _)| request), length);
+        };
+        let incoming = incoming.map(|(request, flow)| (request, flow % self.flows));
+        Served::by_fleet(fleet, server, &self.offer(load, 0, 0), incoming, length)
+    }
+
+    fn finished(&self, spec: PolicySpec, load: f64, served: Served) -> Simulation {
+        let Served { chosen, unstable_from, tally, busiest } = served;
+        let unstable_from = self.bound(unstable_from);
+        // A group at its own bound is as busy as all workers at theirs.
+        let busy = load / unstable_from.unwrap_or(1.0);
+        let tally = tally.of_queue(busy, self.overheads.per_request(), self.precision);
+        let tally = tally.of_servers(self.fleet.map_or(1, Fleet::left));
+        Simulation { spec, load, fleet: self.fleet.zip(busiest), chosen, unstable_from, tally }
+    }
+
+    /// The offer of `warmup + requests` requests at `load`.
+    fn offer(&self, load: f64, warmup: u64, requests: u64) -> OpenLoop<'a> {
+        OpenLoop {
+            workload: self.workload,
+            rate: self.rate(load),
+            flows: self.flows,
+            seed: self.seed,
+            deadline: self.deadline.unwrap_or(Nanos::MAX),
+            warmup,
+            requests,
+        }
+    }
+
+    /// The load from which on the sizes of `spec`, or the busiest server, cannot keep up; `None` where that is all the
+    /// capacity.
+    pub(super) fn unstable_from(&self, spec: PolicySpec, load: f64, sizes: Option<&[usize]>) -> Option<f64> {
+        match spec {
+            PolicySpec::Server(policy) => self.bound(self.server(policy, load, sizes).0.unstable_from),
+            PolicySpec::Reference(_) => None,
+        }
+    }
+
+    /// The load of the whole fleet from which on its busiest server is beyond `of_server`, the bound of one server.
+    fn bound(&self, of_server: Option<f64>) -> Option<f64> {
+        let share = self.fleet.map(|fleet| fleet.servers as f64 * fleet.busiest_share(self.flows, self.seed));
+        // Rounding alone is no bound.
+        match share.filter(|share| *share > 1.0 + 1e-9) {
+            Some(share) => Some(of_server.unwrap_or(1.0) / share),
+            None => of_server,
+        }
+    }
+
+    fn server(&self, policy: PolicyName, load: f64, sizes: Option<&[usize]>) -> (Made, Setup) {
+        let fit = Fit { sizes: sizes.map(<[usize]>::to_vec), ..self.fit(load) };
+        let fitted = fit.policy(policy);
+        let setup = Setup {
+            classified: self.classified || policy.entry().needs_class,
+            checkpoint_step: self.checkpoint_step,
+            ..Setup::with_overheads(fitted.policy().with_sharing(self.sharing.unwrap_or_default()), self.overheads)
+        };
+        (fitted, setup.with_max_wait(self.max_wait, &fit.times))
+    }
+
+    /// The replay of the trace; `None` without a trace.
+    fn replay(&self, sizes: Option<&[usize]>) -> Option<Replay<'a>> {
+        let mut replay = Replay::new(&self.replayed?.offered);
+        self.choose(&mut replay.fit);
+        replay.fit.sizes = sizes.map(<[usize]>::to_vec);
+        replay.overheads = self.overheads;
+        replay.checkpoint_step = self.checkpoint_step;
+        replay.classified = self.classified;
+        Some(replay)
+    }
+
+    /// The slice that `auto` would choose.
+    pub(crate) fn budget(&self) -> Nanos {
+        self.fit(1.0).budget()
+    }
+
+    /// The decision of `auto`, with its reason.
+    pub(crate) fn decision(&self) -> Decision {
+        self.fit(1.0).decision()
+    }
+
+    pub(super) fn fit(&self, load: f64) -> Fit {
+        let drawn = || Fit::new(self.workload, self.workers, self.load_of_left(load));
+        let mut fit = self.replayed.map_or_else(drawn, |run| Replay::new(&run.offered).fit);
+        self.choose(&mut fit);
+        fit
+    }
+
+    /// Puts the given options into `fit`.
+    fn choose(&self, fit: &mut Fit) {
+        fit.slice = self.slice.unwrap_or(fit.slice);
+        fit.thief_threshold = self.thief_threshold;
+        fit.yield_cost = self.overheads.yield_.max(Nanos::new(1));
+        fit.classified = self.classified;
+        fit.objective = self.objective;
+        // What was recorded comes to all servers that are left.
+        fit.offered /= self.replayed.and(self.fleet).map_or(1, Fleet::left) as f64;
+    }
+}

@@ -1,0 +1,259 @@
+//! Recorded costs, the form `file:PATH`: each request has the cost in one line of a file, every line being equally
+//! likely. Only [`read`] touches the file.
+
+use super::more_long::{LONG_SHARE_MAX, NoMoreLong, worthwhile};
+use super::{COST_MAX, Class, Cost};
+use crate::fate::{CLASS_NAMES, CLASSES};
+use crate::time::{Nanos, parse_duration};
+use std::fs::File;
+use std::io::Read;
+use std::sync::Arc;
+
+/// The most costs that one file may hold: 80 MB in memory.
+pub const RECORDED_COSTS_MAX: usize = 10_000_000;
+/// The largest file that is read: 10 M lines with a class name and a comment here and there.
+pub const RECORDED_BYTES_MAX: u64 = 256 << 20;
+
+/// Costs as they were recorded, at least one, all above zero. Cheap to clone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    costs: Arc<[Nanos]>,
+    mean_seconds: f64,
+}
+
+/// Why a text or a file is not a recording of costs.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordingError {
+    /// The file cannot be read, for the system's reason.
+    #[error("it cannot be read: {0}")]
+    Unreadable(String),
+    /// The file has more than [`RECORDED_BYTES_MAX`] bytes.
+    #[error("it is larger than {} MiB", RECORDED_BYTES_MAX >> 20)]
+    TooLarge,
+    /// The file has more than [`RECORDED_COSTS_MAX`] costs.
+    #[error("it holds more than {RECORDED_COSTS_MAX} costs")]
+    TooManyCosts,
+    /// A line is neither empty, nor a comment, nor a cost.
+    #[error("line {line}: {problem}")]
+    Line {
+        /// The number of the line, counted from 1.
+        line: usize,
+        /// The problem, and what would be right.
+        problem: String,
+    },
+    /// The file has no cost.
+    #[error("it holds no cost: write one in each line, as COST or CLASS COST, like 20us or long 2ms")]
+    Empty,
+    /// A class without a cost stands below one that has some.
+    #[error("it has costs of class {present}, but none of class {missing}: classes count from 0 without a gap")]
+    Gap {
+        /// The highest class that occurs.
+        present: &'static str,
+        /// The lowest that does not.
+        missing: &'static str,
+    },
+}
+
+show_as_text!(RecordingError);
+
+impl Recorded {
+    /// The costs, in the order of their lines.
+    pub fn costs(&self) -> &[Nanos] {
+        &self.costs
+    }
+
+    /// A recording with as many costs, twice as many of them of `long_from` and more, as far as [`LONG_SHARE_MAX`]
+    /// allows, and the factor on their number; the costs that they replace are spread over the others.
+    pub(super) fn with_more_long(&self, long_from: Nanos) -> Result<(Recorded, f64), NoMoreLong> {
+        let (long, short): (Vec<Nanos>, Vec<Nanos>) = self.costs.iter().partition(|cost| **cost >= long_from);
+        if long.is_empty() || short.is_empty() {
+            return Err(NoMoreLong::Undivided);
+        }
+        let all = self.costs.len();
+        let longs = (2 * long.len()).min((LONG_SHARE_MAX * all as f64) as usize);
+        let factor = worthwhile(longs as f64 / long.len() as f64)?;
+        let spread = |costs: &[Nanos], wanted: usize| -> Vec<Nanos> {
+            (0..wanted).map(|place| costs[place * costs.len() / wanted]).collect()
+        };
+        Ok((Recorded::new([spread(&long, longs), spread(&short, all - longs)].concat()), factor))
+    }
+
+    pub(super) const fn mean_seconds(&self) -> f64 {
+        self.mean_seconds
+    }
+
+    pub(super) fn new(costs: Vec<Nanos>) -> Recorded {
+        let sum: f64 = costs.iter().map(|cost| cost.as_secs_f64()).sum();
+        Recorded { mean_seconds: sum / costs.len() as f64, costs: costs.into() }
+    }
+}
+
+/// The classes that the file at `path` records.
+pub(super) fn read(path: &str) -> Result<Vec<Class>, RecordingError> {
+    read_bounded(path, RECORDED_BYTES_MAX)
+}
+
+fn read_bounded(path: &str, bytes_max: u64) -> Result<Vec<Class>, RecordingError> {
+    let unreadable = |error: std::io::Error| RecordingError::Unreadable(error.to_string());
+    let mut bytes = Vec::new();
+    // Bounded here and not by the file's size, which a pipe or a device does not have.
+    File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(RecordingError::TooLarge);
+    }
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => parse(text),
+        Err(error) => {
+            let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+            Err(RecordingError::Line { line, problem: "it is not text (UTF-8)".to_owned() })
+        }
+    }
+}
+
+/// The classes that `text` records: lines of `COST` (class 0) or `CLASS COST`, blank lines, and comments from `#` to
+/// the end of a line.
+pub(super) fn parse(text: &str) -> Result<Vec<Class>, RecordingError> {
+    let mut costs: [Vec<Nanos>; CLASSES] = Default::default();
+    let mut count = 0;
+    for (number, line) in text.lines().enumerate() {
+        let words = line.split('#').next().unwrap_or_default();
+        let recorded = parse_line(words).map_err(|problem| RecordingError::Line { line: number + 1, problem })?;
+        let Some((class, cost)) = recorded else { continue };
+        count += 1;
+        if count > RECORDED_COSTS_MAX {
+            return Err(RecordingError::TooManyCosts);
+        }
+        costs[class].push(cost);
+    }
+    let classes = costs.iter().rposition(|costs| !costs.is_empty()).ok_or(RecordingError::Empty)? + 1;
+    if let Some(missing) = costs[..classes].iter().position(Vec::is_empty) {
+        return Err(RecordingError::Gap { present: CLASS_NAMES[classes - 1], missing: CLASS_NAMES[missing] });
+    }
+    // A share in proportion to its lines makes every line equally likely.
+    let share = |costs: &Vec<Nanos>| costs.len() as f64 / count as f64;
+    let class = |costs: Vec<Nanos>| Class { share: share(&costs), cost: Cost::Recorded(Recorded::new(costs)) };
+    Ok(costs.into_iter().take(classes).map(class).collect())
+}
+
+/// Class and cost of one line without its comment; `None` for a blank one.
+fn parse_line(line: &str) -> Result<Option<(usize, Nanos)>, String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (class, cost) = match words[..] {
+        [] => return Ok(None),
+        [cost] => (0, cost),
+        [class, cost] => (parse_class(class)?, cost),
+        _ => return Err(format!("`{}` is too much: write COST or CLASS COST, like 20us or long 2ms", line.trim())),
+    };
+    Ok(Some((class, parse_cost(cost)?)))
+}
+
+/// The cost of one request.
+pub(super) fn parse_cost(text: &str) -> Result<Nanos, String> {
+    let cost = parse_duration(text).map_err(|error| error.to_string())?;
+    let allowed = cost > Nanos::ZERO && cost <= COST_MAX;
+    if allowed { Ok(cost) } else { Err(format!("`{text}` is out of range: a cost is 1ns to 1h")) }
+}
+
+pub(super) fn parse_class(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|class| *class < CLASSES);
+    number.or_else(|| CLASS_NAMES.iter().position(|name| *name == text)).ok_or_else(|| {
+        format!("`{text}` is no class: write a number from 0 to {}, or one of {}", CLASSES - 1, CLASS_NAMES.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::workload::{Workload, WorkloadError};
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use std::collections::BTreeMap;
+    use std::io::Write;
+
+    const RECORDING: &str = "# cost of each request\n20us\n\nshort 30us # by name\n1 2ms\n0 20us\nlong 500us\r\n";
+
+    fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(bytes).expect("written");
+        file
+    }
+
+    fn workload(file: &tempfile::NamedTempFile) -> Result<Workload, WorkloadError> {
+        format!("file:{}", file.path().display()).parse()
+    }
+
+    // Are classes read by number, by name and by default, and comments and blank lines skipped?
+    #[test]
+    fn lines_are_costs_of_classes() {
+        let classes = parse(RECORDING).expect("a recording");
+        let [short, long] = &classes[..] else { panic!("{} classes", classes.len()) };
+        assert_eq!((short.share, long.share), (0.6, 0.4));
+        let costs = |class: &Class| match &class.cost {
+            Cost::Recorded(recorded) => recorded.costs().iter().map(|cost| cost.get() / 1_000).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((costs(short), costs(long)), (vec![20, 30, 20], vec![2_000, 500]));
+        assert_eq!(long.cost.mean(), Nanos::from_micros(1_250));
+    }
+
+    // Does a file become a workload whose mean is that of its lines, each of which is drawn equally often?
+    #[test]
+    fn every_line_is_drawn_equally_often() {
+        let workload = workload(&file(RECORDING.as_bytes())).expect("a workload");
+        assert_eq!(workload.mean(), Nanos::from_micros(514));
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
+        let mut drawn: BTreeMap<_, f64> = BTreeMap::new();
+        let draws = 100_000;
+        for _ in 0..draws {
+            *drawn.entry(workload.draw(&mut rng)).or_default() += 1.0 / f64::from(draws);
+        }
+        let expected = [((0, 20), 0.4), ((0, 30), 0.2), ((1, 500), 0.2), ((1, 2_000), 0.2)];
+        assert_eq!(drawn.len(), expected.len(), "{drawn:?}");
+        for ((class, us), share) in expected {
+            let found = drawn[&(class, Nanos::from_micros(us))];
+            assert!((found - share).abs() < 0.01, "class {class}, {us} us: {found}, not {share}");
+        }
+    }
+
+    // Does each mistake name the line and what would be right?
+    #[test]
+    fn mistakes_are_located() {
+        for (text, expected) in [
+            ("20us\n\n20", "line 3: `20` is not a duration: write a number and a unit"),
+            ("# costs\n0us", "line 2: `0us` is out of range: a cost is 1ns to 1h"),
+            ("20us\n100000000000000000000000us", "line 2: `100000000000000000000000us` is too long"),
+            ("20us\n2h", "line 2: `2h` is out of range: a cost is 1ns to 1h"),
+            ("8 20us", "line 1: `8` is no class: write a number from 0 to 7, or one of short, long, class2"),
+            ("medium 20us", "line 1: `medium` is no class"),
+            ("0 20us 30us", "line 1: `0 20us 30us` is too much: write COST or CLASS COST"),
+            ("# nothing\n\n", "no cost"),
+            ("0 1us\n2 1us", "costs of class class2, but none of class long"),
+        ] {
+            let error = parse(text).expect_err(text).to_string();
+            assert!(error.contains(expected), "{text:?}: {error}");
+        }
+    }
+
+    // Does an error about the file itself name the file?
+    #[test]
+    fn unusable_files_are_named() {
+        let binary = file(b"20us\n20us\n\xff\xfe");
+        for (path, expected) in [
+            ("/nowhere/costs", "it cannot be read: No such file"),
+            ("/", "it cannot be read"),
+            (binary.path().to_str().expect("a path"), "line 3: it is not text"),
+        ] {
+            let error = format!("file:{path}").parse::<Workload>().expect_err(path).to_string();
+            assert!(error.contains(path) && error.contains(expected), "{error}");
+        }
+    }
+    // Does reading stop at the bound, whether or not the file has an end?
+    #[test]
+    fn what_is_read_is_bounded() {
+        assert_eq!(read_bounded("/dev/zero", 1_000), Err(RecordingError::TooLarge));
+        let five_bytes = file(b"20us\n");
+        let path = five_bytes.path().to_str().expect("a path");
+        assert!(read_bounded(path, 5).is_ok());
+        assert_eq!(read_bounded(path, 4), Err(RecordingError::TooLarge));
+    }
+}

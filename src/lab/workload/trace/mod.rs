@@ -1,0 +1,230 @@
+//! A trace: the requests of one run as text, with a header line and one line for each request. The load generator
+//! writes it, the simulator replays it.
+//!
+//! ```text
+//! # comments and blank lines mean nothing
+//! forebay-trace/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal
+//! # intended sent class cost flow socket
+//! 1.204us 18.7us short 500ns 211 7
+//! ```
+
+mod header;
+
+use super::Workload;
+use super::recorded::{parse_class, parse_cost};
+use crate::emulation::overheads::Overheads;
+use crate::fate::{CLASS_NAMES, CLASSES};
+use crate::time::{Nanos, parse_duration};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::str::FromStr;
+
+/// The most lines that are read: as many requests as one run may hold, and some comments.
+pub const TRACE_LINES_MAX: usize = 51_000_000;
+/// The longest line: a header whose workload is a file with the longest path that Linux takes.
+const LINE_BYTES_MAX: u64 = 8 << 10;
+/// The largest file that is read: [`TRACE_LINES_MAX`] lines of about 80 bytes, which is the length after 1,000 hours of
+/// a run.
+const BYTES_MAX: u64 = 4 << 30;
+
+/// The requests of one run. All times but costs are on the clock of the run, where a cost lasts `time_scale` times as
+/// long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// Factor on every cost; above zero.
+    pub time_scale: u64,
+    /// Whether the server's cores were emulated (`--burn sleep`).
+    pub emulated: bool,
+    /// What each step cost an emulated core, before the time scale; [`Overheads::NONE`] on real ones, which were not
+    /// measured.
+    pub overheads: Overheads,
+    /// The number of the server's workers, each with a socket; above zero.
+    pub workers: u16,
+    /// The seed of the schedule.
+    pub seed: u64,
+    /// The warm-up: requests with an earlier intended time were not measured.
+    pub warmup: Nanos,
+    /// The time from arrival to expiry of each request; `None` = never.
+    pub deadline: Option<Nanos>,
+    /// The workload that the requests were drawn from, on one line.
+    pub workload: String,
+    /// The requests in the order of sending; at least one.
+    pub requests: Vec<TraceRequest>,
+}
+
+/// One request of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceRequest {
+    /// When it should have been sent, after the start of the run: latency counts from here.
+    pub intended: Nanos,
+    /// When it was sent; no earlier than intended, and than the one before.
+    pub sent: Nanos,
+    /// The CPU time that it asked for, before the time scale; above zero.
+    pub cost: Nanos,
+    /// The number of its source port.
+    pub flow: u16,
+    /// The worker that owns the socket of its arrival, by the kernel's hash of its flow.
+    pub socket: u16,
+    /// The number of its class.
+    pub class: u8,
+}
+
+/// Why a text or a file is not a trace.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// The file cannot be read, for the system's reason.
+    #[error("it cannot be read: {0}")]
+    Unreadable(String),
+    /// A line is not a valid request or header, or contradicts others.
+    #[error("line {line}: {problem}")]
+    Line {
+        /// The number of the line, counted from 1.
+        line: usize,
+        /// The problem, and what would be right.
+        problem: String,
+    },
+    /// The trace has more than [`TRACE_LINES_MAX`] lines, or is larger than they may be together.
+    #[error("it has more than {TRACE_LINES_MAX} lines or 4 GiB")]
+    TooLong,
+    /// The trace ends before the first request.
+    #[error("it offers no request: write the header and {LINE}, as `loadgen run --dump FILE` does")]
+    Empty,
+}
+
+show_as_text!(TraceError);
+
+const LINE: &str = "INTENDED SENT CLASS COST FLOW SOCKET in each line, like 1ms 1.1ms short 500ns 17 3";
+
+impl Trace {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is not a trace.
+    pub fn read(path: &Path) -> Result<Trace, TraceError> {
+        let file = File::open(path).map_err(|error| TraceError::Unreadable(error.to_string()))?;
+        parse(BufReader::new(file), BYTES_MAX)
+    }
+
+    /// The number of measured requests.
+    pub fn measured(&self) -> u64 {
+        self.requests.iter().filter(|request| request.intended >= self.warmup).count() as u64
+    }
+
+    /// The share of the workers' time that the requests take, from the start to the last one: their cost, and what it
+    /// costs to receive and answer them.
+    pub fn load(&self) -> f64 {
+        self.load_with(self.overheads.per_request())
+    }
+
+    /// The share of the workers' time that the requests take if each takes `beside` beside its cost.
+    pub fn load_with(&self, beside: Nanos) -> f64 {
+        let work: f64 = self.requests.iter().map(|request| request.cost.plus(beside).as_secs_f64()).sum();
+        let last = self.requests.iter().map(|request| request.intended).max().unwrap_or(Nanos::ZERO);
+        let seconds = last.max(Nanos::new(1)).as_secs_f64() / self.time_scale as f64;
+        work / seconds / f64::from(self.workers)
+    }
+
+    /// The costs of the trace as a workload to draw from. Classes without a request are left out, so others may have
+    /// another number there.
+    pub fn to_workload(&self) -> Workload {
+        let mut classes = vec![(0, Vec::new()); CLASSES];
+        for request in &self.requests {
+            let (count, costs) = &mut classes[usize::from(request.class)];
+            *count += 1;
+            costs.push(request.cost);
+        }
+        classes.retain(|(count, _)| *count > 0);
+        let workload = Workload::measured(&self.workload, classes);
+        let workload = workload.expect("there is a request, and each costs something");
+        workload.with_time_beside(self.overheads.per_request())
+    }
+}
+
+impl FromStr for Trace {
+    type Err = TraceError;
+
+    fn from_str(text: &str) -> Result<Trace, TraceError> {
+        parse(text.as_bytes(), BYTES_MAX)
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        header::write(self, f)?;
+        writeln!(f, "# intended sent class cost flow socket")?;
+        for TraceRequest { intended, sent, cost, flow, socket, class } in &self.requests {
+            writeln!(f, "{intended} {sent} {} {cost} {flow} {socket}", CLASS_NAMES[usize::from(*class)])?;
+        }
+        Ok(())
+    }
+}
+
+fn parse(text: impl BufRead, bytes_max: u64) -> Result<Trace, TraceError> {
+    // Bounded here and not by the file's size, which a pipe or a device does not have.
+    let mut text = text.take(bytes_max + 1);
+    let (mut offered, mut bytes) = (None, Vec::new());
+    for line in 1..=TRACE_LINES_MAX {
+        bytes.clear();
+        let wrong = |problem: String| TraceError::Line { line, problem };
+        let read = text.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
+        if read.map_err(|error: io::Error| TraceError::Unreadable(error.to_string()))? == 0 {
+            return offered.filter(|offered: &Trace| !offered.requests.is_empty()).ok_or(TraceError::Empty);
+        }
+        if text.limit() == 0 {
+            return Err(TraceError::TooLong);
+        }
+        if bytes.len() as u64 == LINE_BYTES_MAX {
+            return Err(wrong(format!("it is longer than {LINE_BYTES_MAX} bytes")));
+        }
+        let words = std::str::from_utf8(&bytes).map_err(|_| wrong("it is not text (UTF-8)".to_owned()))?.trim();
+        if words.is_empty() || words.starts_with('#') {
+            continue;
+        }
+        match &mut offered {
+            None => offered = Some(header::parse(words).map_err(wrong)?),
+            Some(offered) => {
+                let request = parse_request(words, offered).map_err(wrong)?;
+                offered.requests.push(request);
+            }
+        }
+    }
+    Err(TraceError::TooLong)
+}
+
+fn parse_request(line: &str, offered: &Trace) -> Result<TraceRequest, String> {
+    let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
+    let [intended, sent, class, cost, flow, socket] = words[..] else {
+        return Err(format!("it has {} words: write {LINE}", words.len()));
+    };
+    let time = |text: &str| parse_duration(text).map_err(|error| error.to_string());
+    let number = |text: &str, name: &str| {
+        text.parse::<u16>().map_err(|_| format!("`{text}` is no {name}: write a number from 0 to {}", u16::MAX))
+    };
+    let request = TraceRequest {
+        intended: time(intended)?,
+        sent: time(sent)?,
+        cost: parse_cost(cost)?,
+        flow: number(flow, "flow")?,
+        socket: number(socket, "socket")?,
+        class: parse_class(class)? as u8,
+    };
+    if request.sent < request.intended {
+        return Err(format!("sent at {sent}, before {intended}: nothing is sent before it should be"));
+    }
+    if let Some(last) = offered.requests.last().filter(|last| request.sent < last.sent) {
+        return Err(format!(
+            "sent at {sent}, before the line above, at {}: write them in the order of sending",
+            last.sent
+        ));
+    }
+    if request.socket >= offered.workers {
+        let last = offered.workers - 1;
+        return Err(format!("socket {socket} of {} workers: write a number from 0 to {last}", offered.workers));
+    }
+    Ok(request)
+}
+
+#[cfg(test)]
+mod tests;
