@@ -1,3 +1,280 @@
-//! Emulated cores: what each step of a server costs them.
+//! Emulated cores: each worker thread stands for a core whose time is slept, not burnt.
+//!
+//! A core keeps the moment up to which it is busy. Whatever it does moves that moment on and sleeps until then, to an
+//! absolute time, so the kernel's oversleeping never adds up.
+//!
+//! Beside the work itself a core pays for its steps, as a real one would: [`price`] is the table, already scaled, and
+//! the server's engine calls [`charge`] with what a step costs. A charge is paid before the next thing that others can
+//! see: jobs that were received are found by thieves when their receive is paid ([`pay`]), a continuation stands in its
+//! queue when stepping aside is paid, and a reply leaves when its send is paid, to the microsecond ([`pay_on_time`]):
+//! none leaves earlier than its core's time. Replies that are sent together leave together, when all of them are paid.
+//!
+//! A core that starts something after a rest is charged its wake-up, unless it rested for no longer than a real one
+//! spins: the thread's own wake-up is real, but shorter than a real core's by the time scale. Threads that wake and find
+//! nothing, as those that hand over measurements do, pay nothing. Two differences to a real core's wake-up: what a woken
+//! worker finds is out of its socket before it has paid, and other workers cannot take it meanwhile; and every core counts as
+//! spinning after it has come to rest, where of real workers at most half spin at once (`benches/ancestors.md`).
+//!
+//! A server with `burn = "sleep"` has such cores. They are known in three places: `server/threads.rs` sets the prices,
+//! `server/path/charge.rs` charges the engine's steps and the link's calls, and `handler/builtin/burn.rs` sleeps the work.
+//!
+//! Contention is not charged ([`Overheads::serial`], [`Overheads::contend`]): threads have it for real at their queues.
 
 pub mod overheads;
+
+use crate::time::{Nanos, clock};
+use overheads::Overheads;
+use std::cell::Cell;
+
+thread_local! {
+    static BUSY_UNTIL: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
+    /// Charged, and not yet part of [`BUSY_UNTIL`].
+    static OWED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
+    /// Charged for work since [`take_charged`].
+    static CHARGED: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
+    /// Since when the core has had nothing to do; `None` while it has.
+    static RESTS_SINCE: Cell<Option<Nanos>> = const { Cell::new(None) };
+    static PRICES: Cell<Overheads> = const { Cell::new(Overheads::NONE) };
+    static SPINS_FOR: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
+    /// Whether the core has searched everywhere, and looks on.
+    static LOOKS_ON: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Typical worst-case wake-up latency of a sleeping thread. What must be done on time is spun through for that long, and
+/// a charge that is no more is slept together with what follows.
+const WAKE_LATENCY: Nanos = Nanos::from_micros(50);
+
+/// Makes this thread's core pay `prices` for its steps, on its own time scale. It stands for one that spins for
+/// `spins_for` before it sleeps.
+pub fn set_prices(prices: Overheads, spins_for: Nanos) {
+    PRICES.set(prices);
+    SPINS_FOR.set(spins_for);
+}
+
+/// What the steps of this thread's core cost; nothing before [`set_prices`].
+pub fn price() -> Overheads {
+    PRICES.get()
+}
+
+/// Charges this thread's core `amount`, which it pays before it starts a job, before [`pay`] and before
+/// [`pay_on_time`].
+pub fn charge(amount: Nanos) {
+    CHARGED.set(CHARGED.get().plus(amount));
+    delay(amount);
+}
+
+/// As [`charge`], for time that is no work: that of a receive which finds nothing. Free for a core that looks on.
+pub fn delay(amount: Nanos) {
+    if !LOOKS_ON.get() {
+        OWED.set(OWED.get().plus(amount));
+    }
+}
+
+/// Notes whether this thread's core has searched everywhere and looks on, until it has something to do or is woken: one that
+/// spins sees then what comes, while this thread looks once more and sleeps. Nothing for a core that never spins.
+pub fn look_on(looks_on: bool) {
+    LOOKS_ON.set(looks_on && SPINS_FOR.get() > Nanos::ZERO);
+}
+
+/// Starts a job that has been ready since `ready_at` on this thread's core; returns when it started.
+///
+/// A job that waited when the core came free starts at that moment, not now: the time that the thread needed to notice
+/// is the host's, not the core's.
+pub fn start(ready_at: Nanos) -> Nanos {
+    let (busy_until, rests_since) = (BUSY_UNTIL.get(), RESTS_SINCE.take());
+    if rests_since.is_some() || ready_at > busy_until {
+        let now = clock::now();
+        let slept = rests_since.is_some_and(|since| now.minus(since) > SPINS_FOR.get());
+        // A wake-up keeps the core from its work, and is no work.
+        let wake = if slept { PRICES.get().wake } else { Nanos::ZERO };
+        // Another core's time may be ahead of the clock by a charge that its thread has not slept yet.
+        BUSY_UNTIL.set(now.max(ready_at).max(busy_until).plus(wake));
+    }
+    pay_all()
+}
+
+/// Pays what was charged, so that whatever the thread does next is seen by others no earlier than the core does it.
+/// Returns when the core is through.
+pub fn pay() -> Nanos {
+    let until = pay_all();
+    if until.minus(clock::now()) > WAKE_LATENCY {
+        sleep_until(until);
+    }
+    until
+}
+
+/// As [`pay`], and awake to the microsecond; returns how late the thread is all the same.
+pub fn pay_on_time() -> Nanos {
+    let until = pay_all();
+    on_time(until);
+    clock::now().minus(until)
+}
+
+/// What this thread's core was charged for work since the last call.
+pub fn take_charged() -> Nanos {
+    CHARGED.take()
+}
+
+/// Notes that this thread's core has nothing that it may do: whatever it starts next starts when the thread gets it,
+/// also if that has been ready for long, as a request has that waited in the socket of a busy worker until others were
+/// allowed to take it.
+pub fn rest() {
+    let until = pay_all();
+    RESTS_SINCE.set(RESTS_SINCE.get().or_else(|| Some(until.max(clock::now()))));
+}
+
+/// Makes this thread stand for another core, one that is busy until `busy_until`: for threads that outnumber the cores
+/// and take them in turn.
+pub fn take_over(busy_until: Nanos) {
+    BUSY_UNTIL.set(busy_until);
+}
+
+/// Until when this thread's core is busy, without what was charged since it last paid.
+pub fn busy_until() -> Nanos {
+    BUSY_UNTIL.get()
+}
+
+/// Keeps the core busy for `amount` and the checkpoint that goes with it.
+pub(crate) fn burn(amount: Nanos) {
+    let until = BUSY_UNTIL.get().plus(amount).plus(PRICES.get().checkpoint);
+    BUSY_UNTIL.set(until);
+    sleep_until(until);
+}
+
+/// Keeps the core busy for the last `amount` of a request.
+pub(crate) fn burn_last(amount: Nanos) {
+    let until = BUSY_UNTIL.get().plus(amount);
+    BUSY_UNTIL.set(until);
+    // Where the reply is paid for, it is that payment that must end on time.
+    if PRICES.get().send == Nanos::ZERO { on_time(until) } else { sleep_until(until) }
+}
+
+fn pay_all() -> Nanos {
+    let until = BUSY_UNTIL.get().plus(OWED.take());
+    BUSY_UNTIL.set(until);
+    until
+}
+
+fn sleep_until(until: Nanos) {
+    let slept = until.minus(clock::now());
+    if slept > Nanos::ZERO {
+        std::thread::sleep(slept.into());
+    }
+}
+
+fn on_time(until: Nanos) {
+    sleep_until(until.minus(WAKE_LATENCY));
+    while clock::now() < until {
+        // The other emulated cores share the few real ones with this one.
+        std::thread::yield_now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: fn(u64) -> Nanos = Nanos::from_micros;
+
+    #[test]
+    fn an_emulated_core_does_not_add_up_oversleeping() {
+        let start = start(clock::now());
+        for _ in 0..20 {
+            burn(US(200));
+        }
+        assert_eq!(busy_until(), start.plus(US(4_000)));
+        assert!(clock::now() >= busy_until());
+    }
+
+    #[test]
+    fn a_job_that_waited_starts_when_the_core_came_free() {
+        start(clock::now());
+        burn(US(100));
+        let free = busy_until();
+        assert_eq!(start(free), free);
+        assert!(start(clock::now()) > free);
+    }
+
+    #[test]
+    fn a_core_that_had_nothing_to_do_starts_nothing_in_the_past() {
+        start(clock::now());
+        burn(US(100));
+        let free = busy_until();
+        rest();
+        let now = clock::now();
+        assert!(start(free) >= now, "it was ready when the core came free, and was not there to be had");
+        charge(US(40));
+        let free = busy_until();
+        rest();
+        assert!(start(Nanos::ZERO) >= free.plus(US(40)), "what is charged and not slept yet keeps the core");
+    }
+
+    // Is a charge paid before the next job, before what others see, and before a reply?
+    #[test]
+    fn what_is_charged_is_paid_before_anything_is_seen() {
+        let begun = start(clock::now());
+        charge(US(70));
+        assert_eq!(busy_until(), begun, "not paid yet");
+        assert_eq!(start(begun), begun.plus(US(70)));
+        charge(US(3_000));
+        assert_eq!(pay(), begun.plus(US(3_070)));
+        assert!(clock::now() >= busy_until(), "others see what comes next");
+        charge(US(10));
+        assert_eq!(pay(), begun.plus(US(3_080)), "too short to be slept for");
+        charge(US(500));
+        pay_on_time();
+        assert!(clock::now() >= begun.plus(US(3_580)), "a reply may leave");
+        delay(US(20));
+        assert_eq!(pay(), begun.plus(US(3_600)));
+        assert_eq!((take_charged(), take_charged()), (US(3_580), Nanos::ZERO), "a delay is no work");
+    }
+
+    // Does what a core looks for in vain delay it once, and not while it looks on, which a core that never spins does not?
+    #[test]
+    fn a_core_that_looks_on_is_not_delayed() {
+        for (spins_for, delays) in [(US(50), 2), (Nanos::ZERO, 3)] {
+            set_prices(Overheads::NONE, spins_for);
+            let begun = start(clock::now());
+            delay(US(20));
+            look_on(true);
+            delay(US(20));
+            look_on(false);
+            delay(US(20));
+            assert_eq!(pay(), begun.plus(US(20).times(delays)), "one that spins for {spins_for}");
+        }
+    }
+
+    // Is a wake-up charged to a core that slept, and to none that would still have been spinning?
+    #[test]
+    fn only_a_core_that_slept_pays_for_its_wake() {
+        set_prices(Overheads { wake: US(700), ..Overheads::NONE }, US(2_000));
+        start(clock::now());
+        for rested in [US(100), US(3_000)] {
+            let begun = clock::now();
+            rest();
+            sleep_until(begun.plus(Nanos::new(rested.get() / 2)));
+            // A wake-up that finds nothing.
+            rest();
+            sleep_until(begun.plus(rested));
+            let (before, started) = (clock::now(), start(begun));
+            let waited = clock::now().minus(begun);
+            let cost = if rested > US(2_000) { US(700) } else { Nanos::ZERO };
+            // A machine that overslept made a long rest of a short one.
+            if rested > US(2_000) || waited < US(2_000) {
+                assert!(started >= before.plus(cost) && started <= clock::now().plus(cost), "{rested}: {started}");
+            }
+        }
+        let busy = busy_until();
+        assert_eq!(start(busy), busy, "it did not rest");
+    }
+
+    // Does each step pay for its checkpoint, and the last one for none?
+    #[test]
+    fn checkpoints_cost_what_the_table_says() {
+        set_prices(Overheads { checkpoint: US(3), send: US(1), ..Overheads::NONE }, Nanos::ZERO);
+        let begun = start(clock::now());
+        burn(US(100));
+        burn_last(US(100));
+        assert_eq!(busy_until(), begun.plus(US(203)));
+    }
+}

@@ -2,8 +2,8 @@
 
 use super::pin;
 use crate::config::{Burn, Config, Wait};
+use crate::emulation;
 use crate::emulation::overheads::Overheads;
-use crate::handler::builtin::emulated;
 use std::io;
 use std::thread::{self, Scope, ScopedJoinHandle};
 
@@ -16,7 +16,7 @@ pub(super) fn prepare_thread(config: &Config, worker: usize, prices: Overheads) 
         tracing::warn!(worker, %error, "the worker cannot be pinned");
     }
     if config.burn == Burn::Sleep {
-        emulated::set_prices(prices, config.scaled(Wait::Adaptive.spin_for()));
+        emulation::set_prices(prices, config.scaled(Wait::Adaptive.spin_for()));
     }
     if config.burn == Burn::Sleep
         && let Err(error) = nix::sys::prctl::set_timerslack(1)

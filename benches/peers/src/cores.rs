@@ -1,6 +1,7 @@
 //! Emulated cores for peers: however many threads a peer has, so many of them burn at once and no more.
 
-use forebay::handler::builtin::{Burner, emulated};
+use forebay::emulation;
+use forebay::handler::builtin::Burner;
 use forebay::time::Nanos;
 use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -21,14 +22,14 @@ impl Cores {
     /// while no core is free and while the job runs. Returns the moment at which the core came free: a job that goes on
     /// has been ready again since then.
     pub(crate) fn burn(&self, ready_at: Nanos, amount: Nanos, is_last: bool) -> Nanos {
-        emulated::take_over(self.take());
-        emulated::start(ready_at);
+        emulation::take_over(self.take());
+        emulation::start(ready_at);
         if is_last {
             Burner::Sleep.burn_last(amount);
         } else {
             Burner::Sleep.burn(amount);
         }
-        let until = emulated::busy_until();
+        let until = emulation::busy_until();
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(until);
         self.freed.notify_one();
         until

@@ -132,7 +132,7 @@ impl Overheads {
     }
 
     /// Whether a search that finds nothing costs nothing.
-    pub(crate) const fn search_is_free(&self) -> bool {
+    pub const fn search_is_free(&self) -> bool {
         self.poll.get() == 0 && self.look.get() == 0
     }
 
@@ -145,7 +145,7 @@ impl Overheads {
     }
 
     /// What the step called `name` costs; nothing if there is no such step.
-    pub(crate) fn step(mut self, name: &str) -> Nanos {
+    pub fn step(mut self, name: &str) -> Nanos {
         self.steps_mut().into_iter().find(|(step, _)| *step == name).map_or(Nanos::ZERO, |(_, time)| *time)
     }
 

@@ -1,6 +1,6 @@
 //! Burning a requested amount of CPU time: truly, or asleep on an emulated core.
 
-use super::emulated;
+use crate::emulation;
 use crate::time::{Nanos, clock};
 use std::hint::black_box;
 
@@ -13,7 +13,7 @@ pub enum Burner {
         /// Rounds that take 1,024 ns on an undisturbed core.
         rounds_per_1024_ns: u64,
     },
-    /// By sleeping, as [`emulated`] says.
+    /// By sleeping, as [`emulation`] says.
     Sleep,
 }
 
@@ -37,7 +37,7 @@ impl Burner {
     pub fn burn(self, amount: Nanos) {
         match self {
             Burner::Cpu { rounds_per_1024_ns } => compute(amount.get().saturating_mul(rounds_per_1024_ns) / 1_024),
-            Burner::Sleep => emulated::burn(amount),
+            Burner::Sleep => emulation::burn(amount),
         }
     }
 
@@ -46,7 +46,7 @@ impl Burner {
     pub fn burn_last(self, amount: Nanos) {
         match self {
             Burner::Cpu { .. } => self.burn(amount),
-            Burner::Sleep => emulated::burn_last(amount),
+            Burner::Sleep => emulation::burn_last(amount),
         }
     }
 }

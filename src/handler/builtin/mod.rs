@@ -5,7 +5,6 @@ mod burn;
 #[cfg(feature = "cli")]
 mod digest;
 mod echo;
-pub mod emulated;
 mod forking;
 mod packet_chain;
 mod spin;

@@ -2,7 +2,6 @@
 
 use super::execute::Engine;
 use crate::handler::Handler;
-use crate::handler::builtin::emulated;
 use crate::metrics::{Counter, Steal};
 use crate::net::Link;
 use crate::sched::{Outcome, Step};
@@ -23,9 +22,7 @@ where
         self.heavy.on_rest();
         self.spare.clear();
         self.recorder.hand_over();
-        if self.common.emulated {
-            emulated::rest();
-        }
+        self.rest_core();
     }
 
     /// Counts an attempt to find work at another worker.

@@ -6,7 +6,6 @@ use super::reply::Outbox;
 use super::slot::{Job, Slot};
 use super::thread_use::ThreadUse;
 use crate::fate::{Failed, Fate};
-use crate::handler::builtin::emulated;
 use crate::handler::{Handler, Served};
 use crate::metrics::{Continuation, Counter, Recorder, Sample};
 use crate::net::{BATCH, Link};
@@ -180,8 +179,7 @@ where
     ) -> Ran<Job<'s, 'e, F, H::Ticket>> {
         let start = self.start(child.ready_at(), now);
         self.recorder.begin_slice(start);
-        let now = if self.common.emulated { emulated::busy_until } else { clock::now };
-        let paused = child.run(start, start.plus(ask_after), now);
+        let paused = child.run(start, start.plus(ask_after), self.core_clock());
         self.now = clock::now();
         self.charge_vain_looks();
         let ran = self.core_now().minus(start);
@@ -368,11 +366,11 @@ where
             Boundary::Pool(pool) => self.pool = u8::try_from(pool).unwrap_or(u8::MAX),
             Boundary::Idle { since } => {
                 self.recorder.begin_idle(since);
-                emulated::look_on(true);
+                self.look_on(true);
             }
             Boundary::Busy { idle } => {
                 self.recorder.end_idle(idle);
-                emulated::look_on(false);
+                self.look_on(false);
             }
             Boundary::Rest => self.rest(),
         }

@@ -95,6 +95,7 @@ const TABLE: &[Layer] = &[
         module: "server::path",
         imports: &[
             "server::transport",
+            "emulation",
             "net",
             "handler",
             "runtime::continuation",
