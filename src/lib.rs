@@ -52,9 +52,6 @@
 //! | wait slot | where a request stands while it waits for its children |
 //! | watch set, watcher | the sockets of busy workers, and the one sleeper that the kernel tells of them |
 
-// What only a feature's code uses is seen by builds with it, and so is what is public for them alone.
-#![cfg_attr(not(feature = "cli"), allow(dead_code, unreachable_pub, unused_imports))]
-
 /// Makes `Debug` of an error its text: it is what a `main` that returns a `Result` prints.
 /// Files that benches compile as their own say it without this.
 macro_rules! show_as_text {
@@ -76,40 +73,24 @@ pub mod server;
 pub mod tasks;
 pub mod time;
 
-// The inside: no part of what this crate promises. The load generator, benches and tests of this repository reach it, by
-// feature `cli`, and it is private without. Hidden from the documentation alone: `missing_docs` reads it as what is public.
+// The inside: no part of what this crate promises. The load generator, benches and tests of this repository reach it.
+// It is hidden from the documentation alone: `missing_docs` reads it as what is public.
 #[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]
 pub mod cli;
-#[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]
 pub mod emulation;
 #[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]
 pub mod lab;
-#[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]
 pub mod net;
-#[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]
 pub mod queue;
-#[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]
 pub mod runtime;
-#[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]
 pub mod sched;
-
-#[cfg(not(feature = "cli"))]
-mod emulation;
-#[cfg(not(feature = "cli"))]
-mod net;
-#[cfg(not(feature = "cli"))]
-mod queue;
-#[cfg(not(feature = "cli"))]
-mod runtime;
-#[cfg(not(feature = "cli"))]
-mod sched;
 
 /// The crate of [`main`]'s flags, so that a program need not name its version: `use forebay::clap`.
 #[cfg(feature = "cli")]

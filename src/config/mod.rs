@@ -28,6 +28,7 @@ mod scope;
 #[cfg(feature = "cli")]
 mod sources;
 mod table;
+#[cfg(feature = "cli")]
 mod unused;
 mod value;
 
@@ -42,7 +43,7 @@ pub use problem::{Claim, Origin, Problem, Problems};
 pub(crate) use reload::{Reloaded, reload};
 #[cfg(feature = "cli")]
 pub(crate) use scope::Scope;
-#[cfg(feature = "cli")]
+#[cfg(any(test, feature = "cli"))]
 #[cfg_attr(doc, doc(hidden))]
 pub use setting::markdown_table;
 pub use setting::{Change, DefaultValue, Group, Setting, Shape, Words};

@@ -2,14 +2,12 @@
 
 use super::{Config, SETTINGS};
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 /// The flag that names the file.
 pub(super) const CONFIG: &str = "config";
 /// The flag that prints the configuration instead of using it.
 pub(super) const CHECK_CONFIG: &str = "check-config";
-
-const INFALLIBLE: &str = "a String takes whatever is written";
 
 /// One setting: a row of [`SETTINGS`].
 #[derive(Clone, Copy, Debug)]
@@ -208,7 +206,11 @@ macro_rules! settings {
 }
 
 /// The settings as a Markdown table, and a list of what the help says beyond it, for the README beside this file.
+#[cfg(any(test, feature = "cli"))]
 pub fn markdown_table() -> String {
+    use std::fmt::Write as _;
+    const INFALLIBLE: &str = "a String takes whatever is written";
+
     let mut table =
         String::from("| flag | environment | default | changes | allowed | meaning |\n|---|---|---|---|---|---|\n");
     let mut list = String::new();

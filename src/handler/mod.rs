@@ -36,11 +36,8 @@
 //! assert!(Sums.admit(&Arrival::new(b"=\x03", peer, peer, Nanos::ZERO)).is_err());
 //! ```
 
-#[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]
 pub mod builtin;
-#[cfg(not(feature = "cli"))]
-pub(crate) mod builtin;
 
 mod admission;
 mod closure;

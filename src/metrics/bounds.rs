@@ -15,7 +15,6 @@ pub struct Bounds {
 
 impl Bounds {
     /// The intervals of percentiles, each known up to an upper end of `precision` times the lower one.
-    #[cfg(feature = "cli")]
     #[cfg_attr(doc, doc(hidden))]
     pub fn new(interval: impl Fn(Percentile) -> Interval, precision: f64) -> Bounds {
         Bounds { intervals: Percentile::ALL.map(interval), precision }

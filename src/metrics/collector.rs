@@ -1,7 +1,5 @@
 //! The control thread's side of the metrics: asks workers for their histograms, sums them up, and answers scrapes.
 
-#[cfg(test)]
-use super::Stage;
 use super::demand::{Mark, Marks};
 use super::histograms::{Histograms, Totals};
 use super::measured::Measured;
@@ -105,7 +103,7 @@ impl<'b> Collector<'b> {
         let since_start = Measured::from(&self.since_start);
         let windows = [self.seconds.last(now), self.tens.last(now)];
         let demand = self.marks.demand(&windows[1], gauges.class_names);
-        Snapshot::new(gauges, self.start_time, counts, since_start, windows.each_ref(), demand)
+        Snapshot::new(gauges, self.start_time, counts, &since_start, windows.each_ref(), demand)
     }
 
     /// The work of the last seconds, answered or not, as of the last [`Collector::collect`]. To be called once per
@@ -115,10 +113,10 @@ impl<'b> Collector<'b> {
     }
 
     /// The service times of all requests that were served, summed, as of the last [`Collector::collect`].
-    #[cfg(test)]
+    #[cfg(all(test, feature = "cli"))]
     pub(crate) fn served(&self) -> Nanos {
         let classes = Measured::from(&self.since_start).classes;
-        Nanos::new(classes.iter().map(|class| class.stages[Stage::Service as usize].sum()).sum())
+        Nanos::new(classes.iter().map(|class| class.stages[super::Stage::Service as usize].sum()).sum())
     }
 
     /// Offers the worker empty histograms if it has new entries, can still answer and owes nothing.

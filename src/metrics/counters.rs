@@ -121,6 +121,7 @@ macro_rules! counters {
 
             $(
                 /// The families of this part of `/metrics`.
+                #[cfg(feature = "admin")]
                 pub(super) fn $part(&self) -> Vec<Family<'_>> {
                     vec![$(Family {
                         name: $name,
@@ -167,6 +168,7 @@ counters! {
     }
 }
 
+#[cfg(feature = "admin")]
 /// A family of counters as shown on `/metrics`.
 #[derive(Debug)]
 pub(super) struct Family<'a> {

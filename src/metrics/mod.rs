@@ -70,18 +70,8 @@ pub use summary::summary;
 pub(crate) use unfinished::Unfinished;
 
 // What workers write and the control thread gathers is of the inside, as the crate's root says.
-#[cfg(feature = "cli")]
 #[cfg_attr(doc, doc(hidden))]
 pub use {
-    collector::Collector,
-    counters::Counter,
-    histograms::Sample,
-    recent::Recent,
-    snapshot::Gauges,
-    worker_metrics::{Failures, Recorder, WorkerMetrics},
-};
-#[cfg(not(feature = "cli"))]
-pub(crate) use {
     collector::Collector,
     counters::Counter,
     histograms::Sample,

@@ -144,6 +144,7 @@ pub struct Snapshot {
     /// Work that other threads put on the workers and that has ended, in the order of [`SpawnEnd::ALL`].
     pub spawned: [u64; SpawnEnd::ALL.len()],
     /// Distributions since the start, for the histograms of `/metrics`.
+    #[cfg(feature = "admin")]
     pub(super) measured: Measured,
 }
 
@@ -153,7 +154,7 @@ impl Snapshot {
         gauges: Gauges,
         start_time: Nanos,
         counts: Counts,
-        since_start: Measured,
+        since_start: &Measured,
         [last_10s, last_60s]: [&Measured; 2],
         demand: Demand,
     ) -> Snapshot {
@@ -171,20 +172,21 @@ impl Snapshot {
             unanswered: counts.unanswered,
             interruptible: counts.interruptible,
             max_wait,
-            oldest: oldest_by_class(&oldest, &since_start, class_names),
+            oldest: oldest_by_class(&oldest, since_start, class_names),
             kernel_dropped,
             run_queue_waits,
             queue_depths,
             decision,
             emulation,
-            since_start: latencies(&since_start),
+            since_start: latencies(since_start),
             last_10s: latencies(last_10s),
             last_60s: latencies(last_60s),
             class_names,
             own,
             spawned,
             demand,
-            measured: since_start,
+            #[cfg(feature = "admin")]
+            measured: since_start.clone(),
         }
     }
 }

@@ -56,7 +56,7 @@ impl WorkerMetrics {
 
     /// The number of datagrams whose age could not be true, in the order of
     /// [`ClockAnomaly::ALL`](crate::fate::ClockAnomaly::ALL).
-    #[cfg(test)]
+    #[cfg(all(test, feature = "cli"))]
     pub(crate) fn clock_anomalies(&self) -> [u64; crate::fate::ClockAnomaly::ALL.len()] {
         self.counts().counted.clock_anomalies
     }

@@ -3,9 +3,11 @@
 //! The runtime knows jobs, queues and readiness; what a job is, and how one is received, is the business of the
 //! [`Engine`](crate::sched::turn::Engine). `sleep/README.md` states the sleep and shutdown protocols and why they hold.
 
+#[cfg(feature = "cli")]
 pub(crate) mod arrivals;
 pub(crate) mod continuation;
 mod deques;
+#[cfg(feature = "cli")]
 pub(crate) mod exchange;
 pub(crate) mod notice;
 mod priority;

@@ -70,6 +70,7 @@ pub use pace::Pace;
 pub use roster::Roster;
 pub use search::{Local, SearchPlace};
 pub use sharing::{Amount, BadSharing, DEQUES_MAX, Insertion, STEAL_EVERY_MAX, Sharing, Victim};
+#[cfg(feature = "cli")]
 pub(crate) use table::name_here;
 pub use table::{Entry, PolicyName, Sizes, UnknownPolicy};
 pub use topology::Topology;

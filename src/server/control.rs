@@ -264,6 +264,7 @@ impl<J: Send> Control<'_, J> {
 }
 
 impl<J: Send> Probe for Control<'_, J> {
+    #[cfg(feature = "admin")]
     fn ready(&self) -> Result<(), String> {
         // Connections that came before the successor had the listener ask about the address, which is served.
         if self.is_handed_over() {

@@ -37,6 +37,7 @@ struct Changes {
 impl Server {
     /// Lets the server read its configuration again, by `load`, when SIGHUP comes. `effective` is the one it was bound with.
     /// What may change while it runs does, all of it or nothing.
+    #[cfg(feature = "cli")]
     pub(crate) fn reload_with(
         mut self,
         effective: Effective,
@@ -64,7 +65,8 @@ impl fmt::Debug for Reloads {
 }
 
 impl Reloads {
-    pub(super) fn new(effective: Effective, load: Load) -> Reloads {
+    #[cfg(feature = "cli")]
+    fn new(effective: Effective, load: Load) -> Reloads {
         Reloads { load: Some(load), then: Vec::new(), state: State::new(effective) }
     }
 

@@ -11,6 +11,7 @@ use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Failures that have lasted for this long are the system's, not momentary.
+#[cfg(any(test, feature = "admin"))]
 const LASTING: Nanos = Nanos::from_secs(1);
 /// Failures that have not been seen for this long are over: no worker receives there any more. A worker that fails is
 /// woken to try again every second.
@@ -60,6 +61,7 @@ impl Transport {
     }
 
     /// The reason why the server is not ready, in words; `None` if it is ready.
+    #[cfg(any(test, feature = "admin"))]
     pub(crate) fn trouble(&self, now: Nanos) -> Option<String> {
         self.by_worker().find_map(|(worker, found)| {
             let receiving = found.receiving.lasting(now).map(|reason| ("receiving", ReceiveError::ALL[reason].name()));
@@ -102,6 +104,7 @@ impl Streak {
     }
 
     /// The reason of the failures, if they have lasted for [`LASTING`].
+    #[cfg(any(test, feature = "admin"))]
     fn lasting(&self, now: Nanos) -> Option<usize> {
         let (since, last) = (self.since.load(Ordering::Relaxed), self.last.load(Ordering::Relaxed));
         let lasting = self.fails(now) && Nanos::new(last).minus(Nanos::new(since)) >= LASTING;

@@ -14,7 +14,8 @@ const FRONT: &str = include_str!(concat!(env!("OUT_DIR"), "/front.md"));
 
 const README: &str = include_str!("../../README.md");
 
-const INSIDE: [&str; 2] = ["#[cfg(feature = \"cli\")]", "#[cfg_attr(doc, doc(hidden))]"];
+/// The attribute of what is no part of the promise. What a feature alone needs has the feature's besides.
+const INSIDE: &str = "#[cfg_attr(doc, doc(hidden))]";
 
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
@@ -44,7 +45,7 @@ fn public_modules(text: &str) -> Vec<(&str, Vec<&str>)> {
     modules
 }
 
-// Are the public modules those that are promised, and is everything else public by a feature only, and not documented?
+// Are the public modules those that are promised, and is everything else that is public not documented?
 #[test]
 fn the_public_modules_are_those_that_are_promised() {
     let mut seen = Vec::new();
@@ -57,7 +58,7 @@ fn the_public_modules_are_those_that_are_promised() {
                 seen.push(path.clone());
                 pending.push(path);
             } else {
-                assert_eq!(attributes, INSIDE, "{parent} {name}");
+                assert_eq!(attributes.last(), Some(&INSIDE), "{parent} {name}");
             }
         }
     }

@@ -34,6 +34,7 @@ pub(super) trait Probe {
     ///
     /// # Errors
     /// The reason in words, in one line.
+    #[cfg(feature = "admin")]
     fn ready(&self) -> Result<(), String>;
     /// Health: an error while the server cannot recover by itself.
     ///
@@ -97,13 +98,21 @@ struct Limits {
     /// stalled one.
     connections: usize,
     /// The longest time from accepting to the end of the request's header.
+    #[cfg(feature = "admin")]
     header: Nanos,
     /// The longest time from accepting to the last byte of the reply.
+    #[cfg(feature = "admin")]
     connection: Nanos,
 }
 
 impl Limits {
-    const DEFAULT: Limits = Limits { connections: 32, header: Nanos::from_secs(5), connection: Nanos::from_secs(10) };
+    const DEFAULT: Limits = Limits {
+        connections: 32,
+        #[cfg(feature = "admin")]
+        header: Nanos::from_secs(5),
+        #[cfg(feature = "admin")]
+        connection: Nanos::from_secs(10),
+    };
 }
 
 /// What [`run`] is asked.

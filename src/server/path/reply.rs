@@ -46,7 +46,7 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
     }
 
     /// Number of replies that wait to be sent, to requests that were not served.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "cli"))]
     pub(crate) fn refusals(&self) -> usize {
         self.refusals.len()
     }
