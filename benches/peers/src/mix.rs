@@ -3,9 +3,9 @@
 use crate::lineup::Place;
 use crate::results::Figure;
 use anyhow::{Context, Result, anyhow};
-use forebay::overheads::Overheads;
+use forebay::emulation::overheads::Overheads;
+use forebay::lab::workload::Workload;
 use forebay::time::Nanos;
-use forebay::workload::Workload;
 use loadgen::compare::server_process::ServerProcess;
 use loadgen::endpoint::Endpoint;
 use loadgen::interrupt::Interrupt;
@@ -148,7 +148,7 @@ impl Mix {
             retrying: Retrying::NONE,
             percentile: None,
             is_round: false,
-            precision: forebay::stats::PRECISION,
+            precision: forebay::lab::stats::PRECISION,
             seed,
             payload_bytes: 0,
             deadline_us: 0,
