@@ -6,7 +6,6 @@
 use super::harness::{Arm, Size, interleaved, ns, text};
 use super::instructions::instructions;
 use super::page::{Answer, Table};
-use forebay::emulation::overheads::Overheads;
 use forebay::handler::builtin::wire::Header;
 use forebay::handler::{Arrival, Handler, Reply, Request, checkpoint, hop};
 use forebay::metrics::{Sample, WorkerMetrics};
