@@ -138,7 +138,7 @@ where
     };
     // A descriptor for the readiness queue, to which nothing ever comes.
     let descriptor = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let policy = (policy.entry().make)(&Tuning::new(1, Nanos::from_micros(20))).policy();
+    let policy = policy.entry().make(&Tuning::new(1, Nanos::from_micros(20))).policy();
     let (shared, workers) =
         Shared::<Job<'s, '_, F, H::Ticket>>::new(policy, Wait::Spin, &[descriptor.as_raw_fd()], PACKETS / 2).unwrap();
     let before = net::sent();

@@ -9,7 +9,7 @@ use super::page::{Answer, Table};
 use forebay::handler::builtin::wire::Header;
 use forebay::handler::{Arrival, Handler, Reply, Request, checkpoint, hop};
 use forebay::metrics::{Sample, WorkerMetrics};
-use forebay::sched::{Hybrid, Kind, Local, Outcome, Policy, PoolId, Step, Topology, View, Wait, WorkerId};
+use forebay::sched::{Local, Outcome, Policy, PoolId, Step, Tuning, View, Wait, WorkerId};
 use forebay::tasks::{Options, Runtime, Spawner};
 use forebay::time::{Nanos, clock};
 use std::future::Future;
@@ -141,10 +141,9 @@ impl View for Nothing {
 }
 
 fn hybrid() -> (Policy, Local) {
-    let slice = Nanos::from_micros(20);
-    let topology = Topology::new(&[4]);
-    let kind = Kind::Hybrid(Hybrid { budget: slice, reserved: 1, short_slice: slice, long_slice: slice });
-    (Policy::new(kind, &topology), Local::new(0, &topology))
+    let policy = Tuning { reserved: Some(1), ..Tuning::new(4, Nanos::from_micros(20)) }.policy("hybrid");
+    let local = Local::new(0, policy.topology());
+    (policy, local)
 }
 
 fn policy_own(times: usize) {

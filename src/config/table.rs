@@ -6,7 +6,7 @@ use super::setting::{Change, DefaultValue, Group, Setting, Shape, Words};
 use super::value::{self, Refusal, names};
 use super::{Burn, Classify, HandlerName, Io, LogFormat, LogLevel, Notices, Pool, ShedAnswers, Wait, cpus, rules};
 use crate::emulation::overheads::Overheads;
-use crate::sched::{MaxWait, Objective, PolicyName};
+use crate::sched::{Entry, MaxWait, Objective, PolicyName};
 use crate::time::Nanos;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -102,7 +102,11 @@ settings! {
         default: Text("auto"),
         allowed: Made(names::<PolicyName>),
         help: Detailed("Which worker serves which request.", || {
-            PolicyName::ALL.iter().map(|policy| format!("{policy}: {}.", policy.entry().help)).collect()
+            let line = |policy: &PolicyName| {
+                let Entry { help, not_for, .. } = policy.entry();
+                format!("{policy}: {help}. Not for {not_for}.")
+            };
+            PolicyName::ALL.iter().map(line).collect()
         }),
         parse: value::policy, show: value::name,
     }

@@ -25,12 +25,11 @@ use crossbeam_utils::CachePadded;
 ///
 /// - Each of `C` consumers that begin their search one shard further after each item they take takes at most one item more
 ///   from `A` than from `B`, as long as no shard that it begins at is empty: `T <= C`.
-/// - `P` producers that put their items into the shards in turn ([`crate::sched::Insertion::RoundRobin`]) put at most one
-///   each more into `B` than into `A`, as long as none is full: with such consumers, since the queue was last even,
-///   `L <= P + C`. The rank error of an item in `S` shards is at most `(S - 1) (P + 2C)`, however long the queue is.
-/// - [`crate::sched::Insertion::ShorterOfTwo`], drawn at random, has no such bound for `L`, only one that holds with high
-///   probability; `benches/RESULTS.md` has what was measured. By chance alone ([`crate::sched::Insertion::Random`]) `L` grows
-///   with the root of the number of items.
+/// - `P` producers that put their items into the shards in turn put at most one each more into `B` than into `A`, as long
+///   as none is full: with such consumers, since the queue was last even, `L <= P + C`. The rank error of an item in `S` shards is at most `(S - 1) (P + 2C)`, however long the queue is.
+/// - The shorter of two that are drawn at random ([`crate::sched::sharing::shards`]) has no such bound for `L`, only one
+///   that holds with high probability; `benches/RESULTS.md` has what was measured. By chance alone `L` grows with the
+///   root of the number of items.
 /// - Consumers that always begin at a shard of their own have no bound for `T` either: a shard that is no consumer's own
 ///   is served when all others are empty, which under overload is never.
 ///

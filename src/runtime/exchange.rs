@@ -2,7 +2,7 @@
 
 use super::priority::UrgentCount;
 use super::queues::{NextShards, Queues};
-use crate::sched::{Insertion, WorkerId};
+use crate::sched::WorkerId;
 
 /// A queue for one pool of workers.
 pub(crate) struct Exchange {
@@ -19,7 +19,7 @@ pub(crate) struct User<'e> {
 impl Exchange {
     /// A queue between this many workers, with room for more jobs than they put there at once.
     pub(crate) fn new(workers: usize) -> Exchange {
-        Exchange { queues: Queues::new(1, UrgentCount::new(1), 1, workers, 4 * workers, Insertion::ShorterOfTwo) }
+        Exchange { queues: Queues::new(1, UrgentCount::new(1), 1, workers, 4 * workers) }
     }
 
     /// The side of `worker`.

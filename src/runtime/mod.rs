@@ -106,8 +106,8 @@ impl<J: Send> Shared<J> {
         queue_capacity: usize,
     ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
         let urgent = UrgentCount::new(levels);
-        let (workers, insertion) = (policy.topology().workers(), policy.sharing().insertion);
-        let queues = Queues::new(policy.queues(), urgent.clone(), levels, workers, queue_capacity, insertion);
+        let workers = policy.topology().workers();
+        let queues = Queues::new(policy.queues(), urgent.clone(), levels, workers, queue_capacity);
         let (descriptors, polls) = Descriptors::new(workers, ingress)?;
         let idle = Arc::new(Idle::new(&policy, policy.queues(), descriptors));
         let policy = Arc::new(policy);
@@ -157,11 +157,10 @@ impl<J: Send> Shared<J> {
     /// them, and are found there.
     ///
     /// # Panics
-    /// If `policy` is for another number of workers, of queues, or of deques.
+    /// If `policy` is for another number of workers or of queues.
     pub fn switch(&self, policy: Policy) {
         assert_eq!(policy.topology().workers(), self.stealers.len(), "the workers stay the same");
         assert_eq!(policy.queues(), self.queues.lengths().count(), "the queues stay the same");
-        assert_eq!(policy.sharing().deques, self.policy().sharing().deques, "the deques stay the same");
         self.idle.switch(policy.topology().pools(), || {
             self.policy.store(Arc::new(policy));
             // Ordering: release, pairs with the acquire in `epoch`: a worker that sees the number finds the policy.

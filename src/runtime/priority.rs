@@ -44,19 +44,18 @@ mod tests {
     use super::*;
     use crate::runtime::deques::Deques;
     use crate::runtime::queues::Queues;
-    use crate::sched::{Amount, Insertion};
 
     #[test]
     fn urgent_jobs_are_counted_wherever_they_wait() {
         let urgent = UrgentCount::new(2);
-        let (victim, thief) = (Deques::new(2, 1, urgent.clone()), Deques::new(2, 1, urgent.clone()));
-        let queues = Queues::new(1, urgent.clone(), 2, 1, 1, Insertion::Random);
+        let (victim, thief) = (Deques::new(2, urgent.clone()), Deques::new(2, urgent.clone()));
+        let queues = Queues::new(1, urgent.clone(), 2, 1, 1);
         victim.push(1, 0);
         assert!(!urgent.any(), "it is not urgent");
         assert_eq!((queues.push(0, 0, 0, 1), queues.push(0, 0, 0, 2)), (Ok(()), Err(2)));
         victim.push(0, 3);
         victim.push(0, 4);
-        assert!(victim.stealers().steal(0, 0, Amount::Half, &thief).is_success() && urgent.any());
+        assert!(victim.stealers().steal(0, &thief).is_success() && urgent.any());
         assert_eq!((victim.pop(0), victim.pop(0), thief.pop(0)), (Some(4), None, None));
         assert!(urgent.any(), "one is in the queue");
         assert_eq!(queues.pop_any(), Some(1));

@@ -3,7 +3,8 @@
 use super::priority::UrgentCount;
 use crate::queue::Sharded;
 use crate::sched::bounds::WORKERS_PER_SHARD;
-use crate::sched::{Insertion, PoolId, WorkerId};
+use crate::sched::sharing;
+use crate::sched::{PoolId, WorkerId};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +17,6 @@ pub(super) struct Queues<J> {
     urgent: UrgentCount,
     count: CachePadded<AtomicUsize>,
     capacity: usize,
-    insertion: Insertion,
     /// The number of jobs that each worker has put here; the last entry counts all other threads together.
     turns: Box<[CachePadded<AtomicUsize>]>,
 }
@@ -31,18 +31,11 @@ pub(super) const OUTSIDE: WorkerId = WorkerId::MAX;
 impl<J> Queues<J> {
     /// A queue for each of `levels` priority levels of each of `pools` pools; `capacity` bounds the jobs in all of
     /// them.
-    pub(super) fn new(
-        pools: usize,
-        urgent: UrgentCount,
-        levels: usize,
-        workers: usize,
-        capacity: usize,
-        insertion: Insertion,
-    ) -> Queues<J> {
+    pub(super) fn new(pools: usize, urgent: UrgentCount, levels: usize, workers: usize, capacity: usize) -> Queues<J> {
         let queue = |_| Sharded::new(workers.div_ceil(WORKERS_PER_SHARD).max(1), capacity);
         let queues = (0..pools * levels).map(queue).collect();
         let turns = (0..=workers).map(|_| CachePadded::default()).collect();
-        Queues { queues, levels, urgent, count: CachePadded::default(), capacity, insertion, turns }
+        Queues { queues, levels, urgent, count: CachePadded::default(), capacity, turns }
     }
 
     /// Puts `job` of `producer`, a worker or [`OUTSIDE`], into a level of the queue of `pool`. Gives it back when there
@@ -115,7 +108,7 @@ impl<J> Queues<J> {
         }
         let producer = producer.min(self.turns.len() - 1);
         // Ordering: relaxed, a count that spreads jobs and guards nothing.
-        self.insertion.shards(producer, self.turns[producer].fetch_add(1, Ordering::Relaxed))
+        sharing::shards(producer, self.turns[producer].fetch_add(1, Ordering::Relaxed))
     }
 
     /// A job was taken from `level`, or was not put there after all.
@@ -135,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_bound_is_that_of_all_pools_and_levels_together() {
-        let queues = Queues::new(8, UrgentCount::new(2), 2, 4, 3, Insertion::ShorterOfTwo);
+        let queues = Queues::new(8, UrgentCount::new(2), 2, 4, 3);
         let mut next = queues.next_shards(0);
         assert_eq!(queues.push(0, 1, 0, 10), Ok(()));
         assert!(!queues.are_half_full());
@@ -156,7 +149,7 @@ mod tests {
 
     #[test]
     fn levels_and_pools_are_kept_apart() {
-        let queues = Queues::new(2, UrgentCount::new(3), 3, 1, 8, Insertion::ShorterOfTwo);
+        let queues = Queues::new(2, UrgentCount::new(3), 3, 1, 8);
         let mut next = queues.next_shards(0);
         assert_eq!((queues.push(1, 2, 0, 'c'), queues.push(1, 0, 0, 'a')), (Ok(()), Ok(())));
         assert_eq!((queues.is_empty(0), queues.is_empty(1)), (true, false));
@@ -170,7 +163,7 @@ mod tests {
     fn one_worker_serves_all_shards_of_each_queue_equally() {
         const EACH: usize = 30;
         let (workers, shards) = (2 * WORKERS_PER_SHARD, 2);
-        let queues = Queues::new(2, UrgentCount::new(1), 1, workers, 10 * EACH, Insertion::RoundRobin);
+        let queues = Queues::new(2, UrgentCount::new(1), 1, workers, 10 * EACH);
         let mut next = queues.next_shards(1);
         for job in 0..EACH {
             assert_eq!((queues.push(0, 0, 0, job), queues.push(1, 0, 1, job)), (Ok(()), Ok(())));

@@ -5,8 +5,9 @@ mod sharing;
 
 use super::*;
 use crate::sched::estimate::Groups;
+use crate::sched::policy::rows;
 use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Ready, Received, Requeued};
-use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, Pools, Reserve, Resume, Shed, Steal, Topology};
+use crate::sched::{Resume, Tuning};
 use crate::time::clock;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -89,18 +90,13 @@ impl Engine for Toy<'_> {
     }
 }
 
-/// Runs workers under `kind` on pools of these `sizes` while `test` plays with them, then stops them.
-fn with_workers(kind: Kind, wait: Wait, sizes: &[usize], test: impl FnOnce(&mut Playground)) {
-    with_switch(kind, wait, sizes, |play, _| test(play));
+/// Runs workers under `policy` while `test` plays with them, then stops them.
+fn with_workers(policy: &Policy, wait: Wait, test: impl FnOnce(&mut Playground)) {
+    with_switch(policy, wait, |play, _| test(play));
 }
 
 /// As [`with_workers`], for a test that switches policies.
-fn with_switch(kind: Kind, wait: Wait, sizes: &[usize], test: impl FnOnce(&mut Playground, &Shared<(u8, bool)>)) {
-    with_policy(Policy::new(kind, &Topology::new(sizes)), wait, test);
-}
-
-/// As [`with_workers`], under a policy with options of its own.
-fn with_policy(policy: Policy, wait: Wait, test: impl FnOnce(&mut Playground, &Shared<(u8, bool)>)) {
+fn with_switch(policy: &Policy, wait: Wait, test: impl FnOnce(&mut Playground, &Shared<(u8, bool)>)) {
     let workers = policy.topology().workers();
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     for _ in 0..workers {
@@ -113,7 +109,7 @@ fn with_policy(policy: Policy, wait: Wait, test: impl FnOnce(&mut Playground, &S
     let (finished, done) = channel();
     let (release, held) = channel();
     let (held, shed) = (Mutex::new(held), AtomicUsize::new(0));
-    let (shared, workers) = Shared::new(policy, wait, &fds, 1_024).expect("readiness queues");
+    let (shared, workers) = Shared::new(policy.clone(), wait, &fds, 1_024).expect("readiness queues");
     thread::scope(|scope| {
         for worker in workers {
             let mut toy = Toy {
@@ -153,39 +149,30 @@ impl Playground {
     }
 }
 
-fn kinds() -> [(Kind, &'static [usize]); 8] {
-    [
-        (Kind::Isolated(Isolated), &[3]),
-        (Kind::Global(Global { look_after: Nanos::from_micros(10) }), &[3]),
-        (Kind::Steal(Steal { thief_threshold: Nanos::from_micros(20) }), &[3]),
-        (Kind::Pools(Pools { slice: Nanos::from_micros(50) }), &[2, 1]),
-        (Kind::Shed(Shed { thief_threshold: Nanos::from_micros(20) }), &[3]),
-        (
-            Kind::Reserve(Reserve {
-                groups: Groups { group_of: [0, 1, 1, 1, 1, 1, 1, 1], sizes: vec![1, 2] },
-                look_after: Nanos::from_micros(10),
-            }),
-            &[3],
-        ),
-        (Kind::OnDemand(OnDemand { budget: Nanos::from_micros(5), look_after: Nanos::from_micros(10) }), &[3]),
-        (
-            Kind::Hybrid(Hybrid {
-                budget: Nanos::from_micros(5),
-                reserved: 1,
-                short_slice: Nanos::from_micros(3),
-                long_slice: Nanos::from_micros(30),
-            }),
-            &[3],
-        ),
-    ]
+/// Every policy, of three workers.
+fn policies() -> [Policy; 8] {
+    let tuning = Tuning { reserved: Some(1), ..Tuning::new(3, Nanos::from_micros(5)) };
+    let groups = Groups { group_of: [0, 1, 1, 1, 1, 1, 1, 1], sizes: vec![1, 2] };
+    let [isolated, global, steal, shed, ondemand, hybrid] =
+        ["isolated", "global", "steal", "shed", "ondemand", "hybrid"].map(|name| tuning.policy(name));
+    [isolated, global, steal, pools(&[2, 1]), shed, rows::by_group(groups, &tuning), ondemand, hybrid]
+}
+
+fn pools(sizes: &[usize]) -> Policy {
+    let tuning = Tuning::new(sizes.iter().sum(), Nanos::from_micros(50));
+    Tuning { sizes: Some(sizes.to_vec()), ..tuning }.policy("pools")
+}
+
+fn plain(name: &str, workers: usize) -> Policy {
+    Tuning::new(workers, Nanos::from_micros(5)).policy(name)
 }
 
 /// One job at a time into each ingress in turn: all workers have gone to sleep, or are just about to, when it comes.
 #[test]
 fn no_wake_up_is_lost() {
     for wait in [Wait::Park, Wait::Adaptive] {
-        for (kind, sizes) in kinds() {
-            with_workers(kind, wait, sizes, |play| {
+        for policy in policies() {
+            with_workers(&policy, wait, |play| {
                 for round in 0..3_000_u32 {
                     play.send(round as usize % 3, 10);
                     // Every so often the workers get time to fall asleep for good; else the job meets them on the way.
@@ -203,14 +190,13 @@ fn no_wake_up_is_lost() {
 /// not use.
 #[test]
 fn a_switch_strands_nothing() {
-    let topology = Topology::new(&[2, 1]);
-    with_switch(Kind::Pools(Pools { slice: Nanos::from_micros(50) }), Wait::Park, &[2, 1], |play, shared| {
+    with_switch(&pools(&[2, 1]), Wait::Park, |play, shared| {
         for round in 0..150_usize {
-            for (number, (kind, _)) in kinds().into_iter().enumerate() {
+            for (number, policy) in policies().into_iter().enumerate() {
                 for job in 0..8 {
                     play.send(job % 3, if (job + round) % 2 == 0 { HOPS } else { 10 });
                     if job == number {
-                        shared.switch(Policy::new(kind.clone(), &topology));
+                        shared.switch(policy.clone());
                     }
                 }
                 for _ in 0..8 {
@@ -223,8 +209,8 @@ fn a_switch_strands_nothing() {
 
 #[test]
 fn bursts_are_served_to_the_last_job() {
-    for (kind, sizes) in kinds() {
-        with_workers(kind, Wait::Park, sizes, |play| {
+    for policy in policies() {
+        with_workers(&policy, Wait::Park, |play| {
             for _ in 0..50 {
                 for job in 0..60 {
                     play.send(job % 3, 10);
@@ -240,10 +226,8 @@ fn bursts_are_served_to_the_last_job() {
 /// All but one worker are stuck; the last one, asleep, must notice what comes into the others' ingresses.
 #[test]
 fn a_stuck_worker_holds_up_nothing_where_others_may_help() {
-    let (global, steal) =
-        (Global { look_after: Nanos::from_micros(10) }, Steal { thief_threshold: Nanos::from_micros(20) });
-    for kind in [Kind::Global(global), Kind::Steal(steal)] {
-        with_workers(kind, Wait::Park, &[3], |play| {
+    for name in ["global", "steal"] {
+        with_workers(&plain(name, 3), Wait::Park, |play| {
             play.send(0, STUCK);
             let (first, _) = play.next();
             // Into another worker's ingress, or it would wait for the back-off of a thief.
@@ -264,7 +248,7 @@ fn a_stuck_worker_holds_up_nothing_where_others_may_help() {
 /// Under `isolated` a job behind a stuck worker waits for its owner. Without this the test above could not fail.
 #[test]
 fn isolated_waits_for_the_stuck() {
-    with_workers(Kind::Isolated(Isolated), Wait::Park, &[2], |play| {
+    with_workers(&plain("isolated", 2), Wait::Park, |play| {
         play.send(0, STUCK);
         assert_eq!(play.next(), (0, STUCK));
         play.send(0, 10);
@@ -277,7 +261,7 @@ fn isolated_waits_for_the_stuck() {
 
 #[test]
 fn hops_go_to_the_heavy_pool_and_ingress_stays_with_the_front() {
-    with_workers(Kind::Pools(Pools { slice: Nanos::from_micros(50) }), Wait::Park, &[2, 2], |play| {
+    with_workers(&pools(&[2, 2]), Wait::Park, |play| {
         for round in 0..400 {
             play.send(round % 4, if round % 3 == 0 { HOPS } else { 10 });
             let (worker, job) = play.next();
@@ -289,7 +273,7 @@ fn hops_go_to_the_heavy_pool_and_ingress_stays_with_the_front() {
 /// The heavy pool is stuck and its ingresses are full of light jobs: the front serves them.
 #[test]
 fn a_stuck_heavy_pool_does_not_hold_up_light_jobs() {
-    with_workers(Kind::Pools(Pools { slice: Nanos::from_micros(50) }), Wait::Park, &[1, 1], |play| {
+    with_workers(&pools(&[1, 1]), Wait::Park, |play| {
         play.send(1, HOPS);
         assert_eq!(play.next(), (1, HOPS));
         for _ in 0..200 {
@@ -303,16 +287,18 @@ fn a_stuck_heavy_pool_does_not_hold_up_light_jobs() {
 /// though these have gone to sleep.
 #[test]
 fn what_is_let_out_begins_where_all_begin() {
-    let kinds = kinds().into_iter().filter(|(kind, _)| !matches!(kind, Kind::Isolated(_)));
+    // `isolated` is the first.
+    let policies = policies().into_iter().skip(1);
     // Workers of their own for each round: one that is let go late would be let go in place of another.
-    for ((kind, sizes), round) in kinds.flat_map(|kind| (0..30).map(move |round| (kind.clone(), round))) {
-        with_workers(kind.clone(), Wait::Park, sizes, |play| {
+    for (policy, round) in policies.flat_map(|policy| (0..30).map(move |round| (policy.clone(), round))) {
+        with_workers(&policy, Wait::Park, |play| {
             play.send(round % 3, LETS_OUT);
             assert_eq!(play.next().1, LETS_OUT);
             let [first, second] = [play.next(), play.next()];
             assert_eq!([first.1, second.1], [STUCK; 2]);
-            assert_ne!(first.0, second.0, "{kind:?}: both at once");
-            assert!(sizes.len() == 1 || first.0.max(second.0) < sizes[0], "{kind:?}: in the front pool");
+            assert_ne!(first.0, second.0, "{policy:?}: both at once");
+            let is_pools = policy == pools(&[2, 1]);
+            assert!(!is_pools || first.0.max(second.0) < 2, "{policy:?}: in the front pool");
             (0..2).for_each(|_| play.release.send(()).expect("two are stuck"));
         });
     }

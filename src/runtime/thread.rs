@@ -36,7 +36,7 @@ pub struct AbortOnPanic;
 
 impl<J: Send> Worker<J> {
     pub(super) fn new(id: WorkerId, policy: Arc<Policy>, levels: usize, urgent: UrgentCount, poll: Poll) -> Worker<J> {
-        let deques = Deques::new(levels, policy.sharing().deques, urgent);
+        let deques = Deques::new(levels, urgent);
         Worker { id, policy, deques, levels, poll }
     }
 

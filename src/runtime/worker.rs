@@ -106,8 +106,9 @@ impl<'s, J: Send> Loop<'s, J> {
 mod tests {
     use super::*;
     use crate::runtime::Wait;
+    use crate::sched::policy::rows;
     use crate::sched::turn::{Arrived, Description, Discarded, Ran, Received, Requeued};
-    use crate::sched::{Kind, Step, Tasks, Topology};
+    use crate::sched::{Step, Topology};
 
     /// An engine that puts a job and stops the workers at the last step of its first search, which has found nothing.
     struct Late<'s> {
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn what_is_put_before_a_stop_is_done_whenever_both_come() {
-        let policy = Policy::new(Kind::Tasks(Tasks { slice: Nanos::MAX }), &Topology::new(&[1]));
+        let policy = rows::tasks(&Topology::new(&[1]), Nanos::MAX);
         let (shared, workers) = Shared::with_levels(policy, Wait::Park, 2, &[], 8).expect("readiness queues");
         let mut late = Late { shared: &shared, done: Vec::new() };
         workers.into_iter().for_each(|worker| worker.run(&shared, &mut late));

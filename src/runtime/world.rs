@@ -6,7 +6,7 @@ use super::notice;
 use super::queues::NextShards;
 use super::sleep::sleeper::Sleeper;
 use crate::sched::turn::{Stolen, World};
-use crate::sched::{Amount, Noticed, Policy, PoolId, View, Watch, WorkerId};
+use crate::sched::{Noticed, Policy, PoolId, View, Watch, WorkerId};
 use crate::time::{Nanos, clock};
 use crossbeam_deque::Steal;
 use std::rc::Rc;
@@ -132,10 +132,10 @@ impl<J: Send> World for ThreadWorld<'_, J> {
         self.shared.urgent.any()
     }
 
-    fn steal(&mut self, victim: WorkerId, level: usize, amount: Amount) -> Stolen<J> {
+    fn steal(&mut self, victim: WorkerId, level: usize) -> Stolen<J> {
         let before = self.deques.level_len(level);
         // Concurrent thieves begin at different deques of their victim.
-        match self.shared.stealers[victim].steal(level, self.id, amount, &self.deques) {
+        match self.shared.stealers[victim].steal(level, &self.deques) {
             Steal::Success(job) => {
                 self.sleeper.has_unannounced();
                 Stolen::Some(job, self.deques.level_len(level).saturating_sub(before))

@@ -51,7 +51,7 @@ impl Policy {
         serving: bool,
         flag: impl FnMut(WorkerId),
     ) {
-        let Some(heavy_from) = self.rules().heavy_from() else { return };
+        let Some(heavy_from) = self.heavy_from() else { return };
         let needed = waiting.saturating_sub(usize::from(serving));
         self.others(worker).filter(|other| runs_for(view, *other, now) >= heavy_from).take(needed).for_each(flag);
     }
@@ -60,17 +60,12 @@ impl Policy {
     /// free: to each other worker that is in a light request, or between two, as many as a yield makes all others wait
     /// for rests of light ones. That is none while few wait in queues.
     pub fn left_to_others(&self, view: &impl View, now: Nanos, worker: WorkerId) -> usize {
-        let (Some(heavy_from), Some(patience)) = (self.rules().heavy_from(), self.patience()) else { return 0 };
+        let (Some(heavy_from), Some(patience)) = (self.heavy_from(), self.patience()) else { return 0 };
         let each = view.queued() / patience.queued.max(1);
         if each == 0 {
             return 0;
         }
         each * self.others(worker).filter(|other| runs_for(view, *other, now) < heavy_from).count()
-    }
-
-    /// When fresh requests are left to others; `None` = never.
-    pub fn patience(&self) -> Option<Patience> {
-        self.rules().patience()
     }
 
     /// The workers after `worker`, in turn.

@@ -3,31 +3,9 @@
 
 use super::estimate::{Gap, ServiceTimes};
 use super::ladder::{Ladder, Ladders};
-use super::{Entry, Made, Measured, Objective, Sizes, Tuning, global, hybrid, levels, steal};
+use super::{Entry, Made, Measured, Objective, PolicyName, Tuning};
 use crate::time::Nanos;
 use std::fmt;
-
-/// A policy that `auto` may choose.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// Nothing is known yet: requests give way once they have taken the budget that is set.
-    Start,
-    /// All requests are alike and cost too little for one queue for all: each worker serves its own socket and helps the
-    /// stuck.
-    Steal,
-    /// All requests are alike, and long enough for one queue for all: first come, first served.
-    Global,
-    /// Requests give way to those that have taken less, by levels.
-    Levels {
-        /// The levels of requests.
-        ladders: Ladders,
-    },
-    /// Yields are too dear for that: heavy requests give way after slices, sooner on reserved workers.
-    Hybrid {
-        /// CPU time after which a request counts as heavy.
-        budget: Nanos,
-    },
-}
 
 /// Why `auto` chose as it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +80,10 @@ impl fmt::Display for Reason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// The policy to follow.
-    pub choice: Choice,
+    pub policy: PolicyName,
+    /// The levels of requests, where the measured service times call for some. A policy with none is first come, first
+    /// served.
+    pub ladders: Option<Ladders>,
     /// The reason for the choice.
     pub reason: Reason,
 }
@@ -115,7 +96,7 @@ pub struct Auto {
     /// What one queue for all costs a request.
     queue_cost: Nanos,
     current: Decision,
-    candidate: Option<(Choice, u32)>,
+    candidate: Option<(Decision, u32)>,
     /// A different choice comes into force once it is the outcome of this many decisions in a row.
     in_a_row: u32,
     /// Decisions since the last change, or since `in_a_row` was last halved.
@@ -151,7 +132,7 @@ impl Auto {
     pub fn new(tuning: &Tuning) -> Auto {
         let Tuning { objective, yield_cost, .. } = *tuning;
         let queue_cost = yield_cost.min(tuning.scaled(QUEUE_COST_MAX));
-        let current = Decision { choice: Choice::Start, reason: Reason::TooFew { requests: 0 } };
+        let current = Decision::of("levels", Reason::TooFew { requests: 0 });
         Auto {
             objective,
             yield_cost,
@@ -177,28 +158,29 @@ impl Auto {
             (self.in_a_row, self.unchanged) = ((self.in_a_row / 2).max(DECISIONS_IN_A_ROW), 0);
         }
         self.is_outdated |= measured.has_shifted;
-        let Decision { choice, reason } = self.judge(measured);
-        let begins = self.current.choice == Choice::Start;
+        let decision = self.judge(measured);
+        let (begins, too_few) = (self.current.is_start(), decision.is_start());
         // Too little to judge by is no reason to leave what was chosen on better grounds. Nor is that light requests alone
         // end while heavy ones are left: first come, first served would let them wait for these.
-        let would_wait = measured.are_left && !choice.gives_way() && !self.current.choice.is_first_come();
-        if choice.is_like(&self.current.choice) || matches!(reason, Reason::TooFew { .. }) || would_wait {
+        let gave_way = begins || self.current.ladders.is_some();
+        let would_wait = measured.are_left && decision.ladders.is_none() && gave_way;
+        if decision.is_like(&self.current) || too_few || would_wait {
             self.candidate = None;
             if begins {
-                self.current.reason = reason;
+                self.current.reason = decision.reason;
             }
-            self.is_outdated &= measured.has_shifted || matches!(reason, Reason::TooFew { .. });
+            self.is_outdated &= measured.has_shifted || too_few;
             return None;
         }
-        let is_urgent = self.is_outdated && choice.gives_way();
+        let is_urgent = self.is_outdated && decision.ladders.is_some();
         let times_in_a_row = match &self.candidate {
             // Any decision from measurements is better than one without any, or from those of other requests.
-            Some((candidate, times)) if begins || is_urgent || choice.is_like(candidate) => times + 1,
+            Some((candidate, times)) if begins || is_urgent || decision.is_like(candidate) => times + 1,
             // That older requests speak against it counts as one, where one more is not enough.
             _ => 1 + u32::from(measured.has_shifted && !is_urgent),
         };
         if times_in_a_row < if is_urgent { DECISIONS_AFTER_SHIFT } else { self.in_a_row } {
-            self.candidate = Some((choice, times_in_a_row));
+            self.candidate = Some((decision, times_in_a_row));
             return None;
         }
         self.candidate = None;
@@ -207,7 +189,7 @@ impl Auto {
             self.in_a_row = (self.in_a_row * 2).min(DECISIONS_IN_A_ROW_MAX);
         }
         (self.unchanged, self.is_outdated) = (0, false);
-        self.current = Decision { choice, reason };
+        self.current = decision;
         Some(&self.current)
     }
 
@@ -216,47 +198,47 @@ impl Auto {
         let times = &measured.times;
         let requests = times.count();
         if requests < REQUESTS_MIN {
-            return Decision { choice: Choice::Start, reason: Reason::TooFew { requests } };
+            return Decision::of("levels", Reason::TooFew { requests });
         }
-        let alike = if times.mean() >= queue_cost.times(QUEUES_PER_REQUEST) { Choice::Global } else { Choice::Steal };
+        let alike = if times.mean() >= queue_cost.times(QUEUES_PER_REQUEST) { "global" } else { "steal" };
         if times.are_run_to_completion() {
-            return Decision { choice: alike, reason: Reason::RunToCompletion };
+            return Decision::of(alike, Reason::RunToCompletion);
         }
         let (one_level, levels) = match objective {
             Objective::Slowdown => (Reason::Alike, Reason::Levels { yield_cost }),
             Objective::Latency => (Reason::InOrder, Reason::InOrderBut),
         };
         let ladders = objective.ladders(measured, yield_cost);
-        let Some(budget) = ladders.first_limit() else { return Decision { choice: alike, reason: one_level } };
+        let Some(budget) = ladders.first_limit() else { return Decision::of(alike, one_level) };
         // What gives way at each arrival may cost 0.6 of a light request's time in its handler, and soft reservation one of
         // all that it takes of its worker (simulated, with and without the kernel's part).
         let light = mean_within(times, budget);
         if yield_cost.times(10) <= light.times(6) {
-            return Decision { choice: Choice::Levels { ladders }, reason: levels };
+            return Decision { ladders: Some(ladders), ..Decision::of("levels", levels) };
         }
         let gap = times.widest_gap().filter(|gap| {
             let is_worth_it = budget.times(2) <= gap.above && yield_cost <= gap.below.plus(times.beside());
             is_worth_it && objective == Objective::Slowdown
         });
         match gap {
-            Some(gap) => Decision { choice: Choice::Hybrid { budget }, reason: Reason::Divided { gap, yield_cost } },
-            None => Decision { choice: alike, reason: Reason::YieldTooDear { yield_cost, light } },
+            Some(gap) => {
+                let ladders = Some(Ladders::blind(Ladder::from_iter([budget])));
+                Decision { ladders, ..Decision::of("hybrid", Reason::Divided { gap, yield_cost }) }
+            }
+            None => Decision::of(alike, Reason::YieldTooDear { yield_cost, light }),
         }
     }
 }
 
 pub(super) const ENTRY: Entry = Entry {
     name: "auto",
-    literature: None,
     help: "levels, or first come first served, by what it measures",
-    needs_class: false,
+    not_for: "experiments that compare policies: it changes",
     shares_sockets: true,
-    has_budget: true,
-    sizes: Sizes::None,
     adapts: true,
     settings: &["slice", "optimise", "reserved", "classify", "notices"],
     // As many decisions as it takes for a choice to come into force.
-    make: |tuning| {
+    constructor: |tuning| {
         let mut auto = Auto::new(tuning);
         if let Some(measured) = &tuning.measured {
             for _ in 0..DECISIONS_IN_A_ROW {
@@ -265,57 +247,42 @@ pub(super) const ENTRY: Entry = Entry {
         }
         auto.current().make(tuning)
     },
+    ..Entry::PLAIN
 };
 
 impl Decision {
+    /// The policy of that name, without levels.
+    fn of(policy: &str, reason: Reason) -> Decision {
+        Decision { policy: PolicyName::named(policy), ladders: None, reason }
+    }
+
+    /// Whether nothing is known yet: requests give way once they have taken the budget that is set.
+    fn is_start(&self) -> bool {
+        matches!(self.reason, Reason::TooFew { .. })
+    }
+
     /// The policy that was decided for, made from `tuning`.
     pub fn make(&self, tuning: &Tuning) -> Made {
-        let made = match &self.choice {
-            Choice::Start => {
-                let unmeasured = Tuning { measured: None, ..tuning.clone() };
-                levels::with_ladders(Ladders::blind(Ladder::from_iter([tuning.budget])), &unmeasured)
-            }
-            Choice::Steal => (steal::ENTRY.make)(tuning),
-            Choice::Global => (global::ENTRY.make)(tuning),
-            Choice::Levels { ladders } => levels::with_ladders(ladders.clone(), tuning),
-            Choice::Hybrid { budget } => (hybrid::ENTRY.make)(&Tuning { budget: *budget, ..tuning.clone() }),
-        };
+        let measured = if self.is_start() { None } else { tuning.measured.clone() };
+        let made = self.policy.entry().make(&Tuning { measured, ladders: self.ladders.clone(), ..tuning.clone() });
         let settings = if made.chosen.is_empty() { String::new() } else { format!(", {}", made.chosen) };
-        let reason = match &self.choice {
-            Choice::Levels { ladders } => format!("{}{}", self.reason, ladders.classes_text()),
-            _ => self.reason.to_string(),
-        };
+        let classes = self.ladders.as_ref().map(Ladders::classes_text).unwrap_or_default();
+        let reason = format!("{}{classes}", self.reason);
         Made { chosen: format!("{}{settings}: {reason}", made.name), reason, ..made }
     }
 
     /// The budget of the policy that was decided for, if it has one that was measured: the end of the first level.
     pub fn budget(&self) -> Option<Nanos> {
-        match &self.choice {
-            Choice::Start | Choice::Steal | Choice::Global => None,
-            Choice::Levels { ladders } => ladders.first_limit(),
-            Choice::Hybrid { budget } => Some(*budget),
-        }
-    }
-}
-
-impl Choice {
-    /// Whether requests that have taken long give way.
-    fn gives_way(&self) -> bool {
-        matches!(self, Choice::Levels { .. } | Choice::Hybrid { .. })
-    }
-
-    /// Whether no request gives way, ever.
-    fn is_first_come(&self) -> bool {
-        matches!(self, Choice::Steal | Choice::Global)
+        self.ladders.as_ref().and_then(Ladders::first_limit)
     }
 
     /// Whether `other` is the same policy, with limits that differ by no more than noise.
-    fn is_like(&self, other: &Choice) -> bool {
-        match (self, other) {
-            (Choice::Hybrid { budget: a }, Choice::Hybrid { budget: b }) => a.is_near(*b),
-            (Choice::Levels { ladders: a }, Choice::Levels { ladders: b }) => a.are_like(b),
+    fn is_like(&self, other: &Decision) -> bool {
+        let ladders = match (&self.ladders, &other.ladders) {
+            (Some(one), Some(other)) => one.are_like(other),
             (one, other) => one == other,
-        }
+        };
+        ladders && self.policy == other.policy && self.is_start() == other.is_start()
     }
 }
 

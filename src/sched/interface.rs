@@ -14,7 +14,7 @@ pub enum Step {
     Receive(WorkerId),
     /// Ask in which of the watched sockets something waits ([`Local::expect`](super::Local::expect)).
     Look,
-    /// Steal from this worker, from any of its deques that has something, as much as [`super::Sharing::amount`] says.
+    /// Steal half of the jobs in the deque of this worker.
     Steal(WorkerId),
     /// There is nothing to do.
     Idle {

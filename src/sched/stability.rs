@@ -163,7 +163,7 @@ mod tests {
                 are_left: false,
             };
             let tuning = Tuning::new(14, Nanos::from_micros(10));
-            (name.entry().make)(&Tuning { sizes: sizes.map(Vec::from), measured: Some(measured), ..tuning })
+            name.entry().make(&Tuning { sizes: sizes.map(Vec::from), measured: Some(measured), ..tuning })
         };
         for policy in ["pools", "reserve"] {
             let small = made(policy, 0.4, Some([13, 1]));

@@ -4,7 +4,10 @@ mod levels;
 mod looks;
 mod sharing;
 
+use super::ladder::Ladders;
+use super::policy::rows;
 use super::*;
+use crate::time::Nanos;
 use std::collections::HashSet;
 
 const NOW: Nanos = Nanos::from_millis(10);
@@ -46,49 +49,41 @@ impl View for Fixed {
     }
 }
 
+/// Of five workers; those with pools have 2, 1 and 2.
 fn policies() -> [Policy; 10] {
-    let topology = Topology::new(&[2, 1, 2]);
+    let tuning = tuning(5);
+    let pools = Tuning { sizes: Some(vec![2, 1, 2]), ..Tuning::new(5, Nanos::from_micros(50)) };
     [
-        Policy::new(Kind::Isolated(Isolated), &topology),
-        Policy::new(Kind::Global(global()), &topology),
-        Policy::new(Kind::Steal(Steal { thief_threshold: Nanos::from_micros(20) }), &topology),
-        Policy::new(Kind::Pools(Pools { slice: Nanos::from_micros(50) }), &topology),
-        Policy::new(Kind::OnDemand(ondemand()), &topology),
-        Policy::new(Kind::Hybrid(hybrid()), &topology),
-        Policy::new(Kind::Shed(Shed { thief_threshold: Nanos::from_micros(20) }), &topology),
-        Policy::new(Kind::Reserve(reserve()), &topology),
-        Policy::new(Kind::Tasks(Tasks { slice: Nanos::from_micros(50) }), &topology),
-        Policy::new(Kind::Levels(levels()), &topology),
+        tuning.policy("isolated"),
+        tuning.policy("global"),
+        tuning.policy("steal"),
+        pools.policy("pools"),
+        tuning.policy("ondemand"),
+        Tuning { reserved: Some(2), ..tuning.clone() }.policy("hybrid"),
+        tuning.policy("shed"),
+        reserve(),
+        rows::tasks(&Topology::new(&[2, 1, 2]), Nanos::from_micros(50)),
+        levels(),
     ]
 }
 
-fn global() -> Global {
-    Global { look_after: Nanos::from_micros(10) }
+/// With a budget of 5 us.
+fn tuning(workers: usize) -> Tuning {
+    Tuning::new(workers, Nanos::from_micros(5))
 }
 
-/// Levels from 5 and 20 us on.
-fn levels() -> Levels {
-    let ladders = ladder::Ladders::blind([5, 20].map(Nanos::from_micros).into_iter().collect());
-    Levels { ladders, look_after: Nanos::from_micros(10), patience: None, in_order: false }
+/// Levels from 5 and 20 us on, for five workers.
+fn levels() -> Policy {
+    levels_of(Ladders::blind([5, 20].map(Nanos::from_micros).into_iter().collect()))
 }
 
-fn ondemand() -> OnDemand {
-    OnDemand { budget: Nanos::from_micros(5), look_after: Nanos::from_micros(10) }
+fn levels_of(ladders: Ladders) -> Policy {
+    Tuning { ladders: Some(ladders), ..tuning(5) }.policy("levels")
 }
 
-fn hybrid() -> Hybrid {
-    Hybrid {
-        budget: Nanos::from_micros(5),
-        reserved: 2,
-        short_slice: Nanos::from_micros(3),
-        long_slice: Nanos::from_micros(30),
-    }
-}
-
-/// The rules of `reserve` where classes 0 and 1 have one worker each, the others three.
-fn reserve() -> Reserve {
-    let groups = estimate::Groups { group_of: [0, 1, 2, 2, 2, 2, 2, 2], sizes: vec![1, 1, 3] };
-    Reserve { groups, look_after: Nanos::from_micros(10) }
+/// `reserve` where classes 0 and 1 have one worker each, the others three.
+fn reserve() -> Policy {
+    rows::by_group(estimate::Groups { group_of: [0, 1, 2, 2, 2, 2, 2, 2], sizes: vec![1, 1, 3] }, &tuning(5))
 }
 
 /// A job on `worker`, which is in `pool`, that has run for `ran_us`.
@@ -148,7 +143,7 @@ fn global_looks_at_the_queue_then_at_every_socket() {
 #[test]
 fn sockets_are_received_from_in_turn_however_many_searches_lie_between() {
     use Outcome::{Empty, Found};
-    for (policy, before) in [(&policies()[1], 2), (&policies()[3], 2), (&policies()[4], 9)] {
+    for (policy, before) in [(&policies()[1], 2), (&policies()[3], 2), (&policies()[4], 10)] {
         let mut local = Local::new(1, policy.topology());
         let mut searches = |outcomes: &[Outcome]| {
             local.begin();
@@ -292,15 +287,13 @@ fn a_request_reaches_the_heavy_pool_by_class_by_hop_and_by_slice() {
     assert_eq!(in_last, [Verdict::Keep, Verdict::TakeTurns, Verdict::TakeTurns]);
     let us = |us| Some(Nanos::from_micros(us));
     assert_eq!([20, 50].map(|ran| policy.ask_after(&running(3, 2, ran))), [us(30), us(50)]);
-    let one = Policy::new(Kind::Pools(Pools { slice: Nanos::from_micros(50) }), &Topology::new(&[5]));
+    let one = Tuning { sizes: Some(vec![5]), ..tuning(5) }.policy("pools");
     assert_eq!((one.ask_after(&running(0, 0, 0)), one.at_checkpoint(&running(0, 0, 50))), (None, Verdict::Keep));
 }
 
 #[test]
 fn heavy_work_gives_way_on_demand_and_light_work_never() {
-    let topology = Topology::new(&[5]);
-    for kind in [Kind::OnDemand(ondemand()), Kind::Hybrid(hybrid())] {
-        let policy = Policy::new(kind, &topology);
+    for policy in [&policies()[4], &policies()[5]] {
         let (light, heavy) = (running(0, 0, 4), Running { continuation: true, ..running(0, 0, 0) });
         assert_eq!(policy.at_checkpoint(&light), Verdict::Keep);
         assert_eq!(policy.at_checkpoint(&heavy), Verdict::YieldIfWanted);
@@ -319,7 +312,7 @@ fn heavy_work_goes_on_in_the_order_in_which_it_began() {
         else {
             panic!("heavy work waits in queues");
         };
-        assert_eq!(queues[..3], [Step::Queue(UNINTERRUPTED), Step::Queue(again), Step::Queue(new)]);
+        assert_eq!(queues[..4], [UNINTERRUPTED, 0, again, new].map(Step::Queue));
         assert_eq!(policy.at_checkpoint(&running(0, 0, 4)), Verdict::Keep, "light so far");
         assert_eq!(
             policy.at_checkpoint(&running(0, 0, 5)),
@@ -357,7 +350,7 @@ fn a_policy_has_the_queues_that_it_fills() {
 
 #[test]
 fn ondemand_asks_more_workers_the_more_requests_wait() {
-    let policy = Policy::new(Kind::OnDemand(ondemand()), &Topology::new(&[5]));
+    let policy = &policies()[4];
     let flagged = |worker, waiting| {
         let mut flagged = Vec::new();
         policy.on_arrivals(&Fixed, NOW, worker, waiting, true, |other| flagged.push(other));
@@ -375,9 +368,9 @@ fn ondemand_asks_more_workers_the_more_requests_wait() {
 
 #[test]
 fn hybrid_looks_more_often_on_reserved_workers() {
-    let policy = Policy::new(Kind::Hybrid(hybrid()), &Topology::new(&[5]));
+    let policy = &policies()[5];
     let heavy = |worker| Running { continuation: true, ..running(worker, 0, 0) };
-    let (short, long) = (Watch::Closely(Nanos::from_micros(3)), Watch::Every(Nanos::from_micros(30)));
+    let (short, long) = (Watch::Closely(Nanos::from_micros(10)), Watch::Every(Nanos::from_micros(20)));
     assert_eq!([0, 1, 2, 4].map(|worker| policy.watch(&heavy(worker))), [short, short, long, long]);
     assert_eq!(policy.ask_after(&heavy(4)), None, "what it notices is all that interrupts it");
     assert_eq!(policy.ask_after(&running(4, 0, 2)), Some(Nanos::from_micros(3)), "the rest of the budget");
@@ -388,12 +381,18 @@ fn hybrid_looks_more_often_on_reserved_workers() {
 fn who_receives_from_whom_follows_from_the_order() {
     let [isolated, global, steal, pools, ondemand, hybrid, shed, reserve, tasks, levels] = policies();
     assert!(isolated.receives_own(0) && !isolated.receives_others(0));
-    assert!(global.receives_own(0) && global.receives_others(0));
-    assert!(steal.receives_own(0) && steal.receives_others(0));
+    assert!(!tasks.receives_own(0) && !tasks.receives_others(0) && !tasks.has_watchers());
+    for policy in [global, steal, ondemand, hybrid, shed, levels] {
+        assert!(policy.receives_own(0) && policy.receives_others(0) && policy.has_watchers(), "{policy:?}");
+    }
     assert!(pools.receives_own(0) && pools.receives_others(0));
     assert!(!pools.receives_own(1) && !pools.receives_others(2));
-    assert!(ondemand.receives_own(0) && hybrid.receives_others(0) && shed.receives_others(0));
-    assert!(levels.receives_own(0) && levels.receives_others(0));
     assert!((0..3).all(|pool| reserve.receives_own(pool) && reserve.receives_others(pool)));
-    assert!(!tasks.receives_own(0) && !tasks.receives_others(0) && !tasks.has_watchers());
+}
+
+// Is a policy refused that puts jobs where no worker looks?
+#[test]
+#[should_panic(expected = "queue 0 is filled, and no worker looks there")]
+fn what_is_filled_must_be_searched() {
+    let _ = Policy { fresh: policy::Fresh::Queue, ..policies()[0].clone() }.checked();
 }

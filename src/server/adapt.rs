@@ -43,7 +43,7 @@ impl Adaptation {
             ..Tuning::new(config.workers, config.slice_scaled())
         };
         let auto = (config.policy.name() == "auto").then(|| Auto::new(&tuning));
-        let made = (entry.make)(&tuning);
+        let made = entry.make(&tuning);
         Adaptation { entry, tuning, burn: config.burn, made, auto, next: None }
     }
 
@@ -71,7 +71,7 @@ impl Adaptation {
         }
         let made = match &self.auto {
             Some(auto) => auto.current().make(&self.tuning),
-            None => (self.entry.make)(&self.tuning),
+            None => self.entry.make(&self.tuning),
         };
         // A change needs two measurements in a row that agree.
         if made.is_like(&self.made) {

@@ -55,7 +55,8 @@ mod tests {
     use crate::fate::Fate;
     use crate::net::{Io, Receiver};
     use crate::runtime::Wait;
-    use crate::sched::{Isolated, Kind, Policy, Topology};
+    use crate::sched::Tuning;
+    use crate::time::Nanos;
     use std::net::UdpSocket;
     use std::os::fd::AsRawFd;
 
@@ -66,7 +67,7 @@ mod tests {
         let group = Group::open(&[([127, 0, 0, 1], 0).into()], 1, Io::Batches).expect("a free port");
         let (metrics, socket) = (WorkerMetrics::new(1), &group.sockets()[0]);
         let mut recorder = metrics.recorder(0);
-        let policy = Policy::new(Kind::Isolated(Isolated), &Topology::new(&[1]));
+        let policy = Tuning::new(1, Nanos::ZERO).policy("isolated");
         let (shared, _workers) = Shared::<u8>::new(policy, Wait::Park, &[socket.as_raw_fd()], 8).expect("queues");
         let client = UdpSocket::bind("127.0.0.1:0").expect("a client socket");
         client.send_to(b"x", group.addresses()[0]).expect("an open gate");

@@ -5,7 +5,8 @@ use super::options::PRIORITIES;
 use super::runtime::Runtime;
 use super::scheduler::Scheduler;
 use crate::runtime::{AbortOnPanic, Shared, Wait};
-use crate::sched::{BadSharing, Kind, Policy, Sharing, Tasks, Topology};
+use crate::sched::Topology;
+use crate::sched::policy::rows;
 use crate::time::Nanos;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +20,6 @@ pub struct Builder {
     queue_capacity: usize,
     slice: Nanos,
     wait: Wait,
-    sharing: Sharing,
 }
 
 /// Why a runtime cannot be built.
@@ -35,9 +35,6 @@ pub enum BuildError {
     /// A queue without room would accept nothing.
     #[error("queue_capacity is 0: at least 1")]
     NoRoom,
-    /// An option of sharing is out of its range.
-    #[error(transparent)]
-    Sharing(#[from] BadSharing),
     /// The kernel refused a thread or a descriptor.
     #[error("the kernel refuses a thread or a descriptor: {0}")]
     Kernel(#[from] io::Error),
@@ -76,7 +73,6 @@ impl Default for Builder {
             queue_capacity: QUEUE_CAPACITY,
             slice: SLICE,
             wait: Wait::Adaptive,
-            sharing: Sharing::default(),
         }
     }
 }
@@ -115,12 +111,6 @@ impl Builder {
         self
     }
 
-    /// How workers share waiting tasks: which victim a thief takes from and how much, and where a task enters a queue.
-    pub fn sharing(mut self, sharing: Sharing) -> Builder {
-        self.sharing = sharing;
-        self
-    }
-
     /// Starts the workers.
     ///
     /// # Errors
@@ -132,7 +122,7 @@ impl Builder {
         self.check()?;
         let (names, sizes): (Vec<String>, Vec<usize>) = self.pools.into_iter().unzip();
         let topology = Topology::new(&sizes);
-        let policy = Policy::new(Kind::Tasks(Tasks { slice: self.slice }), &topology).with_sharing(self.sharing);
+        let policy = rows::tasks(&topology, self.slice);
         let (shared, workers) = Shared::with_levels(policy, self.wait, PRIORITIES, &[], self.queue_capacity)?;
         let scheduler = Arc::new(Scheduler::new(shared, names.into()));
         // Dropped on an error, the runtime ends the threads that have begun.
@@ -166,6 +156,6 @@ impl Builder {
         if self.queue_capacity == 0 {
             return Err(BuildError::NoRoom);
         }
-        Ok(self.sharing.check()?)
+        Ok(())
     }
 }

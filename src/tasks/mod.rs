@@ -129,7 +129,7 @@ mod scope;
 mod spawner;
 
 pub use crate::runtime::continuation::CancellationToken;
-pub use crate::sched::{Amount, BadSharing, DEQUES_MAX, Insertion, STEAL_EVERY_MAX, Sharing, Victim, Wait};
+pub use crate::sched::Wait;
 pub use builder::{BuildError, Builder};
 pub use counters::{Counters, PoolCounters};
 pub use error::JoinError;

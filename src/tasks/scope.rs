@@ -9,8 +9,9 @@ use super::options::PRIORITIES;
 use super::parallel::Chunks;
 use super::{JoinError, Priority, lock};
 use crate::runtime::{AbortOnPanic, Shared, Wait};
+use crate::sched::policy::rows;
 use crate::sched::turn::{Arrived, Boundary, Description, Discarded, Engine, Ran, Received, Requeued};
-use crate::sched::{Kind, Policy, Tasks, Topology, WorkerId};
+use crate::sched::{Topology, WorkerId};
 use crate::time::Nanos;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -38,7 +39,7 @@ pub fn scope<'env, R>(workers: usize, body: impl FnOnce(&Scope<'env>) -> R) -> R
     if workers == 0 {
         return Err(BuildError::NoWorkers("scope".to_owned()).into());
     }
-    let policy = Policy::new(Kind::Tasks(Tasks { slice: Nanos::MAX }), &Topology::new(&[workers]));
+    let policy = rows::tasks(&Topology::new(&[workers]), Nanos::MAX);
     let (shared, workers) =
         Shared::with_levels(policy, Wait::Adaptive, PRIORITIES, &[], QUEUE_CAPACITY).map_err(BuildError::Kernel)?;
     let scope = Scope { shared, panic: Mutex::new(None) };

@@ -13,7 +13,6 @@ mod memory;
 mod overload;
 mod policies;
 mod reload;
-mod sharing;
 mod slow_way;
 mod steal;
 #[path = "../support/mod.rs"]

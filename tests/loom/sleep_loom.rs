@@ -34,7 +34,8 @@ pub(crate) mod kernel;
 mod sleeper;
 pub(crate) mod world;
 
-use crate::sched::{Global, Hybrid, Isolated, Kind, OnDemand, Policy, Pools, Tasks, Topology};
+use crate::sched::policy::rows;
+use crate::sched::{Policy, Topology, Tuning};
 use crate::time::Nanos;
 use loom::sync::Arc;
 use loom::thread;
@@ -66,21 +67,23 @@ fn play(world: &Arc<World>, workers: Range<usize>, others: &[fn(&World)]) {
 }
 
 fn tasks(workers: usize) -> Policy {
-    Policy::new(Kind::Tasks(Tasks { slice: Nanos::MAX }), &Topology::new(&[workers]))
+    rows::tasks(&Topology::new(&[workers]), Nanos::MAX)
 }
 
 pub(crate) fn hybrid(workers: usize) -> Policy {
-    let (budget, slice) = (Nanos::from_micros(5), Nanos::from_micros(2));
-    let hybrid = Hybrid { budget, reserved: 1, short_slice: slice, long_slice: slice };
-    Policy::new(Kind::Hybrid(hybrid), &Topology::new(&[workers]))
+    Tuning { reserved: Some(1), ..tuning(workers) }.policy("hybrid")
 }
 
 pub(crate) fn global() -> Policy {
-    Policy::new(Kind::Global(Global { look_after: Nanos::ZERO }), &Topology::new(&[2]))
+    Policy { look_after: Nanos::ZERO, ..tuning(2).policy("global") }
 }
 
 pub(crate) fn pools() -> Policy {
-    Policy::new(Kind::Pools(Pools { slice: Nanos::from_micros(5) }), &Topology::new(&[1, 1]))
+    Tuning { sizes: Some(vec![1, 1]), ..tuning(2) }.policy("pools")
+}
+
+fn tuning(workers: usize) -> Tuning {
+    Tuning::new(workers, Nanos::from_micros(5))
 }
 
 /// One job for one worker that may be about to sleep.
@@ -166,7 +169,7 @@ fn a_switch_forgets_no_datagram() {
 
 /// Datagrams come one after the other to a worker that works, and so takes its ingress out of its `Poll`, and sleeps again.
 pub(crate) fn arrivals_at_one(flaw: Flaw) {
-    let policy = || Policy::new(Kind::Isolated(Isolated), &Topology::new(&[1]));
+    let policy = || tuning(1).policy("isolated");
     check(4, move || play(&World::new(&[policy()], 2, 2, flaw), 0..1, &[at_the_only]));
 }
 
@@ -199,8 +202,7 @@ fn what_is_put_before_a_stop_is_done() {
 }
 
 fn ondemand(workers: usize) -> Policy {
-    let ondemand = OnDemand { budget: Nanos::from_micros(5), look_after: Nanos::from_micros(2) };
-    Policy::new(Kind::OnDemand(ondemand), &Topology::new(&[workers]))
+    tuning(workers).policy("ondemand")
 }
 
 /// Datagrams come one after the other while the only worker is in a heavy job, is about to be, or steps aside.

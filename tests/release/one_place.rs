@@ -18,38 +18,37 @@ struct Fact {
     edits: &'static [Edit],
 }
 
-enum Edit {
-    /// A row before a line of which there is one.
-    Row { file: &'static str, before: &'static str, row: &'static str },
-    /// A copy of another file, with some names replaced.
-    Twin { file: &'static str, of: &'static str, names: [(&'static str, &'static str); 2] },
+/// A row before a line of which there is one.
+struct Edit {
+    file: &'static str,
+    before: &'static str,
+    row: &'static str,
 }
 
-/// The numbers of files are the promise: for a policy its own file and the table of policies, for all else a table.
+/// The numbers of files are the promise: each is a row of one table.
 const FACTS: [Fact; 4] = [
     Fact {
         name: "policy",
-        files: 2,
-        edits: &[
-            Edit::Twin {
-                file: "src/sched/extra.rs",
-                of: "src/sched/isolated.rs",
-                names: [("isolated", "extra"), ("Isolated", "Extra")],
-            },
-            Edit::Row { file: "src/sched/mod.rs", before: "mod isolated;", row: "mod extra;" },
-            Edit::Row { file: "src/sched/mod.rs", before: "        isolated Isolated,", row: "        extra Extra," },
-        ],
+        files: 1,
+        edits: &[Edit {
+            file: "src/sched/policy/rows.rs",
+            before: "    auto::ENTRY,",
+            row: "    Entry {\n        name: \"extra\",\n        help: \"requests take turns of a slice (round robin)\",\n        \
+                  not_for: \"light tails\",\n        shares_sockets: true,\n        settings: &[\"slice\"],\n        \
+                  constructor: |tuning| {\n            let limit = Limit::Stay { slice: tuning.budget, then: Then::Turn };\n            \
+                  Made::plain(Policy { limit, ..global(tuning) })\n        },\n        ..Entry::PLAIN\n    },",
+        }],
     },
     Fact {
         name: "counter",
         files: 1,
         edits: &[
-            Edit::Row {
+            Edit {
                 file: "src/metrics/counters.rs",
                 before: "        /// Attempts to find work at another worker.",
                 row: "        /// Extras.\n        extras: Extras = \"forebay_extras\", \"Extras\";",
             },
-            Edit::Row {
+            Edit {
                 file: "src/metrics/counters.rs",
                 before: "        /// Calls to receive that failed.",
                 row: "        /// Extras.\n        divided: Divided(result: Steal) = \"forebay_extras_divided\", \"Extras by result\";",
@@ -59,7 +58,7 @@ const FACTS: [Fact; 4] = [
     Fact {
         name: "fate",
         files: 1,
-        edits: &[Edit::Row {
+        edits: &[Edit {
             file: "src/fate.rs",
             before: "    /// Served, but the kernel did not take the reply.",
             row: "    /// Extra.\n    Extra = extra => Shed(Extra = 9),",
@@ -68,7 +67,7 @@ const FACTS: [Fact; 4] = [
     Fact {
         name: "setting",
         files: 1,
-        edits: &[Edit::Row {
+        edits: &[Edit {
             file: "src/config/table.rs",
             before: "    /// Whether each worker stays on one CPU.",
             row: "    /// Extra.\n    extra: bool {\n        key: \"extra\", group: Policy, value_name: \"BOOL\", shape: Switch, change: Restart,\n        \
@@ -116,7 +115,7 @@ fn the_quoted_simulation_is_what_the_program_prints() {
 #[test]
 fn a_fact_has_one_place() {
     for fact in &FACTS {
-        let files: BTreeSet<&str> = fact.edits.iter().map(Edit::file).collect();
+        let files: BTreeSet<&str> = fact.edits.iter().map(|edit| edit.file).collect();
         assert_eq!(files.len(), fact.files, "a {} is in {files:?}", fact.name);
     }
     let programs = build(&FACTS);
@@ -128,9 +127,11 @@ fn a_fact_has_one_place() {
     };
     // Help is broken into lines by width.
     let help = says(&["serve", "--help"]).split_whitespace().collect::<Vec<_>>().join(" ");
-    for part in
-        ["extra: each worker serves its own socket.", "--extra[=<BOOL>]", "[env: FOREBAY_EXTRA] [default: false]"]
-    {
+    for part in [
+        "extra: requests take turns of a slice (round robin)",
+        "--extra[=<BOOL>]",
+        "[env: FOREBAY_EXTRA] [default: false]",
+    ] {
         assert!(help.contains(part), "no {part:?} in {help}");
     }
     let simulated = says(&["simulate", "--policy", "extra", "--load", "0.2", "--requests", "2000"]);
@@ -283,24 +284,13 @@ impl Drop for Served {
 }
 
 impl Edit {
-    fn file(&self) -> &'static str {
-        match self {
-            Edit::Row { file, .. } | Edit::Twin { file, .. } => file,
-        }
-    }
-
-    /// `file` as it becomes.
+    /// The file as it becomes.
     fn apply(&self, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
-        let text = |file: &str| String::from_utf8(files[Path::new(file)].clone()).expect("a source is text");
-        let edited = match self {
-            Edit::Row { file, before, row } => {
-                let (text, anchor) = (text(file), format!("\n{before}\n"));
-                assert_eq!(text.matches(&anchor).count(), 1, "{file} has one line {before:?}");
-                text.replacen(&anchor, &format!("\n{row}{anchor}"), 1)
-            }
-            Edit::Twin { of, names, .. } => names.iter().fold(text(of), |text, (old, new)| text.replace(old, new)),
-        };
-        files.insert(self.file().into(), edited.into_bytes());
+        let Edit { file, before, row } = self;
+        let text = String::from_utf8(files[Path::new(file)].clone()).expect("a source is text");
+        let anchor = format!("\n{before}\n");
+        assert_eq!(text.matches(&anchor).count(), 1, "{file} has one line {before:?}");
+        files.insert(file.into(), text.replacen(&anchor, &format!("\n{row}{anchor}"), 1).into_bytes());
     }
 }
 

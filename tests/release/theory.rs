@@ -6,7 +6,7 @@ mod tails;
 
 use forebay::lab::sim::{ArrivingRequest, Reference, Setup, Tally, simulate};
 use forebay::lab::workload::{Arrivals, Workload};
-use forebay::sched::{Global, Isolated, Kind, Policy, Topology};
+use forebay::sched::Tuning;
 use forebay::time::Nanos;
 
 const WORKERS: [usize; 4] = [1, 3, 14, 64];
@@ -43,8 +43,8 @@ fn workload(text: &str) -> Workload {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-fn ideal(kind: Kind, workers: usize) -> Setup {
-    Setup::ideal(Policy::new(kind, &Topology::new(&[workers])))
+fn ideal(policy: &str, workers: usize) -> Setup {
+    Setup::ideal(Tuning::new(workers, Nanos::from_micros(10)).policy(policy))
 }
 
 /// One queue for all workers.
@@ -53,7 +53,7 @@ fn shared_queue(text: &str, load: f64, workers: usize, requests: usize) -> Tally
     let sockets = workers as u16;
     let place = |flow, class| (usize::from(flow), class);
     let incoming = arrivals(&workload, load, workers, sockets, requests, place);
-    simulate(&ideal(Kind::Global(Global { look_after: Nanos::from_micros(10) }), workers), incoming)
+    simulate(&ideal("global", workers), incoming)
 }
 
 /// A queue for each worker, every request at any with the same probability.
@@ -61,7 +61,7 @@ fn own_queues(text: &str, load: f64, workers: usize, requests: usize) -> Tally {
     let workload = workload(text);
     let place = |flow, class| (usize::from(flow), class);
     let incoming = arrivals(&workload, load, workers, workers as u16, requests, place);
-    simulate(&ideal(Kind::Isolated(Isolated), workers), incoming)
+    simulate(&ideal("isolated", workers), incoming)
 }
 
 fn assert_near(what: &str, measured: f64, expected: f64) {

@@ -6,7 +6,7 @@ use crate::lab::study::goal::Goal;
 use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::study::scenario::most_requests;
 use crate::lab::workload::{FORMS, PRESETS, Shape, Workload};
-use crate::sched::{MaxWait, Objective, PolicyName, Sharing};
+use crate::sched::{MaxWait, Objective, PolicyName};
 use crate::time::{Nanos, parse_duration};
 use clap::Args;
 use std::path::PathBuf;
@@ -83,10 +83,6 @@ pub(crate) struct SimulateArguments {
     /// its workers, at least 256, at most 32768]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) flows: Option<u16>,
-    /// How workers share what waits: options that differ from the server's, like
-    /// victim=random,amount=one,every=61,insertion=random
-    #[arg(long, value_name = "LIST")]
-    pub(super) sharing: Option<Sharing>,
     /// What each step of the server costs: none, lab, stock, measured, file:PATH, or single steps, see --help [default: stock]
     #[arg(long, value_name = "SET", long_help = OVERHEADS_HELP)]
     pub(super) overheads: Option<Overheads>,

@@ -80,7 +80,6 @@ impl<'a> Sweep<'a> {
             flows: arguments.flows.unwrap_or(Scenario::flows_for(servers * workers)),
             slice: arguments.slice,
             thief_threshold: arguments.thief_threshold,
-            sharing: arguments.sharing,
             checkpoint_step: arguments.checkpoint,
             deadline: arguments.deadline,
             max_wait: arguments.max_wait,

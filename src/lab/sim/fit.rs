@@ -121,7 +121,7 @@ impl Fit {
     /// # Panics
     /// If the chosen sizes do not sum to the workers.
     pub fn policy(&self, name: PolicyName) -> Made {
-        (name.entry().make)(&self.tuning())
+        name.entry().make(&self.tuning())
     }
 
     /// What policies are made from.

@@ -2,14 +2,14 @@
 
 use crate::queue::Sharded;
 use crate::sched::bounds::WORKERS_PER_SHARD;
-use crate::sched::{Insertion, PoolId, WorkerId};
+use crate::sched::sharing::shards;
+use crate::sched::{PoolId, WorkerId};
 
 /// A sharded queue for each pool that there can be.
 pub(super) struct Queues<J> {
     queues: Box<[Sharded<J>]>,
     count: usize,
     capacity: usize,
-    insertion: Insertion,
     /// Number of jobs that each worker has put here.
     turns: Box<[usize]>,
     /// The shard at which each worker begins its next search of each queue.
@@ -17,13 +17,12 @@ pub(super) struct Queues<J> {
 }
 
 impl<J> Queues<J> {
-    pub(super) fn new(queues: usize, workers: usize, capacity: usize, insertion: Insertion) -> Queues<J> {
+    pub(super) fn new(queues: usize, workers: usize, capacity: usize) -> Queues<J> {
         let shards = workers.div_ceil(WORKERS_PER_SHARD).max(1);
         Queues {
             queues: (0..queues).map(|_| Sharded::new(shards, capacity)).collect(),
             count: 0,
             capacity,
-            insertion,
             turns: vec![0; workers].into(),
             next_shards: (0..workers).map(|worker| vec![worker; queues].into()).collect(),
         }
@@ -32,7 +31,7 @@ impl<J> Queues<J> {
     /// # Errors
     /// The job, when there is no room.
     pub(super) fn push(&mut self, pool: PoolId, producer: WorkerId, job: J) -> Result<(), J> {
-        let shards = self.insertion.shards(producer, self.turns[producer]);
+        let shards = shards(producer, self.turns[producer]);
         self.turns[producer] += 1;
         if self.count == self.capacity {
             return Err(job);

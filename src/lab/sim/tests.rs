@@ -4,8 +4,7 @@ mod turns;
 
 use super::*;
 use crate::lab::workload::Workload;
-use crate::sched::ladder::Ladders;
-use crate::sched::{Hybrid, Kind, Levels, OnDemand, Patience, Policy, PolicyName, Pools, Topology};
+use crate::sched::{Patience, Policy, PolicyName, Tuning};
 
 fn offer(workload: &Workload, load: f64, workers: usize) -> OpenLoop<'_> {
     let rate = workload.rate_at(load, workers, 1);
@@ -114,7 +113,7 @@ fn a_heavy_request_steps_aside_for_a_fresh_one() {
 #[test]
 fn heavy_requests_take_turns_in_the_last_pool() {
     let us = Nanos::from_micros;
-    let setup = Setup::ideal(Policy::new(Kind::Pools(Pools { slice: us(10) }), &Topology::new(&[1, 1])));
+    let setup = Setup::ideal(Tuning { sizes: Some(vec![1, 1]), ..Tuning::new(2, us(10)) }.policy("pools"));
     let second = 500;
     let tally = simulate(&setup, [arriving(1, 20_000, 1), arriving(2, second, 0)].into_iter());
     let (took, longer) = (tally.latency_mean(Some(0)), tally.latency_mean(Some(1)));
@@ -139,9 +138,8 @@ fn looks_in_vain_take_their_time() {
     }
     // Alone, a request of 500 us on a worker that is not reserved looks for others every 20 us; one that has the
     // kernel's notice looks for none.
-    let hybrid = |reserved| Hybrid { budget: us(5), reserved, short_slice: us(10), long_slice: us(20) };
     for (reserved, looks) in [(0, 24), (1, 0)] {
-        let policy = Policy::new(Kind::Hybrid(hybrid(reserved)), &Topology::new(&[1]));
+        let policy = Tuning { reserved: Some(reserved), ..Tuning::new(1, us(5)) }.policy("hybrid");
         let overheads = Overheads { look: us(1), notice: us(1), ..Overheads::NONE };
         let setup = Setup { overheads, ..Setup::ideal(policy) };
         let took = simulate(&setup, [arriving(1, 500, 0)].into_iter()).latency_mean(Some(0));
@@ -153,7 +151,7 @@ fn looks_in_vain_take_their_time() {
 #[test]
 fn a_look_that_names_a_socket_costs_two_looks() {
     let us = Nanos::from_micros;
-    let policy = Policy::new(Kind::OnDemand(OnDemand { budget: us(1_000), look_after: us(10) }), &Topology::new(&[3]));
+    let policy = Tuning::new(3, us(1_000)).policy("ondemand");
     let setup = Setup { overheads: Overheads { look: us(1), ..Overheads::NONE }, ..Setup::ideal(policy) };
     let latency = |requests: &[ArrivingRequest]| simulate(&setup, requests.iter().copied()).latency_mean(Some(0));
     assert_eq!(latency(&[arriving(1, 10, 0)]), us(1 + 10), "before its own socket, a look that names none");
@@ -244,12 +242,9 @@ fn utilisation_is_the_share_of_time_that_steps_take() {
 fn a_fresh_request_is_left_to_a_worker_in_a_light_one() {
     let latency = |queued: Option<usize>, light: &[ArrivingRequest]| {
         let us = Nanos::from_micros;
-        let ladders = Ladders::blind([us(10)].into_iter().collect());
         let patience = queued.map(|queued| Patience { queued, rest: us(4) });
-        let policy = Policy::new(
-            Kind::Levels(Levels { ladders, look_after: us(1), patience, in_order: false }),
-            &Topology::new(&[2]),
-        );
+        let policy = Tuning::new(2, us(10)).policy("levels").with_patience(patience);
+        let policy = Policy { look_after: us(1), ..policy };
         let heavy = (0..4).map(|_| arriving(1, 1_000, 1));
         let tally = simulate(&Setup::ideal(policy), heavy.chain(light.iter().copied()));
         tally.latency_mean(Some(0)).get().div_ceil(1_000)

@@ -7,8 +7,9 @@ use super::event_list::EventList;
 use super::idle::Idle;
 use super::queues::Queues;
 use crate::sched::bounds::LOOK_MAX;
+use crate::sched::sharing::steal_limit;
 use crate::sched::turn::{Stolen, World};
-use crate::sched::{Amount, Noticed, Pace, Policy, PoolId, View, Watch, WorkerId};
+use crate::sched::{Noticed, Pace, Policy, PoolId, View, Watch, WorkerId};
 use crate::time::Nanos;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -107,7 +108,7 @@ impl<J> VirtualWorld<J> {
             busy_since: vec![None; workers].into(),
             deques: (0..workers).map(|_| VecDeque::new()).collect(),
             in_deques: 0,
-            queues: Queues::new(policy.queues(), workers, queued, policy.sharing().insertion),
+            queues: Queues::new(policy.queues(), workers, queued),
             sockets: (0..workers).map(socket).collect(),
             in_sockets: 0,
             flags: vec![Cell::new(false); workers].into(),
@@ -270,8 +271,8 @@ impl<J> World for VirtualWorld<J> {
         true
     }
 
-    fn steal(&mut self, victim: WorkerId, _: usize, amount: Amount) -> Stolen<J> {
-        let limit = amount.limit(self.deques[victim].len(), self.own().len());
+    fn steal(&mut self, victim: WorkerId, _: usize) -> Stolen<J> {
+        let limit = steal_limit(self.deques[victim].len(), self.own().len());
         let Some(first) = self.deques[victim].pop_front() else { return Stolen::Empty };
         self.in_deques -= 1;
         for _ in 1..limit {

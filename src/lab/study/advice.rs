@@ -48,7 +48,7 @@ pub(crate) fn settings(settings: &Settings) -> Vec<(&'static str, String)> {
         }
         _ => lines.push(("workers", workers.to_string())),
     }
-    if entry.has_budget {
+    if entry.has_budget() {
         lines.push(("slice", quoted(slice)));
     }
     if let Some([reserved, _]) = sizes.as_deref()
@@ -118,7 +118,7 @@ pub(crate) fn reasons(question: &Question<'_>, look: &Look, search: &Search) -> 
 
 /// The reason for the slice; `None` for a policy without one.
 fn budget(question: &Question<'_>, settings: &Settings) -> Option<String> {
-    if !settings.spec.entry().is_some_and(|entry| entry.has_budget) {
+    if !settings.spec.entry().is_some_and(|entry| entry.has_budget()) {
         return None;
     }
     let (first, slice) = (question.scenario.slice_or_fitted(), settings.slice);

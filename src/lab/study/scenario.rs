@@ -9,7 +9,7 @@ use crate::lab::sim::{ArrivingRequest, Fit, Fleet, OpenLoop, Replay, Setup, Tall
 use crate::lab::stats::PRECISION;
 use crate::lab::workload::{Shape, Workload};
 use crate::sched::auto::Decision;
-use crate::sched::{Made, MaxWait, Objective, PolicyName, Sharing};
+use crate::sched::{Made, MaxWait, Objective, PolicyName};
 use crate::time::Nanos;
 
 /// The common conditions of all simulations of a report.
@@ -28,8 +28,6 @@ pub(crate) struct Scenario<'a> {
     pub(crate) slice: Option<Nanos>,
     /// The thief threshold; `None` = the server's.
     pub(crate) thief_threshold: Option<Nanos>,
-    /// The sharing options; `None` = the server's.
-    pub(crate) sharing: Option<Sharing>,
     pub(crate) checkpoint_step: Nanos,
     pub(crate) deadline: Option<Nanos>,
     /// How long requests may wait.
@@ -127,7 +125,6 @@ impl<'a> Scenario<'a> {
             overheads,
             slice: None,
             thief_threshold: None,
-            sharing: None,
             checkpoint_step: Nanos::from_micros(1),
             deadline: None,
             max_wait: MaxWait::Off,
@@ -304,7 +301,7 @@ impl<'a> Scenario<'a> {
         let setup = Setup {
             classified: self.classified || policy.entry().needs_class,
             checkpoint_step: self.checkpoint_step,
-            ..Setup::with_overheads(fitted.policy().with_sharing(self.sharing.unwrap_or_default()), self.overheads)
+            ..Setup::with_overheads(fitted.policy(), self.overheads)
         };
         (fitted, setup.with_max_wait(self.max_wait, &fit.times))
     }

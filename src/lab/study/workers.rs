@@ -176,7 +176,7 @@ impl<'a> Question<'a> {
             looks.climb(front + 1..=most, with);
             looks.climb((1..*front).rev(), with);
         }
-        if spec.entry().is_some_and(|entry| entry.has_budget) {
+        if spec.entry().is_some_and(|entry| entry.has_budget()) {
             let with = |best: &Settings, slice: Nanos| Settings { slice, ..best.clone() };
             let halved = |slice: &Nanos| Some(Nanos::new(slice.get() / 2)).filter(|slice| BUDGETS.contains(slice));
             let doubled = |slice: &Nanos| Some(slice.times(2)).filter(|slice| BUDGETS.contains(slice));

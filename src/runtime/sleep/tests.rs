@@ -1,7 +1,7 @@
 //! Which sleeper is woken? `tests/loom` tries the protocol as a whole.
 
 use super::idle::{Idle, Readiness};
-use crate::sched::{Kind, Policy, Pools, Topology, WorkerId};
+use crate::sched::{Tuning, WorkerId};
 use crate::time::Nanos;
 use std::cell::RefCell;
 
@@ -24,7 +24,7 @@ impl Readiness for Woken {
 // Does a wake from outside find the one sleeper of the second pool, while the first pool is busy, and wake it once?
 #[test]
 fn a_wake_from_outside_finds_a_sleeper_of_any_pool() {
-    let policy = Policy::new(Kind::Pools(Pools { slice: Nanos::from_micros(50) }), &Topology::new(&[2, 1]));
+    let policy = Tuning { sizes: Some(vec![2, 1]), ..Tuning::new(3, Nanos::from_micros(50)) }.policy("pools");
     let idle = Idle::new(&policy, policy.queues(), Woken::default());
     idle.announce(2, false);
     (0..2).for_each(|_| idle.wake_any());

@@ -1,56 +1,12 @@
-//! Is everything served under every option of sharing, and does an overloaded worker under `shed` give away what is too
-//! much, and only that?
+//! Is a stuck worker robbed, and does an overloaded one under `shed` give away what is too much, and only that?
 
 use super::*;
-use crate::sched::{Amount, Insertion, Sharing, Victim};
-
-/// Each choice that differs from the default once, alone, and some of them together.
-fn sharings() -> Vec<Sharing> {
-    let default = Sharing::default();
-    let mut all = vec![
-        Sharing { amount: Amount::One, ..default },
-        Sharing { steal_every: 2, ..default },
-        Sharing { steal_every: 61, ..default },
-        Sharing { deques: 3, ..default },
-        Sharing { victim: Victim::TwoChoices, amount: Amount::One, steal_every: 3, deques: 16, ..default },
-    ];
-    all.extend(Victim::ALL.map(|victim| Sharing { victim, ..default }));
-    all.extend(Insertion::ALL.map(|insertion| Sharing { insertion, ..default }));
-    all
-}
-
-fn steal() -> Kind {
-    Kind::Steal(Steal { thief_threshold: Nanos::from_micros(20) })
-}
-
-fn shed() -> Kind {
-    Kind::Shed(Shed { thief_threshold: Nanos::from_micros(20) })
-}
-
-#[test]
-fn nothing_is_forgotten_under_any_option() {
-    for sharing in sharings() {
-        for (kind, sizes) in kinds() {
-            let policy = Policy::new(kind, &Topology::new(sizes)).with_sharing(sharing);
-            with_policy(policy, Wait::Park, |play, _| {
-                for round in 0..200_usize {
-                    // Now one job, which finds all workers asleep or about to be, now enough for several batches.
-                    let jobs = if round % 2 == 0 { 1 } else { 60 };
-                    (0..jobs).for_each(|job| play.send((round + job) % 3, 10));
-                    (0..jobs).for_each(|_| assert_eq!(play.next().1, 10));
-                }
-            });
-        }
-    }
-}
-
 /// Two of three workers are stuck with jobs behind them, in their deques and in their ingresses.
 #[test]
-fn a_stuck_worker_is_robbed_under_any_option() {
-    for sharing in sharings() {
-        for kind in [steal(), shed()] {
-            let policy = Policy::new(kind, &Topology::new(&[3])).with_sharing(sharing);
-            with_policy(policy, Wait::Park, |play, _| {
+fn a_stuck_worker_is_robbed() {
+    for _ in 0..10 {
+        for name in ["steal", "shed"] {
+            with_workers(&plain(name, 3), Wait::Park, |play| {
                 for ingress in 0..2 {
                     let batch: Vec<u8> = std::iter::once(STUCK).chain([10; 15]).collect();
                     assert_eq!(play.inputs[ingress].write(&batch).expect("room in the pipe"), 16);
@@ -73,8 +29,8 @@ fn a_stuck_worker_is_robbed_under_any_option() {
 /// before them as make it overloaded lie in the queue.
 #[test]
 fn an_overloaded_worker_sheds_what_is_too_much() {
-    for (kind, queued) in [(shed(), 8), (steal(), 0)] {
-        with_switch(kind, Wait::Park, &[1], |play, shared| {
+    for (name, queued) in [("shed", 8), ("steal", 0)] {
+        with_switch(&plain(name, 1), Wait::Park, |play, shared| {
             let batch: Vec<u8> = std::iter::once(STUCK).chain(10..25).collect();
             assert_eq!(play.inputs[0].write(&batch).expect("room in the pipe"), 16);
             assert_eq!(play.next(), (0, STUCK));
@@ -89,7 +45,7 @@ fn an_overloaded_worker_sheds_what_is_too_much() {
 /// No worker is forced to take what was shed: it waits until a worker is idle, which takes it before it steals.
 #[test]
 fn idle_workers_drain_what_was_shed_before_they_look_for_victims() {
-    with_switch(shed(), Wait::Park, &[2], |play, shared| {
+    with_switch(&plain("shed", 2), Wait::Park, |play, shared| {
         play.send(1, STUCK);
         let (first, _) = play.next();
         let batch: Vec<u8> = std::iter::once(STUCK).chain(10..25).collect();

@@ -27,8 +27,9 @@ fn decided(times: &ServiceTimes, yield_ns: u64) -> Decision {
     auto(yield_ns).judge(&measured(times))
 }
 
-fn judged(times: &ServiceTimes, yield_ns: u64) -> Choice {
-    decided(times, yield_ns).choice
+/// The name of the policy.
+fn judged(times: &ServiceTimes, yield_ns: u64) -> &'static str {
+    decided(times, yield_ns).policy.name()
 }
 
 fn decide<'a>(auto: &'a mut Auto, times: &ServiceTimes) -> Option<&'a Decision> {
@@ -36,22 +37,21 @@ fn decide<'a>(auto: &'a mut Auto, times: &ServiceTimes) -> Option<&'a Decision> 
 }
 
 fn first_limit(times: &ServiceTimes, yield_ns: u64) -> Nanos {
-    match judged(times, yield_ns) {
-        Choice::Levels { ladders } => ladders.first_limit().expect("a limit"),
-        other => panic!("levels, and not {other:?}"),
-    }
+    let decision = decided(times, yield_ns);
+    assert_eq!(decision.policy.name(), "levels", "{decision:?}");
+    decision.budget().expect("a limit")
 }
 
 #[test]
 fn the_cost_of_a_yield_decides_between_the_three() {
-    assert!(matches!(judged(&extreme(), 150), Choice::Levels { .. }));
-    assert!(matches!(judged(&extreme(), 450), Choice::Hybrid { .. }));
-    assert_eq!(judged(&extreme(), 2_000), Choice::Global);
+    assert_eq!(judged(&extreme(), 150), "levels");
+    assert_eq!(judged(&extreme(), 450), "hybrid");
+    assert_eq!(judged(&extreme(), 2_000), "global");
     // Where a light request takes 3.18 us of its worker, the same yields cost it less.
     let charged = extreme().with_beside(Nanos::new(2_680));
-    assert!(matches!(judged(&charged, 450), Choice::Hybrid { .. }));
-    assert!(matches!(judged(&charged, 2_000), Choice::Hybrid { .. }));
-    assert_eq!(judged(&charged, 4_000), Choice::Global);
+    assert_eq!(judged(&charged, 450), "hybrid");
+    assert_eq!(judged(&charged, 2_000), "hybrid");
+    assert_eq!(judged(&charged, 4_000), "global");
 }
 
 // Is it first come, first served where the latency counts and a yield costs nearly as much as a request? A gap alone does not
@@ -59,10 +59,10 @@ fn the_cost_of_a_yield_decides_between_the_three() {
 #[test]
 fn where_the_latency_counts_dear_yields_change_no_order() {
     let rare = times(&[(500, 99_960), (5_000_000, 40)]);
-    let judged = |objective, yield_ns| Auto { objective, ..auto(yield_ns) }.judge(&measured(&rare)).choice;
-    assert!(matches!(judged(Objective::Latency, 100), Choice::Levels { .. }));
-    assert!(matches!(judged(Objective::Slowdown, 450), Choice::Hybrid { .. }));
-    assert_eq!(judged(Objective::Latency, 450), Choice::Global);
+    let judged = |objective, yield_ns| Auto { objective, ..auto(yield_ns) }.judge(&measured(&rare)).policy.name();
+    assert_eq!(judged(Objective::Latency, 100), "levels");
+    assert_eq!(judged(Objective::Slowdown, 450), "hybrid");
+    assert_eq!(judged(Objective::Latency, 450), "global");
 }
 
 #[test]
@@ -75,20 +75,21 @@ fn the_first_level_ends_in_the_gap() {
 
 #[test]
 fn alike_requests_and_near_costs_are_first_come_first_served() {
-    assert_eq!(judged(&times(&[(10_000, 50_000)]), 100), Choice::Global);
-    assert_eq!(judged(&times(&[(1_000, 50_000)]), 100), Choice::Steal, "one queue costs too much");
+    assert_eq!(judged(&times(&[(10_000, 50_000)]), 100), "global");
+    assert_eq!(judged(&times(&[(1_000, 50_000)]), 100), "steal", "one queue costs too much");
     let charged = times(&[(1_000, 50_000)]).with_beside(Nanos::new(2_680));
-    assert_eq!(judged(&charged, 100), Choice::Global, "not beside 2.68 us more");
-    assert_eq!(judged(&times(&[(500, 9_000), (5_500, 1_000)]), 300), Choice::Steal, "20 yields outlast the heavy");
-    assert_eq!(judged(&times(&[(500, 300), (500_000, 100)]), 100), Choice::Start, "too few");
+    assert_eq!(judged(&charged, 100), "global", "not beside 2.68 us more");
+    assert_eq!(judged(&times(&[(500, 9_000), (5_500, 1_000)]), 300), "steal", "20 yields outlast the heavy");
+    let too_few = Reason::TooFew { requests: 400 };
+    assert_eq!(decided(&times(&[(500, 300), (500_000, 100)]), 100), Decision::of("levels", too_few));
 }
 
 // Does what cannot give way get no levels?
 #[test]
 fn without_checkpoints_there_are_no_levels() {
     let brief = times(&[(500, 9_000), (5_500, 1_000)]);
-    for (times, choice) in [(extreme(), Choice::Global), (brief, Choice::Steal)] {
-        let expected = Decision { choice, reason: Reason::RunToCompletion };
+    for (times, choice) in [(extreme(), "global"), (brief, "steal")] {
+        let expected = Decision::of(choice, Reason::RunToCompletion);
         assert_eq!(decided(&times.run_to_completion(), 100), expected);
     }
 }
@@ -98,10 +99,10 @@ fn without_checkpoints_there_are_no_levels() {
 #[test]
 fn dear_yields_do_not_make_the_queue_dear() {
     for yield_ns in [100, 1_000, 10_000] {
-        assert_eq!(judged(&times(&[(2_100, 50_000)]), yield_ns), Choice::Global, "{yield_ns}");
-        assert_eq!(judged(&times(&[(1_900, 50_000)]), yield_ns), Choice::Steal, "{yield_ns}");
+        assert_eq!(judged(&times(&[(2_100, 50_000)]), yield_ns), "global", "{yield_ns}");
+        assert_eq!(judged(&times(&[(1_900, 50_000)]), yield_ns), "steal", "{yield_ns}");
     }
-    assert_eq!(judged(&times(&[(1_900, 50_000)]), 50), Choice::Global);
+    assert_eq!(judged(&times(&[(1_900, 50_000)]), 50), "global");
     let yield_cost = Nanos::from_micros(300);
     let scaled = Auto::new(&Tuning { yield_cost, time_scale: 1_000, ..Tuning::new(4, Nanos::ZERO) });
     assert_eq!(scaled.queue_cost, Nanos::from_micros(100));
@@ -146,7 +147,7 @@ fn a_change_of_mind_takes_three_in_a_row() {
     assert_eq!(decide(&mut auto, &extreme()), None);
     assert_eq!(decide(&mut auto, &extreme()), None);
     let decision = decide(&mut auto, &extreme()).expect("the third").clone();
-    assert!(matches!(decision.choice, Choice::Levels { .. }));
+    assert!(decision.policy.name() == "levels");
     assert_eq!(*auto.current(), decision);
     for _ in 0..5 {
         assert_eq!(decide(&mut auto, &extreme()), None, "nothing new");
@@ -157,7 +158,7 @@ fn a_change_of_mind_takes_three_in_a_row() {
     assert_eq!(decide(&mut auto, &times(&[(2_000, 50_000), (200_000, 50_000)])), None, "begins anew");
     assert_eq!(decide(&mut auto, &alike), None);
     assert_eq!(decide(&mut auto, &alike), None);
-    assert_eq!(decide(&mut auto, &alike).map(|decision| decision.choice.clone()), Some(Choice::Global));
+    assert_eq!(decide(&mut auto, &alike).map(|decision| decision.policy.name()), Some("global"));
 }
 
 // Is something chosen after three seconds with enough requests, also where each of them calls for something else? Is it
@@ -170,7 +171,7 @@ fn the_first_choice_is_made_whether_or_not_it_rests() {
     assert_eq!(auto.current().reason, Reason::TooFew { requests: 400 });
     assert_eq!(decide(&mut auto, &extreme()), None);
     assert_eq!(decide(&mut auto, &alike), None);
-    assert!(decide(&mut auto, &extreme()).is_some_and(|decision| matches!(decision.choice, Choice::Levels { .. })));
+    assert!(decide(&mut auto, &extreme()).is_some_and(|decision| decision.policy.name() == "levels"));
 }
 
 // After a shift of the mix, does the second decision that lets requests give way come into force, also where the two differ

@@ -1,11 +1,19 @@
 //! Do requests wait, run and give way by the CPU time that they have taken?
 
 use super::super::ladder::{Ladder, Ladders};
-use super::super::levels::{ENTRY, with_ladders};
 use super::*;
 
 fn policy() -> Policy {
-    Policy::new(Kind::Levels(levels()), &Topology::new(&[5]))
+    levels()
+}
+
+/// Levels from these times on, in microseconds.
+fn limits(from: &[u64]) -> Ladders {
+    Ladders::blind(from.iter().map(|us| Nanos::from_micros(*us)).collect())
+}
+
+fn made_of(ladders: Ladders, tuning: Tuning) -> Made {
+    PolicyName::named("levels").entry().make(&Tuning { ladders: Some(ladders), ..tuning })
 }
 
 /// A request that had taken this much before, and has run for this long since.
@@ -69,12 +77,12 @@ fn only_lower_levels_go_before_what_runs() {
 
 /// Class 1 begins at level 1 and comes to level 2 at 40 us; all others are as [`levels`] has them.
 fn of_two_classes() -> Policy {
-    let Levels { ladders: Ladders { all, .. }, .. } = levels();
+    let all = Ladder::from_iter([5, 20].map(Nanos::from_micros));
     let mut later = Ladder::new(1);
     later.rise_to(2, Nanos::from_micros(40));
     let of_class = std::array::from_fn(|class| if class == 1 { later.clone() } else { all.clone() });
     let ladders = Ladders { all, of_class: Some(Box::new(of_class)) };
-    Policy::new(Kind::Levels(Levels { ladders, ..levels() }), &Topology::new(&[5]))
+    levels_of(ladders)
 }
 
 // Does a request whose class begins higher wait behind all of level 0, and with what has come to its level? Does it step
@@ -110,11 +118,11 @@ fn a_class_that_begins_elsewhere_is_another_policy() {
         let mut one = Ladder::new(level);
         one.rise_to(level + 1, Nanos::from_micros(limit_us));
         let ladders = Ladders { all, of_class: Some(Box::new(std::array::from_fn(|_| one.clone()))) };
-        with_ladders(ladders, &Tuning::new(4, Nanos::from_micros(50)))
+        made_of(ladders, Tuning::new(4, Nanos::from_micros(50)))
     };
     assert!(made(1, 30).is_like(&made(1, 50)));
     assert!(!made(1, 30).is_like(&made(2, 30)) && !made(1, 30).is_like(&made(1, 70)));
-    let blind = with_ladders(Ladders::blind(Ladder::from_iter([Nanos::from_micros(5)])), &Tuning::new(4, Nanos::ZERO));
+    let blind = made_of(Ladders::blind(Ladder::from_iter([Nanos::from_micros(5)])), Tuning::new(4, Nanos::ZERO));
     assert!(!made(1, 30).is_like(&blind) && !blind.is_like(&made(1, 30)));
 }
 
@@ -123,11 +131,11 @@ fn without_limits_it_is_global() {
     let alike = |ns: u64| estimate::ServiceTimes::new([(Nanos::new(ns), 50_000)]);
     let measured = Measured::new(alike(10_000), [(0, Nanos::ZERO); crate::fate::CLASSES], Nanos::ZERO, 1.0);
     let tuning = Tuning::new(4, Nanos::from_micros(50));
-    let made = |measured| (ENTRY.make)(&Tuning { measured, ..tuning.clone() });
+    let made = |measured| PolicyName::named("levels").entry().make(&Tuning { measured, ..tuning.clone() });
     let name = |made: &Made| made.name.name();
     let one = made(Some(measured));
     assert_eq!((name(&one), one.budget, one.chosen.as_str()), ("levels", None, "one level"));
-    assert!(matches!(one.kind, Kind::Global(_)));
+    assert_eq!(one.policy(), tuning.policy("global"));
     let start = made(None);
     assert_eq!((start.budget, start.chosen.as_str()), (Some(Nanos::from_micros(50)), "levels from 50us"));
 }
@@ -138,7 +146,8 @@ fn without_limits_it_is_global() {
 fn fresh_requests_are_left_to_workers_that_are_soon_free() {
     let left = |queued: Option<usize>, workers, worker| {
         let patience = queued.map(|queued| Patience { queued, rest: Nanos::from_micros(1) });
-        let policy = Policy::new(Kind::Levels(Levels { patience, ..levels() }), &Topology::new(&[workers]));
+        let levels = Tuning { ladders: Some(limits(&[5, 20])), ..tuning(workers) }.policy("levels");
+        let policy = levels.with_patience(patience);
         policy.left_to_others(&Fixed, NOW, worker)
     };
     assert_eq!([0, 1, 2, 3].map(|worker| left(Some(5), 5, worker)), [2, 3, 3, 2], "workers 0, 3 and 4");
@@ -154,11 +163,12 @@ fn patience_weighs_a_yield_for_all_against_the_rest_of_a_light_request() {
         let times = estimate::ServiceTimes::new(bins.iter().map(|(ns, count)| (Nanos::new(*ns), *count)));
         let by_class = [(0, Nanos::ZERO); crate::fate::CLASSES];
         let measured = Some(Measured::new(times, by_class, Nanos::new(beside_ns), 1.0));
-        let made = (ENTRY.make)(&Tuning { measured, ..Tuning::new(4, Nanos::from_micros(50)) });
-        let Kind::Levels(levels) = made.kind else { panic!("{made:?}") };
-        let text = levels.patience.map(|patience| format!(", patient from {} waiting on", patience.queued));
+        let made =
+            PolicyName::named("levels").entry().make(&Tuning { measured, ..Tuning::new(4, Nanos::from_micros(50)) });
+        let patience = made.policy().patience();
+        let text = patience.map(|patience| format!(", patient from {} waiting on", patience.queued));
         assert!(made.chosen.ends_with(&text.unwrap_or("levels from 50us".to_owned())), "{}", made.chosen);
-        levels.patience.map(|patience| (patience.rest.get(), patience.queued))
+        patience.map(|patience| (patience.rest.get(), patience.queued))
     };
     let extreme = [(500, 99_500), (500_000, 500)];
     // (.995 * .5^2 + .005 * 2^2) / (.995 * .5 + .005 * 2) / 2 us, as heavy ones are light for their first 2 us; 4 workers
@@ -172,15 +182,14 @@ fn patience_weighs_a_yield_for_all_against_the_rest_of_a_light_request() {
 // all others, and is there a look before heavier ones? Is it another policy, with the same limits?
 #[test]
 fn levels_for_the_latency_keep_the_order_of_arrival() {
-    let in_order = Policy::new(Kind::Levels(Levels { in_order: true, ..levels() }), &Topology::new(&[5]));
+    let in_order = rows::in_order(levels());
     assert_eq!(in_order.place(0, Event::Arrived { class: None, backlog: 0 }), Place::Queue(0));
     let steps = search(&in_order, 0, &[]);
     assert_eq!(steps[0], Step::Queue(0));
     let at = |step| steps.iter().position(|other| *other == step).expect("it is searched");
     assert!(at(Step::Look) < at(Step::Queue(1)), "{steps:?}");
     assert!(in_order.goes_first(&taken(5, 0)).contains(&0) && !in_order.goes_first(&taken(0, 4)).contains(&0));
-    let limits = || Ladders::blind(Ladder::from_iter([Nanos::from_micros(5)]));
-    let made = |objective| with_ladders(limits(), &Tuning { objective, ..Tuning::new(4, Nanos::ZERO) });
+    let made = |objective| made_of(limits(&[5]), Tuning { objective, ..Tuning::new(4, Nanos::ZERO) });
     let (latency, slowdown) = (made(Objective::Latency), made(Objective::Slowdown));
     assert!(!latency.is_like(&slowdown) && latency.is_like(&latency));
 }
@@ -188,10 +197,7 @@ fn levels_for_the_latency_keep_the_order_of_arrival() {
 // Do limits that only jitter change nothing, and others much?
 #[test]
 fn near_limits_are_alike() {
-    let made = |limits: &[u64]| {
-        let limits = limits.iter().map(|us| Nanos::from_micros(*us)).collect();
-        with_ladders(Ladders::blind(limits), &Tuning::new(4, Nanos::from_micros(50)))
-    };
+    let made = |from: &[u64]| made_of(limits(from), Tuning::new(4, Nanos::from_micros(50)));
     assert!(made(&[5, 20]).is_like(&made(&[4, 35])));
     assert!(made(&[5, 20]).is_like(&made(&[5, 9, 20])), "one between them is near one of them");
     assert!(!made(&[5, 20]).is_like(&made(&[5])));

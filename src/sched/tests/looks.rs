@@ -47,7 +47,7 @@ impl View for Waiting {
 #[test]
 fn sockets_are_looked_into_before_queues_that_hold_something() {
     let us = Nanos::from_micros;
-    let in_order = Policy::new(Kind::Levels(Levels { in_order: true, ..levels() }), &Topology::new(&[5]));
+    let in_order = rows::in_order(levels());
     for policy in [&policies()[1], &policies()[7], &in_order] {
         let waiting = |half_full| Waiting { turn: 3.into(), half_full, jobs: [9; 3] };
         let step = |local: &mut Local, at, view: &Waiting| {
@@ -64,7 +64,7 @@ fn sockets_are_looked_into_before_queues_that_hold_something() {
         assert_eq!(policy.next(&mut first, NOW.plus(us(30)), &view), Step::Queue(0), "one look in a search");
         assert_eq!(step(&mut second, 99, &waiting(true)), Step::Queue(0), "there is no room");
     }
-    let single = Policy::new(Kind::Global(global()), &Topology::new(&[1]));
+    let single = tuning(1).policy("global");
     let view = Waiting { turn: 0.into(), half_full: false, jobs: [1; 3] };
     assert_eq!(
         single.next(&mut Local::new(0, single.topology()), NOW, &view),
@@ -96,7 +96,7 @@ fn before_the_queue(policy: &Policy, local: &mut Local, seen: &[WorkerId]) -> Ve
 #[test]
 fn a_look_comes_before_heavy_requests() {
     use Step::{Look, Own, Receive};
-    let policy = Policy::new(Kind::OnDemand(ondemand()), &Topology::new(&[5]));
+    let policy = tuning(5).policy("ondemand");
     let mut local = Local::new(0, policy.topology());
     let mut steps = |seen: &[WorkerId]| before_the_queue(&policy, &mut local, seen);
     assert_eq!(steps(&[]), [Own, Look]);
@@ -121,7 +121,7 @@ fn a_look_comes_before_heavy_requests() {
 // Does a worker of two receive from both sockets, and ask nobody?
 #[test]
 fn two_sockets_are_looked_into_without_asking() {
-    let policy = Policy::new(Kind::OnDemand(ondemand()), &Topology::new(&[2]));
+    let policy = tuning(2).policy("ondemand");
     let mut local = Local::new(0, policy.topology());
     let steps = [(); 2].map(|()| before_the_queue(&policy, &mut local, &[]));
     assert_eq!(steps, [(); 2].map(|()| [Step::Own, Step::Receive(0), Step::Receive(1)]));

@@ -88,7 +88,7 @@ where
             Step::Own => self.world.pop(level),
             Step::Queue(UNINTERRUPTED) => self.pop_uninterrupted(level),
             Step::Queue(pool) => self.world.pop_queue(pool, level),
-            Step::Steal(victim) => match self.world.steal(victim, level, self.policy.sharing().amount) {
+            Step::Steal(victim) => match self.world.steal(victim, level) {
                 Stolen::Some(job, more) => return Found::Stolen { job, victim, more },
                 Stolen::Empty => None,
                 Stolen::Contended => return Found::Nothing(Outcome::Contended),

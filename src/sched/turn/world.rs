@@ -1,6 +1,6 @@
 //! What a worker acts on: queues, other workers, sleep. Threads have one world, virtual time another.
 
-use crate::sched::{Amount, Noticed, Policy, PoolId, View, Watch, WorkerId};
+use crate::sched::{Noticed, Policy, PoolId, View, Watch, WorkerId};
 use crate::time::Nanos;
 
 /// What one worker acts on: queues, wakes, flags, looks. No method blocks.
@@ -31,8 +31,8 @@ pub trait World: View {
     /// Whether a job of the most urgent level may wait anywhere.
     fn any_urgent(&self) -> bool;
 
-    /// Takes a job of `level` from the deque of `victim`, and moves as many more into the own one as `amount` says.
-    fn steal(&mut self, victim: WorkerId, level: usize, amount: Amount) -> Stolen<Self::Job>;
+    /// Takes a job of `level` from the deque of `victim`, and moves more into the own one: half of them in all.
+    fn steal(&mut self, victim: WorkerId, level: usize) -> Stolen<Self::Job>;
 
     /// Takes a job of `level` from the queue of `pool`.
     fn pop_queue(&mut self, pool: PoolId, level: usize) -> Option<Self::Job>;

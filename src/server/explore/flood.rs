@@ -6,9 +6,8 @@ use super::scenario::{Event, Scenario};
 use super::server::explore;
 use crate::lab::sim::Rest;
 use crate::sched::bounds::{BATCH, SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
-use crate::sched::ladder::{Ladder, Ladders};
 use crate::sched::overload::{QueueBounds, WaitBounds};
-use crate::sched::{Global, Isolated, Kind, Levels, Policy, Steal, Topology};
+use crate::sched::{Policy, Tuning};
 use crate::time::Nanos;
 
 const US: Nanos = Nanos::from_micros(1);
@@ -29,7 +28,7 @@ fn requests(flow: u8, first: u64, (every, cost): (u64, usize)) -> impl Iterator<
 }
 
 /// Requests of the flood, whose key is `flow`, and of all other flows that are served to their end.
-fn served(kind: Kind, flow: u8) -> (u32, u32) {
+fn served(policy: Policy, flow: u8) -> (u32, u32) {
     let mut events: Vec<_> = requests(flow, 1, FLOOD).collect();
     OTHERS.for_each(|other| events.extend(requests(other, u64::from(other) * 23, OTHER)));
     events.sort_by_key(|(at, _)| *at);
@@ -37,7 +36,7 @@ fn served(kind: Kind, flow: u8) -> (u32, u32) {
     let bounds = WaitBounds { target: US.times(200), interval: Nanos::ZERO, bound: US.times(200) };
     let scenario = Scenario {
         workers: 2,
-        policy: Policy::new(kind, &Topology::new(&[2])),
+        policy,
         classified: false,
         rest: Rest::Sleeps { spin_for: Nanos::ZERO, nap_min: US.times(10) },
         wake: US.times(3),
@@ -61,18 +60,13 @@ fn served(kind: Kind, flow: u8) -> (u32, u32) {
 fn a_flood_takes_its_own_requests_one_at_a_time() {
     let all = OTHERS.map(|other| requests(other, u64::from(other) * 23, OTHER).count()).sum::<usize>() as u32;
     let one_at_a_time = SPAN_US as u32 / FLOOD.1 as u32;
-    let ladders = || Ladders::blind(Ladder::from_iter([US.times(8)]));
-    let kinds = [
-        Kind::Isolated(Isolated),
-        Kind::Steal(Steal { thief_threshold: US.times(5) }),
-        Kind::Global(Global { look_after: US.times(10) }),
-        Kind::Levels(Levels { ladders: ladders(), look_after: US.times(10), patience: None, in_order: false }),
-    ];
-    for kind in kinds {
-        let (flood, others) = served(kind.clone(), 1);
-        assert_eq!(others, all, "{kind:?}: others are served, beside {flood} of the flood");
-        assert!((one_at_a_time / 2..=one_at_a_time + 10).contains(&flood), "{kind:?}: {flood} of the flood");
-        let (flood, others) = served(kind.clone(), 0);
-        assert!(others < all * 9 / 10, "{kind:?}: without a key it takes from others, {others} beside {flood}");
+    let tuning = Tuning { thief_threshold: Some(US.times(5)), ..Tuning::new(2, US.times(8)) };
+    let policies = ["isolated", "steal", "global", "levels"].map(|name| tuning.policy(name));
+    for policy in policies {
+        let (flood, others) = served(policy.clone(), 1);
+        assert_eq!(others, all, "{policy:?}: others are served, beside {flood} of the flood");
+        assert!((one_at_a_time / 2..=one_at_a_time + 10).contains(&flood), "{policy:?}: {flood} of the flood");
+        let (flood, others) = served(policy.clone(), 0);
+        assert!(others < all * 9 / 10, "{policy:?}: without a key it takes from others, {others} beside {flood}");
     }
 }

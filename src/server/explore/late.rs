@@ -7,9 +7,9 @@ use super::scenario::{Event, Scenario};
 use super::server::explore;
 use crate::fate::Expired;
 use crate::lab::sim::Rest;
+use crate::sched::Tuning;
 use crate::sched::bounds::BATCH;
 use crate::sched::overload::QueueBounds;
-use crate::sched::{Isolated, Kind, Policy, Topology};
 use crate::time::Nanos;
 
 const US: fn(u64) -> Nanos = Nanos::from_micros;
@@ -25,7 +25,7 @@ fn ends(magic: u8, waits: usize, old: bool) -> (bool, Expirations) {
     assert_eq!(second.len(), HEADER + 1);
     let scenario = Scenario {
         workers: 1,
-        policy: Policy::new(Kind::Isolated(Isolated), &Topology::new(&[1])),
+        policy: Tuning::new(1, Nanos::ZERO).policy("isolated"),
         classified: false,
         rest: Rest::Looks,
         wake: Nanos::ZERO,

@@ -7,9 +7,8 @@ use crate::sched::bounds::BATCH;
 use crate::sched::estimate::Groups;
 use crate::sched::ladder::{Ladder, Ladders};
 use crate::sched::overload::{QueueBounds, WaitBounds};
-use crate::sched::{
-    Global, Hybrid, Isolated, Kind, Levels, OnDemand, Patience, Policy, Pools, Reserve, Shed, Steal, Topology, WorkerId,
-};
+use crate::sched::policy::{GiveWay, Limit, rows};
+use crate::sched::{Patience, Policy, Tuning, WorkerId};
 use crate::time::Nanos;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -165,32 +164,31 @@ fn policy_of(random: &mut impl RngExt, workers: usize, kind: Option<usize>) -> P
     let budget = us(random.random_range(1..8));
     let thief_threshold = us(random.random_range(0..10));
     let drawn = random.random_range(0..KINDS.len());
-    let kind = match kind.unwrap_or(drawn) {
-        0 => Kind::Isolated(Isolated),
-        1 => Kind::Global(Global { look_after: us(random.random_range(0..12)) }),
-        2 => Kind::Steal(Steal { thief_threshold }),
-        3 => Kind::Shed(Shed { thief_threshold }),
-        4 => Kind::Pools(Pools { slice: budget }),
-        5 => Kind::Reserve(Reserve { look_after: us(random.random_range(0..12)), groups: groups(random, workers) }),
-        6 => Kind::Hybrid(Hybrid {
-            budget,
-            reserved: random.random_range(0..=workers),
-            short_slice: us(1),
-            long_slice: us(random.random_range(1..20)),
-        }),
-        7 => Kind::OnDemand(OnDemand { budget, look_after: us(10) }),
+    let tuning = Tuning { thief_threshold: Some(thief_threshold), ..Tuning::new(workers, budget) };
+    match kind.unwrap_or(drawn) {
+        plain @ (0 | 2 | 3 | 7) => tuning.policy(KINDS[plain]),
+        1 => Policy { look_after: us(random.random_range(0..12)), ..tuning.policy("global") },
+        4 => Tuning { sizes: Some(split(random, workers)), ..tuning }.policy("pools"),
+        5 => {
+            let look_after = us(random.random_range(0..12));
+            Policy { look_after, ..rows::by_group(groups(random, workers), &tuning) }
+        }
+        6 => {
+            let mut policy = rows::softly_reserved(budget, random.random_range(0..=workers), &tuning);
+            policy.look_after = us(1);
+            if let Limit::Attained { gives_way: GiveWay { rarely, .. }, .. } = &mut policy.limit {
+                *rarely = us(random.random_range(1..20));
+            }
+            policy
+        }
         _ => {
             let patience = Patience { queued: random.random_range(0..4), rest: us(1) };
             let patience = random.random_bool(0.5).then_some(patience);
             let in_order = random.random_bool(0.5);
-            Kind::Levels(Levels { ladders: ladders(random), look_after: us(10), patience, in_order })
+            let levels = Tuning { ladders: Some(ladders(random)), ..tuning }.policy("levels").with_patience(patience);
+            if in_order { rows::in_order(levels) } else { levels }
         }
-    };
-    let sizes = match &kind {
-        Kind::Pools(_) => split(random, workers),
-        _ => vec![workers],
-    };
-    Policy::new(kind, &Topology::new(&sizes))
+    }
 }
 
 /// Levels of all requests, at least two, and of those of each class.

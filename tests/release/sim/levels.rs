@@ -1,7 +1,6 @@
 //! Do levels in virtual time make the tails shorter that they are for?
 
 use super::*;
-use forebay::sched::Levels;
 use forebay::sched::Objective;
 
 // Is the tail of TPC-C shorter where classes are known: of 100 us, behind 20 us, from the begin? A tenth is, of 1 M.
@@ -26,9 +25,9 @@ fn patience_leaves_time_to_heavy_requests_near_saturation() {
     let overheads = Overheads { yield_: Nanos::new(200), ..Overheads::LAB };
     let slowdown = |is_patient: bool| {
         let fit = Fit { yield_cost: overheads.yield_, ..Fit::new(&workload, 14, 0.95) };
-        let Kind::Levels(levels) = fit.policy(named("levels")).kind else { panic!("levels") };
-        let patience = levels.patience.filter(|_| is_patient);
-        let policy = Policy::new(Kind::Levels(Levels { patience, ..levels }), &Topology::new(&[14]));
+        let levels = fit.policy(named("levels")).policy();
+        let patience = levels.patience().filter(|_| is_patient);
+        let policy = levels.with_patience(patience);
         let setup = Setup { checkpoint_step: Nanos::new(250), ..Setup::with_overheads(policy, overheads) };
         let slowdown = simulate(&setup, offer.clone().arrivals(14)).slowdown();
         let of = |class: &str| slowdown.iter().find(|(name, _)| *name == class).map(|(_, block)| *block);

@@ -5,15 +5,20 @@ use crate::lab::sim::Rest;
 use crate::lab::sim::world::VirtualWorld;
 use crate::sched::estimate::Groups;
 use crate::sched::ladder::Ladders;
+use crate::sched::policy::rows;
 use crate::sched::turn::{
     Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued, Stolen, Turn, World,
 };
-use crate::sched::{Amount, Kind, Levels, Policy, PoolId, Pools, Reserve, Resume, Steal, Topology, View, WorkerId};
+use crate::sched::{Policy, PoolId, Resume, Tuning, View, WorkerId};
 use crate::time::Nanos;
 
 const US: fn(u64) -> Nanos = Nanos::from_micros;
 /// The worker that acts.
 const ME: WorkerId = 1;
+
+fn tuning(workers: usize) -> Tuning {
+    Tuning::new(workers, US(10))
+}
 
 struct Checkpoints;
 
@@ -54,8 +59,7 @@ struct Scene {
 
 impl Scene {
     /// Workers of which those in `asleep` sleep; the deque of worker 0 and the queue of pool 0 hold as many jobs.
-    fn new(kind: Kind, pools: &[usize], asleep: &[WorkerId], [deque, queue]: [u64; 2]) -> Scene {
-        let policy = Policy::new(kind, &Topology::new(pools));
+    fn new(policy: Policy, asleep: &[WorkerId], [deque, queue]: [u64; 2]) -> Scene {
         let mut world = VirtualWorld::new(&policy, Rest::Looks, Nanos::ZERO, 64);
         (0..deque).for_each(|job| world.push(0, US(job)));
         (0..queue).for_each(|job| world.push_queue(0, 0, US(job)).expect("room"));
@@ -85,8 +89,8 @@ impl Scene {
 fn a_heavy_request_gives_way_to_a_queue_of_a_lower_level() {
     let leaves = |queue: Option<PoolId>| {
         let ladders = Ladders::blind([US(10), US(100)].into_iter().collect());
-        let levels = Levels { ladders, look_after: US(10), patience: None, in_order: false };
-        let mut scene = Scene::new(Kind::Levels(levels), &[2], &[], [0; 2]);
+        let policy = Tuning { ladders: Some(ladders), ..tuning(2) }.policy("levels");
+        let mut scene = Scene::new(policy, &[], [0; 2]);
         scene.world.push_queue(3, 0, US(200)).expect("room");
         assert!(matches!(scene.step(), Did::Took { .. }));
         queue.into_iter().for_each(|queue| scene.world.push_queue(queue, 0, US(50)).expect("room"));
@@ -103,7 +107,8 @@ fn a_heavy_request_gives_way_to_a_queue_of_a_lower_level() {
 #[test]
 fn a_heavy_request_without_room_keeps_its_turn() {
     let leaves = |waiting| {
-        let mut scene = Scene::new(Kind::Pools(Pools { slice: Nanos::ZERO }), &[1, 1], &[], [0; 2]);
+        let pools = Tuning { sizes: Some(vec![1, 1]), ..Tuning::new(2, Nanos::ZERO) }.policy("pools");
+        let mut scene = Scene::new(pools, &[], [0; 2]);
         (0..=waiting).for_each(|job| scene.world.push_queue(1, 0, US(job)).expect("room"));
         assert!(matches!(scene.step(), Did::Took { .. }));
         assert_eq!(scene.step(), Did::Ran(Nanos::ZERO));
@@ -117,7 +122,7 @@ fn a_heavy_request_without_room_keeps_its_turn() {
 fn a_helper_that_leaves_light_requests_wakes_another() {
     let begins = |light| {
         let groups = Groups { group_of: [0, 1, 1, 1, 1, 1, 1, 1], sizes: vec![1, 2] };
-        Scene::new(Kind::Reserve(Reserve { groups, look_after: US(10) }), &[3], &[2, 0], [0, light]).begins()
+        Scene::new(rows::by_group(groups, &tuning(3)), &[2, 0], [0, light]).begins()
     };
     assert_eq!(begins(2), (vec![2], false));
     assert_eq!(begins(1), (vec![2, 0], false), "nothing is left");
@@ -126,7 +131,7 @@ fn a_helper_that_leaves_light_requests_wakes_another() {
 // Does a thief that leaves jobs in its victim's deque wake another, though its own deque is empty?
 #[test]
 fn a_thief_that_leaves_jobs_behind_wakes_another() {
-    let begins = |jobs| Scene::new(Kind::Steal(Steal { thief_threshold: US(20) }), &[3], &[2], [jobs, 0]).begins();
+    let begins = |jobs| Scene::new(tuning(3).policy("steal"), &[2], [jobs, 0]).begins();
     assert_eq!(begins(2), (vec![], true));
     assert_eq!(begins(1), (vec![2], true), "nothing is left");
 }
@@ -135,8 +140,8 @@ fn a_thief_that_leaves_jobs_behind_wakes_another() {
 #[test]
 fn a_thief_takes_the_older_half() {
     for jobs in [1, 2, 7, 8_u64] {
-        let mut world = Scene::new(Kind::Steal(Steal { thief_threshold: US(20) }), &[2], &[], [jobs, 0]).world;
-        let Stolen::Some(first, more) = world.steal(0, 0, Amount::Half) else { panic!("there are {jobs}") };
+        let mut world = Scene::new(tuning(2).policy("steal"), &[], [jobs, 0]).world;
+        let Stolen::Some(first, more) = world.steal(0, 0) else { panic!("there are {jobs}") };
         let half = jobs.div_ceil(2);
         assert_eq!((first, more as u64, world.backlog(0) as u64), (US(0), half - 1, jobs - half), "of {jobs}");
         let own: Vec<Nanos> = std::iter::from_fn(|| world.pop(0)).collect();

@@ -1,6 +1,6 @@
-//! What is known of each policy before it is at work. `policies!` in `mod.rs` lists them: a policy is its file and its
-//! lines there.
+//! What is known of each policy before it is at work.
 
+use super::rows::ROWS;
 use super::{Made, Tuning};
 use std::fmt;
 use std::str::FromStr;
@@ -14,20 +14,20 @@ pub struct Entry {
     pub literature: Option<&'static str>,
     /// One line of help.
     pub help: &'static str,
+    /// When not to use it.
+    pub not_for: &'static str,
     /// Whether the policy works only where the class of a request may be known.
     pub needs_class: bool,
     /// Whether workers also receive from each other's sockets.
     pub shares_sockets: bool,
-    /// Whether the policy has a budget: CPU time after which a request counts as heavy.
-    pub has_budget: bool,
     /// What the sizes are that the policy is given or finds, if it has any.
     pub sizes: Sizes,
     /// Whether the policy follows what is measured.
     pub adapts: bool,
     /// Keys of the settings that this policy uses, of those that not every policy does.
     pub settings: &'static [&'static str],
-    /// Makes the policy; two policies made from equal tunings are equal.
-    pub make: fn(&Tuning) -> Made,
+    /// What [`Entry::make`] calls.
+    pub(in crate::sched) constructor: fn(&Tuning) -> Made,
 }
 
 /// What the sizes of a policy are.
@@ -47,35 +47,32 @@ pub enum Sizes {
 #[derive(Clone, Copy)]
 pub struct PolicyName(&'static Entry);
 
-/// Makes [`Kind`](super::Kind) and [`PolicyName::ALL`] from a list of policies: a module with an `ENTRY`, and in it the
-/// type of the rules. The policies of the library are no policies of servers, and have no name.
-macro_rules! policies {
-    (servers { $($module:ident $rules:ident,)* } library { $($inner:ident $inner_rules:ident,)* }) => {
-        $(pub use $module::$rules;)*
-        $(pub use $inner::$inner_rules;)*
-
-        /// The rules of each policy that works by itself.
-        #[derive(Clone, Debug, PartialEq)]
-        #[allow(missing_docs, reason = "each is documented where it is defined")]
-        pub enum Kind {
-            $($rules($rules),)*
-            $($inner_rules($inner_rules),)*
-        }
-
-        impl Kind {
-            fn rules(&self) -> &dyn Rules {
-                match self {
-                    $(Kind::$rules(rules) => rules,)*
-                    $(Kind::$inner_rules(rules) => rules,)*
-                }
-            }
-        }
-
-        impl PolicyName {
-            /// Every policy of a server, in the order in which help and error messages list them.
-            pub const ALL: &[PolicyName] = &[$(PolicyName::of(&$module::ENTRY),)* PolicyName::of(&auto::ENTRY)];
-        }
+impl Entry {
+    /// A policy that takes no settings and shares nothing: what a row leaves out.
+    pub(in crate::sched) const PLAIN: Entry = Entry {
+        name: "",
+        literature: None,
+        help: "",
+        not_for: "",
+        needs_class: false,
+        shares_sockets: false,
+        sizes: Sizes::None,
+        adapts: false,
+        settings: &[],
+        constructor: |_| unreachable!("every row has its own"),
     };
+
+    /// Makes the policy; two policies made from equal tunings are equal.
+    pub fn make(&'static self, tuning: &Tuning) -> Made {
+        let made = (self.constructor)(tuning);
+        // `auto` gives the name of the policy that it has chosen.
+        if made.name == PolicyName::NONE { Made { name: PolicyName(self), ..made } } else { made }
+    }
+
+    /// Whether the policy has a budget: CPU time after which a request counts as heavy.
+    pub fn has_budget(&self) -> bool {
+        self.settings.contains(&"slice")
+    }
 }
 
 impl PolicyName {
@@ -84,8 +81,26 @@ impl PolicyName {
     #[cfg_attr(doc, doc(hidden))]
     pub const COMPARED: &str = "isolated,steal,pools,auto";
 
-    pub(super) const fn of(entry: &'static Entry) -> PolicyName {
-        PolicyName(entry)
+    /// Every policy of a server, in the order in which help and error messages list them.
+    pub const ALL: &[PolicyName] = &{
+        let mut all = [PolicyName(&ROWS[0]); ROWS.len()];
+        let mut row = 0;
+        while row < ROWS.len() {
+            all[row] = PolicyName(&ROWS[row]);
+            row += 1;
+        }
+        all
+    };
+
+    /// What is no policy yet.
+    pub(super) const NONE: PolicyName = PolicyName(&Entry::PLAIN);
+
+    /// The policy of that name.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(in crate::sched) fn named(name: &str) -> PolicyName {
+        name.parse().expect("a row has this name")
     }
 
     /// The properties of the policy.
@@ -184,9 +199,9 @@ mod tests {
         let names: HashSet<&str> = PolicyName::ALL.iter().map(|policy| policy.name()).collect();
         assert_eq!(names.len(), PolicyName::ALL.len(), "no name is given twice");
         // Each of the properties has its setting.
-        for Entry { name, settings, needs_class, has_budget, sizes, .. } in PolicyName::ALL.iter().map(|p| p.entry()) {
+        for Entry { name, settings, needs_class, sizes, .. } in PolicyName::ALL.iter().map(|p| p.entry()) {
             let uses = |key| settings.contains(&key);
-            assert_eq!((uses("slice"), uses("pools")), (*has_budget, *sizes == Sizes::Pools), "{name}");
+            assert_eq!(uses("pools"), *sizes == Sizes::Pools, "{name}");
             assert!(uses("classify") || !needs_class, "{name}");
             assert!(uses("reserved") || !matches!(sizes, Sizes::Reserved | Sizes::Groups), "{name}");
         }

@@ -1,7 +1,9 @@
 //! What policies are made from: by the server, the simulator, the planner and `loadgen compare`.
 
-use super::estimate::{ServiceTimes, TimesOfClass};
-use super::{Entry, Kind, Objective, Policy, PolicyName, Topology};
+use super::super::Objective;
+use super::super::estimate::{ServiceTimes, TimesOfClass};
+use super::super::ladder::Ladders;
+use super::{Policy, PolicyName};
 use crate::fate::CLASSES;
 use crate::time::Nanos;
 
@@ -20,6 +22,8 @@ pub struct Tuning {
     pub sizes: Option<Vec<usize>>,
     /// Workers for light requests, where they were given.
     pub reserved: Option<usize>,
+    /// Levels of requests, where they were given; else they follow from what is measured.
+    pub ladders: Option<Ladders>,
     /// Whether policies that can use a request's class know it.
     pub classified: bool,
     /// How long a worker must have been in one job before others receive from its socket, where it was given.
@@ -86,10 +90,8 @@ impl Measured {
 pub struct Made {
     /// The name of the policy; under `auto`, of the policy that was chosen.
     pub name: PolicyName,
-    /// The rules of the policy.
-    pub kind: Kind,
-    /// Workers of each pool of the topology.
-    pub pools: Vec<usize>,
+    /// The policy.
+    pub policy: Policy,
     /// CPU time after which a request counts as heavy, where there is such a limit.
     pub budget: Option<Nanos>,
     /// Workers for light requests, where the policy has such workers.
@@ -112,6 +114,7 @@ impl Tuning {
             budget,
             sizes: None,
             reserved: None,
+            ladders: None,
             classified: false,
             thief_threshold: None,
             time_scale: 1,
@@ -126,17 +129,27 @@ impl Tuning {
         time.times(self.time_scale)
     }
 
+    /// The policy called `name`, made from this.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn policy(&self, name: &str) -> Policy {
+        PolicyName::named(name).entry().make(self).policy
+    }
+
     pub(super) fn thief_threshold(&self) -> Nanos {
         self.thief_threshold.unwrap_or(self.scaled(THIEF_THRESHOLD))
     }
 }
 
 impl Made {
-    /// Rules without anything to choose, for one pool.
-    pub(super) fn plain(entry: &'static Entry, kind: Kind, tuning: &Tuning) -> Made {
-        let (name, chosen, reason) = (PolicyName::of(entry), String::new(), String::new());
-        let pools = vec![tuning.workers];
-        Made { name, kind, pools, budget: None, reserved: None, unstable_from: None, chosen, reason }
+    /// A policy without anything to choose.
+    ///
+    /// # Panics
+    /// If it puts jobs where no worker looks.
+    pub(super) fn plain(policy: Policy) -> Made {
+        let (policy, chosen, reason) = (policy.checked(), String::new(), String::new());
+        Made { name: PolicyName::NONE, policy, budget: None, reserved: None, unstable_from: None, chosen, reason }
     }
 
     /// The same policy, whose sizes cannot be stable from this load on; says so where that is less than all workers can
@@ -157,23 +170,19 @@ impl Made {
         self
     }
 
-    /// The policy at work.
+    /// The policy.
     pub fn policy(&self) -> Policy {
-        Policy::new(self.kind.clone(), &Topology::new(&self.pools))
+        self.policy.clone()
     }
 
     /// Whether `other` makes the same decisions, but for limits that differ by no more than noise.
     pub fn is_like(&self, other: &Made) -> bool {
-        match (&self.kind, &other.kind) {
-            (Kind::Levels(one), Kind::Levels(other)) => one.is_like(other),
-            (one, other) => one == other,
-        }
+        self.policy.is_like(&other.policy)
     }
 
     /// Number of workers of each pool or group, or of the reserved ones and the rest.
     pub fn sizes(&self) -> Vec<usize> {
-        let policy = self.policy();
-        let topology = policy.topology();
+        let topology = self.policy.topology();
         match self.reserved {
             Some(reserved) if topology.pools() == 1 => vec![reserved, topology.workers() - reserved],
             _ => (0..topology.pools()).map(|pool| topology.members(pool).len()).collect(),

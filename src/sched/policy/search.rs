@@ -1,6 +1,7 @@
 //! One walk of a free worker through a search order.
 
-use super::{Noticed, Outcome, PoolId, Sharing, Step, Topology, View, WorkerId};
+use super::super::{Noticed, Outcome, PoolId, Step, View, WorkerId};
+use super::Topology;
 use crate::time::Nanos;
 use std::ops::Range;
 
@@ -73,7 +74,6 @@ pub struct Local {
 pub(super) struct Walk<'w> {
     pub(super) order: &'w [SearchPlace],
     pub(super) topology: &'w Topology,
-    pub(super) sharing: &'w Sharing,
     /// How long a worker must have been in one job before others receive from its socket.
     pub(super) threshold: Nanos,
     /// Shortest time between two looks of one worker in the turn of all.
@@ -135,7 +135,7 @@ impl Local {
     }
 
     /// Counts as a search that found nothing.
-    pub(super) fn skip(&mut self) {
+    pub(in crate::sched) fn skip(&mut self) {
         self.begin();
         self.noticed = Noticed::default();
     }
@@ -175,15 +175,9 @@ impl Local {
         }
     }
 
-    /// The present stage. A search that must steal first has a stage for that before those of the order.
+    /// The present stage.
     fn stage(&self, walk: &Walk<'_>) -> Option<SearchPlace> {
-        let obliged = walk.sharing.obliges(self.worker, self.rotation)
-            && !self.is_rare()
-            && walk.order.contains(&SearchPlace::Steal);
-        match self.stage.checked_sub(usize::from(obliged)) {
-            Some(stage) => walk.order.get(stage).copied(),
-            None => Some(SearchPlace::Steal),
-        }
+        walk.order.get(self.stage).copied()
     }
 
     /// The next place of `stage`, `None` when all were tried.
@@ -224,11 +218,11 @@ impl Local {
                 let busy_for = |victim| view.busy_since(victim).map(|since| now.minus(since));
                 let is_stuck = |victim: &WorkerId| busy_for(*victim).is_some_and(|ran| ran >= walk.threshold);
                 let others = Others { me, among: 0..topology.workers() };
-                self.steal_from(&others, walk, busy_for, |victim| Some(victim).filter(is_stuck).map(Step::Receive))
+                self.rotate(&others, |victim| Some(victim).filter(is_stuck).map(Step::Receive))
             }
             SearchPlace::Steal => {
                 let others = Others { me, among: topology.members(self.pool) };
-                self.steal_from(&others, walk, |victim| view.backlog(victim), |victim| Some(Step::Steal(victim)))
+                self.rotate(&others, |victim| Some(Step::Steal(victim)))
             }
         }
     }
@@ -278,27 +272,17 @@ impl Local {
         (self.tried == 1).then_some(step)
     }
 
-    /// The next of `others` for which there is a step, beginning with the one that the options choose by `load`.
-    fn steal_from<L: Ord>(
-        &mut self,
-        others: &Others,
-        walk: &Walk<'_>,
-        load: impl Fn(WorkerId) -> L,
-        step: impl Fn(WorkerId) -> Option<Step>,
-    ) -> Option<Step> {
+    /// The next of `others` for which there is a step, each at most once. Each search begins with the one after that of
+    /// the last, so that none is always asked first.
+    fn rotate(&mut self, others: &Others, step: impl Fn(WorkerId) -> Option<Step>) -> Option<Step> {
+        let count = others.count();
         if self.tried == 0 {
-            let load = |place| load(others.at(place));
-            self.first = walk.sharing.victim.first(self.worker, self.rotation, others.count(), load);
+            self.first = self.rotation % count.max(1);
         }
-        self.rotate(others.count(), |place| step(others.at(place)))
-    }
-
-    /// The next of `count` places for which there is a step, beginning with the first, each at most once.
-    fn rotate(&mut self, count: usize, step: impl Fn(usize) -> Option<Step>) -> Option<Step> {
         while self.tried < count {
             let place = wrapped(self.first + self.tried, count);
             self.tried += 1;
-            if let Some(step) = step(place) {
+            if let Some(step) = step(others.at(place)) {
                 return Some(step);
             }
         }

@@ -1,0 +1,507 @@
+//! A policy: where requests wait, where a free worker looks, and when a running request gives way.
+//!
+//! A [`Policy`] is a value. The rows in [`rows`] make one from a [`Tuning`]; the functions here read it. None of them
+//! reads a clock or touches a thread, an atomic or a socket.
+
+pub mod rows;
+mod search;
+mod table;
+mod topology;
+mod tuning;
+
+pub use search::{Local, SearchPlace};
+pub(crate) use table::name_here;
+pub use table::{Entry, PolicyName, Sizes, UnknownPolicy};
+pub use topology::Topology;
+pub use tuning::{Made, Measured, Tuning};
+
+use super::estimate::Groups;
+use super::ladder::{LIMITS_MAX, Ladders};
+use super::{Event, Patience, Place, PoolId, Running, Verdict, View, Watch, WorkerId};
+use super::{Outcome, Step};
+use crate::time::Nanos;
+use search::Walk;
+use std::ops::Range;
+
+/// Number of queues of a server under any policy: two for each level but the first, which has one, and
+/// [`UNINTERRUPTED`]. Pools, of which there can be one for each class, need fewer.
+pub const QUEUES: usize = 2 * LIMITS_MAX + 2;
+
+/// The queue of jobs that are about to work uninterrupted and wait for a permit.
+pub const UNINTERRUPTED: PoolId = QUEUES - 1;
+
+/// The pool that receives.
+const INGRESS: PoolId = 0;
+
+/// A policy at work on its workers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// Which worker belongs to which pool.
+    pub topology: Topology,
+    /// What a free worker of the ingress pool looks at.
+    pub first: Order,
+    /// What a free worker of any other pool looks at.
+    pub rest: Order,
+    /// Where a request that was received waits.
+    pub fresh: Fresh,
+    /// Where a request that has begun waits: one that stepped aside, moved to another pool, or was woken.
+    pub back: Back,
+    /// How long a worker must have been in one job before others receive from its socket.
+    pub stuck_after: Nanos,
+    /// Longest time between two looks into sockets: of one worker before queues ([`SearchPlace::ReceiveNext`]), and of
+    /// all workers that watch closely together.
+    pub look_after: Nanos,
+    /// How long a request runs before the policy is asked.
+    pub limit: Limit,
+    /// Number of workers that may work uninterrupted at once; `None` = all. The others stay within a checkpoint's
+    /// reach.
+    pub uninterrupted: Option<usize>,
+    /// Whether other policies take over from this one while workers run. Then its workers serve what another left, and
+    /// show since when they have been in a job.
+    pub switched: bool,
+}
+
+/// Places in the order in which a free worker looks at them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// The order of nearly all searches.
+    pub usual: &'static [SearchPlace],
+    /// The order of a rare search ([`Local::is_rare`]), so that nothing waits for ever behind what is usually looked at
+    /// first. It names the same places.
+    pub rare: &'static [SearchPlace],
+}
+
+impl Order {
+    /// One order for every search.
+    pub const fn always(places: &'static [SearchPlace]) -> Order {
+        Order { usual: places, rare: places }
+    }
+}
+
+/// Where a request that was received waits.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fresh {
+    /// In the deque of the worker that received it.
+    Own,
+    /// There, while fewer than this wait there; else in the queue.
+    OwnUpTo(usize),
+    /// In the queue.
+    Queue,
+    /// Class 0 in the deque of the worker that received it; each heavier class one pool further on, as far as there are
+    /// pools.
+    ByPool,
+    /// In the queue of the group of its class. Without a class it counts as lightest.
+    ByGroup(Groups),
+    /// By the level at which its class begins: above level 0 in the queue of that level, in level 0 in the deque of the
+    /// worker that received it or, where the order of arrival counts, in the queue of level 0.
+    ByLevel {
+        /// Whether requests of level 0 are served in the order in which they came.
+        in_order: bool,
+    },
+}
+
+/// Where a request that has begun waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Back {
+    /// In the deque of the worker that ran it.
+    Own,
+    /// In the queue of its pool.
+    Queue,
+    /// In the queue of its level.
+    Levels,
+}
+
+/// How long a request runs before the policy is asked, and what becomes of it then.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Limit {
+    /// A request runs to its end.
+    None,
+    /// By the CPU time that a request has taken since it began. At each limit it steps aside, and goes on behind what
+    /// came to that level before. Above level 0 it also steps aside for a request of a lower level.
+    Attained {
+        /// The levels.
+        ladders: Ladders,
+        /// Whether a request that was interrupted or woken is above level 0, however little it has taken.
+        resumed_is_heavy: bool,
+        /// How workers learn of fresh requests.
+        gives_way: GiveWay,
+    },
+    /// By the CPU time since the request was last taken from a queue.
+    Stay {
+        /// That time.
+        slice: Nanos,
+        /// What becomes of the request.
+        then: Then,
+    },
+}
+
+/// What becomes of a request that has run for its slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// It moves on to the next pool. In the last one it takes turns.
+    Hop,
+    /// It goes to the back of the queue of its pool, if another waits there.
+    Turn,
+    /// It steps aside for a request that is at least as urgent.
+    GiveWay,
+}
+
+/// How workers in heavy requests learn of fresh ones, and who steps aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GiveWay {
+    /// Workers that watch closely, those of the lowest numbers.
+    pub closely: usize,
+    /// Time between two looks of any other worker.
+    pub rarely: Nanos,
+    /// Whether a worker that receives more than it can serve asks others to step aside.
+    pub flags_others: bool,
+    /// When fresh requests are left to workers in light ones; `None` = never.
+    pub patience: Option<Patience>,
+}
+
+/// The queue of the interrupted requests of a level. Those that have not begun the level wait in the next queue. So
+/// requests end a level in the order in which they came to it, however often they are interrupted.
+fn interrupted(level: usize) -> PoolId {
+    (2 * level).saturating_sub(1)
+}
+
+impl Policy {
+    /// First come, first served within each worker, of one pool: what the rows begin with.
+    fn plain(workers: usize, order: &'static [SearchPlace]) -> Policy {
+        Policy {
+            topology: Topology::new(&[workers]),
+            first: Order::always(order),
+            rest: Order::always(order),
+            fresh: Fresh::Own,
+            back: Back::Own,
+            stuck_after: Nanos::ZERO,
+            look_after: Nanos::MAX,
+            limit: Limit::None,
+            uninterrupted: None,
+            switched: true,
+        }
+    }
+
+    /// The same policy.
+    ///
+    /// # Panics
+    /// If a job may be put where no worker looks, or there are more pools than queues.
+    pub(super) fn checked(self) -> Policy {
+        let pools = self.topology.pools();
+        assert!(pools <= self.queues(), "there is a queue for each pool");
+        let filled = match (&self.fresh, self.back) {
+            (Fresh::ByLevel { .. }, _) | (_, Back::Levels) => 0..self.level_queues(),
+            (Fresh::ByPool | Fresh::ByGroup(_), _) | (_, Back::Queue) => 0..pools,
+            (Fresh::Queue | Fresh::OwnUpTo(_), _) => INGRESS..INGRESS + 1,
+            (Fresh::Own, Back::Own) => 0..0,
+        };
+        for queue in filled {
+            assert!(self.has_queue(queue), "queue {queue} is filled, and no worker looks there: {self:?}");
+        }
+        for pool in 0..pools {
+            let order = self.order(pool);
+            let covers = |one: &[SearchPlace], other: &[SearchPlace]| one.iter().all(|place| other.contains(place));
+            assert!(order.usual.contains(&SearchPlace::Own), "what a policy before left in deques: {self:?}");
+            assert!(covers(order.usual, order.rare) && covers(order.rare, order.usual), "a rare search: {self:?}");
+        }
+        self
+    }
+
+    /// Number of queues that there must be: [`QUEUES`] for all policies of servers, of which each serves what another
+    /// left, and one for each pool of the library's, which is never switched.
+    pub fn queues(&self) -> usize {
+        if self.switched { QUEUES } else { self.topology.pools() }
+    }
+
+    /// Which worker belongs to which pool.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Number of queues at [`SearchPlace::Queues`]: those of the levels.
+    fn level_queues(&self) -> PoolId {
+        match &self.limit {
+            Limit::Attained { ladders, .. } => interrupted(ladders.last()) + 2,
+            _ => 0,
+        }
+    }
+
+    fn order(&self, pool: PoolId) -> &Order {
+        if pool == INGRESS { &self.first } else { &self.rest }
+    }
+
+    /// What the free worker of `local` tries next at about `now`; [`Step::Idle`] once all was tried without a find.
+    pub fn next(&self, local: &mut Local, now: Nanos, view: &impl View) -> Step {
+        let Order { usual, rare } = self.order(local.pool());
+        let (order, queues) = (if local.is_rare() { rare } else { usual }, self.level_queues());
+        let Policy { topology, stuck_after, look_after, .. } = self;
+        let walk = Walk { order, topology, threshold: *stuck_after, look_after: *look_after, queues };
+        let step = local.next(&walk, now, view);
+        if !matches!(step, Step::Idle { .. }) {
+            return step;
+        }
+        // What another policy left: the queues of pools that are no more, and of all if this policy uses none.
+        let served = if order.contains(&SearchPlace::Queue) { topology.pools() } else { queues };
+        local.next_orphan(served..self.queues()).unwrap_or(step)
+    }
+
+    /// Takes the outcome of the step that [`Policy::next`] gave last.
+    pub fn on_outcome(&self, local: &mut Local, outcome: Outcome) {
+        local.on_outcome(outcome);
+    }
+
+    /// Where `event`, which happened on a worker of `pool`, puts its job.
+    pub fn place(&self, pool: PoolId, event: Event) -> Place {
+        match event {
+            Event::Arrived { class, backlog } => self.place_fresh(pool, class, backlog),
+            Event::Hopped(target) => match self.back {
+                Back::Own => Place::Own,
+                Back::Queue => Place::Queue(target),
+                // Among the heaviest.
+                Back::Levels => Place::Queue(self.level_queues() - 1),
+            },
+            Event::Yielded(running) => match self.back {
+                Back::Own => Place::Own,
+                Back::Queue => Place::Queue(pool),
+                Back::Levels => {
+                    Place::Queue(interrupted(self.level_of(&running)) + usize::from(self.has_risen(&running)))
+                }
+            },
+        }
+    }
+
+    fn place_fresh(&self, pool: PoolId, class: Option<u8>, backlog: usize) -> Place {
+        match &self.fresh {
+            Fresh::Own => Place::Own,
+            Fresh::OwnUpTo(most) if backlog < *most => Place::Own,
+            Fresh::OwnUpTo(_) | Fresh::Queue => Place::Queue(INGRESS),
+            Fresh::ByPool => match class {
+                Some(class) if class > 0 => Place::Queue(usize::from(class).min(self.topology.pools() - 1)),
+                _ if pool == INGRESS => Place::Own,
+                _ => Place::Queue(INGRESS),
+            },
+            Fresh::ByGroup(groups) => Place::Queue(class.map_or(0, |class| groups.of(class))),
+            Fresh::ByLevel { in_order } => {
+                let first = match &self.limit {
+                    Limit::Attained { ladders, .. } => ladders.of(class).first(),
+                    _ => 0,
+                };
+                match first {
+                    0 if *in_order => Place::Queue(0),
+                    0 => Place::Own,
+                    level => Place::Queue(interrupted(level) + 1),
+                }
+            }
+        }
+    }
+
+    /// The CPU time that counts for the level of `running` when it was last taken from a queue.
+    fn attained(&self, running: &Running) -> Nanos {
+        match &self.limit {
+            Limit::Attained { ladders, resumed_is_heavy: true, .. } if running.continuation => {
+                running.attained.max(ladders.first_limit().unwrap_or(Nanos::ZERO))
+            }
+            _ => running.attained,
+        }
+    }
+
+    /// The level of `running`; 0 where there are no levels.
+    fn level_of(&self, running: &Running) -> usize {
+        match &self.limit {
+            Limit::Attained { ladders, .. } => {
+                ladders.of(running.class).level(self.attained(running).plus(running.ran))
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether `running` has come to another level since it was last taken from a queue.
+    fn has_risen(&self, running: &Running) -> bool {
+        match &self.limit {
+            Limit::Attained { ladders, .. } => {
+                ladders.of(running.class).level(self.attained(running)) < self.level_of(running)
+            }
+            _ => false,
+        }
+    }
+
+    /// How long `running` may run on before [`Policy::at_checkpoint`] is asked; `None` = as long as it likes.
+    pub fn ask_after(&self, running: &Running) -> Option<Nanos> {
+        match &self.limit {
+            Limit::None => None,
+            Limit::Attained { ladders, .. } => {
+                let attained = self.attained(running).plus(running.ran);
+                ladders.of(running.class).next_limit(attained).map(|limit| limit.minus(attained))
+            }
+            Limit::Stay { slice, then: Then::GiveWay } => Some(slice.minus(running.ran)),
+            // A job that has had its slice, and runs on as no other waits, is asked again after another one.
+            Limit::Stay { slice, .. } => Some(if running.ran < *slice { slice.minus(running.ran) } else { *slice }),
+        }
+    }
+
+    /// How long a fresh request runs before another may go first; `None` = to its end.
+    pub fn first_slice(&self) -> Option<Nanos> {
+        let (attained, ran) = (Nanos::ZERO, Nanos::ZERO);
+        self.ask_after(&Running { worker: 0, pool: 0, class: None, continuation: false, attained, ran, flagged: false })
+    }
+
+    /// What becomes of `running`.
+    pub fn at_checkpoint(&self, running: &Running) -> Verdict {
+        match &self.limit {
+            Limit::None => Verdict::Keep,
+            Limit::Attained { .. } => match self.level_of(running) {
+                0 => Verdict::Keep,
+                // Whether or not another waits: what came to the level before goes first, and so do fresh requests that
+                // no worker has received yet.
+                _ if running.flagged || self.has_risen(running) => Verdict::Yield,
+                _ => Verdict::YieldIfWanted,
+            },
+            Limit::Stay { slice, .. } if running.ran < *slice => Verdict::Keep,
+            Limit::Stay { then, .. } => match then {
+                Then::Hop if running.pool + 1 < self.topology.pools() => Verdict::Hop(running.pool + 1),
+                Then::Hop | Then::Turn => Verdict::TakeTurns,
+                Then::GiveWay => Verdict::YieldIfWanted,
+            },
+        }
+    }
+
+    /// What becomes of `running`, which asks to go on in pool `target`: a pool that the topology lacks makes the hop a
+    /// checkpoint.
+    pub fn at_hop(&self, running: &Running, target: PoolId) -> Verdict {
+        if target < self.topology.pools() && target != running.pool {
+            Verdict::Hop(target)
+        } else {
+            self.at_checkpoint(running)
+        }
+    }
+
+    /// The queues of which jobs go before `running`, which gives way to them.
+    pub fn goes_first(&self, running: &Running) -> Range<PoolId> {
+        match &self.limit {
+            Limit::Attained { .. } => 0..interrupted(self.level_of(running)),
+            Limit::Stay { then: Then::GiveWay, .. } => running.pool..running.pool + 1,
+            _ => 0..0,
+        }
+    }
+
+    /// How workers learn of fresh requests; `None` where no request gives way to them.
+    fn gives_way(&self) -> Option<&GiveWay> {
+        match &self.limit {
+            Limit::Attained { gives_way, .. } => Some(gives_way),
+            _ => None,
+        }
+    }
+
+    /// The CPU time after which a worker's job may be asked to step aside for a fresh request; `None` = never.
+    pub(super) fn heavy_from(&self) -> Option<Nanos> {
+        match &self.limit {
+            Limit::Attained { ladders, gives_way, .. } if gives_way.flags_others => ladders.first_limit(),
+            _ => None,
+        }
+    }
+
+    /// When fresh requests are left to others; `None` = never.
+    pub fn patience(&self) -> Option<Patience> {
+        self.gives_way().and_then(|gives_way| gives_way.patience)
+    }
+
+    /// How closely `running` watches for fresh requests in the sockets of busy workers.
+    pub fn watch(&self, running: &Running) -> Watch {
+        match self.gives_way() {
+            Some(_) if self.level_of(running) == 0 => Watch::Never,
+            Some(gives_way) if running.worker < gives_way.closely => Watch::Closely(self.look_after),
+            Some(gives_way) => Watch::Every(gives_way.rarely),
+            None => Watch::Never,
+        }
+    }
+
+    /// Whether any job watches for fresh requests.
+    pub fn watches(&self) -> bool {
+        self.gives_way().is_some()
+    }
+
+    /// Number of workers that may work uninterrupted at once; `None` = all.
+    pub fn uninterrupted_max(&self) -> Option<usize> {
+        self.uninterrupted
+    }
+
+    /// Whether workers of `pool` receive from their own sockets.
+    pub fn receives_own(&self, pool: PoolId) -> bool {
+        self.looks_at(pool, &[SearchPlace::ReceiveOwn, SearchPlace::ReceiveRest, SearchPlace::ReceiveAll])
+    }
+
+    /// Whether workers of `pool` receive from others' sockets.
+    pub fn receives_others(&self, pool: PoolId) -> bool {
+        self.looks_at(pool, &[SearchPlace::ReceiveBusy, SearchPlace::ReceiveRest, SearchPlace::ReceiveAll])
+    }
+
+    fn looks_at(&self, pool: PoolId, any: &[SearchPlace]) -> bool {
+        self.order(pool).usual.iter().any(|place| any.contains(place))
+    }
+
+    /// Whether requests may wait in queue number `queue`. Another one can only hold what an earlier policy left there.
+    pub fn has_queue(&self, queue: PoolId) -> bool {
+        let serves = |pool: PoolId, place: &SearchPlace| match place {
+            SearchPlace::Queue => pool == queue,
+            SearchPlace::QueueOf(other) => *other == queue,
+            SearchPlace::Queues => queue < self.level_queues(),
+            _ => false,
+        };
+        (queue == UNINTERRUPTED && self.uninterrupted.is_some())
+            || (0..self.topology.pools()).any(|pool| self.order(pool).usual.iter().any(|place| serves(pool, place)))
+    }
+
+    /// The pools that serve the queue of `pool`, that pool itself first.
+    pub fn servers_of(&self, pool: PoolId) -> Range<PoolId> {
+        let pools = self.topology.pools();
+        if pool >= pools {
+            return 0..1;
+        }
+        // If any pool helps lighter ones, the heaviest does.
+        let helps = self.order(pools - 1).usual.contains(&SearchPlace::Lighter);
+        if helps { pool..pools } else { pool..pool + 1 }
+    }
+
+    /// Whether any worker receives from the socket of another.
+    pub fn has_watchers(&self) -> bool {
+        self.topology.workers() > 1 && (0..self.topology.pools()).any(|pool| self.receives_others(pool))
+    }
+
+    /// How long a worker must have been in one job before others receive from its socket.
+    pub fn thief_threshold(&self) -> Nanos {
+        self.stuck_after
+    }
+
+    /// Whether any decision, of this policy or of one that takes over from it in the middle of a long job, asks since
+    /// when a worker has been in one.
+    pub fn looks_at_busy(&self) -> bool {
+        self.switched
+    }
+
+    /// Whether `other` makes the same decisions, but for limits that differ by no more than noise.
+    pub fn is_like(&self, other: &Policy) -> bool {
+        let limits = match (&self.limit, &other.limit) {
+            (
+                Limit::Attained { ladders: a, resumed_is_heavy: heavy_a, gives_way: one },
+                Limit::Attained { ladders: b, resumed_is_heavy: heavy_b, gives_way: two },
+            ) => {
+                let patience = match (&one.patience, &two.patience) {
+                    (Some(one), Some(two)) => one.is_like(two),
+                    (one, two) => one == two,
+                };
+                let rest = |gives_way: &GiveWay| GiveWay { patience: None, ..*gives_way };
+                patience && a.are_like(b) && (heavy_a, rest(one)) == (heavy_b, rest(two))
+            }
+            (one, two) => one == two,
+        };
+        limits && *self == Policy { limit: self.limit.clone(), ..other.clone() }
+    }
+
+    /// The same policy with another patience, where requests give way.
+    pub fn with_patience(mut self, patience: Option<Patience>) -> Policy {
+        if let Limit::Attained { gives_way, .. } = &mut self.limit {
+            gives_way.patience = patience;
+        }
+        self
+    }
+}
