@@ -6,7 +6,7 @@ use crate::fate::CLASSES;
 use crate::metrics::Recent;
 use crate::sched::MaxWait;
 use crate::sched::estimate::ServiceTimes;
-use crate::sched::overload::{QueueBounds, expected_service};
+use crate::sched::overload::{Limits as _, QueueBounds, expected_by_class};
 use crate::time::Nanos;
 use std::sync::{Mutex, PoisonError};
 
@@ -79,13 +79,10 @@ impl Waiting {
         if let Some(bounds) = QueueBounds::new(*max_wait, &times, self.beside, first_slice) {
             self.limits.set_bounds(bounds);
         }
-        if *max_wait == MaxWait::Off {
-            return;
-        }
-        let of_all = expected_service(&times);
-        for class in 0..CLASSES {
-            let of_class = || expected_service(&ServiceTimes::new(recent.times_of_class[class].iter().copied()));
-            let expected = if self.classified { of_class() } else { of_all };
+        let of_class = || recent.times_of_class.each_ref().map(|times| ServiceTimes::new(times.iter().copied()));
+        let of_class = self.classified.then(of_class);
+        let expected = expected_by_class(*max_wait, &times, of_class.as_ref());
+        for (class, expected) in expected.into_iter().enumerate() {
             expected.into_iter().for_each(|expected| self.limits.set_expected(class, expected));
         }
     }
@@ -94,7 +91,7 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::path::packet::Envelope;
+    use crate::sched::overload::latest_start;
 
     fn config(pairs: &[(&str, &str)]) -> Config {
         Config::from_pairs(pairs.iter().copied()).expect("a valid configuration")
@@ -108,10 +105,9 @@ mod tests {
         Recent { service_times: vec![light, heavy], times_of_class, ..Recent::default() }
     }
 
-    fn latest_starts(waiting: &Waiting, classified: bool) -> [Nanos; 2] {
-        let mut envelope = Envelope { expires_at: Nanos::from_millis(1_000), ..Envelope::default() };
-        envelope.deadline = Some(Nanos::from_millis(900));
-        [0, 1].map(|class| waiting.limits().latest_start(&envelope, classified.then_some(class)))
+    fn latest_starts(waiting: &Waiting) -> [Nanos; 2] {
+        let (expires_at, deadline) = (Nanos::from_millis(1_000), Nanos::from_millis(900));
+        [0, 1].map(|class| latest_start(expires_at, deadline, waiting.limits().expected(class), Nanos::ZERO))
     }
 
     #[test]
@@ -147,7 +143,7 @@ mod tests {
         assert_eq!(scaled.max_wait(), Some(Nanos::from_secs(2)));
         let off = Waiting::new(&config(&[("max-wait", "off")]));
         off.follow(&recent(), None);
-        assert_eq!((off.max_wait(), latest_starts(&off, false)), (None, [Nanos::from_millis(1_000); 2]));
+        assert_eq!((off.max_wait(), latest_starts(&off)), (None, [Nanos::from_millis(1_000); 2]));
     }
 
     // Does another setting take effect at once, and is nothing left of the old one?
@@ -155,13 +151,13 @@ mod tests {
     fn another_setting_counts_at_once() {
         let waiting = Waiting::new(&config(&[]));
         waiting.follow(&recent(), None);
-        assert!(latest_starts(&waiting, false)[0] < Nanos::from_millis(1_000));
+        assert!(latest_starts(&waiting)[0] < Nanos::from_millis(1_000));
         let second = Nanos::from_secs(1);
         for (max_wait, bound) in [(MaxWait::For(second), Some(second)), (MaxWait::Off, None), (MaxWait::Auto, None)] {
             waiting.set(max_wait);
             assert_eq!(waiting.max_wait(), bound);
         }
-        assert_eq!(latest_starts(&waiting, false), [Nanos::from_millis(1_000); 2], "nothing is expected any more");
+        assert_eq!(latest_starts(&waiting), [Nanos::from_millis(1_000); 2], "nothing is expected any more");
         waiting.follow(&recent(), None);
         let measured = waiting.max_wait();
         assert!(measured.is_some());
@@ -175,9 +171,9 @@ mod tests {
         let ms = Nanos::from_millis;
         for (classify, expected) in [("none", [ms(900), ms(900)]), ("header", [ms(999), ms(900)])] {
             let waiting = Waiting::new(&config(&[("classify", classify)]));
-            assert_eq!(latest_starts(&waiting, classify == "header"), [ms(1_000); 2], "nothing is expected yet");
+            assert_eq!(latest_starts(&waiting), [ms(1_000); 2], "nothing is expected yet");
             waiting.follow(&recent(), None);
-            assert_eq!(latest_starts(&waiting, classify == "header"), expected, "{classify}");
+            assert_eq!(latest_starts(&waiting), expected, "{classify}");
         }
     }
 }

@@ -89,7 +89,7 @@ fn what_is_begun_is_finished_in_an_overload() {
         let end_us = requests.last().expect("requests").at.get() / 1_000;
         for policy in ["hybrid", "ondemand"] {
             let fit = Fit { slice: Nanos::from_micros(50), ..Fit::new(&service, 2, 0.9) };
-            let setup = Setup::ideal(fit.policy(named(policy)).policy()).with_max_wait(MaxWait::Auto, &times);
+            let setup = Setup::ideal(fit.policy(named(policy)).policy()).with_max_wait(MaxWait::Auto, &times, None);
             let (share, _) = answered(&setup, &requests, [end_us / 2, end_us]);
             assert!(share * load > least, "{policy}: {share} of {load} times the load");
             let light = simulate(&setup, requests.iter().copied()).latency_us()[1].1.count;
@@ -145,7 +145,7 @@ fn an_overload_ends_with_its_load() {
         let fit = Fit { slice: Nanos::from_millis(1), ..Fit::new(&service, 2, 0.9) };
         let limits = Limits { socket_capacity: 10_000, ..Limits::SERVER };
         let off = Setup { limits, ..Setup::ideal(fit.policy(named(policy)).policy()) };
-        let auto = off.clone().with_max_wait(MaxWait::Auto, &times);
+        let auto = off.clone().with_max_wait(MaxWait::Auto, &times, None);
         let (share, _) = answered(&auto, &requests, overload);
         assert!((0.47..0.53).contains(&share), "{policy}: {share} of twice the load");
         let (share, longest) = answered(&auto, &requests, afterwards);

@@ -43,7 +43,8 @@ pub(crate) use world::Fault;
 use crate::emulation::overheads::Overheads;
 use crate::sched::bounds::{BATCH, PACKETS_PER_WORKER, QUEUED_PER_WORKER};
 use crate::sched::estimate::ServiceTimes;
-use crate::sched::overload::{QueueBounds, expected_service};
+use crate::sched::estimate::TimesOfClass;
+use crate::sched::overload::{FixedLimits, QueueBounds, expected_by_class};
 use crate::sched::{MaxWait, Policy};
 use crate::time::Nanos;
 use servers::Servers;
@@ -64,10 +65,9 @@ pub struct Setup {
     pub classified: bool,
     /// Bounds.
     pub limits: Limits,
-    /// How long requests may wait.
-    pub waits: QueueBounds,
-    /// The service that is expected of a request with a deadline: it must not begin where less time is left.
-    pub expected: Nanos,
+    /// How long requests may wait, and the service that is expected of them: one with a deadline must not begin where less
+    /// time is left.
+    pub waits: FixedLimits,
 }
 
 /// What an idle worker does.
@@ -118,8 +118,7 @@ impl Setup {
             checkpoint_step: Nanos::from_micros(1),
             classified: false,
             limits: Limits::SERVER,
-            waits: QueueBounds::NONE,
-            expected: Nanos::ZERO,
+            waits: FixedLimits::NONE,
         }
     }
 }
@@ -127,16 +126,12 @@ impl Setup {
 impl Setup {
     /// The same server, where requests wait as under `max_wait` at a server that has measured `times`, and none begins
     /// that is not expected to end before its deadline.
-    pub fn with_max_wait(self, max_wait: MaxWait, times: &ServiceTimes) -> Setup {
-        if max_wait == MaxWait::Off {
-            return self;
-        }
+    ///
+    /// `of_class` are those of each class, where classes may be known.
+    pub fn with_max_wait(self, max_wait: MaxWait, times: &ServiceTimes, of_class: Option<&TimesOfClass>) -> Setup {
         let waits = QueueBounds::new(max_wait, times, self.overheads.per_request(), self.policy.first_slice());
-        Setup {
-            waits: waits.unwrap_or(QueueBounds::NONE),
-            expected: expected_service(times).unwrap_or(Nanos::ZERO),
-            ..self
-        }
+        let expected = expected_by_class(max_wait, times, of_class).map(Option::unwrap_or_default);
+        Setup { waits: FixedLimits { waits: waits.unwrap_or(QueueBounds::NONE), expected }, ..self }
     }
 
     /// A server with these overheads. Where waking costs something its workers sleep as in `forebay serve`.

@@ -5,7 +5,7 @@ use super::requests::{Request, RequestId, Requests};
 use super::tally::Tally;
 use super::{ArrivingRequest, Setup};
 use crate::fate::Fate;
-use crate::sched::overload::{HeavyQueue, StandingQueues, latest_start};
+use crate::sched::overload::{Cause, Shedding};
 use crate::sched::turn::{Arrived, Boundary, Description, Did, Discarded, Engine, Ran, Received, Requeued, Tried};
 use crate::sched::{Looked, Resume, WorkerId};
 use crate::time::Nanos;
@@ -23,10 +23,8 @@ pub(super) struct CostModel<'a> {
     packets: usize,
     /// For each worker, the request that ends with the slice that it is running, and how.
     ending: Box<[Option<(RequestId, End)>]>,
-    /// For each worker, the sockets by owner, and behind them the queues of continuations.
-    queues: Box<[StandingQueues]>,
-    /// For each worker, the queue of continuations.
-    heavy: Box<[HeavyQueue]>,
+    /// What each worker knows of the queues that it takes from.
+    shedding: Box<[Shedding]>,
     /// Requests under way that have been interrupted.
     interrupted: usize,
     tally: &'a RefCell<Tally>,
@@ -37,8 +35,7 @@ pub(super) struct CostModel<'a> {
 enum End {
     Done,
     Paused,
-    Expired,
-    Waited,
+    Shed(Fate),
 }
 
 impl<'a> CostModel<'a> {
@@ -54,8 +51,7 @@ impl<'a> CostModel<'a> {
             requests: Requests::default(),
             packets: setup.limits.packets_per_worker * workers,
             ending: vec![None; workers].into(),
-            queues: (0..workers).map(|_| StandingQueues::new(workers + 1)).collect(),
-            heavy: vec![HeavyQueue::default(); workers].into(),
+            shedding: (0..workers).map(|_| Shedding::new(workers)).collect(),
             interrupted: 0,
             tally,
         }
@@ -80,50 +76,24 @@ impl<'a> CostModel<'a> {
         request
     }
 
-    /// True if a fresh request that turns out heavy would wait for too long when it is to go on.
-    fn would_be_shed_later(&mut self, request: &Request) -> bool {
-        let Setup { waits, expected, .. } = *self.setup;
-        let (waiting, waited) = (self.continuations(), self.now.minus(request.came_at));
-        let start_by = latest_start(request.expires_at, request.deadline, expected, Nanos::ZERO);
-        let (heavy, waits) = (&mut self.heavy[self.worker], waits.interrupted);
-        let within = waits.within(start_by.minus(request.came_at));
-        heavy.is_certain() && waits.bound != Nanos::MAX && heavy.is_full(self.now, waiting, waited, &within)
-    }
-
     /// Requests in queues of continuations, about: one for each worker runs.
     fn continuations(&self) -> usize {
         self.interrupted.saturating_sub(self.sockets.len())
     }
 
-    /// When `request`, which is about to wait, must be looked at before it begins.
-    fn start_by(&self, request: &Request) -> Nanos {
-        let Setup { waits, expected, .. } = *self.setup;
-        let served = request.cost.minus(request.left);
-        let target = waits.of(request.continuation).target;
-        let old = if request.resumed { Nanos::MAX } else { request.came_at.plus(served).plus(target) };
-        old.min(latest_start(request.expires_at, request.deadline, expected, served))
-    }
-
     /// How `request` ends that is about to run, if it must not.
-    fn shed_cause(&mut self, request: Request) -> Option<End> {
-        let Setup { ref waits, expected, .. } = *self.setup;
-        let queues = &mut self.queues[self.worker];
-        let queue = if request.continuation { self.sockets.len() } else { request.socket };
-        if self.now < request.start_by {
-            // What is still at hand says nothing of the queue, and what was in it before says too much.
-            if request.start_by != Nanos::MAX && !request.resumed {
-                queues.on_young(queue);
-            }
-            return None;
+    fn shed_fate(&mut self, request: RequestId) -> Option<Fate> {
+        let (waiting, limits) = (self.continuations(), &self.setup.waits);
+        let shedding = &mut self.shedding[self.worker];
+        let Request { stay, class, socket, continuation, .. } = self.requests.of(request);
+        if self.now >= stay.expires_at {
+            return Some(Fate::ShedExpired);
         }
-        let served = request.cost.minus(request.left);
-        if self.now >= latest_start(request.expires_at, request.deadline, expected, served) {
-            return Some(End::Expired);
-        }
-        let wait = self.now.minus(request.came_at).minus(served);
-        let waits = waits.of(request.continuation);
-        let old = wait >= waits.target && !request.resumed;
-        (old && queues.on_old(queue, self.now, wait, waits)).then_some(End::Waited)
+        let cause = match continuation {
+            true => shedding.on_resume(stay, *class, self.now, limits),
+            false => shedding.on_begin(stay, (*class, *socket), self.now, || waiting, limits),
+        };
+        cause.map(|cause| if cause == Cause::Waited { Fate::ShedWaited } else { Fate::ShedExpired })
     }
 
     /// Gives the request that the worker's last slice ended, if any, its fate; returns how long that takes.
@@ -132,19 +102,17 @@ impl<'a> CostModel<'a> {
             Some((request, End::Done)) => {
                 let send = self.setup.overheads.send;
                 let request = self.removed(request);
-                if !request.continuation {
-                    self.heavy[self.worker].on_light();
-                }
+                self.shedding[self.worker].on_end(&request.stay);
                 let sent = self.now.plus(send);
                 let (latency, counts) = (sent.minus(request.due), request.counts);
                 self.tally.borrow_mut().answered(request.class, request.cost, latency, sent, counts);
                 send
             }
-            Some((request, end)) => {
-                self.end(request, if end == End::Waited { Fate::ShedWaited } else { Fate::ShedExpired });
+            Some((request, End::Shed(fate))) => {
+                self.end(request, fate);
                 Nanos::ZERO
             }
-            None => Nanos::ZERO,
+            Some((_, End::Paused)) | None => Nanos::ZERO,
         }
     }
 }
@@ -208,16 +176,17 @@ impl Engine for CostModel<'_> {
             let request = self.sockets[owner].pop_front().expect("there are as many");
             self.packets -= 1;
             let known = *self.requests.get(request);
-            if self.now >= known.expires_at {
+            if self.now >= known.stay.expires_at {
                 self.end(request, Fate::ShedExpired);
                 continue;
             }
-            let (wait, waits) = (self.now.minus(known.came_at), &self.setup.waits.fresh);
-            if wait >= waits.target && self.queues[self.worker].on_old(owner, self.now, wait, waits) {
+            let (wait, limits) = (self.now.minus(known.stay.came_at), &self.setup.waits);
+            let shedding = &mut self.shedding[self.worker];
+            if shedding.is_old(owner, self.now, wait, limits) {
                 self.end(request, Fate::ShedWaited);
                 continue;
             }
-            self.requests.of(request).start_by = self.start_by(&known);
+            self.requests.of(request).stay.start_by = shedding.start_by(&known.stay, known.class, limits);
             let class = self.setup.classified.then_some(known.class);
             batch.push(Arrived { job: request, class });
         }
@@ -225,24 +194,18 @@ impl Engine for CostModel<'_> {
     }
 
     fn run(&mut self, job: RequestId, at_most: Nanos) -> Ran<RequestId> {
-        let known = *self.requests.get(job);
-        let expired = (self.now >= known.expires_at).then_some(End::Expired);
-        let cause = expired.or_else(|| self.shed_cause(known));
-        let cause = cause.or_else(|| (!known.continuation && self.would_be_shed_later(&known)).then_some(End::Waited));
-        if let Some(end) = cause {
-            self.ending[self.worker] = Some((job, end));
+        if let Some(fate) = self.shed_fate(job) {
+            self.ending[self.worker] = Some((job, End::Shed(fate)));
             return Ran::Ended { ran: Nanos::ZERO };
         }
-        let known = self.requests.of(job);
-        if known.continuation && known.start_by != Nanos::MAX && !known.resumed {
-            known.resumed = true;
-            self.heavy[self.worker].on_left(self.now.minus(known.put_at), known.behind);
-        }
-        known.start_by = Nanos::MAX;
+        let request = self.requests.of(job);
+        let (left, stay) = (request.left(), &mut request.stay);
+        stay.start_by = Nanos::MAX;
+        let expires_after = stay.expires_at.minus(self.now);
         let (step, checkpoint) = (self.setup.checkpoint_step, self.setup.overheads.checkpoint);
-        let (work, ran, end) = stretch(known.left, step, checkpoint, at_most, known.expires_at.minus(self.now));
+        let (work, ran, end) = stretch(left, step, checkpoint, at_most, expires_after);
         if end == End::Paused {
-            known.left = known.left.minus(work);
+            stay.service = stay.service.plus(work);
             return Ran::Paused { job, resume: Resume::Here, ran };
         }
         self.ending[self.worker] = Some((job, end));
@@ -252,8 +215,7 @@ impl Engine for CostModel<'_> {
     fn describe(&self, job: &RequestId) -> Description {
         let request = self.requests.get(*job);
         let class = self.setup.classified.then_some(request.class);
-        let attained = request.cost.minus(request.left);
-        Description { level: 0, class, continuation: request.continuation, attained }
+        Description { level: 0, class, continuation: request.continuation, attained: request.stay.service }
     }
 
     fn discard(&mut self, job: RequestId, _: Discarded) {
@@ -261,21 +223,16 @@ impl Engine for CostModel<'_> {
     }
 
     fn requeued(&mut self, job: &mut RequestId, _: Requeued) {
-        let (behind, now) = (self.continuations(), self.now);
+        let (waiting, limits) = (self.continuations(), &self.setup.waits);
         let request = self.requests.of(*job);
-        if !std::mem::replace(&mut request.continuation, true) {
-            (request.behind, request.put_at) = (behind, now);
-            self.interrupted += 1;
-            self.heavy[self.worker].on_heavy();
-        }
-        let start_by = self.start_by(self.requests.get(*job));
-        self.requests.of(*job).start_by = start_by;
+        self.interrupted += usize::from(!std::mem::replace(&mut request.continuation, true));
+        request.stay.ready_at = self.now;
+        self.shedding[self.worker].on_put(&mut request.stay, request.class, || waiting, limits);
     }
 
     fn boundary(&mut self, boundary: Boundary) {
         if boundary == Boundary::Rest {
-            self.queues[self.worker].on_rest(self.now);
-            self.heavy[self.worker].on_rest();
+            self.shedding[self.worker].on_rest(self.now);
         }
     }
 
@@ -301,7 +258,7 @@ fn stretch(left: Nanos, step: Nanos, checkpoint: Nanos, ask_after: Nanos, expire
     if asked > checkpoints {
         return (left, left.plus(checkpoint.times(checkpoints)), End::Done);
     }
-    let end = if each.times(asked) >= expires_after { End::Expired } else { End::Paused };
+    let end = if each.times(asked) >= expires_after { End::Shed(Fate::ShedExpired) } else { End::Paused };
     (step.times(asked), each.times(asked), end)
 }
 
@@ -333,7 +290,10 @@ mod tests {
 
     #[test]
     fn the_deadline_ends_it_at_the_next_checkpoint() {
-        assert_eq!(stretch(us(9), us(1), Nanos::ZERO, us(7), Nanos::new(2_500)), (us(3), us(3), End::Expired));
+        assert_eq!(
+            stretch(us(9), us(1), Nanos::ZERO, us(7), Nanos::new(2_500)),
+            (us(3), us(3), End::Shed(Fate::ShedExpired))
+        );
         assert_eq!(stretch(us(9), us(1), Nanos::ZERO, us(2), Nanos::new(2_500)), (us(2), us(2), End::Paused));
     }
 }

@@ -3,6 +3,7 @@
 
 use super::ArrivingRequest;
 use crate::sched::WorkerId;
+use crate::sched::overload::Stay;
 use crate::time::Nanos;
 
 /// A request's number.
@@ -15,23 +16,10 @@ pub(super) struct Request {
     pub(super) due: Nanos,
     /// CPU time that the request needs in all.
     pub(super) cost: Nanos,
-    /// CPU time that the request still needs.
-    pub(super) left: Nanos,
-    /// The time from which on the answer is worthless.
-    pub(super) expires_at: Nanos,
-    /// How long after it came the request expires.
-    pub(super) deadline: Nanos,
-    /// When the request came to its socket.
-    pub(super) came_at: Nanos,
+    /// When it came, how long it may wait, and the service that it has had.
+    pub(super) stay: Stay,
     /// The worker to whose socket it came.
     pub(super) socket: WorkerId,
-    /// Whether the request has come out of a queue of continuations, and is not shed any more for having waited.
-    pub(super) resumed: bool,
-    /// Requests that were in queues of continuations when it first went into one, and when that was.
-    pub(super) behind: usize,
-    pub(super) put_at: Nanos,
-    /// The time from which on the request must be looked at before it begins, or resumes from a queue.
-    pub(super) start_by: Nanos,
     pub(super) class: u8,
     /// Whether the request was interrupted before.
     pub(super) continuation: bool,
@@ -42,22 +30,15 @@ pub(super) struct Request {
 impl Request {
     /// A request that has just come.
     pub(super) fn new(incoming: &ArrivingRequest) -> Request {
-        Request {
-            due: incoming.due,
-            cost: incoming.cost,
-            left: incoming.cost,
-            expires_at: incoming.at.plus(incoming.deadline),
-            deadline: incoming.deadline,
-            came_at: incoming.at,
-            socket: incoming.socket,
-            resumed: false,
-            behind: 0,
-            put_at: Nanos::ZERO,
-            start_by: Nanos::MAX,
-            class: incoming.class,
-            continuation: false,
-            counts: incoming.counts,
-        }
+        let &ArrivingRequest { at, due, cost, class, socket, deadline, counts } = incoming;
+        let deadline = (deadline != Nanos::MAX).then_some(deadline);
+        let stay = Stay { expires_at: deadline.map_or(Nanos::MAX, |after| at.plus(after)), deadline, ..Stay::new(at) };
+        Request { due, cost, stay, socket, class, continuation: false, counts }
+    }
+
+    /// CPU time that the request still needs.
+    pub(super) fn left(&self) -> Nanos {
+        self.cost.minus(self.stay.service)
     }
 }
 

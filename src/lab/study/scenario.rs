@@ -303,7 +303,7 @@ impl<'a> Scenario<'a> {
             checkpoint_step: self.checkpoint_step,
             ..Setup::with_overheads(fitted.policy(), self.overheads)
         };
-        (fitted, setup.with_max_wait(self.max_wait, &fit.times))
+        (fitted, setup.with_max_wait(self.max_wait, &fit.times, fit.classified.then_some(&fit.of_class)))
     }
 
     /// The replay of the trace; `None` without a trace.

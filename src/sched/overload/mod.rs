@@ -3,6 +3,10 @@
 //! [`WaitBounds`] are numbers, from a setting and from measured service times. [`StandingQueues`] is the state of one
 //! worker: whether a queue stands, so that what is old in it is shed. Threads and virtual time use both.
 
+mod shedding;
+
+pub use shedding::{Cause, FixedLimits, Limits, Shedding, Stay, expected_by_class};
+
 use super::estimate::ServiceTimes;
 use crate::time::{DURATION_FORM, DurationError, Nanos, parse_duration};
 use std::fmt;

@@ -8,7 +8,8 @@ use crate::handler::{Because, Handler, Rejected};
 use crate::metrics::Counter;
 use crate::net::{AddressRules, Datagram, Link};
 use crate::runtime::continuation::guarded;
-use crate::server::path::packet::{Envelope, Packet, Serving};
+use crate::sched::overload::Stay;
+use crate::server::path::packet::{Envelope, Packet, Serving, Source};
 use std::future::Future;
 
 impl<'s, H, M, F, L> Engine<'s, '_, '_, H, M, F, L>
@@ -36,16 +37,18 @@ where
             return self.malformed(packet, Malformed::Oversize);
         }
         packet.begin(Envelope {
-            peer,
-            local: datagram.local,
+            // A server has at most 4,096 sockets, on 16 addresses.
+            source: Source {
+                peer,
+                local: datagram.local,
+                socket: ingress.socket as u16,
+                address: ingress.address as u8,
+            },
+            stay: Stay::new(self.now.minus(datagram.kernel_wait)),
             request_len: datagram.length,
             reply_limit: datagram.length,
             received_at: self.now,
             kernel_wait: datagram.kernel_wait,
-            ready_at: self.now.minus(datagram.kernel_wait),
-            // A server has at most 4,096 sockets, on 16 addresses.
-            socket: ingress.socket as u16,
-            address: ingress.address as u8,
             ..Envelope::default()
         });
         let Serving { handler, addresses, .. } = self.common.serving;
@@ -54,14 +57,14 @@ where
             Ok(Ok(admitted)) => {
                 let flow = admitted.flow;
                 packet.admit(admitted);
-                if self.now >= packet.envelope.expires_at {
+                if self.now >= packet.envelope.stay.expires_at {
                     Fate::ShedExpired
                 } else if sheds {
                     Fate::ShedWaited
                 } else {
-                    packet.envelope.start_by = self.start_by(&packet.envelope);
-                    let Envelope { packet: number, class, .. } = packet.envelope;
-                    self.common.serving.unfinished.begin(number, class, packet.envelope.arrived_at());
+                    let Envelope { packet: number, class, ref mut stay, .. } = packet.envelope;
+                    stay.start_by = self.shedding.start_by(stay, class, self.common.limits);
+                    self.common.serving.unfinished.begin(number, class, stay.came_at);
                     return if let Some(key) = flow { self.enter_flow(packet, key) } else { Some(packet) };
                 }
             }
@@ -119,7 +122,7 @@ where
             packet.admit(admitted);
         }
         if matches!(fate, Fate::ShedRate | Fate::Ignored) {
-            self.recorder.unanswered(packet.envelope.class, packet.envelope.service);
+            self.recorder.unanswered(packet.envelope.class, packet.envelope.stay.service);
         }
         if usize::from(reason) < H::REASON_NAMES.len() {
             self.recorder.rejected(fate, reason);

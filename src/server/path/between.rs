@@ -18,8 +18,7 @@ where
     /// Before the worker rests.
     pub(super) fn rest(&mut self) {
         self.send();
-        self.queues.on_rest(self.now);
-        self.heavy.on_rest();
+        self.shedding.on_rest(self.now);
         self.spare.clear();
         self.recorder.hand_over();
         self.rest_core();

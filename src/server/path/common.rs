@@ -50,6 +50,11 @@ impl<'e, H: Handler, M, F, S> Common<'_, 'e, H, M, F, S> {
         &self.sockets[owner * addresses..][..addresses]
     }
 
+    /// Requests in queues of continuations, about; each of `workers` has a slot in use for what it runs, or kept for that.
+    pub(crate) fn continuations(&self, workers: usize) -> usize {
+        self.slots.in_use().saturating_sub(workers + self.wait_slots.waiting())
+    }
+
     /// The number of workers.
     pub(crate) fn workers(&self) -> usize {
         self.sockets.len() / self.serving.addresses.len()

@@ -63,14 +63,14 @@ where
     #[cold]
     fn let_next_out(&mut self, key: u64) {
         if let Some(mut next) = self.common.flows.leave(key) {
-            next.envelope.ready_at = self.core_now();
+            next.envelope.stay.ready_at = self.core_now();
             self.let_out.push(next);
         }
     }
 
     /// Ends a request that was not served, or not completely.
     pub(crate) fn end(&mut self, packet: Packet<'s, H::Ticket>, fate: Fate) {
-        self.recorder.unanswered(packet.envelope.class, packet.envelope.service);
+        self.recorder.unanswered(packet.envelope.class, packet.envelope.stay.service);
         self.recorder.ended(fate);
         match fate.status() {
             Some(status) => self.refuse(packet, status),
@@ -80,7 +80,7 @@ where
 
     /// Ends a request as [`Fate::Failed`].
     pub(crate) fn fail(&mut self, packet: Packet<'s, H::Ticket>, reason: Failed) {
-        self.recorder.unanswered(packet.envelope.class, packet.envelope.service);
+        self.recorder.unanswered(packet.envelope.class, packet.envelope.stay.service);
         self.recorder.count(Counter::Failed(reason));
         self.refuse(packet, Status::Failed);
     }

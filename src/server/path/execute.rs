@@ -11,7 +11,7 @@ use crate::metrics::{Continuation, Counter, Recorder, Sample};
 use crate::net::{BATCH, Link};
 use crate::queue::Pooled;
 use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled, guarded};
-use crate::sched::overload::{HeavyQueue, StandingQueues};
+use crate::sched::overload::Shedding;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
 use crate::sched::{Resume, Step, WorkerId};
 use crate::server::path::packet::{Envelope, Excess, Packet, Serving};
@@ -41,10 +41,8 @@ pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M, F, L: Link> {
     pub(crate) gathering: Gathering,
     /// On emulated cores, what was slept for the replies that wait to be sent.
     pub(crate) slept: Nanos,
-    /// The sockets, and behind them the queues of continuations, as this worker sees them.
-    pub(super) queues: StandingQueues,
-    /// The queue of continuations, as this worker sees it.
-    pub(super) heavy: HeavyQueue,
+    /// What this worker knows of the queues that it takes from.
+    pub(super) shedding: Shedding,
     /// For each socket, a time at which this worker found nothing more in it.
     pub(super) emptied_at: Box<[Nanos]>,
     /// For each owner of sockets, the number of the address from which this worker receives first the next time.
@@ -82,8 +80,7 @@ where
             let_out: Vec::with_capacity(BATCH),
             gathering: Gathering::default(),
             slept: Nanos::ZERO,
-            heavy: HeavyQueue::default(),
-            queues: StandingQueues::new(common.sockets.len() + 1),
+            shedding: Shedding::new(common.sockets.len()),
             emptied_at: vec![Nanos::ZERO; common.sockets.len()].into(),
             next_address: vec![0; common.workers()].into(),
             workers: common.workers(),
@@ -100,20 +97,20 @@ where
                 Excess::ForReply => self.fail(packet, Failed::Overflow),
             };
         }
-        let queue = self.now.minus(envelope.received_at).minus(envelope.service);
+        let queue = self.now.minus(envelope.received_at).minus(envelope.stay.service);
         let served = Served {
             worker: u16::try_from(self.worker).unwrap_or(u16::MAX),
             pool: self.pool,
             hops: envelope.hops,
             kernel_wait: envelope.kernel_wait,
             queue_wait: queue,
-            service: envelope.service,
+            service: envelope.stay.service,
         };
         let sample = Sample {
             class: envelope.class,
             kernel: envelope.kernel_wait,
             queue,
-            service: envelope.service,
+            service: envelope.stay.service,
             send: Nanos::ZERO,
         };
         if packet.extents.bytes() == 0 {
@@ -226,7 +223,7 @@ where
         };
         let Some((mut slot, start)) = begun else { return Ran::Ended { ran: Nanos::ZERO } };
         // From here on it does not wait.
-        slot.envelope.start_by = Nanos::MAX;
+        slot.envelope.stay.start_by = Nanos::MAX;
         self.recorder.begin_slice(start);
         let (polled, joined) = slot.poll(start, start.plus(ask_after));
         self.now = clock::now();
@@ -234,7 +231,7 @@ where
         let ran = end.minus(start);
         self.recorder.end_slice(ran);
         self.charge_vain_looks();
-        slot.envelope.service = slot.envelope.service.plus(ran).plus(joined);
+        slot.envelope.stay.service = slot.envelope.stay.service.plus(ran).plus(joined);
         let ended = matches!(polled, Polled::Ended(_));
         let left = matches!(polled, Polled::Paused { .. } | Polled::Waits { .. } | Polled::Aborted(_));
         if left || continuation::passed_checkpoint(start) {
@@ -245,7 +242,7 @@ where
         }
         let cause = match polled {
             Polled::Paused { resume } => {
-                slot.envelope.ready_at = end;
+                slot.envelope.stay.ready_at = end;
                 return Ran::Paused { job: Job::Continuation(slot), resume, ran };
             }
             Polled::Waits { outside } if outside && !self.common.wait_slots.has_room() => Some(AbortCause::Full),
@@ -257,9 +254,7 @@ where
                 };
             }
             Polled::Ended(packet) => {
-                if !slot.envelope.resumed {
-                    self.heavy.on_light();
-                }
+                self.shedding.on_end(&slot.envelope.stay);
                 self.finish(packet, &slot.envelope);
                 None
             }
@@ -273,7 +268,7 @@ where
                 self.end_aborted(packet, cause);
             }
         }
-        let service = slot.envelope.service;
+        let service = slot.envelope.stay.service;
         self.slot = Some(slot);
         self.has_slept(service, end);
         Ran::Ended { ran }
@@ -283,7 +278,7 @@ where
         let class_of = |class: u8| self.common.classified.then_some(class);
         let (class, continuation, attained) = match job {
             Job::Fresh(packet) => (class_of(packet.envelope.class), false, Nanos::ZERO),
-            Job::Continuation(slot) => (class_of(slot.envelope.class), true, slot.envelope.service),
+            Job::Continuation(slot) => (class_of(slot.envelope.class), true, slot.envelope.stay.service),
             // A part of a heavy request.
             Job::Child(_) => (None, true, Nanos::MAX),
         };
@@ -302,17 +297,16 @@ where
         let now = self.pay_for_requeueing(why);
         match job {
             Job::Continuation(slot) => {
-                slot.envelope.ready_at = now;
+                slot.envelope.stay.ready_at = now;
                 if let Requeued::Hopped(_) = why {
                     slot.envelope.hops = slot.envelope.hops.saturating_add(1);
                 }
                 // What waits for its own children waits for no worker.
                 if why != Requeued::Woken {
-                    if !slot.envelope.resumed {
-                        self.heavy.on_heavy();
-                        slot.envelope.behind = self.continuations();
-                    }
-                    slot.envelope.start_by = self.start_by(&slot.envelope);
+                    let (common, class) = (self.common, slot.envelope.class);
+                    let (limits, workers) = (common.limits, self.workers);
+                    let waiting = || common.continuations(workers);
+                    self.shedding.on_put(&mut slot.envelope.stay, class, waiting, limits);
                 }
             }
             Job::Child(child) => child.queued(now),

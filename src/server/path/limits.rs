@@ -1,9 +1,8 @@
 //! How long requests may wait, and how long they are expected to take: written by the control thread once a second,
 //! read by the workers.
 
-use super::packet::Envelope;
 use crate::fate::CLASSES;
-use crate::sched::overload::{QueueBounds, WaitBounds, latest_start};
+use crate::sched::overload::{self, QueueBounds, WaitBounds};
 use crate::time::Nanos;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,15 +61,6 @@ impl Limits {
         self.interrupted.set(bounds.interrupted);
     }
 
-    /// The bounds for a request, which has `begun` or not.
-    pub(crate) fn bounds(&self, begun: bool) -> WaitBounds {
-        self.of(begun).get()
-    }
-
-    pub(crate) fn target(&self, begun: bool) -> Nanos {
-        self.of(begun).target()
-    }
-
     fn of(&self, begun: bool) -> &Bounds {
         if begun { &self.interrupted } else { &self.fresh }
     }
@@ -78,13 +68,18 @@ impl Limits {
     pub(crate) fn set_expected(&self, class: usize, service: Nanos) {
         self.expected_ns[class].store(service.get(), Ordering::Relaxed);
     }
+}
 
-    /// The latest start of a request by its own deadline, and by the cost that the handler or else the past expects. `class` is known where the policy may know it.
-    pub(crate) fn latest_start(&self, envelope: &Envelope, class: Option<u8>) -> Nanos {
-        let Some(deadline) = envelope.deadline else { return Nanos::MAX };
-        let class = class.map_or(0, |class| usize::from(class).min(CLASSES - 1));
-        let measured = || Nanos::new(self.expected_ns[class].load(Ordering::Relaxed));
-        let expected = envelope.cost.unwrap_or_else(measured);
-        latest_start(envelope.expires_at, deadline, expected, envelope.service)
+impl overload::Limits for Limits {
+    fn bounds(&self, begun: bool) -> WaitBounds {
+        self.of(begun).get()
+    }
+
+    fn target(&self, begun: bool) -> Nanos {
+        self.of(begun).target()
+    }
+
+    fn expected(&self, class: u8) -> Nanos {
+        Nanos::new(self.expected_ns[usize::from(class).min(CLASSES - 1)].load(Ordering::Relaxed))
     }
 }

@@ -7,6 +7,7 @@ use super::credit::Credit;
 use crate::handler::{Admitted, Arrival, Extents, Handler, Reply, Request, Served};
 use crate::metrics::Unfinished;
 use crate::queue::Pooled;
+use crate::sched::overload::Stay;
 use crate::time::{Nanos, clock};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::{Deref, DerefMut};
@@ -78,9 +79,10 @@ impl<T: Copy + Default> PacketBody<T> {
         let Admitted { ticket, class, flow: _, deadline, cost, reply_limit, validated } = admitted;
         self.ticket = ticket;
         let envelope = &mut self.envelope;
-        envelope.expires_at = deadline.map_or(Nanos::MAX, |after| envelope.ready_at.plus(after));
+        let expires_at = deadline.map_or(Nanos::MAX, |after| envelope.stay.ready_at.plus(after));
+        envelope.stay = Stay { expires_at, deadline, cost, ..envelope.stay };
         envelope.reply_limit = reply_limit.unwrap_or(envelope.request_len).min(most);
-        (envelope.class, envelope.deadline, envelope.cost, envelope.validated) = (class, deadline, cost, validated);
+        (envelope.class, envelope.validated) = (class, validated);
     }
 
     /// Lets `handler` put what only the server knows into each datagram of the reply.
@@ -107,7 +109,7 @@ pub(crate) struct About<'a, T> {
 impl<T> About<'_, T> {
     /// The request.
     pub(crate) fn request(&self) -> Request<'_, T> {
-        let Envelope { class, expires_at, worker, .. } = *self.envelope;
+        let Envelope { class, worker, stay: Stay { expires_at, .. }, .. } = *self.envelope;
         let expires_at = (expires_at < Nanos::MAX).then_some(expires_at);
         Request::new(&self.arrival, self.ticket).admitted(class, expires_at, usize::from(worker))
     }
@@ -116,95 +118,68 @@ impl<T> About<'_, T> {
 /// The server's record of a request: where the answer goes, how, and where its time went.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Envelope {
-    /// The sender.
-    pub peer: SocketAddr,
-    /// The address the request came to, where the socket cannot tell by itself (wildcard binds): the reply leaves from
-    /// it.
-    pub local: Option<IpAddr>,
+    /// Where the request came from, and by which socket.
+    pub source: Source,
+    /// When it came, how long it may wait, and the service that it has had.
+    pub stay: Stay,
+    /// Monotonic time of the batch that received it.
+    pub received_at: Nanos,
+    /// Time the request waited in the socket before that batch.
+    pub kernel_wait: Nanos,
     /// The number of the packet that the request lives in.
     pub packet: usize,
     /// The class, as the handler said at admission.
     pub class: u8,
-    /// How long after its arrival the answer is still worth something.
-    pub deadline: Option<Nanos>,
-    /// CPU time that the handler expects of the request.
-    pub cost: Option<Nanos>,
     /// Length of the request.
     pub request_len: usize,
     /// The longest answer that the handler allows, in bytes.
     pub reply_limit: usize,
     /// Whether the source address is known not to be forged.
     pub validated: bool,
-    /// Monotonic time of the batch that received it.
-    pub received_at: Nanos,
-    /// Time the request waited in the socket before that batch.
-    pub kernel_wait: Nanos,
-    /// Monotonic time after which the answer is worthless; [`Nanos::MAX`] = never.
-    pub expires_at: Nanos,
-    /// Monotonic time from which on the request must be looked at before it begins, or resumes from a queue: it is old
-    /// then, or too late. [`Nanos::MAX`] = never, and while it runs.
-    pub start_by: Nanos,
-    /// Whether the request has come out of a queue of continuations. Then it is not shed any more for having waited: what
-    /// was done of it would be lost.
-    pub resumed: bool,
-    /// Requests that were in queues of continuations when it first went into one.
-    pub behind: usize,
-    /// The number of the socket that the request came to.
-    pub socket: u16,
-    /// The number of that socket's address among the server's: the reply leaves by a socket of the same address.
-    pub address: u8,
     /// The worker on which the request began.
     pub worker: u16,
-    /// Monotonic time since which the request has been ready to run: its arrival, or when it was last put into a queue.
-    pub ready_at: Nanos,
-    /// Time in the handler so far.
-    pub service: Nanos,
     /// The number of times the request has changed pool, saturating.
     pub hops: u8,
 }
 
+/// Where a request came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    /// The sender.
+    pub peer: SocketAddr,
+    /// The address the request came to, where the socket cannot tell by itself (wildcard binds): the reply leaves from
+    /// it.
+    pub local: Option<IpAddr>,
+    /// The number of the socket that the request came to.
+    pub socket: u16,
+    /// The number of that socket's address among the server's: the reply leaves by a socket of the same address.
+    pub address: u8,
+}
+
 impl Envelope {
-    /// Monotonic time at which the request came to the socket, as far as that is known.
-    pub(crate) fn arrived_at(&self) -> Nanos {
-        self.received_at.minus(self.kernel_wait)
-    }
-
-    /// Whether the request has been in its handler.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.service > Nanos::ZERO
-    }
-
     /// The datagram that is in `bytes`, as its handler sees it; `addresses` are those of the server.
     pub(crate) fn arrival<'a>(&self, bytes: &'a [u8], addresses: &[SocketAddr]) -> Arrival<'a> {
-        let address = addresses[usize::from(self.address)];
-        let local = self.local.map_or(address, |ip| SocketAddr::new(ip, address.port()));
-        Arrival::new(&bytes[..self.request_len], self.peer, local, self.arrived_at())
+        let Source { peer, local, address, .. } = self.source;
+        let address = addresses[usize::from(address)];
+        let local = local.map_or(address, |ip| SocketAddr::new(ip, address.port()));
+        Arrival::new(&bytes[..self.request_len], peer, local, self.stay.came_at)
     }
 }
 
 impl Default for Envelope {
     fn default() -> Envelope {
+        let peer = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         Envelope {
-            peer: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-            local: None,
+            source: Source { peer, local: None, socket: 0, address: 0 },
+            stay: Stay::new(Nanos::ZERO),
+            received_at: Nanos::ZERO,
+            kernel_wait: Nanos::ZERO,
             packet: 0,
             class: 0,
-            deadline: None,
-            cost: None,
             request_len: 0,
             reply_limit: 0,
             validated: false,
-            received_at: Nanos::ZERO,
-            kernel_wait: Nanos::ZERO,
-            expires_at: Nanos::MAX,
-            start_by: Nanos::MAX,
-            resumed: false,
-            behind: 0,
-            socket: 0,
-            address: 0,
             worker: 0,
-            ready_at: Nanos::ZERO,
-            service: Nanos::ZERO,
             hops: 0,
         }
     }
@@ -247,7 +222,7 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
         let excess = if may_be_sent_less { Excess::ForSender } else { Excess::ForReply };
         (body.extents, body.excess) = (extents, overflowed.then_some(excess));
         if !overflowed && Serving::<H>::is_bounded(&body.envelope) {
-            self.credit.give_back(body.envelope.peer.ip(), taken_at, clock::now(), room - extents.bytes());
+            self.credit.give_back(body.envelope.source.peer.ip(), taken_at, clock::now(), room - extents.bytes());
         }
         held.packet.take().expect("only drop takes it otherwise")
     }
@@ -263,7 +238,7 @@ impl<'s, 'h, H: Handler> Serving<'s, 'h, H> {
     fn room(&self, envelope: &Envelope) -> (usize, Nanos) {
         if Serving::<H>::is_bounded(envelope) {
             let now = clock::now();
-            (self.credit.take(envelope.peer.ip(), now, envelope.request_len, envelope.reply_limit), now)
+            (self.credit.take(envelope.source.peer.ip(), now, envelope.request_len, envelope.reply_limit), now)
         } else {
             (envelope.reply_limit, Nanos::ZERO)
         }

@@ -7,6 +7,7 @@ use crate::handler::Handler;
 use crate::metrics::Counter;
 use crate::net::{BATCH, Link, SEND_BATCH_MAX, receive_error};
 use crate::sched::WorkerId;
+use crate::sched::overload::Limits as _;
 use crate::sched::turn::{Arrived, Received};
 use crate::server::path::packet::Packet;
 use crate::time::clock;
@@ -65,7 +66,7 @@ where
             if is_odd {
                 datagram.kernel_wait = self.clamped(&datagram, longest);
             }
-            let sheds = is_old && self.is_shed_unserved(socket, datagram.kernel_wait);
+            let sheds = is_old && self.shedding.is_old(socket, self.now, datagram.kernel_wait, self.common.limits);
             let Some(packet) = self.admit(packet, ingress, &datagram, sheds, &rules) else { continue };
             let class = self.common.classified.then_some(packet.envelope.class);
             batch.push(Arrived { job: Job::Fresh(packet), class });

@@ -3,7 +3,7 @@
 use crate::fate::Fate;
 use crate::metrics::{Counter, Recorder, Sample};
 use crate::net::{Link, Message, Outcomes, SEND_BATCH_MAX};
-use crate::server::path::packet::{Envelope, Packet};
+use crate::server::path::packet::{Packet, Source};
 use crate::server::transport::{Directions, Streak};
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
@@ -121,7 +121,7 @@ impl<'s, T: Copy + Default> Outbox<'s, T> {
     ) -> Outcomes {
         let packets = self.answers.iter().map(|answer| &answer.packet).chain(&self.refusals);
         let address_of =
-            |packet: &Packet<'s, T>| repeat_n(usize::from(packet.envelope.address), packet.extents.datagrams());
+            |packet: &Packet<'s, T>| repeat_n(usize::from(packet.envelope.source.address), packet.extents.datagrams());
         let addresses: ArrayVec<usize, SEND_BATCH_MAX> = packets.flat_map(address_of).collect();
         let mut outcomes: Outcomes = messages.iter().map(|_| Ok(())).collect();
         for (address, socket) in sockets.iter().enumerate() {
@@ -149,7 +149,7 @@ fn send<S>(link: &mut impl Link<Socket = S>, socket: &S, messages: &[Message<'_>
 
 /// The datagrams of the reply in `packet`.
 fn messages_of<'p, T: Copy + Default>(packet: &'p Packet<'_, T>) -> impl Iterator<Item = Message<'p>> {
-    let Envelope { peer, local, .. } = packet.envelope;
+    let Source { peer, local, .. } = packet.envelope.source;
     packet.datagrams().map(move |bytes| Message { bytes, peer, local })
 }
 
@@ -213,7 +213,7 @@ mod tests {
             reply.begin_datagram().expect("few datagrams");
             reply.put(&[0; 64][..*length]).expect("few bytes");
         }
-        (packet.extents, packet.envelope.address) = (reply.extents(), address);
+        (packet.extents, packet.envelope.source.address) = (reply.extents(), address);
         packet
     }
 

@@ -86,7 +86,7 @@ impl<F> Slot<F> {
         if self.is_forsaken() && self.wait_slot.rest() == Rest::Parked {
             let generation = self.wait_slot.generation();
             self.wait_slot().ask_to_abort(generation, AbortCause::Stalled);
-        } else if now >= self.envelope.expires_at {
+        } else if now >= self.envelope.stay.expires_at {
             self.wait_slot.wake();
         }
     }
@@ -100,7 +100,7 @@ impl<F: Future> Slot<F> {
             self.wait_slot.resume();
         }
         let future = self.future.as_mut().as_pin_mut().expect("a slot is polled only when filled");
-        let limits = Limits { ask_at, expires_at: self.envelope.expires_at };
+        let limits = Limits { ask_at, expires_at: self.envelope.stay.expires_at };
         let (waker, waiter) = (&self.waker, &mut self.waiter);
         let terms = Terms { start, limits, waker, waiter, tokens: &[], wakes_anywhere: true };
         let (polled, joined) = continuation::poll(future, terms);

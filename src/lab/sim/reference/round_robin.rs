@@ -33,7 +33,7 @@ impl RoundRobin {
 
     /// Gives `request` a turn on `worker` that begins `after` this time.
     fn serve(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId, request: RequestId, after: Nanos) {
-        let runs = stage.requests.of(request).left.min(self.quantum);
+        let runs = stage.requests.of(request).left().min(self.quantum);
         self.serving[worker] = Some(Turn { request, runs });
         stage.event_list.set(worker, now.plus(after).plus(runs));
     }
@@ -50,8 +50,8 @@ impl Discipline for RoundRobin {
     fn due(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId) {
         let Turn { request, runs } = self.serving[worker].take().expect("it was serving");
         let known = stage.requests.of(request);
-        known.left = known.left.minus(runs);
-        let ended = known.left == Nanos::ZERO;
+        known.stay.service = known.stay.service.plus(runs);
+        let ended = known.left() == Nanos::ZERO;
         if ended {
             stage.finish(request, now);
         }

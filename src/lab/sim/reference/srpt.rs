@@ -21,19 +21,19 @@ impl Srpt {
 
     fn put_away(&mut self, stage: &mut Stage, left: Nanos, request: RequestId) {
         let known = stage.requests.of(request);
-        known.left = left;
+        known.stay.service = known.cost.minus(left);
         self.waiting.push(Reverse((left, known.due, request)));
     }
 
     fn serve(&mut self, stage: &mut Stage, now: Nanos, worker: WorkerId, request: RequestId) {
         self.serving[worker] = Some(request);
-        stage.event_list.set(worker, now.plus(stage.requests.of(request).left));
+        stage.event_list.set(worker, now.plus(stage.requests.of(request).left()));
     }
 }
 
 impl Discipline for Srpt {
     fn arrive(&mut self, stage: &mut Stage, now: Nanos, request: RequestId) {
-        let cost = stage.requests.of(request).left;
+        let cost = stage.requests.of(request).left();
         // A free worker has the time `Nanos::MAX` in the event list, which is later than any other.
         let worker = (0..self.serving.len()).max_by_key(|worker| stage.event_list.of(*worker)).expect("somebody works");
         match self.serving[worker] {
