@@ -4,6 +4,7 @@
 //! reads a clock or touches a thread, an atomic or a socket.
 
 pub mod rows;
+mod running;
 mod search;
 mod table;
 mod topology;
@@ -17,7 +18,7 @@ pub use tuning::{Made, Measured, Tuning};
 
 use super::estimate::Groups;
 use super::ladder::{LIMITS_MAX, Ladders};
-use super::{Event, Patience, Place, PoolId, Running, Verdict, View, Watch, WorkerId};
+use super::{Event, Patience, Place, PoolId, View, WorkerId};
 use super::{Outcome, Step};
 use crate::time::Nanos;
 use search::Walk;
@@ -293,131 +294,6 @@ impl Policy {
                 }
             }
         }
-    }
-
-    /// The CPU time that counts for the level of `running` when it was last taken from a queue.
-    fn attained(&self, running: &Running) -> Nanos {
-        match &self.limit {
-            Limit::Attained { ladders, resumed_is_heavy: true, .. } if running.continuation => {
-                running.attained.max(ladders.first_limit().unwrap_or(Nanos::ZERO))
-            }
-            _ => running.attained,
-        }
-    }
-
-    /// The level of `running`; 0 where there are no levels.
-    fn level_of(&self, running: &Running) -> usize {
-        match &self.limit {
-            Limit::Attained { ladders, .. } => {
-                ladders.of(running.class).level(self.attained(running).plus(running.ran))
-            }
-            _ => 0,
-        }
-    }
-
-    /// Whether `running` has come to another level since it was last taken from a queue.
-    fn has_risen(&self, running: &Running) -> bool {
-        match &self.limit {
-            Limit::Attained { ladders, .. } => {
-                ladders.of(running.class).level(self.attained(running)) < self.level_of(running)
-            }
-            _ => false,
-        }
-    }
-
-    /// How long `running` may run on before [`Policy::at_checkpoint`] is asked; `None` = as long as it likes.
-    pub fn ask_after(&self, running: &Running) -> Option<Nanos> {
-        match &self.limit {
-            Limit::None => None,
-            Limit::Attained { ladders, .. } => {
-                let attained = self.attained(running).plus(running.ran);
-                ladders.of(running.class).next_limit(attained).map(|limit| limit.minus(attained))
-            }
-            Limit::Stay { slice, then: Then::GiveWay } => Some(slice.minus(running.ran)),
-            // A job that has had its slice, and runs on as no other waits, is asked again after another one.
-            Limit::Stay { slice, .. } => Some(if running.ran < *slice { slice.minus(running.ran) } else { *slice }),
-        }
-    }
-
-    /// How long a fresh request runs before another may go first; `None` = to its end.
-    pub fn first_slice(&self) -> Option<Nanos> {
-        let (attained, ran) = (Nanos::ZERO, Nanos::ZERO);
-        self.ask_after(&Running { worker: 0, pool: 0, class: None, continuation: false, attained, ran, flagged: false })
-    }
-
-    /// What becomes of `running`.
-    pub fn at_checkpoint(&self, running: &Running) -> Verdict {
-        match &self.limit {
-            Limit::None => Verdict::Keep,
-            Limit::Attained { .. } => match self.level_of(running) {
-                0 => Verdict::Keep,
-                // Whether or not another waits: what came to the level before goes first, and so do fresh requests that
-                // no worker has received yet.
-                _ if running.flagged || self.has_risen(running) => Verdict::Yield,
-                _ => Verdict::YieldIfWanted,
-            },
-            Limit::Stay { slice, .. } if running.ran < *slice => Verdict::Keep,
-            Limit::Stay { then, .. } => match then {
-                Then::Hop if running.pool + 1 < self.topology.pools() => Verdict::Hop(running.pool + 1),
-                Then::Hop | Then::Turn => Verdict::TakeTurns,
-                Then::GiveWay => Verdict::YieldIfWanted,
-            },
-        }
-    }
-
-    /// What becomes of `running`, which asks to go on in pool `target`: a pool that the topology lacks makes the hop a
-    /// checkpoint.
-    pub fn at_hop(&self, running: &Running, target: PoolId) -> Verdict {
-        if target < self.topology.pools() && target != running.pool {
-            Verdict::Hop(target)
-        } else {
-            self.at_checkpoint(running)
-        }
-    }
-
-    /// The queues of which jobs go before `running`, which gives way to them.
-    pub fn goes_first(&self, running: &Running) -> Range<PoolId> {
-        match &self.limit {
-            Limit::Attained { .. } => 0..interrupted(self.level_of(running)),
-            Limit::Stay { then: Then::GiveWay, .. } => running.pool..running.pool + 1,
-            _ => 0..0,
-        }
-    }
-
-    /// How workers learn of fresh requests; `None` where no request gives way to them.
-    fn gives_way(&self) -> Option<&GiveWay> {
-        match &self.limit {
-            Limit::Attained { gives_way, .. } => Some(gives_way),
-            _ => None,
-        }
-    }
-
-    /// The CPU time after which a worker's job may be asked to step aside for a fresh request; `None` = never.
-    pub(super) fn heavy_from(&self) -> Option<Nanos> {
-        match &self.limit {
-            Limit::Attained { ladders, gives_way, .. } if gives_way.flags_others => ladders.first_limit(),
-            _ => None,
-        }
-    }
-
-    /// When fresh requests are left to others; `None` = never.
-    pub fn patience(&self) -> Option<Patience> {
-        self.gives_way().and_then(|gives_way| gives_way.patience)
-    }
-
-    /// How closely `running` watches for fresh requests in the sockets of busy workers.
-    pub fn watch(&self, running: &Running) -> Watch {
-        match self.gives_way() {
-            Some(_) if self.level_of(running) == 0 => Watch::Never,
-            Some(gives_way) if running.worker < gives_way.closely => Watch::Closely(self.look_after),
-            Some(gives_way) => Watch::Every(gives_way.rarely),
-            None => Watch::Never,
-        }
-    }
-
-    /// Whether any job watches for fresh requests.
-    pub fn watches(&self) -> bool {
-        self.gives_way().is_some()
     }
 
     /// Number of workers that may work uninterrupted at once; `None` = all.

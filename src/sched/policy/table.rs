@@ -186,6 +186,16 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
+    // Does the page list every policy, and say of each what it is not for?
+    #[test]
+    fn the_page_lists_every_policy() {
+        let page = include_str!("../README.md");
+        for Entry { name, literature, not_for, .. } in ROWS {
+            let row = format!("| `{name}` | {} | {not_for} |", literature.unwrap_or("-"));
+            assert!(page.contains(&row), "the page lacks {row}");
+        }
+    }
+
     // Do names and policies map onto each other, and does the error offer every name?
     #[test]
     fn names_and_policies_are_inverses() {

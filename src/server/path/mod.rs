@@ -1,10 +1,10 @@
 //! A datagram's way through a worker. In the order in which it passes them:
 //!
 //! 1. `runtime/worker.rs`: the thread's loop lets the worker take one step after the other
-//! 2. `sched/turn.rs`: the worker as a state machine
+//! 2. `sched/turn/mod.rs`: the worker as a state machine
 //! 3. `sched/turn/search.rs`: looks for work, here in the worker's own socket
-//! 4. `sched/search.rs`: walks through the places that the policy orders
-//! 5. `sched/hybrid.rs`, or another policy: which places, and where an arrival goes
+//! 4. `sched/policy/search.rs`: walks through the places that the policy orders
+//! 5. `sched/policy/mod.rs`: which places, and where an arrival goes
 //! 6. `server/path/receive.rs`: receives a batch into packets
 //! 7. `net/link.rs`: the kernel's sockets, or memory in tests
 //! 8. `net/receive/batches.rs`, or another way: `recvmmsg`
@@ -12,7 +12,7 @@
 //! 10. `server/path/admit.rs`: checks it, or ends it as malformed, refused or shed
 //! 11. `net/filter.rs`: sources and destinations that are never answered
 //! 12. `runtime/world.rs`: puts it into the worker's deque or a pool's queue, and takes it out again
-//! 13. `sched/turn/run.rs`: runs it, and says what becomes of it at a checkpoint
+//! 13. `sched/turn/run.rs`: runs it, and asks `sched/policy/running.rs` what becomes of it at a checkpoint
 //! 14. `server/path/execute.rs`: polls the handler, and ends the request
 //! 15. `server/path/slot.rs`: the handler's future
 //! 16. `runtime/continuation/poll.rs`: the one way to poll

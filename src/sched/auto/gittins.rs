@@ -16,8 +16,8 @@
 //! way. So the ages at which that `d` ends are where levels may begin, and one begins where the index has fallen by enough.
 
 use super::estimate::{ServiceTimes, TimesOfClass};
-use super::ladder::{LIMITS_MAX, Ladder, Ladders};
 use super::tail;
+use crate::sched::ladder::{LIMITS_MAX, Ladder, Ladders};
 use crate::time::Nanos;
 
 /// Requests that leave the first level take at most this share of the workers' time for it.

@@ -1,10 +1,18 @@
 //! `auto`: the levels of attained service that the measured service times and the measured cost of a yield call for, with
 //! hysteresis, and with a reason to publish. Where they call for none, first come, first served.
 
-use super::estimate::{Gap, ServiceTimes};
+pub mod estimate;
+pub mod gittins;
+mod objective;
+pub mod stability;
+mod tail;
+
+pub use objective::Objective;
+
 use super::ladder::{Ladder, Ladders};
-use super::{Entry, Made, Measured, Objective, PolicyName, Tuning};
+use super::{Entry, Made, Measured, PolicyName, Tuning};
 use crate::time::Nanos;
+use estimate::{Gap, ServiceTimes};
 use std::fmt;
 
 /// Why `auto` chose as it did.

@@ -1,7 +1,8 @@
 //! What levels are for.
 
-use super::ladder::Ladders;
-use super::{Measured, gittins, tail};
+use super::{gittins, tail};
+use crate::sched::Measured;
+use crate::sched::ladder::Ladders;
 use crate::time::Nanos;
 
 /// What the levels of `levels` and `auto` make least: by the Gittins index ([`gittins`]), or by what no percentile counts
@@ -32,7 +33,7 @@ impl Objective {
     }
 
     /// The levels of requests of which this was measured, where a yield costs `yield_cost`.
-    pub(super) fn ladders(self, measured: &Measured, yield_cost: Nanos) -> Ladders {
+    pub(in crate::sched) fn ladders(self, measured: &Measured, yield_cost: Nanos) -> Ladders {
         let by_index = |of_class| gittins::ladders(&measured.times, of_class, yield_cost);
         match self {
             Objective::Slowdown => by_index(measured.of_class.as_deref()),

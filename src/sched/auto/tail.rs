@@ -7,7 +7,7 @@
 //! lighter tail (Wierman and Zwart 2012).
 
 use super::estimate::ServiceTimes;
-use super::ladder::{LIMITS_MAX, Ladder};
+use crate::sched::ladder::{LIMITS_MAX, Ladder};
 use crate::time::Nanos;
 
 /// Requests that do not outlast the first limit: half of those beyond p99.9 do, since the limit is as uncertain as a sample.

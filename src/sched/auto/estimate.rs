@@ -1,9 +1,9 @@
 //! What measured service times say about how to schedule. The server's own decisions and the planner use the same
 //! functions, so that they cannot disagree silently.
 
-use super::PoolId;
 use super::stability::{Help, share_out, unstable_from};
 use crate::fate::CLASSES;
+use crate::sched::PoolId;
 use crate::time::Nanos;
 
 /// Measured service times, of all classes together.
