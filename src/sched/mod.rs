@@ -29,6 +29,7 @@ pub use noticed::{Looked, Noticed};
 pub use notices::Notices;
 pub use overload::MaxWait;
 pub use pace::Pace;
+#[cfg(feature = "cli")]
 pub(crate) use policy::name_here;
 pub use policy::{
     Entry, Local, Made, Measured, Policy, PolicyName, QUEUES, SearchPlace, Sizes, Topology, Tuning, UNINTERRUPTED,
