@@ -76,7 +76,7 @@ func emulated(count int) burn {
 			left -= wakeLatency
 		}
 		if left > 0 {
-			// A sleeping thread, not a sleeping goroutine: a core that burns serves nobody else.
+			// A sleeping thread, not a sleeping goroutine: a core that burns serves no other job.
 			wait := syscall.NsecToTimespec(left.Nanoseconds())
 			_ = syscall.Nanosleep(&wait, nil)
 		}

@@ -62,7 +62,7 @@ mod tests {
         });
         let took = clock::now().minus(start);
         assert!(took >= cost.times(4), "eight jobs of {cost} on two cores took {took}");
-        let free = cores.free.into_inner().expect("nobody panicked");
+        let free = cores.free.into_inner().expect("no thread panicked");
         assert_eq!(free.len(), 2, "every core came back");
         let first = free.iter().min().expect("two cores").minus(start);
         assert!(free.iter().all(|core| core.minus(start) >= cost.times(3)), "a core served one job only: {first}");

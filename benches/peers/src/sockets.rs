@@ -1,4 +1,4 @@
-//! The peers' sockets: as large as Forebay's, and stamped only where somebody asks.
+//! The peers' sockets: as large as Forebay's, and stamped only where a peer asks for it.
 
 use anyhow::{Context, Result};
 use arrayvec::ArrayVec;
