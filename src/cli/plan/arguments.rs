@@ -1,13 +1,12 @@
 //! The flags of `forebay plan`.
 
-use crate::cli::simulate::{parse_positive, workloads};
+use crate::cli::simulate::workloads;
 use crate::emulation::overheads::Overheads;
 use crate::lab::sim::Balance;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::workload::Workload;
 use crate::sched::PolicyName;
-use crate::time::Nanos;
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
 
@@ -63,9 +62,6 @@ pub(crate) struct PlanArguments {
     /// What each step of the server costs: none, lab, stock, measured, file:PATH, or single steps, as for simulate
     #[arg(long, value_name = "SET", default_value = "stock")]
     pub(super) overheads: Overheads,
-    /// CPU time between two checkpoints of a request
-    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = parse_positive)]
-    pub(super) checkpoint: Nanos,
     /// The most requests that one simulation measures to decide; what does not tell by then counts as not held
     #[arg(long, value_name = "N", default_value_t = 30_000_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000_000))]
     pub(super) requests: u64,

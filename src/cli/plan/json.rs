@@ -1,32 +1,28 @@
 //! The plan as JSON, schema `forebay-plan/1`. A figure that is infinite, because too many requests were not answered,
-//! is `null`; `recommendation` is `null` where no policy holds the goal, and `sustained` then has the loads that the
-//! policies seem to hold.
+//! is `null`; `recommendation` is `null` where no policy holds the goal, and `sustained` then has the highest load of each.
 
 use super::text::toml;
 use crate::cli::simulate::json::by_class;
 use crate::lab::sim::Fleet;
 use crate::lab::study::advice::{Advice, Findings, Report};
+use crate::lab::study::capacity::Sustained;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::judge::{Judged, Verdict};
-use crate::lab::study::scenario::Simulation;
-use crate::lab::study::search::Held;
-use crate::lab::study::workers::{Look, Question};
+use crate::lab::study::question::{Look, Question};
 use serde_json::{Map, Value, json};
 
 /// The document, indented, with a final newline.
 pub(super) fn render(report: &Report<'_>) -> String {
-    format!("{:#}\n", value(report))
-}
-
-fn value(report: &Report<'_>) -> Value {
     let question = &report.question;
-    let goal = &question.goal;
-    let scenario = &question.scenario;
+    let (goal, scenario) = (&question.goal, &question.scenario);
     let (advice, impossible) = match &report.findings {
         Findings::Holds(advice) => (Some(advice), None),
-        Findings::Impossible(held) => (None, Some(held)),
+        Findings::Impossible(sustained) => (None, Some(sustained)),
     };
-    let answers = report.search.answers.iter().map(|answer| of_look(goal, &answer.look));
+    let sensitivity = |advice: &Advice| -> Vec<Value> {
+        let changes = advice.changes.iter();
+        changes.map(|change| with(predicted(goal, &change.judged), [("change", change.what.as_str().into())])).collect()
+    };
     let mut document = json!({
         "schema": "forebay-plan/1",
         "goal": goal.to_string(),
@@ -42,75 +38,71 @@ fn value(report: &Report<'_>) -> Value {
         "overheads": scenario.overheads.to_string(),
         "seed": scenario.seed,
         "requests": scenario.requests,
-        "policies": answers.collect::<Vec<_>>(),
+        "policies": report.search.answers.iter().map(|answer| of_look(goal, &answer.look)).collect::<Vec<_>>(),
         "recommendation": advice.map(|advice| recommendation(question, advice)),
         "one_worker_less": report.search.less.as_ref().map(|less| of_look(goal, less)),
         "reasons": advice.map(|advice| &advice.reasons),
-        "sensitivity": advice.map(|advice| sensitivity(goal, advice)),
-        "sustained": impossible.map(|all| all.iter().map(|held| sustained(question, held)).collect::<Vec<_>>()),
+        "sensitivity": advice.map(|advice| sensitivity(advice)),
+        "sustained": impossible.map(|all| all.iter().map(|one| sustained(question, one)).collect::<Vec<_>>()),
     });
     if let Some(Fleet { servers, lost, balance }) = scenario.fleet {
         document["fleet"] = json!({"servers": servers, "lost": lost, "balance": balance.to_string()});
     }
-    document
+    format!("{document:#}\n")
+}
+
+/// `object` with more entries.
+fn with<const N: usize>(mut object: Value, entries: [(&str, Value); N]) -> Value {
+    entries.into_iter().for_each(|(key, value)| object[key] = value);
+    object
 }
 
 fn of_look(goal: &Goal, look: &Look) -> Value {
-    let mut item = predicted(goal, &look.judged);
-    item["policy"] = look.settings.spec.to_string().into();
-    item["workers"] = look.settings.workers.into();
-    item["sizes"] = look.settings.sizes.clone().into();
-    item["chosen"] = look.judged.simulation.chosen.as_str().into();
-    item
+    with(
+        predicted(goal, &look.judged),
+        [
+            ("policy", look.settings.spec.to_string().into()),
+            ("workers", look.settings.workers.into()),
+            ("sizes", look.settings.sizes.clone().into()),
+            ("chosen", look.judged.simulation.chosen.as_str().into()),
+        ],
+    )
 }
 
 fn recommendation(question: &Question<'_>, advice: &Advice) -> Value {
-    let mut item = of_look(&question.goal, &advice.look);
     let bare = |(key, value): &(&'static str, String)| ((*key).to_owned(), value.trim_matches('"').into());
-    item["settings"] = advice.settings.iter().map(bare).collect::<Map<_, Value>>().into();
-    item["config"] = toml(&advice.settings).into();
-    item["holds_up_to"] = json!({"load": advice.look.judged.simulation.load, "rate": question.planned_rate()});
-    item
-}
-
-fn sensitivity(goal: &Goal, advice: &Advice) -> Vec<Value> {
-    let item = |change: &crate::lab::study::what_if::Change| {
-        let mut item = predicted(goal, &change.judged);
-        item["change"] = change.what.as_str().into();
-        item
-    };
-    advice.changes.iter().map(item).collect()
+    with(
+        of_look(&question.goal, &advice.look),
+        [
+            ("settings", advice.settings.iter().map(bare).collect::<Map<_, Value>>().into()),
+            ("config", toml(&advice.settings).into()),
+            ("holds_up_to", json!({"load": advice.look.judged.simulation.load, "rate": question.planned_rate()})),
+        ],
+    )
 }
 
 fn predicted(goal: &Goal, judged: &Judged) -> Value {
-    let mut item = figures(goal, &judged.simulation);
-    item["verdict"] = judged.verdict.name().into();
-    item["cause"] = judged.verdict.cause().map(|cause| cause.to_string()).into();
-    item["undecided"] = (judged.verdict == Verdict::Undecided).into();
-    item["measured"] = judged.requests.into();
-    let seems = judged.verdict == Verdict::Undecided && goal.holds(&judged.simulation.tally);
-    item["holds"] = (judged.verdict == Verdict::Holds || seems).into();
-    item["unstable_from"] = judged.simulation.unstable_from.into();
-    item
-}
-
-fn figures(goal: &Goal, simulation: &Simulation) -> Value {
+    let Judged { simulation, verdict, requests } = judged;
     json!({
         "load": simulation.load,
         "figure": goal.figure(&simulation.tally),
         "slowdown": by_class(simulation.tally.slowdown()),
         "latency_us": by_class(simulation.tally.latency_us()),
+        "verdict": verdict.name(),
+        "cause": verdict.cause().map(|cause| cause.to_string()),
+        "undecided": *verdict == Verdict::Undecided,
+        "measured": requests,
+        "holds": judged.seems(goal),
+        "unstable_from": simulation.unstable_from,
     })
 }
 
-fn sustained(question: &Question<'_>, held: &Held) -> Value {
-    let workers = held.settings.workers;
+fn sustained(question: &Question<'_>, sustained: &Sustained) -> Value {
+    let workers = *question.workers.end();
     json!({
-        "policy": held.settings.spec.to_string(),
+        "policy": sustained.spec.to_string(),
         "workers": workers,
-        "load": held.load,
-        "rate": question.rate_at(held.load, workers),
-        "sizes": held.settings.sizes,
-        "idle": held.idle.as_ref().map(|idle| figures(&question.goal, idle)),
+        "load": sustained.max_load,
+        "rate": question.rate_at(sustained.max_load, workers),
     })
 }

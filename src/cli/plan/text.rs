@@ -1,22 +1,30 @@
 //! The plan as text: how each policy does, the recommendation, its reasons, and the effect of changes.
 
-use crate::emulation::overheads::Overheads;
 use crate::lab::sim::Fleet;
 use crate::lab::study::advice::{Advice, Findings, Report};
+use crate::lab::study::capacity::Sustained;
 use crate::lab::study::goal::{shown_latency, shown_slowdown};
 use crate::lab::study::judge::{Cause, Judged, Verdict};
-use crate::lab::study::search::Held;
-use crate::lab::study::workers::Question;
+use crate::lab::study::question::Question;
 use crate::metrics::Percentile;
+use std::fmt::Write as _;
 
 /// The whole text.
 pub(super) fn render(report: &Report<'_>) -> String {
+    let question = &report.question;
     let mut text = demand(report);
-    text.push_str(&compared(report));
-    text.push_str(&match &report.findings {
-        Findings::Holds(advice) => recommended(&report.question, advice),
-        Findings::Impossible(held) => impossible(&report.question, held),
+    let answers = report.search.answers.iter().map(|answer| {
+        let settings = &answer.look.settings;
+        let first = format!("{:<10}{:>8}", settings.spec.to_string(), settings.workers);
+        (first, &answer.look.judged, answer.look.judged.simulation.chosen.clone())
     });
+    text += &table(question, &format!("{:<10}{:>8}", "policy", "workers"), answers);
+    text += "load: at the planned rate. slowdown: latency over cost.\n";
+    text += "?: the run was too short to tell; of the others the 95 % interval is on one side of the goal.\n\n";
+    text += &match &report.findings {
+        Findings::Holds(advice) => recommended(question, advice),
+        Findings::Impossible(sustained) => impossible(question, sustained),
+    };
     text
 }
 
@@ -31,9 +39,7 @@ fn demand(report: &Report<'_>) -> String {
     let busy = |rate: f64| scenario.workload.load_at(rate, 1, 1);
     let goal_source = goal_source.as_ref().map_or_else(String::new, |source| format!(": {source}"));
     let fleet = scenario.fleet.map_or_else(String::new, |Fleet { servers, lost, balance }| {
-        format!(
-            "fleet      {servers} servers behind {balance}, planned for with {lost} of them lost at the same rate\n"
-        )
+        format!("fleet      {servers} servers behind {balance}, {lost} of them lost\n")
     });
     format!(
         "{fleet}demand     {source}: {} requests/s of {} in the mean keep {:.2} workers busy\n\
@@ -49,75 +55,39 @@ fn demand(report: &Report<'_>) -> String {
     )
 }
 
-/// One line per policy, at the fewest workers with which it holds the goal, or at the most that were considered.
-fn compared(report: &Report<'_>) -> String {
-    let question = &report.question;
-    let mut text = titles(question, &format!("{:<10}{:>8}", "policy", "workers"));
-    for look in report.search.answers.iter().map(|answer| &answer.look) {
-        let name = format!("{:<10}{:>8}", look.settings.spec.to_string(), look.settings.workers);
-        text.push_str(&row(question, &name, &look.judged, &look.judged.simulation.chosen));
-    }
-    text.push_str("load: planned for, headroom included. slowdown: latency over cost. Of all requests, if the column does not name a class.\n");
-    text.push_str("?: looked at no longer than it took to choose; of the others the 95 % interval is on one side of the goal.\n\n");
-    text
-}
-
-/// The headings of a table whose rows begin with `first`.
-fn titles(question: &Question<'_>, first: &str) -> String {
-    let goal = question.goal.name();
-    let pad = first.chars().count();
-    let wide = goal.len().max(GOAL) + 2;
-    let of = |title: &str| format!("{title:>18}");
-    format!(
-        "{:pad$}{:>6}{:>7}{:>wide$}{}{}\n{first}{:>6}{:>7}{goal:>wide$}{:>9}{:>9}{:>9}{:>9}\n",
-        "",
-        "",
-        "",
-        "goal",
-        of("slowdown"),
-        of("latency"),
-        "load",
-        "holds",
-        "p99.9",
-        "p99.95",
-        "p99.9",
-        "p99.95"
-    )
-}
-
-/// The least width of the goal's column.
-const GOAL: usize = 8;
-
-fn row(question: &Question<'_>, first: &str, judged: &Judged, note: &str) -> String {
+/// A line for each of `rows`: what it begins with, its figures, and a note.
+fn table<'j>(question: &Question<'_>, first: &str, rows: impl Iterator<Item = (String, &'j Judged, String)>) -> String {
     let goal = &question.goal;
-    let tally = &judged.simulation.tally;
-    let wide = goal.name().len().max(GOAL) + 2;
-    let latency = |percentile| {
-        let all = tally.latency_us().into_iter().next().and_then(|(_, all)| all.percentile(percentile));
-        shown_latency(all.unwrap_or(f64::INFINITY))
-    };
-    let figure = |text: String| if judged.verdict.is_hopeless() { "-".to_owned() } else { text };
-    let line = format!(
-        "{first}{:>6.2}{:>7}{:>wide$}{:>9}{:>9}{:>9}{:>9}  {note}",
-        judged.simulation.load,
-        match judged.verdict {
+    let name = goal.name();
+    let others = ["p99.9-slowdown", "p99.9-latency"].into_iter().filter(|other| *other != name);
+    let columns: Vec<&str> = [name.as_str()].into_iter().chain(others).collect();
+    let titles: String = columns.iter().map(|title| format!("  {title}")).collect();
+    let mut text = format!("{first}{:>6}{:>7}{titles}\n", "load", "holds");
+    for (first, judged, note) in rows {
+        let tally = &judged.simulation.tally;
+        let latency = tally.latency_us().into_iter().next().and_then(|(_, all)| all.percentile(Percentile::P99_9));
+        let figure = |title: &str| match title {
+            _ if judged.verdict.is_hopeless() => "-".to_owned(),
+            _ if title == name => goal.shown(goal.figure(tally)),
+            "p99.9-slowdown" => shown_slowdown(tally.slowdown_at(Percentile::P99_9)),
+            _ => shown_latency(latency.unwrap_or(f64::INFINITY)),
+        };
+        let figures: String = columns.iter().map(|title| format!("  {:>1$}", figure(title), title.len())).collect();
+        let holds = match judged.verdict {
             Verdict::Holds => "yes",
             Verdict::Fails(_) => "no",
-            Verdict::Undecided if goal.holds(tally) => "yes?",
+            Verdict::Undecided if judged.seems(goal) => "yes?",
             Verdict::Undecided => "no?",
-        },
-        figure(goal.shown(goal.figure(tally))),
-        figure(shown_slowdown(tally.slowdown_at(Percentile::P99_9))),
-        figure(shown_slowdown(tally.slowdown_at(Percentile::P99_95))),
-        figure(latency(Percentile::P99_9)),
-        figure(latency(Percentile::P99_95)),
-    );
-    format!("{}\n", line.trim_end())
+        };
+        let line = format!("{first}{:>6.2}{holds:>7}{figures}  {note}", judged.simulation.load);
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
 }
 
 /// The recommendation, its reasons, and the effect of changes.
 fn recommended(question: &Question<'_>, advice: &Advice) -> String {
-    let Advice { look, settings, reasons, changes, no_more_long } = advice;
+    let Advice { look, settings, reasons, changes } = advice;
     let workers = look.settings.workers;
     let plural = if workers == 1 { "" } else { "s" };
     let (each, lost) = match question.scenario.fleet {
@@ -127,83 +97,56 @@ fn recommended(question: &Question<'_>, advice: &Advice) -> String {
         None => Default::default(),
     };
     let mut text = format!("Do this: {} on {workers} worker{plural}{each}. In its TOML file:\n\n", look.settings.spec);
-    text.push_str(&toml(settings).lines().map(|line| format!("    {line}\n")).collect::<String>());
-    text.push_str("\nWhy:\n");
-    text.push_str(&reasons.iter().map(|reason| format!("  - {reason}\n")).collect::<String>());
+    toml(settings).lines().for_each(|line| text += &format!("    {line}\n"));
+    text += "\nWhy:\n";
+    reasons.iter().for_each(|reason| text += &format!("  - {reason}\n"));
     let simulation = &look.judged.simulation;
-    text.push_str(&format!(
-        "\nThese settings hold the goal at a load of {:.2}, {} requests/s{lost}; plan for no more than {} on them.{} If things \
-         change:\n\n",
+    text += &format!(
+        "\nThese settings hold the goal at a load of {:.2}, {} requests/s{lost}; plan for no more than {} on them.",
         simulation.load,
         per_second(question.planned_rate()),
         per_second(question.rate),
-        simulation.unstable_from.filter(|bound| *bound < 1.0).map_or_else(String::new, |bound| {
-            let what = if question.scenario.fleet.is_some() { "the busiest server" } else { "these sizes" };
-            format!(" From a load of {bound:.3} on {what} cannot keep up.")
-        })
-    ));
-    let wide = changes.iter().map(|change| change.what.len()).max().unwrap_or(0);
-    text.push_str(&titles(question, &format!("{:<wide$}", "")));
-    for change in changes {
-        let why = change.judged.verdict.cause().filter(|cause| *cause != Cause::Goal);
-        let why = why.map_or_else(String::new, |cause| cause.to_string());
-        text.push_str(&row(question, &format!("{:<wide$}", change.what), &change.judged, &why));
-    }
-    text.push_str(
-        "bursts: the rate is half as high again for as long in the mean, and half as high for as long between them.\n",
     );
-    if let Some(reason) = no_more_long {
-        text.push_str(&format!("A larger share of long requests is not among them: {reason}.\n"));
+    if let Some(bound) = simulation.unstable_from.filter(|bound| *bound < 1.0) {
+        let what = if question.scenario.fleet.is_some() { "the busiest server" } else { "these sizes" };
+        text += &format!(" From a load of {bound:.3} on {what} cannot keep up.");
     }
-    text
+    text += " If things change:\n\n";
+    let wide = changes.iter().map(|change| change.what.len()).max().unwrap_or(0);
+    let rows = changes.iter().map(|change| {
+        let why = change.judged.verdict.cause().filter(|cause| *cause != Cause::Goal);
+        (format!("{:<wide$}", change.what), &change.judged, why.map_or_else(String::new, |cause| cause.to_string()))
+    });
+    text += &table(question, &" ".repeat(wide), rows);
+    text + "bursts: the rate is half as high again for as long in the mean, and half as high for as long between them.\n"
 }
 
 /// The text when no policy holds the goal, with what would.
-fn impossible(question: &Question<'_>, held: &[Held]) -> String {
+fn impossible(question: &Question<'_>, sustained: &[Sustained]) -> String {
     let workers = *question.workers.end();
-    let goal = &question.goal;
     let rate_at = |load: f64| per_second(question.rate_at(load, workers));
     let mut text = format!(
-        "No policy here holds {goal} on {workers} workers at load {:.2}, {} requests/s with the headroom. As far as short \
-         looks tell they hold it up to:\n\n",
+        "No policy here holds {} on {workers} workers at load {:.2}, {} requests/s with the headroom. They hold it up to:\n\n",
+        question.goal,
         question.load_at(question.planned_rate(), workers),
         per_second(question.planned_rate())
     );
-    for Held { settings, load, idle } in held {
-        let name = settings.spec.to_string();
-        let line = match idle {
-            None => format!("  {name:<10} load {load:.2}, {} requests/s", rate_at(*load)),
-            Some(idle) => {
-                let figure = goal.shown(goal.figure(&idle.tally));
-                format!("  {name:<10} no load at all: {figure} even at load {:.2}", idle.load)
-            }
+    for Sustained { spec, max_load, .. } in sustained {
+        let _ = match *max_load > 0.0 {
+            true => writeln!(text, "  {:<10} load {max_load:.2}, {} requests/s", spec.to_string(), rate_at(*max_load)),
+            false => writeln!(text, "  {:<10} no load of 0.01 and more", spec.to_string()),
         };
-        text.push_str(line.trim_end());
-        text.push('\n');
     }
-    let most = held.iter().filter(|held| held.idle.is_none()).max_by(|a, b| a.load.total_cmp(&b.load));
-    text.push_str(&match most {
-        Some(most) => format!(
-            "\nOffer at most {} requests/s under {}, which leaves the headroom, or allow more workers (--workers, \
+    let most = sustained.iter().filter(|one| one.max_load > 0.0).max_by(|a, b| a.max_load.total_cmp(&b.max_load));
+    text += &match most {
+        Some(Sustained { spec, max_load, .. }) => format!(
+            "\nOffer at most {} requests/s under {spec}, which leaves the headroom, or allow more workers (--workers, \
              --workers-max), or relax --slo.\n",
-            per_second(question.rate_at(most.load, workers) / (1.0 + question.headroom)),
-            most.settings.spec
+            rate_at(max_load / (1.0 + question.headroom)),
         ),
-        None => format!("\nLess load or more workers do not help: relax --slo. {}\n", alone(question)),
-    });
+        None => "\nLess load or more workers do not help: relax --slo.\n".to_owned(),
+    };
     text
-}
-
-/// The latency of a request that never waits.
-fn alone(question: &Question<'_>) -> String {
-    let scenario = &question.scenario;
-    let Overheads { wake, receive, send, .. } = scenario.overheads;
-    format!(
-        "Besides its cost, {} in the mean of the lightest class, a request takes {} to be received and answered, and {wake} \
-         more if it wakes a worker.",
-        scenario.workload.smallest_cost(),
-        receive.plus(send)
-    )
 }
 
 /// Requests per second, three digits or more of them.

@@ -10,7 +10,7 @@ mod result;
 mod sweep;
 mod table;
 
-pub(super) use arguments::{SimulateArguments, parse_positive, workloads};
+pub(super) use arguments::{SimulateArguments, workloads};
 pub(super) use fleets::fleet;
 
 use super::results::{Failure, one_on_stdout, open, printed, write};

@@ -31,16 +31,11 @@ impl Bar {
         if quiet || !stderr().is_terminal() {
             return Bar(ProgressBar::hidden());
         }
-        let style = ProgressStyle::with_template("{spinner} {prefix}{msg} [{elapsed}, {human_pos} requests]");
+        let style = ProgressStyle::with_template("{spinner} {msg} [{elapsed}, {human_pos} requests]");
         let bar = ProgressBar::new_spinner().with_style(style.expect("a constant template"));
         // Without it the line would stand still in a simulation that takes long to set up.
         bar.enable_steady_tick(Duration::from_millis(200));
         Bar(bar)
-    }
-
-    /// Sets the state of the search, shown before the current simulation: `3 of 5 policies done, `.
-    pub(in crate::cli) fn stage(&self, stage: String) {
-        self.0.set_prefix(stage);
     }
 
     /// Removes the bar.

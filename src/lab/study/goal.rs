@@ -4,6 +4,7 @@ use crate::fate::CLASS_NAMES;
 use crate::lab::sim::Tally;
 use crate::lab::stats::Sample;
 use crate::metrics::{ALL_CLASSES, Block, Percentile};
+use crate::sched::estimate::ServiceTimes;
 use crate::time::{Nanos, parse_duration};
 use std::fmt;
 use std::str::FromStr;
@@ -32,6 +33,16 @@ impl Goal {
     /// The percentile of the goal in `tally`; infinite if too many requests were not answered.
     pub(crate) fn figure(&self, tally: &Tally) -> f64 {
         self.block(tally).map_or(0.0, |block| block.percentile(self.percentile).unwrap_or(f64::INFINITY))
+    }
+
+    /// The figure of requests that never wait, the share `share` of which counts: each takes one of `times`, and `beside`.
+    pub(super) fn of_alone(&self, times: &ServiceTimes, share: f64, beside: Nanos) -> f64 {
+        match self.limit {
+            _ if times.count() == 0 => 0.0,
+            Limit::Latency(_) => times.quantile(share).plus(beside).as_micros_f64(),
+            // The shortest requests have the highest slowdowns.
+            Limit::Slowdown(_) => 1.0 + beside.as_secs_f64() / times.quantile(1.0 - share).as_secs_f64(),
+        }
     }
 
     /// The block of the goal's class; `None` if no request is of the class.

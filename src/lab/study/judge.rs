@@ -52,6 +52,17 @@ pub(crate) enum Cause {
     Grows(&'static str),
 }
 
+impl Judged {
+    /// Whether `goal` holds, or seems to where the run does not tell.
+    pub(crate) fn seems(&self, goal: &Goal) -> bool {
+        match self.verdict {
+            Verdict::Holds => true,
+            Verdict::Fails(_) => false,
+            Verdict::Undecided => goal.holds(&self.simulation.tally),
+        }
+    }
+}
+
 impl Verdict {
     /// One word: `holds`, `fails` or `undecided`.
     pub(crate) fn name(self) -> &'static str {
@@ -124,11 +135,6 @@ impl Scenario<'_> {
         let services = LONGEST_SERVICES * longest.unwrap_or_default().as_secs_f64();
         let requests = services * self.rate(load);
         (requests.max(memory.requests_needed()).ceil() as u64).max(LEAST)
-    }
-
-    /// The least measured requests that can say that a goal holds at `load`, where all workers share all work.
-    pub(super) fn least_at(&self, load: f64) -> u64 {
-        self.least(load, self.memory(self.load_of_left(load)))
     }
 
     /// The memory of workers that share all work, at `load`; of a fleet, of those of each server.

@@ -1,22 +1,18 @@
-//! The search of a plan: short looks find what may hold the goal, long ones decide.
-//!
-//! A short look flatters, since queues begin empty. So the number of workers that it finds is a lower bound for a policy,
-//! and policies are decided in the order of these bounds: the first that holds needs the fewest workers of all.
+//! The search of a plan: the number of workers is bisected for each policy, and the best policy is confirmed with other
+//! seeds.
 
 use super::judge::Verdict;
 use super::parallel;
 use super::policy_spec::PolicySpec;
 use super::progress::Progress;
-use super::scenario::Simulation;
-use super::workers::{Found, Look, Question, Settings};
+use super::question::{Look, Question, Settings};
+use crate::sched::Sizes;
 
-/// How one policy does.
+/// The fewest workers on which a policy holds the goal; if it never does, the most workers.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
-    /// The settings on the fewest workers with which the goal seems to hold or holds; if none does, those on the most
-    /// workers.
     pub(crate) look: Look,
-    /// Whether that seems to be so; it is where the verdict says so.
+    /// Whether the goal holds, or seems to where the run was too short to tell.
     pub(crate) seems: bool,
 }
 
@@ -25,139 +21,111 @@ pub(crate) struct Answer {
 pub(crate) struct Search {
     /// One answer for each policy, in their order.
     pub(crate) answers: Vec<Answer>,
-    /// The number of the policy whose settings hold the goal on the fewest workers.
+    /// The number of the policy that holds the goal on the fewest workers, by runs with other seeds.
     pub(crate) chosen: Option<usize>,
-    /// The best settings of that policy on one worker less, which do not hold it; `None` where the work alone forbids it.
+    /// The same policy on one worker fewer, which does not hold the goal; `None` where the work alone forbids it.
     pub(crate) less: Option<Look>,
 }
 
-/// Near the edge a worker less may take many times the requests to tell: it gets this many times those of the settings
-/// chosen, or of this number where they took less.
+/// The most requests of one step of a bisection.
+const BISECTED: u64 = 1_000_000;
+/// Near the edge one worker fewer may take many times the requests to tell. It gets so many times those of the settings
+/// chosen, and at least [`LESS_LEAST`].
 const LESS: u64 = 3;
 const LESS_LEAST: u64 = 500_000;
-
-/// The most requests of one look for the load that a policy seems to hold.
-const HELD: u64 = 300_000;
-
-/// The load that a policy seems to hold if it does not hold the one in question.
-#[derive(Clone, Debug)]
-pub(crate) struct Held {
-    /// The settings on the most workers.
-    pub(crate) settings: Settings,
-    /// The highest load, to a hundredth, at which a short look holds; 0 for none.
-    pub(crate) load: f64,
-    /// The simulation next to idle, where there is none.
-    pub(crate) idle: Option<Simulation>,
-}
-
-/// Settings of one policy and number of workers that are decided before more workers are considered.
-const TRIED: usize = 3;
 
 impl Question<'_> {
     /// Searches all of `policies`.
     pub(crate) fn search(&self, policies: &[PolicySpec], progress: &dyn Progress) -> Search {
         let least = *self.workers.start();
-        let mut found = parallel::map(policies, |spec| self.seek(*spec, least, progress));
-        let mut search = loop {
-            let open = found.iter().filter(|found| found.seems).map(workers).min();
-            let Some(fewest) = open else { break Search { answers: answers(found), chosen: None, less: None } };
-            let tied: Vec<usize> =
-                (0..found.len()).filter(|n| found[*n].seems && workers(&found[*n]) == fewest).collect();
-            // The two best at once, one on each of two processors.
-            let mut tied: Vec<_> = tied.into_iter().map(|n| (self.rank(&found[n].looks[0].judged), n)).collect();
-            tied.sort_by(|one, other| one.0.0.cmp(&other.0.0).then(one.0.1.total_cmp(&other.0.1)));
-            tied.truncate(2);
-            let decided = parallel::map(&tied, |(_, n)| self.decided(&found[*n], progress));
-            for ((_, n), decided) in tied.iter().zip(decided) {
-                found[*n] = decided;
-            }
-            // What was sent on to more workers has had short looks only.
-            let holding = tied.iter().map(|(_, n)| *n).filter(|n| workers(&found[*n]) == fewest && holds(&found[*n]));
-            let best = holding.min_by(|one, other| {
-                let rank = |n: &usize| self.rank(&found[*n].looks[0].judged).1;
-                rank(one).total_cmp(&rank(other))
-            });
-            if let Some(best) = best {
-                break Search { answers: answers(found), chosen: Some(best), less: None };
-            }
-        };
-        self.descend(&mut search, progress);
-        search
-    }
-
-    /// `found`, decided: its best settings that hold the goal first; or, where none does, what short looks say of more
-    /// workers.
-    fn decided(&self, found: &Found, progress: &dyn Progress) -> Found {
-        let seeming = found.looks.iter().filter(|look| self.seems(&look.judged)).take(TRIED);
-        let mut last = None;
-        for look in seeming {
-            let look = self.decide(&look.settings, self.scenario.requests, progress);
+        let mut answers = parallel::map(policies, |spec| self.fewest(*spec, least, progress));
+        while let Some(best) = self.best(&answers) {
+            let Settings { spec, workers, .. } = answers[best].look.settings;
+            let look = self.confirmed(spec, workers, self.scenario.requests, progress);
             if look.judged.verdict == Verdict::Holds {
-                return Found { looks: vec![look], seems: true };
+                answers[best].look = look;
+                let less = self.descend(&mut answers[best], progress);
+                return Search { answers, chosen: Some(best), less };
             }
-            last = last.or(Some(look));
+            answers[best] = match workers < *self.workers.end() {
+                true => self.fewest(spec, workers + 1, progress),
+                false => Answer { look, seems: false },
+            };
         }
-        let Some(last) = last else { return Found { seems: false, ..found.clone() } };
-        let (spec, workers) = (last.settings.spec, last.settings.workers);
-        if workers == *self.workers.end() {
-            return Found { looks: vec![last], seems: false };
-        }
-        self.seek(spec, workers + 1, progress)
+        Search { answers, chosen: None, less: None }
     }
 
-    /// The load that `spec` seems to hold on the most workers, by short looks, if it does not hold the one in question.
-    pub(crate) fn held(&self, spec: PolicySpec, progress: &dyn Progress) -> Held {
-        progress.looks_at(format!("the load that {spec} holds"));
-        let workers = *self.workers.end();
-        let settings = self.best_on(spec, workers, progress).looks.swap_remove(0).settings;
-        let look = |hundredths: u32| {
-            let load = f64::from(hundredths) / 100.0;
-            let fitted = self.refitted(&settings, load);
-            let rate = self.rate_at(load, workers);
-            (self.judge(&fitted, rate, HELD, progress), fitted)
+    /// The number of the answer with the fewest workers, and of several the best figure.
+    fn best(&self, answers: &[Answer]) -> Option<usize> {
+        let seeming = (0..answers.len()).filter(|n| answers[*n].seems);
+        let figure = |n: usize| self.goal.figure(&answers[n].look.judged.simulation.tally);
+        let workers = |n: usize| answers[n].look.settings.workers;
+        seeming.min_by(|a, b| workers(*a).cmp(&workers(*b)).then(figure(*a).total_cmp(&figure(*b))))
+    }
+
+    /// The fewest workers, `from` and up, on which the goal seems to hold under `spec`.
+    fn fewest(&self, spec: PolicySpec, from: usize, progress: &dyn Progress) -> Answer {
+        let on = |workers: usize| {
+            progress.looks_at(format!("{spec} on {workers} workers"));
+            let look = self.look(self.settings(spec, workers), self.scenario.seed, self.bisected(), progress);
+            Answer { seems: look.judged.seems(&self.goal), look }
         };
-        let (mut holds, mut fails, mut at) = (0, 100, None);
-        while fails - holds > 1 {
-            let middle = (holds + fails) / 2;
-            let (judged, fitted) = look(middle);
-            if self.seems(&judged) { (holds, at) = (middle, Some(fitted)) } else { fails = middle }
+        let (from, most) = (from.max(least_of(spec)), *self.workers.end());
+        // From below, as the figure of a policy need not fall with every worker.
+        let (mut fails, mut step, mut best) = (from - 1, 1, on(from));
+        while !best.seems && best.look.settings.workers < most {
+            fails = best.look.settings.workers;
+            best = on((fails + step).min(most));
+            step *= 2;
         }
-        let idle = at.is_none().then(|| look(1).0.simulation);
-        Held { settings: at.unwrap_or(settings), load: f64::from(holds) / 100.0, idle }
+        while best.seems && best.look.settings.workers > fails + 1 {
+            let middle = fails.midpoint(best.look.settings.workers);
+            let answer = on(middle);
+            if answer.seems { best = answer } else { fails = middle }
+        }
+        best
     }
 
-    /// Makes sure that one worker less does not hold the goal under the policy chosen, or chooses that.
-    fn descend(&self, search: &mut Search, progress: &dyn Progress) {
-        let Some(chosen) = search.chosen else { return };
+    fn bisected(&self) -> u64 {
+        BISECTED.min(self.scenario.requests)
+    }
+
+    /// `spec` on `workers` workers, by runs with other seeds than that of the bisection, which chose what looks best with
+    /// its own. Of the runs, the first that does not hold the goal, or else the one with the worst figure.
+    fn confirmed(&self, spec: PolicySpec, workers: usize, most: u64, progress: &dyn Progress) -> Look {
+        progress.looks_at(format!("whether {spec} holds on {workers} workers"));
+        let seed = self.scenario.seed;
+        let looks =
+            parallel::map(&[!seed, !seed ^ 1], |seed| self.look(self.settings(spec, workers), *seed, most, progress));
+        let rank =
+            |look: &Look| (look.judged.verdict == Verdict::Holds, -self.goal.figure(&look.judged.simulation.tally));
+        let worst = looks.into_iter().min_by(|a, b| {
+            let (a, b) = (rank(a), rank(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        });
+        worst.expect("there are two seeds")
+    }
+
+    /// Takes workers away from `answer` for as long as the goal holds; returns the first look that does not hold it.
+    fn descend(&self, answer: &mut Answer, progress: &dyn Progress) -> Option<Look> {
         loop {
-            let settings = &search.answers[chosen].look.settings;
-            let (spec, workers) = (settings.spec, settings.workers - 1);
-            if workers < *self.workers.start() || self.load_at(self.planned_rate(), workers) >= 1.0 {
-                return;
+            let Settings { spec, workers, .. } = answer.look.settings;
+            if workers == (*self.workers.start()).max(least_of(spec)) {
+                return None;
             }
-            let found = self.best_on(spec, workers, progress);
-            let most = LESS * search.answers[chosen].look.judged.requests.max(LESS_LEAST);
-            let less = self.decide(&found.looks[0].settings, most.min(self.scenario.requests), progress);
+            let most = LESS * answer.look.judged.requests.max(LESS_LEAST);
+            let less = self.confirmed(spec, workers - 1, most.min(self.scenario.requests), progress);
             if less.judged.verdict != Verdict::Holds {
-                search.less = Some(less);
-                return;
+                return Some(less);
             }
-            search.answers[chosen] = Answer { look: less, seems: true };
+            answer.look = less;
         }
     }
 }
 
-fn workers(found: &Found) -> usize {
-    found.looks[0].settings.workers
-}
-
-fn holds(found: &Found) -> bool {
-    found.looks[0].judged.verdict == Verdict::Holds
-}
-
-fn answers(found: Vec<Found>) -> Vec<Answer> {
-    let answer = |Found { mut looks, seems }: Found| Answer { look: looks.swap_remove(0), seems };
-    found.into_iter().map(answer).collect()
+/// The fewest workers of a policy.
+fn least_of(spec: PolicySpec) -> usize {
+    if spec.sizes() == Sizes::Pools { 2 } else { 1 }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! them here, so that the same seed offers the same requests to both.
 
 use super::Workload;
-use super::shape::{Clusters, Phases, Shape, exponential};
+use super::shape::{Phases, Shape, exponential};
 use crate::time::Nanos;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
@@ -35,7 +35,6 @@ pub struct Arrivals<'w> {
     at_seconds: f64,
     streams: [Xoshiro256PlusPlus; 3],
     phases: Option<Phases>,
-    clusters: Option<Clusters>,
 }
 
 impl<'w> Arrivals<'w> {
@@ -46,7 +45,7 @@ impl<'w> Arrivals<'w> {
     pub fn new(workload: &'w Workload, rate: f64, flows: u16, seed: u64) -> Arrivals<'w> {
         assert!(flows > 0 && rate > 0.0, "something arrives, on a flow");
         let streams = streams(seed);
-        Arrivals { workload, rate, flows, ranks: None, at_seconds: 0.0, streams, phases: None, clusters: None }
+        Arrivals { workload, rate, flows, ranks: None, at_seconds: 0.0, streams, phases: None }
     }
 
     /// The same arrivals, not yet begun, on flows whose rates fall with their rank to the power of `exponent` (Zipf): flow
@@ -61,12 +60,11 @@ impl<'w> Arrivals<'w> {
 
     /// The same arrivals, not yet begun, in another shape.
     pub fn shaped(self, shape: Shape) -> Arrivals<'w> {
-        let (phases, clusters) = match shape {
-            Shape::Poisson => (None, None),
-            Shape::Bursts(mean) => (Some(Phases::new(mean)), None),
-            Shape::Clusters(long_from) => (None, Some(Clusters::new(self.workload, long_from))),
+        let phases = match shape {
+            Shape::Poisson => None,
+            Shape::Bursts(mean) => Some(Phases::new(mean)),
         };
-        Arrivals { phases, clusters, ..self }
+        Arrivals { phases, ..self }
     }
 }
 
@@ -80,10 +78,7 @@ impl Iterator for Arrivals<'_> {
             Some(phases) => phases.after(self.at_seconds, self.rate, times),
         };
         let at = Nanos::new((self.at_seconds * 1e9) as u64);
-        let (class, cost) = match &mut self.clusters {
-            None => self.workload.draw(costs),
-            Some(clusters) => clusters.next(|| self.workload.draw(costs)),
-        };
+        let (class, cost) = self.workload.draw(costs);
         let flow = match &self.ranks {
             None => flows.random_range(0..self.flows),
             Some(ranks) => ranks.sample(flows) as u16 - 1,

@@ -16,7 +16,6 @@
 
 mod arrivals;
 mod cost;
-mod more_long;
 mod parse;
 mod recorded;
 mod shape;
@@ -24,10 +23,9 @@ mod trace;
 
 pub use arrivals::{Arrival, Arrivals};
 pub use cost::{ALPHA_MAX, BOUNDED_ALPHA_MIN, COST_MAX, Cost, VARIATION_MAX};
-pub use more_long::{MoreLong, NoMoreLong};
 pub use parse::{FORMS, PRESETS, WorkloadError};
 pub use recorded::{RECORDED_BYTES_MAX, RECORDED_COSTS_MAX, Recorded, RecordingError};
-pub use shape::{CLUSTER, Shape};
+pub use shape::Shape;
 pub use trace::{TRACE_LINES_MAX, Trace, TraceError, TraceRequest};
 
 use crate::time::Nanos;

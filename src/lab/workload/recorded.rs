@@ -1,7 +1,6 @@
 //! Recorded costs, the form `file:PATH`: each request has the cost in one line of a file, every line being equally
 //! likely. Only [`read`] touches the file.
 
-use super::more_long::{LONG_SHARE_MAX, NoMoreLong, worthwhile};
 use super::{COST_MAX, Class, Cost};
 use crate::fate::{CLASS_NAMES, CLASSES};
 use crate::time::{Nanos, parse_duration};
@@ -60,22 +59,6 @@ impl Recorded {
     /// The costs, in the order of their lines.
     pub fn costs(&self) -> &[Nanos] {
         &self.costs
-    }
-
-    /// A recording with as many costs, twice as many of them of `long_from` and more, as far as [`LONG_SHARE_MAX`]
-    /// allows, and the factor on their number; the costs that they replace are spread over the others.
-    pub(super) fn with_more_long(&self, long_from: Nanos) -> Result<(Recorded, f64), NoMoreLong> {
-        let (long, short): (Vec<Nanos>, Vec<Nanos>) = self.costs.iter().partition(|cost| **cost >= long_from);
-        if long.is_empty() || short.is_empty() {
-            return Err(NoMoreLong::Undivided);
-        }
-        let all = self.costs.len();
-        let longs = (2 * long.len()).min((LONG_SHARE_MAX * all as f64) as usize);
-        let factor = worthwhile(longs as f64 / long.len() as f64)?;
-        let spread = |costs: &[Nanos], wanted: usize| -> Vec<Nanos> {
-            (0..wanted).map(|place| costs[place * costs.len() / wanted]).collect()
-        };
-        Ok((Recorded::new([spread(&long, longs), spread(&short, all - longs)].concat()), factor))
     }
 
     pub(super) const fn mean_seconds(&self) -> f64 {

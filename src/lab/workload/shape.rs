@@ -1,6 +1,5 @@
 //! How arrivals deviate from a Poisson process of independent requests.
 
-use super::Workload;
 use crate::time::{Nanos, parse_duration};
 use rand::{Rng, RngExt};
 use std::fmt;
@@ -15,9 +14,6 @@ pub enum Shape {
     /// A Poisson process whose rate is half as high again in bursts, and half as high between them; both last this long in
     /// the mean, and exponentially long (a Markov-modulated Poisson process of two states).
     Bursts(Nanos),
-    /// Long requests come in clusters of [`CLUSTER`], one after the other. Long are all classes but the one with the
-    /// smallest mean cost; where there is one class, costs from this on, or none.
-    Clusters(Option<Nanos>),
 }
 
 impl fmt::Display for Shape {
@@ -25,12 +21,10 @@ impl fmt::Display for Shape {
         match self {
             Shape::Poisson => f.write_str("poisson"),
             Shape::Bursts(mean) => write!(f, "bursts:{mean}"),
-            Shape::Clusters(_) => f.write_str("clusters"),
         }
     }
 }
 
-/// As flags have it: clusters are for what-ifs alone.
 impl FromStr for Shape {
     type Err = BadShape;
 
@@ -58,8 +52,6 @@ pub struct BadShape(String);
 
 show_as_text!(BadShape);
 
-/// Long requests in a cluster.
-pub const CLUSTER: usize = 8;
 /// How much higher the rate is in a burst, and how much lower between bursts, as a share of the mean rate.
 const SWING: f64 = 0.5;
 
@@ -99,48 +91,10 @@ pub(super) fn exponential<R: Rng + ?Sized>(random: &mut R) -> f64 {
     -(1.0 - random.random::<f64>()).ln()
 }
 
-/// Long requests that are held back until they are a cluster, and one that is on its way.
-#[derive(Clone, Debug)]
-pub(super) struct Clusters {
-    /// The class that is not long; `None` where there is one class.
-    lightest: Option<u8>,
-    long_from: Nanos,
-    held: Vec<(u8, Nanos)>,
-    leaving: Vec<(u8, Nanos)>,
-}
-
-impl Clusters {
-    pub(super) fn new(workload: &Workload, long_from: Option<Nanos>) -> Clusters {
-        let mean = |class: &u8| workload.classes()[usize::from(*class)].cost.mean();
-        let classes = workload.classes().len() as u8;
-        let lightest = (classes > 1).then(|| (0..classes).min_by_key(mean)).flatten();
-        let long_from = long_from.unwrap_or(Nanos::MAX);
-        Clusters { lightest, long_from, held: Vec::with_capacity(CLUSTER), leaving: Vec::with_capacity(CLUSTER) }
-    }
-
-    /// The next request's class and cost, of those that `draw` draws.
-    pub(super) fn next(&mut self, mut draw: impl FnMut() -> (u8, Nanos)) -> (u8, Nanos) {
-        loop {
-            if let Some(long) = self.leaving.pop() {
-                return long;
-            }
-            let (class, cost) = draw();
-            let is_long = self.lightest.map_or(cost >= self.long_from, |lightest| class != lightest);
-            if !is_long {
-                return (class, cost);
-            }
-            self.held.push((class, cost));
-            if self.held.len() == CLUSTER {
-                std::mem::swap(&mut self.held, &mut self.leaving);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::workload::{Arrival, Arrivals};
+    use crate::lab::workload::{Arrival, Arrivals, Workload};
 
     const REQUESTS: usize = 400_000;
     const RATE: f64 = 1e6;
@@ -184,25 +138,5 @@ mod tests {
             let error = text.parse::<Shape>().expect_err(text).to_string();
             assert!(error.contains("poisson, or bursts:MEAN"), "{error}");
         }
-    }
-
-    // Do long requests come eight at a time, as often as before?
-    #[test]
-    fn long_requests_cluster() {
-        let runs = |shape: Shape| {
-            let arrivals = arrivals(shape);
-            let runs: Vec<usize> = arrivals.chunk_by(|one, next| one.class == next.class).map(<[_]>::len).collect();
-            let longs = arrivals.iter().filter(|arrival| arrival.class == 1).count();
-            let long_runs =
-                arrivals.chunk_by(|one, next| one.class == next.class).filter(|run| run[0].class == 1).count();
-            assert!(
-                (longs as f64 / REQUESTS as f64 - 0.1).abs() < 0.002,
-                "{shape:?}: {longs} long, {} runs",
-                runs.len()
-            );
-            longs as f64 / long_runs as f64
-        };
-        let (alone, clustered) = (runs(Shape::Poisson), runs(Shape::Clusters(None)));
-        assert!((1.0..1.3).contains(&alone) && (8.0..9.0).contains(&clustered), "{alone} and {clustered}");
     }
 }

@@ -59,7 +59,8 @@ fn nothing_holds_before_the_least_run() {
     let goal = "p50-slowdown<=1000";
     let least = |workload: &str, load: f64| {
         let workload: Workload = workload.parse().expect("a form");
-        Scenario::new(&workload, 4, Overheads::NONE, 1, 1).least_at(load)
+        let scenario = Scenario::new(&workload, 4, Overheads::NONE, 1, 1);
+        scenario.least(load, scenario.memory(load))
     };
     // The time of 1,000 services of 20 us, in which 4 workers begin .5 x 80,000 us / 1.19 us requests.
     let mixed = "bimodal:0.99:1us:20us";

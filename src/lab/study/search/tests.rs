@@ -1,9 +1,10 @@
-//! Is what is recommended decided by other requests than those by which it was found? Is the load found that holds?
+//! Is what is recommended confirmed by other requests than those by which it was found, and is it the fewest workers?
 
-use super::super::scenario::Scenario;
 use super::*;
 use crate::emulation::overheads::Overheads;
+use crate::lab::study::scenario::Scenario;
 use crate::lab::workload::Workload;
+use std::ops::RangeInclusive;
 
 struct Silent;
 
@@ -12,33 +13,74 @@ impl Progress for Silent {
     fn looks_at(&self, _what: String) {}
 }
 
-// The settings that look best in short looks look better than they are: a decision by the same requests would believe them, and
-// so would a search that takes a short look on one worker more for a decision. Method: a search that ends there.
-#[test]
-fn a_recommendation_is_decided_by_other_requests() {
-    let workload: Workload = "lognormal:40us:3".parse().expect("a form");
-    let spec: PolicySpec = "ondemand".parse().expect("a policy");
-    let scenario = Scenario::new(&workload, 1, Overheads::LAB, 1, 40_000);
+fn ask<T>(
+    [workload, goal]: [&str; 2],
+    rate: f64,
+    workers: RangeInclusive<usize>,
+    answer: impl Fn(&Question<'_>) -> T,
+) -> T {
+    let workload: Workload = workload.parse().expect("a form");
+    let workload = workload.with_time_beside(Overheads::LAB.per_request());
+    let scenario = Scenario::new(&workload, 1, Overheads::LAB, 1, 300_000);
     let scenario = Scenario { slice: Some(scenario.budget()), ..scenario };
-    let goal = "p99.9-slowdown<=20".parse().expect("a goal");
-    let question = Question { scenario, rate: 55_000.0, headroom: 0.1, goal, workers: 4..=6 };
-    let search = question.search(&[spec], &Silent);
-    let chosen = search.chosen.expect("a recommendation");
-    let look = &search.answers[chosen].look;
-    let figure = |look: &Look| question.goal.figure(&look.judged.simulation.tally);
-    let most = question.scenario.requests;
-    assert_eq!(figure(look), figure(&question.decide(&look.settings, most, &Silent)));
-    let judged = question.judge(&look.settings, question.planned_rate(), most, &Silent);
-    assert_ne!(figure(look), figure(&Look { judged, ..look.clone() }));
+    let goal = goal.parse().expect("a goal");
+    answer(&Question { scenario, rate, headroom: 0.1, goal, workers })
 }
 
-// Is the highest load found that seems to hold, where the goal cannot hold at the rate asked for?
+// Is the recommendation the look with the worst figure of two other seeds than that of the bisection?
 #[test]
-fn what_holds_is_less_than_was_asked_for() {
-    let workload: Workload = "fixed:10us".parse().expect("a form");
-    let scenario = Scenario::new(&workload, 1, Overheads::NONE, 1, 20_000);
-    let goal = "p50-slowdown<=2".parse().expect("a goal");
-    let question = Question { scenario, rate: 90_000.0, headroom: 0.0, goal, workers: 1..=1 };
-    let held = question.held("global".parse().expect("a policy"), &Silent);
-    assert!((0.4..0.9).contains(&held.load) && held.idle.is_none(), "{}", held.load);
+fn a_recommendation_is_confirmed_by_other_requests() {
+    ask(["exponential:10us", "p99-latency<=60us"], 250_000.0, 3..=8, |question| {
+        let spec = "ondemand".parse().expect("a policy");
+        let search = question.search(&[spec], &Silent);
+        let look = &search.answers[search.chosen.expect("a recommendation")].look;
+        let figure = |look: &Look| question.goal.figure(&look.judged.simulation.tally);
+        let by = |seed| figure(&question.look(look.settings.clone(), seed, question.scenario.requests, &Silent));
+        let seed = question.scenario.seed;
+        assert_ne!(by(!seed), by(!seed ^ 1));
+        assert_eq!(figure(look), by(!seed).max(by(!seed ^ 1)));
+        assert_ne!(figure(look), by(seed));
+    });
+}
+
+// Is the number of workers that a bisection finds the one that counting up finds, for each policy? Method: each number is
+// looked at as the bisection looks.
+#[test]
+fn bisection_finds_what_counting_up_finds() {
+    for goal in ["p99-latency<=48us", "p99-latency<=60us", "p99-latency<=1ms"] {
+        ask(["exponential:10us", goal], 250_000.0, 3..=12, |question| {
+            for policy in ["global", "pools"] {
+                let spec = policy.parse().expect("a policy");
+                let found = question.fewest(spec, 3, &Silent);
+                let seems = |workers: &usize| {
+                    let look = question.look(question.settings(spec, *workers), 1, question.bisected(), &Silent);
+                    look.judged.seems(&question.goal)
+                };
+                let counted = question.workers.clone().find(seems);
+                assert_eq!((found.seems, Some(found.look.settings.workers)), (true, counted), "{policy}, {goal}");
+            }
+        });
+    }
+}
+
+// Is a goal below what a request takes that never waits impossible, and one above it not, for a latency and a slowdown?
+#[test]
+fn arithmetic_knows_what_no_number_of_workers_holds() {
+    for (goal, impossible) in [
+        ("p99-latency<=49us", Some(50.0)),
+        ("p99-latency<=51us", None),
+        ("p50-latency<=1us", None),
+        ("p99-latency-short<=1us", None),
+        ("p99-latency-class5<=1us", None),
+        ("p99.9-slowdown<=1", None),
+    ] {
+        let found = ask(["bimodal:0.9:1us:50us", goal], 1_000.0, 1..=2, |question| question.impossible());
+        assert_eq!(found, impossible, "{goal}");
+    }
+    let workload: Workload = "bimodal:0.9:1us:50us".parse().expect("a form");
+    let scenario = Scenario::new(&workload, 1, Overheads::STOCK, 1, 1_000);
+    let goal = "p99.9-slowdown<=3".parse().expect("a goal");
+    let question = Question { scenario, rate: 1.0, headroom: 0.1, goal, workers: 1..=2 };
+    assert!(question.impossible().is_some_and(|figure| (figure - 3.68).abs() < 1e-9), "1 us, and 2.68 us beside it");
+    assert!((question.idle(&goal) - 23.68).abs() < 1e-9, "and 20 us until a worker is awake");
 }
