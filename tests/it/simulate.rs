@@ -116,6 +116,10 @@ fn bad_input_gets_one_error_that_says_what_is_allowed() {
     for (arguments, said) in [
         ("simulate --policy stael", "no policy is called `stael`; there are "),
         ("simulate --policy rr:5us", "rr:QUANTUM:SWITCH"),
+        ("simulate --sharing victim=random", "--sharing is gone: workers share what waits as the server's do"),
+        ("simulate --load 0.5 --precision=3", "--precision is gone: ? marks what is not known within a factor of 2"),
+        ("plan --workload fixed:1us --rate 1000 --checkpoint 2us", "--checkpoint is gone: a plan has a checkpoint"),
+        ("simulate --policy pools --pools best", "--pools best: searches go with --max-load"),
         ("simulate --load 0", "0.001 to 10"),
         ("simulate --load 0.9..0.1", "FROM..TO:STEP"),
         ("simulate --workload bimodal", "bimodal:P:A:B"),
@@ -154,6 +158,11 @@ fn bad_input_gets_one_error_that_says_what_is_allowed() {
         ("plan --replay x --workload tpcc", "cannot be used with"),
         ("plan --workload fixed:1us --rate 1000 --policy srpt", "no server can follow it"),
         ("plan --workload fixed:1ms --rate 1000000", "--workers-max is 64"),
+        ("plan --workload fixed:1ms --rate 5000 --workers 4", "and --workers is 4: raise it, or lower the rate"),
+        (
+            "plan --workload fixed:1ms --rate 10 --slo p99-latency<=1ms",
+            "requests that never wait come to 1.00ms: write",
+        ),
         (
             "plan --workload fixed:1us --rate 1000 --policy steal --requests 1000 --json /nowhere/at/all.json",
             "--json /nowhere/at/all.json cannot be written",

@@ -50,8 +50,8 @@ pub(crate) struct SimulateArguments {
     /// takes what it needs to tell [default: 1000000; with --max-load 30000000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
     pub(super) requests: Option<u64>,
-    /// Sizes for pools and reserve, the first receives: front=3,heavy=11, or best to search for the lowest p99.9
-    /// slowdown or the highest load [default: what light requests need of the workers, and the rest]
+    /// Sizes for pools and reserve, the first receives: front=3,heavy=11, or with --max-load best, to search for
+    /// those of the highest load [default: what light requests need of the workers, and the rest]
     #[arg(long, value_name = "SIZES", value_parser = parse_pools)]
     pub(super) pools: Option<Pools>,
     /// CPU time of a request before the rest of it may move [default: 10 x the smallest class's cost]
@@ -86,9 +86,6 @@ pub(crate) struct SimulateArguments {
     /// What each step of the server costs: none, lab, stock, measured, file:PATH, or single steps, see --help [default: stock]
     #[arg(long, value_name = "SET", long_help = OVERHEADS_HELP)]
     pub(super) overheads: Option<Overheads>,
-    /// A percentile is marked ? where the upper end of its 95 % interval is above this many times the lower one
-    #[arg(long, value_name = "FACTOR", default_value_t = crate::lab::stats::PRECISION, value_parser = parse_precision)]
-    pub(super) precision: f64,
     /// Also write the result as JSON; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
@@ -244,16 +241,11 @@ fn parse_pools(text: &str) -> Result<Pools, String> {
     })
 }
 
-pub(in crate::cli) fn parse_positive(text: &str) -> Result<Nanos, String> {
+fn parse_positive(text: &str) -> Result<Nanos, String> {
     match parse_duration(text).map_err(|error| error.to_string())? {
         Nanos::ZERO => Err("it must be longer than zero".to_owned()),
         duration => Ok(duration),
     }
-}
-
-fn parse_precision(text: &str) -> Result<f64, String> {
-    let factor = text.trim().parse().ok().filter(|factor: &f64| *factor > 1.0 && *factor <= 1e6);
-    factor.ok_or_else(|| format!("`{text}` is no precision: write a factor above 1, at most 1000000, like 2"))
 }
 
 fn parse_load(text: &str) -> Result<f64, String> {

@@ -5,8 +5,7 @@ use super::fleets::fleet;
 use super::progress::Bar;
 use super::result::Results;
 use crate::lab::sim::{Fleet, Replay};
-use crate::lab::study::capacity::{SIMULATIONS, best_sizes, max_load, max_load_of_best};
-use crate::lab::study::goal::Goal;
+use crate::lab::study::capacity::{SIMULATIONS, max_load, max_load_of_best};
 use crate::lab::study::parallel;
 use crate::lab::study::policy_spec::PolicySpec;
 use crate::lab::study::replayed::Replayed;
@@ -25,15 +24,15 @@ pub(super) struct Sweep<'a> {
 
 /// The lowest load that a search for the highest one looks at.
 const LOAD_MIN: f64 = 0.01;
-/// The goal that `--pools best` optimises at a given load.
-const BEST: &str = "p99.9-slowdown<=10";
-
 impl<'a> Sweep<'a> {
     /// The simulations for `arguments`, which are settled, with the requests of `replayed` if there is a replay.
     ///
     /// # Errors
     /// A message about flags that contradict each other.
     pub(super) fn of(arguments: &'a SimulateArguments, replayed: Option<&'a Replayed>) -> Result<Sweep<'a>, String> {
+        if arguments.pools == Some(Pools::Best) && arguments.max_load.is_none() {
+            return Err("--pools best: searches go with --max-load; write sizes, like front=3,heavy=11".to_owned());
+        }
         let in_pools = match &arguments.pools {
             Some(Pools::Sizes(sizes)) => Some(sizes.iter().sum()),
             _ => None,
@@ -86,7 +85,6 @@ impl<'a> Sweep<'a> {
             classified: arguments.classified,
             objective: arguments.optimise,
             shape: arguments.arrivals,
-            precision: arguments.precision,
             ..new
         };
         let loads = if arguments.max_load.is_some() { &[LOAD_MIN] } else { arguments.load.0.as_slice() };
@@ -129,10 +127,8 @@ impl<'a> Sweep<'a> {
             .flat_map(|(spec, scenario)| loads.iter().map(move |load| (spec, scenario, *load)))
             .collect();
         let progress = Bar::new(runs.len() as u64 * each, arguments.quiet);
-        let lowest: Goal = BEST.parse().expect("a goal");
-        let simulations = parallel::map(&runs, |(spec, scenario, load)| match best && spec.has_sizes() {
-            true => best_sizes(scenario, *spec, *load, &lowest, &progress),
-            false => scenario.run(*spec, *load, sizes.filter(|_| spec.has_sizes()), &progress),
+        let simulations = parallel::map(&runs, |(spec, scenario, load)| {
+            scenario.run(*spec, *load, sizes.filter(|_| spec.has_sizes()), &progress)
         });
         progress.finish();
         Results::Outcomes(simulations)

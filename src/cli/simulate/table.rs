@@ -2,6 +2,7 @@
 
 use super::result::Results;
 use crate::lab::sim::{FATES, Fleet};
+use crate::lab::stats::PRECISION;
 use crate::lab::study::capacity::Sustained;
 use crate::lab::study::goal::Goal;
 use crate::lab::study::judge::Judged;
@@ -39,8 +40,7 @@ pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
     text.push_str(&format!("{:<10} {title:margin$}{:>5} {:<7}{titles}  {titles}\n", "policy", "load", "class"));
     text.push_str(&simulations.into_iter().map(rows).collect::<String>());
     text.push_str(&format!(
-        "\nslowdown: latency over cost. ?: not known within a factor of {} (95 % confidence): a longer run may tell.\n",
-        scenario.precision
+        "\nslowdown: latency over cost. ?: not known within a factor of {PRECISION} (95 % confidence): a longer run may tell.\n"
     ));
     text
 }

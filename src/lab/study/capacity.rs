@@ -3,7 +3,7 @@
 use super::judge::{Judged, Verdict};
 use super::policy_spec::PolicySpec;
 use super::progress::Progress;
-use super::scenario::{Scenario, Simulation};
+use super::scenario::Scenario;
 use crate::lab::study::goal::Goal;
 use crate::sched::Sizes;
 
@@ -83,30 +83,6 @@ pub(crate) fn max_load_of_best(
         let floor = (best.max_load * f64::from(HUNDREDTHS)).round() as u32;
         let found = above(scenario, spec, goal, Some(sizes), floor, progress);
         let better = found.max_load > best.max_load;
-        if better {
-            best = found;
-        }
-        better
-    });
-    best
-}
-
-/// The simulation of `spec` at `load` with the sizes for which the figure of `goal` is lowest.
-pub(crate) fn best_sizes(
-    scenario: &Scenario<'_>,
-    spec: PolicySpec,
-    load: f64,
-    goal: &Goal,
-    progress: &dyn Progress,
-) -> Simulation {
-    let begin = scenario.default_sizes(spec, load);
-    let Some(begin) = begin.filter(|sizes| sizes.len() == 2) else {
-        return scenario.run(spec, load, None, progress);
-    };
-    let mut best = scenario.run(spec, load, Some(&begin), progress);
-    climb(scenario.workers, scenario.workers - 1, begin[0], |sizes| {
-        let found = scenario.run(spec, load, Some(sizes), progress);
-        let better = goal.figure(&found.tally) < goal.figure(&best.tally);
         if better {
             best = found;
         }

@@ -40,8 +40,6 @@ pub(crate) struct Scenario<'a> {
     pub(crate) replayed: Option<&'a Replayed>,
     /// How drawn requests follow one another.
     pub(crate) shape: Shape,
-    /// The widest interval, upper over lower end, of a percentile that counts as known.
-    pub(crate) precision: f64,
 }
 
 /// The result of one simulation.
@@ -132,7 +130,6 @@ impl<'a> Scenario<'a> {
             objective: Objective::default(),
             replayed: None,
             shape: Shape::Poisson,
-            precision: PRECISION,
         }
     }
 
@@ -258,7 +255,7 @@ impl<'a> Scenario<'a> {
         let unstable_from = self.bound(unstable_from);
         // A group at its own bound is as busy as all workers at theirs.
         let busy = load / unstable_from.unwrap_or(1.0);
-        let tally = tally.of_queue(busy, self.overheads.per_request(), self.precision);
+        let tally = tally.of_queue(busy, self.overheads.per_request(), PRECISION);
         let tally = tally.of_servers(self.fleet.map_or(1, Fleet::left));
         Simulation { spec, load, fleet: self.fleet.zip(busiest), chosen, unstable_from, tally }
     }
