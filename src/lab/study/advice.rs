@@ -93,7 +93,7 @@ fn reasons(question: &Question<'_>, look: &Look, search: &Search) -> Vec<String>
             false => format!("{spec} does not hold it on {}: {}.", counted(*needed), shown(&answer.look)),
         });
     }
-    if chosen.entry().is_some_and(|entry| entry.has_budget) {
+    if chosen.entry().is_some_and(|entry| entry.has_budget()) {
         let (slice, decision) = (question.scenario.slice_or_fitted(), question.scenario.decision());
         let size = if decision.budget().is_some() { "" } else { ", ten times the smallest class's mean cost" };
         reasons.push(format!("slice {slice}{size}: {}.", decision.reason));
