@@ -1,12 +1,14 @@
 //! The control thread's side of the metrics: asks workers for their histograms, sums them up, and answers scrapes.
 
-use super::demand::{Mark, Marks};
-use super::histograms::{Histograms, Totals};
-use super::measured::Measured;
-use super::recent::{Reading, Readings, Recent};
-use super::ring::Ring;
+#[cfg(test)]
+use super::sample::Stage;
 use super::snapshot::{Gauges, Snapshot};
+use super::window::{Demand, Histograms, Reading, Recent, Window};
+#[cfg(test)]
+use super::window::{Distribution, Series};
 use super::worker_metrics::WorkerMetrics;
+#[cfg(test)]
+use crate::fate::CLASSES;
 use crate::time::{Nanos, clock};
 use std::thread;
 
@@ -26,20 +28,18 @@ pub struct Collector<'b> {
     /// The sum of all histograms taken in one `collect`: adding histograms of one shape is cheap, sorting their bins is
     /// not.
     gathered: Histograms,
-    since_start: Totals,
+    /// The counters as of the last `collect`.
+    last: Reading,
+    since_start: Window,
+    seconds: Window,
+    tens: Window,
+    /// The number of the second since which requests are of the mix of now.
+    mix: u64,
     /// Start of the server on the real-time clock, distinct for each server on one address.
     start_time: Nanos,
-    seconds: Ring,
-    tens: Ring,
-    readings: Readings,
-    /// Counters at the limits of the slots of `tens`.
-    marks: Marks,
     /// Datagrams that the kernel has dropped since the start; `None` where that is not known.
     kernel_dropped: Option<u64>,
 }
-
-/// Slots of the window of a minute.
-const TENS: usize = 6;
 
 /// The collector's state for one worker.
 #[derive(Debug, Default)]
@@ -58,12 +58,12 @@ impl<'b> Collector<'b> {
             metrics,
             asked: (0..metrics.recorders()).map(|_| Asked { spare: Some(Box::default()), recorded: 0 }).collect(),
             gathered: Histograms::default(),
-            since_start: Totals::default(),
+            since_start: Window::since_start(),
+            seconds: Window::new(10, Nanos::from_secs(1)),
+            tens: Window::new(6, Nanos::from_secs(10)),
+            last: Reading::new(metrics, Some(0)),
+            mix: 0,
             start_time: clock::realtime(),
-            seconds: Ring::new(10, Nanos::from_secs(1)),
-            tens: Ring::new(TENS, Nanos::from_secs(10)),
-            readings: Readings::new(Reading::new(metrics)),
-            marks: Marks::new(TENS as u64, Mark::new(clock::now(), &metrics.counts(), metrics.unanswered(), Some(0))),
             kernel_dropped: None,
         }
     }
@@ -82,10 +82,11 @@ impl<'b> Collector<'b> {
             }
         }
         self.wait();
-        let now = clock::now();
-        let mark = Mark::new(now, &self.metrics.counts(), self.metrics.unanswered(), self.kernel_dropped);
-        self.marks.add(self.tens.number(now), mark);
-        self.fold(now);
+        let (now, gathered) = (Reading::new(self.metrics, self.kernel_dropped), self.gathered.take());
+        for window in [&mut self.since_start, &mut self.seconds, &mut self.tens] {
+            window.add(&self.last, now.at(), &gathered);
+        }
+        self.last = now;
     }
 
     /// Sets how many datagrams the kernel has dropped since the start, as far as that is known: part of the demand. To be
@@ -98,25 +99,24 @@ impl<'b> Collector<'b> {
     /// latest entries of workers that were late, so an answered request can be in the fates before it is in a
     /// distribution.
     pub fn snapshot(&self, gauges: Gauges) -> Snapshot {
-        let now = clock::now();
-        let counts = self.metrics.counts();
-        let since_start = Measured::from(&self.since_start);
-        let windows = [self.seconds.last(now), self.tens.last(now)];
-        let demand = self.marks.demand(&windows[1], gauges.class_names);
-        Snapshot::new(gauges, self.start_time, counts, &since_start, windows.each_ref(), demand)
+        let windows = [&self.since_start, &self.seconds, &self.tens];
+        let demand = Demand::of(&self.tens, &self.last, gauges.class_names);
+        Snapshot::new(gauges, self.start_time, self.metrics.counts(), windows, demand)
     }
 
     /// The work of the last seconds, answered or not, as of the last [`Collector::collect`]. To be called once per
     /// second, after that.
     pub fn recent(&mut self) -> Recent {
-        self.readings.recent(Reading::new(self.metrics), &self.seconds, self.metrics.workers())
+        let since = (0..self.metrics.workers()).filter_map(|worker| self.metrics.running_since(worker));
+        let running: Vec<Nanos> = since.map(|since| self.last.at().minus(since)).collect();
+        Recent::of(&self.seconds, &self.last, &running, self.metrics.workers(), &mut self.mix)
     }
 
     /// The service times of all requests that were served, summed, as of the last [`Collector::collect`].
     #[cfg(all(test, feature = "cli"))]
     pub(crate) fn served(&self) -> Nanos {
-        let classes = Measured::from(&self.since_start).classes;
-        Nanos::new(classes.iter().map(|class| class.stages[super::Stage::Service as usize].sum()).sum())
+        let classes = std::array::from_fn::<_, CLASSES, _>(|class| Series::stage(class, Stage::Service));
+        Nanos::new(Distribution::of(self.since_start.last(self.last.at()), &classes).sum())
     }
 
     /// Offers the worker empty histograms if it has new entries, can still answer and owes nothing.
@@ -155,26 +155,13 @@ impl<'b> Collector<'b> {
         // Read before the swap slot is emptied: a worker that is gone by now has published everything.
         let gone = swap_slot.is_gone();
         while let Some(mut full) = swap_slot.take() {
-            self.gathered.add(&full);
-            full.reset();
+            full.move_to(&mut self.gathered);
             asked.spare = Some(full);
         }
         if gone && asked.spare.is_none() {
             asked.spare = swap_slot.take_back();
         }
         asked.spare.is_some()
-    }
-
-    /// Moves the gathered histograms into the totals and windows.
-    fn fold(&mut self, now: Nanos) {
-        if self.gathered.is_empty() {
-            return;
-        }
-        let measured = Measured::from(&self.gathered);
-        self.gathered.reset();
-        self.since_start.absorb(&measured);
-        self.seconds.add(now, &measured);
-        self.tens.add(now, &measured);
     }
 }
 
@@ -189,8 +176,12 @@ mod tests {
         Sample { class, service: Nanos::from_micros(service_us), ..Sample::default() }
     }
 
+    fn measured(collector: &Collector<'_>, series: Series) -> Distribution {
+        Distribution::of(collector.since_start.last(collector.last.at()), &[series])
+    }
+
     fn in_total(collector: &Collector<'_>, class: usize) -> u64 {
-        collector.since_start.class(class).map_or(0, |class| class.slowdown.histogram.len())
+        measured(collector, Series::slowdown(class)).count()
     }
 
     /// Is every sample counted exactly once, whatever the interleaving of recording, asking and stopping?
@@ -219,7 +210,7 @@ mod tests {
         collector.collect(|_| ());
         assert_eq!([in_total(&collector, 0), in_total(&collector, 1)], [SAMPLES; 2]);
         let exact: u64 = (0..SAMPLES).map(|number| (number % 100 + 1) * 1_000).sum();
-        assert_eq!(collector.since_start.class(0).expect("samples").stages[0].sum, exact);
+        assert_eq!(measured(&collector, Series::stage(0, Stage::Total)).sum(), exact);
     }
 
     /// Do policies hear of all work: what was answered, what ended otherwise, and what still runs?
@@ -290,6 +281,7 @@ mod tests {
         let lasted = clock::now().minus(start);
         worker.end_slice(Nanos::new(lasted.get() / 4));
         worker.charged(Nanos::new(lasted.get() / 2));
+        collector.collect(|_| ());
         let recent = collector.recent();
         // The reading is made a little later, and the collector is a little older.
         let near = |value: f64, due: f64| (value - due).abs() < 0.2;

@@ -1,7 +1,7 @@
 //! The body of `GET /latency`: schema `forebay-latency/1`.
 
-use super::demand::Demand;
 use super::snapshot::{Decision, Description, Emulation, Latencies, Snapshot};
+use super::window::Demand;
 use super::{OwnReasons, Stage};
 use crate::fate::{Fate, Fates, Malformed};
 use crate::time::Nanos;

@@ -25,57 +25,44 @@
 
 mod block;
 mod bounds;
-mod censored;
 mod collector;
 mod counters;
-mod demand;
-mod distribution;
-mod histograms;
 mod interval;
 #[cfg(feature = "admin")]
 mod latency;
-mod measured;
 mod own;
 mod percentile;
 #[cfg(feature = "admin")]
-mod process;
-#[cfg(feature = "admin")]
 mod prometheus;
-mod recent;
-mod ring;
-mod shift;
+mod sample;
 mod snapshot;
-mod stage;
-mod stretches;
 mod summary;
-mod tally;
-mod unanswered;
-mod unfinished;
+mod window;
 mod worker_metrics;
 
 pub use crate::fate::Fates;
 pub use block::Block;
 pub use bounds::Bounds;
+pub(crate) use counters::Unfinished;
 pub use counters::{Continuation, Counted, SpawnEnd, Steal};
-pub use demand::{ClassDemand, Demand};
-pub(crate) use histograms::class_bytes;
 pub use interval::Interval;
 pub use own::{ClassNames, OwnKind, OwnReasons, OwnValue};
 pub use percentile::{Percentile, PercentileError};
 #[cfg(feature = "admin")]
 pub use prometheus::Format;
+pub use sample::Stage;
 pub use snapshot::{ALL_CLASSES, Decision, Description, Emulation, Latencies, Snapshot};
-pub use stage::Stage;
 pub use summary::summary;
-pub(crate) use unfinished::Unfinished;
+pub(crate) use window::class_bytes;
+pub use window::{ClassDemand, Demand};
 
 // What workers write and the control thread gathers is of the inside, as the crate's root says.
 #[cfg_attr(doc, doc(hidden))]
 pub use {
     collector::Collector,
     counters::Counter,
-    histograms::Sample,
-    recent::Recent,
+    sample::Sample,
     snapshot::Gauges,
+    window::Recent,
     worker_metrics::{Failures, Recorder, WorkerMetrics},
 };

@@ -1,14 +1,12 @@
 //! The data of one scrape.
 
-use super::Stage;
 use super::block::Block;
 use super::counters::{Counted, Counts, SpawnEnd};
-use super::demand::Demand;
-use super::distribution::Distribution;
-use super::measured::Measured;
 use super::own::{ClassNames, OwnReasons, OwnValue};
+use super::sample::Stage;
+use super::window::{Bins, Demand, Distribution, Series, Window};
 use crate::fate::{CLASSES, Fates};
-use crate::time::Nanos;
+use crate::time::{Nanos, clock};
 #[cfg(feature = "admin")]
 use serde::Serialize;
 
@@ -145,7 +143,7 @@ pub struct Snapshot {
     pub spawned: [u64; SpawnEnd::ALL.len()],
     /// Distributions since the start, for the histograms of `/metrics`.
     #[cfg(feature = "admin")]
-    pub(super) measured: Measured,
+    pub(super) measured: Bins,
 }
 
 impl Snapshot {
@@ -154,14 +152,15 @@ impl Snapshot {
         gauges: Gauges,
         start_time: Nanos,
         counts: Counts,
-        since_start: &Measured,
-        [last_10s, last_60s]: [&Measured; 2],
+        [since_start, last_10s, last_60s]: [&Window; 3],
         demand: Demand,
     ) -> Snapshot {
+        let now = clock::now();
+        let measured = since_start.last(now).next().cloned().unwrap_or_default();
         let Gauges { description, kernel_dropped, unstamped, run_queue_waits, queue_depths, .. } = gauges;
         let Gauges { decision, max_wait, oldest, class_names, own, spawned, .. } = gauges;
-        let latencies = |measured: &Measured| Latencies::new(measured, class_names, unstamped);
-        let emulation = description.is_emulated().then(|| Emulation::new(&counts, &since_start.overshoot));
+        let latencies = |window: &Window| Latencies::new(&window.last(now).collect::<Vec<_>>(), class_names, unstamped);
+        let emulation = description.is_emulated().then(|| Emulation::new(&counts, &measured));
         Snapshot {
             description,
             start_time,
@@ -172,7 +171,7 @@ impl Snapshot {
             unanswered: counts.unanswered,
             interruptible: counts.interruptible,
             max_wait,
-            oldest: oldest_by_class(&oldest, since_start, class_names),
+            oldest: oldest_by_class(&oldest, &measured, class_names),
             kernel_dropped,
             run_queue_waits,
             queue_depths,
@@ -186,7 +185,7 @@ impl Snapshot {
             spawned,
             demand,
             #[cfg(feature = "admin")]
-            measured: since_start.clone(),
+            measured,
         }
     }
 }
@@ -194,11 +193,10 @@ impl Snapshot {
 /// The classes from the start, and each other from its first request on.
 fn oldest_by_class(
     oldest: &[Option<Nanos>; CLASSES],
-    since_start: &Measured,
+    measured: &Bins,
     names: ClassNames,
 ) -> Vec<(&'static str, Nanos)> {
-    let known = |class: usize| class < CLASSES_FROM_THE_START || since_start.classes[class].slowdown.count() > 0;
-    let shown = (0..CLASSES).filter(|class| known(*class) || oldest[*class].is_some());
+    let shown = (0..CLASSES).filter(|class| is_known(*class, measured) || oldest[*class].is_some());
     let all = (ALL_CLASSES, oldest.iter().flatten().copied().max().unwrap_or_default());
     std::iter::once(all).chain(shown.map(|class| (names.0[class], oldest[class].unwrap_or_default()))).collect()
 }
@@ -219,7 +217,8 @@ pub struct Emulation {
 }
 
 impl Emulation {
-    fn new(counts: &Counts, overshoot: &Distribution) -> Emulation {
+    fn new(counts: &Counts, measured: &Bins) -> Emulation {
+        let overshoot = Distribution::of([measured], &[Series::OVERSHOOT]);
         let slept_us = counts.slept.as_micros_f64();
         let overshoot_share = (slept_us > 0.0).then(|| counts.late.as_micros_f64() / slept_us);
         Emulation {
@@ -233,7 +232,12 @@ impl Emulation {
 
 /// The number of classes whose series exist from the start, with zeros: `short` and `long`. An increase is relative to the
 /// sample before it; if a histogram appears only with its first requests, no increase contains them.
-pub(super) const CLASSES_FROM_THE_START: usize = 2;
+const CLASSES_FROM_THE_START: usize = 2;
+
+/// Whether the series of `class` are shown.
+pub(super) fn is_known(class: usize, measured: &Bins) -> bool {
+    class < CLASSES_FROM_THE_START || measured.has(Series::slowdown(class))
+}
 
 /// The name that stands for all classes together.
 pub const ALL_CLASSES: &str = "all";
@@ -245,9 +249,9 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    fn new(measured: &Measured, names: ClassNames, unstamped: bool) -> Latencies {
+    fn new(parts: &[&Bins], names: ClassNames, unstamped: bool) -> Latencies {
         let known = |stage| !(unstamped && stage == Stage::Kernel);
-        let blocks = |stage| if known(stage) { stage_blocks(measured, names, stage) } else { Vec::new() };
+        let blocks = |stage| if known(stage) { stage_blocks(parts, names, stage) } else { Vec::new() };
         Latencies { stages: Stage::ALL.map(blocks) }
     }
 
@@ -260,16 +264,10 @@ impl Latencies {
 
 const NANOS_PER_MICRO: f64 = 1e3;
 
-fn stage_blocks(measured: &Measured, names: ClassNames, stage: Stage) -> Vec<(&'static str, Block)> {
-    let mut all = Distribution::default();
-    let mut blocks = Vec::new();
-    for (name, class) in names.0.iter().zip(&measured.classes) {
-        let distribution = &class.stages[stage as usize];
-        if distribution.count() > 0 {
-            all.add(distribution);
-            blocks.push((*name, distribution.block(NANOS_PER_MICRO)));
-        }
-    }
-    blocks.insert(0, (ALL_CLASSES, all.block(NANOS_PER_MICRO)));
-    blocks
+fn stage_blocks(parts: &[&Bins], names: ClassNames, stage: Stage) -> Vec<(&'static str, Block)> {
+    let series: [Series; CLASSES] = std::array::from_fn(|class| Series::stage(class, stage));
+    let block = |series: &[Series]| Distribution::of(parts.iter().copied(), series).block(NANOS_PER_MICRO);
+    let classes = names.0.into_iter().zip(&series).map(|(name, series)| (name, block(&[*series])));
+    let all = (ALL_CLASSES, block(&series));
+    std::iter::once(all).chain(classes.filter(|(_, block)| block.count > 0)).collect()
 }

@@ -9,9 +9,9 @@
 //! moves by value, so nothing can be lost or counted twice. A swap slot holds at most two full sets: the answer to the
 //! one outstanding question, and the last set, which the worker leaves when it stops.
 
-use super::counters::{Counter, Counts, WorkerCounters};
-use super::histograms::{Histograms, Sample};
-use super::unanswered::{Unanswered, UnansweredCounts};
+use super::counters::{Counter, Counts, Unanswered, UnansweredCounts, WorkerCounters};
+use super::sample::Sample;
+use super::window::Histograms;
 use crate::fate::{Fate, ReceiveError, Unsent};
 use crate::time::Nanos;
 use crossbeam_queue::ArrayQueue;

@@ -6,7 +6,7 @@ use crate::metrics::{self, Recent};
 use crate::sched::auto::Auto;
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::{Entry, Made, Measured, Policy, Sizes, Tuning};
-use crate::time::Nanos;
+use crate::time::{Nanos, Steady};
 
 /// The policy in force, and the state for changing it.
 pub(super) struct Adaptation {
@@ -14,13 +14,13 @@ pub(super) struct Adaptation {
     tuning: Tuning,
     burn: Burn,
     /// The policy that the workers follow.
-    made: Made,
+    made: Steady<Made>,
     /// The decision rule of `auto`; `None` under any other policy.
     auto: Option<Auto>,
-    /// A policy made from the last measurement that differs from the one in force: it takes effect when the next
-    /// measurement makes it again.
-    next: Option<Made>,
 }
+
+/// Measurements in a row that must make the same policy before it comes into force.
+const IN_A_ROW: u32 = 2;
 
 impl Adaptation {
     /// The initial policy of `config`.
@@ -43,13 +43,13 @@ impl Adaptation {
             ..Tuning::new(config.workers, config.slice_scaled())
         };
         let auto = (config.policy.name() == "auto").then(|| Auto::new(&tuning));
-        let made = entry.make(&tuning);
-        Adaptation { entry, tuning, burn: config.burn, made, auto, next: None }
+        let made = Steady::new(entry.make(&tuning));
+        Adaptation { entry, tuning, burn: config.burn, made, auto }
     }
 
     /// The policy for the workers to follow.
     pub(super) fn policy(&self) -> Policy {
-        self.made.policy()
+        self.made.get().policy()
     }
 
     /// Updates the policy from `recent` measurements; true if it has changed. To be called every second.
@@ -66,31 +66,22 @@ impl Adaptation {
         }
         self.tuning.measured = Some(measured);
         if let Some(decision) = decided {
-            self.made = decision.make(&self.tuning);
+            self.made.set(decision.make(&self.tuning));
             return true;
         }
         let made = match &self.auto {
             Some(auto) => auto.current().make(&self.tuning),
             None => self.entry.make(&self.tuning),
         };
-        // A change needs two measurements in a row that agree.
-        if made.is_like(&self.made) {
-            self.made.reason = made.reason;
-            self.next = None;
-            return false;
+        if made.is_like(self.made.get()) {
+            self.made.get_mut().reason.clone_from(&made.reason);
         }
-        let agreed = self.next.take().is_some_and(|next| next.is_like(&made));
-        if agreed {
-            self.made = made;
-        } else {
-            self.next = Some(made);
-        }
-        agreed
+        self.made.read(made, IN_A_ROW, Made::is_like)
     }
 
     /// The decision in force, for the admin endpoint; `None` under a policy that does not adapt.
     pub(super) fn decision(&self) -> Option<metrics::Decision> {
-        let Made { name, budget, reserved, reason, .. } = &self.made;
+        let Made { name, budget, reserved, reason, .. } = self.made.get();
         self.entry.adapts.then(|| metrics::Decision {
             policy: name.name().to_owned(),
             budget: *budget,

@@ -12,8 +12,10 @@
 
 pub mod clock;
 mod duration;
+mod steady;
 
 pub use duration::{DURATION_FORM, DURATION_MAX, DurationError, parse_duration};
+pub(crate) use steady::Steady;
 
 use std::fmt;
 use std::time::Duration;

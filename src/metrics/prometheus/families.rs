@@ -1,7 +1,7 @@
 //! Families of metrics and their samples, one call each.
 
 use crate::metrics::counters::Family;
-use crate::metrics::distribution::Distribution;
+use crate::metrics::window::Distribution;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;

@@ -2,15 +2,16 @@
 
 mod classic;
 mod families;
+mod process;
 
-use super::histograms::SLOWDOWN_ONE;
-use super::measured::ClassMeasured;
 use super::own::{OwnKind, OwnValue};
-use super::process::Process;
-use super::snapshot::{CLASSES_FROM_THE_START, Latencies, Snapshot};
+use super::sample::SLOWDOWN_ONE;
+use super::snapshot::{Latencies, Snapshot, is_known};
+use super::window::{Distribution, Series};
 use super::{Percentile, SpawnEnd, Stage};
 use crate::fate::Fate;
 use families::{Families, counter, counters, gauge, histogram};
+use process::Process;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::{encode, encode_registry};
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
@@ -104,23 +105,20 @@ fn latency(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let help =
         "Time of answered requests in the server, by stage; total is from the kernel's receive stamp to the reply";
     let mut family = families.start("forebay_latency_seconds", help, MetricType::Histogram)?;
-    for (class, measured) in known_classes(snapshot) {
-        let stages = Stage::ALL.iter().zip(&measured.stages);
+    for (class, name) in known_classes(snapshot) {
         // An unknown stage has no block, not even for all classes.
-        for (stage, distribution) in stages.filter(|(stage, _)| !snapshot.since_start.stage(**stage).is_empty()) {
-            let labels = [("stage", stage.name()), ("class", class)];
-            histogram(&mut family, &labels, distribution, &LATENCY_BOUNDS_NS, 1e9)?;
+        for stage in Stage::ALL.into_iter().filter(|stage| !snapshot.since_start.stage(*stage).is_empty()) {
+            let labels = [("stage", stage.name()), ("class", name)];
+            let times = Distribution::of([&snapshot.measured], &[Series::stage(class, stage)]);
+            histogram(&mut family, &labels, &times, &LATENCY_BOUNDS_NS, 1e9)?;
         }
     }
     Ok(())
 }
 
-/// The classes to show, by name: the classes of every server, and each other class from its first request on.
-fn known_classes(snapshot: &Snapshot) -> impl Iterator<Item = (&'static str, &ClassMeasured)> {
-    let classes = snapshot.class_names.0.into_iter().zip(&snapshot.measured.classes).enumerate();
-    let known =
-        classes.filter(|(class, (_, measured))| *class < CLASSES_FROM_THE_START || measured.slowdown.count() > 0);
-    known.map(|(_, class)| class)
+/// The classes to show, with their names: the classes of every server, and each other class from its first request on.
+fn known_classes(snapshot: &Snapshot) -> impl Iterator<Item = (usize, &'static str)> {
+    snapshot.class_names.0.into_iter().enumerate().filter(|(class, _)| is_known(*class, &snapshot.measured))
 }
 
 fn latency_quantiles(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
@@ -157,8 +155,9 @@ fn quantiles_of_window(family: &mut MetricEncoder<'_>, window: &str, latencies: 
 fn slowdown(families: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let help = "Total time of an answered request over its service time";
     let mut family = families.start("forebay_slowdown", help, MetricType::Histogram)?;
-    for (class, measured) in known_classes(snapshot) {
-        histogram(&mut family, &[("class", class)], &measured.slowdown, &SLOWDOWN_BOUNDS, SLOWDOWN_ONE as f64)?;
+    for (class, name) in known_classes(snapshot) {
+        let slowdowns = Distribution::of([&snapshot.measured], &[Series::slowdown(class)]);
+        histogram(&mut family, &[("class", name)], &slowdowns, &SLOWDOWN_BOUNDS, SLOWDOWN_ONE as f64)?;
     }
     Ok(())
 }

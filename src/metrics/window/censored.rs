@@ -9,9 +9,6 @@ use crate::time::Nanos;
 /// Service times and how many requests would have taken each, ascending, by those that `ended` and what others had taken when
 /// they were `broken_off`. Where nothing took longer, these count as they are: it is the least that they can take.
 pub(super) fn served_to_the_end(ended: Vec<(Nanos, u64)>, broken_off: Vec<(Nanos, u64)>) -> Vec<(Nanos, u64)> {
-    if broken_off.is_empty() {
-        return ended;
-    }
     // Of equal times the ended ones come first: a request that was broken off would have taken longer.
     let mut all: Vec<(Nanos, bool, u64)> = ended.into_iter().map(|(took, count)| (took, false, count)).collect();
     all.extend(broken_off.into_iter().map(|(took, count)| (took, true, count)));

@@ -1,13 +1,9 @@
-//! Distributions on the control thread's side: the occupied bins of histograms, sorted. A second of traffic fills some
-//! hundred to a few thousand of the 27,000 bins of a histogram, so that they merge quickly. They are short-lived;
-//! long-lived measurements are [`Histograms`](super::histograms::Histograms) or a [`Ring`](super::ring::Ring).
+//! One distribution as its readers see it, short-lived.
 
-use super::block::Block;
-use std::cmp::Ordering;
-use std::iter;
-use std::ops::Add;
+use super::bins::{Bins, Series};
+use crate::metrics::Block;
 
-/// Counts of values by histogram bin. A bin is keyed by its highest value, so that no percentile is reported too low.
+/// Counts of values by bin. A bin is keyed by its highest value, so that no percentile is reported too low.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Distribution {
     /// The highest value of each bin and the number of values in it, ascending.
@@ -17,10 +13,21 @@ pub(crate) struct Distribution {
 }
 
 impl Distribution {
-    /// The distribution of `bins` (values and their counts, ascending), whose exact sum is `sum`.
-    pub(crate) fn new(bins: impl Iterator<Item = (u64, u64)>, sum: u64) -> Distribution {
-        let bins: Vec<_> = bins.collect();
-        debug_assert!(bins.is_sorted_by(|one, next| one.0 < next.0), "each value once");
+    /// The values of all `series` in all `parts`.
+    pub(crate) fn of<'a>(parts: impl IntoIterator<Item = &'a Bins>, series: &[Series]) -> Distribution {
+        let (mut bins, mut sum) = (Vec::new(), 0_u64);
+        for part in parts {
+            for series in series {
+                bins.extend(part.values(*series));
+                sum = sum.saturating_add(part.sum(*series));
+            }
+        }
+        bins.sort_unstable();
+        bins.dedup_by(|next, bin| {
+            let same = next.0 == bin.0;
+            bin.1 += if same { next.1 } else { 0 };
+            same
+        });
         Distribution { count: bins.iter().map(|bin| bin.1).sum(), bins, sum }
     }
 
@@ -37,18 +44,6 @@ impl Distribution {
     /// Values and their counts, ascending; a value is at most 0.1 % too high.
     pub(crate) fn values(&self) -> impl Iterator<Item = (u64, u64)> {
         self.bins.iter().copied()
-    }
-
-    /// Adds all values of `other`.
-    pub(crate) fn add(&mut self, other: &Distribution) {
-        if other.count == 0 {
-            return;
-        }
-        let mut merged = Vec::with_capacity(self.bins.len() + other.bins.len());
-        merged.extend(merge(self.values(), other.values()));
-        self.bins = merged;
-        self.count += other.count;
-        self.sum = self.sum.saturating_add(other.sum);
     }
 
     /// Count, percentiles and maximum, each value divided by `unit`.
@@ -78,41 +73,25 @@ impl Distribution {
     }
 }
 
-/// Merges two sorted lists of bins into one, each key once.
-pub(super) fn merge<K: Ord + Copy, C: Add<Output = C> + Copy>(
-    left: impl Iterator<Item = (K, C)>,
-    right: impl Iterator<Item = (K, C)>,
-) -> impl Iterator<Item = (K, C)> {
-    let (mut left, mut right) = (left.peekable(), right.peekable());
-    iter::from_fn(move || {
-        let order = match (left.peek(), right.peek()) {
-            (Some(one), Some(other)) => one.0.cmp(&other.0),
-            (Some(_), None) => Ordering::Less,
-            _ => Ordering::Greater,
-        };
-        match order {
-            Ordering::Less => left.next(),
-            Ordering::Greater => right.next(),
-            Ordering::Equal => left.next().zip(right.next()).map(|((key, one), (_, other))| (key, one + other)),
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::histograms::{Histograms, Sample};
-    use crate::metrics::{Percentile, Stage};
+    use crate::metrics::window::Histograms;
+    use crate::metrics::{Percentile, Sample, Stage};
     use crate::time::Nanos;
     use hdrhistogram::Histogram;
     use proptest::prelude::*;
 
-    fn of(values: &[u64]) -> Distribution {
+    fn bins(values: &[u64]) -> Bins {
         let mut histograms = Histograms::default();
         for value in values {
             histograms.record(&Sample { service: Nanos::new(*value), ..Sample::default() });
         }
-        histograms.class(0).map_or_else(Distribution::default, |class| (&class.stages[Stage::Service as usize]).into())
+        histograms.take()
+    }
+
+    fn of(values: &[u64]) -> Distribution {
+        Distribution::of([&bins(values)], &[Series::stage(0, Stage::Service)])
     }
 
     proptest! {
@@ -124,8 +103,11 @@ mod tests {
         ) {
             let mut whole = Histogram::<u64>::new_with_bounds(16, 1_000_000_000_000, 3).expect("valid bounds");
             left.iter().chain(&right).for_each(|value| whole.saturating_record(*value));
-            let mut merged = of(&left);
-            merged.add(&of(&right));
+            let (left_bins, right_bins) = (bins(&left), bins(&right));
+            let merged = Distribution::of([&left_bins, &right_bins], &[Series::stage(0, Stage::Service)]);
+            let mut added = left_bins;
+            added.add(&right_bins);
+            prop_assert_eq!(&Distribution::of([&added], &[Series::stage(0, Stage::Service)]), &merged);
             let block = merged.block(1.0);
             prop_assert_eq!(block.count, whole.len());
             prop_assert_eq!(merged.sum(), left.iter().chain(&right).sum::<u64>());

@@ -1,15 +1,10 @@
 //! What was asked of a server lately: how many requests, and what CPU time those of each class take. `forebay plan --from`
 //! plans for it.
 
-use super::Stage;
-use super::counters::Counts;
-use super::distribution::Distribution;
-use super::measured::Measured;
-use super::own::ClassNames;
-use super::unanswered::UnansweredCounts;
-use crate::fate::Fate;
+use super::{Distribution, Reading, Series, Window};
+use crate::metrics::Stage;
+use crate::metrics::own::ClassNames;
 use crate::time::Nanos;
-use std::collections::VecDeque;
 
 /// Demand over the last minute, or since the start where that is shorter.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,67 +42,23 @@ fn as_object<S: serde::Serializer>(classes: &[(&'static str, ClassDemand)], seri
     serializer.collect_map(classes.iter().map(|(name, class)| (name, class)))
 }
 
-/// Counters at one time.
-#[derive(Clone, Debug)]
-pub(super) struct Mark {
-    at: Nanos,
-    /// Datagrams received that are well-formed and not refused.
-    received: u64,
-    kernel_dropped: Option<u64>,
-    unanswered: UnansweredCounts,
-}
-
-impl Mark {
-    pub(super) fn new(at: Nanos, counts: &Counts, unanswered: UnansweredCounts, kernel_dropped: Option<u64>) -> Mark {
-        let ended = |fate: Fate| counts.ended[fate as usize];
-        let received = counts.received.saturating_sub(ended(Fate::Malformed) + ended(Fate::Refused));
-        Mark { at, received, kernel_dropped, unanswered }
-    }
-}
-
-/// Marks at the limits of the slots of a [`super::ring::Ring`], so that counters cover the time of its distributions.
-#[derive(Debug)]
-pub(super) struct Marks {
-    slots: u64,
-    /// For each slot of the ring, its number and the counters as its first measurements began to gather.
-    begins: VecDeque<(u64, Mark)>,
-    last: Mark,
-}
-
-impl Marks {
-    /// Marks for a ring of `slots` slots, of a server that starts with `mark`.
-    pub(super) fn new(slots: u64, mark: Mark) -> Marks {
-        Marks { slots, begins: VecDeque::with_capacity(slots as usize + 1), last: mark }
-    }
-
-    /// Counters as of a gathering whose measurements go into slot `number` of the ring.
-    pub(super) fn add(&mut self, number: u64, mark: Mark) {
-        let before = std::mem::replace(&mut self.last, mark);
-        if self.begins.back().is_none_or(|(newest, _)| *newest != number) {
-            self.begins.push_back((number, before));
-        }
-        while self.begins.front().is_some_and(|(oldest, _)| number - oldest.min(&number) >= self.slots) {
-            self.begins.pop_front();
-        }
-    }
-
-    /// The demand over the slots, whose distributions are `measured`.
-    pub(super) fn demand(&self, measured: &Measured, names: ClassNames) -> Demand {
-        let Some((_, before)) = self.begins.front() else { return Demand::default() };
-        let now = &self.last;
+impl Demand {
+    /// The demand in `window` up to `now`, which was the last reading.
+    pub(crate) fn of(window: &Window, now: &Reading, names: ClassNames) -> Demand {
+        let oldest = window.oldest(now.at);
+        let Some(before) = window.begin(oldest) else { return Demand::default() };
         let unanswered = now.unanswered.by_class_since(&before.unanswered);
-        let classes = names.0.into_iter().zip(&measured.classes).zip(unanswered);
-        let classes = classes.filter_map(|((name, class), unanswered)| {
-            let service = &class.stages[Stage::Service as usize];
+        let classes = names.0.into_iter().zip(unanswered).enumerate().filter_map(|(class, (name, unanswered))| {
+            let service = Distribution::of(window.of(oldest..), &[Series::stage(class, Stage::Service)]);
             let (answered, cpu_us) = (service.count(), Nanos::new(service.sum()).as_micros_f64());
             (answered + unanswered > 0)
-                .then(|| (name, ClassDemand { answered, unanswered, cpu_us, bins_us: bins_us(service) }))
+                .then(|| (name, ClassDemand { answered, unanswered, cpu_us, bins_us: bins_us(&service) }))
         });
         let kernel_dropped =
             now.kernel_dropped.zip(before.kernel_dropped).map(|(now, before)| now.saturating_sub(before));
         Demand {
             seconds: now.at.minus(before.at).as_secs_f64(),
-            asked: now.received.saturating_sub(before.received) + kernel_dropped.unwrap_or(0),
+            asked: now.asked().saturating_sub(before.asked()) + kernel_dropped.unwrap_or(0),
             kernel_dropped,
             classes: classes.collect(),
         }
@@ -132,8 +83,9 @@ fn bins_us(distribution: &Distribution) -> Vec<(f64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::worker_metrics::WorkerMetrics;
-    use crate::metrics::{Collector, Counter, Gauges, Sample};
+    use crate::fate::Fate;
+    use crate::metrics::window::Bins;
+    use crate::metrics::{Collector, Counter, Gauges, Sample, WorkerMetrics};
 
     // Is what was asked there: answered, shed and dropped, the classes apart, with the exact sum of CPU times?
     #[test]
@@ -168,17 +120,18 @@ mod tests {
     // Does the time end where the distributions do, however long the server runs, and begin with it?
     #[test]
     fn counters_cover_the_time_of_the_distributions() {
-        let mark = |second: u64| Mark {
-            at: Nanos::from_secs(second),
-            received: second * 10,
-            kernel_dropped: None,
-            unanswered: UnansweredCounts::default(),
+        let metrics = WorkerMetrics::new(1);
+        let reading = |second: u64| {
+            let mut reading = Reading::new(&metrics, None);
+            (reading.at, reading.counts.received) = (Nanos::from_secs(second), second * 10);
+            reading
         };
-        let mut marks = Marks::new(6, mark(3));
-        assert_eq!(marks.demand(&Measured::default(), ClassNames::default()), Demand::default());
+        let mut window = Window::new(6, Nanos::from_secs(10));
+        let demand = |window: &Window, second| Demand::of(window, &reading(second), ClassNames::default());
+        assert_eq!(demand(&window, 3), Demand::default());
         for second in 4..=200 {
-            marks.add(second / 10, mark(second));
-            let demand = marks.demand(&Measured::default(), ClassNames::default());
+            window.add(&reading(second - 1), Nanos::from_secs(second), &Bins::default());
+            let demand = demand(&window, second);
             // A slot begins with what has gathered since the last look at the one before.
             let begin = if second < 60 { 3 } else { (second / 10 - 5) * 10 - 1 };
             assert_eq!((demand.seconds, demand.asked), ((second - begin) as f64, 10 * (second - begin)), "{second}");

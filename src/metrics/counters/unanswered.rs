@@ -8,11 +8,11 @@ use crate::fate::CLASSES;
 use crate::time::Nanos;
 
 /// Requests that took no time, and half octaves from a nanosecond to 18 minutes; more counts as that.
-pub(super) const BUCKETS: usize = 81;
-pub(super) const PER_OCTAVE: f64 = 2.0;
+pub(in crate::metrics) const BUCKETS: usize = 81;
+pub(in crate::metrics) const PER_OCTAVE: f64 = 2.0;
 
 /// The bucket in which a request counts that took this long.
-pub(super) fn bucket_of(spent: Nanos) -> usize {
+pub(in crate::metrics) fn bucket_of(spent: Nanos) -> usize {
     if spent == Nanos::ZERO {
         return 0;
     }
@@ -21,28 +21,28 @@ pub(super) fn bucket_of(spent: Nanos) -> usize {
 
 /// The counters of one worker, written by it alone.
 #[derive(Debug)]
-pub(super) struct Unanswered {
+pub(in crate::metrics) struct Unanswered {
     /// By class, then by bucket.
     counts: Box<[Tally]>,
 }
 
 impl Unanswered {
-    pub(super) fn new() -> Unanswered {
+    pub(in crate::metrics) fn new() -> Unanswered {
         Unanswered { counts: (0..CLASSES * BUCKETS).map(|_| Tally::default()).collect() }
     }
 
     /// Counts a request of `class` that took this much CPU time; numbers from [`CLASSES`] on count as the last class.
-    pub(super) fn count(&self, class: u8, spent: Nanos) {
+    pub(in crate::metrics) fn count(&self, class: u8, spent: Nanos) {
         self.counts[usize::from(class).min(CLASSES - 1) * BUCKETS + bucket_of(spent)].add(1);
     }
 }
 
 /// One reading of every worker's counters, summed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct UnansweredCounts(Vec<u64>);
+pub(in crate::metrics) struct UnansweredCounts(Vec<u64>);
 
 impl UnansweredCounts {
-    pub(super) fn read<'a>(workers: impl Iterator<Item = &'a Unanswered>) -> UnansweredCounts {
+    pub(in crate::metrics) fn read<'a>(workers: impl Iterator<Item = &'a Unanswered>) -> UnansweredCounts {
         let mut sums = vec![0; CLASSES * BUCKETS];
         for worker in workers {
             sums.iter_mut().zip(&worker.counts).for_each(|(sum, count)| *sum += count.read());
@@ -51,7 +51,7 @@ impl UnansweredCounts {
     }
 
     /// The number of requests of each class that were counted since `before`.
-    pub(super) fn by_class_since(&self, before: &UnansweredCounts) -> [u64; CLASSES] {
+    pub(in crate::metrics) fn by_class_since(&self, before: &UnansweredCounts) -> [u64; CLASSES] {
         let mut sums = [0; CLASSES];
         let counts = self.0.iter().zip(&before.0).map(|(now, before)| now - before).enumerate();
         counts.for_each(|(place, count)| sums[place / BUCKETS] += count);
@@ -59,7 +59,7 @@ impl UnansweredCounts {
     }
 
     /// What took any time since `before`: class, CPU time (the middle of its bucket) and number of requests.
-    pub(super) fn since(&self, before: &UnansweredCounts) -> impl Iterator<Item = (usize, Nanos, u64)> {
+    pub(in crate::metrics) fn since(&self, before: &UnansweredCounts) -> impl Iterator<Item = (usize, Nanos, u64)> {
         let counts = self.0.iter().zip(&before.0).map(|(now, before)| now - before).enumerate();
         counts.filter(|(place, count)| *count > 0 && place % BUCKETS > 0).map(|(place, count)| {
             let middle = ((place % BUCKETS) as f64 - 0.5) / PER_OCTAVE;

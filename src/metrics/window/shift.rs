@@ -6,7 +6,7 @@
 //! Older seconds are forgotten once they differ from the newest, as a window that adapts forgets them (Bifet and Gavaldà,
 //! "Learning from time-changing data with adaptive windowing", 2007).
 
-use super::unanswered::{BUCKETS, PER_OCTAVE, bucket_of};
+use crate::metrics::counters::{BUCKETS, PER_OCTAVE, bucket_of};
 use crate::time::Nanos;
 
 /// How many requests took how long, in the half octaves in which unanswered ones are counted.

@@ -6,10 +6,18 @@
 //! first (acquire) and `received` afterwards: whichever end it saw, it sees the matching arrival too. It may see
 //! arrivals whose ends it missed; they count as in flight, as they were a moment before.
 
-use super::stretches::Stretches;
-use super::tally::Tally;
+mod stretches;
+mod tally;
+mod unanswered;
+mod unfinished;
+
+pub(super) use unanswered::{BUCKETS, PER_OCTAVE, Unanswered, UnansweredCounts, bucket_of};
+pub(crate) use unfinished::Unfinished;
+
 use crate::fate::{ClockAnomaly, Expired, Failed, Fate, Malformed, REASONS, ReceiveError, Refused, Unsent, labels};
 use crate::time::{Nanos, clock};
+use stretches::Stretches;
+use tally::Tally;
 
 labels! {
     /// Result of an attempt to take work from another worker.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The stretches of one worker: written by it alone, read by any thread at any time.
 #[derive(Debug, Default)]
-pub(super) struct Stretches {
+pub(in crate::metrics) struct Stretches {
     ended_ns: Tally,
     /// Start of the present stretch in nanoseconds; 0 outside of one.
     since: AtomicU64,
@@ -17,14 +17,14 @@ pub(super) struct Stretches {
 impl Stretches {
     /// A stretch begins at `now`.
     #[inline]
-    pub(super) fn begin(&self, now: Nanos) {
+    pub(in crate::metrics) fn begin(&self, now: Nanos) {
         // Ordering: relaxed, a reader that sees it late shows less time for a moment.
         self.since.store(now.get().max(1), Ordering::Relaxed);
     }
 
     /// The present stretch ends, having lasted for `time`.
     #[inline]
-    pub(super) fn end(&self, time: Nanos) {
+    pub(in crate::metrics) fn end(&self, time: Nanos) {
         // Ordering: relaxed, the release in `add` orders it before the sum: a reader of a sum that includes this stretch
         // does not read the start of the stretch afterwards.
         self.since.store(0, Ordering::Relaxed);
@@ -32,7 +32,7 @@ impl Stretches {
     }
 
     /// Start of the present stretch; `None` outside of one.
-    pub(super) fn since(&self) -> Option<Nanos> {
+    pub(in crate::metrics) fn since(&self) -> Option<Nanos> {
         // Ordering: relaxed, a hint of a moment ago.
         let since = self.since.load(Ordering::Relaxed);
         (since != 0).then(|| Nanos::new(since))
@@ -43,7 +43,7 @@ impl Stretches {
     /// The sum is read before the start of the stretch. A stretch that is in the sum is then never counted again; one
     /// that ends in between is missed, and the largest value returned so far stands in for it, so that the result never
     /// falls.
-    pub(super) fn time(&self, now: Nanos) -> Nanos {
+    pub(in crate::metrics) fn time(&self, now: Nanos) -> Nanos {
         let ended = Nanos::new(self.ended_ns.read());
         let time = ended.plus(self.since().map_or(Nanos::ZERO, |since| now.minus(since)));
         // Ordering: relaxed, one value among readers.

@@ -1,0 +1,222 @@
+//! What was measured over some time: since the start, in the last seconds, since the mix of requests has shifted.
+//!
+//! Workers fill [`Histograms`]; gathered, they are [`Bins`], which a [`Window`] keeps for each of its intervals, with the
+//! counters as the interval began. Its views: a [`Distribution`] of any classes and stages, a [`Block`](super::Block) of
+//! that, [`Demand`] for plans and [`Recent`] for policies.
+
+mod bins;
+mod censored;
+mod demand;
+mod distribution;
+mod histograms;
+mod reading;
+mod recent;
+mod shift;
+
+pub(crate) use bins::{Bins, Series};
+pub use demand::{ClassDemand, Demand};
+pub(crate) use distribution::Distribution;
+pub(crate) use histograms::{Histograms, class_bytes};
+pub(super) use reading::Reading;
+pub use recent::Recent;
+
+use crate::time::Nanos;
+use std::ops::RangeBounds;
+
+/// What was measured in the last `slots` intervals, each `width` long. The current interval is incomplete, so that the
+/// window covers between `slots - 1` and `slots` widths.
+///
+/// At the start each slot has room for as many bins as a server of a few workers ever needs; when one slot needs more,
+/// all slots grow with it. Constant traffic soon fills one slot, and the window then has its final size. There are never
+/// more bins than samples in an interval times stages, and never more than 27,000 of a series.
+#[derive(Debug)]
+pub(crate) struct Window {
+    width: Nanos,
+    slots: Box<[Slot]>,
+    /// Bins that each slot has room for.
+    room: usize,
+}
+
+/// Bins that a slot has room for at the start. With two saturated workers and requests of two classes, slots grew to some
+/// 16,000 bins (derived from the size of their memory, not counted).
+const ROOM: usize = 24 * 1_024;
+
+/// One interval.
+#[derive(Clone, Debug, Default)]
+struct Slot {
+    /// The number of the interval, counted from the origin of the clock.
+    number: u64,
+    /// The counters as what is in `bins` began to gather; `None` in a slot that was never used.
+    begins: Option<Reading>,
+    bins: Bins,
+}
+
+impl Window {
+    /// An empty window.
+    pub(super) fn new(slots: usize, width: Nanos) -> Window {
+        let mut window = Window { width, slots: vec![Slot::default(); slots].into(), room: 0 };
+        window.grow(ROOM);
+        window
+    }
+
+    /// The window of all time, which is one interval.
+    pub(super) fn since_start() -> Window {
+        Window::new(1, Nanos::MAX)
+    }
+
+    /// Adds what has been gathered up to `now`, since `before`, to the interval that contains `now`.
+    pub(super) fn add(&mut self, before: &Reading, now: Nanos, gathered: &Bins) {
+        let number = self.number(now);
+        let slot = &mut self.slots[(number % self.slots.len() as u64) as usize];
+        if slot.begins.is_none() || slot.number != number {
+            (slot.number, slot.begins) = (number, Some(before.clone()));
+            slot.bins.clear();
+        }
+        slot.bins.add(gathered);
+        let room = slot.bins.counts.capacity();
+        if room > self.room {
+            self.grow(room);
+        }
+    }
+
+    /// What is kept of the last intervals, up to and including the one that contains `now`.
+    pub(super) fn last(&self, now: Nanos) -> impl Iterator<Item = &Bins> {
+        self.of(self.oldest(now)..)
+    }
+
+    /// What is kept of the intervals with these numbers.
+    fn of(&self, numbers: impl RangeBounds<u64>) -> impl Iterator<Item = &Bins> {
+        let slots = self.slots.iter().filter(|slot| slot.begins.is_some());
+        slots.filter(move |slot| numbers.contains(&slot.number)).map(|slot| &slot.bins)
+    }
+
+    /// The counters as the first of the intervals from this number on began; `None` if nothing is kept of them.
+    fn begin(&self, number: u64) -> Option<&Reading> {
+        let slots = self.slots.iter().filter(|slot| slot.begins.is_some() && slot.number >= number);
+        slots.min_by_key(|slot| slot.number)?.begins.as_ref()
+    }
+
+    /// The number of the interval that contains `now`.
+    fn number(&self, now: Nanos) -> u64 {
+        now.get() / self.width.get()
+    }
+
+    /// The number of the oldest interval that is kept at `now`.
+    fn oldest(&self, now: Nanos) -> u64 {
+        (self.number(now) + 1).saturating_sub(self.slots.len() as u64)
+    }
+
+    /// Grows all slots to the same room. The room is written to, because memory that is only reserved becomes resident
+    /// when it is used.
+    #[cold]
+    fn grow(&mut self, room: usize) {
+        for counts in self.slots.iter_mut().map(|slot| &mut slot.bins.counts) {
+            let length = counts.len();
+            counts.reserve_exact(room - length);
+            counts.resize(room, (0, 0));
+            counts.truncate(length);
+        }
+        self.room = room;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fate::CLASSES;
+    use crate::metrics::{Sample, Stage, WorkerMetrics};
+    use rand::{RngExt, SeedableRng};
+    use rand_distr::LogNormal;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    const SERVICE: Series = Series::stage(0, Stage::Service);
+
+    fn reading() -> Reading {
+        Reading::new(&WorkerMetrics::new(1), None)
+    }
+
+    /// Does a window contain everything younger than its length, and nothing older, also after a long pause?
+    #[test]
+    fn a_window_forgets_what_is_older_than_itself() {
+        let mut histograms = Histograms::default();
+        histograms.record(&Sample::default());
+        let (one, begin) = (histograms.take(), reading());
+        let mut window = Window::new(10, Nanos::from_secs(1));
+        let mut all = Window::since_start();
+        let mut add = |window: &mut Window, ms| {
+            window.add(&begin, Nanos::from_millis(ms), &one);
+            all.add(&begin, Nanos::from_millis(ms), &one);
+        };
+        let count = |window: &Window, ms| Distribution::of(window.last(Nanos::from_millis(ms)), &[SERVICE]).count();
+        add(&mut window, 500);
+        add(&mut window, 999);
+        add(&mut window, 9_999);
+        assert_eq!(count(&window, 9_999), 3);
+        assert_eq!(count(&window, 10_000), 1, "the first second is over ten slots old");
+        assert_eq!(count(&window, 18_999), 1);
+        assert_eq!(count(&window, 19_000), 0);
+        add(&mut window, 1_000_000);
+        assert_eq!(count(&window, 1_000_001), 1);
+        assert_eq!(count(&all, 1_000_001), 4, "all time has no end");
+    }
+
+    /// Does a window return everything that was added: every class and stage, counts and sums?
+    #[test]
+    fn a_window_keeps_everything() {
+        let mut window = Window::new(6, Nanos::from_secs(10));
+        let (mut all, begin, [mut draw, mut same]) = (Histograms::default(), reading(), [traffic(), traffic()]);
+        for second in 0..50 {
+            same(1_000).move_to(&mut all);
+            window.add(&begin, Nanos::from_secs(second), &draw(1_000).take());
+        }
+        let all = all.take();
+        for class in 0..CLASSES {
+            let stages = Stage::ALL.map(|stage| Series::stage(class, stage));
+            for series in stages.into_iter().chain([Series::slowdown(class)]) {
+                let kept = Distribution::of(window.last(Nanos::from_secs(50)), &[series]);
+                assert_eq!(kept, Distribution::of([&all], &[series]));
+            }
+        }
+        let last = Series::stage(CLASSES - 1, Stage::Service);
+        assert!(all.has(SERVICE) && all.has(last) && !all.has(Series::OVERSHOOT));
+        let (one, both) = (Distribution::of([&all], &[SERVICE]), Distribution::of([&all], &[SERVICE, last]));
+        assert_eq!((one.count(), both.count()), (50 * 875, 50 * 1_000));
+    }
+
+    /// Are windows after five seconds of some traffic as large as after a minute of it?
+    #[test]
+    fn windows_do_not_grow_with_time() {
+        let mut windows = [Window::new(10, Nanos::from_secs(1)), Window::new(6, Nanos::from_secs(10))];
+        let (mut draw, begin) = (traffic(), reading());
+        let mut sizes = (0..=60).map(|second| {
+            let bins = draw(20_000).take();
+            windows.iter_mut().for_each(|window| window.add(&begin, Nanos::from_secs(second), &bins));
+            windows.iter().map(Window::bytes).sum::<usize>()
+        });
+        let (early, late) = (sizes.nth(5).expect("a size"), sizes.last().expect("a size"));
+        assert!(early > 1_000_000, "only {early} bytes");
+        assert!(late as f64 <= 1.05 * early as f64, "from {early} to {late} bytes");
+    }
+
+    impl Window {
+        fn bytes(&self) -> usize {
+            self.slots.iter().map(|slot| slot.bins.counts.capacity() * size_of::<(u32, u64)>()).sum()
+        }
+    }
+
+    /// Draws histograms with the given number of samples of the first and the last class, with widely spread times.
+    fn traffic() -> impl FnMut(u32) -> Histograms {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+        let spread = LogNormal::new(12.0, 1.5).expect("a valid deviation");
+        move |samples| {
+            let mut histograms = Histograms::default();
+            for number in 0..samples {
+                let mut time = || Nanos::new(random.sample::<f64, _>(spread) as u64);
+                let class = if number % 8 == 0 { CLASSES as u8 - 1 } else { 0 };
+                let sample = Sample { class, kernel: time(), queue: time(), service: time(), send: time() };
+                histograms.record(&sample);
+            }
+            histograms
+        }
+    }
+}

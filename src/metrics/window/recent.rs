@@ -1,0 +1,208 @@
+//! The work of the last seconds, as input for adaptive policies.
+
+use super::censored::served_to_the_end;
+use super::shift::Profile;
+use super::{Bins, Distribution, Reading, Series, Window};
+use crate::fate::CLASSES;
+use crate::metrics::Stage;
+use crate::metrics::counters::UnansweredCounts;
+use crate::time::Nanos;
+
+/// Recent measurements, as input for adaptive policies.
+#[derive(Clone, Debug, Default)]
+pub struct Recent {
+    /// Service times of the last 9 to 10 seconds, of all classes together, each with its number of requests, as they
+    /// would be if those that were not answered had been served to their end (`censored`). A slice under way that is longer than
+    /// all of them counts as one more, for ten seconds.
+    pub service_times: Vec<(Nanos, u64)>,
+    /// The number of requests of each class, and their total service time, answered or not.
+    pub by_class: [(u64, Nanos); CLASSES],
+    /// The same of each class by itself.
+    pub times_of_class: [Vec<(Nanos, u64)>; CLASSES],
+    /// The mean number of workers in handlers during that time, also of requests that still run.
+    pub busy_workers: f64,
+    /// The mean number of workers that were in handlers which passed no checkpoint.
+    pub uninterruptible_workers: f64,
+    /// The mean number of workers that were neither in a handler nor idle: that received, chose, passed on, answered.
+    pub between_workers: f64,
+    /// The mean number of workers that found nothing to do.
+    pub idle_workers: f64,
+    /// The mean number of workers in handlers of requests that have not ended, beyond those of a time before.
+    pub unended_workers: f64,
+    /// The mean number of emulated cores that were busy with what they were charged beside handlers.
+    pub charged_workers: f64,
+    /// Datagrams received per second.
+    pub rate: f64,
+    /// The same since the mix of requests has shifted (`shift`), where that is less than ten seconds ago.
+    pub since_shift: Option<Box<Recent>>,
+    /// Whether that was in the last second.
+    pub has_shifted: bool,
+}
+
+impl Recent {
+    /// The work in `window`, by `workers` workers, up to `now`, which was the last reading. `running` says for how long each
+    /// slice under way has lasted; `mix` is the number of the interval since which requests are of the mix of now. To be
+    /// called once an interval.
+    pub(crate) fn of(window: &Window, now: &Reading, running: &[Nanos], workers: usize, mix: &mut u64) -> Recent {
+        let (oldest, newest) = (window.oldest(now.at), window.number(now.at));
+        let since = |number: u64| {
+            let bins: Vec<&Bins> = window.of(number..).collect();
+            window.begin(number).map(|begin| begin.work_until(now, &bins, running, workers)).unwrap_or_default()
+        };
+        let has_shifted = has_shifted(window, (*mix).max(oldest), now);
+        if has_shifted {
+            *mix = newest;
+        }
+        let since_shift = (*mix > oldest).then(|| Box::new(since(*mix)));
+        Recent { since_shift, has_shifted, ..since(oldest) }
+    }
+}
+
+/// Whether the requests of the interval under way, answered or not, are others than those before it, from number `first` on.
+fn has_shifted(window: &Window, first: u64, now: &Reading) -> bool {
+    let newest = window.number(now.at);
+    let (Some(begin), Some(latest)) = (window.begin(first), window.begin(newest)) else { return false };
+    let profile = |bins: Vec<&Bins>, unanswered: &UnansweredCounts, since: &Reading| {
+        let answered = (0..CLASSES).flat_map(|class| times(&service(&bins, class)).collect::<Vec<_>>());
+        let unanswered = unanswered.since(&since.unanswered).map(|(_, spent, count)| (spent, count));
+        Profile::new(answered.chain(unanswered))
+    };
+    let before = profile(window.of(first..newest).collect(), &latest.unanswered, begin);
+    profile(window.of(newest..).collect(), &now.unanswered, latest).differs_from(&before)
+}
+
+impl Reading {
+    /// The work from this reading to `now`, of which the answered requests are in `bins`.
+    fn work_until(&self, now: &Reading, bins: &[&Bins], running: &[Nanos], workers: usize) -> Recent {
+        let span = now.at.minus(self.at).as_secs_f64().max(f64::MIN_POSITIVE);
+        let mean = |of: fn(&Reading) -> Nanos| of(now).minus(of(self)).as_secs_f64() / span;
+        let mut recent = Recent {
+            busy_workers: mean(|reading| reading.counts.busy.iter().copied().fold(Nanos::ZERO, Nanos::plus)),
+            charged_workers: mean(|reading| reading.counts.charged),
+            idle_workers: mean(|reading| reading.counts.idle),
+            rate: (now.counts.received - self.counts.received) as f64 / span,
+            ..Recent::default()
+        };
+        let interruptible_workers = mean(|reading| reading.counts.interruptible);
+        recent.uninterruptible_workers = (recent.busy_workers - interruptible_workers).max(0.0);
+        recent.between_workers = (workers as f64 - recent.idle_workers - recent.busy_workers).max(0.0);
+        recent.add_requests(bins, &now.unanswered, &self.unanswered, running);
+        let ended_workers = recent.by_class.iter().map(|(_, time)| time.as_secs_f64()).sum::<f64>() / span;
+        recent.unended_workers = (recent.busy_workers - ended_workers).max(0.0);
+        recent
+    }
+}
+
+/// A longer slice is of no request that the last seconds could have ended.
+const SLICE_MAX: Nanos = Nanos::from_secs(10);
+
+impl Recent {
+    fn add_requests(
+        &mut self,
+        bins: &[&Bins],
+        unanswered: &UnansweredCounts,
+        unanswered_before: &UnansweredCounts,
+        running: &[Nanos],
+    ) {
+        let (mut answered, mut broken_off) = (Vec::new(), Vec::new());
+        let mut broken_off_of_class = [const { Vec::new() }; CLASSES];
+        for (class, spent, count) in unanswered.since(unanswered_before) {
+            broken_off.push((spent, count));
+            broken_off_of_class[class].push((spent, count));
+            let (sum, time) = &mut self.by_class[class];
+            (*sum, *time) = (*sum + count, time.plus(spent.times(count)));
+        }
+        for (class, broken_off) in broken_off_of_class.into_iter().enumerate() {
+            let service = service(bins, class);
+            let (count, time) = &mut self.by_class[class];
+            (*count, *time) = (*count + service.count(), time.plus(Nanos::new(service.sum())));
+            answered.extend(times(&service));
+            self.times_of_class[class] = served_to_the_end(times(&service).collect(), broken_off);
+        }
+        self.service_times = served_to_the_end(answered, broken_off);
+        // For as long as it would if it had ended: one stuck worker must not raise bounds without end.
+        let longest = self.service_times.last().map_or(Nanos::ZERO, |(took, _)| *took);
+        let counts = |ran: &&Nanos| **ran > longest && **ran < SLICE_MAX;
+        self.service_times.extend(running.iter().filter(counts).map(|ran| (*ran, 1)));
+        self.service_times.sort_unstable();
+    }
+}
+
+/// The service times of answered requests of `class`.
+fn service(bins: &[&Bins], class: usize) -> Distribution {
+    Distribution::of(bins.iter().copied(), &[Series::stage(class, Stage::Service)])
+}
+
+fn times(service: &Distribution) -> impl Iterator<Item = (Nanos, u64)> {
+    service.values().map(|(time, count)| (Nanos::new(time), count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{Collector, Recorder, Sample, WorkerMetrics};
+    use crate::time::clock::in_virtual_time;
+    use std::cell::RefCell;
+
+    // Is the time of what was not answered part of its class's demand, once for each request, on whichever worker it ended?
+    #[test]
+    fn unanswered_time_is_demand_once() {
+        let metrics = WorkerMetrics::new(2);
+        let mut collector = Collector::new(&metrics);
+        for mut recorder in [0, 1].map(|worker| metrics.recorder(worker)) {
+            (0..3).for_each(|_| recorder.unanswered(1, Nanos::from_millis(60)));
+        }
+        collector.collect(|_| ());
+        let Recent { by_class, times_of_class, service_times, .. } = collector.recent();
+        let (count, time) = by_class[1];
+        // A time is known to a quarter of an octave.
+        let near = |time: Nanos| (0.83..1.2).contains(&(time.as_secs_f64() / 0.36));
+        assert!(count == 6 && near(time), "{count} took {time}");
+        for times in [&times_of_class[1], &service_times] {
+            let sum = times.iter().map(|(time, count)| time.times(*count)).fold(Nanos::ZERO, Nanos::plus);
+            assert!(near(sum), "{times:?}");
+        }
+        assert_eq!((by_class[0], times_of_class[0].len()), ((0, Nanos::ZERO), 0));
+    }
+
+    // Is what came since a shift of the mix told apart: service times, demand, rate and busy time? Is the shift told of once, are
+    // the seconds after it added up, also when what was broken off is all that has shifted, and is it over after ten?
+    #[test]
+    fn what_came_since_a_shift_is_told_apart() {
+        in_virtual_time::set(Some(Nanos::from_secs(1_000)));
+        let metrics = WorkerMetrics::new(1);
+        let (mut collector, recorder) = (Collector::new(&metrics), RefCell::new(metrics.recorder(0)));
+        let mut second = |busy_ms: u64, work: &dyn Fn(&mut Recorder<'_>)| {
+            recorder.borrow_mut().received(1_000);
+            (0..1_000).for_each(|_| work(&mut recorder.borrow_mut()));
+            recorder.borrow_mut().end_slice(Nanos::from_millis(busy_ms));
+            in_virtual_time::pass(Nanos::from_secs(1));
+            collector.collect(|_| recorder.borrow_mut().hand_over());
+            let recent = collector.recent();
+            let told = |recent: &Recent| {
+                let requests = recent.service_times.iter().map(|(_, count)| count).sum::<u64>();
+                assert_eq!(recent.by_class[0].0, requests);
+                assert!((recent.rate - 1_000.0).abs() < 1.0, "{}", recent.rate);
+                (requests / 1_000, (recent.busy_workers * 100.0).round())
+            };
+            (recent.has_shifted, told(&recent), recent.since_shift.as_deref().map(told))
+        };
+        let answered = |us: u64| {
+            move |recorder: &mut Recorder<'_>| {
+                recorder.answered(&Sample { service: Nanos::from_micros(us), ..Sample::default() });
+            }
+        };
+        assert_eq!(second(10, &answered(10)), (false, (1, 1.0), None));
+        assert_eq!(second(10, &answered(10)), (false, (2, 1.0), None));
+        assert_eq!(second(460, &answered(500)), (true, (3, 16.0), Some((1, 46.0))));
+        assert_eq!(second(460, &answered(500)), (false, (4, 24.0), Some((2, 46.0))));
+        let broken_off = |recorder: &mut Recorder<'_>| recorder.unanswered(0, Nanos::from_millis(60));
+        assert_eq!(second(860, &broken_off), (true, (5, 36.0), Some((1, 86.0))));
+        for seconds in 2..=9 {
+            let (has_shifted, _, since_shift) = second(860, &broken_off);
+            assert_eq!((has_shifted, since_shift), (false, Some((seconds, 86.0))));
+        }
+        assert_eq!(second(860, &broken_off), (false, (10, 86.0), None));
+        in_virtual_time::set(None);
+    }
+}
