@@ -1,10 +1,7 @@
-//! How values are counted: which distributions there are, and the bins of each.
-//!
-//! Each doubling of the value has 1,024 bins, as in a histogram of three digits: a bin is at most 0.1 % wide. The first
-//! 2,048 bins are as wide as the smallest value.
+//! Which distributions there are, and the occupied bins of all of them.
 
 use crate::fate::CLASSES;
-use crate::metrics::sample::{SLOWDOWN_ONE, Stage};
+use crate::metrics::sample::Stage;
 
 /// One of the distributions that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,78 +29,30 @@ impl Series {
         Series { row: class, column: Stage::ALL.len() }
     }
 
-    const fn number(self) -> u32 {
-        (self.row * COLUMNS + self.column) as u32
+    pub(super) const fn at(row: usize, column: usize) -> Series {
+        Series { row, column }
+    }
+
+    const fn number(self) -> u64 {
+        (self.row * COLUMNS + self.column) as u64
+    }
+
+    /// The key of the bin of this series whose highest value is `highest`.
+    pub(super) const fn key(self, highest: u64) -> u64 {
+        self.number() << VALUE_BITS | highest
     }
 }
 
-/// The range of values in a column.
-#[derive(Clone, Copy)]
-pub(super) struct Scale {
-    /// Log2 of the smallest value that is told from zero.
-    unit_bits: u32,
-    /// A value from the next power of two on counts as this one.
-    max: u64,
-}
-
-/// From 16 ns (one clock read takes 20) to 1,000 s, far beyond any cost cap.
-const TIMES: Scale = Scale { unit_bits: 4, max: 1_000_000_000_000 };
-/// From a thousandth to a million.
-const SLOWDOWNS: Scale = Scale { unit_bits: 0, max: 1_000_000 * SLOWDOWN_ONE };
-
-/// Log2 of the bins of a doubling.
-const DOUBLING_BITS: u32 = 10;
-
-impl Scale {
-    pub(super) const fn of(column: usize) -> Scale {
-        if column < Stage::ALL.len() { TIMES } else { SLOWDOWNS }
-    }
-
-    /// The number of bins in all columns up to `column`.
-    pub(super) const fn bins_before(column: usize) -> usize {
-        if column <= Stage::ALL.len() {
-            column * TIMES.bins()
-        } else {
-            Stage::ALL.len() * TIMES.bins() + SLOWDOWNS.bins()
-        }
-    }
-
-    const fn bins(self) -> usize {
-        self.place(self.max.next_power_of_two() - 1) + 1
-    }
-
-    /// The number of the bin that contains `value`.
-    #[inline]
-    pub(super) const fn place(self, value: u64) -> usize {
-        let value = if value < self.max.next_power_of_two() { value } else { self.max };
-        let units = value >> self.unit_bits;
-        let doublings = (units | 1).ilog2().saturating_sub(DOUBLING_BITS);
-        ((doublings as usize) << DOUBLING_BITS) + (units >> doublings) as usize
-    }
-
-    /// The highest value in the bin at `place`.
-    fn highest(self, place: u32) -> u64 {
-        let doublings = (place >> DOUBLING_BITS).saturating_sub(1);
-        let units = u64::from(place - (doublings << DOUBLING_BITS));
-        ((units + 1) << (doublings + self.unit_bits)) - 1
-    }
-}
+/// Bits of a key for the highest value of a bin: 78 hours in nanoseconds. The bits above hold the number of the series.
+const VALUE_BITS: u32 = 48;
 
 /// The occupied bins of all series. A second of traffic fills some thousand of the 27,000 bins of a series.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bins {
-    /// The key of each occupied bin (see [`key`]) and the number of values in it, ascending.
-    pub(super) counts: Vec<(u32, u64)>,
+    /// Each occupied bin and the number of values in it, ascending.
+    pub(super) counts: Vec<(u64, u64)>,
     /// Exact sums of the values, saturating.
     pub(super) sums: [[u64; COLUMNS]; ROWS],
-}
-
-/// Bits for the place of a bin in its series; the bits above hold the number of the series.
-const PLACE_BITS: u32 = 16;
-
-/// The key of a bin.
-pub(super) const fn key(row: usize, column: usize, place: usize) -> u32 {
-    Series { row, column }.number() << PLACE_BITS | place as u32
 }
 
 impl Bins {
@@ -147,45 +96,11 @@ impl Bins {
 
     /// The highest value of each occupied bin of `series` and the number of values in it, ascending.
     pub(super) fn values(&self, series: Series) -> impl Iterator<Item = (u64, u64)> {
-        let scale = Scale::of(series.column);
-        self.of(series).iter().map(move |(key, count)| (scale.highest(key & ((1 << PLACE_BITS) - 1)), *count))
+        self.of(series).iter().map(|(key, count)| (key & ((1 << VALUE_BITS) - 1), *count))
     }
 
-    fn of(&self, series: Series) -> &[(u32, u64)] {
-        let before = |number: u32| self.counts.partition_point(|bin| bin.0 >> PLACE_BITS < number);
+    fn of(&self, series: Series) -> &[(u64, u64)] {
+        let before = |number: u64| self.counts.partition_point(|bin| bin.0 >> VALUE_BITS < number);
         &self.counts[before(series.number())..before(series.number() + 1)]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use hdrhistogram::Histogram;
-
-    /// Is every bin of a histogram of three digits a bin here, with the same highest value, and are values beyond its
-    /// range counted as its largest?
-    #[test]
-    fn bins_are_those_of_a_histogram() {
-        for scale in [TIMES, SLOWDOWNS] {
-            let mut histogram =
-                Histogram::<u32>::new_with_bounds(1 << scale.unit_bits, scale.max, 3).expect("valid bounds");
-            let mut bins = 0;
-            for bin in histogram.iter_all() {
-                let (lowest, top) = (histogram.lowest_equivalent(bin.value_iterated_to()), bin.value_iterated_to());
-                assert_eq!(
-                    (scale.place(lowest), scale.place(top), scale.highest(bins)),
-                    (bins as usize, bins as usize, top)
-                );
-                bins += 1;
-            }
-            assert_eq!((bins as usize, scale.bins()), (histogram.distinct_values(), histogram.distinct_values()));
-            assert!(bins < 1 << PLACE_BITS, "{bins} bins");
-            for beyond in [scale.max, scale.max.next_power_of_two() - 1, scale.max.next_power_of_two(), u64::MAX] {
-                histogram.reset();
-                histogram.saturating_record(beyond);
-                let counted = histogram.iter_recorded().next().expect("one").value_iterated_to();
-                assert_eq!(scale.highest(scale.place(beyond) as u32), counted, "{beyond}");
-            }
-        }
     }
 }

@@ -1,9 +1,17 @@
 //! Histograms of one worker since it was last asked: touched only by their owner.
 
-use super::bins::{Bins, COLUMNS, ROWS, Scale, key};
+use super::bins::{Bins, COLUMNS, ROWS, Series};
 use crate::fate::CLASSES;
-use crate::metrics::sample::Sample;
+use crate::metrics::sample::{SLOWDOWN_ONE, Sample, Stage};
 use crate::time::Nanos;
+use hdrhistogram::Histogram;
+
+/// Significant digits of a histogram: a percentile is at most 0.1 % above the exact one.
+const DIGITS: u8 = 3;
+/// Times from 16 ns (one clock read takes 20) to 1,000 s, far beyond any cost cap. A longer time counts as 1,000 s.
+const TIME_NS: (u64, u64) = (16, 1_000_000_000_000);
+/// Slowdowns from a thousandth to a million. A larger one counts as a million.
+const SLOWDOWN_THOUSANDTHS: (u64, u64) = (1, 1_000_000 * SLOWDOWN_ONE);
 
 /// The set of histograms that a worker fills. It is handed over by swap, so that no worker ever locks, shares or merges
 /// histograms.
@@ -18,8 +26,8 @@ pub(crate) struct Histograms {
 /// The histograms of one class, or of the emulated cores.
 #[derive(Debug, Default)]
 struct Row {
-    /// Counts by column and bin; empty until the first value. 32 bits suffice for about a second.
-    counts: Box<[u32]>,
+    /// One for each column; none until the first value. 32 bits suffice for about a second.
+    columns: Vec<Histogram<u32>>,
     /// Exact sums of the values of each column, saturating.
     sums: [u64; COLUMNS],
     records: u64,
@@ -48,11 +56,9 @@ impl Histograms {
     /// Moves all samples to `sum`; the memory stays.
     pub(crate) fn move_to(&mut self, sum: &mut Histograms) {
         for (mine, sum) in self.rows.iter_mut().zip(&mut sum.rows).filter(|(mine, _)| mine.records > 0) {
-            if sum.counts.is_empty() {
-                sum.counts = vec![0; mine.counts.len()].into();
-            }
-            for (first, block) in occupied(&mine.counts) {
-                sum.counts[first..].iter_mut().zip(block).for_each(|(sum, mine)| *sum = sum.saturating_add(*mine));
+            sum.make(mine.columns.len());
+            for (sum, mine) in sum.columns.iter_mut().zip(&mine.columns) {
+                sum.add(mine).expect("both have the same bounds");
             }
             sum.sums.iter_mut().zip(mine.sums).for_each(|(sum, mine)| *sum = sum.saturating_add(mine));
             sum.records += mine.records;
@@ -64,13 +70,11 @@ impl Histograms {
     pub(crate) fn take(&mut self) -> Bins {
         let mut bins = Bins::default();
         for (number, row) in self.rows.iter_mut().enumerate().filter(|(_, row)| row.records > 0) {
-            let columns = (0..COLUMNS).take_while(|column| Scale::bins_before(*column) < row.counts.len());
-            for column in columns {
-                let counts = &row.counts[Scale::bins_before(column)..Scale::bins_before(column + 1)];
-                for (first, block) in occupied(counts) {
-                    let counts = (first..).zip(block).filter(|(_, count)| **count > 0);
-                    bins.counts.extend(counts.map(|(place, count)| (key(number, column, place), u64::from(*count))));
-                }
+            for (column, histogram) in row.columns.iter().enumerate() {
+                let series = Series::at(number, column);
+                let counts = histogram.iter_recorded();
+                bins.counts
+                    .extend(counts.map(|bin| (series.key(bin.value_iterated_to()), bin.count_at_value().into())));
             }
             bins.sums[number] = row.sums;
             row.clear();
@@ -82,32 +86,37 @@ impl Histograms {
 impl Row {
     #[inline]
     fn record<const N: usize>(&mut self, values: [u64; N]) {
-        if self.counts.is_empty() {
-            self.counts = vec![0; Scale::bins_before(N)].into();
+        if self.columns.is_empty() {
+            self.make(N);
         }
-        for (column, value) in values.into_iter().enumerate() {
-            self.counts[Scale::bins_before(column) + Scale::of(column).place(value)] += 1;
-            self.sums[column] = self.sums[column].saturating_add(value);
+        for ((histogram, sum), value) in self.columns.iter_mut().zip(&mut self.sums).zip(values) {
+            histogram.saturating_record(value);
+            *sum = sum.saturating_add(value);
         }
         self.records += 1;
     }
 
+    /// Makes the histograms of the first `columns`, if they are not there.
+    #[cold]
+    fn make(&mut self, columns: usize) {
+        self.columns.extend((self.columns.len()..columns).map(histogram));
+    }
+
     fn clear(&mut self) {
-        self.counts.fill(0);
+        self.columns.iter_mut().for_each(Histogram::reset);
         (self.sums, self.records) = ([0; COLUMNS], 0);
     }
 }
 
-/// The blocks of `counts` that are not all zero, which few are, each with the place of its first count.
-fn occupied(counts: &[u32]) -> impl Iterator<Item = (usize, &[u32])> {
-    const BLOCK: usize = 64;
-    let blocks = counts.chunks(BLOCK).enumerate().filter(|(_, block)| **block != [0; BLOCK]);
-    blocks.map(|(number, block)| (number * BLOCK, block))
+/// The empty histogram of a column.
+fn histogram(column: usize) -> Histogram<u32> {
+    let (low, high) = if column < Stage::ALL.len() { TIME_NS } else { SLOWDOWN_THOUSANDTHS };
+    Histogram::new_with_bounds(low, high, DIGITS).expect("both pairs of bounds are valid")
 }
 
 /// Bytes of one class in one set of histograms.
-pub(crate) const fn class_bytes() -> usize {
-    Scale::bins_before(COLUMNS) * size_of::<u32>()
+pub(crate) fn class_bytes() -> usize {
+    (0..COLUMNS).map(|column| histogram(column).distinct_values() * size_of::<u32>()).sum()
 }
 
 #[cfg(test)]

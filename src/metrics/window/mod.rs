@@ -200,7 +200,7 @@ mod tests {
 
     impl Window {
         fn bytes(&self) -> usize {
-            self.slots.iter().map(|slot| slot.bins.counts.capacity() * size_of::<(u32, u64)>()).sum()
+            self.slots.iter().map(|slot| slot.bins.counts.capacity() * size_of::<(u64, u64)>()).sum()
         }
     }
 
