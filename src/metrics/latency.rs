@@ -5,7 +5,6 @@ use super::window::Demand;
 use super::{OwnReasons, Stage};
 use crate::fate::{Fate, Fates, Malformed};
 use crate::time::Nanos;
-use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -19,7 +18,7 @@ impl Snapshot {
             description: &self.description,
             start_time_seconds: self.start_time.as_secs_f64(),
             fates: &self.fates,
-            malformed_by_reason: Reasons(&self.counted.malformed),
+            malformed_by_reason: Malformed::NAMES.into_iter().zip(self.counted.malformed).collect(),
             own_reasons: (!self.own_reasons.is_empty()).then_some(&self.own_reasons),
             run_queue_wait_us: self
                 .run_queue_waits
@@ -28,7 +27,7 @@ impl Snapshot {
             busy_us: self.busy.iter().map(|busy| busy.as_micros_f64()).sum(),
             unanswered_us: self.unanswered.as_micros_f64(),
             max_wait_us: self.max_wait.map(Nanos::as_micros_f64),
-            oldest_us: Ages(&self.oldest),
+            oldest_us: self.oldest.iter().map(|(class, age)| (*class, age.as_micros_f64())).collect(),
             decision: self.decision.as_ref(),
             emulation: self.emulation.as_ref(),
             since_start: &self.since_start,
@@ -47,7 +46,8 @@ struct Body<'a> {
     /// Seconds since the Unix epoch.
     start_time_seconds: f64,
     fates: &'a Fates,
-    malformed_by_reason: Reasons<'a>,
+    #[serde(serialize_with = "as_object")]
+    malformed_by_reason: Vec<(&'static str, u64)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     own_reasons: Option<&'a OwnReasons>,
     /// Time that the workers' threads waited for a CPU, all together; `None` (`null`) where that cannot be read.
@@ -58,7 +58,8 @@ struct Body<'a> {
     unanswered_us: f64,
     /// How long requests may wait now, where a queue stands; `None` (`null`) where they may for ever.
     max_wait_us: Option<f64>,
-    oldest_us: Ages<'a>,
+    #[serde(serialize_with = "as_object")]
+    oldest_us: Vec<(&'static str, f64)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decision: Option<&'a Decision>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,21 +77,18 @@ struct Windows<'a> {
     last_60s: &'a Latencies,
 }
 
-/// The age of the oldest request that is not finished, in microseconds, `all` first, then by class; zero where there is none.
-struct Ages<'a>(&'a [(&'static str, Nanos)]);
+/// Pairs as an object, in their order.
+struct Pairs<'a, V>(&'a [(&'static str, V)]);
 
-impl Serialize for Ages<'_> {
+impl<V: Serialize> Serialize for Pairs<'_, V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(class, age)| (class, age.as_micros_f64())))
+        as_object(self.0, serializer)
     }
 }
 
-struct Reasons<'a>(&'a [u64; Malformed::ALL.len()]);
-
-impl Serialize for Reasons<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(Malformed::NAMES.iter().zip(self.0))
-    }
+/// Writes pairs as an object, in their order.
+pub(super) fn as_object<S: Serializer, V: Serialize>(pairs: &[(&'static str, V)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(pairs.iter().map(|(name, value)| (name, value)))
 }
 
 impl Serialize for OwnReasons {
@@ -102,22 +100,9 @@ impl Serialize for OwnReasons {
 
 impl Serialize for Latencies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut stages = serializer.serialize_map(Some(Stage::ALL.len()))?;
-        for stage in Stage::ALL {
-            // An unknown stage is null.
-            let blocks = self.stage(stage);
-            stages.serialize_entry(stage.name(), &(!blocks.is_empty()).then_some(Classes(blocks)))?;
-        }
-        stages.end()
-    }
-}
-
-/// A list of pairs as an object, in the order of the list: `all` first.
-struct Classes<'a>(&'a [(&'static str, super::Block)]);
-
-impl Serialize for Classes<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().copied())
+        // An unknown stage is null.
+        let blocks = |stage: Stage| Some(Pairs(self.stage(stage))).filter(|blocks| !blocks.0.is_empty());
+        serializer.collect_map(Stage::ALL.map(|stage| (stage.name(), blocks(stage))))
     }
 }
 

@@ -64,5 +64,5 @@ pub use {
     sample::Sample,
     snapshot::Gauges,
     window::Recent,
-    worker_metrics::{Failures, Recorder, WorkerMetrics},
+    worker_metrics::{Recorder, WorkerMetrics},
 };

@@ -1,43 +1,32 @@
 //! The reported percentiles, and the sample size that each of them needs.
 
+use crate::fate::labels;
 use std::fmt;
 use std::str::FromStr;
 
-/// The percentiles in every block, ordered by rank; written as `p99.9`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Percentile {
-    /// The median.
-    P50,
-    /// 9 of 10 values are at or below this percentile.
-    P90,
-    /// 99 of 100 values are at or below this percentile.
-    P99,
-    /// 999 of 1,000 values are at or below this percentile.
-    P99_9,
-    /// 1,999 of 2,000 values are at or below this percentile.
-    P99_95,
-    /// 9,999 of 10,000 values are at or below this percentile.
-    P99_99,
+labels! {
+    /// The percentiles in every block, ordered by rank; written as `p99.9`, and in JSON by name.
+    #[derive(PartialOrd, Ord)]
+    Percentile {
+        /// The median.
+        P50 = "p50",
+        /// 9 of 10 values are at or below this percentile.
+        P90 = "p90",
+        /// 99 of 100 values are at or below this percentile.
+        P99 = "p99",
+        /// 999 of 1,000 values are at or below this percentile.
+        P99_9 = "p99_9",
+        /// 1,999 of 2,000 values are at or below this percentile.
+        P99_95 = "p99_95",
+        /// 9,999 of 10,000 values are at or below this percentile.
+        P99_99 = "p99_99",
+    }
 }
 
+/// How many of 10,000 values are at or below each percentile.
+const IN_TEN_THOUSAND: [u64; Percentile::ALL.len()] = [5_000, 9_000, 9_900, 9_990, 9_995, 9_999];
+
 impl Percentile {
-    /// Every percentile, lowest first.
-    pub const ALL: [Percentile; 6] =
-        [Percentile::P50, Percentile::P90, Percentile::P99, Percentile::P99_9, Percentile::P99_95, Percentile::P99_99];
-
-    /// The name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Percentile::P50 => "p50",
-            Percentile::P90 => "p90",
-            Percentile::P99 => "p99",
-            Percentile::P99_9 => "p99_9",
-            Percentile::P99_95 => "p99_95",
-            Percentile::P99_99 => "p99_99",
-        }
-    }
-
     /// The share of a sample at or below this percentile, between 0 and 1.
     pub fn quantile(self) -> f64 {
         self.in_ten_thousand() as f64 / 1e4
@@ -63,14 +52,7 @@ impl Percentile {
     }
 
     const fn in_ten_thousand(self) -> u64 {
-        match self {
-            Percentile::P50 => 5_000,
-            Percentile::P90 => 9_000,
-            Percentile::P99 => 9_900,
-            Percentile::P99_9 => 9_990,
-            Percentile::P99_95 => 9_995,
-            Percentile::P99_99 => 9_999,
-        }
+        IN_TEN_THOUSAND[self as usize]
     }
 }
 
@@ -88,9 +70,9 @@ impl fmt::Display for Percentile {
 )]
 pub struct PercentileError(String);
 
-impl std::fmt::Debug for PercentileError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
+impl fmt::Debug for PercentileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

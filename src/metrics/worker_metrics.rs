@@ -12,7 +12,7 @@
 use super::counters::{Counter, Counts, Unanswered, UnansweredCounts, WorkerCounters};
 use super::sample::Sample;
 use super::window::Histograms;
-use crate::fate::{Fate, ReceiveError, Unsent};
+use crate::fate::Fate;
 use crate::time::Nanos;
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
@@ -59,12 +59,6 @@ impl WorkerMetrics {
     #[cfg(all(test, feature = "cli"))]
     pub(crate) fn clock_anomalies(&self) -> [u64; crate::fate::ClockAnomaly::ALL.len()] {
         self.counts().counted.clock_anomalies
-    }
-
-    /// Failed system calls since the start.
-    pub fn failures(&self) -> Failures {
-        let counts = self.counts();
-        Failures { receiving: counts.counted.receive_errors, sending: counts.counted.unsent }
     }
 
     /// The only recorder of worker number `worker` (or of the stopping thread, see [`WorkerMetrics::new`]): each
@@ -116,15 +110,6 @@ impl WorkerMetrics {
     }
 }
 
-/// Failed system calls by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Failures {
-    /// Calls to receive that failed, in the order of [`ReceiveError::ALL`].
-    pub receiving: [u64; ReceiveError::ALL.len()],
-    /// Messages that the kernel did not take, in the order of [`Unsent::ALL`].
-    pub sending: [u64; Unsent::ALL.len()],
-}
-
 /// Metrics of one worker. Counters and swap slot have cache lines of their own: the worker writes the counters for
 /// every datagram and reads the swap slot in every turn, and neither may wait for a neighbour's line.
 #[derive(Debug)]
@@ -143,11 +128,7 @@ impl Worker {
             empty: ArrayQueue::new(1),
             full: ArrayQueue::new(2),
         };
-        Worker {
-            counters: CachePadded::default(),
-            swap_slot: CachePadded::new(swap_slot),
-            unanswered: Unanswered::new(),
-        }
+        Worker { counters: CachePadded::default(), swap_slot: swap_slot.into(), unanswered: Unanswered::new() }
     }
 }
 

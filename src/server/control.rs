@@ -203,7 +203,7 @@ impl<J> Control<'_, J> {
     where
         J: Send,
     {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).say(&self.metrics.failures());
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).say(self.metrics.counts().counted);
         self.transport
             .deaf(clock::now())
             .filter(|worker| *worker < self.config.workers)

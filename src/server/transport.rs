@@ -5,7 +5,7 @@
 //! one before has failed; the admin thread reads once a second and when asked.
 
 use crate::fate::{ReceiveError, Unsent};
-use crate::metrics::Failures;
+use crate::metrics::Counted;
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -114,36 +114,32 @@ impl Streak {
 
 /// Logs failures, at most one line per direction in each call.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
-    receiving: [u64; ReceiveError::ALL.len()],
-    sending: [u64; Unsent::ALL.len()],
-}
+pub(crate) struct Said(Counted);
 
 impl Said {
     /// Logs one line for failed receives since the last call, and one for failed sends.
-    pub(crate) fn say(&mut self, counts: &Failures) {
-        let names = ReceiveError::ALL.map(ReceiveError::name);
-        if let Some(more) = more(&names, &mut self.receiving, &counts.receiving) {
+    pub(crate) fn say(&mut self, counted: Counted) {
+        let last = std::mem::replace(&mut self.0, counted);
+        if let Some(more) = more(&ReceiveError::NAMES, &last.receive_errors, &self.0.receive_errors) {
             tracing::warn!(reasons = more, "datagrams cannot be received");
         }
-        let names = Unsent::ALL.map(Unsent::name);
-        if let Some(more) = more(&names, &mut self.sending, &counts.sending) {
+        if let Some(more) = more(&Unsent::NAMES, &last.unsent, &self.0.unsent) {
             tracing::warn!(reasons = more, "the kernel did not take replies");
         }
     }
 }
 
 /// The increases from `last` to `now`, by name: `denied 3, other 1`.
-fn more<const N: usize>(names: &[&str; N], last: &mut [u64; N], now: &[u64; N]) -> Option<String> {
+fn more(names: &[&str], last: &[u64], now: &[u64]) -> Option<String> {
     let grown = names.iter().zip(last.iter().zip(now)).filter(|(_, (last, now))| now > last);
     let text: Vec<String> = grown.map(|(name, (last, now))| format!("{name} {}", now - last)).collect();
-    *last = *now;
     (!text.is_empty()).then(|| text.join(", "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::{Counter, WorkerMetrics};
 
     fn at(millis: u64) -> Nanos {
         Nanos::from_secs(100).plus(Nanos::from_millis(millis))
@@ -188,10 +184,14 @@ mod tests {
 
     #[test]
     fn the_log_is_told_what_is_new() {
-        let (mut last, names) = ([0; 3], ["a", "b", "c"]);
-        assert_eq!(more(&names, &mut last, &[0, 0, 0]), None);
-        assert_eq!(more(&names, &mut last, &[2, 0, 1]).as_deref(), Some("a 2, c 1"));
-        assert_eq!(more(&names, &mut last, &[2, 0, 4]).as_deref(), Some("c 3"));
-        assert_eq!(more(&names, &mut last, &[2, 0, 4]), None);
+        let names = ["a", "b", "c"];
+        assert_eq!(more(&names, &[0; 3], &[0, 0, 0]), None);
+        assert_eq!(more(&names, &[0; 3], &[2, 0, 1]).as_deref(), Some("a 2, c 1"));
+        assert_eq!(more(&names, &[2, 0, 1], &[2, 0, 4]).as_deref(), Some("c 3"));
+        assert_eq!(more(&names, &[2, 0, 4], &[2, 0, 4]), None);
+        let (mut said, metrics) = (Said::default(), WorkerMetrics::new(1));
+        metrics.recorder(0).count(Counter::Unsent(Unsent::Denied));
+        said.say(metrics.counts().counted);
+        assert_eq!(said.0, metrics.counts().counted);
     }
 }

@@ -18,7 +18,7 @@ pub struct Demand {
     /// Those of them that the kernel dropped; `None` (`null`) where that is not known: then they are not among them.
     pub kernel_dropped: Option<u64>,
     /// By name, each class with a request.
-    #[cfg_attr(feature = "admin", serde(serialize_with = "as_object"))]
+    #[cfg_attr(feature = "admin", serde(serialize_with = "crate::metrics::latency::as_object"))]
     pub classes: Vec<(&'static str, ClassDemand)>,
 }
 
@@ -35,11 +35,6 @@ pub struct ClassDemand {
     pub cpu_us: f64,
     /// CPU times of answered requests in microseconds, to 1 %, and how many took each.
     pub bins_us: Vec<(f64, u64)>,
-}
-
-#[cfg(feature = "admin")]
-fn as_object<S: serde::Serializer>(classes: &[(&'static str, ClassDemand)], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(classes.iter().map(|(name, class)| (name, class)))
 }
 
 impl Demand {
