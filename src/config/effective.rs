@@ -3,7 +3,7 @@
 #[cfg(feature = "cli")]
 use super::Scope;
 use super::layers::{Given, Layers, no_such_setting};
-use super::problem::{Claim, Origin, Problem, Problems};
+use super::problem::{Origin, Problem, Problems};
 use super::setting::{DefaultValue, Shape, environment_name, find};
 #[cfg(feature = "cli")]
 use super::sources;
@@ -69,10 +69,10 @@ pub(super) fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>
             Some(setting) => {
                 layers.given.insert(setting.key, Given { text: value.to_owned(), origin: Origin::Code });
             }
-            None => layers.problems.push(Problem {
-                claims: vec![Claim { key: key.to_owned(), value: value.to_owned(), origin: Origin::Code }],
-                message: no_such_setting(key, SETTINGS.iter()),
-            }),
+            None => {
+                let message = no_such_setting(key, SETTINGS.iter());
+                layers.problems.push(Problem::of(key, value, Origin::Code, message));
+            }
         }
     }
     resolve(layers)

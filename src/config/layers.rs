@@ -47,9 +47,9 @@ impl Layers {
             Ok(value) => return Some(value),
             Err(refusal) => refusal,
         };
-        let claim = Claim { key: key.to_owned(), value: given.text.clone(), origin: given.origin.clone() };
         let allowed = find(key).map_or_else(String::new, |setting| setting.allowed.to_string());
-        self.problems.push(Problem { claims: vec![claim], message: format!("{refusal}; allowed: {allowed}") });
+        let message = format!("{refusal}; allowed: {allowed}");
+        self.problems.push(Problem::of(key, &given.text, given.origin.clone(), message));
         None
     }
 
@@ -71,14 +71,11 @@ impl Layers {
         if keys.iter().any(|key| self.is_open(key)) {
             return;
         }
-        let claim = |key| match (self.given.get(key), find(key)) {
-            (Some(Given { text, origin }), _) => {
-                Claim { key: key.to_owned(), value: text.clone(), origin: origin.clone() }
-            }
-            (None, setting) => {
-                let value = setting.map_or_else(String::new, |setting| (setting.show)(config));
-                Claim { key: key.to_owned(), value, origin: Origin::Default }
-            }
+        let claim = |key: &str| {
+            let shown = || find(key).map_or_else(String::new, |setting| (setting.show)(config));
+            let Given { text, origin } =
+                self.given.get(key).cloned().unwrap_or_else(|| Given { text: shown(), origin: Origin::Default });
+            Claim { key: key.to_owned(), value: text, origin }
         };
         self.problems.push(Problem { claims: keys.map(claim).to_vec(), message: message.to_owned() });
     }

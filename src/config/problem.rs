@@ -84,6 +84,14 @@ impl fmt::Display for Problems {
     }
 }
 
+impl Problem {
+    /// What is wrong with one value.
+    pub(super) fn of(key: &str, value: impl Into<String>, origin: Origin, message: String) -> Problem {
+        let claim = Claim { key: key.to_owned(), value: value.into(), origin };
+        Problem { claims: vec![claim], message }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, claim) in self.claims.iter().enumerate() {

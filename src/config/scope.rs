@@ -2,7 +2,7 @@
 
 use super::SETTINGS;
 use super::layers::{Layers, no_such_setting};
-use super::problem::{Claim, Origin, Problem};
+use super::problem::{Origin, Problem};
 use super::setting::{Group, Setting};
 
 /// The settings of a program: those of any service, with defaults of its own, or all.
@@ -43,10 +43,10 @@ impl Scope {
         for (key, value) in &self.defaults {
             match self.find(key) {
                 Some(setting) => layers.offer(setting.key, value.clone(), Origin::Program),
-                None => layers.problems.push(Problem {
-                    claims: vec![Claim { key: key.clone(), value: value.clone(), origin: Origin::Program }],
-                    message: no_such_setting(key, self.settings()),
-                }),
+                None => {
+                    let message = no_such_setting(key, self.settings());
+                    layers.problems.push(Problem::of(key, value, Origin::Program, message));
+                }
             }
         }
     }

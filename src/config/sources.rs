@@ -2,7 +2,7 @@
 
 use super::Scope;
 use super::layers::{Layers, no_such_setting};
-use super::problem::{Claim, Origin, Problem, suggestion};
+use super::problem::{Origin, Problem, suggestion};
 use super::setting::{CHECK_CONFIG, CONFIG, Setting, Shape, environment_name};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use std::ffi::{OsStr, OsString};
@@ -92,11 +92,8 @@ fn read_variable(scope: &Scope, name: &str, value: OsString, layers: &mut Layers
         layers.config_file.get_or_insert((PathBuf::from(value), Origin::Environment));
         return;
     }
-    let claim = |key: &str, value: &OsStr| Claim {
-        key: key.to_owned(),
-        value: value.to_string_lossy().into_owned(),
-        origin: Origin::Environment,
-    };
+    let problem =
+        |key: &str, value: &OsStr, message| Problem::of(key, value.to_string_lossy(), Origin::Environment, message);
     let Some(setting) = scope.settings().find(|setting| setting.environment_name() == name) else {
         let key = name[PREFIX.len()..].to_lowercase().replace('_', "-");
         let message = if key == CHECK_CONFIG {
@@ -109,14 +106,14 @@ fn read_variable(scope: &Scope, name: &str, value: OsString, layers: &mut Layers
                 names.join(", ")
             )
         };
-        layers.problems.push(Problem { claims: vec![claim(&key, &value)], message });
+        layers.problems.push(problem(&key, &value, message));
         return;
     };
     match value.into_string() {
         Ok(text) => layers.offer(setting.key, text, Origin::Environment),
         Err(value) => {
             let message = format!("not text (UTF-8); allowed: {}", setting.allowed);
-            layers.problems.push(Problem { claims: vec![claim(setting.key, &value)], message });
+            layers.problems.push(problem(setting.key, &value, message));
         }
     }
 }
@@ -137,8 +134,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Offers `layers` every setting of the file at `path`; `named_by` is where the path came from.
 pub(super) fn read_file(scope: &Scope, path: &Path, named_by: &Origin, layers: &mut Layers) {
     let mut unusable = |message| {
-        let claim = Claim { key: CONFIG.to_owned(), value: path.display().to_string(), origin: named_by.clone() };
-        layers.problems.push(Problem { claims: vec![claim], message });
+        layers.problems.push(Problem::of(CONFIG, path.display().to_string(), named_by.clone(), message));
         layers.incomplete = true;
     };
     let text = match read_bounded(path) {
@@ -180,10 +176,7 @@ fn read_table(scope: &Scope, table: &DeTable<'_>, text: &str, path: &Path, layer
         let origin = Origin::File { path: path.to_owned(), line: line_of(text, key.span().start) };
         let key: &str = key.get_ref();
         let written = text.get(value.span()).unwrap_or_default();
-        let problem = |message| Problem {
-            claims: vec![Claim { key: key.to_owned(), value: unquoted(written), origin: origin.clone() }],
-            message,
-        };
+        let problem = |message| Problem::of(key, unquoted(written), origin.clone(), message);
         match scope.find(key) {
             None => layers.problems.push(problem(no_such_setting(key, scope.settings()))),
             Some(setting) => match value_text(value.get_ref(), setting.shape) {
