@@ -9,7 +9,7 @@ use crate::handler::builtin::{Bench, Burner, Digest, Echo, Forking, PacketChain,
 /// # Errors
 /// See [`Server::run`].
 pub(crate) fn run_bench(server: Server) -> Result<Report, ServeError> {
-    let config = &server.config;
+    let config = &server.bound.config;
     match config.handler {
         HandlerName::Echo => run(server, Echo),
         HandlerName::Spin => {
@@ -29,7 +29,7 @@ pub(crate) fn run_bench(server: Server) -> Result<Report, ServeError> {
 }
 
 fn run(server: Server, work: impl Work) -> Result<Report, ServeError> {
-    let bench = Bench::new(work, server.config.cost_cap_scaled());
+    let bench = Bench::new(work, server.bound.config.cost_cap_scaled());
     let cost_cap = bench.cost_cap();
     server.on_reload(move |config| cost_cap.set(config.cost_cap_scaled())).run(&bench)
 }

@@ -1,183 +1,96 @@
-//! The thread that waits for a stop, and the admin endpoint's view of the server. `runtime/sleep/README.md` argues the
-//! order of a stop.
+//! The admin endpoint's view of the server, and what the thread that waits for demands changes in it.
 
+use super::Bound;
 use super::admin::Probe;
-use super::drain::Drain;
 use super::following::Following;
-use super::notices::Found;
-use super::own_metrics::OwnMetrics;
+use super::parts::Parts;
 use super::path::wait_slots::WaitSlots;
 use super::reload::Reloads;
-use super::run_queue::RunQueue;
-use super::spawner::Spawning;
-use super::stop::{Demand, Demands};
 use super::stuck::{self, Stuck, Watch};
-use super::supervisor::Supervisor;
-use super::transport::{Said, Transport};
-use super::waiting::Waiting;
+use super::transport::Said;
 use crate::config::{Burn, Config, listen_text};
-use crate::metrics::{ClassNames, Description, Gauges, Recent, Unfinished, WorkerMetrics};
-use crate::net::{AddressFilter, BATCH, Drops, Group};
+use crate::metrics::{ClassNames, Description, Gauges, Recent, Unfinished};
+use crate::net::{Drops, Io, Socket};
 use crate::runtime::Shared;
-use crate::sched::turn::{Discarded, Engine, Ready};
 use crate::sched::{Sizes, UNINTERRUPTED};
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
-use std::thread;
 
-/// The time for workers to reach a checkpoint once the drain is over; after it their handlers count as stuck.
-const STUCK_AFTER: Nanos = Nanos::from_millis(100);
-
-/// The interval at which a draining server checks whether it is done.
-const DRAIN_POLL: Nanos = Nanos::from_millis(1);
+/// The longest expected unscaled time between two checkpoints of a handler that has any: a thousand checkpoint steps of
+/// `spin`.
+const CHECKPOINTS_APART: Nanos = Nanos::from_millis(1);
 
 /// State shared by the control threads: the thread that waits for the stop, and the admin endpoint.
 pub(super) struct Control<'a, J> {
-    pub(super) config: &'a Config,
+    pub(super) bound: &'a Bound,
+    pub(super) parts: &'a Parts,
+    pub(super) shared: &'a Shared<J>,
+    pub(super) requests: Requests<'a, J>,
     /// The configuration as of now: that of the start in all that takes a restart.
     pub(super) live: ArcSwap<Config>,
     /// What the configuration came from, and what became of the last attempt to read it again.
-    pub(super) reloads: &'a Reloads,
-    pub(super) supervisor: Supervisor,
-    pub(super) group: &'a Group,
-    pub(super) filter: &'a AddressFilter,
+    reloads: Reloads,
     /// False once the host's addresses could not be read, which is logged once.
-    pub(super) addresses_known: AtomicBool,
-    pub(super) shared: &'a Shared<J>,
-    pub(super) class_names: ClassNames,
-    pub(super) reason_names: &'static [&'static str],
-    pub(super) own_metrics: &'a OwnMetrics,
-    pub(super) spawning: &'a Spawning,
-    pub(super) wait_slots: &'a WaitSlots<J>,
-    /// Wakes the requests in `wait_slots` whose time is over, and those that nothing else will wake.
-    pub(super) wake_overdue: &'a (dyn Fn(Nanos) + Sync),
-    /// Number of requests that are set aside because their flow is busy.
-    pub(super) set_aside: &'a (dyn Fn() -> usize + Sync),
-    pub(super) metrics: &'a WorkerMetrics,
-    pub(super) unfinished: &'a Unfinished,
+    addresses_known: AtomicBool,
     /// False from the first stop demand on.
     pub(super) ready: AtomicBool,
-    /// Whether the sockets outlive this server, with what waits in them.
-    pub(super) kept: bool,
     /// True while a successor has the sockets: what the kernel drops is its to count.
     pub(super) handed_over: AtomicBool,
     /// True while the server is no longer ready but still serves everything.
     pub(super) lame_duck: AtomicBool,
     /// The watch for stuck pools. Used by the admin thread.
-    pub(super) watch: Mutex<Watch>,
+    watch: Mutex<Watch>,
     /// The kernel's drop counts. Used by the admin thread, and after its end by the thread that waits for the stop.
     pub(super) drops: Mutex<Drops>,
-    /// The workers' record of failed receives and sends.
-    pub(super) transport: &'a Transport,
-    /// The failures already logged. Used by the admin thread once a second.
-    pub(super) said: Mutex<Said>,
-    /// True if the kernel does not report how long datagrams wait in the sockets.
-    pub(super) unstamped: bool,
-    pub(super) notices: &'a Found,
-    pub(super) run_queue: &'a RunQueue,
-    /// How long requests may wait. Written by the admin thread once a second.
-    pub(super) waiting: &'a Waiting,
     /// Logs once that drops cannot be read.
     pub(super) drops_unread: Once,
+    /// The failures already logged. Used by the admin thread once a second.
+    said: Mutex<Said>,
     /// The policy in force. Used by the admin thread once a second, and by the thread that waits for demands.
-    pub(super) following: Mutex<Following>,
+    following: Mutex<Following>,
 }
 
-impl<J: Send> Control<'_, J> {
-    /// Stops the server: serves on as a lame duck, shuts the gate, and lets the workers serve what was received, until
-    /// the drain timeout or a second demand. Then workers have [`STUCK_AFTER`] to reach a checkpoint. Where another process
-    /// has the sockets, what waits in them is left there. True if it was a demand that ended the drain.
-    pub(super) fn stop(
-        &self,
-        engine: &mut impl Engine<Job = J>,
-        demands: &mut Demands,
-        all_ended: impl Fn() -> bool,
-    ) -> bool {
-        if !self.is_handed_over() {
-            self.supervisor.stopping();
-            self.be_lame_duck(demands);
-        }
-        self.spawning.close();
-        tracing::info!(in_flight = self.metrics.in_flight(), "draining");
-        let mut drain = Drain::Receiving;
-        if self.leaves_sockets() {
-            self.shared.stop_receiving();
-            drain = Drain::of_received(self.metrics, self.shared);
-        } else if let Err(error) = self.group.shut_gate() {
-            tracing::warn!(%error, "the gate cannot be shut: what arrives while the sockets close is lost uncounted");
-        }
-        let deadline = clock::now().plus(self.live.load().drain_timeout);
-        while !all_ended() {
-            drain = drain.next(self.group, self.metrics, self.shared, self.spawning.under_way());
-            let again = matches!(demands.next_within(DRAIN_POLL), Some(Demand::Stop));
-            if again || clock::now() >= deadline {
-                self.force(engine, all_ended);
-                return again;
-            }
-        }
-        false
-    }
+/// What the control threads know of requests.
+pub(super) struct Requests<'a, J> {
+    pub(super) class_names: ClassNames,
+    pub(super) reason_names: &'static [&'static str],
+    pub(super) unfinished: &'a Unfinished,
+    pub(super) wait_slots: &'a WaitSlots<J>,
+    /// Wakes the requests in `wait_slots` whose time is over, and those that nothing else will wake.
+    pub(super) wake_overdue: &'a (dyn Fn(Nanos) + Sync),
+    /// Number of requests that are set aside because their flow is busy.
+    pub(super) set_aside: &'a (dyn Fn() -> usize + Sync),
+}
 
-    /// Serves on while balancers learn to send requests elsewhere; a second demand cuts that short.
-    fn be_lame_duck(&self, demands: &mut Demands) {
-        let lame_duck = self.live.load().lame_duck;
-        let end = clock::now().plus(lame_duck);
-        // Ordering: relaxed, a probe that comes a moment later sees it.
-        self.lame_duck.store(lame_duck > Nanos::ZERO, Ordering::Relaxed);
-        self.ready.store(false, Ordering::Relaxed);
-        if lame_duck > Nanos::ZERO {
-            tracing::info!(%lame_duck, "not ready any more, and still serving");
-        }
-        while clock::now() < end {
-            if let Some(Demand::Stop | Demand::Fail(_)) = demands.next_within(end.minus(clock::now())) {
-                break;
-            }
-        }
-        self.lame_duck.store(false, Ordering::Relaxed);
-    }
-
-    fn force(&self, engine: &mut impl Engine<Job = J>, all_ended: impl Fn() -> bool) {
-        let in_flight = self.metrics.in_flight();
-        if in_flight > 0 || (!self.leaves_sockets() && self.group.has_waiting()) {
-            tracing::warn!(in_flight, "the drain is over with work unfinished");
-        }
-        self.shared.stop_receiving();
-        self.shared.abandon();
-        self.shared.stop();
-        self.shed_waiting(engine);
-        let deadline = clock::now().plus(STUCK_AFTER);
-        while !all_ended() && clock::now() < deadline {
-            thread::sleep(DRAIN_POLL.into());
-        }
-    }
-
-    /// After all workers have ended: ends the remaining jobs, and takes the sockets out of the kernel's sight.
-    pub(super) fn leave<E: Engine<Job = J>>(&self, engine: &mut E) {
-        let leftover = |engine: &mut E| {
-            let waits = self.shared.leftover().or_else(|| self.wait_slots.take_any());
-            waits.or_else(|| engine.ready().map(Ready::into_job))
-        };
-        // After a drain the sockets are empty, except for a datagram that the kernel was handling when the gate shut.
-        self.shed_waiting(engine);
-        while let Some(job) = leftover(engine) {
-            engine.discard(job, Discarded::Draining);
-        }
-        engine.flush();
-        if self.leaves_sockets() {
-            return;
-        }
-        if let Err(error) = self.group.leave() {
-            tracing::warn!(%error, "the sockets cannot leave: drops of the last moment are not counted");
-        }
-    }
-
-    /// Ends every datagram that waits in the sockets, behind a shut gate.
-    fn shed_waiting(&self, engine: &mut impl Engine<Job = J>) {
-        if !self.leaves_sockets() {
-            (0..self.config.workers).for_each(|owner| shed_waiting(engine, owner));
+impl<'a, J> Control<'a, J> {
+    pub(super) fn new(
+        bound: &'a Bound,
+        parts: &'a Parts,
+        shared: &'a Shared<J>,
+        requests: Requests<'a, J>,
+        following: Following,
+        reloads: Reloads,
+    ) -> Control<'a, J> {
+        let config = &bound.config;
+        Control {
+            bound,
+            parts,
+            shared,
+            requests,
+            live: ArcSwap::from_pointee(config.clone()),
+            reloads,
+            addresses_known: AtomicBool::new(true),
+            ready: AtomicBool::new(true),
+            handed_over: AtomicBool::new(false),
+            lame_duck: AtomicBool::new(false),
+            watch: Mutex::new(Watch::new(config.workers, config.scaled(CHECKPOINTS_APART), clock::now())),
+            drops: Mutex::new(Drops::new(bound.listening.group.sockets().iter().map(Socket::inode))),
+            drops_unread: Once::new(),
+            said: Mutex::default(),
+            following: Mutex::new(following),
         }
     }
 }
@@ -186,7 +99,7 @@ impl<J> Control<'_, J> {
     /// Reads this host's current addresses.
     fn refresh_addresses(&self) {
         // Ordering: relaxed, used by the admin thread only.
-        if let Err(error) = self.filter.refresh()
+        if let Err(error) = self.bound.filter.refresh()
             && self.addresses_known.swap(false, Ordering::Relaxed)
         {
             tracing::warn!(
@@ -203,10 +116,11 @@ impl<J> Control<'_, J> {
     where
         J: Send,
     {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).say(self.metrics.counts().counted);
-        self.transport
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).say(self.parts.metrics.counts().counted);
+        self.parts
+            .transport
             .deaf(clock::now())
-            .filter(|worker| *worker < self.config.workers)
+            .filter(|worker| *worker < self.bound.config.workers)
             .for_each(|worker| self.shared.wake(worker));
     }
 
@@ -223,7 +137,7 @@ impl<J: Send> Control<'_, J> {
             (self.shared.queue_lengths().collect(), self.shared.deque_lengths().collect());
         let pools = stuck::Pool::all(policy.topology(), &self.following(), &queues, &deques);
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        watch.look(self.metrics, &pools, clock::now())
+        watch.look(&self.parts.metrics, &pools, clock::now())
     }
 
     /// Switches to the policy of `config`, with its sizes and its slice.
@@ -243,19 +157,19 @@ impl<J: Send> Control<'_, J> {
 impl<J: Send> Control<'_, J> {
     /// Reads the configuration again, and follows what may change while the server runs.
     pub(super) fn reload(&self) {
-        self.supervisor.reloading();
+        self.bound.supervisor.reloading();
         let live = self.live.load_full();
         if !self.reloads.read(&live, |new| self.take(&live, new)) {
             tracing::warn!("SIGHUP: this server was given its settings by a program, and cannot read them again");
         }
-        self.supervisor.ready(&self.live.load());
+        self.bound.supervisor.ready(&self.live.load());
     }
 
     /// Follows `new`, which differs from `live` only in what may change.
     fn take(&self, live: &Config, new: &Config) {
         let follows =
             |config: &Config| (config.policy, config.slice, config.optimise, config.reserved, config.pools.clone());
-        self.waiting.set(new.max_wait_scaled());
+        self.parts.waiting.set(new.max_wait_scaled());
         if follows(live) != follows(new) {
             self.follow(new);
         }
@@ -278,8 +192,14 @@ impl<J: Send> Probe for Control<'_, J> {
             return Err("draining".to_owned());
         }
         let stuck = self.stuck().map(|stuck| stuck.reason);
-        let gone = self.group.gone().map(|address| format!("gone: this host has no longer the address of {address}"));
-        let reasons: Vec<String> = stuck.into_iter().chain(self.transport.trouble(clock::now())).chain(gone).collect();
+        let gone = self
+            .bound
+            .listening
+            .group
+            .gone()
+            .map(|address| format!("gone: this host has no longer the address of {address}"));
+        let reasons: Vec<String> =
+            stuck.into_iter().chain(self.parts.transport.trouble(clock::now())).chain(gone).collect();
         if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
     }
 
@@ -290,7 +210,7 @@ impl<J: Send> Probe for Control<'_, J> {
     }
 
     fn gauges(&self) -> Gauges {
-        let config = self.config;
+        let config = &self.bound.config;
         // Only `pools` has names for its queues; other policies number them, as the policy may change their use.
         let following = self.following();
         let policy = following.policy();
@@ -304,29 +224,29 @@ impl<J: Send> Probe for Control<'_, J> {
         let queues = self.shared.queue_lengths().enumerate().filter(exists);
         let mut queue_depths: Vec<_> = queues.map(|(pool, length)| (names(pool), length)).collect();
         queue_depths.push(("deques".to_owned(), self.shared.deque_lengths().sum()));
-        queue_depths.push(("flows".to_owned(), (self.set_aside)()));
-        queue_depths.push(("waits".to_owned(), self.wait_slots.waiting()));
+        queue_depths.push(("flows".to_owned(), (self.requests.set_aside)()));
+        queue_depths.push(("waits".to_owned(), self.requests.wait_slots.waiting()));
         Gauges {
             description: Description {
                 policy: following.name.name().to_owned(),
-                listen: listen_text(self.group.addresses()),
+                listen: listen_text(self.bound.listening.group.addresses()),
                 workers: config.workers,
                 burn: config.burn.name().to_owned(),
                 time_scale: config.time_scale,
                 overheads: (config.burn == Burn::Sleep).then(|| config.overheads.text()),
-                notices: self.notices.text(),
+                notices: self.bound.notices.text(),
             },
             kernel_dropped: self.dropped_by_socket(),
-            unstamped: self.unstamped,
-            run_queue_waits: self.run_queue.waits(),
+            unstamped: self.bound.ways.receive == Io::Portable,
+            run_queue_waits: self.parts.run_queue.waits(),
             queue_depths,
             decision: following.adaptation.decision(),
-            max_wait: self.waiting.max_wait(),
-            oldest: self.unfinished.oldest(clock::now()),
-            class_names: self.class_names,
-            reason_names: self.reason_names,
-            own: self.own_metrics.values(),
-            spawned: self.spawning.ends(),
+            max_wait: self.parts.waiting.max_wait(),
+            oldest: self.requests.unfinished.oldest(clock::now()),
+            class_names: self.requests.class_names,
+            reason_names: self.requests.reason_names,
+            own: self.bound.own_metrics.values(),
+            spawned: self.bound.spawning.0.ends(),
         }
     }
 
@@ -340,12 +260,12 @@ impl<J: Send> Probe for Control<'_, J> {
     }
 
     fn adapt(&self, recent: &Recent) {
-        (self.wake_overdue)(clock::now());
+        (self.requests.wake_overdue)(clock::now());
         self.refresh_addresses();
         self.look_after_transport();
         self.stuck();
         let mut following = self.following();
-        self.waiting.follow(recent, following.policy().first_slice());
+        self.parts.waiting.follow(recent, following.policy().first_slice());
         if !following.adaptation.follow(recent) {
             return;
         }
@@ -363,22 +283,8 @@ impl<J: Send> Probe for Control<'_, J> {
 
     fn wake(&self, worker: usize) {
         // The last recorder is the control thread's own.
-        if worker < self.config.workers {
+        if worker < self.bound.config.workers {
             self.shared.wake(worker);
-        }
-    }
-}
-
-/// Ends every datagram that waits in the socket of `owner`, behind a shut gate.
-fn shed_waiting<J>(engine: &mut impl Engine<Job = J>, owner: usize) {
-    let mut jobs = Vec::with_capacity(BATCH);
-    loop {
-        let received = engine.receive(owner, &mut jobs);
-        // Batch by batch, so that the packets of one batch serve for the next.
-        jobs.drain(..).for_each(|arrived| engine.discard(arrived.job, Discarded::Draining));
-        engine.flush();
-        if received.datagrams == 0 {
-            return;
         }
     }
 }

@@ -1,8 +1,131 @@
-//! The steps of a drain, from a shut gate to workers that may end: `runtime/sleep/README.md` argues them in section 4.
+//! The steps of a stop, from the first demand to sockets that have left: `runtime/sleep/README.md` argues them in section 4.
 
+use super::control::Control;
+use super::stop::{Demand, Demands};
 use crate::metrics::WorkerMetrics;
-use crate::net::Group;
+use crate::net::{BATCH, Group};
 use crate::runtime::Shared;
+use crate::sched::turn::{Discarded, Engine, Ready};
+use crate::time::{Nanos, clock};
+use std::sync::atomic::Ordering;
+use std::thread;
+
+/// The time for workers to reach a checkpoint once the drain is over; after it their handlers count as stuck.
+const STUCK_AFTER: Nanos = Nanos::from_millis(100);
+
+/// The interval at which a draining server checks whether it is done.
+const DRAIN_POLL: Nanos = Nanos::from_millis(1);
+
+impl<J: Send> Control<'_, J> {
+    /// Stops the server: serves on as a lame duck, shuts the gate, and lets the workers serve what was received, until
+    /// the drain timeout or a second demand. Then workers have [`STUCK_AFTER`] to reach a checkpoint. Where another process
+    /// has the sockets, what waits in them is left there. True if it was a demand that ended the drain.
+    pub(super) fn stop(
+        &self,
+        engine: &mut impl Engine<Job = J>,
+        demands: &mut Demands,
+        all_ended: impl Fn() -> bool,
+    ) -> bool {
+        if !self.is_handed_over() {
+            self.bound.supervisor.stopping();
+            self.be_lame_duck(demands);
+        }
+        self.bound.spawning.0.close();
+        tracing::info!(in_flight = self.parts.metrics.in_flight(), "draining");
+        let (group, metrics) = (&self.bound.listening.group, &self.parts.metrics);
+        let mut drain = Drain::Receiving;
+        if self.leaves_sockets() {
+            self.shared.stop_receiving();
+            drain = Drain::of_received(metrics, self.shared);
+        } else if let Err(error) = group.shut_gate() {
+            tracing::warn!(%error, "the gate cannot be shut: what arrives while the sockets close is lost uncounted");
+        }
+        let deadline = clock::now().plus(self.live.load().drain_timeout);
+        while !all_ended() {
+            drain = drain.next(group, metrics, self.shared, self.bound.spawning.0.under_way());
+            let again = matches!(demands.next_within(DRAIN_POLL), Some(Demand::Stop));
+            if again || clock::now() >= deadline {
+                self.force(engine, all_ended);
+                return again;
+            }
+        }
+        false
+    }
+
+    /// Serves on while balancers learn to send requests elsewhere; a second demand cuts that short.
+    fn be_lame_duck(&self, demands: &mut Demands) {
+        let lame_duck = self.live.load().lame_duck;
+        let end = clock::now().plus(lame_duck);
+        // Ordering: relaxed, a probe that comes a moment later sees it.
+        self.lame_duck.store(lame_duck > Nanos::ZERO, Ordering::Relaxed);
+        self.ready.store(false, Ordering::Relaxed);
+        if lame_duck > Nanos::ZERO {
+            tracing::info!(%lame_duck, "not ready any more, and still serving");
+        }
+        while clock::now() < end {
+            if let Some(Demand::Stop | Demand::Fail(_)) = demands.next_within(end.minus(clock::now())) {
+                break;
+            }
+        }
+        self.lame_duck.store(false, Ordering::Relaxed);
+    }
+
+    fn force(&self, engine: &mut impl Engine<Job = J>, all_ended: impl Fn() -> bool) {
+        let in_flight = self.parts.metrics.in_flight();
+        if in_flight > 0 || (!self.leaves_sockets() && self.bound.listening.group.has_waiting()) {
+            tracing::warn!(in_flight, "the drain is over with work unfinished");
+        }
+        self.shared.stop_receiving();
+        self.shared.abandon();
+        self.shared.stop();
+        self.shed_waiting(engine);
+        let deadline = clock::now().plus(STUCK_AFTER);
+        while !all_ended() && clock::now() < deadline {
+            thread::sleep(DRAIN_POLL.into());
+        }
+    }
+
+    /// After all workers have ended: ends the remaining jobs, and takes the sockets out of the kernel's sight.
+    pub(super) fn leave<E: Engine<Job = J>>(&self, engine: &mut E) {
+        let leftover = |engine: &mut E| {
+            let waits = self.shared.leftover().or_else(|| self.requests.wait_slots.take_any());
+            waits.or_else(|| engine.ready().map(Ready::into_job))
+        };
+        // After a drain the sockets are empty, except for a datagram that the kernel was handling when the gate shut.
+        self.shed_waiting(engine);
+        while let Some(job) = leftover(engine) {
+            engine.discard(job, Discarded::Draining);
+        }
+        engine.flush();
+        if self.leaves_sockets() {
+            return;
+        }
+        if let Err(error) = self.bound.listening.group.leave() {
+            tracing::warn!(%error, "the sockets cannot leave: drops of the last moment are not counted");
+        }
+    }
+
+    /// Ends every datagram that waits in the sockets, behind a shut gate.
+    fn shed_waiting(&self, engine: &mut impl Engine<Job = J>) {
+        if !self.leaves_sockets() {
+            (0..self.bound.config.workers).for_each(|owner| shed_waiting(engine, owner));
+        }
+    }
+}
+
+/// Ends every datagram that waits in the socket of `owner`, behind a shut gate.
+fn shed_waiting<J>(engine: &mut impl Engine<Job = J>, owner: usize) {
+    let mut jobs = Vec::with_capacity(BATCH);
+    loop {
+        let received = engine.receive(owner, &mut jobs);
+        // Batch by batch, so that the packets of one batch serve for the next.
+        jobs.drain(..).for_each(|arrived| engine.discard(arrived.job, Discarded::Draining));
+        engine.flush();
+        if received.datagrams == 0 {
+            return;
+        }
+    }
+}
 
 /// The progress of a drain. Workers serve throughout; each step only observes them.
 pub(super) enum Drain {

@@ -4,14 +4,16 @@ use super::handover::{self, Door, Given, HandOverError, Predecessor};
 use super::inherited::Inherited;
 use super::{ServeError, inherited};
 use crate::config::Config;
-use crate::net::{Group, Io, NotBound};
+use crate::net::{Group, Io, NotBound, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 
 /// The sockets of a server.
+// Dropped in this order: the door's file goes before the sockets close.
 #[derive(Debug)]
 pub(super) struct Listening {
+    pub(super) door: Option<Door>,
     pub(super) group: Group,
     /// `None` where no endpoint is wanted.
     pub(super) admin: Option<TcpListener>,
@@ -20,7 +22,6 @@ pub(super) struct Listening {
     /// Whether the sockets were bound by another process: the kernel may have dropped datagrams that are not this server's
     /// to count.
     pub(super) used: bool,
-    pub(super) door: Option<Door>,
     /// The server that serves until this one does.
     pub(super) predecessor: Option<Predecessor>,
 }
@@ -73,6 +74,47 @@ impl Listening {
         };
         Ok(Listening { group, admin, kept: used, used, door: None, predecessor: None })
     }
+
+    /// Logs each socket buffer for which the kernel granted less than was asked for.
+    pub(super) fn warn_of_small_buffers(&self) {
+        for small in small_buffers(self.group.recv_buffer_bytes(), self.group.send_buffer_bytes()) {
+            let SmallBuffer { name, granted_bytes, wanted_bytes, sysctl, consequence } = small;
+            tracing::warn!(
+                granted_bytes,
+                wanted_bytes,
+                "the kernel granted a smaller {name} buffer: {consequence}; raise it with \
+                 `sysctl {sysctl}={wanted_bytes}` (deploy/sysctl/60-forebay.conf)"
+            );
+        }
+    }
+}
+
+/// A socket buffer for which the kernel granted less than was asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SmallBuffer {
+    pub(super) name: &'static str,
+    pub(super) granted_bytes: usize,
+    pub(super) wanted_bytes: usize,
+    pub(super) sysctl: &'static str,
+    pub(super) consequence: &'static str,
+}
+
+pub(super) fn small_buffers(receive_bytes: usize, send_bytes: usize) -> impl Iterator<Item = SmallBuffer> {
+    let receive = SmallBuffer {
+        name: "receive",
+        granted_bytes: receive_bytes,
+        wanted_bytes: RECV_BUFFER_BYTES,
+        sysctl: "net.core.rmem_max",
+        consequence: "bursts will be dropped sooner",
+    };
+    let send = SmallBuffer {
+        name: "send",
+        granted_bytes: send_bytes,
+        wanted_bytes: SEND_BUFFER_BYTES,
+        sysctl: "net.core.wmem_max",
+        consequence: "requests in the names of neighbours that do not exist can stop all replies",
+    };
+    [receive, send].into_iter().filter(|buffer| buffer.granted_bytes < buffer.wanted_bytes)
 }
 
 /// The admin listener that another process has bound.

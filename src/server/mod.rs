@@ -30,6 +30,7 @@ mod admin;
 mod bench;
 mod builder;
 mod control;
+mod crew;
 mod descriptors;
 mod drain;
 mod error;
@@ -48,12 +49,14 @@ mod notices;
 mod own_metrics;
 mod ownership;
 mod panics;
+mod parts;
 mod path;
 mod pin;
 mod reload;
 mod run;
 mod run_queue;
 mod sender;
+mod serving;
 mod signals;
 mod sizes;
 mod spawner;
@@ -81,7 +84,7 @@ pub use stop::{FollowError, PolicyHandle, StopHandle};
 use crate::config::{Config, listen_text};
 use crate::handler::Handler;
 use crate::metrics::{Snapshot, SpawnEnd};
-use crate::net::{AddressFilter, Group, HostAddresses, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, Ways};
+use crate::net::{AddressFilter, HostAddresses, Ways};
 use crate::output;
 use crate::queue::ObjectPool;
 use crate::server::path::credit::Credit;
@@ -132,67 +135,40 @@ pub struct Report {
     pub packets_away: usize,
 }
 
-/// A socket buffer for which the kernel granted less than was asked for.
-#[derive(Debug, PartialEq, Eq)]
-struct SmallBuffer {
-    name: &'static str,
-    granted_bytes: usize,
-    wanted_bytes: usize,
-    sysctl: &'static str,
-    consequence: &'static str,
-}
-
-fn small_buffers(receive_bytes: usize, send_bytes: usize) -> impl Iterator<Item = SmallBuffer> {
-    let receive = SmallBuffer {
-        name: "receive",
-        granted_bytes: receive_bytes,
-        wanted_bytes: RECV_BUFFER_BYTES,
-        sysctl: "net.core.rmem_max",
-        consequence: "bursts will be dropped sooner",
-    };
-    let send = SmallBuffer {
-        name: "send",
-        granted_bytes: send_bytes,
-        wanted_bytes: SEND_BUFFER_BYTES,
-        sysctl: "net.core.wmem_max",
-        consequence: "requests in the names of neighbours that do not exist can stop all replies",
-    };
-    [receive, send].into_iter().filter(|buffer| buffer.granted_bytes < buffer.wanted_bytes)
-}
-
-fn warn_of_small_buffers(group: &Group) {
-    for small in small_buffers(group.recv_buffer_bytes(), group.send_buffer_bytes()) {
-        let SmallBuffer { name, granted_bytes, wanted_bytes, sysctl, consequence } = small;
-        tracing::warn!(
-            granted_bytes,
-            wanted_bytes,
-            "the kernel granted a smaller {name} buffer: {consequence}; raise it with \
-             `sysctl {sysctl}={wanted_bytes}` (deploy/sysctl/60-forebay.conf)"
-        );
-    }
-}
-
 /// A server that listens and does not serve yet.
 ///
 /// Requests that arrive before [`Server::run`] wait in the sockets.
 #[derive(Debug)]
 pub struct Server {
-    config: Config,
+    bound: Bound,
+    start: Start,
+    announced: bool,
+    metrics: Metrics,
+}
+
+/// What a server keeps to its end.
+// Dropped in this order: the sockets before the spawned work that no worker takes any more.
+#[derive(Debug)]
+struct Bound {
     listening: Listening,
+    config: Config,
     filter: AddressFilter,
     ways: Ways,
     notices: notices::Found,
     stop: StopHandle,
-    demands: Receiver<Demand>,
-    signals: Option<signal_hook::iterator::Signals>,
     exit_when_stuck: bool,
-    announced: bool,
     log_panics: bool,
-    reloads: Option<Reloads>,
     supervisor: Supervisor,
     own_metrics: OwnMetrics,
     spawning: spawner::Owner,
-    metrics: Metrics,
+}
+
+/// What a server uses up when it starts.
+#[derive(Debug)]
+struct Start {
+    demands: Receiver<Demand>,
+    signals: Option<signal_hook::iterator::Signals>,
+    reloads: Option<Reloads>,
     questions: Questions,
 }
 
@@ -244,32 +220,28 @@ impl Server {
         }
         let notices = notices::find(config.notices)?;
         let mut listening = Listening::open(config, ways.receive, inherited)?;
-        warn_of_small_buffers(&listening.group);
+        listening.warn_of_small_buffers();
         if let Some(bytes) = waiting::receive_buffer(config.max_wait_scaled()) {
             listening.group.limit_recv_buffers(bytes)?;
         }
         let (stop, demands) = StopHandle::new();
         let (questions, metrics) = Questions::new();
         let filter = AddressFilter::new(listening.group.addresses(), &config.reject_source_ports, addresses);
-        Ok(Server {
-            config: config.clone(),
+        let bound = Bound {
             listening,
+            config: config.clone(),
             filter,
             ways,
             notices,
             stop,
-            demands,
-            signals: None,
             exit_when_stuck: false,
-            announced: false,
             log_panics: true,
-            reloads: None,
             supervisor: Supervisor::default(),
             own_metrics: OwnMetrics::default(),
             spawning: spawner::Owner(Arc::new(Spawning::new(config.workers))),
-            metrics,
-            questions,
-        })
+        };
+        let start = Start { demands, signals: None, reloads: None, questions };
+        Ok(Server { bound, start, announced: false, metrics })
     }
 
     /// The bound UDP address, where requests arrive; of several the first.
@@ -279,13 +251,13 @@ impl Server {
 
     /// The bound UDP addresses, where requests arrive, at least one, in the order of `listen`.
     pub fn udp_addresses(&self) -> &[SocketAddr] {
-        self.listening.group.addresses()
+        self.bound.listening.group.addresses()
     }
 
     /// The bound address of the admin endpoint; `None` if there is none.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         // A bound listener has an address; if the kernel does not report it, the configured one is the best answer.
-        self.listening.admin.as_ref().and_then(|listener| listener.local_addr().ok().or(self.config.admin))
+        self.bound.listening.admin.as_ref().and_then(|listener| listener.local_addr().ok().or(self.bound.config.admin))
     }
 
     /// What `forebay serve` says when it serves: `listening on udp 127.0.0.1:9000, admin http://127.0.0.1:9001`, or `admin off`.
@@ -302,12 +274,12 @@ impl Server {
 
     /// A handle that stops the server from another thread.
     pub fn stop_handle(&self) -> StopHandle {
-        self.stop.clone()
+        self.bound.stop.clone()
     }
 
     /// A handle that switches the policy from another thread.
     pub fn policy_handle(&self) -> PolicyHandle {
-        self.stop.policy_handle(&self.config)
+        self.bound.stop.policy_handle(&self.bound.config)
     }
 
     /// Also stops on SIGTERM and SIGINT, each signal acting as one call of [`StopHandle::stop`]. SIGHUP makes a program of
@@ -318,7 +290,7 @@ impl Server {
     /// # Errors
     /// When the signals cannot be caught.
     pub fn stop_on_signals(mut self) -> Result<Server, ServeError> {
-        self.signals = Some(signals::catch()?);
+        self.start.signals = Some(signals::catch()?);
         Ok(self)
     }
 
@@ -326,7 +298,7 @@ impl Server {
     /// still does not reach a checkpoint. Without this, [`Server::run`] waits for the handler, because a thread cannot
     /// be taken away from it, or for the second signal of [`Server::stop_on_signals`].
     pub fn exit_when_stuck(mut self) -> Server {
-        self.exit_when_stuck = true;
+        self.bound.exit_when_stuck = true;
         self
     }
 
@@ -340,8 +312,8 @@ impl Server {
     /// Tells systemd what the server does, where it asks for that (`NOTIFY_SOCKET`, `WATCHDOG_USEC`). A server that takes over
     /// from another one feeds the watchdog of that one too.
     pub fn notify_supervisor(mut self) -> Server {
-        let predecessor = self.listening.predecessor.as_ref().and_then(Predecessor::watchdog);
-        self.supervisor = Supervisor::from_environment().or_watched_as(predecessor);
+        let predecessor = self.bound.listening.predecessor.as_ref().and_then(Predecessor::watchdog);
+        self.bound.supervisor = Supervisor::from_environment().or_watched_as(predecessor);
         self
     }
 
@@ -350,7 +322,7 @@ impl Server {
     /// per second at most, and passes all other panics on to the previous hook. A hook that writes from the worker's
     /// thread stops the service if its output is not read.
     pub fn keep_panic_hook(mut self) -> Server {
-        self.log_panics = false;
+        self.bound.log_panics = false;
         self
     }
 
@@ -375,14 +347,14 @@ impl Server {
     /// See [`Server::run`].
     pub fn run_announced<H: Handler>(self, handler: &H, serving: impl FnOnce()) -> Result<Report, ServeError> {
         names::check::<H>()?;
-        let count = Sizes::of(self.config.workers).packets;
+        let count = Sizes::of(self.bound.config.workers).packets;
         let mut numbers = 0..count;
         let packets = ObjectPool::new(count, || {
-            PacketBody::new(numbers.next().expect("one for each packet"), self.config.datagram_max)
+            PacketBody::new(numbers.next().expect("one for each packet"), self.bound.config.datagram_max)
         });
-        let credit = Credit::new(self.config.amplification);
+        let credit = Credit::new(self.bound.config.amplification);
         let requests = Serving::new(handler, self.udp_addresses(), credit, count);
-        run::run(self, &requests, &packets, |packet| requests.drive(packet), serving)
+        run::run(self.bound, self.start, &requests, &packets, |packet| requests.drive(packet), serving)
     }
 }
 

@@ -59,13 +59,13 @@ impl Server {
         if ["forebay_", "process_"].iter().any(|prefix| own.name.starts_with(prefix)) {
             return refuse("a prefix that is neither forebay_ nor process_");
         }
-        if self.own_metrics.0.iter().any(|other| other.name == own.name) {
+        if self.bound.own_metrics.0.iter().any(|other| other.name == own.name) {
             return refuse("each name once");
         }
-        if self.own_metrics.0.len() == OWN_MAX {
+        if self.bound.own_metrics.0.len() == OWN_MAX {
             return refuse("256 metrics");
         }
-        self.own_metrics.0.push(own);
+        self.bound.own_metrics.0.push(own);
         Ok(self)
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 impl<J> Control<'_, J> {
     /// Whether what waits in the sockets at the end is another process's to serve.
     pub(super) fn leaves_sockets(&self) -> bool {
-        self.kept || self.is_handed_over()
+        self.bound.listening.kept || self.is_handed_over()
     }
 
     pub(super) fn is_handed_over(&self) -> bool {
@@ -72,7 +72,7 @@ impl<J: Send> Serving for HandingOver<'_, '_, J> {
         self.control.set_handed_over(false);
         self.control.shared.start_receiving();
         // The successor may have said that it is the one.
-        self.control.supervisor.main_process();
+        self.control.bound.supervisor.main_process();
     }
 
     fn is_stopping(&mut self) -> bool {

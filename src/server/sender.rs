@@ -32,7 +32,7 @@ impl Server {
     /// # Errors
     /// [`io::ErrorKind::AddrNotAvailable`] when the server has no such address; when the kernel has no more descriptors.
     pub fn sender_from(&self, address: SocketAddr) -> io::Result<Sender> {
-        let group = &self.listening.group;
+        let group = &self.bound.listening.group;
         let Some(number) = group.addresses().iter().position(|known| *known == address) else {
             let addresses = listen_text(group.addresses());
             let reason = format!("the server does not listen on {address}; allowed: {addresses}");

@@ -1,7 +1,9 @@
 //! Behaviour of a server when a part of it fails, or when the system grants less than it asks for.
 
+use super::listening::{SmallBuffer, small_buffers};
 use super::*;
 use crate::handler::{Reply, Request, handler_fn};
+use crate::net::{RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::channel;
@@ -17,7 +19,7 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 fn a_dead_admin_endpoint_ends_the_server() {
     let config = Config::from_pairs([("listen", "127.0.0.1:0"), ("admin", "127.0.0.1:0"), ("workers", "1")]);
     let mut server = Server::bind(&config.expect("a configuration")).expect("free ports");
-    server.listening.admin = Some(OwnedFd::from(File::open("/dev/null").expect("there is one")).into());
+    server.bound.listening.admin = Some(OwnedFd::from(File::open("/dev/null").expect("there is one")).into());
     let (end, ended) = channel();
     thread::spawn(move || drop(end.send(server.run(&handler_fn(|_: Request<'_>, _: &mut Reply<'_>| {})).map(drop))));
     match ended.recv_timeout(GIVE_UP_AFTER).expect("it ends") {

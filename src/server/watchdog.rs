@@ -46,16 +46,17 @@ impl<J: Send> Control<'_, J> {
     /// Feeds the watchdog, until the other end of `ended` is dropped. During a stop it is fed always: the drain timeout
     /// bounds that.
     pub(super) fn feed_watchdog(&self, every: Nanos, ended: &Receiver<()>) {
-        let mut progress = Progress { moves: vec![u64::MAX; self.config.workers] };
+        let mut progress = Progress { moves: vec![u64::MAX; self.bound.config.workers] };
         let mut starves = false;
         while ended.recv_timeout(every.into()) == Err(RecvTimeoutError::Timeout) {
             // Ordering: relaxed, see `be_lame_duck`.
             let stops = self.is_handed_over() || !self.ready.load(Ordering::Relaxed);
             let bound = self.live.load().unhealthy_after;
-            let standing = progress.standing(self.metrics, |worker| self.shared.is_asleep(worker), bound, clock::now());
+            let standing =
+                progress.standing(&self.parts.metrics, |worker| self.shared.is_asleep(worker), bound, clock::now());
             let healthy = standing.is_none() && self.healthy().is_ok();
             if healthy || stops {
-                self.supervisor.feed_watchdog();
+                self.bound.supervisor.feed_watchdog();
             } else if !starves {
                 tracing::error!(worker = standing, "the watchdog is not fed: a worker makes no progress");
             }

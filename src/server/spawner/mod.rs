@@ -53,7 +53,7 @@ impl Server {
     /// What puts work on this server's workers. What is spawned before [`Server::run`] waits for it; at a stop all that was
     /// accepted is finished like requests, within the drain timeout.
     pub fn spawner(&self) -> Spawner {
-        Spawner { spawning: Arc::clone(&self.spawning.0) }
+        Spawner { spawning: Arc::clone(&self.bound.spawning.0) }
     }
 }
 
