@@ -4,21 +4,19 @@ use super::common::Common;
 use super::gathering::Gathering;
 use super::reply::Outbox;
 use super::slot::{Job, Slot};
-use super::thread_use::ThreadUse;
 use crate::fate::{Failed, Fate};
 use crate::handler::{Handler, Served};
 use crate::metrics::{Continuation, Counter, Recorder, Sample};
 use crate::net::{BATCH, Link};
 use crate::queue::Pooled;
-use crate::runtime::continuation::{self, AbortCause, AnyChild, LocalQueue, Polled, guarded};
+use crate::runtime::continuation::{self, AbortCause, LocalQueue, guarded};
 use crate::sched::overload::Shedding;
 use crate::sched::turn::{self, Arrived, Boundary, Description, Discarded, Ran, Ready, Received, Requeued};
-use crate::sched::{Resume, Step, WorkerId};
+use crate::sched::{Step, WorkerId};
 use crate::server::path::packet::{Envelope, Excess, Packet, Serving};
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use std::future::Future;
-use std::sync::Arc;
 
 /// One worker's side of the packet path.
 pub(crate) struct Engine<'s, 'e, 'c, H: Handler, M, F, L: Link> {
@@ -89,7 +87,7 @@ where
     }
 
     /// Sends the reply of a handler that has finished.
-    fn finish(&mut self, mut packet: Packet<'s, H::Ticket>, envelope: &Envelope) {
+    pub(super) fn finish(&mut self, mut packet: Packet<'s, H::Ticket>, envelope: &Envelope) {
         if let Some(excess) = packet.excess {
             packet.envelope = *envelope;
             return match excess {
@@ -167,28 +165,6 @@ where
         slot.fill(packet.envelope, (self.common.make)(packet));
         slot
     }
-
-    fn run_child(
-        &mut self,
-        child: Arc<dyn AnyChild>,
-        now: Option<Nanos>,
-        ask_after: Nanos,
-    ) -> Ran<Job<'s, 'e, F, H::Ticket>> {
-        let start = self.start(child.ready_at(), now);
-        self.recorder.begin_slice(start);
-        let paused = child.run(start, start.plus(ask_after), self.core_clock());
-        self.now = clock::now();
-        self.charge_vain_looks();
-        let ran = self.core_now().minus(start);
-        self.recorder.end_slice(ran);
-        if paused.is_some() || continuation::passed_checkpoint(start) {
-            self.recorder.interruptible(ran);
-        }
-        match paused {
-            Some((child, resume)) => Ran::Paused { job: Job::Child(child), resume, ran },
-            None => Ran::Ended { ran },
-        }
-    }
 }
 
 impl<'s, 'e, H, M, F, L> turn::Engine for Engine<'s, 'e, '_, H, M, F, L>
@@ -205,73 +181,18 @@ where
     }
 
     fn run(&mut self, job: Self::Job, ask_after: Nanos) -> Ran<Self::Job> {
-        // A continuation or a child is heavy: no finished reply waits for it. For a fresh request it waits to the first
-        // checkpoint at most, if at all.
         let fresh = matches!(job, Job::Fresh(_));
-        let waits = fresh && self.outbox.oldest().is_some_and(|oldest| self.gathering.may_wait(self.now.minus(oldest)));
-        let sent_at = if waits {
-            self.gathering.on_wait(self.now, || ThreadUse::now(self.common.emulated));
-            None
-        } else {
-            self.send()
-        };
+        let (waits, sent_at) = self.send_before(fresh);
         let ask_after = if waits { Nanos::ZERO } else { ask_after };
         let begun = match job {
             Job::Fresh(packet) => self.begin(packet, sent_at),
             Job::Continuation(slot) => self.resume(slot, sent_at),
             Job::Child(child) => return self.run_child(child, sent_at, ask_after),
         };
-        let Some((mut slot, start)) = begun else { return Ran::Ended { ran: Nanos::ZERO } };
-        // From here on it does not wait.
-        slot.envelope.stay.start_by = Nanos::MAX;
-        self.recorder.begin_slice(start);
-        let (polled, joined) = slot.poll(start, start.plus(ask_after));
-        self.now = clock::now();
-        let end = self.core_now();
-        let ran = end.minus(start);
-        self.recorder.end_slice(ran);
-        self.charge_vain_looks();
-        slot.envelope.stay.service = slot.envelope.stay.service.plus(ran).plus(joined);
-        let ended = matches!(polled, Polled::Ended(_));
-        let left = matches!(polled, Polled::Paused { .. } | Polled::Waits { .. } | Polled::Aborted(_));
-        if left || continuation::passed_checkpoint(start) {
-            self.recorder.interruptible(ran);
+        match begun {
+            Some((slot, start)) => self.run_request(slot, start, ask_after, fresh.then_some(waits)),
+            None => Ran::Ended { ran: Nanos::ZERO },
         }
-        if fresh {
-            self.gathering.on_first_run(ran, waits, !ended, || ThreadUse::now(self.common.emulated));
-        }
-        let cause = match polled {
-            Polled::Paused { resume } => {
-                slot.envelope.stay.ready_at = end;
-                return Ran::Paused { job: Job::Continuation(slot), resume, ran };
-            }
-            Polled::Waits { outside } if outside && !self.common.wait_slots.has_room() => Some(AbortCause::Full),
-            Polled::Waits { outside } => {
-                let wait_slot = slot.wait_slot();
-                return match self.common.wait_slots.park(Job::Continuation(slot), &wait_slot, outside) {
-                    None => Ran::Ended { ran },
-                    Some(job) => Ran::Paused { job, resume: Resume::Here, ran },
-                };
-            }
-            Polled::Ended(packet) => {
-                self.shedding.on_end(&slot.envelope.stay);
-                self.finish(packet, &slot.envelope);
-                None
-            }
-            Polled::Panicked(_) => Some(AbortCause::Failed),
-            Polled::Aborted(cause) => Some(cause),
-        };
-        match cause {
-            None => slot.clear(),
-            Some(cause) => {
-                let packet = self.dropped(&mut slot);
-                self.end_aborted(packet, cause);
-            }
-        }
-        let service = slot.envelope.stay.service;
-        self.slot = Some(slot);
-        self.has_slept(service, end);
-        Ran::Ended { ran }
     }
 
     fn describe(&self, job: &Self::Job) -> Description {

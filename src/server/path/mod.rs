@@ -39,6 +39,7 @@ pub(crate) mod limits;
 pub(crate) mod packet;
 pub(crate) mod receive;
 pub(crate) mod reply;
+mod run;
 mod shed;
 pub(crate) mod slot;
 mod thread_use;
