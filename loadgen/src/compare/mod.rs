@@ -99,16 +99,7 @@ pub(crate) struct ComparedRun {
 pub(crate) fn compare(arguments: &CompareArguments) -> Result<Validity, Failure> {
     let interrupt = Interrupt::listen()?;
     let mut settings = ServerSettings::of(arguments)?;
-    // Every error of the flags is reported before the first server runs for its half minute.
-    let plan = settings.plan(arguments, ANY_PORT)?;
-    schedule::check(&plan)?;
-    if arguments.simulate {
-        validation::prepare(&mut settings, &arguments.policies, &plan)?;
-    }
-    let base = settings.saturated_for.map(|_| capacity::BASE);
-    for policy in arguments.policies.iter().map(String::as_str).chain(base) {
-        server_process::check(&settings.serve_arguments(policy, ANY_PORT))?;
-    }
+    let plan = checked_plan(arguments, &mut settings)?;
     let json = open_json(arguments.offer.json.as_deref())?;
     let page =
         arguments.html.as_deref().map(|path| Output::open("--html", path)).transpose().map_err(Failure::Usage)?;
@@ -129,41 +120,8 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Validity, Failure>
         }
         settings.capacity_rps = Some(capacity.base_rps());
     }
-    // Before anything is compared, so that what is shown does not choose it.
     let plan = settings.plan(arguments, ANY_PORT)?;
-    let schedule = schedule::draw(&plan)?;
-    let told = |class: &str| verdict::percentile_for(&plan, &schedule, length.rounds, class);
-    let [light, heavy, all] = [LIGHT, HEAVY, ALL_CLASSES].map(told);
-    drop(schedule);
-    let percentile = |class: &str| {
-        if class == LIGHT {
-            light
-        } else if class == HEAVY {
-            heavy
-        } else {
-            all
-        }
-    };
-    let mut runs = Vec::new();
-    for (number, task) in tasks.iter().enumerate() {
-        // One policy's only run must know its percentile by itself.
-        let percentile = (length.rounds > 1).then_some(heavy);
-        runs.push(run_one(arguments, &settings, task, (number, tasks.len()), percentile, &interrupt)?);
-        if interrupt.is_raised() {
-            break;
-        }
-    }
-    let virtual_time = if interrupt.is_raised() { None } else { virtual_time::simulate_all(arguments, &settings) };
-    let validation = validation_text::rows(&runs);
-    let report = CompareReport {
-        schema: "forebay-compare/1",
-        capacity,
-        verdicts: verdict::verdicts(&runs, &pooled::arms(&runs), percentile),
-        arms: Arm::all(&runs, arguments.offer.precision),
-        virtual_time,
-        runs,
-        validation,
-    };
+    let report = report(arguments, &settings, &plan, &tasks, length.rounds, capacity, &interrupt)?;
     let mut text = text::render(&report);
     if arguments.verbose {
         text += &account::accounts(&report, &settings);
@@ -173,6 +131,62 @@ pub(crate) fn compare(arguments: &CompareArguments) -> Result<Validity, Failure>
     let page = page.map_or(Ok(()), |page| page.write(|to| to.write_all(html::render(&report, &heading).as_bytes())));
     shown.and(write_to(json.as_ref(), &report)).and(page.map_err(Failure::Unwritten))?;
     Ok(report.validity())
+}
+
+/// The plan of each run. Every error of the flags is reported before the first server runs for its half minute.
+fn checked_plan(arguments: &CompareArguments, settings: &mut ServerSettings) -> Result<Plan, Failure> {
+    let plan = settings.plan(arguments, ANY_PORT)?;
+    schedule::check(&plan)?;
+    if arguments.simulate {
+        validation::prepare(settings, &arguments.policies, &plan)?;
+    }
+    let base = settings.saturated_for.map(|_| capacity::BASE);
+    for policy in arguments.policies.iter().map(String::as_str).chain(base) {
+        server_process::check(&settings.serve_arguments(policy, ANY_PORT))?;
+    }
+    Ok(plan)
+}
+
+/// Makes the runs, and compares them.
+fn report(
+    arguments: &CompareArguments,
+    settings: &ServerSettings,
+    plan: &Plan,
+    tasks: &[Task],
+    rounds: usize,
+    capacity: Option<Capacities>,
+    interrupt: &Interrupt,
+) -> Result<CompareReport, Failure> {
+    // Before anything is compared, so that what is shown does not choose it.
+    let schedule = schedule::draw(plan)?;
+    let told = |class: &str| verdict::percentile_for(plan, &schedule, rounds, class);
+    let [light, heavy, all] = [LIGHT, HEAVY, ALL_CLASSES].map(told);
+    drop(schedule);
+    let percentile = |class: &str| match class {
+        LIGHT => light,
+        HEAVY => heavy,
+        _ => all,
+    };
+    let mut runs = Vec::new();
+    for (number, task) in tasks.iter().enumerate() {
+        // One policy's only run must know its percentile by itself.
+        let percentile = (rounds > 1).then_some(heavy);
+        runs.push(run_one(arguments, settings, task, (number, tasks.len()), percentile, interrupt)?);
+        if interrupt.is_raised() {
+            break;
+        }
+    }
+    let virtual_time = if interrupt.is_raised() { None } else { virtual_time::simulate_all(arguments, settings) };
+    let validation = validation_text::rows(&runs);
+    Ok(CompareReport {
+        schema: "forebay-compare/1",
+        capacity,
+        verdicts: verdict::verdicts(&runs, &pooled::arms(&runs), percentile),
+        arms: Arm::all(&runs, arguments.offer.precision),
+        virtual_time,
+        runs,
+        validation,
+    })
 }
 
 impl CompareReport {
