@@ -2,5 +2,3 @@
 
 #[path = "../../src/server/path/mod.rs"]
 pub(crate) mod path;
-#[path = "../../src/server/transport.rs"]
-pub(crate) mod transport;

@@ -1,7 +1,7 @@
 //! Where a server's sockets come from: from the server that runs, from systemd, or bound anew.
 
-use super::handover::{self, Door, Given, HandOverError, Predecessor};
 use super::inherited::Inherited;
+use super::life::handover::{self, Door, Given, HandOverError, Predecessor};
 use super::{ServeError, inherited};
 use crate::config::Config;
 use crate::net::{Group, Io, NotBound, RECV_BUFFER_BYTES, SEND_BUFFER_BYTES};

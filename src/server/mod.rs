@@ -24,49 +24,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod adapt;
 mod admin;
 #[cfg(feature = "cli")]
 mod bench;
 mod builder;
-mod control;
-mod crew;
 mod descriptors;
-mod drain;
 mod error;
 #[cfg(all(test, feature = "cli"))]
 mod explore;
-mod following;
 #[cfg(test)]
 #[path = "../../tests/support/golden.rs"]
 mod golden;
-mod handover;
 mod inherited;
-mod latch;
+mod life;
 mod listening;
 mod names;
 mod notices;
-mod own_metrics;
-mod ownership;
-mod panics;
-mod parts;
 mod path;
 mod pin;
-mod reload;
-mod run;
-mod run_queue;
 mod sender;
-mod serving;
-mod signals;
 mod sizes;
 mod spawner;
-mod stop;
-mod stuck;
-mod supervisor;
-mod threads;
-mod transport;
-mod waiting;
-mod watchdog;
 pub(crate) mod yields;
 
 pub use crate::net::NoWay;
@@ -75,11 +53,11 @@ pub use admin::Metrics;
 pub(crate) use bench::run_bench;
 pub use builder::Builder;
 pub use error::ServeError;
-pub use handover::HandOverError;
+pub use life::handover::HandOverError;
+pub use life::stop::{FollowError, PolicyHandle, StopHandle};
 pub use sender::Sender;
 pub use sizes::Memory;
 pub use spawner::{SpawnError, Spawned, Spawner, Unfinished};
-pub use stop::{FollowError, PolicyHandle, StopHandle};
 
 use crate::config::{Config, listen_text};
 use crate::handler::Handler;
@@ -87,23 +65,23 @@ use crate::metrics::{Snapshot, SpawnEnd};
 use crate::net::{AddressFilter, HostAddresses, Ways};
 use crate::output;
 use crate::queue::ObjectPool;
-use crate::server::path::credit::Credit;
 use crate::server::path::packet::{PacketBody, Serving};
+use crate::server::path::reply::credit::Credit;
 use crate::time::clock;
 use admin::Questions;
-use handover::Predecessor;
+use admin::own_metrics::OwnMetrics;
 use inherited::Inherited;
+use life::handover::Predecessor;
+use life::reload::Reloads;
+use life::stop::Demand;
+use life::supervisor::Supervisor;
 use listening::Listening;
-use own_metrics::OwnMetrics;
-use reload::Reloads;
 use sizes::Sizes;
 use spawner::Spawning;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use stop::Demand;
-use supervisor::Supervisor;
 
 /// How a server run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,7 +199,7 @@ impl Server {
         let notices = notices::find(config.notices)?;
         let mut listening = Listening::open(config, ways.receive, inherited)?;
         listening.warn_of_small_buffers();
-        if let Some(bytes) = waiting::receive_buffer(config.max_wait_scaled()) {
+        if let Some(bytes) = admin::waiting::receive_buffer(config.max_wait_scaled()) {
             listening.group.limit_recv_buffers(bytes)?;
         }
         let (stop, demands) = StopHandle::new();
@@ -290,7 +268,7 @@ impl Server {
     /// # Errors
     /// When the signals cannot be caught.
     pub fn stop_on_signals(mut self) -> Result<Server, ServeError> {
-        self.start.signals = Some(signals::catch()?);
+        self.start.signals = Some(life::signals::catch()?);
         Ok(self)
     }
 
@@ -354,7 +332,7 @@ impl Server {
         });
         let credit = Credit::new(self.bound.config.amplification);
         let requests = Serving::new(handler, self.udp_addresses(), credit, count);
-        run::run(self.bound, self.start, &requests, &packets, |packet| requests.drive(packet), serving)
+        life::run::run(self.bound, self.start, &requests, &packets, |packet| requests.drive(packet), serving)
     }
 }
 

@@ -149,7 +149,7 @@ fn the_checker_sees_what_is_wrong() {
         ("src/handler/leaf.rs", "use crate::runtime::Shared;", "handler may not import runtime::Shared"),
         ("src/handler/leaf.rs", "use super::builtin::Bench;", "handler may not name handler::builtin"),
         ("src/metrics/worker_metrics.rs", "use crate::handler::builtin::wire::Kind;", "metrics may not import handler"),
-        ("src/server/run.rs", "use crate::handler::builtin::wire;", "server may not name handler::builtin::wire"),
+        ("src/server/life/run.rs", "use crate::handler::builtin::wire;", "server may not name handler::builtin::wire"),
         ("loadgen/src/drive/flows.rs", "use crate::run::execute;", "drive may not import loadgen::run::execute"),
         ("loadgen/src/drive/flows.rs", "use super::super::compare;", "drive may not import loadgen::compare"),
         ("loadgen/src/report/json.rs", "fn f() { crate::compare::f() }", "report may not import loadgen::compare"),

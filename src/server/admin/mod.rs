@@ -6,9 +6,16 @@
 //! questions come over a channel, and the loop in [`run`], which owns the borrows, collects once for all questions that have
 //! arrived and answers them.
 
+mod adapt;
+pub(super) mod control;
+pub(super) mod following;
 #[cfg(feature = "admin")]
 mod http;
 mod in_process;
+pub(super) mod own_metrics;
+pub(super) mod run_queue;
+mod stuck;
+pub(super) mod waiting;
 
 pub use in_process::Metrics;
 

@@ -1,7 +1,7 @@
 //! What the engines of all workers share.
 
+use super::admit::limits::Limits;
 use super::flows::Flows;
-use super::limits::Limits;
 use super::packet::{Packet, PacketBody, Serving};
 use super::slot::{Job, Slot};
 use super::wait_slots::WaitSlots;
@@ -10,7 +10,7 @@ use crate::net::{AddressFilter, Socket};
 use crate::queue::ObjectPool;
 use crate::runtime::continuation::Outside;
 use crate::sched::WorkerId;
-use crate::server::transport::Transport;
+use crate::server::path::transport::Transport;
 
 /// State shared by all engines of a server.
 pub(crate) struct Common<'s, 'e, H: Handler, M, F, S = Socket> {

@@ -1,8 +1,8 @@
 //! A packet's way through one worker: received, admitted, run, answered, recorded, home.
 
 use super::common::Common;
-use super::gathering::Gathering;
 use super::reply::Outbox;
+use super::reply::gathering::Gathering;
 use super::slot::{Job, Slot};
 use crate::fate::{Failed, Fate};
 use crate::handler::{Handler, Served};

@@ -9,7 +9,7 @@
 //! 7. `net/link.rs`: the kernel's sockets, or memory in tests
 //! 8. `net/receive/batches.rs`, or another way: `recvmmsg`
 //! 9. `server/path/packet.rs`: the memory that the request lives in
-//! 10. `server/path/admit.rs`: checks it, or ends it as malformed, refused or shed
+//! 10. `server/path/admit/mod.rs`: checks it, or ends it as malformed, refused or shed
 //! 11. `net/filter.rs`: sources and destinations that are never answered
 //! 12. `runtime/world.rs`: puts it into the worker's deque or a pool's queue, and takes it out again
 //! 13. `sched/turn/run.rs`: runs it, and asks `sched/policy/running.rs` what becomes of it at a checkpoint
@@ -17,7 +17,7 @@
 //! 15. `server/path/slot.rs`: the handler's future
 //! 16. `runtime/continuation/poll.rs`: the one way to poll
 //! 17. `handler/mod.rs`: the handler's interface
-//! 18. `server/path/reply.rs`: gathers replies and sends them
+//! 18. `server/path/reply/mod.rs`: gathers replies and sends them
 //! 19. `net/send/mod.rs`: hands them to the kernel
 //! 20. `metrics/worker_metrics.rs`: counts and times it
 //!
@@ -30,17 +30,13 @@ pub(crate) mod admit;
 mod between;
 mod charge;
 pub(crate) mod common;
-pub(crate) mod credit;
 mod end;
 pub(crate) mod execute;
 pub(crate) mod flows;
-mod gathering;
-pub(crate) mod limits;
 pub(crate) mod packet;
 pub(crate) mod receive;
 pub(crate) mod reply;
 mod run;
-mod shed;
 pub(crate) mod slot;
-mod thread_use;
+pub(crate) mod transport;
 pub(crate) mod wait_slots;

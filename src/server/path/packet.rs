@@ -3,7 +3,7 @@
 //! Request and reply bytes are separate areas, so a handler reads one while it writes the other. The [`Envelope`] is
 //! `Copy` and is also kept beside a running handler, whose future owns the packet.
 
-use super::credit::Credit;
+use super::reply::credit::Credit;
 use crate::handler::{Admitted, Arrival, Extents, Handler, Reply, Request, Served};
 use crate::metrics::Unfinished;
 use crate::queue::Pooled;

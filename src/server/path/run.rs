@@ -1,8 +1,8 @@
 //! One run of a job, from the replies that are sent before it to what becomes of it after.
 
 use super::execute::Engine;
+use super::reply::thread_use::ThreadUse;
 use super::slot::{Job, Slot};
-use super::thread_use::ThreadUse;
 use crate::handler::Handler;
 use crate::net::Link;
 use crate::queue::Pooled;

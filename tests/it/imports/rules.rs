@@ -86,15 +86,14 @@ const TABLE: &[Layer] = &[
         banned: &["lab::study"],
     },
     Layer {
-        module: "server::adapt::tests",
+        module: "server::admin::adapt::tests",
         imports: &["server", "lab::sim", "lab::workload", "config", "sched", "metrics", "emulation", "fate", "time"],
         banned: &["lab::study"],
     },
-    // A datagram's way: what it passes knows the server around it only by what it must tell of sockets that fail.
+    // A datagram's way: what it passes does not know the server around it.
     Layer {
         module: "server::path",
         imports: &[
-            "server::transport",
             "emulation",
             "net",
             "handler",

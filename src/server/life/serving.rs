@@ -1,11 +1,11 @@
 //! A server serves: it takes over, follows what is demanded, and hands over.
 
-use super::control::Control;
 use super::handover::{Door, Farewell, HandOverError, Offer, Predecessor};
 use super::latch::Latch;
 use super::ownership::HandingOver;
 use super::stop::{Demand, Demands};
-use super::{Bound, ServeError};
+use crate::server::admin::control::Control;
+use crate::server::{Bound, ServeError};
 use std::net::TcpListener;
 
 /// Lets the threads begin once the predecessor, if there is one, has stopped receiving. Returns what became of it.

@@ -10,42 +10,42 @@ const FEEDS: u32 = 4;
 
 /// The supervisor of this process, if it listens.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Supervisor {
+pub(in crate::server) struct Supervisor {
     listens: bool,
     watchdog: Option<Duration>,
 }
 
 impl Supervisor {
     /// What the environment says.
-    pub(super) fn from_environment() -> Supervisor {
+    pub(in crate::server) fn from_environment() -> Supervisor {
         let listens = std::env::var_os("NOTIFY_SOCKET").is_some();
         Supervisor { listens, watchdog: sd_notify::watchdog_enabled().filter(|time| listens && !time.is_zero()) }
     }
 
     /// A supervisor sets a watchdog for the process that it starts as the main one. Without one of its own, a process that
     /// succeeds the main one is watched as that was: `predecessor` is the time within which it had to be fed.
-    pub(super) fn or_watched_as(self, predecessor: Option<Duration>) -> Supervisor {
+    pub(in crate::server) fn or_watched_as(self, predecessor: Option<Duration>) -> Supervisor {
         Supervisor { watchdog: self.watchdog.or(predecessor).filter(|_| self.listens), ..self }
     }
 
     /// The time within which the watchdog must be fed; `None` without one.
-    pub(super) fn watchdog(&self) -> Option<Duration> {
+    pub(in crate::server) fn watchdog(&self) -> Option<Duration> {
         self.watchdog
     }
 
     /// How often the watchdog is to be fed; `None` without one.
-    pub(super) fn watchdog_every(&self) -> Option<Nanos> {
+    pub(in crate::server) fn watchdog_every(&self) -> Option<Nanos> {
         self.watchdog.map(|time| Nanos::from((time / FEEDS).max(Duration::from_millis(1))))
     }
 
     /// The server serves, or has read its configuration again.
-    pub(super) fn ready(&self, config: &Config) {
+    pub(in crate::server) fn ready(&self, config: &Config) {
         let status = format!("serving: policy {}, {} workers", config.policy.name(), config.workers);
         self.tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
     }
 
     /// The server reads its configuration again, until it is ready.
-    pub(super) fn reloading(&self) {
+    pub(in crate::server) fn reloading(&self) {
         // Without the time of the message systemd gives the reload up.
         match NotifyState::monotonic_usec_now() {
             Ok(now) => self.tell(&[NotifyState::Reloading, now]),
@@ -54,17 +54,17 @@ impl Supervisor {
     }
 
     /// The server stops.
-    pub(super) fn stopping(&self) {
+    pub(in crate::server) fn stopping(&self) {
         self.tell(&[NotifyState::Stopping, NotifyState::Status("stopping: finishing what was received")]);
     }
 
     /// This process is the service's main one: the one before it hands over, or has taken back.
-    pub(super) fn main_process(&self) {
+    pub(in crate::server) fn main_process(&self) {
         self.tell(&[NotifyState::MainPid(std::process::id())]);
     }
 
     /// The workers make progress.
-    pub(super) fn feed_watchdog(&self) {
+    pub(in crate::server) fn feed_watchdog(&self) {
         self.tell(&[NotifyState::Watchdog]);
     }
 

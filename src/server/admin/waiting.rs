@@ -1,12 +1,12 @@
 //! How long requests may wait, by what was measured in the last seconds.
 
-use super::path::limits::Limits;
 use crate::config::{Burn, Classify, Config};
 use crate::fate::CLASSES;
 use crate::metrics::Recent;
 use crate::sched::MaxWait;
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::overload::{Limits as _, QueueBounds, expected_by_class};
+use crate::server::path::admit::limits::Limits;
 use crate::time::Nanos;
 use std::sync::{Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ const RECEIVE_BUFFER_MIN: usize = 212_992;
 
 /// The receive buffer of a socket from which nothing would be served that waits at its end: it holds what a worker can
 /// take out within the bound, if it did nothing else. `None` where the bound is not known from the start.
-pub(super) fn receive_buffer(max_wait: MaxWait) -> Option<usize> {
+pub(in crate::server) fn receive_buffer(max_wait: MaxWait) -> Option<usize> {
     let MaxWait::For(bound) = max_wait else { return None };
     let datagrams = bound.get() / KERNEL.get();
     Some(usize::try_from(datagrams.saturating_mul(BOOKED_BYTES)).unwrap_or(usize::MAX).max(RECEIVE_BUFFER_MIN))
@@ -28,7 +28,7 @@ pub(super) fn receive_buffer(max_wait: MaxWait) -> Option<usize> {
 
 /// The bounds on waiting of one server.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(in crate::server) struct Waiting {
     max_wait: Mutex<MaxWait>,
     /// What each request takes beside its service.
     beside: Nanos,
@@ -38,7 +38,7 @@ pub(super) struct Waiting {
 
 impl Waiting {
     /// The bounds that `config` starts with: none under `auto`, which has measured nothing yet.
-    pub(super) fn new(config: &Config) -> Waiting {
+    pub(in crate::server) fn new(config: &Config) -> Waiting {
         let max_wait = config.max_wait_scaled();
         let overheads = config.overheads_scaled();
         let beside = if config.burn == Burn::Sleep { overheads.receive.plus(overheads.send) } else { KERNEL };
@@ -48,17 +48,17 @@ impl Waiting {
     }
 
     /// What the workers read.
-    pub(super) fn limits(&self) -> &Limits {
+    pub(in crate::server) fn limits(&self) -> &Limits {
         &self.limits
     }
 
     /// How long a request may wait where a queue stands, before it begins; `None` = for ever.
-    pub(super) fn max_wait(&self) -> Option<Nanos> {
+    pub(in crate::server) fn max_wait(&self) -> Option<Nanos> {
         Some(self.limits.bounds(false).bound).filter(|bound| *bound != Nanos::MAX)
     }
 
     /// Follows another setting: at once, and under `auto` from the next measurement on.
-    pub(super) fn set(&self, max_wait: MaxWait) {
+    pub(in crate::server) fn set(&self, max_wait: MaxWait) {
         let mut current = self.max_wait.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::replace(&mut *current, max_wait) == max_wait {
             return;
@@ -72,7 +72,7 @@ impl Waiting {
 
     /// Follows `recent` measurements, under a policy whose first slices are so long; too few measurements change nothing. To be
     /// called every second.
-    pub(super) fn follow(&self, recent: &Recent, first_slice: Option<Nanos>) {
+    pub(in crate::server) fn follow(&self, recent: &Recent, first_slice: Option<Nanos>) {
         let times = ServiceTimes::new(recent.service_times.iter().copied());
         // Held until the end: a setting that comes meanwhile is not overwritten.
         let max_wait = self.max_wait.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,12 +1,12 @@
 //! Metrics of the handler's own, on `/metrics` beside the server's.
 
-use super::{ServeError, Server};
 use crate::metrics::{OwnKind, OwnValue};
+use crate::server::{ServeError, Server};
 use std::fmt;
 
 /// Metrics of the handler's own, in the order in which they were added.
 #[derive(Default)]
-pub(super) struct OwnMetrics(Vec<Own>);
+pub(in crate::server) struct OwnMetrics(Vec<Own>);
 
 /// The most metrics of the handler's own: a page that is scraped every few seconds has a bound.
 const OWN_MAX: usize = 256;
@@ -72,7 +72,7 @@ impl Server {
 
 impl OwnMetrics {
     /// The present values.
-    pub(super) fn values(&self) -> Vec<OwnValue> {
+    pub(in crate::server) fn values(&self) -> Vec<OwnValue> {
         let value = |own: &Own| OwnValue {
             name: own.name.clone(),
             help: own.help.clone(),

@@ -1,18 +1,18 @@
 //! The admin endpoint's view of the server, and what the thread that waits for demands changes in it.
 
-use super::Bound;
-use super::admin::Probe;
 use super::following::Following;
-use super::parts::Parts;
-use super::path::wait_slots::WaitSlots;
-use super::reload::Reloads;
 use super::stuck::{self, Stuck, Watch};
-use super::transport::Said;
 use crate::config::{Burn, Config, listen_text};
 use crate::metrics::{ClassNames, Description, Gauges, Recent, Unfinished};
 use crate::net::{Drops, Io, Socket};
 use crate::runtime::Shared;
 use crate::sched::{Sizes, UNINTERRUPTED};
+use crate::server::Bound;
+use crate::server::admin::Probe;
+use crate::server::life::parts::Parts;
+use crate::server::life::reload::Reloads;
+use crate::server::path::transport::Said;
+use crate::server::path::wait_slots::WaitSlots;
 use crate::time::{Nanos, clock};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
@@ -24,29 +24,29 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 const CHECKPOINTS_APART: Nanos = Nanos::from_millis(1);
 
 /// State shared by the control threads: the thread that waits for the stop, and the admin endpoint.
-pub(super) struct Control<'a, J> {
-    pub(super) bound: &'a Bound,
-    pub(super) parts: &'a Parts,
-    pub(super) shared: &'a Shared<J>,
-    pub(super) requests: Requests<'a, J>,
+pub(in crate::server) struct Control<'a, J> {
+    pub(in crate::server) bound: &'a Bound,
+    pub(in crate::server) parts: &'a Parts,
+    pub(in crate::server) shared: &'a Shared<J>,
+    pub(in crate::server) requests: Requests<'a, J>,
     /// The configuration as of now: that of the start in all that takes a restart.
-    pub(super) live: ArcSwap<Config>,
+    pub(in crate::server) live: ArcSwap<Config>,
     /// What the configuration came from, and what became of the last attempt to read it again.
     reloads: Reloads,
     /// False once the host's addresses could not be read, which is logged once.
     addresses_known: AtomicBool,
     /// False from the first stop demand on.
-    pub(super) ready: AtomicBool,
+    pub(in crate::server) ready: AtomicBool,
     /// True while a successor has the sockets: what the kernel drops is its to count.
-    pub(super) handed_over: AtomicBool,
+    pub(in crate::server) handed_over: AtomicBool,
     /// True while the server is no longer ready but still serves everything.
-    pub(super) lame_duck: AtomicBool,
+    pub(in crate::server) lame_duck: AtomicBool,
     /// The watch for stuck pools. Used by the admin thread.
     watch: Mutex<Watch>,
     /// The kernel's drop counts. Used by the admin thread, and after its end by the thread that waits for the stop.
-    pub(super) drops: Mutex<Drops>,
+    pub(in crate::server) drops: Mutex<Drops>,
     /// Logs once that drops cannot be read.
-    pub(super) drops_unread: Once,
+    pub(in crate::server) drops_unread: Once,
     /// The failures already logged. Used by the admin thread once a second.
     said: Mutex<Said>,
     /// The policy in force. Used by the admin thread once a second, and by the thread that waits for demands.
@@ -54,19 +54,19 @@ pub(super) struct Control<'a, J> {
 }
 
 /// What the control threads know of requests.
-pub(super) struct Requests<'a, J> {
-    pub(super) class_names: ClassNames,
-    pub(super) reason_names: &'static [&'static str],
-    pub(super) unfinished: &'a Unfinished,
-    pub(super) wait_slots: &'a WaitSlots<J>,
+pub(in crate::server) struct Requests<'a, J> {
+    pub(in crate::server) class_names: ClassNames,
+    pub(in crate::server) reason_names: &'static [&'static str],
+    pub(in crate::server) unfinished: &'a Unfinished,
+    pub(in crate::server) wait_slots: &'a WaitSlots<J>,
     /// Wakes the requests in `wait_slots` whose time is over, and those that nothing else will wake.
-    pub(super) wake_overdue: &'a (dyn Fn(Nanos) + Sync),
+    pub(in crate::server) wake_overdue: &'a (dyn Fn(Nanos) + Sync),
     /// Number of requests that are set aside because their flow is busy.
-    pub(super) set_aside: &'a (dyn Fn() -> usize + Sync),
+    pub(in crate::server) set_aside: &'a (dyn Fn() -> usize + Sync),
 }
 
 impl<'a, J> Control<'a, J> {
-    pub(super) fn new(
+    pub(in crate::server) fn new(
         bound: &'a Bound,
         parts: &'a Parts,
         shared: &'a Shared<J>,
@@ -141,7 +141,7 @@ impl<J: Send> Control<'_, J> {
     }
 
     /// Switches to the policy of `config`, with its sizes and its slice.
-    pub(super) fn follow(&self, config: &Config) {
+    pub(in crate::server) fn follow(&self, config: &Config) {
         let Config { policy, slice, optimise, reserved, ref pools, .. } = *config;
         let asked =
             Config { policy, slice, optimise, reserved, pools: pools.clone(), ..Config::clone(&self.live.load()) };
@@ -156,7 +156,7 @@ impl<J: Send> Control<'_, J> {
 
 impl<J: Send> Control<'_, J> {
     /// Reads the configuration again, and follows what may change while the server runs.
-    pub(super) fn reload(&self) {
+    pub(in crate::server) fn reload(&self) {
         self.bound.supervisor.reloading();
         let live = self.live.load_full();
         if !self.reloads.read(&live, |new| self.take(&live, new)) {

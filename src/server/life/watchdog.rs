@@ -4,9 +4,9 @@
 //! job that has not lasted for `--unhealthy-after`: a long job passes checkpoints, and each begins a slice. A sleeper for
 //! which requests wait is no progress either: `/healthz` says so after the same time.
 
-use super::admin::Probe as _;
-use super::control::Control;
 use crate::metrics::WorkerMetrics;
+use crate::server::admin::Probe as _;
+use crate::server::admin::control::Control;
 use crate::time::{Nanos, clock};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

@@ -9,25 +9,25 @@ use std::fs;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The threads of all workers.
-pub(super) struct RunQueue {
+pub(in crate::server) struct RunQueue {
     /// The kernel's number of each worker's thread; 0 before it runs.
     threads: Box<[AtomicI32]>,
 }
 
 impl RunQueue {
     /// The threads of this many workers, of which none runs yet.
-    pub(super) fn new(workers: usize) -> RunQueue {
+    pub(in crate::server) fn new(workers: usize) -> RunQueue {
         RunQueue { threads: (0..workers).map(|_| AtomicI32::new(0)).collect() }
     }
 
     /// Notes that the calling thread is that of `worker`.
-    pub(super) fn enter(&self, worker: WorkerId) {
+    pub(in crate::server) fn enter(&self, worker: WorkerId) {
         // Ordering: relaxed, a number that guards nothing.
         self.threads[worker].store(gettid().as_raw(), Ordering::Relaxed);
     }
 
     /// For each worker, how long its thread has waited for a CPU since it began; `None` where the kernel does not say.
-    pub(super) fn waits(&self) -> Vec<Option<Nanos>> {
+    pub(in crate::server) fn waits(&self) -> Vec<Option<Nanos>> {
         let thread = |thread: &AtomicI32| match thread.load(Ordering::Relaxed) {
             0 => Some(Nanos::ZERO),
             id => wait(&fs::read_to_string(format!("/proc/self/task/{id}/schedstat")).ok()?),

@@ -5,9 +5,9 @@ mod message;
 mod predecessor;
 mod successor;
 
-pub(super) use door::Door;
-pub(super) use predecessor::{Asked, Offer, Serving, serve};
-pub(super) use successor::{Farewell, Given, Predecessor, ask};
+pub(in crate::server) use door::Door;
+pub(in crate::server) use predecessor::{Asked, Offer, Serving, serve};
+pub(in crate::server) use successor::{Farewell, Given, Predecessor, ask};
 
 use crate::time::Nanos;
 use std::io;

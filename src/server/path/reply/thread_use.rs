@@ -5,7 +5,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 
 /// CPU time and waits of the calling thread since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ThreadUse {
+pub(in crate::server::path) struct ThreadUse {
     /// CPU time of the thread.
     cpu: Nanos,
     /// Number of voluntary context switches: waits for something else than the processor.
@@ -14,7 +14,7 @@ pub(super) struct ThreadUse {
 
 impl ThreadUse {
     /// Two system calls, 1 us. An `emulated` core sleeps while it works: there all time counts as CPU time.
-    pub(super) fn now(emulated: bool) -> ThreadUse {
+    pub(in crate::server::path) fn now(emulated: bool) -> ThreadUse {
         if emulated {
             return ThreadUse { cpu: clock::now(), waits: 0 };
         }
@@ -24,17 +24,17 @@ impl ThreadUse {
 
     /// The most that the thread can have worked for since `before`; `None` where it has waited, which may have been its work's
     /// doing.
-    pub(super) fn worked_since(&self, before: &ThreadUse) -> Option<Nanos> {
+    pub(in crate::server::path) fn worked_since(&self, before: &ThreadUse) -> Option<Nanos> {
         (self.waits == before.waits).then(|| self.cpu.minus(before.cpu))
     }
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::server::path) mod tests {
     use super::*;
 
     /// A thread that has used this much CPU time, and waited so often.
-    pub(in super::super) fn used(cpu: Nanos, waits: i64) -> ThreadUse {
+    pub(in crate::server::path) fn used(cpu: Nanos, waits: i64) -> ThreadUse {
         ThreadUse { cpu, waits }
     }
 

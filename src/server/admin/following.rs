@@ -5,7 +5,7 @@ use crate::config::{Config, Pool};
 use crate::sched::{Policy, PolicyName};
 
 /// The policy that the workers follow.
-pub(super) struct Following {
+pub(in crate::server) struct Following {
     pub(super) adaptation: Adaptation,
     /// The policy's name as configured, which may be `auto`.
     pub(super) name: PolicyName,
@@ -14,12 +14,12 @@ pub(super) struct Following {
 
 impl Following {
     /// The policy that `config` starts with.
-    pub(super) fn new(config: &Config) -> Following {
+    pub(in crate::server) fn new(config: &Config) -> Following {
         Following { adaptation: Adaptation::new(config), name: config.policy, pools: config.pools.clone() }
     }
 
     /// The policy for the workers as of now.
-    pub(super) fn policy(&self) -> Policy {
+    pub(in crate::server) fn policy(&self) -> Policy {
         self.adaptation.policy()
     }
 }

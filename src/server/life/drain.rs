@@ -1,11 +1,11 @@
 //! The steps of a stop, from the first demand to sockets that have left: `runtime/sleep/README.md` argues them in section 4.
 
-use super::control::Control;
 use super::stop::{Demand, Demands};
 use crate::metrics::WorkerMetrics;
 use crate::net::{BATCH, Group};
 use crate::runtime::Shared;
 use crate::sched::turn::{Discarded, Engine, Ready};
+use crate::server::admin::control::Control;
 use crate::time::{Nanos, clock};
 use std::sync::atomic::Ordering;
 use std::thread;

@@ -1,8 +1,8 @@
 //! Reading the configuration again while the server runs: all of it or nothing, and `/config`, which shows what became of
 //! it.
 
-use super::Server;
 use crate::config::{Config, Effective, Origin, Problems, Reloaded, Row, SETTINGS, Setting, reload};
+use crate::server::Server;
 use crate::time::{Nanos, clock};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ type Load = Box<dyn Fn() -> Result<Effective, Problems> + Send + Sync>;
 type Apply = Box<dyn Fn(&Config) + Send + Sync>;
 
 /// What the configuration comes from, and what became of the last attempt to read it again.
-pub(super) struct Reloads {
+pub(in crate::server) struct Reloads {
     /// How to read it; `None` where a program has made it.
     load: Option<Load>,
     /// What else follows it.
@@ -66,12 +66,12 @@ impl fmt::Debug for Reloads {
 
 impl Reloads {
     #[cfg(feature = "cli")]
-    fn new(effective: Effective, load: Load) -> Reloads {
+    pub(in crate::server) fn new(effective: Effective, load: Load) -> Reloads {
         Reloads { load: Some(load), then: Vec::new(), state: State::new(effective) }
     }
 
     /// For a server whose `config` a program has made.
-    pub(super) fn none(config: &Config) -> Reloads {
+    pub(in crate::server) fn none(config: &Config) -> Reloads {
         let row = |(key, value)| Row { key, value, origin: Origin::Code };
         let rows = config.to_pairs().into_iter().map(row).collect();
         Reloads { load: None, then: Vec::new(), state: State::new(Effective { config: config.clone(), rows }) }
@@ -83,7 +83,7 @@ impl Reloads {
 
     /// Reads the configuration again, for a server that runs with `live`, and lets `take` take what it changes; nothing
     /// where anything is wrong. False if a program has made the configuration.
-    pub(super) fn read(&self, live: &Config, take: impl FnOnce(&Config)) -> bool {
+    pub(in crate::server) fn read(&self, live: &Config, take: impl FnOnce(&Config)) -> bool {
         let Some(load) = &self.load else { return false };
         let mut running = self.state().effective.clone();
         // Another policy may have been asked for by a program since.
@@ -99,7 +99,7 @@ impl Reloads {
 
     /// The settings of `live`, where each comes from, and the last attempt to read them again.
     #[cfg(feature = "admin")]
-    pub(super) fn to_json(&self, live: &Config) -> String {
+    pub(in crate::server) fn to_json(&self, live: &Config) -> String {
         use serde_json::{Value, json};
         let state = self.state();
         let texts = |rows: &[Row]| rows.iter().map(|row| row.key).collect::<Vec<_>>();

@@ -1,18 +1,18 @@
 //! The workers' threads: how each is prepared, and its engine.
 
 use super::parts::Parts;
-use super::path::common::Common;
-use super::path::execute::Engine;
-use super::path::packet::Packet;
-use super::path::slot::Job;
 use super::threads::Starter;
-use super::{Bound, pin};
 use crate::config::{Burn, Config, Wait};
 use crate::emulation::{self, overheads::Overheads};
 use crate::handler::Handler;
 use crate::metrics::Recorder;
 use crate::net::KernelLink;
 use crate::runtime::{AbortOnPanic, Shared, Worker};
+use crate::server::path::common::Common;
+use crate::server::path::execute::Engine;
+use crate::server::path::packet::Packet;
+use crate::server::path::slot::Job;
+use crate::server::{Bound, pin};
 use std::future::Future;
 use std::io;
 use std::thread::ScopedJoinHandle;

@@ -1,15 +1,5 @@
 //! What the threads of a server share, made before any of them.
 
-use super::Bound;
-use super::path::common::Common;
-use super::path::flows::Flows;
-use super::path::packet::{PacketBody, Serving};
-use super::path::slot::Slot;
-use super::path::wait_slots::WaitSlots;
-use super::run_queue::RunQueue;
-use super::sizes::Sizes;
-use super::transport::Transport;
-use super::waiting::Waiting;
 use crate::config::{Burn, Classify, ShedAnswers};
 use crate::handler::Handler;
 use crate::metrics::WorkerMetrics;
@@ -18,22 +8,32 @@ use crate::runtime::continuation::WaitSlot;
 use crate::runtime::{Shared, Worker};
 use crate::sched::Policy;
 use crate::sched::bounds::{SET_ASIDE_OF_FLOW, SET_ASIDE_PER_WORKER};
+use crate::server::Bound;
+use crate::server::admin::run_queue::RunQueue;
+use crate::server::admin::waiting::Waiting;
+use crate::server::path::common::Common;
+use crate::server::path::flows::Flows;
+use crate::server::path::packet::{PacketBody, Serving};
+use crate::server::path::slot::Slot;
+use crate::server::path::transport::Transport;
+use crate::server::path::wait_slots::WaitSlots;
+use crate::server::sizes::Sizes;
 use std::io;
 use std::os::fd::AsRawFd;
 
 /// What knows neither the handler nor its jobs.
-pub(super) struct Parts {
-    pub(super) sizes: Sizes,
+pub(in crate::server) struct Parts {
+    pub(in crate::server) sizes: Sizes,
     /// How long requests may wait. Written by the admin thread once a second.
-    pub(super) waiting: Waiting,
-    pub(super) run_queue: RunQueue,
+    pub(in crate::server) waiting: Waiting,
+    pub(in crate::server) run_queue: RunQueue,
     /// The workers' record of failed receives and sends.
-    pub(super) transport: Transport,
-    pub(super) metrics: WorkerMetrics,
+    pub(in crate::server) transport: Transport,
+    pub(in crate::server) metrics: WorkerMetrics,
 }
 
 impl Parts {
-    pub(super) fn new(bound: &Bound) -> Parts {
+    pub(in crate::server) fn new(bound: &Bound) -> Parts {
         let workers = bound.config.workers;
         Parts {
             sizes: Sizes::of(workers),
@@ -45,7 +45,7 @@ impl Parts {
     }
 
     /// Empty slots for half-done requests.
-    pub(super) fn slots<F>(&self, bound: &Bound) -> ObjectPool<Slot<F>> {
+    pub(in crate::server) fn slots<F>(&self, bound: &Bound) -> ObjectPool<Slot<F>> {
         let spawning = &bound.spawning.0;
         let mut numbers = 0..;
         ObjectPool::new(self.sizes.slots, || {
@@ -55,7 +55,7 @@ impl Parts {
     }
 
     /// What the engines of all workers share.
-    pub(super) fn common<'s, 'e, H: Handler, M, F>(
+    pub(in crate::server) fn common<'s, 'e, H: Handler, M, F>(
         &'e self,
         bound: &'e Bound,
         serving: &'e Serving<'s, 'e, H>,
@@ -87,7 +87,11 @@ impl Parts {
     ///
     /// # Errors
     /// When the kernel has no more descriptors for readiness queues.
-    pub(super) fn workers<J: Send>(&self, bound: &Bound, policy: Policy) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
+    pub(in crate::server) fn workers<J: Send>(
+        &self,
+        bound: &Bound,
+        policy: Policy,
+    ) -> io::Result<(Shared<J>, Vec<Worker<J>>)> {
         let config = &bound.config;
         let ingress: Vec<_> = bound.listening.group.sockets().iter().map(AsRawFd::as_raw_fd).collect();
         let (shared, workers) = Shared::new(policy, config.wait, &ingress, self.sizes.queued)?;

@@ -1,29 +1,29 @@
 //! Which process has the sockets, and counts what the kernel drops at them.
 
-use super::control::Control;
 use super::handover::Serving;
 use super::stop::Demands;
+use crate::server::admin::control::Control;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 impl<J> Control<'_, J> {
     /// Whether what waits in the sockets at the end is another process's to serve.
-    pub(super) fn leaves_sockets(&self) -> bool {
+    pub(in crate::server) fn leaves_sockets(&self) -> bool {
         self.bound.listening.kept || self.is_handed_over()
     }
 
-    pub(super) fn is_handed_over(&self) -> bool {
+    pub(in crate::server) fn is_handed_over(&self) -> bool {
         // Ordering: relaxed, written under the lock of `drops` where it guards anything.
         self.handed_over.load(Ordering::Relaxed)
     }
 
     /// Counts what the kernel drops from `counters` on, by socket; what is not among them from now on.
-    pub(super) fn begin_drops(&self, counters: &[Option<u32>]) {
+    pub(in crate::server) fn begin_drops(&self, counters: &[Option<u32>]) {
         self.drops.lock().unwrap_or_else(PoisonError::into_inner).begin_at(counters);
     }
 
     /// Leaves the sockets, and what waits in them, to a predecessor that serves on.
-    pub(super) fn leave_to_predecessor(&self) {
+    pub(in crate::server) fn leave_to_predecessor(&self) {
         self.set_handed_over(true);
     }
 
@@ -40,7 +40,7 @@ impl<J> Control<'_, J> {
     }
 
     /// Datagrams that the kernel dropped at each socket; `None` where that cannot be read now.
-    pub(super) fn dropped_by_socket(&self) -> Vec<Option<u64>> {
+    pub(in crate::server) fn dropped_by_socket(&self) -> Vec<Option<u64>> {
         let mut drops = self.drops.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_handed_over()
             && let Err(error) = drops.read()
@@ -57,9 +57,9 @@ impl<J> Control<'_, J> {
 }
 
 /// A server that may hand over, with the demands on it.
-pub(super) struct HandingOver<'a, 'c, J> {
-    pub(super) control: &'a Control<'c, J>,
-    pub(super) demands: &'a mut Demands,
+pub(in crate::server) struct HandingOver<'a, 'c, J> {
+    pub(in crate::server) control: &'a Control<'c, J>,
+    pub(in crate::server) demands: &'a mut Demands,
 }
 
 impl<J: Send> Serving for HandingOver<'_, '_, J> {

@@ -1,11 +1,11 @@
 //! Policies that follow the load: the initial policy of a configuration, and its update every second.
 
-use super::yields;
 use crate::config::{Burn, Classify, Config};
 use crate::metrics::{self, Recent};
 use crate::sched::auto::Auto;
 use crate::sched::estimate::ServiceTimes;
 use crate::sched::{Entry, Made, Measured, Policy, Sizes, Tuning};
+use crate::server::yields;
 use crate::time::{Nanos, Steady};
 
 /// The policy in force, and the state for changing it.

@@ -1,10 +1,14 @@
 //! Outgoing replies: kept until a batch is full or a reply would have to wait for other work.
 
+pub(crate) mod credit;
+pub(super) mod gathering;
+pub(super) mod thread_use;
+
 use crate::fate::Fate;
 use crate::metrics::{Counter, Recorder, Sample};
 use crate::net::{Link, Message, Outcomes, SEND_BATCH_MAX};
 use crate::server::path::packet::{Packet, Source};
-use crate::server::transport::{Directions, Streak};
+use crate::server::path::transport::{Directions, Streak};
 use crate::time::{Nanos, clock};
 use arrayvec::ArrayVec;
 use crossbeam_utils::CachePadded;
@@ -162,7 +166,7 @@ mod tests {
     use crate::net::Datagram;
     use crate::queue::ObjectPool;
     use crate::server::path::packet::PacketBody;
-    use crate::server::transport::Transport;
+    use crate::server::path::transport::Transport;
     use std::io;
 
     /// A link to two sockets, of which the first takes no datagram of one byte, and the second takes nothing; for each call

@@ -7,12 +7,12 @@ use signal_hook::iterator::Signals;
 use std::io;
 
 /// Catches the signals from now on; a signal that arrives before [`serve`] runs is kept.
-pub(super) fn catch() -> io::Result<Signals> {
+pub(in crate::server) fn catch() -> io::Result<Signals> {
     Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])
 }
 
 /// Handles caught signals until their handle is closed.
-pub(super) fn serve(signals: &mut Signals, stop: &StopHandle) {
+pub(in crate::server) fn serve(signals: &mut Signals, stop: &StopHandle) {
     for signal in signals.forever() {
         match signal {
             SIGTERM | SIGINT => stop.stop(),

@@ -1,5 +1,8 @@
 //! Which datagrams become requests, and how all others are answered.
 
+pub(crate) mod limits;
+mod shed;
+
 use super::execute::Engine;
 use super::flows::Entered;
 use super::receive::Ingress;

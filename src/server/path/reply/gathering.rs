@@ -72,7 +72,7 @@ impl Gathering {
     }
 
     /// Notes that replies wait, from `now` on, for the next request. `used` reads what the worker's thread has used.
-    pub(super) fn on_wait(&mut self, now: Nanos, used: impl FnOnce() -> ThreadUse) {
+    pub(in crate::server::path) fn on_wait(&mut self, now: Nanos, used: impl FnOnce() -> ThreadUse) {
         if now.minus(self.read_at) >= READ_EVERY {
             (self.read_at, self.used_before) = (now, used());
         }
@@ -80,7 +80,13 @@ impl Gathering {
 
     /// Notes that a fresh request ran for this long until it ended, or until it `paused`. While it ran, replies `waited`
     /// for its first checkpoint. `used` as in [`Gathering::on_wait`].
-    pub(super) fn on_first_run(&mut self, ran: Nanos, waited: bool, paused: bool, used: impl FnOnce() -> ThreadUse) {
+    pub(in crate::server::path) fn on_first_run(
+        &mut self,
+        ran: Nanos,
+        waited: bool,
+        paused: bool,
+        used: impl FnOnce() -> ThreadUse,
+    ) {
         let is_long = |ran: Nanos| waited && !paused && ran >= STRETCH_LONG;
         // What the thread has worked for since the last reading is this request's, and that of others before it.
         let worked = is_long(ran).then(used).and_then(|used| used.worked_since(&self.used_before));

@@ -12,7 +12,7 @@ const INSIST_POLL: Nanos = Nanos::from_millis(10);
 
 /// A demand on a running server.
 #[derive(Debug)]
-pub(super) enum Demand {
+pub(in crate::server) enum Demand {
     /// Stop; a second demand means stop at once.
     Stop,
     /// Follow the policy of this configuration, with its sizes and its slice.
@@ -26,24 +26,24 @@ pub(super) enum Demand {
 }
 
 /// The demands on a running server, in their order.
-pub(super) struct Demands {
+pub(in crate::server) struct Demands {
     receiver: Receiver<Demand>,
     /// Those that were looked at already.
     seen: VecDeque<Demand>,
 }
 
 impl Demands {
-    pub(super) fn new(receiver: Receiver<Demand>) -> Demands {
+    pub(in crate::server) fn new(receiver: Receiver<Demand>) -> Demands {
         Demands { receiver, seen: VecDeque::new() }
     }
 
     /// Waits for the next demand. Without a handle that could make one, it is a stop.
-    pub(super) fn next(&mut self) -> Demand {
+    pub(in crate::server) fn next(&mut self) -> Demand {
         self.seen.pop_front().or_else(|| self.receiver.recv().ok()).unwrap_or(Demand::Stop)
     }
 
     /// The next demand on a server that stops, if one comes within `patience`. It hands over no more.
-    pub(super) fn next_within(&mut self, patience: Nanos) -> Option<Demand> {
+    pub(in crate::server) fn next_within(&mut self, patience: Nanos) -> Option<Demand> {
         match self.seen.pop_front().or_else(|| self.receiver.recv_timeout(patience.into()).ok()) {
             Some(Demand::HandOver(asked)) => {
                 asked.refuse("it is stopping");
@@ -54,7 +54,7 @@ impl Demands {
     }
 
     /// Waits for another demand to stop, and returns true; false if `all_ended` before.
-    pub(super) fn insist(&mut self, all_ended: impl Fn() -> bool) -> bool {
+    pub(in crate::server) fn insist(&mut self, all_ended: impl Fn() -> bool) -> bool {
         while !all_ended() {
             if let Some(Demand::Stop) = self.next_within(INSIST_POLL) {
                 return true;
@@ -64,7 +64,7 @@ impl Demands {
     }
 
     /// Whether a demand to stop is among those that wait.
-    pub(super) fn has_stop(&mut self) -> bool {
+    pub(in crate::server) fn has_stop(&mut self) -> bool {
         self.seen.extend(self.receiver.try_iter());
         self.seen.iter().any(|demand| matches!(demand, Demand::Stop | Demand::Fail(_)))
     }
@@ -109,13 +109,13 @@ pub enum FollowError {
 show_as_text!(FollowError);
 
 impl StopHandle {
-    pub(super) fn new() -> (StopHandle, Receiver<Demand>) {
+    pub(in crate::server) fn new() -> (StopHandle, Receiver<Demand>) {
         let (demands, receiver) = channel();
         (StopHandle { demands }, receiver)
     }
 
     /// A handle that switches policies of the same server.
-    pub(super) fn policy_handle(&self, config: &Config) -> PolicyHandle {
+    pub(in crate::server) fn policy_handle(&self, config: &Config) -> PolicyHandle {
         PolicyHandle { demands: self.demands.clone(), workers: config.workers, classify: config.classify }
     }
 
@@ -129,34 +129,34 @@ impl StopHandle {
 
 impl StopHandle {
     /// Hands the server over to a successor.
-    pub(super) fn hand_over(&self, asked: Asked) {
+    pub(in crate::server) fn hand_over(&self, asked: Asked) {
         let _ = self.demands.send(Demand::HandOver(Box::new(asked)));
     }
 
     /// Makes the server read its configuration again.
-    pub(super) fn reload(&self) {
+    pub(in crate::server) fn reload(&self) {
         let _ = self.demands.send(Demand::Reload);
     }
 
     /// Stops the server because of a failure.
-    pub(super) fn fail(&self, reason: String) {
+    pub(in crate::server) fn fail(&self, reason: String) {
         let _ = self.demands.send(Demand::Fail(reason));
     }
 }
 
 /// When dropped, stops the server because the admin thread has ended by itself.
-pub(super) struct Unasked {
+pub(in crate::server) struct Unasked {
     stop: StopHandle,
     reason: Option<String>,
 }
 
 impl Unasked {
     /// For the case that it panics.
-    pub(super) fn new(stop: StopHandle, panicked: &str) -> Unasked {
+    pub(in crate::server) fn new(stop: StopHandle, panicked: &str) -> Unasked {
         Unasked { stop, reason: Some(panicked.to_owned()) }
     }
 
-    pub(super) fn ended(mut self, how: io::Result<()>) {
+    pub(in crate::server) fn ended(mut self, how: io::Result<()>) {
         self.reason = how.err().map(|error| error.to_string());
     }
 }

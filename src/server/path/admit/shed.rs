@@ -1,15 +1,15 @@
 //! Shedding of what has waited for too long, or cannot end in time: when it is received, and when it would begin.
 //! `sched/overload/README.md` argues the rule.
 
-use super::execute::Engine;
-use super::slot::Slot;
 use crate::fate::{ClockAnomaly, Fate, Status};
 use crate::handler::Handler;
 use crate::metrics::Counter;
 use crate::net::{Datagram, Link};
 use crate::queue::Pooled;
 use crate::sched::overload::{Cause, Limits as _};
+use crate::server::path::execute::Engine;
 use crate::server::path::packet::{Envelope, Packet};
+use crate::server::path::slot::Slot;
 use crate::time::{Nanos, clock};
 use std::future::Future;
 
@@ -25,7 +25,7 @@ where
 {
     /// The slot of a fresh request and when it starts; `None` if it is shed.
     #[inline]
-    pub(super) fn begin(
+    pub(in crate::server::path) fn begin(
         &mut self,
         mut packet: Packet<'s, H::Ticket>,
         now: Option<Nanos>,
@@ -46,7 +46,7 @@ where
 
     /// As [`Engine::begin`], for a continuation: out of a queue, or still at hand after a pause.
     #[inline]
-    pub(super) fn resume(
+    pub(in crate::server::path) fn resume(
         &mut self,
         mut slot: Pooled<'e, Slot<F>>,
         now: Option<Nanos>,
@@ -80,7 +80,7 @@ where
     /// How long the client of a request that ended with `status` had better wait before it sends the request again: until
     /// all that waits now has left, served or shed. No queue is longer than the bound; where a request expired, it is
     /// about as long as that request waited. Where a queue was full, nothing is known but the bound.
-    pub(super) fn retry_after(&self, envelope: &Envelope, status: Status) -> Nanos {
+    pub(in crate::server::path) fn retry_after(&self, envelope: &Envelope, status: Status) -> Nanos {
         let bound = self.common.limits.bounds(envelope.stay.has_begun()).bound;
         match status {
             Status::ShedWaited | Status::ShedQueueFull if bound == Nanos::MAX => Nanos::ZERO,
@@ -91,13 +91,13 @@ where
     }
 
     /// The longest time that a datagram in `socket` can have waited.
-    pub(super) fn longest_wait(&self, socket: usize) -> Nanos {
+    pub(in crate::server::path) fn longest_wait(&self, socket: usize) -> Nanos {
         self.now.minus(self.emptied_at[socket]).plus(STAMP_SLACK)
     }
 
     /// The time that `datagram` has waited, at most `longest`, where the clock was set while it did.
     #[cold]
-    pub(super) fn clamped(&mut self, datagram: &Datagram, longest: Nanos) -> Nanos {
+    pub(in crate::server::path) fn clamped(&mut self, datagram: &Datagram, longest: Nanos) -> Nanos {
         if datagram.ahead {
             self.recorder.count(Counter::ClockAnomalies(ClockAnomaly::Ahead));
         } else if datagram.kernel_wait > longest {

@@ -1,19 +1,14 @@
 //! A server's life: threads start, work, drain, end. `runtime/sleep/README.md` argues the order of a stop.
 
-use super::control::{Control, Requests};
 use super::crew::Crew;
-use super::following::Following;
 use super::handover::Farewell;
 use super::latch::Latch;
+use super::panics;
 use super::parts::Parts;
-use super::path::packet::{Packet, PacketBody, Serving};
-use super::path::slot::Job;
-use super::path::wait_slots::WaitSlots;
 use super::reload::Reloads;
 use super::serving::{begin, leave_service, serve};
 use super::stop::Demands;
 use super::threads::{PANICKED, Starter, Threads};
-use super::{Bound, Ended, Report, ServeError, Start, admin, panics};
 use crate::handler::Handler;
 use crate::metrics::{ClassNames, Collector, Snapshot, summary};
 use crate::output;
@@ -21,6 +16,12 @@ use crate::queue::ObjectPool;
 use crate::runtime::{AbortOnPanic, Shared};
 use crate::sched::turn::Engine;
 use crate::server::admin::Probe as _;
+use crate::server::admin::control::{Control, Requests};
+use crate::server::admin::following::Following;
+use crate::server::path::packet::{Packet, PacketBody, Serving};
+use crate::server::path::slot::Job;
+use crate::server::path::wait_slots::WaitSlots;
+use crate::server::{Bound, Ended, Report, ServeError, Start, admin};
 use crate::time::Nanos;
 use std::future::Future;
 use std::thread::{self, ScopedJoinHandle};
@@ -31,7 +32,7 @@ const EXIT_STUCK: i32 = 3;
 const EXIT_FAILED: i32 = 1;
 
 /// Serves `requests`; `make` runs their handler on a packet. `F` is inferred here, once, and named nowhere else.
-pub(super) fn run<'s, H, M, F>(
+pub(in crate::server) fn run<'s, H, M, F>(
     mut bound: Bound,
     start: Start,
     requests: &Serving<'s, '_, H>,

@@ -1,11 +1,12 @@
 //! The threads of a server: how each is made, what it does, and what ends it.
 
-use super::admin::{self, Questions, Stopper};
-use super::control::Control;
 use super::latch::Latch;
 use super::stop::Unasked;
-use super::{Bound, handover, signals};
+use super::{handover, signals};
 use crate::metrics::Collector;
+use crate::server::Bound;
+use crate::server::admin::control::Control;
+use crate::server::admin::{self, Questions, Stopper};
 use signal_hook::iterator::Signals;
 use std::io::{self, PipeWriter};
 use std::net::TcpListener;
