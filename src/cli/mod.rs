@@ -188,28 +188,4 @@ fn code(exit_code: i32) -> ExitCode {
 }
 
 #[cfg(test)]
-mod command_lines;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Is the command well-formed in every part that clap checks only in debug builds?
-    #[test]
-    fn the_command_is_consistent() {
-        command().debug_assert();
-    }
-
-    // Does each subcommand say in its summary what it does, and not what its flags are called in the source, and give an example?
-    #[test]
-    fn every_subcommand_has_a_summary() {
-        for subcommand in command().get_subcommands() {
-            let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
-            assert!(about.len() > 40 && !about.contains("Flags of"), "{}: {about}", subcommand.get_name());
-            assert_eq!(subcommand.get_long_about(), None, "{}", subcommand.get_name());
-            let help = [subcommand.clone().render_help(), subcommand.clone().render_long_help()];
-            let example = format!("Example:\n  forebay {} ", subcommand.get_name());
-            assert!(help.iter().all(|help| help.to_string().contains(&example)), "{}", subcommand.get_name());
-        }
-    }
-}
+mod tests;

@@ -14,43 +14,38 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("demand").required(true).args(["from", "workload", "replay"]))]
 pub(crate) struct PlanArguments {
-    /// The goal that the server must hold: PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like
-    /// p99-latency<=2ms [default: p99.9-slowdown<=10, or where requests take longer even on an idle server, twice that]
+    /// Goal: PERCENTILE-slowdown<=FACTOR or PERCENTILE-latency<=TIME, like p99-latency<=2ms [default:
+    /// p99.9-slowdown<=10, or twice that of an idle server]
     #[arg(long, value_name = "GOAL")]
     pub(super) slo: Option<Goal>,
-    /// How much more load than the rate the settings must hold the goal for, as a share of the rate
+    /// Load beyond the rate at which the goal must hold, as a share of the rate
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = parse_headroom)]
     pub(super) headroom: f64,
-    /// Plan for what this running server was asked in the last minute: its requests and their CPU times, like
-    /// http://127.0.0.1:9001/latency
+    /// Plan for the last minute of this running server, like http://127.0.0.1:9001/latency
     #[arg(long, value_name = "URL")]
     pub(super) from: Option<String>,
-    /// Instead of --from, what requests cost: the name of a preset, a form, or a recorded trace as file:PATH, see
-    /// --help
+    /// Instead of --from, what requests cost: a preset, a form, or a recorded trace as file:PATH, see --help
     #[arg(long, value_name = "NAME|FORM", long_help = workload_help())]
     pub(super) workload: Option<Workload>,
-    /// Instead of --from, the requests of a real run, from a file that `loadgen --dump` wrote: planned for in any order, and
-    /// looked at in the order in which they came
+    /// Instead of --from, the requests that `loadgen --dump` wrote
     #[arg(long, value_name = "FILE")]
     pub(super) replay: Option<PathBuf>,
-    /// Requests per second [default: what --from has measured, or --replay has]
+    /// Requests per second, of all servers [default: those of --from or --replay]
     #[arg(long, value_name = "N", value_parser = parse_rate, conflicts_with = "load")]
     pub(super) rate: Option<f64>,
-    /// Instead of --rate, with --workers: the share of their capacity to offer, with what --overheads charges per request
+    /// Instead of --rate, with --workers: the share of their capacity to offer, overheads included
     #[arg(long, value_name = "SHARE", value_parser = parse_load, requires = "workers")]
     pub(super) load: Option<f64>,
-    /// Plan for this number of workers, instead of looking for the smallest that holds the goal
+    /// Plan for this number of workers, instead of the smallest that holds the goal
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers: Option<u16>,
-    /// Plan for a fleet of this many servers behind a balancer: how many workers each needs, so that the goal also holds
-    /// with --lost of them lost. The rate is that of all: what --from or --replay has measured is taken for what comes to all
-    /// of them, unless --rate says how much that is
+    /// Plan for this many servers behind a balancer: how many workers each needs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(super) servers: Option<u16>,
-    /// With --servers, how the balancer chooses: random, flow-hash, flow-hash:zipf=S, two-choices or jsq, as for simulate
+    /// How the balancer chooses: random, flow-hash, flow-hash:zipf=S, two-choices or jsq
     #[arg(long, value_name = "NAME", default_value = "random", requires = "servers")]
     pub(super) balance: Balance,
-    /// With --servers, how many of them are lost while as much comes as to all
+    /// Servers assumed down at full fleet load
     #[arg(long, value_name = "N", default_value_t = 1, requires = "servers")]
     pub(super) lost: u16,
     /// The most workers to consider
@@ -59,10 +54,10 @@ pub(crate) struct PlanArguments {
     /// Policies to consider; reserve needs requests whose header names their class (--classify header)
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
     pub(super) policy: Vec<PolicySpec>,
-    /// What each step of the server costs: none, lab, stock, measured, file:PATH, or single steps, as for simulate
+    /// What each step of the server costs: none, lab, stock, measured, file:PATH or steps, as for simulate
     #[arg(long, value_name = "SET", default_value = "stock")]
     pub(super) overheads: Overheads,
-    /// The most requests that one simulation measures to decide; what does not tell by then counts as not held
+    /// The most requests of one simulation; what is undecided then counts as not held
     #[arg(long, value_name = "N", default_value_t = 30_000_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000_000))]
     pub(super) requests: u64,
     /// Seed of the simulated requests: the same seed repeats them

@@ -14,76 +14,72 @@ use std::path::PathBuf;
 /// Flags of `forebay simulate`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimulateArguments {
-    /// What requests cost: the name of a preset or a form, see --help
+    /// What requests cost: a preset or a form, see --help
     #[arg(long, value_name = "NAME|FORM", default_value = "extreme-bimodal", long_help = workload_help())]
     pub(super) workload: Workload,
-    /// Instead of --workload: the requests of a real run, from a file that `loadgen --dump` wrote, see --help
+    /// Instead of --workload: the requests that `loadgen --dump` wrote, see --help
     #[arg(long, value_name = "FILE", conflicts_with_all = DRAWN, long_help = REPLAY_HELP)]
     pub(super) replay: Option<PathBuf>,
     /// Workers of the server [default: the sum of --pools, else 14]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) workers: Option<u16>,
-    /// Simulate a fleet of this many such servers behind a balancer; a load is a share of the capacity of all, see
-    /// --help
+    /// Servers behind a balancer; a load is a share of the capacity of all, see --help
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), long_help = SERVERS_HELP)]
     pub(super) servers: Option<u16>,
-    /// With --servers, how the balancer chooses: any of random, flow-hash, flow-hash:zipf=S, two-choices and jsq
+    /// How the balancer chooses: random, flow-hash, flow-hash:zipf=S, two-choices, jsq
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "random", requires = "servers")]
     pub(super) balance: Vec<Balance>,
-    /// With --servers, how many of them are lost while as much comes as to all: 0,1 shows the fleet whole and without one
+    /// Servers assumed down at full fleet load: 0,1 shows the fleet whole and without one
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", requires = "servers")]
     pub(super) lost: Vec<u16>,
-    /// Policies to simulate: any that `forebay serve` has, and, to compare with, srpt, ps, central, rr:QUANTUM:SWITCH,
-    /// priority and jsq, which no server can follow
+    /// Policies: those of `forebay serve`, and the bounds srpt, ps, central, rr:QUANTUM:SWITCH, priority and jsq
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = PolicyName::COMPARED)]
     pub(super) policy: Vec<PolicySpec>,
-    /// Shares of the workers' capacity, with what --overheads charges per request, to offer: a list like 0.5,0.7 or a range like 0.1..0.9:0.1 (from, to, step)
+    /// Shares of the workers' capacity to offer, overheads included: 0.5,0.7 or 0.1..0.9:0.1 (from, to, step)
     #[arg(long, value_name = "LIST|RANGE", default_value = "0.7", value_parser = parse_loads)]
     pub(super) load: Loads,
-    /// Instead of --load: find the highest load at which each policy reaches this goal, like p99.9-slowdown<=10, see --help
+    /// Instead of --load: find the highest load that reaches this goal, like p99.9-slowdown<=10, see --help
     #[arg(long, value_name = "GOAL", conflicts_with = "load", long_help = MAX_LOAD_HELP)]
     pub(super) max_load: Option<Goal>,
-    /// Seed of arrivals, costs and flows: every policy is offered the same requests, and the same seed repeats them
+    /// Seed of arrivals, costs and flows: the same seed repeats them, for every policy
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
-    /// Requests that each simulation measures, after a tenth as many of warm-up; with --max-load the most, of which a load
-    /// takes what it needs to tell [default: 1000000; with --max-load 30000000]
+    /// Requests to measure, after a tenth as many of warm-up; with --max-load the most for a load [default: 1000000;
+    /// with --max-load 30000000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000_000))]
     pub(super) requests: Option<u64>,
-    /// Sizes for pools and reserve, the first receives: front=3,heavy=11, or with --max-load best, to search for
-    /// those of the highest load [default: what light requests need of the workers, and the rest]
+    /// Sizes for pools and reserve: front=3,heavy=11, or with --max-load best, to search for the best ones [default:
+    /// what light requests need of the workers, and the rest]
     #[arg(long, value_name = "SIZES", value_parser = parse_pools)]
     pub(super) pools: Option<Pools>,
     /// CPU time of a request before the rest of it may move [default: 10 x the smallest class's cost]
     #[arg(long, value_name = "TIME", value_parser = parse_positive)]
     pub(super) slice: Option<Nanos>,
-    /// How long a worker must have been in one job before steal receives from its socket [default: as forebay serve]
+    /// Time in one job after which steal receives from the worker's socket [default: as forebay serve]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) thief_threshold: Option<Nanos>,
     /// CPU time between two checkpoints of a request
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = parse_positive)]
     pub(super) checkpoint: Nanos,
-    /// Requests expire this long after they came
+    /// Time after which a request expires
     #[arg(long, value_name = "TIME", value_parser = parse_positive)]
     pub(super) deadline: Option<Nanos>,
-    /// How long requests may wait before they are shed, as for forebay serve: auto, off or a duration. Not with --replay
+    /// Time that requests may wait before they are shed, as for forebay serve; not with --replay
     #[arg(long, value_name = "DURATION|auto|off", default_value = "off")]
     pub(super) max_wait: MaxWait,
-    /// Let policies know the class of a request beforehand, as --classify header does; reserve always knows it
+    /// Let policies know a request's class beforehand, as --classify header does; reserve always knows it
     #[arg(long)]
     pub(super) classified: bool,
-    /// What levels make least, as for forebay serve
+    /// What `auto` and `levels` optimise
     #[arg(long, value_name = "WHAT", default_value = "slowdown")]
     pub(super) optimise: Objective,
-    /// How requests follow one another: poisson, or bursts:MEAN, in which the rate is half as high again, for so long in the
-    /// mean, and half as high for as long between them
+    /// How requests follow one another: poisson, or bursts:MEAN (1.5 times the rate for MEAN, then 0.5 times)
     #[arg(long, value_name = "HOW", default_value = "poisson")]
     pub(super) arrivals: Shape,
-    /// Source ports that requests come from, each at one worker's socket [default: 32 per worker, of a fleet of each of
-    /// its workers, at least 256, at most 32768]
+    /// Source ports of requests, each at one worker's socket [default: 32 per worker, at least 256, at most 32768]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) flows: Option<u16>,
-    /// What each step of the server costs: none, lab, stock, measured, file:PATH, or single steps, see --help [default: stock]
+    /// What each step of the server costs: none, lab, stock, measured, file:PATH or steps, see --help [default: stock]
     #[arg(long, value_name = "SET", long_help = OVERHEADS_HELP)]
     pub(super) overheads: Option<Overheads>,
     /// Also write the result as JSON; - is standard output
@@ -92,7 +88,7 @@ pub(crate) struct SimulateArguments {
     /// Also write the result as comma-separated values; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) csv: Option<PathBuf>,
-    /// Also write the result as a page with curves that needs nothing else; - is standard output
+    /// Also write the result as a page with curves; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
     /// Print no progress
@@ -121,37 +117,32 @@ const DRAWN: [&str; 10] =
     ["workload", "workers", "load", "max_load", "seed", "requests", "arrivals", "flows", "deadline", "max_wait"];
 
 const REPLAY_HELP: &str = "\
-Instead of --workload: the requests of a real run, from a file that `loadgen --dump` wrote
+Instead of --workload: the requests that `loadgen --dump` wrote
 
-Each comes when it was sent, at the socket to which the kernel hashed its flow; its latency counts from when it should \
-have been sent. Times are divided by the run's time scale, so that costs are what the workload says. Workers, load, \
-seed, warm-up and deadline are those of the run. With --servers the requests come to the whole fleet, each of whose \
-servers has as many workers as the run, and the kernel of each hashes flows in its own way. The file has a header and \
-then a line for each request:
+Each comes when it was sent, at the socket to which the kernel hashed its flow. Its latency counts from when it should have \
+been sent. Times are divided by the run's time scale. Workers, load, seed, warm-up and deadline are those of the run. With \
+--servers the requests come to the whole fleet, whose servers have as many workers each. A header, then a line a request:
 
   forebay-trace/1 time-scale=1000 burn=sleep workers=14 seed=1 warmup=3s workload=extreme-bimodal
   # intended sent class cost flow socket
   1.204us 18.7us short 500ns 211 7";
 
 const SERVERS_HELP: &str = "\
-Simulate a fleet of this many such servers behind a balancer; a load is a share of the capacity of all
+Servers behind a balancer; a load is a share of the capacity of all
 
-Each has --workers workers and follows the policy by itself. --balance says how a request comes to one of them:
-
-random: any server. flow-hash: each of --flows has a server, by rendezvous hashing; with flow-hash:zipf=S the rates of the \
-flows fall with their rank to the power of S. two-choices: of two servers at random the one that holds fewer requests. \
-jsq: the server that holds the fewest. The last two know what each server holds at that very moment and take no time for \
-it: what a real balancer learns late makes it worse. --lost 1: the last of the servers is gone, its flows go to the \
-others, and as much comes as before.";
+Each has --workers workers and follows the policy by itself. random: any server. flow-hash: each of --flows has a server; \
+with :zipf=S the rates of flows fall with their rank to the power of S. two-choices: the server with fewer requests of two \
+at random. jsq: the server with the fewest. The last two know the present number of requests and take no time. --lost 1: \
+the last server is gone, its flows go to the others, and as much comes as before.";
 
 const MAX_LOAD_HELP: &str = "\
-Instead of --load: find the highest load at which each policy reaches this goal, like p99.9-slowdown<=10
+Instead of --load: find the highest load that reaches this goal, like p99.9-slowdown<=10
 
-Each load is simulated until the 95 % interval of the percentile lies on one side of the limit, for --requests at most: \
-then it is undecided, and counts as not sustained. A goal holds after 20 times the time in which a backlog relaxes (by \
-theory) and the time of 1,000 services of the longest class at the earliest. It fails where the sizes of groups cannot keep \
-up, where the latency of a class grows as long as the run lasts, and where a class with 0.005 % of the requests or more \
-starves: its p99 is above ten times what its requests take alone, and above the limit.";
+A load is simulated until the 95 % interval of the percentile lies on one side of the limit; after --requests it counts as \
+not sustained. A goal holds after 20 times the time in which a backlog relaxes (by theory) and the time of 1,000 services of \
+the longest class at the earliest. It fails where the sizes of groups cannot keep up, where the latency of a class grows as \
+long as the run lasts, and where a class with 0.005 % of the requests or more starves: its p99 is above the limit, and \
+above ten times what its requests take alone.";
 
 const OVERHEADS_HELP: &str = "\
 What each step of the server costs [default: stock; with --replay of emulated cores what these were charged, and a \

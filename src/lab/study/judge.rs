@@ -5,11 +5,11 @@
 //! the interval of its percentile lies above the limit. What neither happens to within the most requests is undecided.
 
 use super::goal::Goal;
+use super::length::Length;
 use super::policy_spec::PolicySpec;
 use super::progress::Progress;
 use super::replayed::Replayed;
 use super::scenario::{Scenario, Simulation};
-use super::served::Length;
 use crate::fate::CLASS_NAMES;
 use crate::lab::sim::{Fleet, Tally};
 use crate::lab::stats::{Memory, Sample};

@@ -1,11 +1,12 @@
 //! One simulation: a policy with its sizes and budgets at a load.
 
+use super::length::{Length, again_while};
 use super::policy_spec::PolicySpec;
 use super::progress::{Progress, watched};
 use super::replayed::Replayed;
-use super::served::{Length, Served, again_while};
+
 use crate::emulation::overheads::Overheads;
-use crate::lab::sim::{ArrivingRequest, Fit, Fleet, OpenLoop, Replay, Setup, Tally};
+use crate::lab::sim::{ArrivingRequest, Fit, Fleet, OpenLoop, Replay, Setup, Tally, simulate_while};
 use crate::lab::stats::PRECISION;
 use crate::lab::workload::{Shape, Workload};
 use crate::sched::auto::Decision;
@@ -188,36 +189,40 @@ impl<'a> Scenario<'a> {
         mut length: Length<'_>,
         progress: &dyn Progress,
     ) -> Simulation {
-        let served = match (spec, self.replay(sizes)) {
-            (PolicySpec::Reference(reference), replay) => Served {
-                chosen: String::new(),
-                unstable_from: None,
-                busiest: None,
-                tally: match replay {
-                    Some(replay) => reference.simulate(self.workers, watched(replay.arrivals(), progress)),
-                    None => again_while(&mut length, |warmup, most| {
-                        let drawn = self.offer(load, warmup, most).shaped(self.shape, self.workers);
-                        reference.simulate(self.workers, watched(drawn, progress))
-                    }),
-                },
-            },
+        let (made, came) = match (spec, self.replay(sizes)) {
+            (PolicySpec::Reference(reference), Some(replay)) => {
+                (None, (reference.simulate(self.workers, watched(replay.arrivals(), progress)), None))
+            }
+            (PolicySpec::Reference(reference), None) => {
+                let simulate = |warmup, most| {
+                    let drawn = self.offer(load, warmup, most).shaped(self.shape, self.workers);
+                    reference.simulate(self.workers, watched(drawn, progress))
+                };
+                (None, (again_while(&mut length, simulate), None))
+            }
             (PolicySpec::Server(policy), Some(replay)) => {
                 let flows = self.replayed.into_iter().flat_map(|run| &run.offered.requests).map(|request| request.flow);
                 let incoming = watched(replay.arrivals(), progress).zip(flows);
-                self.served(replay.server(policy), load, incoming, length)
+                let (made, setup) = replay.server(policy);
+                (Some(made), self.served(&setup, &self.offer(load, 0, 0), incoming, length))
             }
             (PolicySpec::Server(policy), None) => {
-                let (server, offer) = (self.server(policy, load, sizes), self.offer(load, length.warmup, length.most));
-                match self.fleet {
-                    None => Served::by(server, watched(offer.shaped(self.shape, self.workers), progress), length),
-                    Some(fleet) => {
-                        let arrivals = watched(fleet.arrivals(&offer, self.shape), progress);
-                        Served::by_fleet(fleet, server, &offer, arrivals, length)
+                let (made, setup) = self.server(policy, load, sizes);
+                let offer = self.offer(load, length.warmup, length.most);
+                let came = match self.fleet {
+                    None => {
+                        let drawn = offer.shaped(self.shape, self.workers).map(|request| (request, 0));
+                        self.served(&setup, &offer, watched(drawn, progress), length)
                     }
-                }
+                    Some(fleet) => {
+                        let drawn = fleet.arrivals(&offer, self.shape);
+                        self.served(&setup, &offer, watched(drawn, progress), length)
+                    }
+                };
+                (Some(made), came)
             }
         };
-        self.finished(spec, load, served)
+        self.finished(spec, load, made, came)
     }
 
     /// Simulates `spec`, a policy of the server, with all of `incoming`, each with its source port, which is as much as
@@ -231,27 +236,36 @@ impl<'a> Scenario<'a> {
         progress: &dyn Progress,
     ) -> Simulation {
         let length = Length { warmup: 0, most: u64::MAX, until_look: u64::MAX, look: &mut |_| None };
-        let served = self.served(self.server(policy, load, sizes), load, watched(incoming, progress), length);
-        self.finished(spec, load, served)
+        let (made, setup) = self.server(policy, load, sizes);
+        let came = self.served(&setup, &self.offer(load, 0, 0), watched(incoming, progress), length);
+        self.finished(spec, load, Some(made), came)
     }
 
-    /// What comes of recorded requests, each with its source port, by one server, or by the fleet.
+    /// What comes of requests, each with its source port, by one server, or by the fleet with the load of its busiest server.
     fn served(
         &self,
-        server: (Made, Setup),
-        load: f64,
+        setup: &Setup,
+        offer: &OpenLoop<'_>,
         incoming: impl Iterator<Item = (ArrivingRequest, u16)>,
-        length: Length<'_>,
-    ) -> Served {
+        Length { until_look, look, .. }: Length<'_>,
+    ) -> (Tally, Option<f64>) {
         let Some(fleet) = self.fleet else {
-            return Served::by(server, incoming.map(|(request, _)| request), length);
+            return (simulate_while(setup, incoming.map(|(request, _)| request), until_look, look), None);
         };
         let incoming = incoming.map(|(request, flow)| (request, flow % self.flows));
-        Served::by_fleet(fleet, server, &self.offer(load, 0, 0), incoming, length)
+        let came = fleet.simulate_while(setup, offer, incoming, until_look, look);
+        let busiest = came.busiest();
+        (came.tally, Some(busiest))
     }
 
-    fn finished(&self, spec: PolicySpec, load: f64, served: Served) -> Simulation {
-        let Served { chosen, unstable_from, tally, busiest } = served;
+    fn finished(
+        &self,
+        spec: PolicySpec,
+        load: f64,
+        made: Option<Made>,
+        (tally, busiest): (Tally, Option<f64>),
+    ) -> Simulation {
+        let (chosen, unstable_from) = made.map(|made| (made.chosen, made.unstable_from)).unwrap_or_default();
         let unstable_from = self.bound(unstable_from);
         // A group at its own bound is as busy as all workers at theirs.
         let busy = load / unstable_from.unwrap_or(1.0);

@@ -2,13 +2,13 @@
 //! exist and flags that nearly do, with values that are right, at a bound, or beyond all sense, through everything
 //! before the first simulation and the first socket.
 
-use super::*;
+use crate::cli::*;
 use clap::FromArgMatches;
 use proptest::prelude::*;
 
 /// The exit code with which `run` refuses `arguments`, and its message; `None` where the command would start.
 fn refusal(arguments: &[String]) -> Option<(i32, String)> {
-    let matches = match super::command().try_get_matches_from(arguments) {
+    let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => return Some((error.exit_code(), error.to_string())),
     };
@@ -16,8 +16,8 @@ fn refusal(arguments: &[String]) -> Option<(i32, String)> {
         Some(("serve", matches)) => {
             config::load(&Scope::ALL, matches, []).map(drop).map_err(|problems| problems.to_string())
         }
-        Some(("simulate", matches)) => checked(matches, super::simulate::check),
-        Some(("plan", matches)) => checked(matches, super::plan::check),
+        Some(("simulate", matches)) => checked(matches, crate::cli::simulate::check),
+        Some(("plan", matches)) => checked(matches, crate::cli::plan::check),
         Some(("calibrate", _)) => Ok(()),
         other => panic!("{other:?} is no subcommand"),
     };
@@ -30,7 +30,7 @@ fn checked<A: FromArgMatches>(matches: &ArgMatches, check: fn(&A) -> Result<(), 
 
 /// Every flag of every subcommand, and some flags that do not exist.
 fn flag() -> impl Strategy<Value = String> {
-    let command = super::command();
+    let command = command();
     let of_commands = command.get_subcommands().flat_map(|subcommand| {
         let flags: Vec<String> =
             subcommand.get_arguments().filter_map(|flag| flag.get_long()).map(str::to_owned).collect();
