@@ -2,8 +2,8 @@
 //!
 //! # Code map
 //!
-//! From the edge down; imports point down only (`tests/it/imports.rs` holds the table). Modules without a link are the
-//! inside: other programs do not see them.
+//! From the edge down; imports point down only (`tests/it/sources/imports.rs` holds the table). Modules without a link are
+//! the inside: other programs do not see them.
 //!
 //! - `cli`: [`main`], which makes a program of a handler; the commands `serve`, which is such a program, `simulate`, `plan` and
 //!   `calibrate`;

@@ -1,5 +1,5 @@
 //! Does every datagram end in exactly one fate, whatever becomes of it, so that the sum is what was sent?
-//! Method: requests of every fate, then counts at rest. `tests/alone/fates.rs` does the same with floods.
+//! Method: requests of every fate, then counts at rest. `tests/alone/net/fates.rs` does the same with floods.
 
 use crate::support::client::{Client, message};
 use crate::support::fates::fates;

@@ -148,7 +148,7 @@ fn assert_port_zero_poisons_nobody(io: &str) {
 // worker is held, the refused ones gather, so that their answers leave in one batch.
 #[test]
 fn a_reply_that_cannot_be_sent_poisons_nobody() {
-    if !in_own_network("bad_input::a_reply_that_cannot_be_sent_poisons_nobody") {
+    if !in_own_network("net::bad_input::a_reply_that_cannot_be_sent_poisons_nobody") {
         return;
     }
     ip("route add prohibit 10.9.0.2/32");
@@ -193,7 +193,7 @@ fn parrot(request: Request<'_>, reply: &mut Reply<'_>) {
 // again, and never come to rest.
 #[test]
 fn a_server_does_not_answer_itself() {
-    if !in_own_network("bad_input::a_server_does_not_answer_itself") {
+    if !in_own_network("net::bad_input::a_server_does_not_answer_itself") {
         return;
     }
     ip(&format!("addr add {HERE}/24 dev lo"));
@@ -272,7 +272,7 @@ fn rejected_source_ports_are_a_setting() {
 // Method: a network of our own with two devices, one of which nobody listens behind; both kinds of wildcard.
 #[test]
 fn datagrams_to_several_hosts_are_not_served() {
-    if !in_own_network("bad_input::datagrams_to_several_hosts_are_not_served") {
+    if !in_own_network("net::bad_input::datagrams_to_several_hosts_are_not_served") {
         return;
     }
     lonely_device();

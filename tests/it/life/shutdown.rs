@@ -261,7 +261,7 @@ fn a_port_in_use_is_not_shared() {
 #[test]
 fn a_stuck_handler_does_not_keep_the_process() {
     let mut command = Command::new(std::env::current_exe().expect("this test binary"));
-    command.args(["--exact", "shutdown::the_stuck_server_itself", "--nocapture"]).env(STUCK, "1");
+    command.args(["--exact", "life::shutdown::the_stuck_server_itself", "--nocapture"]).env(STUCK, "1");
     let server = Forebay::spawn(&mut command);
     begin(&server, &Client::new(server.udp), Nanos::ZERO);
     server.signal(Signal::SIGTERM);
@@ -275,7 +275,7 @@ fn a_stuck_handler_does_not_keep_the_process() {
 fn a_second_signal_ends_a_stuck_server() {
     for (drain_timeout, pause) in [("30s", Nanos::from_millis(100)), ("50ms", Nanos::from_millis(600))] {
         let mut command = Command::new(std::env::current_exe().expect("this test binary"));
-        command.args(["--exact", "shutdown::the_stuck_server_itself", "--nocapture"]).env(STUCK, drain_timeout);
+        command.args(["--exact", "life::shutdown::the_stuck_server_itself", "--nocapture"]).env(STUCK, drain_timeout);
         let server = Forebay::spawn(&mut command);
         begin(&server, &Client::new(server.udp), Nanos::ZERO);
         server.signal(Signal::SIGTERM);

@@ -15,30 +15,30 @@ use std::panic::{panic_any, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-pub(super) fn client(server: &Running) -> UdpSocket {
+pub(crate) fn client(server: &Running) -> UdpSocket {
     client_of(server.udp)
 }
 
-pub(super) fn client_of(server: SocketAddr) -> UdpSocket {
+pub(crate) fn client_of(server: SocketAddr) -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     socket.connect(server).expect("a local address");
     socket.set_read_timeout(Some(GIVE_UP_AFTER.into())).expect("a timeout above zero");
     socket
 }
 
-pub(super) fn receive(socket: &UdpSocket) -> String {
+pub(crate) fn receive(socket: &UdpSocket) -> String {
     let mut answer = [0; 64];
     let length = socket.recv(&mut answer).expect("an answer");
     String::from_utf8_lossy(&answer[..length]).into_owned()
 }
 
-pub(super) fn ask(server: &Running, question: &str) -> String {
+pub(crate) fn ask(server: &Running, question: &str) -> String {
     let socket = client(server);
     socket.send(question.as_bytes()).expect("the server's port is open");
     receive(&socket)
 }
 
-pub(super) fn settings(policy: &str) -> Vec<(&str, &str)> {
+pub(crate) fn settings(policy: &str) -> Vec<(&str, &str)> {
     match policy {
         "pools" => vec![("policy", policy), ("pools", "front=2,heavy=2")],
         _ => vec![("policy", policy), ("workers", "4")],

@@ -24,7 +24,7 @@ use std::{fs, thread};
 #[test]
 fn absent_neighbours_do_not_stop_honest_answers() {
     let _alone = alone();
-    if !in_own_network("slow_way::absent_neighbours_do_not_stop_honest_answers") {
+    if !in_own_network("net::slow_way::absent_neighbours_do_not_stop_honest_answers") {
         return;
     }
     let allowed = fs::read_to_string("/proc/sys/net/core/wmem_max").expect("a setting").trim().parse::<usize>();

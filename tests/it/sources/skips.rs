@@ -3,7 +3,7 @@
 
 use std::process::{Command, Output};
 
-const TEST: &str = "unsent::a_peer_to_whom_no_way_leads";
+const TEST: &str = "net::unsent::a_peer_to_whom_no_way_leads";
 
 fn without_programs(in_ci: bool) -> (Output, String) {
     let mut command = Command::new(std::env::current_exe().expect("a test has a file"));

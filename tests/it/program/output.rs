@@ -55,7 +55,7 @@ fn serve() -> Command {
 /// This test binary as a server whose handler panics on request.
 fn panicking() -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this test binary"));
-    command.args(["--exact", "output::the_panicking_server_itself", "--nocapture"]).env(PANICKING, "1");
+    command.args(["--exact", "program::output::the_panicking_server_itself", "--nocapture"]).env(PANICKING, "1");
     command
 }
 

@@ -28,7 +28,7 @@ const PAYLOAD: [u8; 1_400] = [0; 1_400];
 // EAGAIN: the replies stay in the socket's send buffer.
 #[test]
 fn a_send_buffer_that_stays_full_is_counted() {
-    if !in_own_network("slow_way::a_send_buffer_that_stays_full_is_counted") || !slow_way(100_000_000) {
+    if !in_own_network("net::slow_way::a_send_buffer_that_stays_full_is_counted") || !slow_way(100_000_000) {
         return;
     }
     for io in ["batches", "gro", "portable"] {
@@ -46,7 +46,7 @@ fn a_send_buffer_that_stays_full_is_counted() {
 // for. So these count as answered; the one who knows better is the host's SndbufErrors.
 #[test]
 fn what_a_full_queue_drops_is_in_the_hosts_counter() {
-    if !in_own_network("slow_way::what_a_full_queue_drops_is_in_the_hosts_counter") || !slow_way(1_600) {
+    if !in_own_network("net::slow_way::what_a_full_queue_drops_is_in_the_hosts_counter") || !slow_way(1_600) {
         return;
     }
     for io in ["batches", "gro", "portable"] {

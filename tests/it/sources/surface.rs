@@ -12,7 +12,7 @@ const PUBLIC: [&str; 9] = ["config", "fate", "handler", "metrics", "output", "se
 /// The front page of the documentation, as the build has made it.
 const FRONT: &str = include_str!(concat!(env!("OUT_DIR"), "/front.md"));
 
-const README: &str = include_str!("../../README.md");
+const README: &str = include_str!("../../../README.md");
 
 /// The attribute of what is no part of the promise. What a feature alone needs has the feature's besides.
 const INSIDE: &str = "#[cfg_attr(doc, doc(hidden))]";

@@ -49,7 +49,7 @@ fn assert_costs_only_itself(server: &Running, client: &Client, other: &Client) {
 // Of two addresses, does the one that a path is too short for cost the replies of the other nothing?
 #[test]
 fn what_fails_at_one_address_is_sent_at_another() {
-    if !in_own_network("unsent::what_fails_at_one_address_is_sent_at_another") {
+    if !in_own_network("net::unsent::what_fails_at_one_address_is_sent_at_another") {
         return;
     }
     ip("link set lo mtu 1500");
@@ -63,7 +63,7 @@ fn what_fails_at_one_address_is_sent_at_another() {
 // Requests may come in pieces; replies never leave in pieces.
 #[test]
 fn a_reply_that_is_too_long_for_its_path() {
-    if !in_own_network("unsent::a_reply_that_is_too_long_for_its_path") {
+    if !in_own_network("net::unsent::a_reply_that_is_too_long_for_its_path") {
         return;
     }
     ip("link set lo mtu 1500");
@@ -83,7 +83,7 @@ fn a_reply_that_is_too_long_for_its_path() {
 // the reply. Then the same again, and replies as long as the device takes, and a byte longer.
 #[test]
 fn a_forged_path_length_mutes_nobody() {
-    if !in_own_network("unsent::a_forged_path_length_mutes_nobody") {
+    if !in_own_network("net::unsent::a_forged_path_length_mutes_nobody") {
         return;
     }
     lonely_device();
@@ -117,14 +117,14 @@ fn a_forged_path_length_mutes_nobody() {
 
 #[test]
 fn a_peer_to_whom_no_way_leads() {
-    if in_own_network("unsent::a_peer_to_whom_no_way_leads") {
+    if in_own_network("net::unsent::a_peer_to_whom_no_way_leads") {
         assert_lost_way("unreachable");
     }
 }
 
 #[test]
 fn a_peer_to_whom_nothing_may_be_sent() {
-    if in_own_network("unsent::a_peer_to_whom_nothing_may_be_sent") {
+    if in_own_network("net::unsent::a_peer_to_whom_nothing_may_be_sent") {
         assert_lost_way("prohibit");
     }
 }

@@ -97,7 +97,7 @@ fn what_the_server_does_is_told() {
 fn a_worker_that_stands_still_starves_the_watchdog() {
     let notices = Notices::new();
     let mut command = Command::new(std::env::current_exe().expect("this test binary"));
-    command.args(["--exact", "supervised::the_watched_server_itself", "--nocapture"]).env(WATCHED, "1");
+    command.args(["--exact", "life::supervised::the_watched_server_itself", "--nocapture"]).env(WATCHED, "1");
     let watchdog = Nanos::from_secs(2);
     notices.set_for(&mut command, watchdog);
     let server = Forebay::spawn(&mut command);

@@ -2,7 +2,7 @@
 //! the program has bound; in a build without what the program `forebay` needs?
 //! Method: servers by `Server::builder` behind real sockets; Cargo's own list of crates.
 
-use super::handlers::client_of;
+use crate::handler::handlers::client_of;
 use crate::support::await_until;
 use crate::support::erased::Erased;
 use forebay::config::{Config, PolicyName};

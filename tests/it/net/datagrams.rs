@@ -3,7 +3,7 @@
 //! Method: a handler that is told how long each datagram is to be, behind real sockets; connected clients, which hear
 //! nothing from any other address; fates are counted.
 
-use super::handlers::{client, client_of, settings};
+use crate::handler::handlers::{client, client_of, settings};
 use crate::support::fates::fates;
 use crate::support::http::{http, metric};
 use crate::support::network::{in_own_network, ip};
@@ -237,7 +237,7 @@ fn what_is_around_a_handler_passes_its_datagrams_on() {
 // Is a request unsent of which the kernel took some datagrams and not all, is each of these counted, and do the others come?
 #[test]
 fn a_reply_of_which_one_datagram_is_not_taken_is_unsent() {
-    if !in_own_network("datagrams::a_reply_of_which_one_datagram_is_not_taken_is_unsent") {
+    if !in_own_network("net::datagrams::a_reply_of_which_one_datagram_is_not_taken_is_unsent") {
         return;
     }
     ip("link set lo mtu 1280");

@@ -1,0 +1,5 @@
+//! Floods: what becomes of each datagram.
+
+mod exact;
+mod fates;
+mod slow_way;

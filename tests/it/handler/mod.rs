@@ -1,0 +1,8 @@
+//! What a handler is promised.
+
+mod flows;
+mod fork;
+mod handler_api;
+pub(crate) mod handlers;
+mod reasons;
+mod waits;

@@ -1,0 +1,7 @@
+//! A server starts, hands over, follows demands and stops.
+
+mod handover;
+mod shutdown;
+mod spawner;
+mod supervised;
+mod switch;

@@ -1,0 +1,11 @@
+//! Datagrams: addresses, formats, batches, and what becomes of each.
+
+mod addresses;
+mod bad_input;
+mod datagrams;
+mod fates;
+mod listens;
+mod slow_way;
+mod trains;
+mod unsent;
+mod wire;

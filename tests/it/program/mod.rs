@@ -1,0 +1,9 @@
+//! What the built programs take and say, and programs that embed a server.
+
+mod config;
+mod custom_handler;
+mod embedded;
+mod examples;
+mod output;
+mod service;
+mod simulate;

@@ -1,0 +1,9 @@
+//! Which worker runs what, and when.
+
+mod auto;
+mod golden;
+mod looks;
+mod pin;
+mod pools;
+mod replies;
+mod uninterrupted;

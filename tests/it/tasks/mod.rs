@@ -1,0 +1,7 @@
+//! The runtime as a library.
+
+mod graph;
+mod join;
+mod order;
+mod shutdown;
+mod spawn;
