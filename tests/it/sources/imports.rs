@@ -207,16 +207,27 @@ fn circles_are_seen() {
     assert_eq!(circle(&edges(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("d", "e")])), ["b", "c"]);
 }
 
-// Are the files that a datagram passes through few, and do those that `server/path/mod.rs` lists exist?
+// Are the files that a datagram passes through few, and the types too, and do those that `server/path/README.md` lists exist?
 #[test]
 fn the_way_of_a_datagram_is_short() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let list = fs::read_to_string(root.join("server/path/mod.rs")).unwrap();
-    let numbered = list.lines().filter(|line| line.starts_with("//! ") && line.contains(". `"));
+    let page = fs::read_to_string(root.join("server/path/README.md")).unwrap();
+    let (files, types) = page.split_once("## Types to know").unwrap();
+    let numbered = files.lines().filter(|line| line.starts_with(char::is_numeric) && line.contains(". `"));
     let files: Vec<&str> = numbered.filter_map(|line| line.split('`').nth(1)).collect();
     assert!((10..=20).contains(&files.len()), "{files:?}");
     let missing: Vec<_> = files.iter().filter(|file| !root.join(file).is_file()).collect();
     assert!(missing.is_empty(), "{missing:?}");
+    let is_type = |word: &&str| word.starts_with(char::is_uppercase);
+    let types: Vec<&str> = types.split('`').skip(1).step_by(2).filter(is_type).collect();
+    assert!((10..=25).contains(&types.len()), "{} types: {types:?}", types.len());
+    let sources = sources(&["src"]);
+    let words = sources.iter().flat_map(|(_, text)| text.split(|letter: char| !letter.is_alphanumeric()));
+    let words: Vec<&str> = words.collect();
+    let declarations = words.windows(2).filter(|pair| ["struct", "enum", "trait", "type"].contains(&pair[0]));
+    let declared: BTreeSet<&str> = declarations.map(|pair| pair[1]).collect();
+    let unknown: Vec<_> = types.iter().filter(|name| !declared.contains(*name)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
 }
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
