@@ -52,6 +52,9 @@
 //! | wait slot | where a request stands while it waits for its children |
 //! | watch set, watcher | the sockets of busy workers, and the one sleeper that the kernel tells of them |
 
+// A test may be longer than a screen.
+#![cfg_attr(test, allow(clippy::too_many_lines))]
+
 /// Makes `Debug` of an error its text: it is what a `main` that returns a `Result` prints.
 /// Files that benches compile as their own say it without this.
 macro_rules! show_as_text {

@@ -1,5 +1,7 @@
 //! Tests that run beside one another: none measures time, CPU or memory. Each module asks one question, in its first line.
 
+#![allow(clippy::too_many_lines)]
+
 mod handler;
 mod life;
 mod net;
