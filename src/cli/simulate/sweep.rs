@@ -24,34 +24,44 @@ pub(super) struct Sweep<'a> {
 
 /// The lowest load that a search for the highest one looks at.
 const LOAD_MIN: f64 = 0.01;
+
+/// The number of workers of each server.
+///
+/// # Errors
+/// A message about flags that contradict each other.
+fn workers(arguments: &SimulateArguments, replayed: Option<&Replayed>) -> Result<usize, String> {
+    if arguments.pools == Some(Pools::Best) && arguments.max_load.is_none() {
+        return Err("--pools best: searches go with --max-load; write sizes, like front=3,heavy=11".to_owned());
+    }
+    let in_pools = match &arguments.pools {
+        Some(Pools::Sizes(sizes)) => Some(sizes.iter().sum()),
+        _ => None,
+    };
+    let (flag, given) = match replayed {
+        Some(replayed) => ("--replay: the run's number of workers", Some(replayed.offered.workers)),
+        None => ("--workers", arguments.workers),
+    };
+    let workers = match (given.map(usize::from), in_pools) {
+        (Some(workers), Some(sum)) if workers != sum => {
+            return Err(format!(
+                "{flag} is {workers}, but the pools of --pools have {sum} workers: correct one of them"
+            ));
+        }
+        (workers, sum) => workers.or(sum).unwrap_or(14),
+    };
+    if workers == 1 && arguments.policy.iter().any(|spec| spec.sizes() == Sizes::Pools) {
+        return Err("--policy pools needs two workers at least: raise --workers, or leave pools out".to_owned());
+    }
+    Ok(workers)
+}
+
 impl<'a> Sweep<'a> {
     /// The simulations for `arguments`, which are settled, with the requests of `replayed` if there is a replay.
     ///
     /// # Errors
     /// A message about flags that contradict each other.
     pub(super) fn of(arguments: &'a SimulateArguments, replayed: Option<&'a Replayed>) -> Result<Sweep<'a>, String> {
-        if arguments.pools == Some(Pools::Best) && arguments.max_load.is_none() {
-            return Err("--pools best: searches go with --max-load; write sizes, like front=3,heavy=11".to_owned());
-        }
-        let in_pools = match &arguments.pools {
-            Some(Pools::Sizes(sizes)) => Some(sizes.iter().sum()),
-            _ => None,
-        };
-        let (flag, given) = match replayed {
-            Some(replayed) => ("--replay: the run's number of workers", Some(replayed.offered.workers)),
-            None => ("--workers", arguments.workers),
-        };
-        let workers = match (given.map(usize::from), in_pools) {
-            (Some(workers), Some(sum)) if workers != sum => {
-                return Err(format!(
-                    "{flag} is {workers}, but the pools of --pools have {sum} workers: correct one of them"
-                ));
-            }
-            (workers, sum) => workers.or(sum).unwrap_or(14),
-        };
-        if workers == 1 && arguments.policy.iter().any(|spec| spec.sizes() == Sizes::Pools) {
-            return Err("--policy pools needs two workers at least: raise --workers, or leave pools out".to_owned());
-        }
+        let workers = workers(arguments, replayed)?;
         let new = match replayed {
             Some(replayed) => {
                 let overheads = arguments.overheads.unwrap_or(Replay::new(&replayed.offered).overheads);
