@@ -11,8 +11,7 @@ pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
         let percentiles = Percentile::ALL.map(|percentile| format!(",{figure}_{}", percentile.name()));
         format!("{},{figure}_max", percentiles.concat())
     };
-    let is_fleet = results.simulations().iter().any(|simulation| simulation.fleet.is_some());
-    let of_fleet = if is_fleet { ",servers,lost,balance,busiest_load" } else { "" };
+    let of_fleet = if scenario.fleet.is_some() { ",servers,lost,balance,busiest_load" } else { "" };
     let mut text = format!(
         "policy,workers{of_fleet},workload,seed,load,class,count{}{}\n",
         names("slowdown"),

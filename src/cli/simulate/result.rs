@@ -14,18 +14,6 @@ pub(super) enum Results {
 }
 
 impl Results {
-    /// The servers of the fleet; `None` without one.
-    pub(super) fn servers(&self) -> Option<usize> {
-        let simulation = match self {
-            Results::Outcomes(simulations) => simulations.first(),
-            Results::Sustained(_, searches) => searches
-                .first()
-                .and_then(|search| search.at.as_ref().or(search.not_at.as_ref()))
-                .map(|at| &at.simulation),
-        };
-        Some(simulation?.fleet?.0.servers)
-    }
-
     /// All simulations with figures.
     pub(super) fn simulations(&self) -> Vec<&Simulation> {
         match self {

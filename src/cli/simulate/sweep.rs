@@ -15,7 +15,7 @@ use crate::sched::Sizes;
 /// All simulations of one report.
 #[derive(Clone, Debug)]
 pub(super) struct Sweep<'a> {
-    /// What all of them have in common.
+    /// What all of them have in common; of the fleets, the first.
     pub(super) scenario: Scenario<'a>,
     /// One scenario for each fleet; without a fleet the one.
     scenarios: Vec<Scenario<'a>>,
@@ -105,6 +105,7 @@ impl<'a> Sweep<'a> {
                 loads.iter().try_for_each(|load| scenario.check(*spec, *load))?;
             }
         }
+        let scenario = scenarios[0].clone();
         Ok(Sweep { scenario, scenarios, arguments })
     }
 

@@ -23,7 +23,7 @@ const OVERLOADED: &str =
 
 /// The whole text: a line for each class of each run.
 pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
-    let mut text = header(scenario, results.servers(), matches!(results, Results::Sustained(..)));
+    let mut text = header(scenario, matches!(results, Results::Sustained(..)));
     if let Results::Sustained(goal, searches) = results {
         text.push_str(&format!("highest load with {goal}\n"));
         text.push_str(&searches.iter().map(|search| sustained(goal, search)).collect::<String>());
@@ -33,8 +33,7 @@ pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
     if simulations.is_empty() {
         return text;
     }
-    let is_fleet = simulations.iter().any(|simulation| simulation.fleet.is_some());
-    let (margin, title) = if is_fleet { (BALANCE, "balance") } else { (0, "") };
+    let (margin, title) = if scenario.fleet.is_some() { (BALANCE, "balance") } else { (0, "") };
     let titles = SHOWN.map(|percentile| format!("{:>9}", percentile.to_string())).concat();
     text.push_str(&format!("{:margin$}{:24}{:>36}  {:>36}\n", "", "", "slowdown", "latency, us"));
     text.push_str(&format!("{:<10} {title:margin$}{:>5} {:<7}{titles}  {titles}\n", "policy", "load", "class"));
@@ -45,7 +44,7 @@ pub(super) fn render(scenario: &Scenario<'_>, results: &Results) -> String {
     text
 }
 
-fn header(scenario: &Scenario<'_>, servers: Option<usize>, is_search: bool) -> String {
+fn header(scenario: &Scenario<'_>, is_search: bool) -> String {
     let requests = match is_search {
         true => format!("at most {} requests for each load", scenario.requests),
         false => format!("{} requests after {} of warm-up", scenario.requests, scenario.warmup()),
@@ -53,7 +52,7 @@ fn header(scenario: &Scenario<'_>, servers: Option<usize>, is_search: bool) -> S
     let replayed = scenario.replayed.map_or_else(String::new, |run| {
         format!("the requests of {}, times divided by {}\n", run.path.display(), run.offered.time_scale)
     });
-    let servers = servers.map_or_else(String::new, |servers| format!("{servers} servers of "));
+    let servers = scenario.fleet.map_or_else(String::new, |fleet| format!("{} servers of ", fleet.servers));
     let shape =
         if scenario.shape == Shape::Poisson { String::new() } else { format!("arrivals: {}\n", scenario.shape) };
     let objective = scenario.objective;
