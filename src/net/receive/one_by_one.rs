@@ -2,7 +2,6 @@
 
 use super::Datagram;
 use crate::net::{BATCH, Socket};
-use crate::time::Nanos;
 use arrayvec::ArrayVec;
 use std::io::{self, ErrorKind};
 
@@ -33,15 +32,7 @@ impl OneByOne {
             let fits = length.min(packet.len());
             packet[..fits].copy_from_slice(&self.buffer[..fits]);
             let truncated = fits < length;
-            datagrams.push(Datagram {
-                length: fits,
-                truncated,
-                peer: Some(peer),
-                local: None,
-                to_group: false,
-                kernel_wait: Nanos::ZERO,
-                ahead: false,
-            });
+            datagrams.push(Datagram { length: fits, truncated, peer: Some(peer), ..Datagram::default() });
         }
         Ok(())
     }

@@ -50,17 +50,9 @@ pub(super) trait Backend {
 /// The wrapper around `sendmmsg` encodes the same control data into every header, into space that must be exactly full:
 /// so there are headers for each kind of it, and one call sends batches from one address, cut at one length.
 pub(super) struct Batched {
-    headers: Kinds,
+    /// By the source address (none, IPv4, IPv6), each without and with a length to cut at.
+    headers: [[Headers; 2]; 3],
     peers: Vec<Option<SockaddrStorage>>,
-}
-
-struct Kinds {
-    plain: Headers,
-    segmented: Headers,
-    from_v4: Headers,
-    from_v6: Headers,
-    segmented_from_v4: Headers,
-    segmented_from_v6: Headers,
 }
 
 type Headers = MultiHeaders<SockaddrStorage>;
@@ -68,28 +60,12 @@ type Headers = MultiHeaders<SockaddrStorage>;
 impl Batched {
     pub(super) fn new() -> Batched {
         let headers = |control| Headers::preallocate(SEND_BATCH_MAX, control);
-        let headers = Kinds {
-            plain: headers(None),
-            segmented: headers(Some(cmsg_space!(u16))),
-            from_v4: headers(Some(cmsg_space!(in_pktinfo))),
-            from_v6: headers(Some(cmsg_space!(in6_pktinfo))),
-            segmented_from_v4: headers(Some(cmsg_space!(in_pktinfo, u16))),
-            segmented_from_v6: headers(Some(cmsg_space!(in6_pktinfo, u16))),
-        };
+        let headers = [
+            [headers(None), headers(Some(cmsg_space!(u16)))],
+            [headers(Some(cmsg_space!(in_pktinfo))), headers(Some(cmsg_space!(in_pktinfo, u16)))],
+            [headers(Some(cmsg_space!(in6_pktinfo))), headers(Some(cmsg_space!(in6_pktinfo, u16)))],
+        ];
         Batched { headers, peers: Vec::with_capacity(SEND_BATCH_MAX) }
-    }
-}
-
-impl Kinds {
-    fn of(&mut self, call: Call) -> &mut Headers {
-        match (call.local, call.segment) {
-            (None, None) => &mut self.plain,
-            (None, Some(_)) => &mut self.segmented,
-            (Some(IpAddr::V4(_)), None) => &mut self.from_v4,
-            (Some(IpAddr::V6(_)), None) => &mut self.from_v6,
-            (Some(IpAddr::V4(_)), Some(_)) => &mut self.segmented_from_v4,
-            (Some(IpAddr::V6(_)), Some(_)) => &mut self.segmented_from_v6,
-        }
     }
 }
 
@@ -135,13 +111,15 @@ impl Backend for Batched {
             segment = u16::try_from(length).map_err(|_| Errno::EMSGSIZE)?;
             control.push(ControlMessage::UdpGsoSegments(&segment));
         }
+        let from = call.local.map_or(0, |local| if local.is_ipv4() { 1 } else { 2 });
+        let headers = &mut self.headers[from][usize::from(call.segment.is_some())];
         let (socket, flags) = (socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
-        Ok(sendmmsg(socket, self.headers.of(call), cuts.iter(), &self.peers, &control, flags)?.count())
+        Ok(sendmmsg(socket, headers, cuts.iter(), &self.peers, &control, flags)?.count())
     }
 
     fn probe(&mut self, socket: &Socket) -> Result<(), Errno> {
         let nothing: [&[IoSlice<'_>]; 0] = [];
-        sendmmsg(socket.as_raw_fd(), &mut self.headers.plain, nothing.iter(), [], [], MsgFlags::MSG_DONTWAIT).map(drop)
+        sendmmsg(socket.as_raw_fd(), &mut self.headers[0][0], nothing.iter(), [], [], MsgFlags::MSG_DONTWAIT).map(drop)
     }
 }
 
